@@ -1,0 +1,68 @@
+/**
+ * Every way in which a call can fail. The list is closed: anything thrown becomes one of these.
+ * `docs/reference/errors.md` is generated from it, and a test keeps the two equal.
+ */
+export const toolErrorCodes = {
+  tool_not_found: {
+    name: "ToolNotFoundError",
+    recoverable: true,
+    when: "No tool has this name or alias.",
+    details: "`suggestions`: the nearest names.",
+  },
+  tool_disabled: {
+    name: "ToolDisabledError",
+    recoverable: false,
+    when: "The tool exists but an operator switched it off.",
+    details: "",
+  },
+  invalid_arguments: {
+    name: "InvalidArgumentError",
+    recoverable: true,
+    when: "The arguments are not JSON, not an object, too large, or do not fit the schema. The tool did not run.",
+    details: "`issues`: path, expected, received and message of each.",
+  },
+  permission_denied: {
+    name: "PermissionDeniedError",
+    recoverable: false,
+    when: "The caller lacks a permission that the tool asks for. The tool did not run.",
+    details: "`missing`: the permissions that were not held.",
+  },
+  loop_blocked: {
+    name: "LoopBlockedError",
+    recoverable: true,
+    when: "The session repeats itself without progress. The tool did not run.",
+    details: "`verdict`: signal, count, period and evidence.",
+  },
+  approval_denied: {
+    name: "ApprovalDeniedError",
+    recoverable: false,
+    when: "A person or a policy said no, nobody answered in time, or nobody can be asked. The tool did not run.",
+    details: "`reason`: why, when one was given.",
+  },
+  timed_out: {
+    name: "ToolTimeoutError",
+    recoverable: true,
+    when: "The tool ran longer than its limit, or was silent longer than its idle limit. Its signal was aborted.",
+    details: "`limit` in milliseconds, `kind`: `total` or `idle`, `elapsed`.",
+  },
+  cancelled: {
+    name: "ToolCancelledError",
+    recoverable: false,
+    when: "The caller, or the call that made this one, cancelled it. Its signal was aborted.",
+    details: "`reason`, when one was given.",
+  },
+  business_error: {
+    name: "BusinessError",
+    recoverable: true,
+    when: "The tool met a failure that its author foresaw and described.",
+    details: "`solution` and `retryable`, as the author wrote them.",
+  },
+  execution_failed: {
+    name: "ToolExecutionError",
+    recoverable: true,
+    when: "The tool threw, rejected, returned an error, or returned what its output schema forbids.",
+    details: "`cause`: what the tool said.",
+  },
+} as const;
+
+export type ToolErrorCode = keyof typeof toolErrorCodes;

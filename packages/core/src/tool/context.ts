@@ -1,0 +1,66 @@
+import type { ToolState } from "../call/state.ts";
+import type { RegistryView } from "../registry/view.ts";
+import type { ToolInfo } from "./info.ts";
+import type { ToolResult } from "./result.ts";
+
+export interface Logger {
+  debug(...values: unknown[]): void;
+  info(...values: unknown[]): void;
+  warn(...values: unknown[]): void;
+  error(...values: unknown[]): void;
+}
+
+/** What a tool reports while it works. */
+export interface ProgressUpdate {
+  readonly progress: number;
+  readonly total?: number;
+  readonly message?: string;
+}
+
+/** A question to a person, asked in the middle of a run. */
+export interface AskRequest {
+  readonly message: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * What a tool is given. Every member may be destructured; what a tool does not touch costs nothing.
+ */
+export interface ToolContext<Input = Record<string, unknown>> {
+  readonly callId: string;
+  /** The validated arguments, defaults filled in. */
+  readonly input: Input;
+  /** Empty when the caller has no session. */
+  readonly sessionID: string;
+  readonly messageID: string;
+  /** Aborted on cancel and on timeout. */
+  readonly signal: AbortSignal;
+  readonly tool: ToolInfo;
+  /** The rack as this call sees it. Calls made through it are children of this call. */
+  readonly registry: RegistryView;
+  /** Who called: a client's name, or `<parent tool>_<suffix>` in a chain. */
+  readonly caller: string;
+  /** Settings and secrets granted to this tool. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly logger: Logger;
+  /** The same for every retry of this very call; hand it to services that support it. */
+  readonly idempotencyKey: string;
+  /** Updates the call's state. Never throws; ignored once the call has ended. A tool cannot end its own call. */
+  metadata(update: Partial<ToolState>): void;
+  /** Tells listeners how far the work is, and restarts the idle timeout. Never throws. */
+  progress(update: ProgressUpdate | number, total?: number, message?: string): void;
+  /** Calls another tool as a child of this call. Rejects with the child's `ToolError` when it fails. */
+  call(name: string, input?: unknown, options?: { readonly caller?: string }): Promise<ToolResult>;
+  /** Resolves when a person agrees; rejects with `ApprovalDeniedError` otherwise. */
+  ask(request: string | AskRequest): Promise<void>;
+
+  /** `callId`, as older tools spell it. */
+  readonly callID: string;
+  /** `signal`, as older tools spell it. */
+  readonly abort: AbortSignal;
+  readonly agent: string;
+  readonly directory: string;
+  readonly worktree: string;
+  readonly messages: readonly unknown[];
+  readonly extra: Readonly<Record<string, unknown>>;
+}

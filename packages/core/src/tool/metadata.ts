@@ -1,0 +1,34 @@
+/** How a tool takes part in loop detection. */
+export interface LoopPolicy {
+  /** What makes two calls the same: the named arguments, or whatever the function returns. */
+  readonly key?: readonly string[] | ((input: Record<string, unknown>) => unknown);
+  /** `"poll"`: waiting by repeating is this tool's purpose, so it gets four times the patience. */
+  readonly repeatable?: "poll";
+}
+
+/** What a tool says about itself beside its schema. Unknown keys are kept and passed on. */
+export interface ToolMetadata {
+  readonly category?: string;
+  /** What the caller must hold. `*` inside a held permission matches any run of characters. */
+  readonly permissions?: readonly string[];
+  /** Longest run in milliseconds; 0 means no limit. */
+  readonly timeout?: number;
+  /** Longest silence in milliseconds; every `progress()` and `metadata()` starts it anew. */
+  readonly idleTimeout?: number;
+  /** Needs a person's consent before it runs. */
+  readonly dangerous?: boolean;
+  /** The question the person is asked. */
+  readonly confirm?: string;
+  readonly tags?: readonly string[];
+  /** Changes nothing: repeating it with the same result brings nothing new. */
+  readonly readOnly?: boolean;
+  /** May be run twice with the effect of once. */
+  readonly idempotent?: boolean;
+  /** Reaches systems outside the rack's control. */
+  readonly openWorld?: boolean;
+  /** Refuse unknown arguments instead of dropping them. */
+  readonly strict?: boolean;
+  /** `false`: never part of loop detection. */
+  readonly loop?: false | LoopPolicy;
+  readonly [key: string]: unknown;
+}

@@ -1,0 +1,15 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  resolve: { conditions: ["toolrack-source"] },
+  ssr: { resolve: { conditions: ["toolrack-source"] } },
+  test: {
+    include: ["packages/*/src/**/*.test.ts", "scripts/**/*.test.ts"],
+    coverage: {
+      provider: "v8",
+      include: ["packages/core/src/**/*.ts"],
+      exclude: ["**/*.test.ts", "**/*.test-d.ts"],
+      thresholds: { "packages/core/src/**/*.ts": { lines: 90 } },
+    },
+  },
+});
