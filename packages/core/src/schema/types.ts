@@ -27,8 +27,9 @@ export interface ValidateOptions {
 
 /**
  * One schema, ready to use. Made by `compileSchema`, which caches by identity.
- * `validate` never changes the value it is given and never throws for a bad value; it answers with a promise
- * only when the schema itself is asynchronous.
+ * `validate` never changes the value it is given and never throws for a bad value; it throws `SchemaError` when
+ * the schema turns out to be broken on first use. It answers with a promise when the schema itself is
+ * asynchronous, and while the engine for JSON Schemas is being loaded.
  */
 export interface CompiledSchema {
   readonly kind: SchemaKind;

@@ -1,0 +1,48 @@
+import type { Contestant } from "./contestant.ts";
+
+interface Entry {
+  readonly title: string;
+  /** Imported only in the process that measures it. */
+  load(): Promise<Contestant>;
+}
+
+export const contestants = {
+  bare: { title: "bare async function", load: async () => (await import("./bare.ts")).bare },
+  zod: { title: "zod + function", load: async () => (await import("./zod.ts")).zod },
+  ajv: { title: "ajv + function", load: async () => (await import("./ajv.ts")).ajv },
+  map: { title: "plain Map", load: async () => (await import("./map.ts")).map },
+  "ours-json-schema": {
+    title: "ours (json schema)",
+    load: async () => (await import("./ours.ts")).oursJsonSchema,
+  },
+  "ours-zod": { title: "ours (zod)", load: async () => (await import("./ours.ts")).oursZod },
+  "ours-session": {
+    title: "ours + session + loop guard",
+    load: async () => (await import("./ours.ts")).oursSession,
+  },
+  mastra: { title: "mastra", load: async () => (await import("./mastra.ts")).mastra },
+  ai: { title: "ai sdk", load: async () => (await import("./ai.ts")).ai },
+  "openai-agents": {
+    title: "openai agents",
+    load: async () => (await import("./openai-agents.ts")).openaiAgents,
+  },
+  langchain: { title: "langchain", load: async () => (await import("./langchain.ts")).langchain },
+  "mcp-sdk-1-server": {
+    title: "mcp sdk 1, server",
+    load: async () => (await import("./mcp-sdk-1.ts")).mcpSdk1Server,
+  },
+  "mcp-sdk-1-client": {
+    title: "mcp sdk 1, client + server",
+    load: async () => (await import("./mcp-sdk-1.ts")).mcpSdk1Client,
+  },
+  "mcp-sdk-2-server": {
+    title: "mcp sdk 2, server",
+    load: async () => (await import("./mcp-sdk-2.ts")).mcpSdk2Server,
+  },
+  "mcp-sdk-2-client": {
+    title: "mcp sdk 2, client + server",
+    load: async () => (await import("./mcp-sdk-2.ts")).mcpSdk2Client,
+  },
+} satisfies Record<string, Entry>;
+
+export type ContestantName = keyof typeof contestants;

@@ -1,0 +1,68 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { builtinModules } from "node:module";
+import { dirname, join, relative, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+
+const core = dirname(fileURLToPath(import.meta.url));
+const packages = resolve(core, "../..");
+
+function sources(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((file) => /\.ts$/.test(file) && !/\.test(-d)?\.ts$/.test(file) && !file.includes("node_modules"))
+    .map((file) => join(folder, file));
+}
+
+function importsOf(file: string): string[] {
+  const text = readFileSync(file, "utf8");
+  const statements = /^(?:import|export|\}).* from "([^"]+)";$|\bimport\(\s*"([^"]+)"\s*\)/gm;
+  return [...text.matchAll(statements)].map((match) => (match[1] ?? match[2])!);
+}
+
+describe("boundaries", () => {
+  it("core imports no Node built-in and no other package of ours", () => {
+    const builtins = new Set(builtinModules);
+    const offences = sources(core).flatMap((file) =>
+      importsOf(file)
+        .filter(
+          (name) => name.startsWith("node:") || builtins.has(name) || /^(toolrack|@toolrack\/)/.test(name),
+        )
+        .map((name) => `${relative(core, file)} imports ${name}`),
+    );
+    expect(offences).toEqual([]);
+  });
+
+  it("core takes from npm only what its package.json names", () => {
+    const manifest = JSON.parse(readFileSync(join(core, "../package.json"), "utf8"));
+    const allowed = Object.keys({ ...manifest.dependencies, ...manifest.peerDependencies });
+    const taken = sources(core)
+      .flatMap(importsOf)
+      .filter((name) => !name.startsWith("."));
+    const foreign = taken.filter(
+      (name) => !allowed.some((known) => name === known || name.startsWith(`${known}/`)),
+    );
+    expect(foreign).toEqual([]);
+  });
+
+  it("inside the server, surfaces and sources never know each other", () => {
+    const server = join(packages, "server/src");
+    const offences = ["sources", "surfaces"].flatMap((part) => {
+      const other = part === "sources" ? "surfaces" : "sources";
+      return sources(join(server))
+        .filter((file) => relative(server, file).startsWith(`${part}/`))
+        .flatMap((file) =>
+          importsOf(file)
+            .filter((name) => name.startsWith("."))
+            .map((name) => relative(server, resolve(dirname(file), name)))
+            .filter((target) => target.startsWith(`${other}/`))
+            .map((target) => `${relative(server, file)} imports ${target}`),
+        );
+    });
+    expect(offences).toEqual([]);
+  });
+
+  it("nothing is exported wholesale", () => {
+    const wholesale = sources(core).filter((file) => /^export \* from/m.test(readFileSync(file, "utf8")));
+    expect(wholesale).toEqual([]);
+  });
+});

@@ -1,0 +1,176 @@
+import { cancelled, duplicateCallId, timedOut } from "../error/messages.ts";
+import { toToolError } from "../error/to-tool-error.ts";
+import {
+  InvalidArgumentError,
+  isToolError,
+  ToolCancelledError,
+  type ToolError,
+  ToolExecutionError,
+  ToolTimeoutError,
+} from "../error/tool-error.ts";
+import type { ToolResult } from "../tool/result.ts";
+import { compose } from "./compose.ts";
+import type { CallFrame } from "./frame.ts";
+import { recordOf } from "./record.ts";
+import { approve } from "./stages/approve.ts";
+import { bound } from "./stages/bound.ts";
+import { check } from "./stages/check.ts";
+import { guard } from "./stages/guard.ts";
+import { permit } from "./stages/permit.ts";
+import { resolve } from "./stages/resolve.ts";
+import { run } from "./stages/run.ts";
+import { validate } from "./stages/validate.ts";
+import { stateChanged } from "./state-of.ts";
+
+/** The life of a call, in order. Recording is no stage: it happens once, whichever way the call ends. */
+const advance = compose([resolve, validate, permit, guard, approve, run, check, bound], { complete, fail });
+
+/** Runs a call to its end. The promise never rejects: a failure is a result of type `error`. */
+export function startCall(frame: CallFrame): Promise<ToolResult> {
+  return new Promise((settle) => {
+    frame.resolve = settle;
+    if (!admit(frame)) return;
+    advance(frame);
+  });
+}
+
+/** Aborts the signal, then ends the call at once, whether the tool heeds the signal or not. Its children too. */
+export function abortCall(frame: CallFrame, reason: ToolError): void {
+  if (frame.ended) return;
+  frame.abortReason = reason;
+  frame.controller?.abort(reason);
+  fail(frame, reason);
+  for (const child of [...(frame.children ?? [])]) {
+    cancelCall(child, `"${frame.toolName}", which called it, has ended`);
+  }
+}
+
+export function cancelCall(frame: CallFrame, reason?: string): void {
+  const data = reason === undefined ? {} : { data: { reason } };
+  abortCall(frame, new ToolCancelledError(cancelled(frame.toolName, reason), { ...named(frame), ...data }));
+}
+
+export function expireCall(frame: CallFrame, kind: "total" | "idle"): void {
+  const elapsed = Math.round(performance.now() - frame.startedAt);
+  const inheritedLimit = Math.round(frame.deadline - frame.startedAt);
+  const limit = kind === "idle" ? frame.idleLimit : inheritedLimit;
+  const error = new ToolTimeoutError(timedOut(frame.toolName, kind, limit), {
+    ...named(frame),
+    data: { kind, limit, elapsed },
+  });
+  abortCall(frame, error);
+}
+
+function admit(frame: CallFrame): boolean {
+  const { options, parent, host } = frame;
+  const taken = options.callId !== undefined && options.callId !== frame.callId;
+  host.history.started(frame);
+  if (parent !== undefined && !parent.ended) {
+    parent.children ??= new Set();
+    parent.children.add(frame);
+  }
+  if (taken) {
+    fail(frame, new InvalidArgumentError(duplicateCallId(options.callId), named(frame)));
+    return false;
+  }
+  if (parent?.ended) {
+    cancelCall(frame, `"${parent.toolName}", which makes it, has already ended`);
+    return false;
+  }
+  if (options.signal !== undefined) listen(frame, options.signal);
+  if (!frame.ended) stateChanged(frame);
+  return !frame.ended;
+}
+
+function listen(frame: CallFrame, signal: AbortSignal): void {
+  const onAbort = () => cancelCall(frame, reasonText(signal.reason));
+  if (signal.aborted) {
+    onAbort();
+    return;
+  }
+  signal.addEventListener("abort", onAbort, { once: true });
+  frame.unlistenCaller = () => signal.removeEventListener("abort", onAbort);
+}
+
+function complete(frame: CallFrame): void {
+  if (frame.ended) return;
+  const draft = frame.draft;
+  if (draft === undefined) {
+    fail(frame, new ToolExecutionError("The call ended without a result.", named(frame)));
+    return;
+  }
+  const { content, type, attachments, structured, blocks, metadata } = draft;
+  frame.result = { content, type };
+  if (
+    attachments !== undefined ||
+    structured !== undefined ||
+    blocks !== undefined ||
+    metadata !== undefined
+  ) {
+    frame.result = {
+      content,
+      type,
+      ...(attachments === undefined ? {} : { attachments }),
+      ...(structured === undefined ? {} : { structured }),
+      ...(blocks === undefined ? {} : { blocks }),
+      ...(metadata === undefined ? {} : { metadata }),
+    };
+  }
+  end(frame, "completed");
+}
+
+function fail(frame: CallFrame, thrown: unknown): void {
+  if (frame.ended) return;
+  const error = toToolError(thrown, frame.toolName, frame.startedAt > 0 ? frame.input : frame.raw);
+  const returned = frame.draft?.type === "error" ? frame.draft : undefined;
+  frame.error = error;
+  frame.draft = { ...returned, content: returned?.content || error.message, type: "error" };
+  bound(frame);
+  frame.result = { ...frame.draft, type: "error", error: error.toResponse() };
+  end(frame, "error");
+}
+
+/** The record stage: exactly once for every call. Nothing in here may keep the caller from its answer. */
+function end(frame: CallFrame, status: "completed" | "error"): void {
+  const { host, parent } = frame;
+  frame.endedAt = performance.now();
+  if (frame.unlistenCaller !== undefined) frame.unlistenCaller();
+  if (parent !== undefined) parent.children?.delete(frame);
+  if (frame.flags !== undefined) explain(frame);
+  if (frame.sessionID !== "") host.sessions.observe(frame);
+  frame.status = status;
+  frame.draft = undefined;
+  host.history.ended(frame);
+  host.deadlines.release(frame.endedAt);
+  const result = frame.result!;
+  stateChanged(frame);
+  if (host.events.wanted) host.events.emit({ type: "record", record: recordOf(frame), result });
+  host.history.shrink(frame);
+  frame.resolve(result);
+}
+
+/** What was done to the call and changes how its result must be read is said in the result. */
+function explain(frame: CallFrame): void {
+  const { flags, result } = frame;
+  if (flags === undefined || result === undefined) return;
+  const notes: Record<string, unknown> = {};
+  if (flags.edited) notes.editedArguments = frame.input;
+  if (flags.repaired) notes.repaired = true;
+  if (flags.dropped) notes.dropped = flags.dropped;
+  if (flags.outputMismatch) notes.outputMismatch = flags.outputMismatch;
+  const said = flags.edited
+    ? `\n\n(A person changed the arguments before it ran: ${JSON.stringify(frame.input)})`
+    : "";
+  frame.result = { ...result, content: result.content + said, metadata: { ...result.metadata, ...notes } };
+}
+
+function named(frame: CallFrame): { toolName: string; input: unknown } {
+  return { toolName: frame.toolName, input: frame.startedAt > 0 ? frame.input : frame.raw };
+}
+
+function reasonText(reason: unknown): string | undefined {
+  if (isToolError(reason)) return reason.message;
+  if (typeof reason === "string") return reason;
+  if (reason instanceof Error && reason.name !== "AbortError") return reason.message;
+  return undefined;
+}

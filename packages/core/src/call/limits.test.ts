@@ -1,0 +1,182 @@
+import { execFile } from "node:child_process";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { z } from "zod";
+import { Tool, ToolRegistry } from "../index.ts";
+
+const none = z.object({});
+
+describe("time limits", () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance", "Date"] });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  function endless(name: string, metadata: { timeout?: number; idleTimeout?: number }) {
+    return Tool.define({ name, parameters: none, metadata, execute: () => new Promise(() => {}) });
+  }
+
+  it("each call ends at its own limit, in whatever order they started", async () => {
+    const registry = new ToolRegistry();
+    registry.register(endless("long", { timeout: 5_000 }));
+    registry.register(endless("short", { timeout: 300 }));
+    const ended: string[] = [];
+    const long = registry.execute("long", {}).then(() => ended.push("long"));
+    const short = registry.execute("short", {}).then(() => ended.push("short"));
+    await vi.advanceTimersByTimeAsync(299);
+    expect(ended).toEqual([]);
+    await vi.advanceTimersByTimeAsync(2);
+    await short;
+    expect(ended).toEqual(["short"]);
+    await vi.advanceTimersByTimeAsync(4_700);
+    await long;
+    expect(ended).toEqual(["short", "long"]);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("the caller may shorten a limit but not lengthen it", async () => {
+    const registry = new ToolRegistry();
+    registry.register(endless("tool", { timeout: 1_000 }));
+    const shortened = registry.execute("tool", {}, { timeout: 100 });
+    const lengthened = registry.execute("tool", {}, { timeout: 60_000 });
+    await vi.advanceTimersByTimeAsync(101);
+    expect((await shortened).error?.details).toMatchObject({ limit: 100 });
+    await vi.advanceTimersByTimeAsync(900);
+    expect((await lengthened).error?.details).toMatchObject({ limit: 1000 });
+  });
+
+  it("tools without a limit of their own get the registry's; 0 means none", async () => {
+    const registry = new ToolRegistry({ timeout: 500 });
+    registry.register(endless("usual", {}));
+    registry.register(endless("unlimited", { timeout: 0 }));
+    const usual = registry.execute("usual", {});
+    const unlimited = registry.execute("unlimited", {}, { callId: "u" });
+    await vi.advanceTimersByTimeAsync(501);
+    expect((await usual).error?.code).toBe("timed_out");
+    await vi.advanceTimersByTimeAsync(86_400_000);
+    expect(registry.getState("u")?.status).toBe("running");
+    registry.cancel("u");
+    await unlimited;
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("a limit of more than 24 days works", async () => {
+    const registry = new ToolRegistry();
+    const days = 86_400_000;
+    registry.register(endless("patient", { timeout: 30 * days }));
+    const call = registry.execute("patient", {}, { callId: "p" });
+    await vi.advanceTimersByTimeAsync(29 * days);
+    expect(registry.getState("p")?.status).toBe("running");
+    await vi.advanceTimersByTimeAsync(days + 1);
+    expect((await call).error?.code).toBe("timed_out");
+  });
+
+  it("silence ends a call after its idle limit, and progress starts it anew", async () => {
+    const registry = new ToolRegistry();
+    let report: (() => void) | undefined;
+    registry.register(
+      Tool.define({
+        name: "worker",
+        parameters: none,
+        metadata: { idleTimeout: 200 },
+        execute: ({ progress }) => {
+          report = () => progress(1, 10, "step");
+          return new Promise(() => {});
+        },
+      }),
+    );
+    const call = registry.execute("worker", {}, { callId: "w" });
+    for (let step = 0; step < 5; step++) {
+      await vi.advanceTimersByTimeAsync(150);
+      report?.();
+    }
+    expect(registry.getState("w")?.status).toBe("running");
+    await vi.advanceTimersByTimeAsync(201);
+    expect((await call).error).toMatchObject({ code: "timed_out", details: { kind: "idle", limit: 200 } });
+  });
+});
+
+describe("the timer of the limits", () => {
+  it("keeps no process alive once the last call has ended", async () => {
+    const script = `
+      import { Tool, ToolRegistry } from "@toolrack/core";
+      const registry = new ToolRegistry({ timeout: 3_600_000 });
+      registry.register(Tool.define({ name: "endless", parameters: {}, execute: () => new Promise(() => {}) }));
+      registry.register(Tool.define({ name: "quick", parameters: {}, execute: async () => "ok" }));
+      const endless = registry.execute("endless", {}, { callId: "c" });
+      setTimeout(() => registry.cancel("c"), 50);
+      await endless;
+      await registry.execute("quick", {});
+      console.log("ended");`;
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ["--conditions=toolrack-source", "--input-type=module", "--eval", script],
+      { cwd: fileURLToPath(new URL(".", import.meta.url)), timeout: 60_000 },
+    );
+    expect(stdout).toBe("ended\n");
+  });
+});
+
+describe("cancelling", () => {
+  it("one call ends while the others go on", async () => {
+    const registry = new ToolRegistry();
+    registry.register(
+      Tool.define({
+        name: "wait",
+        parameters: z.object({ ms: z.number() }),
+        execute: async ({ input, signal }) => {
+          await sleep(input.ms, undefined, { signal });
+          return "finished";
+        },
+      }),
+    );
+    const first = registry.execute("wait", { ms: 60_000 }, { callId: "a" });
+    const second = registry.execute("wait", { ms: 20 }, { callId: "b" });
+    expect(registry.cancel("a", "not needed")).toBe(true);
+    expect((await first).error).toMatchObject({ code: "cancelled", details: { reason: "not needed" } });
+    expect((await second).content).toBe("finished");
+    expect(registry.cancel("a")).toBe(false);
+    expect(registry.cancel("unknown")).toBe(false);
+  });
+
+  it("the caller's own signal cancels, before and during the run, and is let go afterwards", async () => {
+    const registry = new ToolRegistry();
+    registry.register(Tool.define({ name: "wait", parameters: none, execute: () => new Promise(() => {}) }));
+    registry.register(Tool.define({ name: "quick", parameters: none, execute: async () => "ok" }));
+    expect(
+      (await registry.execute("wait", {}, { signal: AbortSignal.abort("gone") })).error?.details,
+    ).toMatchObject({ reason: "gone" });
+
+    const controller = new AbortController();
+    const removed = vi.spyOn(controller.signal, "removeEventListener");
+    await registry.execute("quick", {}, { signal: controller.signal });
+    expect(removed).toHaveBeenCalledOnce();
+    const call = registry.execute("wait", {}, { signal: controller.signal });
+    controller.abort(new Error("user left"));
+    expect((await call).error?.details).toMatchObject({ reason: "user left" });
+  });
+
+  it("a signal looked at after the cancel is already aborted", async () => {
+    const registry = new ToolRegistry();
+    let look: (() => AbortSignal) | undefined;
+    registry.register(
+      Tool.define({
+        name: "lazy",
+        parameters: none,
+        execute: (context) => {
+          look = () => context.signal;
+          return new Promise(() => {});
+        },
+      }),
+    );
+    const call = registry.execute("lazy", {}, { callId: "l" });
+    await vi.waitFor(() => expect(look).toBeDefined());
+    registry.cancel("l");
+    await call;
+    expect(look?.().aborted).toBe(true);
+  });
+});

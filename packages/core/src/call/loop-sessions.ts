@@ -1,0 +1,183 @@
+import { assessFinished, assessNext } from "../loop/detect-doom-loop.ts";
+import { isInfrastructureFailure } from "../loop/infrastructure-failure.ts";
+import { loopMessage } from "../loop/loop-messages.ts";
+import { clearForNewMessage, emptyLoopState, recordCall, recordStop, rollback } from "../loop/loop-state.ts";
+import { resultKey } from "../loop/result-key.ts";
+import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
+import { canonicalJson } from "../schema/canonical-json.ts";
+import { hashText } from "../schema/hash.ts";
+import type { CallFrame } from "./frame.ts";
+import { toEpoch } from "./state-of.ts";
+
+/** Sessions end without saying so; the one that was quiet longest makes room. */
+const MOST_SESSIONS = 10_000;
+
+/**
+ * Loop detection, session by session. Only calls that a model makes are watched: what a tool calls, it calls by
+ * program. Nothing in here may make a call fail, so everything is guarded.
+ */
+export class LoopSessions {
+  readonly #enabled: boolean;
+  readonly #states = new Map<string, LoopState>();
+
+  constructor(enabled: boolean) {
+    this.#enabled = enabled;
+  }
+
+  watches(frame: CallFrame): boolean {
+    return (
+      this.#enabled &&
+      frame.sessionID !== "" &&
+      frame.parent === undefined &&
+      frame.entry?.info.metadata.loop !== false
+    );
+  }
+
+  /** Whether the call may run. */
+  assessNext(frame: CallFrame): LoopVerdict | undefined {
+    try {
+      const state = this.get(frame.sessionID);
+      const verdict = assessNext(state, candidateOf(frame));
+      if (verdict.action === "stop") this.#states.set(frame.sessionID, recordStop(state, verdict));
+      return verdict;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Takes note of a call that ended, and says so in its result when the session repeats itself. */
+  observe(frame: CallFrame): void {
+    if (!this.watches(frame) || frame.result === undefined) return;
+    try {
+      const state = recordCall(this.get(frame.sessionID), loopRecordOf(frame), frame.input);
+      this.#remember(frame.sessionID, state);
+      const blocked = frame.flags?.loop;
+      const verdict = blocked ?? assessFinished(state, frame.callId);
+      if (verdict.action === "none") return;
+      if (verdict.action === "stop") this.#states.set(frame.sessionID, recordStop(state, verdict));
+      frame.flag().loop = verdict;
+      if (blocked === undefined) nudge(frame, verdict);
+      const { events } = frame.host;
+      if (events.wanted)
+        events.emit({ type: "loop", callId: frame.callId, sessionID: frame.sessionID, verdict });
+    } catch {
+      // A detector that fails must not become the cause of a failure.
+    }
+  }
+
+  get(sessionID: string): LoopState {
+    return this.#states.get(sessionID) ?? emptyLoopState();
+  }
+
+  /** Takes up a session that was stored. */
+  restore(sessionID: string, state: LoopState): void {
+    this.#remember(sessionID, state);
+  }
+
+  newMessage(sessionID: string): void {
+    const state = this.#states.get(sessionID);
+    if (state !== undefined) this.#states.set(sessionID, clearForNewMessage(state));
+  }
+
+  rollback(sessionID: string, callIds: readonly string[]): void {
+    const state = this.#states.get(sessionID);
+    if (state !== undefined) this.#states.set(sessionID, rollback(state, callIds));
+  }
+
+  clear(sessionID?: string): void {
+    if (sessionID === undefined) this.#states.clear();
+    else this.#states.delete(sessionID);
+  }
+
+  #remember(sessionID: string, state: LoopState): void {
+    if (this.#states.size >= MOST_SESSIONS && !this.#states.has(sessionID)) {
+      const quietest = this.#states.keys().next().value;
+      if (quietest !== undefined) this.#states.delete(quietest);
+    }
+    this.#states.set(sessionID, state);
+  }
+}
+
+/** What detection would say of calls that already happened, in their order. */
+export function assessHistory(frames: readonly CallFrame[]): LoopVerdict {
+  const last = frames.at(-1);
+  if (last === undefined) return { action: "none", count: 0 };
+  let before = emptyLoopState();
+  for (const frame of frames.slice(0, -1)) before = recordCall(before, loopRecordOf(frame), frame.input);
+  const record = loopRecordOf(last);
+  const held = assessNext(before, { ...candidateOf(last), at: record.startedAt ?? record.at });
+  return held.action === "none" ? assessFinished(recordCall(before, record, last.input), last.callId) : held;
+}
+
+function candidateOf(frame: CallFrame): LoopCandidate {
+  return {
+    tool: frame.toolName,
+    argsKey: argsKeyOf(frame),
+    readOnly: frame.entry?.info.metadata.readOnly === true,
+    poll: isPoll(frame),
+    ...roundOf(frame),
+    at: toEpoch(performance.now()),
+    args: frame.input,
+  };
+}
+
+function loopRecordOf(frame: CallFrame): LoopRecord {
+  const { error, result } = frame;
+  const content = result?.content ?? "";
+  return {
+    callId: frame.callId,
+    tool: frame.toolName,
+    argsKey: argsKeyOf(frame),
+    resultKey: frame.resultKey ?? resultKey(content),
+    resultLength: content.length,
+    isError: error !== undefined,
+    ...(error === undefined
+      ? {}
+      : { errorCode: error.code, infrastructure: isInfrastructureFailure(error.cause) }),
+    readOnly: frame.entry?.info.metadata.readOnly === true,
+    executed: frame.startedAt > 0,
+    poll: isPoll(frame),
+    ...roundOf(frame),
+    startedAt: toEpoch(frame.startedAt || frame.createdAt),
+    at: toEpoch(frame.endedAt),
+  };
+}
+
+/** Two calls are the same when their arguments are, or what the tool declared to matter of them. */
+function argsKeyOf(frame: CallFrame): string {
+  if (frame.argsKey !== undefined) return frame.argsKey;
+  const loop = frame.entry?.info.metadata.loop;
+  const key = loop === false || loop === undefined ? undefined : loop.key;
+  const validated = frame.startedAt > 0 || frame.error === undefined;
+  const args = validated ? frame.input : frame.raw;
+  const value = key === undefined ? args : keyed(key, frame.input);
+  frame.argsKey = hashText(canonicalJson(value));
+  return frame.argsKey;
+}
+
+type LoopKey = readonly string[] | ((input: Record<string, unknown>) => unknown);
+
+function keyed(key: LoopKey, input: Record<string, unknown>): unknown {
+  return typeof key === "function" ? key(input) : key.map((name) => input[name]);
+}
+
+function isPoll(frame: CallFrame): boolean {
+  const loop = frame.entry?.info.metadata.loop;
+  return loop !== false && loop?.repeatable === "poll";
+}
+
+function roundOf(frame: CallFrame): { round?: string } {
+  const { messageID } = frame.options;
+  return messageID === undefined || messageID === "" ? {} : { round: messageID };
+}
+
+function nudge(frame: CallFrame, verdict: LoopVerdict): void {
+  const result = frame.result!;
+  const text = loopMessage(verdict);
+  frame.result = {
+    ...result,
+    content: result.content === "" ? text : `${result.content}\n\n${text}`,
+    ...(result.blocks === undefined ? {} : { blocks: [...result.blocks, { type: "text", text }] }),
+    metadata: { ...result.metadata, loop: verdict },
+  };
+}

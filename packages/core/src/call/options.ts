@@ -1,0 +1,33 @@
+import type { RegistrySnapshot } from "../registry/snapshot.ts";
+import type { Logger } from "../tool/context.ts";
+import type { ToolState } from "./state.ts";
+
+/** What a caller says about a call. Everything is optional. */
+export interface CallOptions {
+  /** Must be new; made when not given. */
+  readonly callId?: string;
+  /** Calls of one session share history and loop detection. Without one, loop detection is off. */
+  readonly sessionID?: string;
+  /** The model turn that makes the call; identical calls of one turn count once for loop detection. */
+  readonly messageID?: string;
+  /** Cancels the call. */
+  readonly signal?: AbortSignal;
+  readonly caller?: string;
+  /** What the caller holds. Without it, the registry's own default applies. */
+  readonly permissions?: readonly string[];
+  /** Shortens the tool's own time limit, in milliseconds. */
+  readonly timeout?: number;
+  /** The list the caller was shown: its names decide which tool is meant. */
+  readonly snapshot?: RegistrySnapshot;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly logger?: Logger;
+  /** Is told of every change of the call's state. */
+  readonly metadata?: (state: ToolState) => void;
+  /** A task that the call belongs to, for logs. */
+  readonly tid?: string;
+  readonly agent?: string;
+  readonly directory?: string;
+  readonly worktree?: string;
+  readonly messages?: readonly unknown[];
+  readonly extra?: Readonly<Record<string, unknown>>;
+}

@@ -1,0 +1,66 @@
+import type { ToolErrorResponse } from "../error/response.ts";
+import { canonicalJson } from "../schema/canonical-json.ts";
+import { hashText } from "../schema/hash.ts";
+import type { CallFlags, CallFrame } from "./frame.ts";
+import { redact } from "./redact.ts";
+import { toEpoch, visibleInput } from "./state-of.ts";
+
+/** What is remembered of a finished call. Plain JSON, secrets masked. */
+export interface ToolCallRecord {
+  readonly toolName: string;
+  /** The name people see. */
+  readonly displayName: string;
+  readonly parameters: Record<string, unknown>;
+  /** The same for the same arguments in any order of keys. */
+  readonly parametersHash: string;
+  /** When the call arrived, in milliseconds since the epoch. */
+  readonly timestamp: number;
+  readonly callId: string;
+  readonly parentCallId?: string;
+  readonly depth: number;
+  readonly sessionID: string;
+  readonly messageID: string;
+  readonly caller: string;
+  readonly tid?: string;
+  readonly status: "completed" | "error";
+  /** Milliseconds from arrival to end, and the part of it that the tool itself ran. */
+  readonly duration: number;
+  readonly runDuration: number;
+  readonly error?: ToolErrorResponse;
+  readonly flags?: CallFlags;
+}
+
+export function recordOf(frame: CallFrame): ToolCallRecord {
+  const { entry, options, parent, error, flags } = frame;
+  const tid = tidOf(frame);
+  return {
+    toolName: frame.toolName,
+    displayName: entry?.info.displayName ?? frame.toolName,
+    parameters: visibleInput(frame),
+    parametersHash: hashText(canonicalJson(frame.startedAt > 0 ? frame.input : frame.raw)),
+    timestamp: toEpoch(frame.createdAt),
+    callId: frame.callId,
+    ...(parent === undefined ? {} : { parentCallId: parent.callId }),
+    depth: frame.depth,
+    sessionID: frame.sessionID,
+    messageID: options.messageID ?? parent?.options.messageID ?? "",
+    caller: frame.caller,
+    ...(tid === undefined ? {} : { tid }),
+    status: error === undefined ? "completed" : "error",
+    duration: frame.endedAt - frame.createdAt,
+    runDuration: frame.startedAt === 0 ? 0 : frame.endedAt - frame.startedAt,
+    ...(error === undefined
+      ? {}
+      : {
+          error: redact(error.toResponse(), { values: frame.host.settings.secrets() }) as ToolErrorResponse,
+        }),
+    ...(flags === undefined ? {} : { flags: { ...flags } }),
+  };
+}
+
+function tidOf(frame: CallFrame): string | undefined {
+  for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
+    if (at.options.tid !== undefined) return at.options.tid;
+  }
+  return undefined;
+}

@@ -1,0 +1,45 @@
+import type { Logger } from "../tool/context.ts";
+import type { ApprovalPolicy } from "./approval.ts";
+
+/** How a registry runs calls. Every value has a safe default. */
+export interface CallSettings {
+  /** Longest run in milliseconds for tools that set none; 0 means no limit. Default 120,000. */
+  readonly timeout: number;
+  /** Longest arguments, in characters of JSON text. Default 8 Mi. */
+  readonly maxArguments: number;
+  /** What a model is given of a result at the most. Default 50,000 characters. */
+  readonly maxContent: number;
+  /** How deep calls may nest. Default 16. */
+  readonly maxDepth: number;
+  /** How many finished calls are remembered. Default 100. */
+  readonly historyLimit: number;
+  /** How many characters of whole results are kept for reading on. Default 64 Mi. */
+  readonly keptResults: number;
+  /** What a caller holds who does not say. Default: nothing. */
+  readonly permissions: readonly string[];
+  /** Refuse unknown arguments for every tool. Default false. */
+  readonly strict: boolean;
+  /** `false` switches loop detection off. Default true: on for calls with a session. */
+  readonly loop: boolean;
+  readonly approval: ApprovalPolicy | undefined;
+  readonly logger: Logger;
+  /** Secret values that must never appear in a record. Read whenever a record is made. */
+  readonly secrets: () => Iterable<string>;
+}
+
+const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+
+export const defaultSettings: CallSettings = {
+  timeout: 120_000,
+  maxArguments: 8 * 1024 * 1024,
+  maxContent: 50_000,
+  maxDepth: 16,
+  historyLimit: 100,
+  keptResults: 64 * 1024 * 1024,
+  permissions: [],
+  strict: false,
+  loop: true,
+  approval: undefined,
+  logger: silent,
+  secrets: () => [],
+};

@@ -1,0 +1,45 @@
+import { resultKey } from "../../loop/result-key.ts";
+import type { RawResult } from "../../tool/to-result.ts";
+import type { CallFrame } from "../frame.ts";
+
+/**
+ * Caps what goes to a model. The whole text is kept and can be read in pages by call id. A call made by another
+ * tool is not cut: its reader is a program.
+ */
+export function bound(frame: CallFrame): void {
+  const draft = frame.draft;
+  if (draft === undefined || draft.content.length <= frame.host.settings.maxContent) return;
+  if (frame.sessionID !== "") frame.resultKey = resultKey(draft.content);
+  if (frame.parent !== undefined) {
+    frame.host.results.keep(frame.callId, draft.content);
+    return;
+  }
+  frame.draft = shorten(frame, draft);
+  frame.flag().truncated = true;
+}
+
+function shorten(frame: CallFrame, draft: RawResult): RawResult {
+  const { maxContent } = frame.host.settings;
+  const { content } = draft;
+  const kept = frame.host.results.keep(frame.callId, content);
+  const head = cutPoint(content, Math.floor(maxContent * 0.7));
+  const tail = cutPoint(content, content.length - Math.floor(maxContent * 0.3));
+  const hidden = tail - head;
+  const where = kept
+    ? `the whole result (${content.length} characters) is kept as call ${frame.callId}; read on from offset ${head}`
+    : `the whole result (${content.length} characters) is too large to keep; ask for less`;
+  const others = draft.blocks?.filter((block) => block.type !== "text");
+  const shortened = `${content.slice(0, head)}\n… ${hidden} characters left out here: ${where} …\n${content.slice(tail)}`;
+  return {
+    ...draft,
+    content: shortened,
+    ...(others === undefined ? {} : { blocks: [{ type: "text", text: shortened }, ...others] }),
+    metadata: { ...draft.metadata, truncated: { total: content.length, head, tail, callId: frame.callId } },
+  };
+}
+
+/** Never between the two halves of a character. */
+function cutPoint(text: string, at: number): number {
+  const code = text.charCodeAt(at);
+  return code >= 0xdc00 && code <= 0xdfff ? at + 1 : at;
+}

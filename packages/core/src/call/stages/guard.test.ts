@@ -1,0 +1,158 @@
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { type RackEvent, Tool, type ToolMetadata, ToolRegistry } from "../../index.ts";
+
+function rack(metadata: ToolMetadata = {}, answer: (n: number) => unknown = () => "same") {
+  const registry = new ToolRegistry();
+  let runs = 0;
+  registry.register(
+    Tool.define({
+      name: "look",
+      parameters: z.object({ at: z.string(), page: z.number().optional() }),
+      metadata,
+      execute: async () => answer(++runs),
+    }),
+  );
+  return { registry, runs: () => runs };
+}
+
+describe("guard", () => {
+  it("nudges at the second identical call, blocks the third, and stops in the end", async () => {
+    const { registry, runs } = rack();
+    const results = [];
+    for (let turn = 0; turn < 6; turn++)
+      results.push(await registry.execute("look", { at: "x" }, { sessionID: "s" }));
+    expect(results[0]?.content).toBe("same");
+    expect(results[1]?.content).toMatch(/^same\n\nLoop notice: 2nd identical call of look/);
+    expect(results[1]?.metadata).toMatchObject({ loop: { action: "nudge", signal: "repeat" } });
+    expect(results[2]?.error).toMatchObject({ code: "loop_blocked", recoverable: true });
+    expect(results[4]?.error).toMatchObject({ code: "loop_blocked", recoverable: false });
+    expect(runs()).toBe(2);
+    expect(registry.getCallHistory(10)[2]?.flags?.loop).toMatchObject({ action: "block" });
+  });
+
+  it("is off without a session and when switched off", async () => {
+    const { registry, runs } = rack();
+    for (let turn = 0; turn < 9; turn++) await registry.execute("look", { at: "x" });
+    expect(runs()).toBe(9);
+    const quiet = rack({ loop: false });
+    for (let turn = 0; turn < 9; turn++)
+      await quiet.registry.execute("look", { at: "x" }, { sessionID: "s" });
+    expect(quiet.runs()).toBe(9);
+  });
+
+  it("keeps sessions apart", async () => {
+    const { registry, runs } = rack();
+    for (let turn = 0; turn < 6; turn++)
+      await registry.execute("look", { at: "x" }, { sessionID: `s${turn}` });
+    expect(runs()).toBe(6);
+  });
+
+  it("never holds back a call whose result changes", async () => {
+    const { registry, runs } = rack({}, (n) => `page ${n} of many`);
+    for (let turn = 0; turn < 20; turn++) await registry.execute("look", { at: "x" }, { sessionID: "s" });
+    expect(runs()).toBe(20);
+  });
+
+  it("gives a declared poll four times the patience", async () => {
+    const { registry, runs } = rack({ loop: { repeatable: "poll" } });
+    for (let turn = 0; turn < 6; turn++) await registry.execute("look", { at: "x" }, { sessionID: "s" });
+    expect(runs()).toBe(6);
+  });
+
+  it("compares only the arguments that the tool declared to matter", async () => {
+    const { registry, runs } = rack({ loop: { key: ["at"] } });
+    for (let page = 0; page < 4; page++)
+      await registry.execute("look", { at: "x", page }, { sessionID: "s" });
+    expect(runs()).toBe(2);
+  });
+
+  it("does not count what a tool calls by program", async () => {
+    const { registry, runs } = rack();
+    registry.register(
+      Tool.define({
+        name: "outer",
+        parameters: z.object({}),
+        execute: async ({ call }) => {
+          for (let turn = 0; turn < 10; turn++) await call("look", { at: "x" });
+          return "done";
+        },
+      }),
+    );
+    expect((await registry.execute("outer", {}, { sessionID: "s" })).content).toBe("done");
+    expect(runs()).toBe(10);
+  });
+
+  it("nudges for the same refusal over and over, although nothing ran", async () => {
+    const { registry } = rack();
+    await registry.execute("lok", {}, { sessionID: "s" });
+    const second = await registry.execute("lok", {}, { sessionID: "s" });
+    expect(second.error?.code).toBe("tool_not_found");
+    expect(second.content).toContain("Loop notice");
+  });
+
+  it("starts afresh with a new message of the user, and after a stop only when somebody resumes", async () => {
+    const { registry, runs } = rack();
+    const call = () => registry.execute("look", { at: "x" }, { sessionID: "s" });
+    for (let turn = 0; turn < 3; turn++) await call();
+    registry.startNewMessage("s");
+    expect((await call()).content).toBe("same");
+    for (let turn = 0; turn < 6; turn++) await call();
+    registry.startNewMessage("s");
+    expect((await call()).error?.recoverable).toBe(false);
+    registry.resumeSession("s");
+    const before = runs();
+    expect((await call()).content).toBe("same");
+    expect(runs()).toBe(before + 1);
+  });
+
+  it("its memory is plain JSON and survives a restart", async () => {
+    const first = rack();
+    for (let turn = 0; turn < 2; turn++)
+      await first.registry.execute("look", { at: "x" }, { sessionID: "s" });
+    const stored = JSON.parse(JSON.stringify(first.registry.getLoopState("s")));
+    const second = rack();
+    second.registry.restoreLoopState("s", stored);
+    expect((await second.registry.execute("look", { at: "x" }, { sessionID: "s" })).error?.code).toBe(
+      "loop_blocked",
+    );
+  });
+
+  it("forgets calls that the provider made us repeat", async () => {
+    const { registry } = rack();
+    await registry.execute("look", { at: "x" }, { sessionID: "s", callId: "a" });
+    await registry.execute("look", { at: "x" }, { sessionID: "s", callId: "b" });
+    registry.rollbackCalls("s", ["a", "b"]);
+    expect((await registry.execute("look", { at: "x" }, { sessionID: "s" })).content).toBe("same");
+  });
+
+  it("counts identical calls of one model turn once", async () => {
+    const { registry, runs } = rack();
+    const calls = Array.from({ length: 5 }, () =>
+      registry.execute("look", { at: "x" }, { sessionID: "s", messageID: "m1" }),
+    );
+    expect((await Promise.all(calls)).every((result) => result.type === "text")).toBe(true);
+    expect(runs()).toBe(5);
+  });
+
+  it("reports every verdict to listeners, and a key function that throws lets the call pass", async () => {
+    const { registry, runs } = rack();
+    const seen: RackEvent[] = [];
+    registry.subscribe((event) => seen.push(event));
+    for (let turn = 0; turn < 3; turn++) await registry.execute("look", { at: "x" }, { sessionID: "s" });
+    const verdicts = seen.flatMap((event) => (event.type === "loop" ? [event.verdict.action] : []));
+    expect(verdicts).toEqual(["nudge", "block"]);
+    expect(runs()).toBe(2);
+
+    const broken = rack({
+      loop: {
+        key: () => {
+          throw new Error("key");
+        },
+      },
+    });
+    for (let turn = 0; turn < 5; turn++)
+      await broken.registry.execute("look", { at: "x" }, { sessionID: "s" });
+    expect(broken.runs()).toBe(5);
+  });
+});

@@ -1,0 +1,119 @@
+import { brokenSchema, invalidArguments, notAnObject, notJson, tooLarge } from "../../error/messages.ts";
+import { InvalidArgumentError, ToolExecutionError } from "../../error/tool-error.ts";
+import type { SchemaOutcome } from "../../schema/types.ts";
+import type { CallFrame } from "../frame.ts";
+
+/** Mending is for the slips of a model, not for guessing at megabytes. */
+const LONGEST_REPAIR = 256 * 1024;
+
+/**
+ * Turns what the caller sent into arguments that fit the schema. Text that is not JSON is never run as `{}`:
+ * it is mended only when the mended value fits, never for a dangerous tool, and the record says so.
+ */
+export function validate(frame: CallFrame): Promise<void> | undefined {
+  const { raw } = frame;
+  if (typeof raw !== "string") return check(frame, raw ?? {});
+  const { maxArguments } = frame.host.settings;
+  if (raw.length > maxArguments) throw refuse(frame, tooLarge(frame.toolName, raw.length, maxArguments));
+  if (raw.trim() === "") return check(frame, {});
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(raw);
+  } catch (thrown) {
+    return repair(frame, raw, thrown instanceof Error ? thrown.message : String(thrown));
+  }
+  // Models sometimes encode the object twice.
+  if (typeof parsed === "string" && parsed.trimStart().startsWith("{"))
+    return repair(frame, parsed, "a quoted text");
+  return check(frame, parsed ?? {});
+}
+
+function check(frame: CallFrame, value: unknown): Promise<void> | undefined {
+  if (typeof value !== "object" || Array.isArray(value)) {
+    throw refuse(frame, notAnObject(frame.toolName, describe(value)));
+  }
+  const outcome = outcomeOf(frame, value);
+  if (outcome instanceof Promise) return outcome.then((settled) => accept(frame, settled));
+  accept(frame, outcome);
+}
+
+/** Also used for arguments that a person edited. */
+export function outcomeOf(frame: CallFrame, value: unknown): SchemaOutcome | Promise<SchemaOutcome> {
+  const { schema, info } = frame.tool;
+  const strict = info.metadata.strict ?? frame.host.settings.strict;
+  try {
+    const outcome = schema.validate(value, strict ? { strict } : undefined);
+    return outcome instanceof Promise ? outcome.catch((thrown) => fault(frame, thrown)) : outcome;
+  } catch (thrown) {
+    return fault(frame, thrown);
+  }
+}
+
+/** A schema that turns out to be unusable is the tool's fault, not the caller's. */
+function fault(frame: CallFrame, thrown: unknown): never {
+  const problem = thrown instanceof Error ? thrown.message : String(thrown);
+  throw new ToolExecutionError(brokenSchema(frame.toolName, problem), {
+    toolName: frame.toolName,
+    input: frame.raw,
+    cause: thrown,
+    recoverable: false,
+  });
+}
+
+export function accept(frame: CallFrame, outcome: SchemaOutcome): void {
+  if (!outcome.ok) throw misfit(frame, outcome);
+  if (outcome.dropped !== undefined && outcome.dropped.length > 0) frame.flag().dropped = outcome.dropped;
+  // The validator starts from an object and keeps it one, unless the schema's author transforms it.
+  frame.input = outcome.value as Record<string, unknown>;
+}
+
+export function misfit(
+  frame: CallFrame,
+  { issues }: Extract<SchemaOutcome, { ok: false }>,
+): InvalidArgumentError {
+  const message = invalidArguments(frame.toolName, issues);
+  return refuse(frame, customMessage(frame, message, issues) ?? message, { issues });
+}
+
+function customMessage(frame: CallFrame, message: string, issues: SchemaIssues): string | undefined {
+  try {
+    return frame.tool.implementation.formatValidationError?.({ message, issues });
+  } catch {
+    return undefined; // An author's formatter that fails must not hide what is wrong.
+  }
+}
+
+type SchemaIssues = Extract<SchemaOutcome, { ok: false }>["issues"];
+
+async function repair(frame: CallFrame, text: string, problem: string): Promise<void> {
+  const refusal = refuse(frame, notJson(frame.toolName, problem));
+  if (frame.tool.info.metadata.dangerous === true || text.length > LONGEST_REPAIR) throw refusal;
+  const mended = await mend(text);
+  if (typeof mended !== "object" || mended === null || Array.isArray(mended)) throw refusal;
+  const outcome = await outcomeOf(frame, mended);
+  if (!outcome.ok) throw refusal;
+  frame.flag().repaired = true;
+  accept(frame, outcome);
+}
+
+async function mend(text: string): Promise<unknown> {
+  const { jsonrepair } = await import("jsonrepair");
+  try {
+    return JSON.parse(jsonrepair(text));
+  } catch {
+    return undefined;
+  }
+}
+
+function refuse(frame: CallFrame, message: string, data?: Record<string, unknown>): InvalidArgumentError {
+  return new InvalidArgumentError(message, {
+    toolName: frame.toolName,
+    input: frame.raw,
+    ...(data === undefined ? {} : { data }),
+  });
+}
+
+function describe(value: unknown): string {
+  if (Array.isArray(value)) return "a list";
+  return typeof value === "string" ? "a text" : `a ${typeof value}`;
+}

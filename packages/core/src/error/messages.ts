@@ -1,0 +1,100 @@
+import type { SchemaIssue } from "../schema/types.ts";
+
+/** What a caller reads when a call is refused or fails: what happened, where, and what to do next. */
+
+export function notFound(name: string, suggestions: readonly string[], total: number): string {
+  const shown = name.length > 100 ? `${name.slice(0, 100)}…` : name;
+  if (total === 0) return `There is no tool named "${shown}": no tools are registered.`;
+  if (suggestions.length === 0) {
+    return `There is no tool named "${shown}". Use one of the ${total} names in the list of tools.`;
+  }
+  return `There is no tool named "${shown}". The nearest names are ${suggestions.map(quote).join(", ")}.`;
+}
+
+export function disabled(name: string): string {
+  return `The tool "${name}" is switched off. Use another tool, or ask the operator to enable it.`;
+}
+
+export function tooDeep(name: string, limit: number): string {
+  return `The call to "${name}" was not made: calls may be nested ${limit} deep at most. Do the work in fewer steps.`;
+}
+
+export function notJson(name: string, problem: string): string {
+  return `The arguments for "${name}" are not valid JSON (${problem}). The tool did not run. Send one JSON object.`;
+}
+
+export function notAnObject(name: string, received: string): string {
+  return `The arguments for "${name}" must be one JSON object, but ${received} came. The tool did not run.`;
+}
+
+export function tooLarge(name: string, length: number, limit: number): string {
+  return (
+    `The arguments for "${name}" are ${length} characters long; ${limit} are allowed. The tool did not run. ` +
+    "Send less, or pass a reference such as a path or an address."
+  );
+}
+
+export function invalidArguments(name: string, issues: readonly SchemaIssue[]): string {
+  const lines = issues.map(
+    ({ path, message, expected, received }) =>
+      `- ${path === "" ? "arguments" : path}: ${message || `expected ${expected}, received ${received}`}`,
+  );
+  return `The arguments for "${name}" do not fit its schema, so it did not run. Correct these and call again:\n${lines.join("\n")}`;
+}
+
+export function brokenSchema(name: string, problem: string): string {
+  return `The tool "${name}" cannot be called: its parameter schema is broken. ${problem}`;
+}
+
+export function permissionDenied(name: string, missing: readonly string[]): string {
+  return (
+    `The tool "${name}" needs ${missing.length === 1 ? "the permission" : "the permissions"} ` +
+    `${missing.map(quote).join(", ")}, which this caller does not hold. It did not run. ` +
+    "Ask the operator to grant it, or use another tool."
+  );
+}
+
+export function nobodyToAsk(name: string): string {
+  return (
+    `The tool "${name}" is dangerous and needs a person's consent, but nobody can be asked here. It did not run. ` +
+    "The host must supply an approval policy."
+  );
+}
+
+export function approvalDenied(name: string, reason: string | undefined): string {
+  const because = reason ? `: ${reason}` : ", without giving a reason";
+  return `Running "${name}" was refused${because}. It did not run. Do not repeat the call unchanged.`;
+}
+
+export function approvalExpired(name: string, limit: number): string {
+  return `Nobody answered within ${duration(limit)} whether "${name}" may run, so it did not run.`;
+}
+
+export function timedOut(name: string, kind: "total" | "idle", limit: number): string {
+  const why =
+    kind === "total" ? `did not finish within ${duration(limit)}` : `reported nothing for ${duration(limit)}`;
+  return `The tool "${name}" ${why} and was stopped. What it had already done may stand: check before calling it again.`;
+}
+
+export function cancelled(name: string, reason: string | undefined): string {
+  return `The call to "${name}" was cancelled${reason ? `: ${reason}` : "."}`;
+}
+
+export function badOutput(name: string, issues: readonly SchemaIssue[]): string {
+  const [first] = issues;
+  const where =
+    first === undefined ? "" : ` ${first.path === "" ? "The result" : first.path}: ${first.message}`;
+  return `The tool "${name}" ran, but its result does not fit its own output schema.${where}`;
+}
+
+export function duplicateCallId(callId: string): string {
+  return `The call id "${callId}" is already in use. Every call needs its own.`;
+}
+
+function quote(name: string): string {
+  return `"${name}"`;
+}
+
+function duration(milliseconds: number): string {
+  return milliseconds < 1000 ? `${milliseconds} ms` : `${milliseconds / 1000} s`;
+}

@@ -1,0 +1,81 @@
+import type { JsonSchemaObject } from "../schema/types.ts";
+import type { ToolInfo } from "../tool/info.ts";
+import type { ToolMetadata } from "../tool/metadata.ts";
+import type { ToolDefinition } from "./definition.ts";
+import { type FormattedTools, formatTools } from "./format-tools.ts";
+import { cloneJson, isRecord } from "./json-value.ts";
+import { typesOf } from "./schema-types.ts";
+import { callIdAt, type ToolCallRequest } from "./tool-call-request.ts";
+
+export interface McpToolAnnotations {
+  readonly title?: string;
+  readonly readOnlyHint?: boolean;
+  readonly destructiveHint?: boolean;
+  readonly idempotentHint?: boolean;
+  readonly openWorldHint?: boolean;
+}
+
+/** A member of the answer to `tools/list`. */
+export interface McpTool {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly inputSchema: JsonSchemaObject & { readonly type: "object" };
+  readonly outputSchema?: JsonSchemaObject;
+  readonly annotations?: McpToolAnnotations;
+  readonly _meta?: Readonly<Record<string, unknown>>;
+}
+
+const names = { accepts: /^[A-Za-z0-9_.-]{1,128}$/, maxLength: 128 };
+
+/** The `tools` of `tools/list`. Schemas go out as they are; only a missing `type: "object"` is added. */
+export function toMcpTools(tools: Iterable<ToolInfo | ToolDefinition>): FormattedTools<McpTool> {
+  return formatTools(tools, {
+    names,
+    format: ({ title, description, inputSchema, outputSchema, metadata }, name) => {
+      const annotations = annotationsOf(title, metadata);
+      return {
+        tool: {
+          name,
+          ...(title !== undefined && { title }),
+          ...(description !== undefined && { description }),
+          inputSchema: withObjectRoot(cloneJson(inputSchema)),
+          ...(outputSchema !== undefined && { outputSchema: cloneJson(outputSchema) }),
+          ...(annotations !== undefined && { annotations }),
+          ...(isRecord(metadata._meta) && { _meta: cloneJson(metadata._meta) }),
+        },
+      };
+    },
+  });
+}
+
+/** The `params` of `tools/call`. Never throws. Arguments left out are no arguments: the protocol says so. */
+export function parseMcpToolCall(params: unknown, requestId?: string | number): ToolCallRequest {
+  const call = isRecord(params) ? params : {};
+  return {
+    id: requestId === undefined ? callIdAt(0) : String(requestId),
+    name: typeof call.name === "string" ? call.name : "",
+    arguments: call.arguments ?? {},
+  };
+}
+
+function withObjectRoot(schema: JsonSchemaObject): McpTool["inputSchema"] {
+  const types = typesOf(schema);
+  if (types !== undefined && !types.includes("object")) {
+    throw new TypeError(`arguments must be an object, not ${types.join(" or ")}`);
+  }
+  return { ...schema, type: "object" };
+}
+
+/** A tool that came from another MCP server keeps that server's hints, except where the rack says otherwise. */
+function annotationsOf(title: string | undefined, metadata: ToolMetadata): McpToolAnnotations | undefined {
+  const annotations: McpToolAnnotations = {
+    ...(isRecord(metadata.annotations) && cloneJson(metadata.annotations)),
+    ...(title !== undefined && { title }),
+    ...(metadata.readOnly !== undefined && { readOnlyHint: metadata.readOnly }),
+    ...(metadata.dangerous !== undefined && { destructiveHint: metadata.dangerous }),
+    ...(metadata.idempotent !== undefined && { idempotentHint: metadata.idempotent }),
+    ...(metadata.openWorld !== undefined && { openWorldHint: metadata.openWorld }),
+  };
+  return Object.keys(annotations).length === 0 ? undefined : annotations;
+}

@@ -1,0 +1,94 @@
+import type { JsonSchema, JsonSchemaObject } from "../schema/types.ts";
+import type { ToolDefinition } from "./definition.ts";
+import { isRecord } from "./json-value.ts";
+import { parseObject } from "./rename-properties.ts";
+import { resolveReference } from "./resolve-reference.ts";
+import { acceptsNull, typeOfValue, typesOf } from "./schema-types.ts";
+
+/**
+ * Arguments of a strict call in the shape of the tool's own schema: a `null` that only says "not given" is
+ * taken out, a `null` that the tool's schema allows stays. Text that is not a JSON object comes back as it is.
+ */
+export function fromStrictArguments(args: unknown, definition: Pick<ToolDefinition, "inputSchema">): unknown {
+  const parsed = typeof args === "string" ? (parseObject(args) ?? args) : args;
+  return restore(parsed, [definition.inputSchema], definition.inputSchema);
+}
+
+/** `schemas`: everything that may describe the value. */
+function restore(value: unknown, schemas: readonly JsonSchema[], root: JsonSchemaObject): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  const possible = schemas
+    .flatMap((schema) => expand(schema, root, []))
+    .filter((schema) => fits(value, schema, root));
+  if (Array.isArray(value)) {
+    return value.map((item, index) =>
+      restore(
+        item,
+        possible.flatMap((schema) => itemSchemas(schema, index)),
+        root,
+      ),
+    );
+  }
+  const entries = Object.entries(value).flatMap(([key, member]): [string, unknown][] => {
+    const described = possible.filter(
+      (schema) => isRecord(schema.properties) && Object.hasOwn(schema.properties, key),
+    );
+    const members = described.map((schema) => (schema.properties as Record<string, JsonSchema>)[key]!);
+    if (member !== null) return [[key, restore(member, members, root)]];
+    const isMeant = members.length === 0 || members.some((schema) => acceptsNull(schema, root));
+    const isOptional = described.some(
+      (schema) => !(Array.isArray(schema.required) && schema.required.includes(key)),
+    );
+    return !isMeant && isOptional ? [] : [[key, null]];
+  });
+  return Object.fromEntries(entries);
+}
+
+/** The schema, what it refers to, and its branches, as a flat list of descriptions. */
+function expand(schema: JsonSchema, root: JsonSchemaObject, seen: readonly string[]): JsonSchemaObject[] {
+  if (!isRecord(schema)) return [];
+  const parts: JsonSchema[] = [];
+  let path = seen;
+  if (typeof schema.$ref === "string" && !seen.includes(schema.$ref)) {
+    path = [...seen, schema.$ref];
+    parts.push(resolveReference(root, schema.$ref) ?? true);
+  }
+  for (const keyword of ["allOf", "anyOf", "oneOf"]) {
+    const list = schema[keyword];
+    if (Array.isArray(list)) parts.push(...list);
+  }
+  return [schema, ...parts.flatMap((part) => expand(part, root, path))];
+}
+
+/** Whether the value can be meant by the schema, judged by its type and by the values that tell branches apart. */
+function fits(value: object, schema: JsonSchemaObject, root: JsonSchemaObject): boolean {
+  const types = typesOf(schema);
+  if (types !== undefined && !types.includes(typeOfValue(value))) return false;
+  if (Array.isArray(value) || !isRecord(schema.properties)) return true;
+  return Object.entries(schema.properties).every(([key, property]) => {
+    const member = (value as Record<string, unknown>)[key];
+    if (member === undefined || member === null || typeof member === "object") return true;
+    return allows(property, member, root, []);
+  });
+}
+
+/** Whether `const` and `enum`, here or behind references and branches, leave room for the value. */
+function allows(schema: unknown, value: unknown, root: JsonSchemaObject, seen: readonly string[]): boolean {
+  if (!isRecord(schema)) return true;
+  if (schema.const !== undefined && schema.const !== value) return false;
+  if (Array.isArray(schema.enum) && !schema.enum.includes(value)) return false;
+  const reference = schema.$ref;
+  if (typeof reference === "string" && !seen.includes(reference)) {
+    if (!allows(resolveReference(root, reference), value, root, [...seen, reference])) return false;
+  }
+  const branches = schema.anyOf ?? schema.oneOf;
+  return !Array.isArray(branches) || branches.some((branch) => allows(branch, value, root, seen));
+}
+
+function itemSchemas(schema: JsonSchemaObject, index: number): JsonSchema[] {
+  // Before 2020-12, a list under `items` was a tuple.
+  const places = schema.prefixItems ?? (Array.isArray(schema.items) ? schema.items : undefined);
+  const place: unknown = Array.isArray(places) ? places[index] : undefined;
+  const item = place ?? (Array.isArray(schema.items) ? schema.additionalItems : schema.items);
+  return isRecord(item) ? [item] : [];
+}

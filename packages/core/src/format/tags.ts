@@ -1,0 +1,168 @@
+import type { JsonSchema } from "../schema/types.ts";
+import type { ToolResult } from "../tool/result.ts";
+import type { ToolDefinition } from "./definition.ts";
+import { isRecord } from "./json-value.ts";
+import { modelText } from "./model-text.ts";
+import { resolveReference } from "./resolve-reference.ts";
+import { type JsonType, typesOf } from "./schema-types.ts";
+import { callIdAt, type ToolCallRequest } from "./tool-call-request.ts";
+
+/**
+ * The calls a model without native tool calls wrote into its text:
+ * `<tool_action name="read_file" type="builtin"><path value="a.txt"/></tool_action>`, or the same with
+ * `<action>`. A parameter may also be `<path>a.txt</path>`. Every argument is a string here;
+ * `fromTagArguments` gives it its type. A call that is not closed is unfinished and is not returned.
+ */
+export function parseTagCalls(text: string): ToolCallRequest[] {
+  const calls: ToolCallRequest[] = [];
+  const unclosed = new Set<string>();
+  const opening = /<(tool_action|action)(?=[\s/>])/g;
+  for (let match = opening.exec(text); match !== null; match = opening.exec(text)) {
+    const tag = readTag(text, match.index);
+    if (tag === undefined || unclosed.has(tag.name)) continue;
+    const closing = `</${tag.name}>`;
+    const end = tag.isClosed ? tag.end : findClosing(text, tag, closing);
+    if (end === undefined) {
+      unclosed.add(tag.name);
+      continue;
+    }
+    if (!tag.isClosed && !text.startsWith(closing, end)) {
+      opening.lastIndex = end;
+      continue;
+    }
+    opening.lastIndex = tag.isClosed ? end : end + closing.length;
+    const name = tag.attributes.get("name");
+    if (name === undefined) continue;
+    const body = tag.isClosed ? "" : text.slice(tag.end, end);
+    calls.push({ id: callIdAt(calls.length), name, arguments: readParameters(body) });
+  }
+  return calls;
+}
+
+/** The answer to such a call, for the next message to the model. */
+export function toTagResult(name: string, result: ToolResult): string {
+  const status = result.type === "error" ? "error" : "ok";
+  const text = modelText(result, result.attachments).replaceAll(/<(?=\/tool_output)/gi, "&lt;");
+  return `<tool_output name="${encode(name)}" status="${status}">\n${text}\n</tool_output>`;
+}
+
+/**
+ * Arguments of a tag call with the types the tool's schema asks for. A string that cannot be read as the wanted
+ * type stays a string, so that validation can say what is wrong with it.
+ */
+export function fromTagArguments(args: unknown, definition: Pick<ToolDefinition, "inputSchema">): unknown {
+  const root = definition.inputSchema;
+  const properties = isRecord(root.properties) ? root.properties : {};
+  if (!isRecord(args)) return args;
+  return Object.fromEntries(
+    Object.entries(args).map(([key, value]) => {
+      const property = Object.hasOwn(properties, key) ? (properties[key] as JsonSchema) : undefined;
+      return [key, typeof value === "string" ? toType(value, wantedTypes(property, root, 0)) : value];
+    }),
+  );
+}
+
+interface Tag {
+  readonly name: string;
+  readonly attributes: ReadonlyMap<string, string>;
+  readonly isClosed: boolean;
+  /** The position after the tag. */
+  readonly end: number;
+}
+
+/** The tag that begins at a position, or nothing when there is none or it does not end. */
+function readTag(text: string, start: number): Tag | undefined {
+  const head = /<([\p{L}_][\p{L}\p{N}_.-]*)/uy;
+  head.lastIndex = start;
+  const name = head.exec(text)?.[1];
+  if (name === undefined) return undefined;
+  const attributes = new Map<string, string>();
+  const token = /\s*(?:(\/?)>|([^\s=/>"']+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>/]+)))?|\/)/y;
+  token.lastIndex = head.lastIndex;
+  for (let match = token.exec(text); match !== null; match = token.exec(text)) {
+    if (match[1] !== undefined) return { name, attributes, isClosed: match[1] === "/", end: token.lastIndex };
+    if (match[2] !== undefined) attributes.set(match[2], decode(match[3] ?? match[4] ?? match[5] ?? ""));
+  }
+  return undefined;
+}
+
+/**
+ * Where the closing tag stands, or, of a call that was left unfinished, the next call's opening tag; nothing
+ * when neither follows. Tags are read whole, so that a value may hold the closing tag in quotes.
+ */
+function findClosing(text: string, opened: Tag, closing: string): number | undefined {
+  let position = opened.end;
+  for (;;) {
+    const next = text.indexOf("<", position);
+    if (next < 0) return undefined;
+    if (text.startsWith(closing, next)) return next;
+    const tag = readTag(text, next);
+    if (tag?.name === opened.name) return next;
+    position = tag?.end ?? next + 1;
+  }
+}
+
+function readParameters(body: string): Record<string, unknown> {
+  const parameters: [string, string][] = [];
+  let position = 0;
+  for (;;) {
+    const start = body.indexOf("<", position);
+    if (start < 0) return Object.fromEntries(parameters);
+    const tag = readTag(body, start);
+    if (tag === undefined) {
+      position = start + 1;
+      continue;
+    }
+    const closing = `</${tag.name}>`;
+    const end = tag.isClosed ? -1 : body.indexOf(closing, tag.end);
+    const value = tag.attributes.get("value");
+    const name = tag.name === "param" ? (tag.attributes.get("name") ?? tag.name) : tag.name;
+    if (value !== undefined) parameters.push([name, value]);
+    else if (end >= 0) parameters.push([name, decode(body.slice(tag.end, end))]);
+    position = end < 0 ? tag.end : end + closing.length;
+  }
+}
+
+const entities: Readonly<Record<string, string>> = { quot: '"', apos: "'", lt: "<", gt: ">", amp: "&" };
+
+function decode(text: string): string {
+  return text.replaceAll(/&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|(\w{2,4}));/gi, (whole, decimal, hex, name) => {
+    if (name !== undefined) return entities[name] ?? whole;
+    const code = decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal);
+    return code <= 0x10ffff ? String.fromCodePoint(code) : whole;
+  });
+}
+
+function encode(text: string): string {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
+}
+
+function wantedTypes(
+  schema: JsonSchema | undefined,
+  root: ToolDefinition["inputSchema"],
+  depth: number,
+): JsonType[] {
+  if (!isRecord(schema) || depth > 8) return [];
+  const own = typesOf(schema) ?? [];
+  const branches = [schema.anyOf, schema.oneOf, schema.allOf].flatMap((list) =>
+    Array.isArray(list) ? list : [],
+  );
+  if (typeof schema.$ref === "string") branches.push(resolveReference(root, schema.$ref));
+  return [...own, ...branches.flatMap((branch) => wantedTypes(branch, root, depth + 1))];
+}
+
+function toType(text: string, types: readonly JsonType[]): unknown {
+  if (types.length === 0 || types.includes("string")) return text;
+  const trimmed = text.trim();
+  const isNumber = types.includes("number") || types.includes("integer");
+  if (isNumber && trimmed !== "" && Number.isFinite(Number(trimmed))) return Number(trimmed);
+  if (types.includes("boolean") && /^(true|false)$/i.test(trimmed)) return trimmed.toLowerCase() === "true";
+  if (types.includes("null") && trimmed === "null") return null;
+  if (!types.includes("object") && !types.includes("array")) return text;
+  try {
+    const value: unknown = JSON.parse(trimmed);
+    return typeof value === "object" && value !== null ? value : text;
+  } catch {
+    return text;
+  }
+}

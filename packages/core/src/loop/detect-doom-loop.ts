@@ -1,0 +1,161 @@
+import { hashText } from "../schema/hash.ts";
+import { isSameRound } from "./entry-likeness.ts";
+import { loopEvidence } from "./loop-messages.ts";
+import { predict } from "./predict.ts";
+import { cycle } from "./signals/cycle.ts";
+import { drought } from "./signals/drought.ts";
+import { interleaved } from "./signals/interleaved.ts";
+import { refused } from "./signals/refused.ts";
+import { repeat } from "./signals/repeat.ts";
+import { sameError } from "./signals/same-error.ts";
+import { stagnation } from "./signals/stagnation.ts";
+import { blockedBeforeStop, fullWeight, roundsNeeded } from "./thresholds.ts";
+import type {
+  LoopAction,
+  LoopCandidate,
+  LoopEntry,
+  LoopLadder,
+  LoopSighting,
+  LoopSignalFunction,
+  LoopState,
+  LoopVerdict,
+} from "./types.ts";
+
+/** In order of how much they explain: of two signals that call for the same action the first is reported. */
+const signals: readonly LoopSignalFunction[] = [
+  refused,
+  repeat,
+  cycle,
+  sameError,
+  stagnation,
+  interleaved,
+  drought,
+];
+
+const actions: readonly LoopAction[] = ["none", "nudge", "block", "stop"];
+const nudgeRank = 1;
+const blockRank = 2;
+const stopRank = 3;
+
+const noLoop: LoopVerdict = Object.freeze({ action: "none", count: 0 });
+
+/**
+ * Whether the call that was just recorded calls for a word to the model. A call that ran gets a nudge at most;
+ * a call that was refused anyway also "block" and "stop", since those cost it nothing. Never throws.
+ */
+export function assessFinished(state: LoopState, callId: string): LoopVerdict {
+  try {
+    const end = state.entries.length - 1;
+    const head = state.entries[end];
+    // A call that is no evidence was not kept; the entry before it has had its verdict.
+    if (head === undefined || head.callId !== callId) return noLoop;
+    return judge(state.entries, end, head, head.executed ? nudgeRank : stopRank);
+  } catch {
+    return noLoop;
+  }
+}
+
+/**
+ * Whether a call may run: "none", "block" or "stop". The result it would give is taken to be the one its pattern
+ * promises; a call whose result changes is never held back. Never throws.
+ */
+export function assessNext(state: LoopState, candidate: LoopCandidate): LoopVerdict {
+  try {
+    if (state.stopped !== undefined) return state.stopped;
+    const prediction = predict(state.entries, candidate, state.total + 1);
+    if (prediction === undefined) return noLoop;
+    const verdict = judge(state.entries, prediction.end, prediction.head, stopRank);
+    return verdict.action === "nudge" ? noLoop : verdict;
+  } catch {
+    return noLoop;
+  }
+}
+
+function judge(entries: readonly LoopEntry[], end: number, head: LoopEntry, highest: number): LoopVerdict {
+  let strongest: LoopSighting | undefined;
+  let strongestRank = 0;
+  for (const signal of signals) {
+    const sighting = signal(entries, end, head);
+    if (sighting === undefined) continue;
+    const rank = rankOf(sighting);
+    if (rank <= strongestRank) continue;
+    strongest = sighting;
+    strongestRank = rank;
+  }
+  if (strongest === undefined) return noLoop;
+  if (strongestRank === blockRank && isBlockedInARow(entries, end)) strongestRank = stopRank;
+  return toVerdict(strongest, Math.min(strongestRank, highest), entries, end, head);
+}
+
+function rankOf({ quarters, rounds, ladder }: LoopSighting): number {
+  return Math.min(reached(ladder, quarters / fullWeight), reached(roundsNeeded, rounds));
+}
+
+function reached(ladder: LoopLadder, sightings: number): number {
+  if (sightings >= ladder.stop) return stopRank;
+  if (sightings >= ladder.block) return blockRank;
+  return sightings >= ladder.nudge ? nudgeRank : 0;
+}
+
+/** Three decisions in a row were blocked. Patience is for waiting, not for insisting. */
+function isBlockedInARow(entries: readonly LoopEntry[], end: number): boolean {
+  let rounds = 0;
+  for (let index = end - 1; index >= 0 && rounds < blockedBeforeStop; index--) {
+    const entry = entries[index]!;
+    if (!entry.blocked) return false;
+    const newer = entries[index + 1];
+    if (index + 1 === end || newer === undefined || !isSameRound(entry, newer)) rounds++;
+  }
+  return rounds === blockedBeforeStop;
+}
+
+function toVerdict(
+  sighting: LoopSighting,
+  rank: number,
+  entries: readonly LoopEntry[],
+  end: number,
+  head: LoopEntry,
+): LoopVerdict {
+  const previous = previousResult(entries, end, head);
+  return {
+    action: actions[rank] ?? "none",
+    signal: sighting.signal,
+    count: sighting.count,
+    period: sighting.period,
+    fingerprint: fingerprint(sighting, entries, end, head),
+    evidence: loopEvidence(sighting, head.tool, (entries[sighting.since] ?? head).ordinal),
+    ...(previous && { previousCallId: previous.callId }),
+  };
+}
+
+/** The latest call that ran and gave what this one gives, with the same arguments if there is one. */
+function previousResult(entries: readonly LoopEntry[], end: number, head: LoopEntry): LoopEntry | undefined {
+  let sibling: LoopEntry | undefined;
+  for (let index = end - 1; index >= 0; index--) {
+    const entry = entries[index]!;
+    if (!entry.executed || entry.tool !== head.tool || entry.resultKey !== head.resultKey) continue;
+    if (entry.argsKey === head.argsKey) return entry;
+    sibling ??= entry;
+  }
+  return sibling;
+}
+
+/** The same however often the loop went round and at whichever of its calls it was noticed. */
+function fingerprint(
+  { signal, since }: LoopSighting,
+  entries: readonly LoopEntry[],
+  end: number,
+  head: LoopEntry,
+): string {
+  if (signal === "cycle" || signal === "drought") {
+    const outcomes = new Set([outcomeKey(head)]);
+    for (const entry of entries.slice(since, end)) outcomes.add(outcomeKey(entry));
+    return hashText(`${signal} ${Array.from(outcomes).sort().join(" ")}`);
+  }
+  if (signal === "repeat" || signal === "interleaved") return hashText(`${signal} ${outcomeKey(head)}`);
+  return hashText(`${signal} ${head.tool} ${head.resultKey}`);
+}
+
+function outcomeKey(entry: LoopEntry): string {
+  return `${entry.tool} ${entry.argsKey} ${entry.resultKey}`;
+}

@@ -1,0 +1,75 @@
+import type { LoopSighting, LoopSignal, LoopVerdict } from "./types.ts";
+
+/** One clause: what repeats, how often, since which call. */
+export function loopEvidence(
+  { signal, count, period }: Pick<LoopSighting, "signal" | "count" | "period">,
+  tool: string,
+  since: number,
+): string {
+  switch (signal) {
+    case "repeat":
+      return `${nth(count)} identical call of ${tool}, same result since call #${since}; nothing changed in between`;
+    case "cycle":
+      return `the same ${period} calls for the ${nth(count)} time, same results since call #${since}`;
+    case "same_error":
+      return `${nth(count)} call of ${tool} with the same error since call #${since}; nothing was changed in between`;
+    case "stagnation":
+      return `${nth(count)} call of ${tool} in a row with the same result since call #${since}, although the arguments differ`;
+    case "drought":
+      return `${nth(count)} call in a row that repeats an earlier call and its result, since call #${since}`;
+    case "interleaved":
+      return `${nth(count)} identical call of ${tool} among the latest ones, same result since call #${since}; nothing changed in between`;
+    case "refused":
+      return `${nth(count)} call of ${tool} refused for the same reason since call #${since}`;
+  }
+}
+
+/**
+ * The text for the model, empty when there is nothing to say: to append to the result (nudge), to give instead
+ * of a result (block), or to end the run with (stop).
+ */
+export function loopMessage(verdict: LoopVerdict): string {
+  const evidence = verdict.evidence ?? "the latest calls repeat earlier ones";
+  const advice = verdict.signal === undefined ? general : instead[verdict.signal];
+  switch (verdict.action) {
+    case "none":
+      return "";
+    case "nudge":
+      return `Loop notice: ${evidence}. ${advice}`;
+    case "block":
+      return `Not run, because it would repeat what is known: ${evidence}. ${stillHolds(verdict)}${advice}`;
+    case "stop":
+      return `Run stopped, because it goes in circles: ${evidence}. ${stillHolds(verdict)}${handOver}`;
+  }
+}
+
+const general = "Do something that can give a new result, or say what stands in the way.";
+
+const handOver =
+  "Make no more calls. Say what was tried, what stands in the way, and which decision or information is needed to go on.";
+
+const instead: Record<LoopSignal, string> = {
+  repeat:
+    "Use the result you have. To get another one, first change something: the arguments, the tool, or what the tool looks at.",
+  cycle:
+    "These steps lead back to where they began. Use what they showed, and take a step that is not one of them.",
+  same_error:
+    "Calling it in yet another way does not help. Read the error, find out what it depends on and change that first, or use another tool.",
+  stagnation:
+    "Varying the arguments brings nothing new from this tool. Take the result as the answer, or look in another place with another tool.",
+  drought:
+    "All of this is known already. Decide on the basis of it, or make a call that can bring something new.",
+  interleaved: "Use that result instead of calling again, or change what the tool looks at first.",
+  refused:
+    "The call stays refused as it is. Read the reason, then use a name and arguments that the tool list allows, or go another way.",
+};
+
+function stillHolds({ previousCallId }: LoopVerdict): string {
+  return previousCallId ? `The result of call ${previousCallId} still holds. ` : "";
+}
+
+function nth(count: number): string {
+  const tens = count % 100;
+  if (tens >= 11 && tens <= 13) return `${count}th`;
+  return `${count}${["th", "st", "nd", "rd"][count % 10] ?? "th"}`;
+}

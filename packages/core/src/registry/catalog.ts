@@ -1,0 +1,203 @@
+import { DefinitionError } from "../tool/definition-error.ts";
+import type { ToolInfo } from "../tool/info.ts";
+import { fold, type ToolEntry } from "./entry.ts";
+import { ToolIndex } from "./search/tool-index.ts";
+import type { RegistryStats } from "./view.ts";
+
+type Group = Map<string, ToolEntry>;
+
+/**
+ * The tools and every index over them. It changes in place while only the registry holds it; once a snapshot
+ * was taken the registry clones it before the next change. Categories, tags and search know enabled tools only.
+ */
+export class Catalog {
+  /** By folded name, in order of registration. */
+  readonly #entries: Group;
+  /** By every exact name and alias: the fast way. */
+  readonly #exact: Group;
+  /** By every folded name and alias: uniqueness, and the forgiving way. */
+  readonly #folded: Group;
+  readonly #categories: Map<string, Group>;
+  readonly #tags: Map<string, Group>;
+  #disabled: number;
+  #index: ToolIndex | undefined;
+  #all: readonly ToolInfo[] | undefined;
+
+  constructor(from?: Catalog) {
+    if (from === undefined) {
+      this.#entries = new Map();
+      this.#exact = new Map();
+      this.#folded = new Map();
+      this.#categories = new Map();
+      this.#tags = new Map();
+      this.#disabled = 0;
+      return;
+    }
+    this.#entries = new Map(from.#entries);
+    this.#exact = new Map(from.#exact);
+    this.#folded = new Map(from.#folded);
+    this.#categories = copyGroups(from.#categories);
+    this.#tags = copyGroups(from.#tags);
+    this.#disabled = from.#disabled;
+    // The search index follows the newest catalog; an older one builds its own again if anybody asks it.
+    this.#index = from.#index;
+    from.#index = undefined;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  find(name: string): ToolEntry | undefined {
+    return this.#exact.get(name) ?? this.#folded.get(fold(name));
+  }
+
+  /** Throws `DefinitionError`, and changes nothing, when one of its names is taken. */
+  add(entry: ToolEntry): void {
+    for (const key of entry.keys()) this.#refuseTaken(key, entry, undefined);
+    this.#insert(entry);
+  }
+
+  /** Puts a new version in the place of the old one. Throws, and changes nothing, when a new name is taken. */
+  replace(old: ToolEntry, entry: ToolEntry): void {
+    for (const key of entry.keys()) this.#refuseTaken(key, entry, old);
+    if (old.key !== entry.key) {
+      this.remove(old);
+      this.#insert(entry);
+      return;
+    }
+    this.#unlink(old);
+    this.#insert(entry);
+  }
+
+  remove(entry: ToolEntry): void {
+    this.#unlink(entry);
+    this.#entries.delete(entry.key);
+  }
+
+  all(): readonly ToolInfo[] {
+    this.#all ??= [...this.#entries.values()].map((entry) => entry.info);
+    return this.#all;
+  }
+
+  enabled(): ToolInfo[] {
+    return this.#disabled === 0 ? [...this.all()] : this.all().filter((info) => !info.disabled);
+  }
+
+  inCategory(category: string): ToolInfo[] {
+    return infos(this.#categories.get(category));
+  }
+
+  withTag(tag: string): ToolInfo[] {
+    return infos(this.#tags.get(tag));
+  }
+
+  search(query: string, limit: number): ToolInfo[] {
+    this.#index ??= this.#buildIndex();
+    const found = this.#index.search(query, { limit });
+    return found.flatMap(({ key }) => this.#entries.get(key)?.info ?? []);
+  }
+
+  names(): Iterable<string> {
+    return this.#exact.keys();
+  }
+
+  stats(): RegistryStats {
+    const categories = Object.fromEntries([...this.#categories].map(([name, group]) => [name, group.size]));
+    return { totalTools: this.size, disabledTools: this.#disabled, categories };
+  }
+
+  #insert(entry: ToolEntry): void {
+    const { info } = entry;
+    this.#all = undefined;
+    this.#entries.set(entry.key, entry);
+    this.#exact.set(info.name, entry);
+    for (const alias of info.aliases ?? []) this.#exact.set(alias, entry);
+    for (const key of entry.keys()) this.#folded.set(key, entry);
+    if (info.disabled) {
+      this.#disabled++;
+      return;
+    }
+    for (const [groups, name] of this.#groupsOf(info)) join(groups, name, entry);
+    this.#index?.add(toDocument(entry));
+  }
+
+  /** Takes the tool out of every index but leaves its place in the order. */
+  #unlink(entry: ToolEntry): void {
+    const { info } = entry;
+    this.#all = undefined;
+    this.#exact.delete(info.name);
+    for (const alias of info.aliases ?? []) this.#exact.delete(alias);
+    for (const key of entry.keys()) this.#folded.delete(key);
+    if (info.disabled) {
+      this.#disabled--;
+      return;
+    }
+    for (const [groups, name] of this.#groupsOf(info)) leave(groups, name, entry.key);
+    this.#index?.remove(entry.key);
+  }
+
+  #groupsOf(info: ToolInfo): [Map<string, Group>, string][] {
+    const { category, tags } = info.metadata;
+    const groups: [Map<string, Group>, string][] = [];
+    if (typeof category === "string") groups.push([this.#categories, category]);
+    if (Array.isArray(tags)) for (const tag of tags) groups.push([this.#tags, String(tag)]);
+    return groups;
+  }
+
+  #refuseTaken(key: string, entry: ToolEntry, except: ToolEntry | undefined): void {
+    const holder = this.#folded.get(key);
+    if (holder === undefined || holder === except) return;
+    throw new DefinitionError(
+      `The name "${key}" is taken: ${describe(holder.info)} has it, so ${describe(entry.info)} was not registered. ` +
+        "Rename one of them, or unregister the first.",
+      "name",
+    );
+  }
+
+  #buildIndex(): ToolIndex {
+    const index = new ToolIndex();
+    for (const entry of this.#entries.values()) if (!entry.info.disabled) index.add(toDocument(entry));
+    return index;
+  }
+}
+
+function toDocument({ key, info, schema }: ToolEntry) {
+  const { name, aliases, title, displayName, description } = info;
+  const { tags, category } = info.metadata;
+  return {
+    key,
+    name,
+    aliases,
+    title,
+    displayName,
+    description,
+    tags,
+    category,
+    parameters: () => schema.jsonSchema(),
+  };
+}
+
+function describe({ name, origin }: ToolInfo): string {
+  return origin === undefined ? `the tool "${name}"` : `the tool "${name}" (${origin})`;
+}
+
+function infos(group: Group | undefined): ToolInfo[] {
+  return group === undefined ? [] : [...group.values()].map((entry) => entry.info);
+}
+
+function join(groups: Map<string, Group>, name: string, entry: ToolEntry): void {
+  const group = groups.get(name);
+  if (group === undefined) groups.set(name, new Map([[entry.key, entry]]));
+  else group.set(entry.key, entry);
+}
+
+function leave(groups: Map<string, Group>, name: string, key: string): void {
+  const group = groups.get(name);
+  group?.delete(key);
+  if (group?.size === 0) groups.delete(name);
+}
+
+function copyGroups(groups: Map<string, Group>): Map<string, Group> {
+  return new Map([...groups].map(([name, group]) => [name, new Map(group)]));
+}

@@ -1,0 +1,240 @@
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { type RackEvent, Tool, ToolRegistry } from "../index.ts";
+
+function tool(name: string, metadata: Tool.Metadata = {}, description = "") {
+  return Tool.define({ name, description, parameters: z.object({}), metadata, execute: async () => name });
+}
+
+describe("ToolRegistry", () => {
+  it("finds a tool by name, by alias and in any case", async () => {
+    const registry = new ToolRegistry();
+    registry.register({ ...tool("read_file"), aliases: ["cat", "fs.read"] });
+    for (const name of ["read_file", "READ_FILE", "cat", "Cat", "fs.read"])
+      expect(registry.get(name)?.name).toBe("read_file");
+    expect((await registry.execute("cat", {})).content).toBe("read_file");
+    expect(registry.get("dog")).toBeUndefined();
+  });
+
+  it("refuses an alias that is taken and then has changed nothing", () => {
+    const registry = new ToolRegistry();
+    registry.register(tool("cat"));
+    expect(() => registry.register({ ...tool("read_file"), aliases: ["CAT"] })).toThrow(/"cat" is taken/);
+    expect(registry.get("read_file")).toBeUndefined();
+    expect(registry.getStats().totalTools).toBe(1);
+  });
+
+  it("gives an illegal name a legal one, and keeps the old one as alias and for people", async () => {
+    const registry = new ToolRegistry();
+    registry.register(tool("SearXNG Search/网页搜索"));
+    const [info] = registry.getAll();
+    expect(info?.name).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
+    expect(info?.displayName).toBe("SearXNG Search/网页搜索");
+    expect((await registry.execute("SearXNG Search/网页搜索", {})).type).toBe("text");
+  });
+
+  it("keeps category and tag indexes in step with every change", () => {
+    const registry = new ToolRegistry();
+    registry.register(tool("a", { category: "file", tags: ["x", "y"] }));
+    registry.register(tool("b", { category: "file", tags: ["y"] }));
+    const names = (infos: Tool.Info[]) => infos.map((info) => info.name);
+    expect(names(registry.list("file"))).toEqual(["a", "b"]);
+    expect(names(registry.findByTag("y"))).toEqual(["a", "b"]);
+
+    registry.update("a", { metadata: { category: "net", tags: ["z"] } });
+    expect(names(registry.list("file"))).toEqual(["b"]);
+    expect(names(registry.list("net"))).toEqual(["a"]);
+    expect(names(registry.findByTag("x"))).toEqual([]);
+
+    registry.disable("b");
+    expect(names(registry.list("file"))).toEqual([]);
+    expect(names(registry.list())).toEqual(["a"]);
+    expect(names(registry.getAll())).toEqual(["a", "b"]);
+    expect(registry.getStats()).toEqual({ totalTools: 2, disabledTools: 1, categories: { net: 1 } });
+    expect(names(registry.search("b"))).toEqual([]);
+
+    registry.enable("b");
+    expect(names(registry.findByTag("y"))).toEqual(["b"]);
+    expect(registry.unregister("b")).toBe(true);
+    expect(registry.unregister("b")).toBe(false);
+    expect(names(registry.findByTag("y"))).toEqual([]);
+    expect(registry.getStats()).toEqual({ totalTools: 1, disabledTools: 0, categories: { net: 1 } });
+  });
+
+  it("search follows register, update, disable and unregister", () => {
+    const registry = new ToolRegistry();
+    registry.register(tool("weather", {}, "Tells the weather forecast."));
+    registry.register(tool("stocks", {}, "Tells the price of a stock."));
+    expect(registry.search("forecast")[0]?.name).toBe("weather");
+    registry.update("stocks", { description: "Gives a forecast of prices and a forecast of trends." });
+    expect(registry.search("forecast").map((info) => info.name)).toContain("stocks");
+    registry.disable("weather");
+    expect(registry.search("weather forecast").map((info) => info.name)).toEqual(["stocks"]);
+    registry.enable("weather");
+    registry.unregister("stocks");
+    expect(registry.search("forecast").map((info) => info.name)).toEqual(["weather"]);
+  });
+
+  it("a snapshot never changes, whatever happens to the registry", () => {
+    const registry = new ToolRegistry();
+    registry.register(tool("a", { category: "c", tags: ["t"] }, "apples"));
+    const before = registry.snapshot();
+    registry.register(tool("b", { category: "c" }, "apples"));
+    registry.update("a", { description: "pears" });
+    registry.unregister("a");
+    expect(before.getAll().map((info) => info.name)).toEqual(["a"]);
+    expect(before.get("a")?.description).toBe("apples");
+    expect(before.list("c")).toHaveLength(1);
+    expect(before.findByTag("t")).toHaveLength(1);
+    expect(before.search("apples").map((info) => info.name)).toEqual(["a"]);
+    expect(registry.search("apples").map((info) => info.name)).toEqual(["b"]);
+    expect(registry.snapshot().version).toBeGreaterThan(before.version);
+    expect(registry.snapshot()).toBe(registry.snapshot());
+  });
+
+  it("a call means the tool of the list that the caller was shown, unless it is off or gone since", async () => {
+    const registry = new ToolRegistry();
+    registry.register(tool("a"));
+    const snapshot = registry.snapshot();
+    registry.update("a", { execute: async () => "new version" });
+    expect((await registry.execute("a", {})).content).toBe("new version");
+    expect((await registry.execute("a", {}, { snapshot })).content).toBe("a");
+    registry.register(tool("later"));
+    registry.disable("a");
+    expect((await registry.execute("a", {}, { snapshot })).error?.code).toBe("tool_disabled");
+    registry.unregister("a");
+    expect((await registry.execute("a", {}, { snapshot })).error?.code).toBe("tool_not_found");
+  });
+
+  it("a call under way ends on the version it started on", async () => {
+    const registry = new ToolRegistry();
+    let finish: (() => void) | undefined;
+    const slow = Tool.define({
+      name: "slow",
+      parameters: z.object({}),
+      execute: () =>
+        new Promise<string>((resolve) => {
+          finish = () => resolve("old");
+        }),
+    });
+    registry.register(slow);
+    const call = registry.execute("slow", {});
+    registry.update("slow", { execute: async () => "new" });
+    registry.unregister("slow");
+    finish?.();
+    expect((await call).content).toBe("old");
+  });
+
+  it("names the nearest tools when a name is unknown", async () => {
+    const registry = new ToolRegistry();
+    expect((await registry.execute("anything", {})).content).toContain("no tools are registered");
+    for (const name of ["read_file", "write_file", "weather"]) registry.register(tool(name));
+    const result = await registry.execute("raed_file", {});
+    expect(result.content).toContain('"read_file"');
+    expect(result.error?.details?.suggestions).toContain("read_file");
+    expect(() => registry.update("raed_file", {})).toThrow(/"read_file"/);
+  });
+
+  it("what it hands out cannot be changed from outside", () => {
+    const registry = new ToolRegistry();
+    registry.register(tool("a", { tags: ["t"] }));
+    const info = registry.get("a")!;
+    expect(() => {
+      (info as { name: string }).name = "b";
+    }).toThrow();
+    registry.getAll().pop();
+    expect(registry.getAll()).toHaveLength(1);
+  });
+
+  it("says what is wrong with something that is not a tool", () => {
+    const registry = new ToolRegistry();
+    expect(() => registry.register(null as never)).toThrow(/made by Tool\.define/);
+    expect(() => registry.register(Promise.resolve(tool("a")) as never)).toThrow(/await it/);
+    expect(() => registry.register({ ...tool("a"), name: " " })).toThrow(/needs a name/);
+    expect(() => registry.register({ ...tool("a"), execute: 1 as never })).toThrow(/no execute/);
+    expect(() => registry.register({ ...tool("a"), parameters: { type: 1 } })).toThrow(/type/);
+  });
+
+  it("a hand-written tool works without Tool.define", async () => {
+    const registry = new ToolRegistry();
+    registry.register({
+      name: "plain",
+      parameters: { type: "object", properties: { n: { type: "number", default: 2 } } },
+      execute: async (context: Tool.Context<{ n: number }>) => context.input.n * 2,
+      metadata: {},
+      createdAt: 0,
+      disabled: false,
+    } as Tool.Info);
+    expect((await registry.execute("plain", {})).content).toBe("4");
+  });
+
+  it("tells listeners of changes and calls until they unsubscribe", async () => {
+    const registry = new ToolRegistry();
+    const seen: RackEvent[] = [];
+    const stop = registry.subscribe((event) => seen.push(event));
+    registry.register(tool("a"));
+    await registry.execute("a", {}, { callId: "c" });
+    stop();
+    registry.unregister("a");
+    expect(seen.map((event) => event.type)).toEqual(["tools", "state", "state", "state", "record"]);
+    expect(seen.at(-1)).toMatchObject({
+      record: { toolName: "a", callId: "c", status: "completed" },
+      result: { content: "a" },
+    });
+  });
+
+  it("forgets states and history on request, but no call under way", async () => {
+    const registry = new ToolRegistry();
+    registry.register(tool("a"));
+    registry.register(
+      Tool.define({ name: "wait", parameters: z.object({}), execute: () => new Promise(() => {}) }),
+    );
+    await registry.execute("a", {}, { callId: "done" });
+    registry.execute("wait", {}, { callId: "running" });
+    registry.clearStates();
+    expect(registry.getState("done")).toBeUndefined();
+    expect(registry.getCallHistory(10)).toEqual([]);
+    expect(registry.getState("running")?.status).toBe("running");
+    registry.cancel("running");
+  });
+
+  it("masks secrets in states and records, by key and by value", async () => {
+    const registry = new ToolRegistry({ secrets: () => ["s3cr3t-value"] });
+    registry.register(
+      Tool.define({
+        name: "login",
+        parameters: z.object({
+          user: z.string(),
+          password: z.string(),
+          note: z.string(),
+          max_tokens: z.number(),
+        }),
+        execute: async () => {
+          throw new Error("refused for s3cr3t-value");
+        },
+      }),
+    );
+    const input = { user: "ada", password: "hunter2", note: "uses s3cr3t-value", max_tokens: 5 };
+    await registry.execute("login", input, { callId: "c" });
+    const masked = { user: "ada", password: "[redacted]", note: "uses [redacted]", max_tokens: 5 };
+    expect(registry.getState("c")?.input).toEqual(masked);
+    const [record] = registry.getCallHistory(1);
+    expect(record?.parameters).toEqual(masked);
+    expect(JSON.stringify(record)).not.toContain("s3cr3t-value");
+    expect(JSON.stringify(record)).not.toContain("hunter2");
+  });
+
+  it("100,000 tools register, are found and listed", () => {
+    const registry = new ToolRegistry();
+    const parameters = { type: "object", properties: { a: { type: "string" } } };
+    const execute = async () => "x";
+    for (let index = 0; index < 100_000; index++) {
+      registry.register(
+        Tool.define({ name: `tool_${index}`, parameters, execute, metadata: { category: `c${index % 10}` } }),
+      );
+    }
+    expect(registry.get("tool_99999")?.name).toBe("tool_99999");
+    expect(registry.list("c3")).toHaveLength(10_000);
+    expect(registry.getAll()).toHaveLength(100_000);
+  });
+});

@@ -1,0 +1,296 @@
+import { Deadlines } from "../call/deadlines.ts";
+import { cancelCall, expireCall, startCall } from "../call/engine.ts";
+import { EventHub, type RackListener } from "../call/events.ts";
+import { CallFrame } from "../call/frame.ts";
+import { CallHistory } from "../call/history.ts";
+import type { CallHost } from "../call/host.ts";
+import { KeptResults, type PageOptions, pageOf, type ResultPage } from "../call/kept-results.ts";
+import { assessHistory, LoopSessions } from "../call/loop-sessions.ts";
+import type { CallOptions } from "../call/options.ts";
+import { recordOf, type ToolCallRecord } from "../call/record.ts";
+import { type CallSettings, defaultSettings } from "../call/settings.ts";
+import type { ToolState } from "../call/state.ts";
+import { stateOf, updateState } from "../call/state-of.ts";
+import { notFound } from "../error/messages.ts";
+import { ToolNotFoundError } from "../error/tool-error.ts";
+import { loopMessage } from "../loop/loop-messages.ts";
+import type { LoopState, LoopVerdict } from "../loop/types.ts";
+import type { ToolInfo } from "../tool/info.ts";
+import { nearestNames } from "../tool/name.ts";
+import type { ToolResult } from "../tool/result.ts";
+import { Catalog } from "./catalog.ts";
+import { type ToolEntry, toEntry } from "./entry.ts";
+import { RegistrySnapshot } from "./snapshot.ts";
+import type { RegistryReader, RegistryStats, RegistryView } from "./view.ts";
+
+/** What `detectDoomLoop` says. */
+export interface DoomLoopDetectionResult extends LoopVerdict {
+  readonly isDoomLoop: boolean;
+  readonly reason?: string;
+  readonly suggestedAction?: string;
+}
+
+const noOptions: CallOptions = Object.freeze({});
+
+/** The rack: the tools, every call of them, and what is remembered of it. */
+export class ToolRegistry implements RegistryReader {
+  #catalog = new Catalog();
+  #snapshot: RegistrySnapshot | undefined;
+  #version = 0;
+  readonly #host: CallHost;
+
+  constructor(settings: Partial<CallSettings> = {}) {
+    this.#host = this.#makeHost({ ...defaultSettings, ...withoutUndefined(settings) });
+  }
+
+  /** Throws `DefinitionError` when the tool is unusable or a name of it is taken; then nothing has changed. */
+  register(info: ToolInfo): void {
+    const entry = toEntry(info);
+    this.#change((catalog) => catalog.add(entry));
+  }
+
+  /** Says whether there was such a tool. Calls of it that are under way end as usual. */
+  unregister(name: string): boolean {
+    const entry = this.#catalog.find(name);
+    if (entry === undefined) return false;
+    this.#change((catalog) => catalog.remove(entry));
+    return true;
+  }
+
+  /** Puts a new version in place; calls under way end on the version they started on. */
+  update(name: string, updates: Partial<ToolInfo>): void {
+    const entry = this.#require(name);
+    const next = entry.with(updates);
+    this.#change((catalog) => catalog.replace(entry, next));
+  }
+
+  disable(name: string): void {
+    this.update(name, { disabled: true });
+  }
+
+  enable(name: string): void {
+    this.update(name, { disabled: false });
+  }
+
+  get(name: string): ToolInfo | undefined {
+    return this.#catalog.find(name)?.info;
+  }
+
+  /** Every tool, disabled ones too, in order of registration. */
+  getAll(): ToolInfo[] {
+    return [...this.#catalog.all()];
+  }
+
+  /** Enabled tools, all or of one category. */
+  list(category?: string): ToolInfo[] {
+    return category === undefined ? this.#catalog.enabled() : this.#catalog.inCategory(category);
+  }
+
+  /** Enabled tools that fit the query, best first. */
+  search(query: string, limit?: number): ToolInfo[] {
+    return this.#catalog.search(query, limit ?? 20);
+  }
+
+  /** Enabled tools with the tag. */
+  findByTag(tag: string): ToolInfo[] {
+    return this.#catalog.withTag(tag);
+  }
+
+  getStats(): RegistryStats {
+    return this.#catalog.stats();
+  }
+
+  /** The rack as it is now; later changes do not show in it. */
+  snapshot(): RegistrySnapshot {
+    this.#snapshot ??= new RegistrySnapshot(this.#catalog, this.#version);
+    return this.#snapshot;
+  }
+
+  /** Calls a tool. Never rejects: a failure is a result of type `error` that carries its `ToolErrorResponse`. */
+  execute(name: string, input?: unknown, context: CallOptions = noOptions): Promise<ToolResult> {
+    return startCall(this.#frame(name, input, context ?? noOptions, undefined));
+  }
+
+  /** Calls a tool on behalf of a call that is under way: a child of it, with no more rights and no more time. */
+  executeChild(
+    parentCallId: string,
+    name: string,
+    input?: unknown,
+    context: CallOptions = noOptions,
+  ): Promise<ToolResult> {
+    const parent = this.#host.history.get(parentCallId);
+    const frame = this.#frame(name, input, context, parent);
+    return startCall(frame);
+  }
+
+  /** Cancels one call and the calls it made; all others go on. Says whether it was under way. */
+  cancel(callId: string, reason?: string): boolean {
+    const frame = this.#host.history.get(callId);
+    if (frame === undefined || frame.ended) return false;
+    cancelCall(frame, reason);
+    return true;
+  }
+
+  getState(callId: string): ToolState | undefined {
+    const frame = this.#host.history.get(callId);
+    return frame === undefined ? undefined : stateOf(frame);
+  }
+
+  /** Adds a title or metadata to a call under way. A finished state never changes. */
+  updateState(callId: string, state: Partial<ToolState>): void {
+    const frame = this.#host.history.get(callId);
+    if (frame !== undefined) updateState(frame, state);
+  }
+
+  /** Forgets the states and the history of finished calls. */
+  clearStates(): void {
+    this.#host.history.clear();
+    this.#host.sessions.clear();
+  }
+
+  /** The calls under way. */
+  activeCalls(): { readonly callId: string; readonly toolName: string; readonly state: ToolState }[] {
+    return Array.from(this.#host.history.active, (frame) => ({
+      callId: frame.callId,
+      toolName: frame.toolName,
+      state: stateOf(frame),
+    }));
+  }
+
+  /** The last finished calls, oldest first. */
+  getCallHistory(limit = this.#host.settings.historyLimit): ToolCallRecord[] {
+    return this.#host.history.recent(limit).map(recordOf);
+  }
+
+  /**
+   * Whether the last calls go in circles: those of one session, or without one all that are remembered. Pure:
+   * asking changes nothing.
+   */
+  detectDoomLoop(sessionID?: string): DoomLoopDetectionResult {
+    const calls = this.#host.history.recent(this.#host.settings.historyLimit);
+    const watched = calls.filter(
+      ({ parent, sessionID: id }) => !parent && (sessionID === undefined || id === sessionID),
+    );
+    const verdict = assessHistory(watched);
+    const isDoomLoop = verdict.action === "block" || verdict.action === "stop";
+    const { evidence } = verdict;
+    return {
+      ...verdict,
+      isDoomLoop,
+      ...(evidence === undefined ? {} : { reason: evidence, suggestedAction: loopMessage(verdict) }),
+    };
+  }
+
+  /** Loop detection's memory of a session, as plain JSON: store it, and hand it to `restoreLoopState` to go on. */
+  getLoopState(sessionID: string): LoopState {
+    return this.#host.sessions.get(sessionID);
+  }
+
+  restoreLoopState(sessionID: string, state: LoopState): void {
+    this.#host.sessions.restore(sessionID, state);
+  }
+
+  /** Forgets what loop detection knows of a session, a stop included: somebody decided that it may go on. */
+  resumeSession(sessionID: string): void {
+    this.#host.sessions.clear(sessionID);
+  }
+
+  /** A new message of the user: what was repeated before it no longer counts. */
+  startNewMessage(sessionID: string): void {
+    this.#host.sessions.newMessage(sessionID);
+  }
+
+  /** The provider made us ask again: these calls never happened for loop detection. */
+  rollbackCalls(sessionID: string, callIds: readonly string[]): void {
+    this.#host.sessions.rollback(sessionID, callIds);
+  }
+
+  /** A page of the whole text of a result, also of one that was cut for the model. */
+  readResult(callId: string, page: PageOptions = {}): ResultPage | undefined {
+    const text = this.#host.results.get(callId) ?? this.#host.history.get(callId)?.result?.content;
+    return text === undefined ? undefined : pageOf(text, page);
+  }
+
+  /** Tells the listener of every change and call until the function that it returns is called. */
+  subscribe(listener: RackListener): () => void {
+    return this.#host.events.subscribe(listener);
+  }
+
+  #change(edit: (catalog: Catalog) => void): void {
+    // Whoever holds a snapshot keeps the catalog it was made of; the change goes into a copy.
+    const catalog = this.#snapshot === undefined ? this.#catalog : new Catalog(this.#catalog);
+    edit(catalog);
+    this.#catalog = catalog;
+    this.#snapshot = undefined;
+    this.#version++;
+    if (this.#host.events.wanted) this.#host.events.emit({ type: "tools", version: this.#version });
+  }
+
+  #require(name: string): ToolEntry {
+    const entry = this.#catalog.find(name);
+    if (entry !== undefined) return entry;
+    const suggestions = this.#host.nearest(name);
+    throw new ToolNotFoundError(notFound(name, suggestions, this.#catalog.size), {
+      toolName: name,
+      data: { suggestions },
+    });
+  }
+
+  #frame(name: string, input: unknown, options: CallOptions, parent: CallFrame | undefined): CallFrame {
+    const { history } = this.#host;
+    const wanted = options.callId;
+    const callId = wanted !== undefined && history.get(wanted) === undefined ? wanted : undefined;
+    const asked = typeof name === "string" ? name : String(name);
+    return new CallFrame(this.#host, history.nextSequence(), callId, asked, input, options, parent);
+  }
+
+  #makeHost(settings: CallSettings): CallHost {
+    const history = new CallHistory(settings.historyLimit);
+    const find = (name: string) => this.#catalog.find(name);
+    const toolCount = () => this.#catalog.size;
+    return {
+      settings,
+      history,
+      results: new KeptResults(settings.keptResults),
+      sessions: new LoopSessions(settings.loop),
+      deadlines: new Deadlines(history.active, expireCall),
+      events: new EventHub(),
+      get toolCount() {
+        return toolCount();
+      },
+      find,
+      nearest: (name) => nearestNames(name, this.#catalog.names(), 3),
+      snapshot: () => this.snapshot(),
+      view: (frame) => viewFor(this, frame),
+      callChild: (parent, name, input, options) => this.#callChild(parent, name, input, options),
+    };
+  }
+
+  /** For `ctx.call`: a failed child rejects, and a child that nobody waits for never crashes the process. */
+  #callChild(parent: CallFrame, name: string, input: unknown, options: CallOptions): Promise<ToolResult> {
+    const child = this.#frame(name, input, options, parent);
+    const answer = startCall(child).then((result) => {
+      if (child.error !== undefined) throw child.error;
+      return result;
+    });
+    answer.catch(() => {});
+    return answer;
+  }
+}
+
+function viewFor(registry: ToolRegistry, frame: CallFrame): RegistryView {
+  const snapshot = registry.snapshot();
+  return {
+    get: (name) => snapshot.get(name),
+    getAll: () => snapshot.getAll(),
+    list: (category) => snapshot.list(category),
+    search: (query) => snapshot.search(query),
+    findByTag: (tag) => snapshot.findByTag(tag),
+    getStats: () => snapshot.getStats(),
+    execute: (name, input) => registry.executeChild(frame.callId, name, input),
+  };
+}
+
+function withoutUndefined(settings: Partial<CallSettings>): Partial<CallSettings> {
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
+}

@@ -1,0 +1,125 @@
+import { stem } from "./stem.ts";
+
+/** `joined` tells that the term is two neighbours, each of which is emitted on its own as well. */
+export type EmitTerm = (term: string, word: string, joined: boolean) => void;
+
+/**
+ * The words of a text in lower case, in order: `getHTTPResponse2` gives `get`, `http`, `response`, `2`. Text in
+ * scripts that are written without spaces stays in one piece.
+ */
+export function splitWords(text: string): string[] {
+  return (fold(text).match(WORD) ?? []).map((word) => word.toLowerCase());
+}
+
+/**
+ * Calls `emit` with every search term of a text and the word it came from: the stems of its words, the joined
+ * neighbours inside compounds (`e-commerce`, `GitHub` and `base64` are also found as `ecommerce`, `github` and
+ * `base64`), and for scripts without spaces every character and every pair of neighbours. Pairs did better on
+ * Chinese requests than the words of `Intl.Segmenter`, and do not depend on the dictionary of the platform.
+ */
+export function tokenize(text: string, emit: EmitTerm): void {
+  for (const compound of fold(text).match(COMPOUND) ?? []) {
+    let previous = "";
+    for (const part of compound.match(WORD) ?? []) {
+      if (UNSPACED.test(part)) {
+        emitPairs(part, emit);
+        previous = "";
+        continue;
+      }
+      const word = part.toLowerCase();
+      emitWord(word, false, emit);
+      if (previous !== "") emitWord(previous + word, true, emit);
+      previous = word;
+    }
+  }
+}
+
+/**
+ * The terms of words that stand side by side in a sentence, joined as `tokenize` joins the parts of a name:
+ * `current weather` meets `getCurrentWeather`, and `data base` meets `database`. `skip` tells which words join
+ * with nothing.
+ */
+export function joinNeighbours(text: string, skip: (word: string) => boolean): string[] {
+  const joined: string[] = [];
+  for (const clause of text.split(CLAUSE_END)) {
+    let previous = "";
+    for (const word of splitWords(clause)) {
+      const usable = !UNSPACED.test(word) && !skip(word);
+      if (usable && previous !== "") emitWord(previous + word, true, (term) => joined.push(term));
+      previous = usable ? word : "";
+    }
+  }
+  return joined;
+}
+
+function emitWord(word: string, joined: boolean, emit: EmitTerm): void {
+  if (word.length <= MAX_WORD_LENGTH) emit(toTerm(word), word, joined);
+}
+
+function emitPairs(text: string, emit: EmitTerm): void {
+  let previous = "";
+  for (const character of text) {
+    emit(character, character, false);
+    if (previous !== "") emit(previous + character, previous + character, true);
+    previous = character;
+  }
+}
+
+/** One spelling for what reads the same: compatibility forms, accents of Latin letters, contracted endings. */
+function fold(text: string): string {
+  const folded = NOT_ASCII.test(text) ? foldLetters(text) : text;
+  return folded.replace(/(?<=\p{L})['’](?:s|t|d|m|re|ve|ll)(?!\p{L})/giu, "");
+}
+
+/** Marks are dropped from Latin letters only: in other scripts they tell words apart. */
+function foldLetters(text: string): string {
+  return text
+    .normalize("NFKD")
+    .replace(/(\p{Script=Latin})\p{Mn}+/gu, "$1")
+    .normalize("NFC")
+    .replace(/[ßæœøłđı]/giu, (letter) => UNDECOMPOSED[letter.toLowerCase()] ?? letter);
+}
+
+function toTerm(word: string): string {
+  const known = terms.get(word);
+  if (known !== undefined) return known;
+  if (terms.size >= MAX_CACHED_TERMS) terms.clear();
+  const term = /^[a-z]+$/.test(word) ? stem(word) : word;
+  terms.set(word, term);
+  return term;
+}
+
+/** Stemming costs more than a look-up and texts repeat their words, so the last few thousand are kept. */
+const terms = new Map<string, string>();
+const MAX_CACHED_TERMS = 10_000;
+/** Longer runs are keys, hashes and encoded data, which nobody searches for. */
+const MAX_WORD_LENGTH = 64;
+
+const UNDECOMPOSED: Readonly<Record<string, string>> = {
+  ß: "ss",
+  æ: "ae",
+  œ: "oe",
+  ø: "o",
+  ł: "l",
+  đ: "d",
+  ı: "i",
+};
+
+const NOT_ASCII = /[\u0080-\uffff]/;
+const UNSPACED_SCRIPTS = ["Han", "Hiragana", "Katakana", "Hangul", "Thai", "Lao", "Khmer", "Myanmar"]
+  .map((script) => `\\p{scx=${script}}`)
+  .join("");
+const UNSPACED = new RegExp(`[${UNSPACED_SCRIPTS}]`, "u");
+const WORD = new RegExp(
+  [
+    `(?:(?=[\\p{L}\\p{M}])[${UNSPACED_SCRIPTS}])+`,
+    // The plural of an acronym is one word: `userIDs` is `user`, `ids`.
+    "\\p{Lu}{2,}s(?!\\p{L})",
+    "\\p{Lu}+(?!\\p{Ll})",
+    `\\p{Lu}?(?:(?![${UNSPACED_SCRIPTS}\\p{Lu}])[\\p{L}\\p{M}])+`,
+    "\\p{N}+",
+  ].join("|"),
+  "gu",
+);
+const COMPOUND = /[\p{L}\p{M}\p{N}]+(?:[-_.][\p{L}\p{M}\p{N}]+)*/gu;
+const CLAUSE_END = /[^\p{L}\p{M}\p{N}\s'’_.-]+|\.\s/u;

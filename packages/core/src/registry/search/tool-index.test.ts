@@ -1,0 +1,289 @@
+import { describe, expect, test } from "vitest";
+import type { SearchDocument } from "./search-document.ts";
+import { ToolIndex } from "./tool-index.ts";
+
+const weather: SearchDocument = {
+  key: "weather",
+  name: "getCurrentWeather",
+  aliases: ["wx"],
+  title: "Meteo",
+  displayName: "Weather/天气查询",
+  description: "Retrieve temperature and humidity for a city.",
+  parameters: {
+    type: "object",
+    properties: {
+      location: { type: "string", description: "Municipality to look up" },
+      unit: { enum: ["celsius", "fahrenheit"] },
+    },
+  },
+  tags: ["forecasting"],
+  category: "environment",
+};
+const mail: SearchDocument = { key: "mail", name: "send_email", description: "Send a message to a person." };
+const files: SearchDocument = {
+  key: "files",
+  name: "list-files",
+  description: "List the files of a folder.",
+};
+
+describe("what is found", () => {
+  test.each([
+    ["name", "current weather"],
+    ["alias", "wx"],
+    ["title", "meteo"],
+    ["display name in Chinese", "请帮我查询北京的天气"],
+    ["description, inflected", "retrieving temperatures"],
+    ["parameter name", "locations"],
+    ["parameter description", "municipality"],
+    ["enumerated value", "fahrenheit"],
+    ["tag", "forecast"],
+    ["category", "environments"],
+    ["joined words of the name", "currentweather"],
+    ["full-width letters and accents", "ＷＥÁＴＨＥＲ"],
+    ["unfinished word", "show me the weath"],
+    ["slip of the finger", "wether"],
+  ])("a tool by its %s", (_, query) => {
+    expect(keys(indexOf(mail, files, weather), query)[0]).toBe("weather");
+  });
+
+  test("parameters may be made on demand, and a schema that cannot be made hides only itself", () => {
+    const index = indexOf(
+      { key: "lazy", name: "one", parameters: () => ({ properties: { altitude: {} } }) },
+      {
+        key: "broken",
+        name: "two",
+        description: "Measures depth",
+        parameters: () => {
+          throw new Error("no schema");
+        },
+      },
+    );
+    expect(keys(index, "altitude")).toEqual(["lazy"]);
+    expect(keys(index, "depth")).toEqual(["broken"]);
+  });
+});
+
+describe("ranking", () => {
+  const chatter = "send email send email send email, the best way to send email";
+
+  test.each(["send_email", "SEND_EMAIL", "sendEmail", "send email", " Send-Email "])(
+    "the tool that is named %j comes first, however much others talk about it",
+    (query) => {
+      const index = indexOf(
+        { key: "a", name: "email_send_email_sender", title: chatter, description: chatter },
+        mail,
+      );
+      expect(keys(index, query)).toEqual(["mail", "a"]);
+    },
+  );
+
+  test("an alias counts like the name", () => {
+    const index = indexOf(
+      { key: "a", name: "dispatch_send", description: chatter, title: "dispatch dispatch" },
+      {
+        ...mail,
+        aliases: ["dispatch"],
+      },
+    );
+    expect(keys(index, "Dispatch")[0]).toBe("mail");
+  });
+
+  test("the literal spelling comes before the same words spelt otherwise", () => {
+    const index = indexOf({ key: "a", name: "getUser" }, { key: "b", name: "get_user" });
+    expect(keys(index, "get_user")).toEqual(["b", "a"]);
+    expect(keys(index, "getuser")).toEqual(["a", "b"]);
+  });
+
+  test("name before title before description before the descriptions of parameters", () => {
+    const index = indexOf(
+      { key: "parameter", name: "d", parameters: { properties: { x: { description: "invoice" } } } },
+      { key: "description", name: "c", description: "invoice" },
+      { key: "title", name: "b", title: "invoice" },
+      { key: "name", name: "invoice_x" },
+    );
+    expect(keys(index, "find an invoice for me")).toEqual(["name", "title", "description", "parameter"]);
+  });
+
+  test("rare words count for more than common ones", () => {
+    const common = Array.from({ length: 20 }, (_, at) => ({ key: `user${at}`, name: `user_tool_${at}` }));
+    const index = indexOf(...common, { key: "rare", name: "turbine_tool" });
+    expect(keys(index, "user turbine")[0]).toBe("rare");
+  });
+
+  test("a title is worth the same whether few or many tools have one", () => {
+    const untitled = Array.from({ length: 50 }, (_, at) => ({ key: `t${at}`, name: `thing_${at}` }));
+    const index = indexOf(
+      ...untitled,
+      { key: "title", name: "x", title: "Pay an invoice today" },
+      {
+        key: "text",
+        name: "y",
+        description: "invoice",
+      },
+    );
+    expect(keys(index, "some invoice")[0]).toBe("title");
+  });
+
+  test("equal scores are ordered by key, whatever the order of adding", () => {
+    const tools = ["c", "a", "d", "b"].map((key) => ({ key, name: "same_name", description: "same text" }));
+    expect(keys(indexOf(...tools), "same text")).toEqual(["a", "b", "c", "d"]);
+    expect(keys(indexOf(...tools.toReversed()), "text")).toEqual(["a", "b", "c", "d"]);
+    expect(keys(indexOf(...tools), "same text", { limit: 2 })).toEqual(["a", "b"]);
+  });
+
+  test("scores fall from match to match", () => {
+    const scores = indexOf(mail, files, weather)
+      .search("send the weather of a folder")
+      .map((match) => match.score);
+    expect(scores.length).toBe(3);
+    expect(scores).toEqual(scores.toSorted((left, right) => right - left));
+  });
+});
+
+describe("requests out of the ordinary", () => {
+  const index = indexOf(weather, mail, files, {
+    key: "who",
+    name: "who_is",
+    description: "Looks up a person.",
+  });
+
+  test.each(["", "   \n\t", "!!! ??? …", "\ud800", "🚀🚀", "\u0000", "qqqqzzzzxxxx"])(
+    "%j finds nothing",
+    (query) => {
+      expect(index.search(query)).toEqual([]);
+    },
+  );
+
+  test("only stop words: names are searched, so they are not lost", () => {
+    expect(keys(index, "who is that")).toEqual(["who"]);
+    expect(keys(index, "because of the")).toEqual([]);
+  });
+
+  test("a megabyte is answered quickly, by its beginning", () => {
+    const start = performance.now();
+    expect(keys(index, `weather in town ${"lorem ipsum dolor ".repeat(60_000)}`)[0]).toBe("weather");
+    expect(keys(index, "天".repeat(1_000_000)).length).toBeGreaterThan(0);
+    expect(keys(index, "A".repeat(1_000_000))).toEqual([]);
+    expect(performance.now() - start).toBeLessThan(1_000);
+  });
+
+  test("names of object members are words like any other", () => {
+    const special = indexOf({
+      key: "__proto__",
+      name: "constructor",
+      description: "hasOwnProperty toString",
+    });
+    expect(keys(special, "constructor")).toEqual(["__proto__"]);
+    expect(keys(special, "to string")).toEqual(["__proto__"]);
+    expect(keys(special, "prototype")).toEqual([]);
+  });
+
+  test("a tool with a megabyte of description is indexed by its beginning", () => {
+    const large = indexOf({
+      key: "large",
+      name: "large",
+      description: `zebra ${"word ".repeat(250_000)}giraffe`,
+    });
+    expect(keys(large, "zebra")).toEqual(["large"]);
+    expect(keys(large, "giraffe")).toEqual([]);
+  });
+});
+
+describe("limit and filter", () => {
+  const tools = Array.from({ length: 30 }, (_, at) => ({ key: `k${at}`, name: `report_${at}` }));
+  const index = indexOf(...tools);
+
+  test("ten matches unless told otherwise", () => {
+    expect(index.search("report").length).toBe(10);
+    expect(index.search("report", { limit: 3 }).length).toBe(3);
+    expect(index.search("report", { limit: Number.POSITIVE_INFINITY }).length).toBe(30);
+  });
+
+  test.each([0, -1, Number.NaN])("a limit of %d gives nothing", (limit) => {
+    expect(index.search("report", { limit })).toEqual([]);
+  });
+
+  test("what the filter refuses does not use up the limit", () => {
+    const found = keys(index, "report", { limit: 5, filter: (key) => key.endsWith("7") });
+    expect(found).toEqual(["k17", "k27", "k7"]);
+  });
+
+  test("a filter may search, and one that throws leaves the index intact", () => {
+    const nested = keys(index, "report", {
+      limit: 1,
+      filter: (key) => index.search("report 3").length > 0 && key === "k3",
+    });
+    expect(nested).toEqual(["k3"]);
+    const refuse = () => {
+      throw new Error("refused");
+    };
+    expect(() => index.search("report", { filter: refuse })).toThrow("refused");
+    expect(index.search("report").length).toBe(10);
+  });
+});
+
+describe("change", () => {
+  test("a removed tool is found neither by words nor by name nor by alias", () => {
+    const index = indexOf(weather, mail);
+    expect(index.remove("weather")).toBe(true);
+    expect(index.remove("weather")).toBe(false);
+    expect(index.size).toBe(1);
+    for (const query of ["temperature", "getCurrentWeather", "wx", "天气", "weath"]) {
+      expect(keys(index, query), query).toEqual([]);
+    }
+  });
+
+  test("a tool can come back, and adding the same key replaces it", () => {
+    const index = indexOf(weather, mail);
+    index.remove("weather");
+    index.add(weather);
+    expect(keys(index, "temperature")).toEqual(["weather"]);
+    index.add({ key: "weather", name: "tides", description: "High and low water" });
+    expect(index.size).toBe(2);
+    expect(keys(index, "temperature")).toEqual([]);
+    expect(keys(index, "water")).toEqual(["weather"]);
+  });
+
+  test("scores do not remember what was removed", () => {
+    const tools = Array.from({ length: 400 }, (_, at) => sample(at));
+    const changed = indexOf(...tools);
+    // Enough removals to compact the index more than once, with replacements between them.
+    for (let at = 0; at < 400; at += at % 3 === 0 ? 1 : 2) changed.remove(`k${at}`);
+    for (let round = 0; round < 5; round++) for (let at = 0; at < 60; at++) changed.add(sample(at));
+    const left = new Set(changed.search("tool", { limit: 1_000 }).map(({ key }) => key));
+    const fresh = indexOf(...tools.filter(({ key }) => left.has(key)));
+    expect(changed.size).toBe(fresh.size);
+    expect(left.size).toBe(fresh.size);
+    for (const query of ["tool", "red tool for 5", "group 3", "tool_7", "alias12", "blu"]) {
+      expect(changed.search(query, { limit: 1_000 })).toEqual(fresh.search(query, { limit: 1_000 }));
+    }
+  });
+
+  test("an empty index answers, before and after", () => {
+    const index = new ToolIndex();
+    expect(index.search("weather")).toEqual([]);
+    index.add(weather);
+    index.remove("weather");
+    expect([index.size, index.search("weather")]).toEqual([0, []]);
+  });
+});
+
+function sample(at: number): SearchDocument {
+  const colour = ["red", "blue", "green"][at % 3]!;
+  return {
+    key: `k${at}`,
+    name: `tool_${at}`,
+    aliases: [`alias${at}`],
+    description: `A ${colour} tool of group ${at % 11}, ${"very ".repeat(at % 5)}long`,
+  };
+}
+
+function indexOf(...documents: SearchDocument[]): ToolIndex {
+  const index = new ToolIndex();
+  for (const document of documents) index.add(document);
+  return index;
+}
+
+function keys(index: ToolIndex, query: string, options?: Parameters<ToolIndex["search"]>[1]): string[] {
+  return index.search(query, options).map(({ key }) => key);
+}

@@ -1,0 +1,87 @@
+import { describe, expect, it } from "vitest";
+import { checkJsonSchema } from "./check-json-schema.ts";
+import { SchemaError } from "./schema-error.ts";
+
+describe("checkJsonSchema refuses", () => {
+  const cases: [string, object, string][] = [
+    ["an unknown type", { type: "object", properties: { age: { type: "strin" } } }, "properties.age.type"],
+    ["a type that is no name", { type: { x: 1 } }, "type"],
+    ["properties that are no object", { properties: ["a"] }, "properties"],
+    ["a property that is no schema", { properties: { a: "string" } }, "properties.a"],
+    ["required that is no list", { items: { required: true } }, "items.required"],
+    ["required with other than names", { required: ["a", 1] }, "required"],
+    ["a broken pattern", { properties: { "a b": { pattern: "(" } } }, 'properties["a b"].pattern'],
+    ["a broken pattern for keys", { patternProperties: { "[": {} } }, 'patternProperties["["]'],
+    ["enum that is no list", { enum: "a" }, "enum"],
+    ["anyOf that is no list", { anyOf: {} }, "anyOf"],
+    ["a branch that is no schema", { anyOf: [{}, 1] }, "anyOf[1]"],
+    ["a limit that is no number", { minimum: "3" }, "minimum"],
+    ["a negative count", { minItems: -1 }, "minItems"],
+    ["a flag that is no boolean", { uniqueItems: "yes" }, "uniqueItems"],
+    ["dependencies that are no lists", { dependentRequired: { a: "b" } }, "dependentRequired.a"],
+    ["a reference to nowhere", { $ref: "#/$defs/x", $defs: { y: {} } }, "$ref"],
+    ["an anchor that is not there", { items: { $ref: "#x" } }, "items.$ref"],
+    ["another document", { $ref: "https://example.com/s.json" }, "$ref"],
+    ["another document beside an id", { $id: "https://a.com/s", $ref: "https://b.com/s" }, "$ref"],
+    ["a file", { $ref: "other.json#/x" }, "$ref"],
+  ];
+  it.each(cases)("%s", (_name, schema, path) => {
+    const error = errorOf(schema);
+    expect(error.path).toBe(path);
+    expect(error.message).toContain("Invalid JSON Schema");
+  });
+
+  it("an object that contains itself", () => {
+    const circular: Record<string, unknown> = { type: "object" };
+    circular.properties = { child: circular, other: { anyOf: [circular] } };
+    expect(errorOf(circular).message).toContain("$ref");
+  });
+
+  it("a schema nested without end", () => {
+    let deep: object = {};
+    for (let level = 0; level < 100_000; level++) deep = { items: deep };
+    expect(errorOf(deep).message).toContain("200 levels");
+  });
+});
+
+describe("checkJsonSchema takes", () => {
+  const cases: [string, object][] = [
+    ["recursion through the root", { properties: { child: { $ref: "#" } } }],
+    ["recursion through definitions", { $ref: "#/$defs/a", $defs: { a: { items: { $ref: "#/$defs/a" } } } }],
+    ["escaped pointers", { $ref: "#/$defs/a~1b%20c", $defs: { "a/b c": {} } }],
+    ["anchors", { $ref: "#a", $defs: { x: { $anchor: "a" } } }],
+    ["its own id", { $id: "https://a.com/s", $ref: "https://a.com/s#/$defs/x", $defs: { x: {} } }],
+    ["the metaschema", { $ref: "https://json-schema.org/draft/2020-12/schema" }],
+    ["a pattern that Unicode rules forbid", { pattern: "^[\\w\\-\\.]+$" }],
+    ["unknown keywords and undefined", { "x-order": 1, foo: "bar", type: undefined }],
+  ];
+  it.each(cases)("%s", (_name, schema) => {
+    expect(() => checkJsonSchema(schema as Record<string, unknown>)).not.toThrow();
+  });
+
+  it("one object used in several places", () => {
+    const text = { type: "string" };
+    expect(() => checkJsonSchema({ properties: { a: text, b: text }, items: text })).not.toThrow();
+  });
+});
+
+describe("checkJsonSchema tells", () => {
+  it("the dialect", () => {
+    expect(checkJsonSchema({}).dialect).toBe("2020-12");
+    expect(checkJsonSchema({ $schema: "http://json-schema.org/draft-07/schema#" }).dialect).toBe("draft-07");
+    expect(checkJsonSchema({ $schema: "http://json-schema.org/draft-04/schema#" }).dialect).toBe("draft-07");
+    expect(checkJsonSchema({ $schema: "https://json-schema.org/draft/2019-09/schema" }).dialect).toBe(
+      "2019-09",
+    );
+  });
+});
+
+function errorOf(schema: object): SchemaError {
+  try {
+    checkJsonSchema(schema as Record<string, unknown>); // The cases are broken on purpose.
+  } catch (error) {
+    if (SchemaError.is(error)) return error;
+    throw error;
+  }
+  throw new Error("it was not refused");
+}

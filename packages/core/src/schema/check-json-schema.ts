@@ -1,0 +1,224 @@
+import { describeReceived } from "./describe-received.ts";
+import { issuePath } from "./issue-path.ts";
+import {
+  type Dialect,
+  dialectOf,
+  isMetaschema,
+  plainKeywords,
+  schemaKeywords,
+  toRegExp,
+  typeNames,
+} from "./json-schema-keywords.ts";
+import { resolvePointer } from "./resolve-pointer.ts";
+import { SchemaError } from "./schema-error.ts";
+import type { JsonSchemaObject } from "./types.ts";
+
+/** What compiling needs to know of a schema, seen on the way through it. */
+export interface JsonSchemaFacts {
+  readonly dialect: Dialect;
+  /** A reference names a metaschema, which then has to be loaded. */
+  readonly usesMetaschema: boolean;
+  /** A property is named like a member of `Object.prototype`, so inherited members must not count as present. */
+  readonly usesInheritedNames: boolean;
+}
+
+/** One schema on the way from the root. Chains of frames give paths and find circular objects. */
+interface Frame {
+  readonly schema: Readonly<Record<string, unknown>>;
+  readonly parent: Frame | undefined;
+  readonly steps: readonly (string | number)[];
+  readonly depth: number;
+}
+
+interface Walk {
+  readonly root: JsonSchemaObject;
+  readonly seen: Set<object>;
+  readonly waiting: Frame[];
+  readonly references: { readonly target: string; readonly frame: Frame }[];
+  readonly anchors: Set<string>;
+  hasNestedIds: boolean;
+  usesInheritedNames: boolean;
+}
+
+const maximumDepth = 200;
+
+/**
+ * Refuses a JSON Schema that is plainly wrong, in time linear in its size and without loading a validator.
+ * What needs a closer look is found when the schema is first used. Throws `SchemaError`.
+ */
+export function checkJsonSchema(root: JsonSchemaObject): JsonSchemaFacts {
+  const walk: Walk = {
+    root,
+    seen: new Set(),
+    waiting: [{ schema: root, parent: undefined, steps: [], depth: 0 }],
+    references: [],
+    anchors: new Set(),
+    hasNestedIds: false,
+    usesInheritedNames: false,
+  };
+  for (let frame = walk.waiting.pop(); frame !== undefined; frame = walk.waiting.pop()) visit(frame, walk);
+  let usesMetaschema = false;
+  for (const { target, frame } of walk.references) {
+    if (isMetaschema(target)) usesMetaschema = true;
+    else checkReference(target, frame, walk);
+  }
+  return { dialect: dialectOf(root), usesMetaschema, usesInheritedNames: walk.usesInheritedNames };
+}
+
+function visit(frame: Frame, walk: Walk): void {
+  if (walk.seen.has(frame.schema)) {
+    refuseCircular(frame);
+    return;
+  }
+  if (frame.depth > maximumDepth) {
+    throw failure(frame, undefined, `nests more than ${maximumDepth} levels; use $ref and $defs instead.`);
+  }
+  walk.seen.add(frame.schema);
+  for (const keyword in frame.schema) {
+    const value = frame.schema[keyword];
+    if (value === undefined) continue;
+    const arrangement = schemaKeywords[keyword];
+    if (arrangement !== undefined) visitSchemas(frame, keyword, value, arrangement, walk);
+    else checkPlainKeyword(frame, keyword, value, walk);
+  }
+}
+
+function visitSchemas(frame: Frame, keyword: string, value: unknown, arrangement: string, walk: Walk): void {
+  const isList = arrangement === "list" || (arrangement === "schema-or-list" && Array.isArray(value));
+  if (isList) {
+    if (!Array.isArray(value)) throw failure(frame, [keyword], `must be an array of schemas, ${got(value)}.`);
+    for (const [index, schema] of value.entries()) push(frame, [keyword, index], schema, walk);
+    return;
+  }
+  if (arrangement !== "map") {
+    push(frame, [keyword], value, walk);
+    return;
+  }
+  if (!isRecord(value)) throw failure(frame, [keyword], `must be an object of schemas, ${got(value)}.`);
+  for (const name of Object.keys(value)) {
+    if (keyword === "properties" && name in Object.prototype) walk.usesInheritedNames = true;
+    if (keyword === "patternProperties") checkPattern(frame, [keyword, name], name);
+    if (value[name] !== undefined) push(frame, [keyword, name], value[name], walk);
+  }
+}
+
+function push(parent: Frame, steps: readonly (string | number)[], schema: unknown, walk: Walk): void {
+  if (typeof schema === "boolean") return;
+  if (!isRecord(schema))
+    throw failure(parent, steps, `must be a schema (an object, true or false), ${got(schema)}.`);
+  walk.waiting.push({ schema, parent, steps, depth: parent.depth + 1 });
+}
+
+function checkPlainKeyword(frame: Frame, keyword: string, value: unknown, walk: Walk): void {
+  const wanted = plainKeywords[keyword];
+  if (wanted === undefined) return;
+  if (wanted === "number" && typeof value !== "number") {
+    throw failure(frame, [keyword], `must be a number, ${got(value)}.`);
+  }
+  if (wanted === "count" && !(Number.isInteger(value) && Number(value) >= 0)) {
+    throw failure(frame, [keyword], `must be a whole number of 0 or more, ${got(value)}.`);
+  }
+  if (wanted === "boolean" && typeof value !== "boolean") {
+    throw failure(frame, [keyword], `must be true or false, ${got(value)}.`);
+  }
+  if (wanted === "string" && typeof value !== "string") {
+    throw failure(frame, [keyword], `must be a string, ${got(value)}.`);
+  }
+  if (wanted === "strings") checkNames(frame, [keyword], value, walk);
+  if (keyword === "type") checkType(frame, value);
+  else if (keyword === "enum" && !Array.isArray(value)) {
+    throw failure(frame, [keyword], `must be an array of the allowed values, ${got(value)}.`);
+  } else if (keyword === "pattern") checkPattern(frame, [keyword], String(value));
+  else if (keyword === "$ref") walk.references.push({ target: String(value), frame });
+  else if (keyword === "$anchor" || keyword === "$dynamicAnchor") walk.anchors.add(String(value));
+  else if (keyword === "$id" && frame.parent !== undefined) walk.hasNestedIds = true;
+  else if (keyword === "dependentRequired" || keyword === "dependencies")
+    checkDependencies(frame, keyword, value, walk);
+}
+
+function checkType(frame: Frame, value: unknown): void {
+  const names: readonly unknown[] = Array.isArray(value) ? value : [value];
+  for (const name of names) {
+    if (typeNames.some((known) => known === name)) continue;
+    throw failure(frame, ["type"], `must be one of ${typeNames.join(", ")}, ${got(name)}.`);
+  }
+}
+
+function checkNames(frame: Frame, steps: readonly string[], value: unknown, walk: Walk): void {
+  if (!Array.isArray(value) || !value.every((name) => typeof name === "string")) {
+    throw failure(frame, steps, `must be an array of property names, ${got(value)}.`);
+  }
+  if (value.some((name) => name in Object.prototype)) walk.usesInheritedNames = true;
+}
+
+function checkDependencies(frame: Frame, keyword: string, value: unknown, walk: Walk): void {
+  if (!isRecord(value)) throw failure(frame, [keyword], `must be an object, ${got(value)}.`);
+  for (const name of Object.keys(value)) {
+    if (name in Object.prototype) walk.usesInheritedNames = true;
+    const needed = value[name];
+    if (keyword === "dependencies" && !Array.isArray(needed)) push(frame, [keyword, name], needed, walk);
+    else checkNames(frame, [keyword, name], needed, walk);
+  }
+}
+
+function checkPattern(frame: Frame, steps: readonly string[], pattern: string): void {
+  try {
+    toRegExp(pattern);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw failure(frame, steps, `is not a regular expression: ${reason}.`);
+  }
+}
+
+/** References into documents with their own ids are left to the validator, which knows how to resolve them. */
+function checkReference(target: string, frame: Frame, walk: Walk): void {
+  const rootId = typeof walk.root.$id === "string" ? walk.root.$id.replace(/#$/, "") : undefined;
+  if (walk.hasNestedIds) return;
+  const own = rootId !== undefined && target.startsWith(rootId) ? target.slice(rootId.length) : target;
+  if (own === "" || own === "#") return;
+  if (own.startsWith("#/")) {
+    if (resolvePointer(walk.root, own) !== undefined) return;
+    throw failure(frame, ["$ref"], `points to ${JSON.stringify(target)}, which is not in this schema.`);
+  }
+  if (own.startsWith("#")) {
+    if (walk.anchors.has(own.slice(1))) return;
+    throw failure(frame, ["$ref"], `points to ${JSON.stringify(target)}, but no $anchor has that name.`);
+  }
+  if (rootId !== undefined && !/^[a-z][a-z0-9+.-]*:/i.test(own)) return;
+  const advice =
+    "Other documents are never fetched: copy the definition into $defs and refer to #/$defs/<name>.";
+  throw failure(frame, ["$ref"], `points to another document, ${JSON.stringify(target)}. ${advice}`);
+}
+
+function refuseCircular(frame: Frame): void {
+  for (let above = frame.parent; above !== undefined; above = above.parent) {
+    if (above.schema !== frame.schema) continue;
+    throw failure(
+      frame,
+      undefined,
+      'contains itself as an object; write the recursion as { "$ref": "#/$defs/<name>" }.',
+    );
+  }
+}
+
+function failure(
+  frame: Frame,
+  steps: readonly (string | number)[] | undefined,
+  problem: string,
+): SchemaError {
+  const segments: (string | number)[] = [...(steps ?? [])];
+  for (let above: Frame | undefined = frame; above !== undefined; above = above.parent)
+    segments.unshift(...above.steps);
+  const path = issuePath(segments);
+  return new SchemaError(`Invalid JSON Schema: ${path === "" ? "the schema" : `\`${path}\``} ${problem}`, {
+    path,
+  });
+}
+
+function got(value: unknown): string {
+  return `got ${describeReceived(value)}`;
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

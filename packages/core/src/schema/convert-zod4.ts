@@ -1,0 +1,147 @@
+import { SchemaDefinitions } from "./schema-definitions.ts";
+import { isZod4, type Zod4Definition, type Zod4Schema } from "./zod-types.ts";
+import { zod4Checks } from "./zod4-checks.ts";
+
+type Json = Record<string, unknown>;
+type Convert = (schema: unknown) => Json;
+
+/** Reads a Zod 4 schema's definition into a JSON Schema of its input side. */
+export function convertZod4(root: Zod4Schema): Json {
+  const definitions = new SchemaDefinitions(root);
+  const convert: Convert = (schema) => {
+    if (!isZod4(schema)) return {};
+    return definitions.convert(schema, () => ({
+      ...convertDefinition(schema._zod.def, convert),
+      ...annotationsOf(schema),
+    }));
+  };
+  return definitions.finish(convert(root));
+}
+
+function convertDefinition(definition: Zod4Definition, convert: Convert): Json {
+  switch (definition.type) {
+    case "string":
+    case "number":
+    case "boolean":
+    case "null":
+      return { type: definition.type, ...zod4Checks(definition) };
+    case "int":
+    case "bigint":
+      return { type: "integer", ...zod4Checks(definition) };
+    case "date":
+      return { type: "string", format: "date-time" };
+    case "undefined":
+    case "void":
+    case "never":
+      return { not: {} };
+    case "literal":
+      return enumOf(listOf(definition.values));
+    case "enum":
+      return enumOf(enumValues(definition.entries));
+    case "template_literal":
+      return { type: "string" };
+    case "file":
+      return { type: "string", format: "binary" };
+    case "object":
+      return convertObject(definition, convert);
+    case "array":
+      return { type: "array", items: convert(definition.element), ...zod4Checks(definition) };
+    case "set":
+      return {
+        type: "array",
+        uniqueItems: true,
+        items: convert(definition.valueType),
+        ...zod4Checks(definition),
+      };
+    case "tuple":
+      return convertTuple(definition, convert);
+    case "record":
+      return convertRecord(definition, convert);
+    case "union":
+      return { anyOf: listOf(definition.options).map(convert) };
+    case "intersection":
+      return { allOf: [convert(definition.left), convert(definition.right)] };
+    case "nullable":
+      return { anyOf: [convert(definition.innerType), { type: "null" }] };
+    case "default":
+    case "prefault":
+      return { ...convert(definition.innerType), default: definition.defaultValue };
+    case "optional":
+    case "nonoptional":
+    case "readonly":
+    case "catch":
+    case "promise":
+      return convert(definition.innerType);
+    case "pipe":
+      return convert(isTransform(definition.in) ? definition.out : definition.in);
+    case "lazy":
+      return typeof definition.getter === "function" ? convert(definition.getter()) : {};
+    default:
+      return {};
+  }
+}
+
+function convertObject(definition: Zod4Definition, convert: Convert): Json {
+  const properties: Json = {};
+  const required: string[] = [];
+  for (const [name, field] of Object.entries(definition.shape as Json)) {
+    properties[name] = convert(field);
+    if (!mayBeLeftOut(field)) required.push(name);
+  }
+  const json: Json = { type: "object", properties };
+  if (required.length > 0) json.required = required;
+  if (!isZod4(definition.catchall)) return json;
+  const isClosed = definition.catchall._zod.def.type === "never";
+  return { ...json, additionalProperties: isClosed ? false : convert(definition.catchall) };
+}
+
+function mayBeLeftOut(field: unknown): boolean {
+  if (!isZod4(field)) return true;
+  return "optin" in field._zod && field._zod.optin === "optional";
+}
+
+function convertTuple(definition: Zod4Definition, convert: Convert): Json {
+  const items = listOf(definition.items);
+  const rest = isZod4(definition.rest) ? convert(definition.rest) : false;
+  const needed = items.findLastIndex((item) => !mayBeLeftOut(item)) + 1;
+  return { type: "array", prefixItems: items.map(convert), items: rest, minItems: needed };
+}
+
+function convertRecord(definition: Zod4Definition, convert: Convert): Json {
+  const json: Json = { type: "object", additionalProperties: convert(definition.valueType) };
+  const names = convert(definition.keyType);
+  const isAnyString = names.type === "string" && Object.keys(names).length === 1;
+  return isAnyString || Object.keys(names).length === 0 ? json : { ...json, propertyNames: names };
+}
+
+function isTransform(schema: unknown): boolean {
+  return isZod4(schema) && schema._zod.def.type === "transform";
+}
+
+function enumOf(values: readonly unknown[]): Json {
+  const types = new Set(values.map((value) => typeof value));
+  const json: Json = values.length === 1 ? { const: values[0] } : { enum: values };
+  const [type] = types;
+  return types.size === 1 && (type === "string" || type === "number") ? { type, ...json } : json;
+}
+
+/** A numeric TypeScript enum also maps its numbers back to names; those entries are no values. */
+function enumValues(entries: unknown): unknown[] {
+  const pairs = Object.entries(entries as Json); // Zod takes only objects of strings and numbers here.
+  const numbers = new Set(pairs.map(([, value]) => value).filter((value) => typeof value === "number"));
+  return pairs.filter(([name]) => !numbers.has(Number(name))).map(([, value]) => value);
+}
+
+/** What the author said about a schema is kept by Zod in one registry for all its copies. */
+function annotationsOf(schema: Zod4Schema): Json {
+  const registry = (globalThis as { __zod_globalRegistry?: { get(schema: unknown): Json | undefined } }) // Not in any type.
+    .__zod_globalRegistry;
+  const { title, description, examples, deprecated } = registry?.get(schema) ?? {};
+  return Object.fromEntries(
+    Object.entries({ title, description, examples, deprecated }).filter(([, value]) => value !== undefined),
+  );
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}

@@ -1,0 +1,85 @@
+import type { Options, ValidateFunction } from "ajv/dist/core.js";
+import type { JsonSchemaFacts } from "./check-json-schema.ts";
+import { type Dialect, toRegExp } from "./json-schema-keywords.ts";
+import { prepareJsonSchema } from "./prepare-json-schema.ts";
+import { SchemaError } from "./schema-error.ts";
+import type { JsonSchemaObject } from "./types.ts";
+
+/** What turns schemas of one dialect into functions. */
+export interface JsonSchemaEngine {
+  /** `everyIssue` makes a slower function that does not stop at the first error. Throws `SchemaError`. */
+  compile(schema: JsonSchemaObject, facts: JsonSchemaFacts, everyIssue: boolean): ValidateFunction;
+}
+
+const engines = new Map<Dialect, JsonSchemaEngine>();
+const loading = new Map<Dialect, Promise<JsonSchemaEngine>>();
+
+/** The engine of a dialect if it has been loaded. */
+export function loadedEngine(dialect: Dialect): JsonSchemaEngine | undefined {
+  return engines.get(dialect);
+}
+
+/**
+ * Loads the engine of a dialect. Importing it takes about 30 ms, so that happens when a schema is first used
+ * and not when the program starts; a server may call this ahead of its first call.
+ */
+export function loadEngine(dialect: Dialect = "2020-12"): Promise<JsonSchemaEngine> {
+  let engine = loading.get(dialect);
+  if (engine === undefined) {
+    engine = importEngine(dialect);
+    loading.set(dialect, engine);
+  }
+  return engine;
+}
+
+async function importEngine(dialect: Dialect): Promise<JsonSchemaEngine> {
+  const [Ajv, { fullFormats }] = await Promise.all([
+    importAjv(dialect),
+    import("ajv-formats/dist/formats.js"),
+  ]);
+  const engine: JsonSchemaEngine = {
+    compile(schema, facts, everyIssue) {
+      // One instance per schema: a shared one would remember every schema, pattern and id for ever.
+      const ajv = new Ajv({
+        ...commonOptions,
+        formats: fullFormats,
+        meta: facts.usesMetaschema,
+        ownProperties: facts.usesInheritedNames,
+        ignoreKeywordsWithRef: dialect === "draft-07",
+        allErrors: everyIssue,
+      });
+      try {
+        return ajv.compile(prepareJsonSchema(schema, dialect));
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error);
+        throw new SchemaError(`Invalid JSON Schema: ${reason}. Correct the schema; no value was checked.`, {
+          cause: error,
+        });
+      }
+    },
+  };
+  engines.set(dialect, engine);
+  return engine;
+}
+
+type AjvClass = new (options: Options) => { compile(schema: object): ValidateFunction };
+
+async function importAjv(dialect: Dialect): Promise<AjvClass> {
+  if (dialect === "draft-07") return (await import("ajv/dist/ajv.js")).Ajv;
+  if (dialect === "2019-09") return (await import("ajv/dist/2019.js")).Ajv2019;
+  return (await import("ajv/dist/2020.js")).Ajv2020;
+}
+
+const regExpEngine = Object.assign((pattern: string) => toRegExp(pattern), { code: "toRegExp" });
+
+const commonOptions: Options = {
+  strict: false,
+  logger: false,
+  useDefaults: true,
+  // `check-json-schema.ts` and the engine's own keyword checks take the place of the slow metaschemas.
+  validateSchema: false,
+  // The issues are written by us, from the schema and the value that an error carries.
+  messages: false,
+  verbose: true,
+  code: { regExp: regExpEngine },
+};

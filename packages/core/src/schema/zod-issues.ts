@@ -1,0 +1,132 @@
+import { anyOf, oneOf, sizeLimits } from "./describe-expected.ts";
+import { memberAt } from "./member-at.ts";
+import { maximumIssues, mismatch, unknownKey } from "./schema-issue.ts";
+import type { SchemaIssue } from "./types.ts";
+import type { ZodIssue } from "./zod-types.ts";
+
+/**
+ * The issues of Zod 3 or Zod 4 in the words all schemas share. Where the author wrote a message of their own, it
+ * is kept.
+ */
+export function zodIssues(
+  issues: readonly ZodIssue[],
+  value: unknown,
+  rootKeys: readonly string[] | undefined,
+): SchemaIssue[] {
+  return issues
+    .slice(0, maximumIssues)
+    .flatMap((issue) => explain(issue, [], value, rootKeys))
+    .slice(0, maximumIssues);
+}
+
+function explain(
+  issue: ZodIssue,
+  base: readonly unknown[],
+  value: unknown,
+  rootKeys: readonly string[] | undefined,
+): SchemaIssue[] {
+  const path = [...base, ...(issue.path ?? [])];
+  const received = memberAt(value, path);
+  if (issue.code === "unrecognized_keys") {
+    const known = path.length === 0 ? rootKeys : undefined;
+    return listOf(issue.keys).map((key) => unknownKey(path, String(key), memberAt(received, [key]), known));
+  }
+  const alternatives = alternativesOf(issue);
+  if (alternatives !== undefined) {
+    // Zod 4 counts paths from the union, Zod 3 from the root.
+    const branchBase = issue.errors === undefined ? base : path;
+    const meant = likeliestBranch(alternatives, issue.errors === undefined ? path.length - base.length : 0);
+    if (meant !== undefined) return meant.flatMap((inner) => explain(inner, branchBase, value, rootKeys));
+    const wanted = anyOf(alternatives.flatMap((branch) => branch.slice(0, 1)).map(expectedOf));
+    return [mismatch(path, wanted === "" ? "one of the allowed forms" : wanted, received)];
+  }
+  return [mismatch(path, expectedOf(issue), received, isStandardMessage(issue) ? undefined : issue.message)];
+}
+
+function alternativesOf(issue: ZodIssue): readonly (readonly ZodIssue[])[] | undefined {
+  if (issue.code !== "invalid_union") return undefined;
+  if (Array.isArray(issue.errors) && issue.errors.length > 0) return issue.errors;
+  if (!Array.isArray(issue.unionErrors)) return undefined;
+  return issue.unionErrors.map((error: { readonly issues: readonly ZodIssue[] }) => error.issues);
+}
+
+/** The branch that was evidently meant: the only one that does not already fail at the union's own place. */
+function likeliestBranch(
+  branches: readonly (readonly ZodIssue[])[],
+  depth: number,
+): readonly ZodIssue[] | undefined {
+  const candidates = branches.filter((branch) => !branch.some((issue) => rulesOut(issue, depth)));
+  return candidates.length === 1 ? candidates[0] : undefined;
+}
+
+function rulesOut(issue: ZodIssue, depth: number): boolean {
+  const below = (issue.path?.length ?? 0) - depth;
+  if (issue.code === "invalid_literal" || issue.code === "invalid_value") return below <= 1;
+  return below === 0 && (issue.code === "invalid_type" || issue.code === "invalid_enum_value");
+}
+
+function expectedOf(issue: ZodIssue): string {
+  switch (issue.code) {
+    case "invalid_type":
+      return String(issue.expected);
+    case "invalid_literal":
+      return oneOf([issue.expected]);
+    case "invalid_value":
+      return oneOf(listOf(issue.values));
+    case "invalid_enum_value":
+    case "invalid_union_discriminator":
+      return oneOf(listOf(issue.options));
+    case "too_small":
+      return describeLimit(issue, issue.minimum, undefined);
+    case "too_big":
+      return describeLimit(issue, undefined, issue.maximum);
+    case "not_multiple_of":
+      return `multiple of ${issue.divisor ?? issue.multipleOf}`;
+    case "not_finite":
+      return "finite number";
+    case "invalid_date":
+      return "valid date";
+    case "invalid_format":
+    case "invalid_string":
+      return describeFormat(issue);
+    default:
+      return issue.message;
+  }
+}
+
+function describeLimit(issue: ZodIssue, minimum: unknown, maximum: unknown): string {
+  const origin = String(issue.origin ?? issue.type ?? "value");
+  if (origin === "string") return `string${sizeLimits(asNumber(minimum), asNumber(maximum), "character")}`;
+  if (origin === "array" || origin === "set" || origin === "map") {
+    return `${origin}${sizeLimits(asNumber(minimum), asNumber(maximum), "item")}`;
+  }
+  const isInclusive = issue.inclusive !== false;
+  const sign = minimum === undefined ? (isInclusive ? "≤" : "<") : isInclusive ? "≥" : ">";
+  return `${origin === "int" ? "integer" : origin} ${sign} ${minimum ?? maximum}`;
+}
+
+function describeFormat(issue: ZodIssue): string {
+  const format = issue.format ?? issue.validation;
+  if (format === "regex")
+    return issue.pattern === undefined ? "string matching the pattern" : `string matching ${issue.pattern}`;
+  if (typeof format === "object" && format !== null) return `string with ${JSON.stringify(format)}`;
+  const part = issue.prefix ?? issue.suffix ?? issue.includes;
+  if (part !== undefined) return `string with ${String(format).replace("_", " ")} ${JSON.stringify(part)}`;
+  return `string in ${format} format`;
+}
+
+/** The sentences Zod itself writes begin like this; anything else is the author's. */
+function isStandardMessage(issue: ZodIssue): boolean {
+  if (issue.code === "custom" && issue.message !== "Invalid input") return false;
+  return /^(Invalid\b|Too (small|big)|Unrecognized|Required$|Expected |(String|Number|Array|Set|Date|BigInt) must |Input not )/.test(
+    issue.message,
+  );
+}
+
+function asNumber(limit: unknown): unknown {
+  return typeof limit === "bigint" ? Number(limit) : limit;
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}

@@ -1,0 +1,177 @@
+import { invalidArguments } from "../error/messages.ts";
+import { toToolError } from "../error/to-tool-error.ts";
+import { InvalidArgumentError, isToolError } from "../error/tool-error.ts";
+import { compileSchema } from "../schema/compile-schema.ts";
+import type { InferInput } from "../schema/infer.ts";
+import type { SchemaIssue } from "../schema/types.ts";
+import type { ToolContext } from "./context.ts";
+import { DefinitionError } from "./definition-error.ts";
+import type { ToolConfig, ToolExecuteFunction, ToolInfo, ToolParameters } from "./info.ts";
+import type { ToolMetadata } from "./metadata.ts";
+import { toResult } from "./to-result.ts";
+
+/** The body of a tool in the older shape, where arguments come first. */
+export interface ToolBody<Parameters extends ToolParameters = ToolParameters> {
+  readonly description?: string;
+  readonly parameters: Parameters;
+  readonly execute: (input: InferInput<Parameters>, context: ToolContext<InferInput<Parameters>>) => unknown;
+  readonly formatValidationError?: (error: ValidationFailure) => string;
+  readonly metadata?: ToolMetadata;
+}
+
+/** The same with `args`, as `tool({...})` writes it. */
+export interface PluginTool<Args extends ToolParameters = ToolParameters> {
+  readonly description?: string;
+  readonly args: Args;
+  readonly execute: (input: InferInput<Args>, context: ToolContext<InferInput<Args>>) => unknown;
+  readonly metadata?: ToolMetadata;
+}
+
+export interface ValidationFailure {
+  readonly message: string;
+  readonly issues: readonly SchemaIssue[];
+}
+
+/** What the pipeline runs: the author's function, without the wrapper that checks direct calls. */
+export interface ToolImplementation {
+  readonly run: (context: ToolContext<never>) => unknown;
+  readonly formatValidationError?: (error: ValidationFailure) => string;
+}
+
+const implementation = Symbol.for("toolrack.implementation");
+
+/**
+ * Makes a tool. Takes the one-object form, and the older `define(id, body)` and `define(id, init)` where
+ * `execute` gets the arguments first; an asynchronous `init` gives a promise of the tool. Throws
+ * `DefinitionError` when something is missing or wrong, naming the field.
+ */
+export function define<const Parameters extends ToolParameters>(config: ToolConfig<Parameters>): ToolInfo;
+export function define<const Args extends ToolParameters>(id: string, body: PluginTool<Args>): ToolInfo;
+export function define<const Parameters extends ToolParameters>(
+  id: string,
+  body: ToolBody<Parameters> | (() => ToolBody<Parameters>),
+): ToolInfo;
+export function define<const Parameters extends ToolParameters>(
+  id: string,
+  init: () => Promise<ToolBody<Parameters>>,
+): Promise<ToolInfo>;
+export function define(first: unknown, second?: unknown): ToolInfo | Promise<ToolInfo> {
+  if (typeof first !== "string") return fromConfig(first as ToolConfig);
+  if (typeof second !== "function") return fromBody(first, second);
+  const body: unknown = second();
+  return isThenable(body)
+    ? Promise.resolve(body).then((ready) => fromBody(first, ready))
+    : fromBody(first, body);
+}
+
+/** Marks an opencode-style tool. It gets its name where it is hung on the rack: `Tool.define(name, tool({…}))`. */
+export function tool<const Args extends ToolParameters>(definition: PluginTool<Args>): PluginTool<Args> {
+  return definition;
+}
+
+/** The function behind a tool's `execute`, for the pipeline, which has already validated. */
+export function implementationOf(execute: ToolInfo["execute"]): ToolImplementation {
+  const known = (execute as { [implementation]?: ToolImplementation })[implementation];
+  return known ?? { run: execute };
+}
+
+function fromConfig(config: ToolConfig): ToolInfo {
+  if (typeof config !== "object" || config === null) {
+    throw new DefinitionError("Tool.define needs an object with name, parameters and execute.", "config");
+  }
+  const { name, execute } = config;
+  checkName(name);
+  if (typeof execute !== "function") {
+    throw new DefinitionError(`The tool "${name}" has no execute function.`, "execute");
+  }
+  return build(config, { run: execute });
+}
+
+function fromBody(id: string, candidate: unknown): ToolInfo {
+  checkName(id);
+  if (typeof candidate !== "object" || candidate === null) {
+    throw new DefinitionError(`The tool "${id}" needs an object with parameters and execute.`, "body");
+  }
+  const body = candidate as Partial<ToolBody & PluginTool>;
+  const { execute, formatValidationError } = body;
+  if (typeof execute !== "function") {
+    throw new DefinitionError(`The tool "${id}" has no execute function.`, "execute");
+  }
+  const parameters = body.parameters ?? body.args;
+  const run = (context: ToolContext<never>) => execute.call(body, context.input, context);
+  return build(
+    { name: id, parameters: parameters as ToolParameters, ...pick(body) },
+    formatValidationError === undefined ? { run } : { run, formatValidationError },
+  );
+}
+
+function pick(body: Partial<ToolBody>): Pick<ToolConfig, "description" | "metadata"> {
+  const { description, metadata } = body;
+  return {
+    ...(description === undefined ? {} : { description }),
+    ...(metadata === undefined ? {} : { metadata }),
+  };
+}
+
+function build(config: Omit<ToolConfig, "execute">, body: ToolImplementation): ToolInfo {
+  const { name, parameters, outputSchema } = config;
+  checkSchema(name, "parameters", parameters);
+  if (outputSchema !== undefined) checkSchema(name, "outputSchema", outputSchema);
+  const execute = checkedExecute(name, parameters, body);
+  Object.defineProperty(execute, implementation, { value: body });
+  return Object.freeze({
+    ...config,
+    execute,
+    metadata: Object.freeze({ ...config.metadata }),
+    createdAt: Date.now(),
+    disabled: false,
+  });
+}
+
+/** `info.execute(ctx)` may also be called outside a registry; then it validates and converts by itself. */
+function checkedExecute(
+  name: string,
+  parameters: ToolParameters,
+  body: ToolImplementation,
+): ToolExecuteFunction<never> {
+  return async (context) => {
+    const input: unknown = context.input;
+    const outcome = await compileSchema(parameters).validate(input);
+    if (!outcome.ok) {
+      const message = invalidArguments(name, outcome.issues);
+      throw new InvalidArgumentError(
+        body.formatValidationError?.({ message, issues: outcome.issues }) ?? message,
+        {
+          toolName: name,
+          input,
+          data: { issues: outcome.issues },
+        },
+      );
+    }
+    try {
+      // The validated value is what the schema's type promises; only the compiler cannot see it.
+      const validated = Object.create(context, { input: { value: outcome.value } }) as ToolContext<never>;
+      return toResult(await body.run(validated));
+    } catch (thrown) {
+      throw isToolError(thrown) ? thrown : toToolError(thrown, name, input);
+    }
+  };
+}
+
+function checkName(name: unknown): asserts name is string {
+  if (typeof name === "string" && name.trim() !== "") return;
+  throw new DefinitionError("A tool needs a name: a text that is not empty.", "name");
+}
+
+function checkSchema(name: string, field: "parameters" | "outputSchema", schema: unknown): void {
+  try {
+    compileSchema(schema);
+  } catch (thrown) {
+    const problem = thrown instanceof Error ? thrown.message : String(thrown);
+    throw new DefinitionError(`The ${field} of the tool "${name}" cannot be used. ${problem}`, field, thrown);
+  }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === "function";
+}

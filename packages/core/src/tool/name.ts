@@ -1,0 +1,132 @@
+import { hashText } from "../schema/hash.ts";
+
+const canonical = /^[A-Za-z0-9_-]{1,64}$/;
+// About 54 bits: among 100,000 names that share a stem, a collision has odds of less than one in a million.
+const hashLength = 12;
+
+/** Whether a name can be used as it is: every provider the rack speaks to accepts it. */
+export function isCanonicalName(name: string): boolean {
+  return canonical.test(name);
+}
+
+/**
+ * The name under which a tool stands on the rack. A canonical name stays as it is. Any other name keeps its
+ * readable head and tail and carries a hash of the whole original, so that two different names never become
+ * one. It depends on nothing but the name: it is the same on every machine and in every order of loading.
+ */
+export function canonicalName(name: string, limit = 64): string {
+  if (isCanonicalName(name) && name.length <= limit) return name;
+  const hash = hashText(name).slice(0, hashLength);
+  const readable = name.replace(/[^A-Za-z0-9_-]+/g, "_").replace(/^_+|_+$/g, "") || "tool";
+  const room = limit - hash.length - 1;
+  if (room < 1) return hash.slice(0, limit);
+  if (readable.length <= room) return `${readable}_${hash}`;
+  if (room < 3) return `${readable.slice(0, room)}_${hash}`;
+  const head = Math.ceil((room - 1) / 2);
+  return `${readable.slice(0, head)}_${hash}_${readable.slice(readable.length - (room - 1 - head))}`;
+}
+
+/** An edit distance beyond this is not a slip of the pen, and computing it would cost more than it tells. */
+const maxEdits = 4;
+const maxNameLength = 128;
+
+/**
+ * The candidates a caller most likely meant, best first: near in spelling, or sharing words. The work per
+ * candidate is bounded, so a rack of 100,000 tools is searched in well under a second.
+ */
+export function nearestNames(name: string, candidates: Iterable<string>, limit = 3): string[] {
+  const wanted = name.slice(0, maxNameLength).toLowerCase();
+  const words = wordsOf(name.slice(0, maxNameLength));
+  const letters = lettersOf(wanted);
+  const best: { name: string; score: number }[] = [];
+  for (const candidate of candidates) {
+    const score = similarity(wanted, words, letters, candidate.slice(0, maxNameLength).toLowerCase());
+    if (score <= 0) continue;
+    const last = best[best.length - 1];
+    if (best.length === limit && last !== undefined && !isBetter(score, candidate, last)) continue;
+    const at = best.findIndex((entry) => isBetter(score, candidate, entry));
+    best.splice(at < 0 ? best.length : at, 0, { name: candidate, score });
+    if (best.length > limit) best.pop();
+  }
+  return best.map((entry) => entry.name);
+}
+
+function isBetter(score: number, name: string, other: { name: string; score: number }): boolean {
+  return score > other.score || (score === other.score && name < other.name);
+}
+
+function similarity(wanted: string, words: readonly string[], letters: number, candidate: string): number {
+  return Math.max(spelling(wanted, letters, candidate), overlap(wanted, words, candidate));
+}
+
+function spelling(wanted: string, letters: number, candidate: string): number {
+  const longest = Math.max(wanted.length, candidate.length);
+  const allowed = Math.min(maxEdits, Math.floor(longest / 3));
+  if (Math.abs(wanted.length - candidate.length) > allowed) return 0;
+  // Every edit changes at most two members of the set of letters, which rules out most candidates cheaply.
+  if (bitCount(letters ^ lettersOf(candidate)) > 2 * allowed) return 0;
+  const edits = editDistance(wanted, candidate, allowed);
+  return edits > allowed ? 0 : 1 - edits / (longest + 1);
+}
+
+/** How much of what was asked for is in the candidate, word by word, preferring candidates with little else. */
+function overlap(wanted: string, words: readonly string[], candidate: string): number {
+  let asked = 0;
+  let found = 0;
+  for (const word of words) {
+    asked += word.length;
+    if (candidate.includes(word)) found += word.length;
+  }
+  if (asked === 0 || found * 2 < asked) return 0;
+  const extra = Math.max(0, candidate.length - wanted.length);
+  return (found / asked) * (0.6 + 0.3 / (1 + extra / wanted.length));
+}
+
+function wordsOf(name: string): string[] {
+  const parts = name
+    .replace(/([\p{Ll}\p{N}])(\p{Lu})/gu, "$1 $2")
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}]+/u);
+  return [...new Set(parts.filter((part) => part.length >= 3 || /[^\p{ASCII}]/u.test(part)))].slice(0, 12);
+}
+
+function lettersOf(text: string): number {
+  let mask = 0;
+  for (let index = 0; index < text.length; index++) mask |= 1 << (text.charCodeAt(index) & 31);
+  return mask;
+}
+
+function bitCount(value: number): number {
+  let bits = value >>> 0;
+  let count = 0;
+  while (bits !== 0) {
+    bits &= bits - 1;
+    count++;
+  }
+  return count;
+}
+
+/** One row serves every comparison: they never overlap. */
+const row = new Uint8Array(maxNameLength + 1);
+
+/** Levenshtein distance inside a band of `allowed` edits; anything farther answers `allowed + 1`. */
+function editDistance(a: string, b: string, allowed: number): number {
+  for (let column = 0; column <= b.length; column++) row[column] = column;
+  for (let i = 1; i <= a.length; i++) {
+    const from = Math.max(1, i - allowed);
+    const to = Math.min(b.length, i + allowed);
+    let diagonal = row[from - 1]!;
+    row[from - 1] = from === 1 ? i : allowed + 1;
+    let least = row[from - 1]!;
+    for (let j = from; j <= to; j++) {
+      const above = j === i + allowed ? allowed + 1 : row[j]!;
+      const substituted = diagonal + (a.charCodeAt(i - 1) === b.charCodeAt(j - 1) ? 0 : 1);
+      diagonal = row[j]!;
+      const cost = Math.min(substituted, above + 1, row[j - 1]! + 1);
+      row[j] = cost;
+      if (cost < least) least = cost;
+    }
+    if (least > allowed) return allowed + 1;
+  }
+  return row[b.length]!;
+}

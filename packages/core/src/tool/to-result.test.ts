@@ -1,0 +1,64 @@
+import { describe, expect, it } from "vitest";
+import { toResult } from "./to-result.ts";
+
+describe("toResult", () => {
+  it.each([
+    ["text", "hi", { content: "hi", type: "text" }],
+    ["a JSON value", { a: [1] }, { content: '{"a":[1]}', type: "json", structured: { a: [1] } }],
+    ["a list", [1, 2], { content: "[1,2]", type: "json", structured: [1, 2] }],
+    ["a number", 4, { content: "4", type: "json", structured: 4 }],
+    ["a ToolResult", { content: "x", type: "text", extra: 1 }, { content: "x", type: "text" }],
+    [
+      "a JSON ToolResult",
+      { content: '{"a":1}', type: "json" },
+      { content: '{"a":1}', type: "json", structured: { a: 1 } },
+    ],
+    ["{title, output}", { title: "T", output: "o" }, { content: "o", type: "text", title: "T" }],
+    ["{success, output}", { success: true, output: "o", exitCode: 0 }, { content: "o", type: "text" }],
+    [
+      "data that happens to have an output",
+      { output: "o", cost: 3 },
+      { content: '{"output":"o","cost":3}', type: "json", structured: { output: "o", cost: 3 } },
+    ],
+    ["a returned Error", new RangeError("far"), { content: "far", type: "error" }],
+  ])("%s", (_, value, expected) => {
+    expect(toResult(value)).toEqual(expected);
+  });
+
+  it("every way of returning an error is one", () => {
+    expect(toResult({ content: "no", type: "error" })).toMatchObject({ type: "error", content: "no" });
+    expect(toResult({ content: [{ type: "text", text: "no" }], isError: true })).toMatchObject({
+      type: "error",
+      content: "no",
+    });
+    expect(toResult({ success: false, error: "no" })).toMatchObject({ type: "error", content: "no" });
+    expect(toResult({ success: false, error: { message: "no" } })).toMatchObject({
+      type: "error",
+      content: "no",
+    });
+    expect(toResult({ isError: true, why: "no" })).toMatchObject({ type: "error" });
+  });
+
+  it("MCP content becomes text and attachments", () => {
+    const result = toResult({
+      content: [
+        { type: "text", text: "a" },
+        { type: "image", data: "aGk=", mimeType: "image/png" },
+        { type: "text", text: "b" },
+      ],
+      structuredContent: { ok: true },
+    });
+    expect(result).toMatchObject({
+      content: "a\nb",
+      attachments: [{ type: "file", mime: "image/png", url: "data:image/png;base64,aGk=" }],
+      structured: { ok: true },
+    });
+  });
+
+  it("bytes become an attachment, not text", () => {
+    const result = toResult(new Uint8Array([104, 105]));
+    expect(result.content).toBe("2 bytes of binary data, attached.");
+    expect(result.attachments?.[0]?.url).toBe("data:application/octet-stream;base64,aGk=");
+    expect(toResult(new Uint8Array([104]).buffer).attachments).toHaveLength(1);
+  });
+});

@@ -1,0 +1,135 @@
+import { fromMcpResult } from "../format/mcp-result.ts";
+import type { FilePart, ToolResult } from "./result.ts";
+import { safeJson } from "./safe-json.ts";
+
+/** A result before the pipeline has looked at it: an error here is one that the tool returned, not threw. */
+export interface RawResult extends Omit<ToolResult, "error"> {
+  readonly title?: string;
+}
+
+/**
+ * Whatever a tool returned, in one form. Accepts a `ToolResult`, an MCP result, `{title, output}`,
+ * `{success, output, error}`, bytes, any JSON value, and what JSON cannot hold. Never throws for a value that
+ * can be read at all.
+ */
+export function toResult(value: unknown): RawResult {
+  if (typeof value === "string") return { content: value, type: "text" };
+  if (value === undefined) return { content: "", type: "text" };
+  if (typeof value !== "object" || value === null) return fromPrimitive(value);
+  if (value instanceof Error) return { content: value.message || value.name, type: "error" };
+  if (value instanceof Uint8Array) return fromBytes(value);
+  if (value instanceof ArrayBuffer) return fromBytes(new Uint8Array(value));
+  return fromObject(value as Record<string, unknown>);
+}
+
+function fromPrimitive(value: unknown): RawResult {
+  if (typeof value === "bigint" || typeof value === "symbol" || typeof value === "function") {
+    return { content: String(value), type: "text" };
+  }
+  return { content: String(value), type: "json", structured: value };
+}
+
+function fromObject(value: Record<string, unknown>): RawResult {
+  if (Array.isArray(value.content)) return fromMcpResult(value);
+  if (typeof value.content === "string" && isResultType(value.type)) return fromToolResult(value);
+  if (value.success === false) return fromFailure(value);
+  if (typeof value.output === "string" && isOutputShape(value)) return fromOutput(value);
+  return fromJson(value, value.isError === true);
+}
+
+function isResultType(type: unknown): type is ToolResult["type"] {
+  return type === "text" || type === "json" || type === "error";
+}
+
+function fromToolResult(value: Record<string, unknown>): RawResult {
+  // Each field is checked where it matters; a tool's extra fields are dropped, its known ones kept.
+  const { content, type, attachments, structured, blocks, metadata } = value as unknown as ToolResult;
+  const known = structured === undefined && type === "json" ? parseJson(content) : structured;
+  return {
+    content,
+    type,
+    ...(Array.isArray(attachments) ? { attachments: attachments.filter(isFilePart) } : {}),
+    ...(known === undefined ? {} : { structured: known }),
+    ...(Array.isArray(blocks) ? { blocks } : {}),
+    ...(isRecord(metadata) ? { metadata } : {}),
+  };
+}
+
+/** `{success:false, error}` as several frameworks return it. */
+function fromFailure(value: Record<string, unknown>): RawResult {
+  const { error, message, output } = value;
+  const text = [error, message, output].find((part) => typeof part === "string" && part !== "");
+  const nested = isRecord(error) && typeof error.message === "string" ? error.message : undefined;
+  return {
+    content: String(text ?? nested ?? safeJson(value).text),
+    type: "error",
+    structured: safeJson(value).value,
+  };
+}
+
+const outputKeys = new Set([
+  "title",
+  "output",
+  "metadata",
+  "attachments",
+  "success",
+  "duration",
+  "exitCode",
+  "error",
+]);
+
+/** `{title?, output, metadata?, attachments?}` and `{success:true, output, …}`, with nothing that would be lost. */
+function isOutputShape(value: Record<string, unknown>): boolean {
+  return Object.keys(value).every((key) => outputKeys.has(key));
+}
+
+function fromOutput(value: Record<string, unknown>): RawResult {
+  const { title, output, metadata, attachments } = value;
+  return {
+    content: String(output),
+    type: "text",
+    ...(typeof title === "string" ? { title } : {}),
+    ...(isRecord(metadata) ? { metadata } : {}),
+    ...(Array.isArray(attachments) ? { attachments: attachments.filter(isFilePart) } : {}),
+  };
+}
+
+function fromJson(value: unknown, isError: boolean): RawResult {
+  const { text, value: plain } = safeJson(value);
+  return { content: text, type: isError ? "error" : "json", structured: plain };
+}
+
+function fromBytes(bytes: Uint8Array): RawResult {
+  const url = `data:application/octet-stream;base64,${toBase64(bytes)}`;
+  return {
+    content: `${bytes.byteLength} bytes of binary data, attached.`,
+    type: "text",
+    attachments: [{ type: "file", mime: "application/octet-stream", url }],
+  };
+}
+
+function toBase64(bytes: Uint8Array): string {
+  const { toBase64: native } = bytes as Uint8Array & { toBase64?: () => string };
+  if (typeof native === "function") return native.call(bytes);
+  let binary = "";
+  for (let start = 0; start < bytes.length; start += 0x8000) {
+    binary += String.fromCharCode(...bytes.subarray(start, start + 0x8000));
+  }
+  return btoa(binary);
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isFilePart(value: unknown): value is FilePart {
+  return isRecord(value) && typeof value.url === "string" && typeof value.mime === "string";
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

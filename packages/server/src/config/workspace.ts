@@ -1,0 +1,13 @@
+/** The directory that Toolrack opened, and what tools in it may touch. */
+export interface Workspace {
+  /** Absolute. Relative paths of tools resolve here, never against the process's own directory. */
+  readonly directory: string;
+  /** Absolute directories that file tools may touch; the workspace itself comes first. */
+  readonly roots: readonly string[];
+  /** Databases by name, as URLs: `sqlite:data/app.db`, `postgres://…`, `mysql://…`. */
+  readonly databases: Readonly<Record<string, string>>;
+  readonly network: {
+    /** Hosts (`*.internal.example`, `10.0.0.5`) that may be reached although they are private. */
+    readonly allowPrivate: readonly string[];
+  };
+}

@@ -1,0 +1,98 @@
+import { lstat, readdir } from "node:fs/promises";
+import { basename, dirname, relative, sep } from "node:path";
+
+const MOST_NAMES = 5;
+
+/**
+ * What to say of a path at which there is nothing: where it stops existing, and which names there are near to
+ * the one asked for. `shownParent` is how people read the folder of `real`.
+ */
+export async function describeMissing(
+  path: string,
+  real: string,
+  root: string,
+  shownParent: string,
+): Promise<string> {
+  const { folder, missing } = await whereItStops(real, root);
+  const shown = showFolder(folder, real, shownParent);
+  if (await isFile(folder)) return `There is no "${path}": ${shown} is a file, not a folder.`;
+  const names = await readdir(folder).catch((): string[] => []);
+  const near = nearestNames(missing, names);
+  const absent =
+    missing === basename(real)
+      ? `There is no "${path}".`
+      : `There is no "${path}": no "${missing}" in ${shown}.`;
+  if (near.length > 0) return `${absent} Nearest in ${shown}: ${near.join(", ")}.`;
+  if (names.length === 0) return `${absent} ${shown} is empty.`;
+  return `${absent} ${shown} has ${names.length} entries; internal_file_list shows them.`;
+}
+
+/** The names most like `wanted`, best first; none when nothing is near. */
+export function nearestNames(wanted: string, names: readonly string[]): string[] {
+  const target = wanted.toLowerCase();
+  return names
+    .map((name) => ({ name, distance: distanceTo(target, name.toLowerCase()) }))
+    .filter(({ distance }) => distance <= Math.max(2, target.length / 3))
+    .sort((a, b) => a.distance - b.distance || (a.name < b.name ? -1 : 1))
+    .slice(0, MOST_NAMES)
+    .map(({ name }) => name);
+}
+
+async function whereItStops(real: string, root: string): Promise<{ folder: string; missing: string }> {
+  let path = real;
+  while (path !== root && path !== dirname(path)) {
+    const folder = dirname(path);
+    if (
+      await lstat(folder).then(
+        () => true,
+        () => false,
+      )
+    )
+      return { folder, missing: basename(path) };
+    path = folder;
+  }
+  return { folder: root, missing: basename(real) };
+}
+
+function showFolder(folder: string, real: string, shownParent: string): string {
+  // The parent of the missing path is known by its shown name; an ancestor of it by cutting that name.
+  const below = relative(folder, dirname(real)).split(sep).join("/");
+  const shown = below === "" ? shownParent : shownParent.slice(0, -below.length).replace(/\/$/, "");
+  return shown === "" || shown === "." ? "the workspace" : `${shown}/`;
+}
+
+async function isFile(path: string): Promise<boolean> {
+  return lstat(path).then(
+    (stats) => !stats.isDirectory(),
+    () => false,
+  );
+}
+
+/** Edit distance, but a name that merely has more or fewer endings counts as near. */
+function distanceTo(wanted: string, name: string): number {
+  if (wanted === name) return 0;
+  const stem = wanted.replace(/\.[^.]*$/, "");
+  if (stem.length > 2 && (name.startsWith(`${stem}.`) || name === stem)) return 1;
+  if (wanted.length > 3 && name.includes(wanted)) return 2;
+  if (Math.abs(wanted.length - name.length) > Math.max(2, wanted.length / 3)) return Number.POSITIVE_INFINITY;
+  return editDistance(wanted, name);
+}
+
+function editDistance(from: string, to: string): number {
+  let previous = Array.from({ length: to.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= from.length; row += 1) {
+    const current = [row];
+    for (let column = 1; column <= to.length; column += 1) {
+      const cost = from[row - 1] === to[column - 1] ? 0 : 1;
+      current.push(
+        Math.min(at(previous, column) + 1, at(current, column - 1) + 1, at(previous, column - 1) + cost),
+      );
+    }
+    previous = current;
+  }
+  return at(previous, to.length);
+}
+
+function at(row: readonly number[], column: number): number {
+  return row[column] ?? Number.POSITIVE_INFINITY;
+}

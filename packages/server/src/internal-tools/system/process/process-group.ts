@@ -1,0 +1,62 @@
+import type { ChildProcess } from "node:child_process";
+import { setTimeout as delay } from "node:timers/promises";
+
+const GRACE = 2_000;
+const POLL = 25;
+
+/** Groups that would outlive the server, because each is a session of its own. */
+const running = new Set<number>();
+let isWatchingExit = false;
+
+/**
+ * A child that was started with `detached: true`, together with everything it started that stayed in its group.
+ * The group outlives its leader, so ending the leader alone would leave the rest running.
+ */
+export class ProcessGroup {
+  readonly id: number;
+
+  constructor(child: ChildProcess) {
+    if (child.pid === undefined) throw new Error("The child process did not start, so it has no group.");
+    this.id = child.pid;
+    running.add(this.id);
+    watchExit();
+  }
+
+  get isAlive(): boolean {
+    return signalGroup(this.id, 0);
+  }
+
+  /** Asks first, then kills. Resolves when no process of the group is left. */
+  async end(): Promise<void> {
+    signalGroup(this.id, "SIGTERM");
+    const deadline = Date.now() + GRACE;
+    while (this.isAlive && Date.now() < deadline) await delay(POLL);
+    // Killed processes stay visible until their parent has collected them, so the wait is bounded.
+    const collected = Date.now() + GRACE;
+    while (signalGroup(this.id, "SIGKILL") && Date.now() < collected) await delay(POLL);
+    this.release();
+  }
+
+  /** From here on the group lives its own life: the end of the server no longer ends it. */
+  release(): void {
+    running.delete(this.id);
+  }
+}
+
+/** Answers whether there was anything to signal. */
+function signalGroup(id: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(-id, signal);
+  } catch (error) {
+    // EPERM: the group exists, and a member of it runs as another user.
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+function watchExit(): void {
+  if (isWatchingExit) return;
+  isWatchingExit = true;
+  process.on("exit", () => {
+    for (const id of running) signalGroup(id, "SIGKILL");
+  });
+}

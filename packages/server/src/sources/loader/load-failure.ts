@@ -1,0 +1,29 @@
+/** Why a file could not be loaded, in a form for people and programs. */
+export interface LoadFailure {
+  /** Relative to the workspace. */
+  readonly file: string;
+  readonly line?: number;
+  readonly reason: string;
+  /** What would fix it. */
+  readonly remedy: string;
+}
+
+/** A file that cannot be loaded, and where in it the trouble is. */
+export class LoadError extends Error {
+  override readonly name = "LoadError";
+  readonly line: number | undefined;
+  readonly remedy: string;
+  /** The file that is at fault when it is not the one being loaded: a helper that it imports. */
+  readonly path: string | undefined;
+
+  constructor(
+    message: string,
+    remedy: string,
+    where: { path?: string; line?: number; cause?: unknown } = {},
+  ) {
+    super(message, where.cause === undefined ? undefined : { cause: where.cause });
+    this.remedy = remedy;
+    this.line = where.line;
+    this.path = where.path;
+  }
+}

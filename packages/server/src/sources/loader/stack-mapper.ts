@@ -1,0 +1,56 @@
+import { SourceMap } from "node:module";
+
+/** Points stack traces of loaded files at the source that people wrote. */
+export class StackMapper {
+  readonly #texts = new Map<string, string>();
+  readonly #maps = new Map<string, SourceMap | undefined>();
+
+  add(path: string, map: string): void {
+    this.#texts.set(path, map);
+    this.#maps.delete(path);
+  }
+
+  remove(path: string): void {
+    this.#texts.delete(path);
+    this.#maps.delete(path);
+  }
+
+  /** Rewrites the stack of an error in place, once. Anything else passes unchanged. */
+  apply<Thrown>(thrown: Thrown): Thrown {
+    try {
+      const error = thrown as { stack?: unknown };
+      if (!(thrown instanceof Error) || typeof error.stack !== "string" || mapped.has(thrown)) return thrown;
+      mapped.add(thrown);
+      error.stack = error.stack.replace(
+        /(\/[^():\n]+):(\d+):(\d+)/g,
+        (whole, path, line, column) => this.#position(path, Number(line), Number(column)) ?? whole,
+      );
+    } catch {
+      // A stack that cannot be read or set stays as it is.
+    }
+    return thrown;
+  }
+
+  /** The first line of the source that the error's stack names inside the file. */
+  lineOf(thrown: unknown, path: string): number | undefined {
+    this.apply(thrown);
+    const stack = thrown instanceof Error ? String(thrown.stack) : "";
+    const at = stack.indexOf(`${path}:`);
+    return at === -1 ? undefined : Number.parseInt(stack.slice(at + path.length + 1), 10) || undefined;
+  }
+
+  #position(path: string, line: number, column: number): string | undefined {
+    const entry = this.#mapOf(path)?.findEntry(line - 1, column - 1);
+    if (entry === undefined || !("originalLine" in entry)) return undefined;
+    return `${path}:${entry.originalLine + 1}:${entry.originalColumn + 1}`;
+  }
+
+  #mapOf(path: string): SourceMap | undefined {
+    const text = this.#texts.get(path);
+    if (text === undefined) return undefined;
+    if (!this.#maps.has(path)) this.#maps.set(path, new SourceMap(JSON.parse(text)));
+    return this.#maps.get(path);
+  }
+}
+
+const mapped = new WeakSet<object>();
