@@ -1,7 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { ToolIndex } from "../packages/core/src/registry/search/tool-index.ts";
-import type { JsonSchema } from "../packages/core/src/schema/types.ts";
+import { Tool, ToolRegistry } from "@toolrack/core";
 
 /**
  * `npm run eval:search -- PATH` measures how well and how fast search finds tools. PATH holds `tools.jsonl`
@@ -36,13 +35,13 @@ function main(args: readonly string[]): void {
   );
 }
 
-interface Tool {
+interface Candidate {
   readonly id: string;
   readonly set: string;
   readonly lang: string;
   readonly name: string;
   readonly description?: string;
-  readonly parameters?: JsonSchema;
+  readonly parameters?: Record<string, unknown>;
   readonly category?: string;
 }
 
@@ -54,10 +53,10 @@ interface Query {
   readonly gold: readonly string[];
 }
 
-function qualityRow(name: string, tools: readonly Tool[], queries: readonly Query[]): string[] {
-  const index = buildIndex(tools);
+function qualityRow(name: string, tools: readonly Candidate[], queries: readonly Query[]): string[] {
+  const pool = buildPool(tools);
   const scores = queries.map(({ query, gold }) => {
-    const found = index.search(query, { limit: 10 }).map(({ key }) => tools[Number(key)]!.id);
+    const found = pool.registry.search(query, 10).map((info) => pool.ids.get(info.name) ?? "");
     const wanted = new Set(gold);
     return {
       hit: wanted.has(found[0] ?? "") ? 1 : 0,
@@ -68,7 +67,7 @@ function qualityRow(name: string, tools: readonly Tool[], queries: readonly Quer
   });
   const percent = (pick: (score: (typeof scores)[number]) => number) =>
     (100 * mean(scores.map(pick))).toFixed(1);
-  const times = timeQueries(index, queries);
+  const times = timeQueries(pool.registry, queries);
   return [
     name,
     String(tools.length),
@@ -82,35 +81,87 @@ function qualityRow(name: string, tools: readonly Tool[], queries: readonly Quer
   ];
 }
 
-function speedRow(name: string, tools: readonly Tool[], queries: readonly Query[]): string[] {
+function speedRow(name: string, tools: readonly Candidate[], queries: readonly Query[]): string[] {
   const enlarged = Array.from({ length: Math.max(ENLARGED_POOL, tools.length) }, (_, position) => {
     const tool = tools[position % tools.length]!;
     const copy = Math.floor(position / tools.length);
     return copy === 0 ? tool : { ...tool, name: `${tool.name}_variant${copy}` };
   });
   const start = performance.now();
-  const index = buildIndex(enlarged);
+  const pool = buildPool(enlarged);
   const indexTime = performance.now() - start;
-  const times = timeQueries(index, queries);
+  const times = timeQueries(pool.registry, queries);
   return [name, indexTime.toFixed(0), quantile(times, 0.5).toFixed(2), quantile(times, 0.95).toFixed(2)];
 }
 
-/** Names in public sets repeat and hold any character, so tools are keyed by their position. */
-function buildIndex(tools: readonly Tool[]): ToolIndex {
-  const index = new ToolIndex();
-  tools.forEach(({ name, description, parameters, category }, position) => {
-    index.add({ key: String(position), name, description, parameters, category });
-  });
-  return index;
+interface Pool {
+  readonly registry: ToolRegistry;
+  /** From the name on the rack to the id in the data. */
+  readonly ids: ReadonlyMap<string, string>;
+}
+
+/** Hangs every candidate on a registry of its own. Names in public sets repeat; the later one gets a number. */
+function buildPool(candidates: readonly Candidate[]): Pool {
+  const registry = new ToolRegistry();
+  const ids = new Map<string, string>();
+  for (const { id, name, description, parameters, category } of candidates) {
+    let free = name;
+    for (let copy = 2; registry.get(free) !== undefined; copy++) free = `${name} ${copy}`;
+    registry.register(
+      Tool.define({
+        name: free,
+        ...(description === undefined ? {} : { description }),
+        parameters: toJsonSchema(parameters ?? { type: "object" }),
+        metadata: category === undefined ? {} : { category },
+        execute: async () => "",
+      }),
+    );
+    const registered = registry.get(free);
+    if (registered !== undefined) ids.set(registered.name, id);
+  }
+  registry.search("build the index now");
+  return { registry, ids };
+}
+
+const types: Record<string, string> = {
+  dict: "object",
+  float: "number",
+  tuple: "array",
+  list: "array",
+  double: "number",
+};
+const jsonTypes = new Set(["object", "array", "string", "number", "integer", "boolean", "null"]);
+
+/** Public sets name types as Python does, and some schemas are broken: what is no JSON Schema is left out. */
+function toJsonSchema(schema: Record<string, unknown>): Record<string, unknown> {
+  const { type, properties, items, description, default: usual } = schema;
+  const values = schema.enum;
+  const known = isText(type) ? (types[type.toLowerCase()] ?? type.toLowerCase()) : undefined;
+  return {
+    ...(known !== undefined && jsonTypes.has(known) ? { type: known } : {}),
+    ...(isText(description) ? { description } : {}),
+    ...(isObject(properties) ? { properties: mapValues(properties) } : {}),
+    ...(isObject(items) ? { items: toJsonSchema(items) } : {}),
+    ...(Array.isArray(values) ? { enum: values } : {}),
+    ...(usual === undefined ? {} : { default: usual }),
+  };
+}
+
+function mapValues(properties: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(properties).flatMap(([name, schema]) =>
+      isObject(schema) ? [[name, toJsonSchema(schema)]] : [],
+    ),
+  );
 }
 
 /** Milliseconds per query in ascending order, after a round that warms up. */
-function timeQueries(index: ToolIndex, queries: readonly Query[]): number[] {
-  for (const { query } of queries.slice(0, 200)) index.search(query);
+function timeQueries(registry: ToolRegistry, queries: readonly Query[]): number[] {
+  for (const { query } of queries.slice(0, 200)) registry.search(query, 10);
   return queries
     .map(({ query }) => {
       const start = performance.now();
-      index.search(query, { limit: 10 });
+      registry.search(query, 10);
       return performance.now() - start;
     })
     .sort((left, right) => left - right);
@@ -173,7 +224,7 @@ function parseTool({
   description,
   parameters,
   category,
-}: Record<string, unknown>): Tool | string {
+}: Record<string, unknown>): Candidate | string {
   if (!isText(id) || !isText(set) || !isText(lang) || !isText(name)) {
     return "a tool needs id, set, lang and name, each of them text";
   }

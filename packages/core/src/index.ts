@@ -25,14 +25,42 @@ export {
   ToolNotFoundError,
   ToolTimeoutError,
 } from "./error/tool-error.ts";
+export {
+  type AnthropicTool,
+  parseAnthropicToolUses,
+  toAnthropicToolResult,
+  toAnthropicTools,
+} from "./format/anthropic.ts";
+export { type ToolDefinition, toDefinition } from "./format/definition.ts";
+export type { FormatNote } from "./format/format-note.ts";
+export type { FormattedTools } from "./format/format-tools.ts";
+export { parseGeminiFunctionCalls, toGeminiFunctionResponse, toGeminiTools } from "./format/gemini.ts";
+export { parseMcpToolCall, toMcpTools } from "./format/mcp.ts";
+export { fromMcpResult, toMcpResult } from "./format/mcp-result.ts";
+export { toOpenAIResponsesTools, toOpenAITools } from "./format/openai.ts";
+export {
+  parseOpenAIResponsesCalls,
+  parseOpenAIToolCalls,
+  toOpenAIFunctionCallOutput,
+  toOpenAIToolMessage,
+} from "./format/openai-calls.ts";
+export { fromStrictArguments } from "./format/strict-arguments.ts";
+export { fromTagArguments, parseTagCalls, toTagResult } from "./format/tags.ts";
+export type { ToolCallRequest } from "./format/tool-call-request.ts";
 export { type Observation, ToolDispatcher } from "./registry/dispatcher.ts";
-export { type DoomLoopDetectionResult, ToolRegistry } from "./registry/registry.ts";
+export { type DoomLoopDetectionResult, type RefusedTool, ToolRegistry } from "./registry/registry.ts";
 export { RegistrySnapshot } from "./registry/snapshot.ts";
 export type { RegistryReader, RegistryStats, RegistryView } from "./registry/view.ts";
-export type { ToolContext } from "./tool/context.ts";
-export { tool } from "./tool/define.ts";
+export { compileSchema } from "./schema/compile-schema.ts";
+export { hashValue } from "./schema/hash-value.ts";
+export type { InferInput } from "./schema/infer.ts";
+export { SchemaError } from "./schema/schema-error.ts";
+export type { CompiledSchema, JsonSchema, JsonSchemaObject, SchemaIssue } from "./schema/types.ts";
+export type { AskRequest, ChildOptions, Logger, ProgressUpdate, ToolContext } from "./tool/context.ts";
+export { type PluginTool, type ToolBody, tool } from "./tool/define.ts";
 export { DefinitionError } from "./tool/definition-error.ts";
 export * as Tool from "./tool/index.ts";
 export type { ToolConfig, ToolExecuteFunction, ToolInfo, ToolParameters } from "./tool/info.ts";
 export type { LoopPolicy, ToolMetadata } from "./tool/metadata.ts";
+export { canonicalName, isCanonicalName } from "./tool/name.ts";
 export type { ContentBlock, FilePart, ToolResult } from "./tool/result.ts";

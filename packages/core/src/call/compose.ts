@@ -22,6 +22,7 @@ export function compose(stages: readonly Stage[], ending: Ending): (frame: CallF
       for (let index = from; index < stages.length; index++) {
         const waiting = stages[index]!(frame);
         if (waiting === undefined) continue;
+        frame.waited = true;
         waiting.then(
           (output) => {
             if (frame.ended) return;

@@ -144,7 +144,15 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   host.deadlines.release(frame.endedAt);
   const result = frame.result!;
   stateChanged(frame);
-  if (host.events.wanted) host.events.emit({ type: "record", record: recordOf(frame), result });
+  if (host.events.wanted) {
+    const { error } = frame;
+    host.events.emit({
+      type: "record",
+      record: recordOf(frame),
+      result,
+      ...(error === undefined ? {} : { error }),
+    });
+  }
   host.history.shrink(frame);
   frame.resolve(result);
 }

@@ -1,3 +1,4 @@
+import type { ToolError } from "../error/tool-error.ts";
 import type { LoopVerdict } from "../loop/types.ts";
 import type { ProgressUpdate } from "../tool/context.ts";
 import type { ToolResult } from "../tool/result.ts";
@@ -22,7 +23,13 @@ export type RackEvent =
       readonly sessionID: string;
       readonly verdict: LoopVerdict;
     }
-  | { readonly type: "record"; readonly record: ToolCallRecord; readonly result: ToolResult };
+  | {
+      readonly type: "record";
+      readonly record: ToolCallRecord;
+      readonly result: ToolResult;
+      /** With its stack, for logs. */
+      readonly error?: ToolError;
+    };
 
 export type RackListener = (event: RackEvent) => void;
 

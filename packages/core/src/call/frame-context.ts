@@ -1,12 +1,12 @@
 import type { RegistryView } from "../registry/view.ts";
-import { canonicalJson } from "../schema/canonical-json.ts";
-import { hashText } from "../schema/hash.ts";
+import { hashValue } from "../schema/hash-value.ts";
 import type { AskRequest, Logger, ProgressUpdate, ToolContext } from "../tool/context.ts";
 import type { ToolInfo } from "../tool/info.ts";
 import type { CallFrame } from "./frame.ts";
 import { ask } from "./stages/approve.ts";
 import { updateState } from "./state-of.ts";
 
+const frameKey = Symbol("frame");
 const noEnvironment: Readonly<Record<string, string>> = Object.freeze({});
 const noExtra: Readonly<Record<string, unknown>> = Object.freeze({});
 
@@ -15,48 +15,49 @@ const noExtra: Readonly<Record<string, unknown>> = Object.freeze({});
  * only pays for nothing else. The functions are closures, so that destructuring them works.
  */
 export class FrameContext implements ToolContext {
-  readonly #frame: CallFrame;
+  // A symbol, not a private field: a host may put its own context in front of this one by inheritance.
+  readonly [frameKey]: CallFrame;
   readonly input: Record<string, unknown>;
 
   constructor(frame: CallFrame) {
-    this.#frame = frame;
+    this[frameKey] = frame;
     this.input = frame.input;
   }
 
   get callId(): string {
-    return this.#frame.callId;
+    return this[frameKey].callId;
   }
   get sessionID(): string {
-    return this.#frame.sessionID;
+    return this[frameKey].sessionID;
   }
   get messageID(): string {
-    return inherited(this.#frame, "messageID") ?? "";
+    return inherited(this[frameKey], "messageID") ?? "";
   }
   get signal(): AbortSignal {
-    return this.#frame.signal;
+    return this[frameKey].signal;
   }
   get tool(): ToolInfo {
-    return this.#frame.tool.info;
+    return this[frameKey].tool.info;
   }
   get registry(): RegistryView {
-    return this.#frame.host.view(this.#frame);
+    return this[frameKey].host.view(this[frameKey]);
   }
   get caller(): string {
-    return this.#frame.caller;
+    return this[frameKey].caller;
   }
   get env(): Readonly<Record<string, string>> {
-    return this.#frame.options.env ?? noEnvironment;
+    return this[frameKey].options.env ?? noEnvironment;
   }
   get logger(): Logger {
-    return inherited(this.#frame, "logger") ?? this.#frame.host.settings.logger;
+    return inherited(this[frameKey], "logger") ?? this[frameKey].host.settings.logger;
   }
   get idempotencyKey(): string {
-    const { sessionID, callId, input } = this.#frame;
-    return hashText(`${sessionID}\n${callId}\n${this.#frame.toolName}\n${canonicalJson(input)}`);
+    const { sessionID, callId, input } = this[frameKey];
+    return hashValue([sessionID, callId, this[frameKey].toolName, input]);
   }
 
   get metadata(): ToolContext["metadata"] {
-    const frame = this.#frame;
+    const frame = this[frameKey];
     return (update) => {
       frame.touch();
       updateState(frame, update);
@@ -64,7 +65,7 @@ export class FrameContext implements ToolContext {
   }
 
   get progress(): ToolContext["progress"] {
-    const frame = this.#frame;
+    const frame = this[frameKey];
     return (update, total, message) => {
       frame.touch();
       const { events } = frame.host;
@@ -79,36 +80,36 @@ export class FrameContext implements ToolContext {
   }
 
   get call(): ToolContext["call"] {
-    const frame = this.#frame;
+    const frame = this[frameKey];
     return (name, input, options) => frame.host.callChild(frame, name, input, options ?? noExtra);
   }
 
   get ask(): ToolContext["ask"] {
-    const frame = this.#frame;
+    const frame = this[frameKey];
     return (request: string | AskRequest) =>
       typeof request === "string" ? ask(frame, request) : ask(frame, request.message, request.details);
   }
 
   get callID(): string {
-    return this.#frame.callId;
+    return this[frameKey].callId;
   }
   get abort(): AbortSignal {
-    return this.#frame.signal;
+    return this[frameKey].signal;
   }
   get agent(): string {
-    return inherited(this.#frame, "agent") ?? "";
+    return inherited(this[frameKey], "agent") ?? "";
   }
   get directory(): string {
-    return inherited(this.#frame, "directory") ?? "";
+    return inherited(this[frameKey], "directory") ?? "";
   }
   get worktree(): string {
-    return inherited(this.#frame, "worktree") ?? this.directory;
+    return inherited(this[frameKey], "worktree") ?? this.directory;
   }
   get messages(): readonly unknown[] {
-    return inherited(this.#frame, "messages") ?? [];
+    return inherited(this[frameKey], "messages") ?? [];
   }
   get extra(): Readonly<Record<string, unknown>> {
-    return inherited(this.#frame, "extra") ?? noExtra;
+    return inherited(this[frameKey], "extra") ?? noExtra;
   }
 }
 

@@ -47,6 +47,8 @@ export class CallFrame {
   entry: ToolEntry | undefined = undefined;
   input: Record<string, unknown> = noInput;
   status: ToolStatus = "pending";
+  /** Whether a stage had to wait, so that time has passed since the call was made. */
+  waited = false;
   startedAt = 0;
   endedAt = 0;
   title: string | undefined = undefined;

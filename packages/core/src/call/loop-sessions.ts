@@ -4,8 +4,7 @@ import { loopMessage } from "../loop/loop-messages.ts";
 import { clearForNewMessage, emptyLoopState, recordCall, recordStop, rollback } from "../loop/loop-state.ts";
 import { resultKey } from "../loop/result-key.ts";
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
-import { canonicalJson } from "../schema/canonical-json.ts";
-import { hashText } from "../schema/hash.ts";
+import { hashValue } from "../schema/hash-value.ts";
 import type { CallFrame } from "./frame.ts";
 import { toEpoch } from "./state-of.ts";
 
@@ -151,7 +150,7 @@ function argsKeyOf(frame: CallFrame): string {
   const validated = frame.startedAt > 0 || frame.error === undefined;
   const args = validated ? frame.input : frame.raw;
   const value = key === undefined ? args : keyed(key, frame.input);
-  frame.argsKey = hashText(canonicalJson(value));
+  frame.argsKey = hashValue(value);
   return frame.argsKey;
 }
 

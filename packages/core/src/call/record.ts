@@ -1,6 +1,5 @@
 import type { ToolErrorResponse } from "../error/response.ts";
-import { canonicalJson } from "../schema/canonical-json.ts";
-import { hashText } from "../schema/hash.ts";
+import { hashValue } from "../schema/hash-value.ts";
 import type { CallFlags, CallFrame } from "./frame.ts";
 import { redact } from "./redact.ts";
 import { toEpoch, visibleInput } from "./state-of.ts";
@@ -37,7 +36,7 @@ export function recordOf(frame: CallFrame): ToolCallRecord {
     toolName: frame.toolName,
     displayName: entry?.info.displayName ?? frame.toolName,
     parameters: visibleInput(frame),
-    parametersHash: hashText(canonicalJson(frame.startedAt > 0 ? frame.input : frame.raw)),
+    parametersHash: hashValue(frame.startedAt > 0 ? frame.input : frame.raw),
     timestamp: toEpoch(frame.createdAt),
     callId: frame.callId,
     ...(parent === undefined ? {} : { parentCallId: parent.callId }),

@@ -4,6 +4,7 @@ import type { TakeNote } from "./format-note.ts";
 import { distinctJson, isRecord, sameJson } from "./json-value.ts";
 import { mergeSchemas } from "./merge-schemas.ts";
 import { resolveReference } from "./resolve-reference.ts";
+import { propertiesOf, requiredOf, schemasIn } from "./schema-parts.ts";
 import { typesOf } from "./schema-types.ts";
 
 const maxDepth = 24;
@@ -55,11 +56,11 @@ function flattenObject(
     const target = resolveReference(root, $ref);
     if (target === undefined) throw new TypeError(`nothing is found at ${$ref}`);
     note("", "$ref", "rewritten", "What it refers to stands in its place.");
-    const parts = [target, ...listOf(allOf)];
+    const parts = [target, ...schemasIn(allOf)];
     return flattenObject({ ...schema, $ref: undefined, allOf: parts }, root, note, depth + 1);
   }
   if (allOf !== undefined) {
-    const parts = listOf(allOf).map((part) =>
+    const parts = schemasIn(allOf).map((part) =>
       isRecord(part) ? flattenObject(part, root, note, depth + 1) : part,
     );
     const whole = { ...base, ...(anyOf !== undefined && { anyOf }), ...(oneOf !== undefined && { oneOf }) };
@@ -68,9 +69,9 @@ function flattenObject(
   }
   if (anyOf !== undefined) {
     const rest = { ...base, ...(oneOf !== undefined && { oneOf }) };
-    return flattenObject(unite(rest, listOf(anyOf), root, note, depth, "anyOf"), root, note, depth + 1);
+    return flattenObject(unite(rest, schemasIn(anyOf), root, note, depth, "anyOf"), root, note, depth + 1);
   }
-  if (oneOf !== undefined) return unite(base, listOf(oneOf), root, note, depth, "oneOf");
+  if (oneOf !== undefined) return unite(base, schemasIn(oneOf), root, note, depth, "oneOf");
   return base;
 }
 
@@ -180,17 +181,4 @@ function fixedValues(schemas: readonly JsonSchema[]): JsonSchemaObject | undefin
 function commonTo(lists: readonly (readonly string[])[]): string[] {
   const [first = [], ...others] = lists;
   return first.filter((key) => others.every((list) => list.includes(key)));
-}
-
-function propertiesOf(schema: JsonSchemaObject): Readonly<Record<string, JsonSchema>> {
-  // `toModernSchema` has made sure that `properties` is a map of schemas.
-  return isRecord(schema.properties) ? (schema.properties as Record<string, JsonSchema>) : {};
-}
-
-function requiredOf(schema: JsonSchemaObject): readonly string[] {
-  return Array.isArray(schema.required) ? schema.required : [];
-}
-
-function listOf(value: unknown): readonly JsonSchema[] {
-  return Array.isArray(value) ? value : [];
 }

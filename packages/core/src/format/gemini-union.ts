@@ -43,7 +43,7 @@ function joinEnums(branches: readonly JsonSchemaObject[]): readonly JsonSchemaOb
     branch.type === "string" && Array.isArray(branch.enum) && Object.keys(branch).length === 2;
   const lists = branches.filter(isList);
   if (lists.length < 2) return branches;
-  const values = distinctJson(lists.flatMap((branch) => branch.enum as unknown[]));
+  const values = distinctJson(lists.flatMap((branch) => (Array.isArray(branch.enum) ? branch.enum : [])));
   return [{ type: "string", enum: values }, ...branches.filter((branch) => !isList(branch))];
 }
 

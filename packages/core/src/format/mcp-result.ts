@@ -1,4 +1,4 @@
-import { type ToolErrorCode, toolErrorCodes } from "../error/codes.ts";
+import { toolErrorCodes } from "../error/codes.ts";
 import type { ToolErrorResponse } from "../error/response.ts";
 import type { ContentBlock, ToolResult } from "../tool/result.ts";
 import { isRecord, sameJson } from "./json-value.ts";
@@ -18,9 +18,10 @@ const errorKey = "toolrack/error";
 
 /** The result as MCP says it. `fromMcpResult` gives the same result back. */
 export function toMcpResult(result: ToolResult): McpCallToolResult {
-  const said = result.content === "" && result.error !== undefined ? result.error.message : result.content;
+  const isDerivable = result.error === undefined || sameJson(result.error, errorFrom(result.content));
+  // A client must be able to read why, even where the text says nothing.
+  const said = result.content || (isDerivable ? "" : (result.error?.message ?? ""));
   const content = result.blocks ?? writeBlocks(said, result.attachments ?? []);
-  const isDerivable = result.error === undefined || sameJson(result.error, errorFrom(said));
   const meta = {
     ...result.metadata,
     ...(result.type !== typeFrom(result) && { [typeKey]: result.type }),
@@ -78,7 +79,8 @@ function isErrorResponse(value: unknown): value is ToolErrorResponse {
     typeof value.name === "string" &&
     typeof value.message === "string" &&
     typeof value.recoverable === "boolean" &&
-    Object.hasOwn(toolErrorCodes, value.code as ToolErrorCode)
+    typeof value.code === "string" &&
+    Object.hasOwn(toolErrorCodes, value.code)
   );
 }
 

@@ -1,6 +1,7 @@
 import type { JsonSchema, JsonSchemaObject } from "../schema/types.ts";
-import { isRecord, sameJson } from "./json-value.ts";
+import { sameJson } from "./json-value.ts";
 import { resolveReference } from "./resolve-reference.ts";
+import { propertiesOf, requiredOf, schemaFrom, schemasIn } from "./schema-parts.ts";
 import { type JsonType, typesOf } from "./schema-types.ts";
 
 /** Keywords that tell a reader something and constrain nothing. */
@@ -56,8 +57,7 @@ function expand(
     if (target === undefined) return undefined;
     parts.push(target);
   }
-  // `toModernSchema` has made sure that `allOf` is a list of schemas.
-  if (Array.isArray(allOf)) parts.push(...(allOf as JsonSchema[]));
+  parts.push(...schemasIn(allOf));
   return parts.length === 0 ? schema : mergeSchemas([rest, ...parts], root, depth + 1);
 }
 
@@ -115,8 +115,7 @@ function mergeKeyword(
     case "uniqueItems":
       return left === true || right === true;
     case "items":
-      // Every keyword that holds a schema holds one: `toModernSchema` took out what is not.
-      return mergeSchemas([left as JsonSchema, right as JsonSchema], root, depth + 1);
+      return mergeSchemas([schemaFrom(left), schemaFrom(right)], root, depth + 1);
     default:
       return undefined;
   }
@@ -154,7 +153,7 @@ function mergeObjectKeywords(
     if (both === undefined) return undefined;
     properties.push([key, both]);
   }
-  const required = [...new Set([...listOf(a.required), ...listOf(b.required)])];
+  const required = [...new Set([...requiredOf(a), ...requiredOf(b)])];
   const further = mergeFurther(a.additionalProperties, b.additionalProperties);
   if (further === "conflict") return undefined;
   return {
@@ -175,13 +174,4 @@ function mergeFurther(a: unknown, b: unknown): unknown {
   if (a === undefined || a === true) return b ?? a;
   if (b === undefined || b === true || sameJson(a, b)) return a;
   return a === false || b === false ? false : "conflict";
-}
-
-function propertiesOf(schema: JsonSchemaObject): Readonly<Record<string, JsonSchema>> {
-  // `toModernSchema` has made sure that `properties` is a map of schemas.
-  return isRecord(schema.properties) ? (schema.properties as Record<string, JsonSchema>) : {};
-}
-
-function listOf(value: unknown): readonly string[] {
-  return Array.isArray(value) ? value : [];
 }

@@ -25,10 +25,10 @@ function modernise(node: JsonSchema, path: string, note: TakeNote): JsonSchema {
 }
 
 const isString = (value: unknown) => typeof value === "string";
-const isFilledList = (value: unknown) => Array.isArray(value) && value.length > 0;
+const isFilledList = (value: unknown): value is unknown[] => Array.isArray(value) && value.length > 0;
 
 const validValues: Readonly<Record<string, (value: unknown) => boolean>> = {
-  type: (value) => isJsonType(value) || (isFilledList(value) && (value as unknown[]).every(isJsonType)),
+  type: (value) => isJsonType(value) || (isFilledList(value) && value.every(isJsonType)),
   description: isString,
   title: isString,
   $ref: isString,
@@ -60,10 +60,17 @@ function takeOutInvalid(schema: Record<string, unknown>, path: string, note: Tak
     if (typeof members !== "object" || members === null || Object.values(members).every(isSchema)) continue;
     const entries = Object.entries(members).map(([key, member]): [string, JsonSchema] => {
       if (isSchema(member)) return [key, member];
-      note(pointer(path, keyword, key), keyword, "rewritten", "Not a schema; sent as one that takes anything.");
+      note(
+        pointer(path, keyword, key),
+        keyword,
+        "rewritten",
+        "Not a schema; sent as one that takes anything.",
+      );
       return [key, {}];
     });
-    schema[keyword] = Array.isArray(members) ? entries.map(([, member]) => member) : Object.fromEntries(entries);
+    schema[keyword] = Array.isArray(members)
+      ? entries.map(([, member]) => member)
+      : Object.fromEntries(entries);
   }
 }
 

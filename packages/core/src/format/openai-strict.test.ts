@@ -24,7 +24,10 @@ const recursive = {
   definitions: {
     node: {
       type: "object",
-      properties: { value: { type: "number" }, children: { type: "array", items: { $ref: "#/definitions/node" } } },
+      properties: {
+        value: { type: "number" },
+        children: { type: "array", items: { $ref: "#/definitions/node" } },
+      },
       required: ["value"],
     },
   },
@@ -41,7 +44,10 @@ const compliant: Record<string, JsonSchemaObject> = {
   },
   shared: {
     type: "object",
-    properties: { from: { $ref: "#/$defs/place" }, to: { $ref: "#/$defs/place", description: "Destination" } },
+    properties: {
+      from: { $ref: "#/$defs/place" },
+      to: { $ref: "#/$defs/place", description: "Destination" },
+    },
     required: ["from", "to"],
     $defs: { place: { type: "object", properties: { city: { type: "string" }, zip: { type: "string" } } } },
   },
@@ -50,8 +56,16 @@ const compliant: Record<string, JsonSchemaObject> = {
     properties: {
       target: {
         oneOf: [
-          { type: "object", properties: { kind: { const: "file" }, path: { type: "string" } }, required: ["kind"] },
-          { type: "object", properties: { kind: { const: "url" }, url: { type: "string" } }, required: ["kind", "url"] },
+          {
+            type: "object",
+            properties: { kind: { const: "file" }, path: { type: "string" } },
+            required: ["kind"],
+          },
+          {
+            type: "object",
+            properties: { kind: { const: "url" }, url: { type: "string" } },
+            required: ["kind", "url"],
+          },
         ],
       },
       either: { type: ["string", "integer"], minimum: 3, pattern: "^a" },
@@ -73,7 +87,9 @@ const compliant: Record<string, JsonSchemaObject> = {
   },
   tuple: {
     type: "object",
-    properties: { point: { type: "array", items: [{ type: "number" }, { type: "number" }, { type: "string" }] } },
+    properties: {
+      point: { type: "array", items: [{ type: "number" }, { type: "number" }, { type: "string" }] },
+    },
     required: ["point"],
   },
   branches: {
@@ -91,7 +107,11 @@ const compliant: Record<string, JsonSchemaObject> = {
     properties: { id: { type: "string" }, name: { type: "string" } },
     anyOf: [{ required: ["id"] }, { required: ["name"] }],
   },
-  lookaround: { type: "object", properties: { code: { type: "string", pattern: "^(?!x)y$" } }, required: ["code"] },
+  lookaround: {
+    type: "object",
+    properties: { code: { type: "string", pattern: "^(?!x)y$" } },
+    required: ["code"],
+  },
 };
 
 const incapable: Record<string, [JsonSchemaObject, path: string, keyword: string]> = {
@@ -100,8 +120,16 @@ const incapable: Record<string, [JsonSchemaObject, path: string, keyword: string
     "/properties/headers",
     "additionalProperties",
   ],
-  "a free object": [{ type: "object", properties: { data: { type: "object" } } }, "/properties/data", "properties"],
-  "any value": [{ type: "object", properties: { value: { description: "Anything" } } }, "/properties/value", "type"],
+  "a free object": [
+    { type: "object", properties: { data: { type: "object" } } },
+    "/properties/data",
+    "properties",
+  ],
+  "any value": [
+    { type: "object", properties: { value: { description: "Anything" } } },
+    "/properties/value",
+    "type",
+  ],
   "patterned properties": [
     { type: "object", properties: {}, patternProperties: { "^x-": { type: "string" } } },
     "",
@@ -110,7 +138,14 @@ const incapable: Record<string, [JsonSchemaObject, path: string, keyword: string
   "parts that do not merge": [
     {
       type: "object",
-      properties: { code: { allOf: [{ type: "string", pattern: "^a" }, { type: "string", pattern: "b$" }] } },
+      properties: {
+        code: {
+          allOf: [
+            { type: "string", pattern: "^a" },
+            { type: "string", pattern: "b$" },
+          ],
+        },
+      },
     },
     "/properties/code",
     "allOf",
@@ -125,14 +160,25 @@ const incapable: Record<string, [JsonSchemaObject, path: string, keyword: string
     "",
     "oneOf",
   ],
-  "items of any kind": [{ type: "object", properties: { list: { type: "array" } } }, "/properties/list", "items"],
+  "items of any kind": [
+    { type: "object", properties: { list: { type: "array" } } },
+    "/properties/list",
+    "items",
+  ],
   "too many levels": [{ type: "object", properties: { deep: levels(11) }, required: ["deep"] }, "", "schema"],
   "too many choices": [
-    { type: "object", properties: { pick: { enum: Array.from({ length: 1001 }, (_, index) => `v${index}`) } } },
+    {
+      type: "object",
+      properties: { pick: { enum: Array.from({ length: 1001 }, (_, index) => `v${index}`) } },
+    },
     "",
     "schema",
   ],
-  "a required name that is not listed": [{ type: "object", properties: {}, required: ["ghost"] }, "", "required"],
+  "a required name that is not listed": [
+    { type: "object", properties: {}, required: ["ghost"] },
+    "",
+    "required",
+  ],
 };
 
 describe("OpenAI strict schemas", () => {
@@ -141,15 +187,24 @@ describe("OpenAI strict schemas", () => {
     const tool = format(name, inputSchema);
     expect(tool.function.strict).toBe(true);
     expect(violations(tool.function.parameters)).toEqual([]);
-    expect(() => new Ajv2020({ strict: false, logger: false }).compile(tool.function.parameters)).not.toThrow();
+    expect(() =>
+      new Ajv2020({ strict: false, logger: false }).compile(tool.function.parameters),
+    ).not.toThrow();
     expect(JSON.stringify(inputSchema)).toBe(original);
   });
 
-  it.each(Object.entries(incapable))("sends %s without strict mode and says why", (_name, [schema, path, keyword]) => {
-    const { tools, notes } = toOpenAITools([{ name: "tool", inputSchema: schema, metadata: {} }], { strict: true });
-    expect(tools[0]?.function.strict).toBe(false);
-    expect(notes).toContainEqual(expect.objectContaining({ tool: "tool", path, keyword, action: "not_strict" }));
-  });
+  it.each(Object.entries(incapable))(
+    "sends %s without strict mode and says why",
+    (_name, [schema, path, keyword]) => {
+      const { tools, notes } = toOpenAITools([{ name: "tool", inputSchema: schema, metadata: {} }], {
+        strict: true,
+      });
+      expect(tools[0]?.function.strict).toBe(false);
+      expect(notes).toContainEqual(
+        expect.objectContaining({ tool: "tool", path, keyword, action: "not_strict" }),
+      );
+    },
+  );
 
   it("keeps what strict mode cannot check in the description", () => {
     const properties = propertiesOf(format("person", person).function.parameters);
@@ -184,7 +239,9 @@ describe("OpenAI strict schemas", () => {
   });
 
   it("notes everything it changed", () => {
-    const { notes } = toOpenAITools([{ name: "person", inputSchema: person, metadata: {} }], { strict: true });
+    const { notes } = toOpenAITools([{ name: "person", inputSchema: person, metadata: {} }], {
+      strict: true,
+    });
     expect(notes.map((note) => `${note.path} ${note.keyword} ${note.action}`)).toEqual([
       " additionalProperties rewritten",
       "/properties/name minLength described",
@@ -198,7 +255,8 @@ describe("OpenAI strict schemas", () => {
 });
 
 describe("fromStrictArguments", () => {
-  const restore = (args: unknown, inputSchema: JsonSchemaObject) => fromStrictArguments(args, { inputSchema });
+  const restore = (args: unknown, inputSchema: JsonSchemaObject) =>
+    fromStrictArguments(args, { inputSchema });
 
   it("takes out a null that says not given, and keeps one that is meant", () => {
     const args = { name: "Ada", email: null, homepage: null, age: null, nickname: null };
@@ -218,11 +276,15 @@ describe("fromStrictArguments", () => {
 
   it("goes through references, lists, tuples and recursion", () => {
     const leaf = { value: 1, children: null };
-    expect(restore({ tree: { value: 0, children: [leaf, { value: 2, children: [leaf] }] } }, recursive)).toEqual({
+    expect(
+      restore({ tree: { value: 0, children: [leaf, { value: 2, children: [leaf] }] } }, recursive),
+    ).toEqual({
       tree: { value: 0, children: [{ value: 1 }, { value: 2, children: [{ value: 1 }] }] },
     });
     const tuple = {
-      properties: { pair: { items: [{ type: "object", properties: { a: { type: "string" } } }, { type: "null" }] } },
+      properties: {
+        pair: { items: [{ type: "object", properties: { a: { type: "string" } } }, { type: "null" }] },
+      },
     };
     expect(restore({ pair: [{ a: null }, null] }, tuple)).toEqual({ pair: [{}, null] });
   });
@@ -233,8 +295,16 @@ describe("fromStrictArguments", () => {
       properties: {
         target: {
           oneOf: [
-            { type: "object", properties: { kind: { const: "a" }, x: { type: "string" } }, required: ["kind"] },
-            { type: "object", properties: { kind: { const: "b" }, x: { type: ["string", "null"] } }, required: ["kind"] },
+            {
+              type: "object",
+              properties: { kind: { const: "a" }, x: { type: "string" } },
+              required: ["kind"],
+            },
+            {
+              type: "object",
+              properties: { kind: { const: "b" }, x: { type: ["string", "null"] } },
+              required: ["kind"],
+            },
           ],
         },
       },
@@ -280,7 +350,16 @@ function violations(root: JsonSchemaObject): string[] {
   const found: string[] = [];
   const allowed = [
     ...["type", "title", "description", "enum", "anyOf", "$ref", "$defs", "properties", "required", "items"],
-    ...["additionalProperties", "pattern", "format", "minItems", "maxItems", "multipleOf", "minimum", "maximum"],
+    ...[
+      "additionalProperties",
+      "pattern",
+      "format",
+      "minItems",
+      "maxItems",
+      "multipleOf",
+      "minimum",
+      "maximum",
+    ],
     ...["exclusiveMinimum", "exclusiveMaximum"],
   ];
   const formats = ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
@@ -291,12 +370,14 @@ function violations(root: JsonSchemaObject): string[] {
 
   function visit(schema: unknown, at: string): void {
     if (!isRecord(schema)) return void found.push(`${at}: not a schema object`);
-    for (const keyword of Object.keys(schema)) if (!allowed.includes(keyword)) found.push(`${at}: ${keyword}`);
+    for (const keyword of Object.keys(schema))
+      if (!allowed.includes(keyword)) found.push(`${at}: ${keyword}`);
     if (schema.$ref !== undefined) {
       if (Object.keys(schema).length > 1) found.push(`${at}: keywords beside $ref`);
       const name = String(schema.$ref).replace("#/$defs/", "");
       const definitions = isRecord(root.$defs) ? root.$defs : {};
-      if (schema.$ref !== "#" && !Object.hasOwn(definitions, name)) found.push(`${at}: dangling ${schema.$ref}`);
+      if (schema.$ref !== "#" && !Object.hasOwn(definitions, name))
+        found.push(`${at}: dangling ${schema.$ref}`);
       return;
     }
     if (schema.type === undefined && schema.anyOf === undefined) found.push(`${at}: no type`);
@@ -313,6 +394,7 @@ function violations(root: JsonSchemaObject): string[] {
       for (const [key, member] of Object.entries(schema[keyword])) visit(member, `${at}/${keyword}/${key}`);
     }
     if (schema.items !== undefined) visit(schema.items, `${at}/items`);
-    if (Array.isArray(schema.anyOf)) schema.anyOf.forEach((branch, index) => void visit(branch, `${at}/anyOf/${index}`));
+    if (Array.isArray(schema.anyOf))
+      schema.anyOf.forEach((branch, index) => void visit(branch, `${at}/anyOf/${index}`));
   }
 }

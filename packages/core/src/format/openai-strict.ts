@@ -5,6 +5,7 @@ import { distinctJson, isRecord } from "./json-value.ts";
 import { annotationKeywords, mergeSchemas } from "./merge-schemas.ts";
 import { checkStrictLimits } from "./openai-strict-limits.ts";
 import { resolveReference } from "./resolve-reference.ts";
+import { propertiesOf, requiredOf, schemaFrom, schemasIn } from "./schema-parts.ts";
 import { acceptsNull, type JsonType, typesOf } from "./schema-types.ts";
 import { StrictDefinitions } from "./strict-definitions.ts";
 import { isOfType, NotStrict, strictFrame, strictRemarks, strictValues, toNullable } from "./strict-frame.ts";
@@ -92,8 +93,7 @@ function lowerReference(
 
 function lowerAllOf(node: JsonSchemaObject, path: string, lowering: Lowering): JsonSchemaObject {
   const { allOf, ...rest } = node;
-  // `toModernSchema` has made sure that it is a list of schemas.
-  const merged = mergeSchemas([rest, ...(allOf as JsonSchema[])], lowering.root);
+  const merged = mergeSchemas([rest, ...schemasIn(allOf)], lowering.root);
   if (merged === undefined) throw new NotStrict(path, "allOf", "its parts do not merge into one schema");
   lowering.note(path, "allOf", "rewritten", "Its parts stand as one schema.");
   return lower(merged, path, lowering);
@@ -111,7 +111,7 @@ function lowerUnion(node: JsonSchemaObject, path: string, lowering: Lowering): J
     Object.entries(base).filter(([key]) => !annotationKeywords.includes(key)),
   );
   const isBare = Object.keys(constraints).length === 0;
-  const branches = ((anyOf ?? oneOf) as JsonSchema[]).map((branch, index) => {
+  const branches = schemasIn(anyOf ?? oneOf).map((branch, index) => {
     const branchPath = pointer(path, keyword, index);
     const whole = isBare ? branch : mergeSchemas([branch, constraints], lowering.root);
     if (whole === undefined)
@@ -166,9 +166,9 @@ function lowerObject(
   lowering: Lowering,
   isRoot: boolean,
 ): JsonSchemaObject {
-  const properties = isRecord(node.properties) ? node.properties : {};
+  const properties = propertiesOf(node);
   const names = Object.keys(properties);
-  const required = Array.isArray(node.required) ? node.required : [];
+  const required = requiredOf(node);
   const further = node.additionalProperties;
   if (further !== undefined && further !== false) {
     throw new NotStrict(path, "additionalProperties", "properties that are not listed are accepted");
@@ -190,9 +190,8 @@ function lowerObject(
   if (further === undefined) {
     lowering.note(path, "additionalProperties", "rewritten", "Not said, so sent as closed.");
   }
-  const lowered = Object.entries(properties).map(([key, value]): [string, JsonSchemaObject] => {
+  const lowered = Object.entries(properties).map(([key, property]): [string, JsonSchemaObject] => {
     const propertyPath = pointer(path, "properties", key);
-    const property = value as JsonSchema;
     const schema = lower(property, propertyPath, lowering);
     if (required.includes(key) || acceptsNull(property, lowering.root)) return [key, schema];
     lowering.note(propertyPath, "required", "rewritten", "Optional, so sent as required and nullable.");
@@ -214,7 +213,7 @@ function lowerArray(node: JsonSchemaObject, path: string, lowering: Lowering): J
   if (node.items === undefined) throw new NotStrict(path, "items", "items of any kind are accepted");
   return {
     ...strictFrame(node, "array", [], path, lowering.note),
-    items: lower(node.items as JsonSchema, pointer(path, "items"), lowering),
+    items: lower(schemaFrom(node.items), pointer(path, "items"), lowering),
   };
 }
 

@@ -33,7 +33,10 @@ describe("toOpenAITools", () => {
     };
     const { tools, notes } = toOpenAITools([define("book", inputSchema, "Books a table.")]);
     expect(tools).toEqual([
-      { type: "function", function: { name: "book", description: "Books a table.", parameters: inputSchema } },
+      {
+        type: "function",
+        function: { name: "book", description: "Books a table.", parameters: inputSchema },
+      },
     ]);
     expect(notes).toEqual([]);
   });
@@ -63,10 +66,12 @@ describe("toOpenAITools", () => {
         allOf: [
           { $ref: "#/definitions/base" },
           { properties: { size: { type: "integer" } }, required: ["size"] },
-          { if: { required: ["a"] }, then: { required: ["b"] } },
-          { if: { required: ["c"] }, then: { required: ["d"] } },
+          { if: { required: ["a"] }, else: { required: ["b"] } },
+          { if: { required: ["c"] }, else: { required: ["d"] } },
         ],
-        definitions: { base: { type: "object", properties: { path: { type: "string" } }, required: ["path"] } },
+        definitions: {
+          base: { type: "object", properties: { path: { type: "string" } }, required: ["path"] },
+        },
       }),
     ]);
     const { parameters } = tools[0]!.function;
@@ -77,7 +82,9 @@ describe("toOpenAITools", () => {
       if: { required: ["a"] },
     });
     expect(parameters.allOf).toBeUndefined();
-    expect(parameters.description).toBe('(must also match: {"if":{"required":["c"]},"then":{"required":["d"]}})');
+    expect(parameters.description).toBe(
+      '(must also match: {"if":{"required":["c"]},"else":{"required":["d"]}})',
+    );
   });
 
   it("resolves a reference at the root and keeps the definitions it needs", () => {
@@ -131,7 +138,9 @@ describe("toOpenAITools", () => {
       },
       dependentRequired: { a: ["b"] },
     });
-    expect(notes).toContainEqual(expect.objectContaining({ path: "/properties/c", keyword: "type", action: "dropped" }));
+    expect(notes).toContainEqual(
+      expect.objectContaining({ path: "/properties/c", keyword: "type", action: "dropped" }),
+    );
   });
 
   it("cuts a description at a word to the provider's limit", () => {
@@ -152,7 +161,9 @@ describe("toOpenAITools", () => {
         strict: false,
       },
     ]);
-    expect(toOpenAIResponsesTools([define("ping", { type: "object" })], { strict: true }).tools[0]!.strict).toBe(true);
+    expect(
+      toOpenAIResponsesTools([define("ping", { type: "object" })], { strict: true }).tools[0]!.strict,
+    ).toBe(true);
   });
 });
 
@@ -175,9 +186,9 @@ describe("calls from OpenAI", () => {
     expect(parseOpenAIToolCalls({ function_call: { name: "now", arguments: "{}" } })).toEqual([
       { id: "call_at_0", name: "now", arguments: "{}" },
     ]);
-    expect(parseOpenAIToolCalls([{ id: "c", type: "custom", custom: { name: "sql", input: "select 1" } }])).toEqual([
-      { id: "c", name: "sql", arguments: "select 1" },
-    ]);
+    expect(
+      parseOpenAIToolCalls([{ id: "c", type: "custom", custom: { name: "sql", input: "select 1" } }]),
+    ).toEqual([{ id: "c", name: "sql", arguments: "select 1" }]);
   });
 
   it("survives malformed messages and makes missing ids from the position", () => {
@@ -185,8 +196,10 @@ describe("calls from OpenAI", () => {
       { id: "call_at_2", name: "", arguments: undefined },
       { id: "call_at_3", name: "", arguments: undefined },
     ]);
-    for (const odd of [undefined, null, "x", 4, {}, { tool_calls: "no" }]) expect(parseOpenAIToolCalls(odd)).toEqual([]);
-    for (const odd of [undefined, null, "x", {}, [null, 1]]) expect(parseOpenAIResponsesCalls(odd)).toEqual([]);
+    for (const odd of [undefined, null, "x", 4, {}, { tool_calls: "no" }])
+      expect(parseOpenAIToolCalls(odd)).toEqual([]);
+    for (const odd of [undefined, null, "x", {}, [null, 1]])
+      expect(parseOpenAIResponsesCalls(odd)).toEqual([]);
   });
 
   it("reads the calls among the items of Responses", () => {
@@ -209,7 +222,9 @@ describe("results to OpenAI", () => {
   });
 
   it("carries images in Responses", () => {
-    expect(toOpenAIFunctionCallOutput("c", { type: "text", content: "done", attachments: [image] }).output).toEqual([
+    expect(
+      toOpenAIFunctionCallOutput("c", { type: "text", content: "done", attachments: [image] }).output,
+    ).toEqual([
       { type: "input_text", text: "done" },
       { type: "input_image", image_url: image.url },
     ]);
@@ -217,8 +232,15 @@ describe("results to OpenAI", () => {
   });
 
   it("falls back to the structured value, and to the error's message, when there is no text", () => {
-    expect(toOpenAIToolMessage("c", { type: "json", content: "", structured: { a: 1 } }).content).toBe('{"a":1}');
-    const error = { name: "ToolTimeoutError", code: "timed_out", message: "Too slow.", recoverable: true } as const;
+    expect(toOpenAIToolMessage("c", { type: "json", content: "", structured: { a: 1 } }).content).toBe(
+      '{"a":1}',
+    );
+    const error = {
+      name: "ToolTimeoutError",
+      code: "timed_out",
+      message: "Too slow.",
+      recoverable: true,
+    } as const;
     expect(toOpenAIToolMessage("c", { type: "error", content: "", error }).content).toBe("Too slow.");
   });
 });

@@ -30,11 +30,12 @@ export function byCodeUnit(a: string, b: string): number {
 
 function freeName(name: string, taken: ReadonlySet<string>, rule: NameRule): string {
   for (let attempt = 0; ; attempt++) {
-    // The NUL can be in no accepted name, so salting and prefixing always give a hash of their own.
+    // No accepted name holds a NUL, so each attempt has a hash of its own.
     const salted = attempt === 0 ? name : `${name}\0${attempt}`;
     const candidate = canonicalName(salted, rule.maxLength);
-    const accepted = rule.accepts.test(candidate) ? candidate : canonicalName(`_${salted}\0`, rule.maxLength);
-    const legal = rule.accepts.test(accepted) ? accepted : `_${accepted.slice(1)}`;
+    const legal = rule.accepts.test(candidate)
+      ? candidate
+      : `_${canonicalName(`${salted}\0`, Math.min(64, rule.maxLength) - 1)}`;
     if (!taken.has(legal)) return legal;
   }
 }

@@ -36,7 +36,8 @@ export function typeOfValue(value: unknown): JsonType {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
   if (typeof value === "number") return Number.isInteger(value) ? "integer" : "number";
-  if (typeof value === "string" || typeof value === "boolean") return typeof value as "string" | "boolean";
+  if (typeof value === "string") return "string";
+  if (typeof value === "boolean") return "boolean";
   return "object";
 }
 

@@ -3,6 +3,7 @@ import type { ToolDefinition } from "./definition.ts";
 import { isRecord } from "./json-value.ts";
 import { parseObject } from "./rename-properties.ts";
 import { resolveReference } from "./resolve-reference.ts";
+import { propertiesOf } from "./schema-parts.ts";
 import { acceptsNull, typeOfValue, typesOf } from "./schema-types.ts";
 
 /**
@@ -33,7 +34,7 @@ function restore(value: unknown, schemas: readonly JsonSchema[], root: JsonSchem
     const described = possible.filter(
       (schema) => isRecord(schema.properties) && Object.hasOwn(schema.properties, key),
     );
-    const members = described.map((schema) => (schema.properties as Record<string, JsonSchema>)[key]!);
+    const members = described.map((schema) => propertiesOf(schema)[key]!);
     if (member !== null) return [[key, restore(member, members, root)]];
     const isMeant = members.length === 0 || members.some((schema) => acceptsNull(schema, root));
     const isOptional = described.some(
@@ -64,9 +65,9 @@ function expand(schema: JsonSchema, root: JsonSchemaObject, seen: readonly strin
 function fits(value: object, schema: JsonSchemaObject, root: JsonSchemaObject): boolean {
   const types = typesOf(schema);
   if (types !== undefined && !types.includes(typeOfValue(value))) return false;
-  if (Array.isArray(value) || !isRecord(schema.properties)) return true;
+  if (!isRecord(value) || !isRecord(schema.properties)) return true;
   return Object.entries(schema.properties).every(([key, property]) => {
-    const member = (value as Record<string, unknown>)[key];
+    const member = value[key];
     if (member === undefined || member === null || typeof member === "object") return true;
     return allows(property, member, root, []);
   });

@@ -4,6 +4,7 @@ import type { ToolDefinition } from "./definition.ts";
 import { isRecord } from "./json-value.ts";
 import { modelText } from "./model-text.ts";
 import { resolveReference } from "./resolve-reference.ts";
+import { propertiesOf } from "./schema-parts.ts";
 import { type JsonType, typesOf } from "./schema-types.ts";
 import { callIdAt, type ToolCallRequest } from "./tool-call-request.ts";
 
@@ -52,11 +53,11 @@ export function toTagResult(name: string, result: ToolResult): string {
  */
 export function fromTagArguments(args: unknown, definition: Pick<ToolDefinition, "inputSchema">): unknown {
   const root = definition.inputSchema;
-  const properties = isRecord(root.properties) ? root.properties : {};
+  const properties = propertiesOf(root);
   if (!isRecord(args)) return args;
   return Object.fromEntries(
     Object.entries(args).map(([key, value]) => {
-      const property = Object.hasOwn(properties, key) ? (properties[key] as JsonSchema) : undefined;
+      const property = Object.hasOwn(properties, key) ? properties[key] : undefined;
       return [key, typeof value === "string" ? toType(value, wantedTypes(property, root, 0)) : value];
     }),
   );
@@ -77,7 +78,7 @@ function readTag(text: string, start: number): Tag | undefined {
   const name = head.exec(text)?.[1];
   if (name === undefined) return undefined;
   const attributes = new Map<string, string>();
-  const token = /\s*(?:(\/?)>|([^\s=/>"']+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>/]+)))?|\/)/y;
+  const token = /\s*(?:(\/?)>|([^\s=/<>"']+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>/]+)))?|\/)/y;
   token.lastIndex = head.lastIndex;
   for (let match = token.exec(text); match !== null; match = token.exec(text)) {
     if (match[1] !== undefined) return { name, attributes, isClosed: match[1] === "/", end: token.lastIndex };

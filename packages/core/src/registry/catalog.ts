@@ -1,6 +1,8 @@
 import { DefinitionError } from "../tool/definition-error.ts";
 import type { ToolInfo } from "../tool/info.ts";
+import { canonicalName } from "../tool/name.ts";
 import { fold, type ToolEntry } from "./entry.ts";
+import type { SearchDocument } from "./search/search-document.ts";
 import { ToolIndex } from "./search/tool-index.ts";
 import type { RegistryStats } from "./view.ts";
 
@@ -162,9 +164,11 @@ export class Catalog {
   }
 }
 
-function toDocument({ key, info, schema }: ToolEntry) {
-  const { name, aliases, title, displayName, description } = info;
+function toDocument({ key, info, schema }: ToolEntry): SearchDocument {
+  const { aliases, title, displayName, description } = info;
   const { tags, category } = info.metadata;
+  // A name that had to be changed is found by the words its author wrote, not by the hash that replaced some.
+  const name = aliases?.find((alias) => canonicalName(alias) === info.name) ?? info.name;
   return {
     key,
     name,

@@ -125,6 +125,23 @@ describe("ToolRegistry", () => {
     expect((await call).content).toBe("old");
   });
 
+  it("apply changes several tools in one step, and says which it could not hang up", () => {
+    const registry = new ToolRegistry();
+    for (const name of ["a", "b", "c"]) registry.register(tool(name));
+    registry.disable("b");
+    const versions: number[] = [];
+    registry.subscribe((event) => event.type === "tools" && versions.push(event.version));
+    const refused = registry.apply({
+      remove: ["a", "b"],
+      put: [tool("b", {}, "new"), tool("d"), tool("C"), { ...tool("e"), execute: 1 as never }],
+    });
+    expect(versions).toHaveLength(1);
+    expect(registry.getAll().map((info) => info.name)).toEqual(["b", "c", "d"]);
+    expect(registry.get("b")).toMatchObject({ description: "new", disabled: true });
+    expect(refused.map(({ info }) => info.name)).toEqual(["e", "C"]);
+    expect(refused[1]?.error.message).toContain('"c" is taken');
+  });
+
   it("names the nearest tools when a name is unknown", async () => {
     const registry = new ToolRegistry();
     expect((await registry.execute("anything", {})).content).toContain("no tools are registered");

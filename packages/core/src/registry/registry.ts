@@ -15,6 +15,7 @@ import { notFound } from "../error/messages.ts";
 import { ToolNotFoundError } from "../error/tool-error.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
 import type { LoopState, LoopVerdict } from "../loop/types.ts";
+import { DefinitionError } from "../tool/definition-error.ts";
 import type { ToolInfo } from "../tool/info.ts";
 import { nearestNames } from "../tool/name.ts";
 import type { ToolResult } from "../tool/result.ts";
@@ -22,6 +23,12 @@ import { Catalog } from "./catalog.ts";
 import { type ToolEntry, toEntry } from "./entry.ts";
 import { RegistrySnapshot } from "./snapshot.ts";
 import type { RegistryReader, RegistryStats, RegistryView } from "./view.ts";
+
+/** A tool that `apply` could not hang up. */
+export interface RefusedTool {
+  readonly info: ToolInfo;
+  readonly error: DefinitionError;
+}
 
 /** What `detectDoomLoop` says. */
 export interface DoomLoopDetectionResult extends LoopVerdict {
@@ -62,6 +69,35 @@ export class ToolRegistry implements RegistryReader {
     const entry = this.#require(name);
     const next = entry.with(updates);
     this.#change((catalog) => catalog.replace(entry, next));
+  }
+
+  /**
+   * Takes tools down and hangs others up in one step: whoever reads sees all of it or nothing. A tool that takes
+   * the place of one with its name stays disabled if that was. What could not be hung up is in the answer.
+   */
+  apply(changes: { readonly remove?: Iterable<string>; readonly put?: Iterable<ToolInfo> }): RefusedTool[] {
+    const leaving = new Map<string, ToolEntry>();
+    for (const name of changes.remove ?? []) {
+      const entry = this.#catalog.find(name);
+      if (entry !== undefined) leaving.set(entry.key, entry);
+    }
+    const refused: RefusedTool[] = [];
+    this.#change((catalog) => {
+      const arriving = [...(changes.put ?? [])].flatMap((info) => admit(info, refused));
+      const staying = new Set(arriving.map((entry) => entry.key));
+      for (const [key, entry] of leaving) if (!staying.has(key)) catalog.remove(entry);
+      for (const entry of arriving) {
+        try {
+          const old = leaving.get(entry.key);
+          if (old === undefined) catalog.add(entry);
+          else catalog.replace(old, old.info.disabled ? entry.with({ disabled: true }) : entry);
+          leaving.delete(entry.key);
+        } catch (thrown) {
+          refused.push({ info: entry.info, error: thrown as DefinitionError });
+        }
+      }
+    });
+    return refused;
   }
 
   disable(name: string): void {
@@ -275,6 +311,16 @@ export class ToolRegistry implements RegistryReader {
     });
     answer.catch(() => {});
     return answer;
+  }
+}
+
+function admit(info: ToolInfo, refused: RefusedTool[]): ToolEntry[] {
+  try {
+    return [toEntry(info)];
+  } catch (thrown) {
+    const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+    refused.push({ info, error: new DefinitionError(error.message, "info", error) });
+    return [];
   }
 }
 

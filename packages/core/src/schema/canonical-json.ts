@@ -1,17 +1,25 @@
 /** Deeper than any argument a tool takes, and shallow enough for every stack. */
 const maximumDepth = 500;
 
+/** Nearly every value is shallower than this, and a shallow one cannot be circular. */
+const maximumHastyDepth = 50;
+
 /**
  * One text for equal JSON values, whatever the order of their keys (RFC 8785). It never throws: what JSON cannot
  * hold is dropped as `JSON.stringify` does, a BigInt becomes its digits, and a part that is circular, too deep
  * or unreadable becomes a marker, so that equal values still give equal texts.
  */
 export function canonicalJson(value: unknown): string {
-  return write(value, []) ?? "null";
+  try {
+    return write(value, 0, undefined) ?? "null";
+  } catch {
+    // Something in it is deep, circular or throws: once more, watching every step.
+    return write(value, 0, []) ?? "null";
+  }
 }
 
-/** Returns `undefined` for what JSON leaves out. */
-function write(value: unknown, ancestors: object[]): string | undefined {
+/** Returns `undefined` for what JSON leaves out. Throws only when no ancestors are kept. */
+function write(value: unknown, depth: number, ancestors: object[] | undefined): string | undefined {
   switch (typeof value) {
     case "string":
       return quote(value);
@@ -22,48 +30,53 @@ function write(value: unknown, ancestors: object[]): string | undefined {
     case "bigint":
       return `"${value}"`;
     case "object":
-      return value === null ? "null" : writeContainer(value, ancestors);
+      if (value === null) return "null";
+      return ancestors === undefined ? writeHastily(value, depth) : writeCarefully(value, depth, ancestors);
     default:
       return undefined;
   }
 }
 
-function writeContainer(value: object, ancestors: object[]): string | undefined {
-  if (ancestors.length >= maximumDepth) return '"[too deep]"';
-  if (ancestors.includes(value)) return '"[circular]"';
-  ancestors.push(value);
-  const text = writeReadable(value, ancestors);
-  ancestors.pop();
-  return text;
+function writeHastily(value: object, depth: number): string | undefined {
+  if (depth > maximumHastyDepth) throw new RangeError("deeper than haste allows");
+  return writeMembers(value, depth + 1, undefined);
 }
 
-function writeReadable(value: object, ancestors: object[]): string | undefined {
-  const depth = ancestors.length;
+function writeCarefully(value: object, depth: number, ancestors: object[]): string | undefined {
+  if (depth >= maximumDepth) return '"[too deep]"';
+  if (ancestors.includes(value)) return '"[circular]"';
+  ancestors.push(value);
   try {
-    if (Array.isArray(value)) return writeArray(value, ancestors);
-    if ("toJSON" in value && typeof value.toJSON === "function") return write(value.toJSON(), ancestors);
-    return writeObject(value as Record<string, unknown>, ancestors); // Any object may be read by its own keys.
+    return writeMembers(value, depth + 1, ancestors);
   } catch {
-    // A getter, proxy or toJSON of the value threw, perhaps below this level.
-    ancestors.length = depth;
+    // A getter, proxy or toJSON threw.
     return '"[unreadable]"';
+  } finally {
+    ancestors.length = depth;
   }
 }
 
-function writeArray(value: readonly unknown[], ancestors: object[]): string {
+function writeMembers(value: object, depth: number, ancestors: object[] | undefined): string | undefined {
+  if (Array.isArray(value)) return writeArray(value, depth, ancestors);
+  if ("toJSON" in value && typeof value.toJSON === "function") return write(value.toJSON(), depth, ancestors);
+  return writeObject(value as Record<string, unknown>, depth, ancestors); // Any object may be read by its own keys.
+}
+
+function writeArray(value: readonly unknown[], depth: number, ancestors: object[] | undefined): string {
   let text = "[";
   for (let index = 0; index < value.length; index++) {
-    if (index > 0) text += ",";
-    text += write(value[index], ancestors) ?? "null";
+    const member = write(value[index], depth, ancestors) ?? "null";
+    text += index === 0 ? member : `,${member}`;
   }
   return `${text}]`;
 }
 
-function writeObject(value: Record<string, unknown>, ancestors: object[]): string {
+function writeObject(value: Record<string, unknown>, depth: number, ancestors: object[] | undefined): string {
   const keys = sortedKeys(value);
   let text = "";
-  for (const key of keys) {
-    const member = write(value[key], ancestors);
+  for (let index = 0; index < keys.length; index++) {
+    const key = keys[index]!;
+    const member = write(value[key], depth, ancestors);
     if (member === undefined) continue;
     text += `${text === "" ? "{" : ","}${quote(key)}:${member}`;
   }

@@ -95,9 +95,12 @@ function convertObject(definition: Zod4Definition, convert: Convert): Json {
   return { ...json, additionalProperties: isClosed ? false : convert(definition.catchall) };
 }
 
+/** Zod marks what may be absent; before a preprocessing callback, which sees everything, what follows it decides. */
 function mayBeLeftOut(field: unknown): boolean {
   if (!isZod4(field)) return true;
-  return "optin" in field._zod && field._zod.optin === "optional";
+  const { type, in: input, out } = field._zod.def;
+  if (type === "pipe" && isTransform(input)) return mayBeLeftOut(out);
+  return "optin" in field._zod && field._zod.optin !== undefined;
 }
 
 function convertTuple(definition: Zod4Definition, convert: Convert): Json {

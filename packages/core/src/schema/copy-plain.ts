@@ -4,7 +4,7 @@ import type { SchemaIssue } from "./types.ts";
 /** Deeper than any argument a tool takes, and shallow enough for every validator's stack. */
 const maximumDepth = 500;
 /** Members of all objects and arrays together; beyond it a value is an attack or a shared structure unrolled. */
-const maximumSize = 5_000_000;
+const maximumSize = 1_000_000;
 
 /** Thrown, and caught by the validators, when a value is no finite tree. */
 export class UnsafeValue {
@@ -14,12 +14,8 @@ export class UnsafeValue {
   }
 }
 
-interface Walk {
-  readonly ancestors: object[];
-  size: number;
-  /** Whether instances of classes are copied as plain objects or left as they are. */
-  readonly flatten: boolean;
-}
+/** Counts the members seen in one walk. Module state instead of an object: this runs on every call. */
+let seen = 0;
 
 /**
  * A copy that shares no object or array with the value, without `__proto__` keys and `undefined` members.
@@ -27,7 +23,8 @@ interface Walk {
  */
 export function copyPlain(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
-  return copyMember(value, { ancestors: [], size: 0, flatten: true });
+  seen = 0;
+  return copyMember(value, true, 0, value);
 }
 
 /**
@@ -36,8 +33,10 @@ export function copyPlain(value: unknown): unknown {
  */
 export function withoutPrototypeKeys(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
-  if (!hasPrototypeKey(value, { ancestors: [], size: 0, flatten: false })) return value;
-  return copyMember(value, { ancestors: [], size: 0, flatten: false });
+  seen = 0;
+  if (!hasPrototypeKey(value, 0, value)) return value;
+  seen = 0;
+  return copyMember(value, false, 0, value);
 }
 
 /** How many members a tree has, counted up to a limit. For trees that `copyPlain` made. */
@@ -52,31 +51,33 @@ export function countMembers(value: unknown, limit: number): number {
   return count;
 }
 
-function copyMember(value: object, walk: Walk): unknown {
+/** `flatten` says whether instances of classes are copied as plain objects or left as they are. */
+function copyMember(value: object, flatten: boolean, depth: number, root: object): unknown {
+  if (depth >= maximumDepth) throw tooDeep(root);
   if (Array.isArray(value)) {
-    enter(value, value.length, walk);
-    const copy = new Array(value.length);
-    for (let index = 0; index < value.length; index++) {
-      const member: unknown = value[index];
-      copy[index] = typeof member === "object" && member !== null ? copyMember(member, walk) : member;
+    count(value.length, root);
+    const copy: unknown[] = value.slice();
+    for (let index = 0; index < copy.length; index++) {
+      const member = copy[index];
+      if (typeof member === "object" && member !== null)
+        copy[index] = copyMember(member, flatten, depth + 1, root);
     }
-    walk.ancestors.pop();
     return copy;
   }
-  if (!isPlain(value, walk.flatten)) return value;
+  if (!isPlain(value, flatten)) return value;
   // Spreading is the fastest way to copy a small object, and the only one that never runs a setter.
   const copy: Record<string, unknown> = { ...value };
   let size = 0;
   let hasLeftovers = false;
-  enter(value, 0, walk);
   for (const key in copy) {
     size++;
     const member = copy[key];
-    if (member === undefined || key === "__proto__") hasLeftovers = true;
-    else if (typeof member === "object" && member !== null) copy[key] = copyMember(member, walk);
+    if (typeof member === "object" && member !== null) {
+      if (key === "__proto__") hasLeftovers = true;
+      else copy[key] = copyMember(member, flatten, depth + 1, root);
+    } else if (member === undefined || key === "__proto__") hasLeftovers = true;
   }
-  walk.ancestors.pop();
-  walk.size += size;
+  count(size, root);
   return hasLeftovers ? withoutLeftovers(copy) : copy;
 }
 
@@ -88,24 +89,27 @@ function withoutLeftovers(copy: Record<string, unknown>): Record<string, unknown
   return clean;
 }
 
-function hasPrototypeKey(value: object, walk: Walk): boolean {
-  const isArray = Array.isArray(value);
-  if (!isArray && !isPlain(value, false)) return false;
-  enter(value, isArray ? value.length : 0, walk);
+function hasPrototypeKey(value: object, depth: number, root: object): boolean {
+  if (depth >= maximumDepth) throw tooDeep(root);
   let found = false;
-  if (isArray) {
+  if (Array.isArray(value)) {
+    count(value.length, root);
     for (const member of value) {
-      if (typeof member === "object" && member !== null && hasPrototypeKey(member, walk)) found = true;
+      if (typeof member === "object" && member !== null && hasPrototypeKey(member, depth + 1, root))
+        found = true;
     }
-  } else {
-    for (const key in value) {
-      walk.size++;
-      if (key === "__proto__") found = true;
-      const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
-      if (typeof member === "object" && member !== null && hasPrototypeKey(member, walk)) found = true;
-    }
+    return found;
   }
-  walk.ancestors.pop();
+  if (!isPlain(value, false)) return false;
+  let size = 0;
+  for (const key in value) {
+    size++;
+    if (key === "__proto__") found = true;
+    const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
+    if (typeof member === "object" && member !== null && hasPrototypeKey(member, depth + 1, root))
+      found = true;
+  }
+  count(size, root);
   return found;
 }
 
@@ -117,27 +121,48 @@ function isPlain(value: object, flatten: boolean): boolean {
   return flatten && Object.prototype.toString.call(value) === "[object Object]";
 }
 
-function enter(value: object, length: number, walk: Walk): void {
-  const ancestors = walk.ancestors;
-  for (let index = ancestors.length - 1; index >= 0; index--) {
-    if (ancestors[index] === value) {
-      throw refusal(walk, value, "a value without circular references", "a circular reference");
-    }
-  }
-  if (ancestors.length >= maximumDepth) {
-    const received = `more than ${maximumDepth} levels`;
-    throw refusal(undefined, value, `at most ${maximumDepth} levels of nesting`, received);
-  }
-  walk.size += length;
-  if (walk.size > maximumSize) {
-    const limit = maximumSize.toLocaleString("en-US");
-    throw refusal(undefined, value, `at most ${limit} members in all`, "a larger value");
-  }
-  ancestors.push(value);
+function count(members: number, root: object): void {
+  seen += members;
+  if (seen <= maximumSize) return;
+  const circle = circleIn(root);
+  if (circle !== undefined) throw circular(circle);
+  const limit = maximumSize.toLocaleString("en-US");
+  throw refusal("", `at most ${limit} members in all`, "a larger value");
 }
 
-function refusal(walk: Walk | undefined, value: object, expected: string, received: string): UnsafeValue {
-  const path = walk === undefined ? "" : issuePath(pathTo([...walk.ancestors, value]));
+/** A circle is as deep as one likes, so it is looked for only where a value turns out too deep. */
+function tooDeep(root: object): UnsafeValue {
+  const circle = circleIn(root);
+  if (circle !== undefined) return circular(circle);
+  return refusal("", `at most ${maximumDepth} levels of nesting`, `more than ${maximumDepth} levels`);
+}
+
+function circular(chain: readonly object[]): UnsafeValue {
+  return refusal(issuePath(pathTo(chain)), "a value without circular references", "a circular reference");
+}
+
+/** The containers from the root to the one that stands for an ancestor of its own, if there is one. */
+function circleIn(root: object): readonly object[] | undefined {
+  const cleared = new Set<object>();
+  const chain: object[] = [];
+  return find(root);
+
+  function find(value: object): readonly object[] | undefined {
+    if (chain.includes(value)) return [...chain, value];
+    if (cleared.has(value) || chain.length > maximumDepth) return undefined;
+    chain.push(value);
+    for (const member of Object.values(value)) {
+      if (typeof member !== "object" || member === null) continue;
+      const found = find(member);
+      if (found !== undefined) return found;
+    }
+    chain.pop();
+    cleared.add(value);
+    return undefined;
+  }
+}
+
+function refusal(path: string, expected: string, received: string): UnsafeValue {
   const where = path === "" ? "" : ` at \`${path}\``;
   return new UnsafeValue({
     path,

@@ -28,7 +28,7 @@ export function hashText(text: string): string {
 }
 
 /** Lets every bit of a lane reach every other bit. */
-function mix(lane: number): number {
+export function mix(lane: number): number {
   let mixed = lane ^ (lane >>> 16);
   mixed = Math.imul(mixed, 0x7feb352d);
   mixed ^= mixed >>> 15;
@@ -39,7 +39,7 @@ function mix(lane: number): number {
 const digits = Uint8Array.from("0123456789abcdef", (digit) => digit.charCodeAt(0));
 
 /** One call that makes the whole text is many times faster than `toString(16)` and padding. */
-function hexadecimal(high: number, low: number): string {
+export function hexadecimal(high: number, low: number): string {
   return String.fromCharCode(
     digits[high >>> 28]!,
     digits[(high >>> 24) & 15]!,

@@ -2,7 +2,6 @@ import { withoutPrototypeKeys } from "./copy-plain.ts";
 import { describeFailure } from "./describe-failure.ts";
 import { issuePath } from "./issue-path.ts";
 import { isPromise } from "./library-validator.ts";
-import { memberAt } from "./member-at.ts";
 import { maximumIssues, mismatch, unknownKey } from "./schema-issue.ts";
 import type {
   CompiledSchema,
@@ -37,30 +36,32 @@ export class ShapeValidator implements CompiledSchema {
     if (typeof clean !== "object" || clean === null || Array.isArray(clean)) {
       return { ok: false, issues: [mismatch([], "object", value)] };
     }
-    const object: object = clean;
-    const outcomes = this.#validateFields(object);
-    const unknown = Object.keys(object).filter((key) => !this.#fields.has(key));
+    const object = clean as Record<string, unknown>; // Checked just above.
     const strict = options?.strict === true;
-    if (!outcomes.some(isPromise)) return this.#finish(outcomes as SchemaOutcome[], object, unknown, strict); // None is a promise.
-    return Promise.all(outcomes).then((settled) => this.#finish(settled, object, unknown, strict));
-  }
-
-  #validateFields(object: object): (SchemaOutcome | Promise<SchemaOutcome>)[] {
-    const outcomes = [];
-    for (const [name, field] of this.#fields) outcomes.push(field.validate(memberAt(object, [name])));
-    return outcomes;
+    const outcomes: (SchemaOutcome | Promise<SchemaOutcome>)[] = [];
+    let isAsync = false;
+    for (const [name, field] of this.#fields) {
+      const outcome = field.validate(Object.hasOwn(object, name) ? object[name] : undefined);
+      isAsync ||= isPromise(outcome);
+      outcomes.push(outcome);
+    }
+    if (isAsync) return Promise.all(outcomes).then((settled) => this.#finish(settled, object, strict));
+    return this.#finish(outcomes as SchemaOutcome[], object, strict); // None is a promise.
   }
 
   #finish(
     outcomes: readonly SchemaOutcome[],
-    object: object,
-    unknown: readonly string[],
+    object: Record<string, unknown>,
     strict: boolean,
   ): SchemaOutcome {
     const value: Record<string, unknown> = {};
-    const issues: SchemaIssue[] = strict
-      ? unknown.map((key) => unknownKey([], key, memberAt(object, [key]), this.#fields.keys()))
-      : [];
+    const dropped: string[] = [];
+    const issues: SchemaIssue[] = [];
+    for (const key in object) {
+      if (this.#fields.has(key)) continue;
+      if (strict) issues.push(unknownKey([], key, object[key], this.#fields.keys()));
+      else dropped.push(key);
+    }
     let index = 0;
     for (const name of this.#fields.keys()) {
       const outcome = outcomes[index++]!;
@@ -68,7 +69,7 @@ export class ShapeValidator implements CompiledSchema {
       else if (outcome.value !== undefined) value[name] = outcome.value;
     }
     if (issues.length > 0) return { ok: false, issues: issues.slice(0, maximumIssues) };
-    return unknown.length === 0 ? { ok: true, value } : { ok: true, value, dropped: unknown };
+    return dropped.length === 0 ? { ok: true, value } : { ok: true, value, dropped };
   }
 }
 

@@ -23,6 +23,14 @@ export interface AskRequest {
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
+/** What a tool may say about a call that it makes. */
+export interface ChildOptions {
+  /** Who calls; default `<this tool>_<this call's id>`. */
+  readonly caller?: string;
+  /** A task that the call belongs to; default that of this call. */
+  readonly tid?: string;
+}
+
 /**
  * What a tool is given. Every member may be destructured; what a tool does not touch costs nothing.
  */
@@ -50,7 +58,7 @@ export interface ToolContext<Input = Record<string, unknown>> {
   /** Tells listeners how far the work is, and restarts the idle timeout. Never throws. */
   progress(update: ProgressUpdate | number, total?: number, message?: string): void;
   /** Calls another tool as a child of this call. Rejects with the child's `ToolError` when it fails. */
-  call(name: string, input?: unknown, options?: { readonly caller?: string }): Promise<ToolResult>;
+  call(name: string, input?: unknown, options?: ChildOptions): Promise<ToolResult>;
   /** Resolves when a person agrees; rejects with `ApprovalDeniedError` otherwise. */
   ask(request: string | AskRequest): Promise<void>;
 

@@ -1,7 +1,7 @@
 import { hashText } from "../schema/hash.ts";
 
 const canonical = /^[A-Za-z0-9_-]{1,64}$/;
-// About 54 bits: among 100,000 names that share a stem, a collision has odds of less than one in a million.
+// 48 bits: among 100,000 names that share a stem, the odds of one collision are about 1 in 50,000.
 const hashLength = 12;
 
 /** Whether a name can be used as it is: every provider the rack speaks to accepts it. */

@@ -179,8 +179,9 @@ describe("mustExist", () => {
 
   it("never tells what is outside", async () => {
     await writeFile(elsewhere.path("hint.txt"), "");
-    await expect(missing(elsewhere.path("hint.tx"))).rejects.not.toThrow("hint.txt,");
-    await expect(missing(elsewhere.path("hint.tx"))).rejects.toThrow("lies outside");
+    const refusal = await missing(elsewhere.path("hint.tx")).catch((error: Error) => error.message);
+    expect(refusal).toContain("lies outside");
+    expect(refusal).not.toContain("hint.txt");
   });
 });
 

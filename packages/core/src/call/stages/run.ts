@@ -16,7 +16,7 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
 
 function start(frame: CallFrame): void {
   const { metadata } = frame.tool.info;
-  const now = performance.now();
+  const now = frame.waited ? performance.now() : frame.createdAt;
   frame.status = "running";
   frame.startedAt = now;
   frame.lastActivity = now;

@@ -1,5 +1,5 @@
 import type { InternalTool } from "../../sources/internal/contract.ts";
-import { isSafeVariable } from "./process/safe-environment.ts";
+import { isSafeVariable } from "./support/safe-environment.ts";
 
 const HIDDEN = "[set, hidden]";
 
@@ -41,7 +41,7 @@ export default {
   },
   handler({ name, prefix }: EnvironmentArguments) {
     const variables = Object.keys(process.env)
-      .filter((key) => (name === undefined || key === name) && key.startsWith(prefix ?? ""))
+      .filter((key) => (name === undefined ? key.startsWith(prefix ?? "") : key === name))
       .sort()
       .map((key) => ({ name: key, value: isSafeVariable(key) ? (process.env[key] ?? "") : null }));
     const lines = variables.map((variable) => `${variable.name}=${variable.value ?? HIDDEN}`);

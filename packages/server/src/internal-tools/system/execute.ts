@@ -1,8 +1,8 @@
 import { stat } from "node:fs/promises";
 import type { InternalTool, InternalToolContext } from "../../sources/internal/contract.ts";
 import { confinePath } from "../confine.ts";
-import { type CommandOutcome, FLOOD_LIMIT, runCommand } from "./process/run-command.ts";
-import { childEnvironment } from "./process/safe-environment.ts";
+import { type CommandOutcome, FLOOD_LIMIT, runCommand } from "./support/run-command.ts";
+import { childEnvironment } from "./support/safe-environment.ts";
 
 const USUAL_TIMEOUT = 60_000;
 const LONGEST_TIMEOUT = 10 * 60_000;

@@ -1,0 +1,92 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { canonicalJson } from "./canonical-json.ts";
+import { hashValue } from "./hash-value.ts";
+
+function shuffled(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(shuffled);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .reverse()
+      .map(([key, member]) => [key, shuffled(member)]),
+  );
+}
+
+describe("hashValue", () => {
+  it("is the same for the same value in any order of keys", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        expect(hashValue(shuffled(value))).toBe(hashValue(value));
+        expect(hashValue(JSON.parse(JSON.stringify(value)))).toBe(hashValue(value));
+      }),
+    );
+  });
+
+  it("differs when canonical JSON differs", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.jsonValue(), (one, other) => {
+        expect(hashValue(one) === hashValue(other)).toBe(canonicalJson(one) === canonicalJson(other));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("tells near values apart", () => {
+    const values = [
+      {},
+      [],
+      null,
+      "",
+      0,
+      false,
+      { a: {} },
+      { a: [] },
+      { a: null },
+      { a: 1, b: 2 },
+      { a: 2, b: 1 },
+      { ab: 1 },
+      { a: { b: 1 } },
+      { b: { a: 1 } },
+      [1, 2],
+      [2, 1],
+      [[1], 2],
+      [[1, 2]],
+      ["1", 2],
+      "12",
+      12,
+      { a: "1" },
+      { a: 1 },
+      [{ a: 1 }, { b: 1 }],
+      [{ a: 1, b: 1 }],
+      "null",
+      "true",
+      true,
+      1.5,
+      -1.5,
+      1e300,
+      [null],
+      [[]],
+    ];
+    expect(new Set(values.map(hashValue)).size).toBe(values.length);
+  });
+
+  it("has no collision among a million small differences", () => {
+    const seen = new Set<string>();
+    for (let index = 0; index < 1_000_000; index++) seen.add(hashValue({ page: index, query: "same" }));
+    expect(seen.size).toBe(1_000_000);
+  });
+
+  it("takes what JSON cannot hold, circular and deep values included", () => {
+    const circular: { self?: unknown } = {};
+    circular.self = circular;
+    expect(hashValue(circular)).toHaveLength(16);
+    let deep: unknown = 1;
+    for (let level = 0; level < 100_000; level++) deep = [deep];
+    expect(hashValue(deep)).toHaveLength(16);
+    expect(hashValue({ a: undefined, b: () => 1 })).toBe(hashValue({}));
+    expect(hashValue(12n)).toHaveLength(16);
+    expect(hashValue(new Date(0))).toBe(hashValue("1970-01-01T00:00:00.000Z"));
+    expect(hashValue(Number.NaN)).toBe(hashValue(null));
+  });
+});

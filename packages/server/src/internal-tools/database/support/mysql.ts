@@ -1,0 +1,156 @@
+import type { Connection, ConnectionOptions, FieldPacket, ResultSetHeader } from "mysql2";
+import { type BoundSql, bindParameters } from "./placeholders.ts";
+import { RowCollector, uniqueColumns } from "./row-collector.ts";
+import type { DatabaseEngine, JsonValue, Statement, StatementResult } from "./statement.ts";
+import { leadingWord } from "./statement-kind.ts";
+
+const CONNECT_TIMEOUT = 10_000;
+
+/** For MySQL and MariaDB. */
+export function createMysqlEngine(url: string): DatabaseEngine {
+  return {
+    name: "MySQL",
+    async run(statement, signal) {
+      const bound = bindParameters("mysql", statement.sql, statement.params);
+      if (!statement.isWrite) refuseFiles(statement.sql);
+      // Loaded when the first statement needs it: most workspaces have no MySQL.
+      const { default: mysql } = await import("mysql2");
+      const connect = () => mysql.createConnection(connectionOptions(url));
+      signal.throwIfAborted();
+      const connection = connect();
+      // A connection that breaks also fails the command in flight, which is where it is reported.
+      connection.on("error", () => {});
+      const stop = () => {
+        void killConnection(connect, connection).finally(() => connection.destroy());
+      };
+      signal.addEventListener("abort", stop, { once: true });
+      try {
+        // Also for transactions that a procedure might begin after ending this one.
+        if (!statement.isWrite) await send(connection, "SET SESSION TRANSACTION READ ONLY");
+        signal.throwIfAborted();
+        await send(connection, statement.isWrite ? "START TRANSACTION" : "START TRANSACTION READ ONLY");
+        const result = await collect(connection, bound, statement);
+        if (statement.isWrite) await send(connection, "COMMIT");
+        return result;
+      } finally {
+        signal.removeEventListener("abort", stop);
+        // Without a commit the server rolls back.
+        connection.destroy();
+      }
+    },
+  };
+}
+
+/** Read from the URL by hand, so that its query string cannot switch on what is off here. */
+function connectionOptions(url: string): ConnectionOptions {
+  const { hostname, port, username, password, pathname, searchParams } = new URL(url);
+  const socketPath = searchParams.get("socketPath") ?? searchParams.get("socket");
+  const ssl = searchParams.get("ssl") ?? searchParams.get("sslmode") ?? searchParams.get("ssl-mode");
+  const isEncrypted = ssl !== null && !/^(false|0|disabled?|prefer(red)?)$/i.test(ssl);
+  return {
+    host: hostname.replace(/^\[|\]$/g, ""),
+    port: port === "" ? 3306 : Number(port),
+    user: decodeURIComponent(username),
+    password: decodeURIComponent(password),
+    database: decodeURIComponent(pathname.slice(1)),
+    ...(socketPath === null ? {} : { socketPath }),
+    ...(isEncrypted ? { ssl: {} } : {}),
+    connectTimeout: CONNECT_TIMEOUT,
+    multipleStatements: false,
+    // A server must not be able to ask for files of this machine.
+    flags: ["-LOCAL_FILES"],
+    rowsAsArray: true,
+    dateStrings: true,
+    supportBigNumbers: true,
+    // Row parsers are worth generating for many statements, and this connection lives for one.
+    disableEval: true,
+  };
+}
+
+function send(connection: Connection, sql: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    connection.query(sql, (error) => (error === null ? resolve() : reject(error)));
+  });
+}
+
+function collect(
+  connection: Connection,
+  bound: BoundSql,
+  { sql, limit, isWrite }: Statement,
+): Promise<StatementResult> {
+  const collector = new RowCollector(limit);
+  let columns: string[] | undefined;
+  let header: ResultSetHeader | undefined;
+  let resultSets = 0;
+  const finish = (): StatementResult => ({
+    columns: columns ?? [],
+    rows: collector.rows,
+    isTruncated: collector.isTruncated,
+    ...changes(sql, header, collector.rows.length),
+  });
+  return new Promise((resolve, reject) => {
+    // Values travel apart from the text, as in a prepared statement; some statements cannot be prepared.
+    const command =
+      bound.values.length > 0
+        ? connection.execute(bound.sql, bound.values.map(toSqlValue))
+        : connection.query(bound.sql);
+    command.on("error", reject);
+    command.on("fields", (fields: FieldPacket[] | undefined) => {
+      resultSets++;
+      if (fields !== undefined) columns ??= uniqueColumns(fields.map(({ name }) => name));
+    });
+    command.on("result", (row: unknown[] | ResultSetHeader) => {
+      if (!Array.isArray(row)) {
+        header = row;
+        return;
+      }
+      // A procedure may give several sets of rows; the first one is the answer.
+      if (resultSets > 1) return;
+      // A change runs to its end; of a reading statement the rest is left unread.
+      if (!collector.add(row) && !isWrite) resolve(finish());
+    });
+    command.on("end", () => resolve(finish()));
+  });
+}
+
+function changes(sql: string, header: ResultSetHeader | undefined, returned: number) {
+  const word = leadingWord(sql);
+  if (!["INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "CALL"].includes(word)) {
+    return { affectedRows: null, lastInsertId: null };
+  }
+  // With RETURNING there is no header: every changed row is given back instead.
+  return { affectedRows: header?.affectedRows ?? returned, lastInsertId: header?.insertId || null };
+}
+
+function toSqlValue(value: JsonValue): string | number | null {
+  if (typeof value === "boolean") return value ? 1 : 0;
+  if (typeof value === "object" && value !== null) return JSON.stringify(value);
+  return value;
+}
+
+/** A read-only transaction does not keep a SELECT from writing a file on the server. */
+function refuseFiles(sql: string): void {
+  const bare = sql.replace(
+    /'(?:[^'\\]|\\[\s\S]|'')*'|"(?:[^"\\]|\\[\s\S]|"")*"|`(?:[^`]|``)*`|\/\*(?!M?!)[\s\S]*?\*\//g,
+    " ",
+  );
+  if (!/\binto\s+(outfile|dumpfile)\b/i.test(bare)) return;
+  throw new Error(
+    "INTO OUTFILE and INTO DUMPFILE write files on the database server, and this tool only reads.",
+  );
+}
+
+/** Tells the server to stop. A closed connection alone would not: it is noticed only when rows are sent. */
+async function killConnection(connect: () => Connection, connection: Connection): Promise<void> {
+  // Zero or missing until the server has greeted.
+  if (!connection.threadId) return;
+  const second = connect();
+  second.on("error", () => {});
+  try {
+    await send(second, `KILL ${Number(connection.threadId)}`);
+  } catch {
+    // Nothing more can be done from here; the server ends the statement when it next looks at the connection.
+  } finally {
+    second.destroy();
+  }
+}

@@ -1,0 +1,119 @@
+import type { InternalToolContext } from "../../../sources/internal/contract.ts";
+import { type DeclaredDatabase, openDeclared } from "./declared-database.ts";
+import type { StatementParameters, StatementResult } from "./statement.ts";
+import { checkStatement } from "./statement-kind.ts";
+
+const USUAL_LIMIT = 100;
+const MOST_ROWS = 10_000;
+const USUAL_TIMEOUT = 30_000;
+export const LONGEST_TIMEOUT = 10 * 60_000;
+
+export interface StatementArguments {
+  readonly database?: string;
+  readonly sql: string;
+  readonly params?: StatementParameters;
+  readonly limit?: number;
+  readonly timeout?: number;
+}
+
+/** The parameters that both tools take. */
+export const statementSchema = {
+  type: "object",
+  properties: {
+    database: {
+      type: "string",
+      description: "Name of a database that the workspace declares. May be left out when there is only one.",
+    },
+    sql: { type: "string", minLength: 1, description: "One SQL statement, in the database's own dialect." },
+    params: {
+      anyOf: [{ type: "array" }, { type: "object" }],
+      description:
+        "Values for placeholders; never write values into the sql. An array for ? (SQLite, MySQL) or $1 (PostgreSQL), an object for :name (all).",
+    },
+    limit: {
+      type: "integer",
+      minimum: 1,
+      maximum: MOST_ROWS,
+      default: USUAL_LIMIT,
+      description: "Most rows to give back.",
+    },
+    timeout: {
+      type: "integer",
+      minimum: 1,
+      maximum: LONGEST_TIMEOUT,
+      default: USUAL_TIMEOUT,
+      description: "Milliseconds after which the statement is stopped.",
+    },
+  },
+  required: ["sql"],
+  additionalProperties: false,
+} as const;
+
+export interface RanStatement extends StatementResult {
+  readonly database: string;
+  readonly elapsed: number;
+}
+
+/** Runs what a tool was asked to run. Whatever goes wrong, the message names the database and hides its password. */
+export async function runStatement(
+  args: StatementArguments,
+  ctx: InternalToolContext,
+  isWrite: boolean,
+): Promise<RanStatement> {
+  const { sql, params = [], limit = USUAL_LIMIT } = args;
+  const timeout = Math.min(args.timeout ?? USUAL_TIMEOUT, LONGEST_TIMEOUT);
+  checkStatement(sql, isWrite);
+  const declared = await openDeclared(ctx.workspace, args.database, isWrite);
+  const expired = AbortSignal.timeout(timeout);
+  const startedAt = performance.now();
+  try {
+    const statement = { sql, params, limit: Math.min(limit, MOST_ROWS), timeout, isWrite };
+    const result = await declared.engine.run(statement, AbortSignal.any([ctx.signal, expired]));
+    return { ...result, database: declared.name, elapsed: Math.round(performance.now() - startedAt) };
+  } catch (error) {
+    if (ctx.signal.aborted) throw ctx.signal.reason;
+    if (expired.aborted) throw tookTooLong(declared.name, timeout, isWrite);
+    throw failure(declared, error);
+  }
+}
+
+function tookTooLong(name: string, timeout: number, isWrite: boolean): Error {
+  const undone = isWrite ? " and its changes undone" : "";
+  return new Error(
+    `The statement on "${name}" took longer than ${timeout} ms and was stopped${undone}. Narrow it, or raise timeout.`,
+  );
+}
+
+/** The database's own words, without what must stay secret. The original is not kept as a cause: it may hold more. */
+function failure({ name, engine, secrets }: DeclaredDatabase, error: unknown): Error {
+  const { message, detail, hint, code } = describeError(error);
+  const said = [message, detail, hint].filter(Boolean).join(" ");
+  const safe = secrets.reduce(
+    (text, secret) => text.replaceAll(secret, "[hidden]"),
+    said || code || "unknown error",
+  );
+  return new Error(`${engine.name} ("${name}"): ${explain(safe)}`);
+}
+
+interface DatabaseComplaint {
+  readonly message?: string;
+  readonly detail?: string;
+  readonly hint?: string;
+  readonly code?: string;
+}
+
+function describeError(error: unknown): DatabaseComplaint {
+  // A refused connection to several addresses of one host says nothing itself; its parts do.
+  if (error instanceof AggregateError && error.errors.length > 0) return describeError(error.errors[0]);
+  return error instanceof Error ? (error as Error & DatabaseComplaint) : { message: String(error) };
+}
+
+function explain(message: string): string {
+  if (/readonly database|read-only transaction|READ ONLY transaction/i.test(message)) {
+    return `${message}. This tool only reads; use internal_database_update to change data.`;
+  }
+  if (/^not authorized$|not authorized to use|^authorization denied/i.test(message)) {
+    return `${message}. A statement may not attach other files, control transactions, load extensions or change settings.`;
+  }
+  return message;
+}

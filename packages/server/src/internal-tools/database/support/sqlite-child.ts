@@ -1,0 +1,144 @@
+import { constants, DatabaseSync, type SQLInputValue } from "node:sqlite";
+import { toSafeInteger } from "./json-value.ts";
+import { bindParameters } from "./placeholders.ts";
+import { RowCollector, uniqueColumns } from "./row-collector.ts";
+import type { SqliteAnswer, SqliteRequest } from "./sqlite.ts";
+import type { JsonValue, Statement, StatementResult } from "./statement.ts";
+import { isBlank, leadingWord } from "./statement-kind.ts";
+
+// The program of a child process: one request comes in, one answer goes out.
+process.once("message", (request: SqliteRequest) => {
+  process.send?.(answer(request), () => process.disconnect?.());
+});
+
+function answer({ file, statement }: SqliteRequest): SqliteAnswer {
+  try {
+    return { result: runOn(file, statement) };
+  } catch (error) {
+    return { error: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function runOn(file: string, statement: Statement): StatementResult {
+  const database = new DatabaseSync(file, {
+    readOnly: !statement.isWrite,
+    enableForeignKeyConstraints: true,
+    allowExtension: false,
+    timeout: Math.min(5_000, statement.timeout),
+    readBigInts: true,
+    returnArrays: true,
+    limits: { attach: 0, length: 64 * 1_048_576 },
+  });
+  try {
+    database.exec(statement.isWrite ? "BEGIN IMMEDIATE" : "PRAGMA query_only = ON; BEGIN");
+    database.setAuthorizer(authorize);
+    const result = execute(database, statement);
+    database.setAuthorizer(null);
+    database.exec(statement.isWrite ? "COMMIT" : "ROLLBACK");
+    return result;
+  } finally {
+    // Closing rolls back what was not committed.
+    database.close();
+  }
+}
+
+function execute(database: DatabaseSync, { sql, params, limit, isWrite }: Statement): StatementResult {
+  const bound = bindParameters("sqlite", sql, params);
+  const prepared = database.prepare(bound.sql);
+  // SQLite compiles the first statement only and would silently leave out the others.
+  if (!isBlank(bound.sql.slice(prepared.sourceSQL.length))) {
+    throw new Error("only one statement can be run at a time; send the others in calls of their own");
+  }
+  const values = bound.values.map(toSqlValue);
+  const columns = uniqueColumns(prepared.columns().map(({ name }) => name));
+  const collector = new RowCollector(limit);
+  if (columns.length === 0) prepared.run(...values);
+  // Rows come as arrays because of `returnArrays`, which the type does not show. A change runs to its end: only the
+  // rows that it gives back are limited.
+  for (const row of columns.length === 0 ? [] : (prepared.iterate(...values) as Iterable<unknown>)) {
+    if (!collector.add(row as unknown[]) && !isWrite) break;
+  }
+  const { rows, isTruncated } = collector;
+  return { columns, rows, isTruncated, ...changes(database, sql, isWrite) };
+}
+
+function changes(database: DatabaseSync, sql: string, isWrite: boolean) {
+  const word = leadingWord(sql);
+  if (!isWrite || !changesRows.has(word)) return { affectedRows: null, lastInsertId: null };
+  // An array because of `returnArrays`, and big integers because of `readBigInts`.
+  const [count, id] = database.prepare("SELECT changes(), last_insert_rowid()").get() as unknown as [
+    bigint,
+    bigint,
+  ];
+  const isInsert = word === "INSERT" || word === "REPLACE";
+  return { affectedRows: Number(count), lastInsertId: isInsert && count > 0n ? toSafeInteger(id) : null };
+}
+
+const changesRows = new Set(["INSERT", "UPDATE", "DELETE", "REPLACE", "WITH"]);
+
+/** Whole numbers go in as integers; a column without a type would otherwise store 5 as 5.0. */
+function toSqlValue(value: JsonValue): SQLInputValue {
+  if (typeof value === "number" && Number.isSafeInteger(value)) return BigInt(value);
+  if (typeof value === "boolean") return value ? 1n : 0n;
+  if (typeof value === "object" && value !== null) return JSON.stringify(value);
+  return value;
+}
+
+/** Pragmas that only tell something when they are called without a value. */
+const tellingPragmas = new Set([
+  "application_id",
+  "auto_vacuum",
+  "collation_list",
+  "compile_options",
+  "data_version",
+  "database_list",
+  "encoding",
+  "foreign_keys",
+  "freelist_count",
+  "function_list",
+  "journal_mode",
+  "module_list",
+  "page_count",
+  "page_size",
+  "pragma_list",
+  "schema_version",
+  "table_list",
+  "user_version",
+]);
+
+/** Pragmas whose value says what to tell. */
+const askingPragmas = new Set([
+  "foreign_key_check",
+  "foreign_key_list",
+  "index_info",
+  "index_list",
+  "index_xinfo",
+  "integrity_check",
+  "quick_check",
+  "table_info",
+  "table_list",
+  "table_xinfo",
+]);
+
+/**
+ * Keeps a statement inside its database and its transaction. Changes are not judged here: a read-only connection
+ * refuses them by itself, and extensions such as R*Tree prepare changes even for reading.
+ */
+function authorize(action: number, first: string | null, second: string | null): number {
+  if (action === constants.SQLITE_PRAGMA)
+    return isAllowedPragma(first, second) ? constants.SQLITE_OK : constants.SQLITE_DENY;
+  if (action === constants.SQLITE_FUNCTION && second === "load_extension") return constants.SQLITE_DENY;
+  return refusedActions.has(action) ? constants.SQLITE_DENY : constants.SQLITE_OK;
+}
+
+const refusedActions = new Set<number>([
+  constants.SQLITE_ATTACH,
+  constants.SQLITE_DETACH,
+  constants.SQLITE_TRANSACTION,
+  constants.SQLITE_SAVEPOINT,
+]);
+
+function isAllowedPragma(name: string | null, value: string | null): boolean {
+  const pragma = name?.toLowerCase() ?? "";
+  return askingPragmas.has(pragma) || (value === null && tellingPragmas.has(pragma));
+}

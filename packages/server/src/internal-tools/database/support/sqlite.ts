@@ -1,0 +1,87 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import type { DatabaseEngine, Statement, StatementResult } from "./statement.ts";
+
+export interface SqliteRequest {
+  readonly file: string;
+  readonly statement: Statement;
+}
+
+export type SqliteAnswer = { readonly result: StatementResult } | { readonly error: string };
+
+/** Children that must not outlive the server. */
+const running = new Set<ChildProcess>();
+let isWatchingExit = false;
+
+/**
+ * Every statement runs in a child process. SQLite works on the calling thread, and a heavy query can only be ended
+ * from outside: not even terminating a worker thread stops it. SQLite undoes an unfinished transaction of a process
+ * that died.
+ */
+export function createSqliteEngine(file: string): DatabaseEngine {
+  return {
+    name: "SQLite",
+    async run(statement, signal) {
+      signal.throwIfAborted();
+      const child = start();
+      const kill = () => child.kill("SIGKILL");
+      signal.addEventListener("abort", kill, { once: true });
+      const ended = once(child, "exit");
+      try {
+        const answer = await ask(child, { file, statement });
+        if ("error" in answer) throw new Error(answer.error);
+        return answer.result;
+      } finally {
+        signal.removeEventListener("abort", kill);
+        if (child.connected) kill();
+        await ended;
+        running.delete(child);
+      }
+    },
+  };
+}
+
+function start(): ChildProcess {
+  watchExit();
+  // Beside this file, and of the same kind: TypeScript in the source tree, JavaScript when it is built.
+  const program = fileURLToPath(import.meta.url).replace(/sqlite(\.\w+)$/, "sqlite-child$1");
+  const { TZ, TMPDIR } = process.env;
+  const child = fork(program, [], {
+    execArgv: ["--disable-warning=ExperimentalWarning", "--max-old-space-size=512"],
+    env: { ...(TZ !== undefined && { TZ }), ...(TMPDIR !== undefined && { TMPDIR }) },
+    stdio: ["ignore", "ignore", "pipe", "ipc"],
+  });
+  running.add(child);
+  return child;
+}
+
+/** Resolves with the child's one message; rejects when the child ends without a word. */
+function ask(child: ChildProcess, request: SqliteRequest): Promise<SqliteAnswer> {
+  return new Promise((resolve, reject) => {
+    let complaint = "";
+    child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+      complaint = (complaint + text).slice(-2_000);
+    });
+    child.once("message", (answer: SqliteAnswer) => resolve(answer));
+    child.once("error", reject);
+    child.once("close", (code, signal) => {
+      const isOutOfMemory = /heap out of memory/.test(complaint);
+      const reason = isOutOfMemory
+        ? "it needed too much memory"
+        : `exit code ${code}, signal ${signal}. ${complaint}`;
+      reject(new Error(`The process that ran the statement ended early: ${reason}`.trimEnd()));
+    });
+    child.send(request, (error) => {
+      if (error !== null) reject(error);
+    });
+  });
+}
+
+function watchExit(): void {
+  if (isWatchingExit) return;
+  isWatchingExit = true;
+  process.on("exit", () => {
+    for (const child of running) child.kill("SIGKILL");
+  });
+}
