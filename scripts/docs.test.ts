@@ -8,13 +8,11 @@ import { defaultSettings } from "../packages/core/src/call/settings.ts";
 import { errorPages } from "./write-error-reference.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const pages = [
-  "README.md",
-  "README.zh-CN.md",
-  "CONTRIBUTING.md",
-  "CHANGELOG.md",
-  ...markdownIn("docs"),
-].map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }));
+const pages = ["README.md", "README.zh-CN.md", "CONTRIBUTING.md", "CHANGELOG.md", ...markdownIn("docs")].map(
+  (path) => ({ path, text: readFileSync(join(root, path), "utf8") }),
+);
+
+const fence = /^```([^\n]*)\n([\s\S]*?)^```$/gm;
 
 interface Block {
   readonly language: string;
@@ -30,28 +28,28 @@ interface Outcome {
   readonly stderr: string;
 }
 
-/** The two languages show the same examples, so each is run once. */
-const examples = new Map(
-  pages
-    .flatMap((page) => blocksOf(page.path, page.text))
-    .filter((block) => block.language === "ts")
-    .map((block) => [block.code, block]),
-);
+/** By what they are and print, each once: the two languages show the same. */
+const examples = new Map<string, Block>();
+for (const block of pages.flatMap((page) => blocksOf(page.path, page.text))) {
+  const key = `${block.code}${block.output}`;
+  if (block.language === "ts" && !examples.has(key)) examples.set(key, block);
+}
 
 describe("every example in the documentation", () => {
-  // Inside a package of the repo, so that imports resolve as they do for its own files.
-  const folder = mkdtempSync(join(root, "packages/server/.docs-tmp-"));
-  const outcomes = new Map<string, Outcome>();
+  /** Inside a package of the repo, so that imports resolve as they do for its own files. */
+  let folder = "";
+  const outcomes = new Map<Block, Outcome>();
 
   beforeAll(async () => {
-    const waiting = [...examples.keys()].map((code, index) => {
+    folder = mkdtempSync(join(root, "packages/server/.docs-tmp-"));
+    const waiting = [...examples.values()].map((block, index) => {
       const file = join(folder, `example-${index}.ts`);
-      writeFileSync(file, code);
-      return { code, file };
+      writeFileSync(file, block.code);
+      return { block, file };
     });
     const work = async () => {
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
-        outcomes.set(next.code, await runNode(["--conditions=toolrack-source", next.file], folder));
+        outcomes.set(next.block, await runNode(["--conditions=toolrack-source", next.file], folder));
       }
     };
     await Promise.all([work(), work()]);
@@ -59,8 +57,9 @@ describe("every example in the documentation", () => {
 
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  it.each([...examples.values()])("runs and prints what it says: $place", ({ code, output }) => {
-    const outcome = outcomes.get(code);
+  it.each([...examples.values()])("runs and prints what it says: $place", (block) => {
+    const { output } = block;
+    const outcome = outcomes.get(block);
     expect(outcome?.exitCode, outcome?.stderr).toBe(0);
     if (output !== undefined) expect(withWildcards(outcome?.stdout ?? "", output)).toBe(output);
   });
@@ -75,6 +74,12 @@ describe("every example in the documentation", () => {
     expect(stdout).toBe("");
     expect(exitCode).toBe(0);
   }, 60_000);
+});
+
+it("marks every block as what it is, so that no example goes unrun", () => {
+  const known = ["ts", "text", "sh", "mermaid"];
+  const blocks = pages.flatMap((page) => blocksOf(page.path, page.text));
+  expect(blocks.filter(({ language }) => !known.includes(language)).map(({ place }) => place)).toEqual([]);
 });
 
 describe("the Chinese documentation", () => {
@@ -134,8 +139,6 @@ function chinesePathOf(path: string): string | undefined {
   if (path === "README.md") return "README.zh-CN.md";
   return path.startsWith("docs/") ? path.replace("docs/", "docs/zh-CN/") : undefined;
 }
-
-const fence = /^```(\w*)\n([\s\S]*?)^```$/gm;
 
 function blocksOf(path: string, text: string): Block[] {
   const matches = [...text.matchAll(fence)];

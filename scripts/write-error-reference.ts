@@ -120,7 +120,13 @@ const exampleOutput = `error invalid_arguments true
 function rows(translate: (text: string) => string, yes: string, no: string): string {
   return Object.entries(toolErrorCodes)
     .map(([code, { name, when, details, recoverable }]) => {
-      const cells = [`\`${code}\``, `\`${name}\``, translate(when), translate(details), recoverable ? yes : no];
+      const cells = [
+        `\`${code}\``,
+        `\`${name}\``,
+        translate(when),
+        translate(details),
+        recoverable ? yes : no,
+      ];
       return `| ${cells.join(" | ")} |`;
     })
     .join("\n");

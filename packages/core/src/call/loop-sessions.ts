@@ -114,8 +114,8 @@ function candidateOf(frame: CallFrame): LoopCandidate {
     argsKey: argsKeyOf(frame),
     readOnly: frame.entry?.info.metadata.readOnly === true,
     poll: isPoll(frame),
-    ...roundOf(frame),
-    at: toEpoch(performance.now()),
+    round: roundOf(frame),
+    at: toEpoch(frame.waited ? performance.now() : frame.createdAt),
     args: frame.input,
   };
 }
@@ -130,13 +130,12 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
     resultKey: frame.resultKey ?? resultKey(content),
     resultLength: content.length,
     isError: error !== undefined,
-    ...(error === undefined
-      ? {}
-      : { errorCode: error.code, infrastructure: isInfrastructureFailure(error.cause) }),
+    errorCode: error?.code,
+    infrastructure: error !== undefined && isInfrastructureFailure(error.cause),
     readOnly: frame.entry?.info.metadata.readOnly === true,
     executed: frame.startedAt > 0,
     poll: isPoll(frame),
-    ...roundOf(frame),
+    round: roundOf(frame),
     startedAt: toEpoch(frame.startedAt || frame.createdAt),
     at: toEpoch(frame.endedAt),
   };
@@ -165,9 +164,8 @@ function isPoll(frame: CallFrame): boolean {
   return loop !== false && loop?.repeatable === "poll";
 }
 
-function roundOf(frame: CallFrame): { round?: string } {
-  const { messageID } = frame.options;
-  return messageID === undefined || messageID === "" ? {} : { round: messageID };
+function roundOf(frame: CallFrame): string | undefined {
+  return frame.options.messageID || undefined;
 }
 
 function nudge(frame: CallFrame, verdict: LoopVerdict): void {

@@ -1,5 +1,6 @@
 import type { ValidateFunction } from "ajv/dist/core.js";
 import { checkJsonSchema, type JsonSchemaFacts } from "./check-json-schema.ts";
+import { type Copier, compileCopier } from "./compile-copier.ts";
 import { copyPlain, countMembers } from "./copy-plain.ts";
 import { describeFailure } from "./describe-failure.ts";
 import { type JsonSchemaEngine, loadEngine, loadedEngine } from "./json-schema-engine.ts";
@@ -29,6 +30,7 @@ export class JsonSchemaValidator implements CompiledSchema {
   #check: ValidateFunction | undefined;
   #explain: ValidateFunction | undefined;
   #known: KnownKeys | undefined;
+  #copy: Copier = copyPlain;
   #broken: SchemaError | undefined;
 
   constructor(schema: JsonSchemaObject) {
@@ -45,7 +47,7 @@ export class JsonSchemaValidator implements CompiledSchema {
     const check = this.#check;
     if (check === undefined) return this.#validateFirst(value, options);
     try {
-      let copy = copyPlain(value);
+      let copy = this.#copy(value);
       const known = this.#known;
       let dropped: string[] | undefined;
       if (known !== undefined && typeof copy === "object" && copy !== null && !Array.isArray(copy)) {
@@ -81,6 +83,7 @@ export class JsonSchemaValidator implements CompiledSchema {
     }
     this.#engine = engine;
     this.#known = knownKeys(this.#schema);
+    this.#copy = compileCopier(this.#schema);
     return this.validate(value, options);
   }
 

@@ -193,6 +193,6 @@ describe("a pattern", () => {
     expect(await space.text(list, { pattern: "**/*.tsx" })).toBe(
       "The workspace: 1 entry that fit **/*.tsx\nsrc/deep/er/view.tsx  1 byte",
     );
-    expect(await space.text(list, { pattern: "*.rs" })).toBe("Nothing in The workspace fits *.rs.");
+    expect(await space.text(list, { pattern: "*.rs" })).toBe("Nothing in the workspace fits *.rs.");
   });
 });

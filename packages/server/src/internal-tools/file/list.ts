@@ -190,7 +190,7 @@ function pathIn(folder: string, relative: string): string {
 
 function render(shown: string, { entries, isCut, unreadable }: Listing, args: ListArguments): string {
   const heading = shown === "." ? "The workspace" : `${shown}/`;
-  if (entries.length === 0) return `${emptiness(heading, args)}${failures(unreadable)}`;
+  if (entries.length === 0) return `${emptiness(shown, heading, args)}${failures(unreadable)}`;
   const amount = entries.length === 1 ? "1 entry" : `${entries.length} entries`;
   const what = args.pattern === undefined ? amount : `${amount} that fit ${args.pattern}`;
   const cut = isCut
@@ -216,8 +216,9 @@ function minutes(time: string): string {
   return time.slice(0, 16).replace("T", " ");
 }
 
-function emptiness(heading: string, args: ListArguments): string {
-  if (args.pattern !== undefined) return `Nothing in ${heading} fits ${args.pattern}.`;
+function emptiness(shown: string, heading: string, args: ListArguments): string {
+  if (args.pattern !== undefined)
+    return `Nothing in ${shown === "." ? "the workspace" : heading} fits ${args.pattern}.`;
   return args.all
     ? `${heading} is empty.`
     : `${heading} has nothing to show; all: true shows also what is ignored.`;

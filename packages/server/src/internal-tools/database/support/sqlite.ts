@@ -27,7 +27,7 @@ export function createSqliteEngine(file: string): DatabaseEngine {
       const child = start();
       const kill = () => child.kill("SIGKILL");
       signal.addEventListener("abort", kill, { once: true });
-      const ended = once(child, "exit");
+      const ended = once(child, "exit").catch(() => {});
       try {
         const answer = await ask(child, { file, statement });
         if ("error" in answer) throw new Error(answer.error);

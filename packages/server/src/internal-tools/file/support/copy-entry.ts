@@ -104,7 +104,7 @@ async function copyFile(source: string, target: string, stats: Stats, options: C
       // The system's own mask is applied to a copy, as to any new file.
       const to = await open(temporary, "wx", stats.mode & 0o777);
       try {
-        await copyBytes(from, to, options.signal);
+        await copyBytes(from, to, stats.size, options.signal);
         if (options.preserve) {
           await takeOver(to, stats);
           await to.utimes(stats.atime, stats.mtime);
@@ -124,11 +124,11 @@ async function copyFile(source: string, target: string, stats: Stats, options: C
 }
 
 /** In pieces, so that a cancelled copy ends at once and memory stays flat. */
-async function copyBytes(from: FileHandle, to: FileHandle, signal: AbortSignal): Promise<void> {
-  const buffer = Buffer.allocUnsafe(PIECE);
+async function copyBytes(from: FileHandle, to: FileHandle, size: number, signal: AbortSignal): Promise<void> {
+  const buffer = Buffer.allocUnsafe(Math.min(PIECE, Math.max(size, 4096)));
   for (;;) {
     signal.throwIfAborted();
-    const { bytesRead } = await from.read(buffer, 0, PIECE);
+    const { bytesRead } = await from.read(buffer, 0, buffer.length);
     if (bytesRead === 0) return;
     await to.writeFile(buffer.subarray(0, bytesRead));
   }

@@ -24,7 +24,11 @@ export async function decodedBody(message: IncomingMessage): Promise<Readable> {
   if (encodings.length === 0) return message;
   try {
     if (encodings.length > 2) throw new Error("it is encoded more than twice");
-    const isRaw = encodings.at(-1) === "deflate" && (await isRawDeflate(message));
+    const first = await firstByte(message);
+    // Nothing is a legal form of nothing, although no decoder takes it.
+    if (first === undefined) return message;
+    // Servers say "deflate" for two formats; only the one that the standard means begins with this header.
+    const isRaw = (first & 0x0f) !== 8;
     const decoders = encodings.reverse().map((name) => decoderFor(name, isRaw));
     const decoded = decoders.at(-1)!;
     pipeline([message, ...decoders], (error) => {
@@ -61,11 +65,11 @@ function decoderFor(encoding: string, isRaw: boolean): Transform {
   throw new Error(`"${encoding}" was not asked for and cannot be undone`);
 }
 
-/** Servers say "deflate" for two formats; only the one that the standard means begins with this header. */
-async function isRawDeflate(message: IncomingMessage): Promise<boolean> {
+/** Looks at the first byte of a body and leaves it there. */
+async function firstByte(message: IncomingMessage): Promise<number | undefined> {
   await once(message, "readable");
   const first: Buffer | null = message.read(1);
-  if (first === null) return false;
+  if (first === null) return undefined;
   message.unshift(first);
-  return (first[0]! & 0x0f) !== 8;
+  return first[0];
 }

@@ -1,4 +1,5 @@
 import type { ChildProcess } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 
 const GRACE = 2_000;
@@ -23,7 +24,7 @@ export class ProcessGroup {
   }
 
   get isAlive(): boolean {
-    return signalGroup(this.id, 0);
+    return signalGroup(this.id, 0) && hasLivingMember(this.id);
   }
 
   /** Asks first, then kills. Resolves when no process of the group is left. */
@@ -31,9 +32,10 @@ export class ProcessGroup {
     signalGroup(this.id, "SIGTERM");
     const deadline = Date.now() + GRACE;
     while (this.isAlive && Date.now() < deadline) await delay(POLL);
-    // Killed processes stay visible until their parent has collected them, so the wait is bounded.
-    const collected = Date.now() + GRACE;
-    while (signalGroup(this.id, "SIGKILL") && Date.now() < collected) await delay(POLL);
+    signalGroup(this.id, "SIGKILL");
+    // Nothing can refuse that; a process that waits for a device may only be late.
+    const patience = Date.now() + GRACE;
+    while (this.isAlive && Date.now() < patience) await delay(POLL);
     this.release();
   }
 
@@ -50,6 +52,27 @@ function signalGroup(id: number, signal: NodeJS.Signals | 0): boolean {
   } catch (error) {
     // EPERM: the group exists, and a member of it runs as another user.
     return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+/**
+ * Ended processes stay in their group until their parent collects them, and an orphan's new parent may take its time.
+ * Where the system shows the state of processes, those do not count.
+ */
+function hasLivingMember(group: number): boolean {
+  if (process.platform !== "linux") return true;
+  return readdirSync("/proc").some((name) => /^\d+$/.test(name) && isLivingMember(name, group));
+}
+
+function isLivingMember(id: string, group: number): boolean {
+  try {
+    const line = readFileSync(`/proc/${id}/stat`, "latin1");
+    // The name of the program comes in brackets and may hold anything; then state, parent and group follow.
+    const [state, , processGroup] = line.slice(line.lastIndexOf(")") + 2).split(" ");
+    return Number(processGroup) === group && state !== "Z" && state !== "X";
+  } catch {
+    // It has ended in between.
+    return false;
   }
 }
 

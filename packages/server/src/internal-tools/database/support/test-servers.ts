@@ -1,0 +1,129 @@
+import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readdirSync } from "node:fs";
+import { chown, mkdtemp, rm, writeFile } from "node:fs/promises";
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+
+/** A database server of its own, in a temporary directory. For tests. */
+export interface TestDatabaseServer extends AsyncDisposable {
+  readonly url: string;
+}
+
+/** A password with characters that a URL must escape, so that both of its forms are looked for in messages. */
+export const testPassword = "s3cr3t/p@ss";
+
+/** Debian's PostgreSQL, or nothing when it is not installed. */
+export function findPostgres(): string | undefined {
+  const root = "/usr/lib/postgresql";
+  const versions = existsSync(root) ? readdirSync(root).sort((a, b) => Number(b) - Number(a)) : [];
+  return versions
+    .map((version) => join(root, version, "bin"))
+    .find((bin) => existsSync(join(bin, "postgres")));
+}
+
+/** MariaDB's server, or nothing when it is not installed. */
+export function findMariadb(): string | undefined {
+  return ["/usr/sbin/mariadbd", "/usr/bin/mariadbd"].find((file) => existsSync(file));
+}
+
+export async function startPostgres(bin: string): Promise<TestDatabaseServer> {
+  const { directory, user, port } = await makePlace();
+  const data = join(directory, "data");
+  await writeFile(join(directory, "password"), testPassword);
+  const setup = ["-D", data, "-U", "tester", "-A", "scram-sha-256", "--pwfile", join(directory, "password")];
+  await run(join(bin, "initdb"), [...setup, "-E", "UTF8", "--locale", "C", "--no-sync"], {
+    ...user,
+    cwd: directory,
+  });
+  const server = spawn(
+    join(bin, "postgres"),
+    ["-D", data, "-p", String(port), "-h", "127.0.0.1", "-k", directory, "-c", "fsync=off"],
+    { ...user, cwd: directory, stdio: "ignore" },
+  );
+  await listens(server, port);
+  const url = `postgres://tester:${encodeURIComponent(testPassword)}@127.0.0.1:${port}/postgres`;
+  return { url, [Symbol.asyncDispose]: () => stop(server, "SIGINT", directory) };
+}
+
+export async function startMariadb(program: string): Promise<TestDatabaseServer> {
+  const { directory, user, port } = await makePlace();
+  const data = join(directory, "data");
+  const start = join(directory, "start.sql");
+  await writeFile(
+    start,
+    `CREATE DATABASE shop CHARACTER SET utf8mb4;\nCREATE USER tester@'%' IDENTIFIED BY '${testPassword}';\nGRANT ALL ON *.* TO tester@'%';\n`,
+  );
+  const setup = [
+    "--no-defaults",
+    `--datadir=${data}`,
+    "--auth-root-authentication-method=normal",
+    "--skip-test-db",
+  ];
+  await run("mariadb-install-db", setup, { ...user, cwd: directory });
+  const options = [
+    `--datadir=${data}`,
+    `--socket=${join(directory, "socket")}`,
+    `--pid-file=${join(directory, "pid")}`,
+  ];
+  const server = spawn(
+    program,
+    ["--no-defaults", ...options, `--port=${port}`, "--bind-address=127.0.0.1", `--init-file=${start}`],
+    { ...user, cwd: directory, stdio: "ignore" },
+  );
+  await listens(server, port);
+  const url = `mysql://tester:${encodeURIComponent(testPassword)}@127.0.0.1:${port}/shop`;
+  return { url, [Symbol.asyncDispose]: () => stop(server, "SIGTERM", directory) };
+}
+
+/** Database servers refuse to run as root, so a test that does borrows another user. */
+async function makePlace() {
+  const directory = await mkdtemp(join(tmpdir(), "toolrack-database-"));
+  const port = await freePort();
+  if (process.getuid?.() !== 0) return { directory, port, user: {} };
+  const user = { uid: idOf("nobody", "-u"), gid: idOf("nobody", "-g") };
+  await chown(directory, user.uid, user.gid);
+  return { directory, port, user };
+}
+
+function idOf(name: string, kind: "-u" | "-g"): number {
+  return Number(execFileSync("id", [kind, name], { encoding: "utf8" }));
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const { port } = probe.address() as AddressInfo;
+  probe.close();
+  await once(probe, "close");
+  return port;
+}
+
+/** Resolves when the port answers. There is no event to wait for: both servers only write to their logs. */
+async function listens(server: ChildProcess, port: number): Promise<void> {
+  const { connect } = await import("node:net");
+  while (server.exitCode === null) {
+    const socket = connect(port, "127.0.0.1");
+    const isOpen = await once(socket, "connect").then(
+      () => true,
+      () => false,
+    );
+    socket.destroy();
+    if (isOpen) return;
+    await delay(50);
+  }
+  throw new Error(`The database server ended with exit code ${server.exitCode} before it was ready.`);
+}
+
+async function stop(server: ChildProcess, signal: NodeJS.Signals, directory: string): Promise<void> {
+  const ended = once(server, "exit");
+  server.kill(signal);
+  await ended;
+  await rm(directory, { recursive: true, force: true });
+}
