@@ -1,13 +1,3 @@
-import { parseArgs } from "node:util";
-import { startDemonstration } from "./start.ts";
+import { runCli } from "./surfaces/cli/run-cli.ts";
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { dir: { type: "string", default: "." } },
-});
-
-if (positionals[0] !== "start") {
-  console.error("Usage: toolrack start [--dir WORKSPACE]");
-  process.exit(2);
-}
-process.exitCode = await startDemonstration(values.dir);
+await runCli(process.argv.slice(2));

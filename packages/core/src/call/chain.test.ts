@@ -181,6 +181,33 @@ describe("ctx.call", () => {
     await expect(late?.()).rejects.toMatchObject({ code: "cancelled" });
   });
 
+  it("gains no rights through a registry that a tool kept after its call was forgotten", async () => {
+    const registry = new ToolRegistry({ historyLimit: 1, permissions: ["*"] });
+    registry.register(
+      Tool.define({
+        name: "guarded",
+        parameters: none,
+        metadata: { permissions: ["p"] },
+        execute: async () => "secret",
+      }),
+    );
+    let kept: Tool.Context["registry"] | undefined;
+    registry.register(
+      Tool.define({
+        name: "keeper",
+        parameters: none,
+        execute: async (context) => {
+          kept = context.registry;
+          return "ok";
+        },
+      }),
+    );
+    await registry.execute("keeper", {}, { callId: "k", permissions: [] });
+    for (let turn = 0; turn < 3; turn++) await registry.execute("guarded", {});
+    expect((await kept?.execute("guarded"))?.error?.code).toBe("cancelled");
+    expect((await registry.executeChild("k", "guarded", {})).error?.code).toBe("cancelled");
+  });
+
   it("passes whole results between tools, however long they are", async () => {
     const registry = new ToolRegistry({ maxContent: 100 });
     registry.register(

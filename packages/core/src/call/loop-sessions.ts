@@ -89,11 +89,12 @@ export class LoopSessions {
   }
 
   #remember(sessionID: string, state: LoopState): void {
-    if (this.#states.size >= MOST_SESSIONS && !this.#states.has(sessionID)) {
-      const quietest = this.#states.keys().next().value;
-      if (quietest !== undefined) this.#states.delete(quietest);
-    }
+    // Taken out and put back, a session is the last of the map, and the one quiet longest is the first.
+    this.#states.delete(sessionID);
     this.#states.set(sessionID, state);
+    if (this.#states.size <= MOST_SESSIONS) return;
+    const quietest = this.#states.keys().next().value;
+    if (quietest !== undefined) this.#states.delete(quietest);
   }
 }
 
@@ -127,7 +128,7 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
     callId: frame.callId,
     tool: frame.toolName,
     argsKey: argsKeyOf(frame),
-    resultKey: frame.resultKey ?? resultKey(content),
+    resultKey: resultKeyOf(frame, content),
     resultLength: content.length,
     isError: error !== undefined,
     errorCode: error?.code,
@@ -139,6 +140,12 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
     startedAt: toEpoch(frame.startedAt || frame.createdAt),
     at: toEpoch(frame.endedAt),
   };
+}
+
+/** Kept with the call: what is appended to its text later is not part of what the tool said. */
+function resultKeyOf(frame: CallFrame, content: string): string {
+  frame.resultKey ??= resultKey(content);
+  return frame.resultKey;
 }
 
 /** Two calls are the same when their arguments are, or what the tool declared to matter of them. */

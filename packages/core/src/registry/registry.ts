@@ -155,8 +155,10 @@ export class ToolRegistry implements RegistryReader {
     context: CallOptions = noOptions,
   ): Promise<ToolResult> {
     const parent = this.#host.history.get(parentCallId);
-    const frame = this.#frame(name, input, context, parent);
-    return startCall(frame);
+    if (parent !== undefined) return startCall(this.#frame(name, input, context, parent));
+    // Nobody knows what that call was allowed, so this one is allowed nothing.
+    const signal = AbortSignal.abort(`the call "${parentCallId}", which makes it, is not known`);
+    return this.execute(name, input, { ...context, signal, permissions: [] });
   }
 
   /** Cancels one call and the calls it made; all others go on. Says whether it was under way. */
@@ -297,8 +299,21 @@ export class ToolRegistry implements RegistryReader {
       find,
       nearest: (name) => nearestNames(name, this.#catalog.names(), 3),
       snapshot: () => this.snapshot(),
-      view: (frame) => viewFor(this, frame),
+      view: (frame) => this.#viewFor(frame),
       callChild: (parent, name, input, options) => this.#callChild(parent, name, input, options),
+    };
+  }
+
+  #viewFor(frame: CallFrame): RegistryView {
+    const snapshot = this.snapshot();
+    return {
+      get: (name) => snapshot.get(name),
+      getAll: () => snapshot.getAll(),
+      list: (category) => snapshot.list(category),
+      search: (query) => snapshot.search(query),
+      findByTag: (tag) => snapshot.findByTag(tag),
+      getStats: () => snapshot.getStats(),
+      execute: (name, input) => startCall(this.#frame(name, input, noOptions, frame)),
     };
   }
 
@@ -322,19 +337,6 @@ function admit(info: ToolInfo, refused: RefusedTool[]): ToolEntry[] {
     refused.push({ info, error: new DefinitionError(error.message, "info", error) });
     return [];
   }
-}
-
-function viewFor(registry: ToolRegistry, frame: CallFrame): RegistryView {
-  const snapshot = registry.snapshot();
-  return {
-    get: (name) => snapshot.get(name),
-    getAll: () => snapshot.getAll(),
-    list: (category) => snapshot.list(category),
-    search: (query) => snapshot.search(query),
-    findByTag: (tag) => snapshot.findByTag(tag),
-    getStats: () => snapshot.getStats(),
-    execute: (name, input) => registry.executeChild(frame.callId, name, input),
-  };
 }
 
 function withoutUndefined(settings: Partial<CallSettings>): Partial<CallSettings> {

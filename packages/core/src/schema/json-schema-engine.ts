@@ -2,6 +2,7 @@ import type { Options, ValidateFunction } from "ajv/dist/core.js";
 import type { JsonSchemaFacts } from "./check-json-schema.ts";
 import { type Dialect, toRegExp } from "./json-schema-keywords.ts";
 import { prepareJsonSchema } from "./prepare-json-schema.ts";
+import { Recent } from "./recent.ts";
 import { SchemaError } from "./schema-error.ts";
 import type { JsonSchemaObject } from "./types.ts";
 
@@ -10,6 +11,9 @@ export interface JsonSchemaEngine {
   /** `everyIssue` makes a slower function that does not stop at the first error. Throws `SchemaError`. */
   compile(schema: JsonSchemaObject, facts: JsonSchemaFacts, everyIssue: boolean): ValidateFunction;
 }
+
+const MOST_REMEMBERED = 500;
+const LONGEST_REMEMBERED = 20_000;
 
 const engines = new Map<Dialect, JsonSchemaEngine>();
 const loading = new Map<Dialect, Promise<JsonSchemaEngine>>();
@@ -37,29 +41,46 @@ async function importEngine(dialect: Dialect): Promise<JsonSchemaEngine> {
     importAjv(dialect),
     import("ajv-formats/dist/formats.js"),
   ]);
+  const recent = new Recent<ValidateFunction>(MOST_REMEMBERED);
+  const make = (prepared: object, facts: JsonSchemaFacts, everyIssue: boolean): ValidateFunction => {
+    // One instance per schema: a shared one would remember every schema, pattern and id for ever.
+    const ajv = new Ajv({
+      ...commonOptions,
+      formats: fullFormats,
+      meta: facts.usesMetaschema,
+      ownProperties: facts.usesInheritedNames,
+      ignoreKeywordsWithRef: dialect === "draft-07",
+      allErrors: everyIssue,
+    });
+    try {
+      return ajv.compile(prepared);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new SchemaError(`Invalid JSON Schema: ${reason}. Correct the schema; no value was checked.`, {
+        cause: error,
+      });
+    }
+  };
   const engine: JsonSchemaEngine = {
     compile(schema, facts, everyIssue) {
-      // One instance per schema: a shared one would remember every schema, pattern and id for ever.
-      const ajv = new Ajv({
-        ...commonOptions,
-        formats: fullFormats,
-        meta: facts.usesMetaschema,
-        ownProperties: facts.usesInheritedNames,
-        ignoreKeywordsWithRef: dialect === "draft-07",
-        allErrors: everyIssue,
-      });
-      try {
-        return ajv.compile(prepareJsonSchema(schema, dialect));
-      } catch (error) {
-        const reason = error instanceof Error ? error.message : String(error);
-        throw new SchemaError(`Invalid JSON Schema: ${reason}. Correct the schema; no value was checked.`, {
-          cause: error,
-        });
-      }
+      const prepared = prepareJsonSchema(schema, dialect);
+      const text = textOf(prepared);
+      if (text === undefined) return make(prepared, facts, everyIssue);
+      return recent.get(`${everyIssue} ${text}`, () => make(prepared, facts, everyIssue));
     },
   };
   engines.set(dialect, engine);
   return engine;
+}
+
+/** A file that is reloaded brings the schema it had before, and many tools share one: the same text, one function. */
+function textOf(prepared: object): string | undefined {
+  try {
+    const text = JSON.stringify(prepared);
+    return text.length > LONGEST_REMEMBERED ? undefined : text;
+  } catch {
+    return undefined;
+  }
 }
 
 type AjvClass = new (options: Options) => { compile(schema: object): ValidateFunction };

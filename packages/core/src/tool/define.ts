@@ -75,6 +75,16 @@ export function implementationOf(execute: ToolInfo["execute"]): ToolImplementati
   return known ?? { run: execute };
 }
 
+/** The same `execute` with another function behind it: for hosts that put something around every run. */
+export function withImplementation(
+  execute: ToolInfo["execute"],
+  body: ToolImplementation,
+): ToolExecuteFunction<never> {
+  const wrapped: ToolExecuteFunction<never> = (context) => execute(context);
+  Object.defineProperty(wrapped, implementation, { value: body });
+  return wrapped;
+}
+
 function fromConfig(config: ToolConfig): ToolInfo {
   if (typeof config !== "object" || config === null) {
     throw new DefinitionError("Tool.define needs an object with name, parameters and execute.", "config");

@@ -1,7 +1,12 @@
 export type { AskRequest, ProgressUpdate, ToolContext as Context } from "./context.ts";
 export { createSearchTool, type SearchFunction } from "./create-search-tool.ts";
 export { createTextTool } from "./create-text-tool.ts";
-export { define } from "./define.ts";
+export {
+  define,
+  implementationOf,
+  type ToolImplementation as Implementation,
+  withImplementation,
+} from "./define.ts";
 export type {
   ToolConfig as Config,
   ToolExecuteFunction as ExecuteFunction,

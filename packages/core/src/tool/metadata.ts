@@ -28,6 +28,8 @@ export interface ToolMetadata {
   readonly openWorld?: boolean;
   /** Refuse unknown arguments instead of dropping them. */
   readonly strict?: boolean;
+  /** A result that does not fit `outputSchema`: an error (`strict`, the default) or only a note in the record. */
+  readonly outputCheck?: "strict" | "warn";
   /** `false`: never part of loop detection. */
   readonly loop?: false | LoopPolicy;
   readonly [key: string]: unknown;

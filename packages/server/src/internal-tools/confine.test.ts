@@ -113,6 +113,40 @@ describe("a path outside the roots", () => {
   });
 });
 
+describe("the server's own folder", () => {
+  it.each([".toolrack", ".toolrack/token", "src/../.toolrack/new.txt", "alias/token"])(
+    "is closed: %s",
+    async (path) => {
+      await mkdir(inside.path(".toolrack"));
+      await writeFile(inside.path(".toolrack/token"), "secret");
+      await symlink(".toolrack", inside.path("alias"));
+      await expect(confinePath(inside.workspace, path)).rejects.toThrow("belongs to the server itself");
+      await expect(confinePath(inside.workspace, path, { keepLink: true })).rejects.toThrow(
+        "belongs to the server",
+      );
+    },
+  );
+
+  it("is closed before it exists, and also where it is a link", async () => {
+    await expect(confinePath(inside.workspace, ".toolrack/token")).rejects.toThrow(
+      "belongs to the server itself",
+    );
+    await mkdir(inside.path("state"));
+    await symlink("state", inside.path(".toolrack"));
+    await expect(confinePath(inside.workspace, "state/token")).rejects.toThrow(
+      "belongs to the server itself",
+    );
+    await expect(confinePath(inside.workspace, ".toolrack", { keepLink: true })).rejects.toThrow(
+      "belongs to",
+    );
+  });
+
+  it("closes no other folder of that name", async () => {
+    expect(await confinePath(inside.workspace, "src/.toolrack/x")).toBe(inside.path("src/.toolrack/x"));
+    expect(await confinePath(inside.workspace, ".toolrackrc")).toBe(inside.path(".toolrackrc"));
+  });
+});
+
 describe("a path that is no path", () => {
   it.each(["", "   "])("is refused when empty: %j", async (path) => {
     await expect(confinePath(inside.workspace, path)).rejects.toThrow("The path is empty");

@@ -13,6 +13,9 @@ export interface ConfineOptions {
   readonly keepLink?: boolean;
 }
 
+/** Where the server keeps its own files in a workspace. */
+const ownFolder = ".toolrack";
+
 /** As many links in a row as Linux follows. */
 const MOST_LINKS = 40;
 
@@ -31,6 +34,7 @@ export async function confinePath(
   const roots = await realRoots(workspace);
   const real = await resolveAsked(asked, path, roots, options.keepLink === true);
   if (!roots.some((root) => isInside(root, real))) throw outside(workspace, path, asked);
+  await refuseOwn(workspace, path, real);
   if (options.mustExist === true && !(await exists(real))) {
     const root = roots.find((candidate) => isInside(candidate, real)) ?? real;
     throw new Error(await describeMissing(path, real, root, await showPath(workspace, dirname(real))));
@@ -64,6 +68,15 @@ function checkSpelling(path: string): void {
   if (path.includes("\0")) {
     throw new Error(`The path ${JSON.stringify(path)} holds a NUL byte, which no file name can.`);
   }
+}
+
+/** The server's token and database lie in the workspace; a tool that reads them could approve its own calls. */
+async function refuseOwn(workspace: Confinement, path: string, real: string): Promise<void> {
+  const own = join(await realPathOf(workspace.directory), ownFolder);
+  if (!isInside(own, real) && !isInside(await realPathOf(own), real)) return;
+  throw new Error(
+    `"${path}" belongs to the server itself: tools may not touch ${ownFolder}. Use another path.`,
+  );
 }
 
 async function resolveAsked(

@@ -126,6 +126,26 @@ describe("guard", () => {
     expect((await registry.execute("look", { at: "x" }, { sessionID: "s" })).content).toBe("same");
   });
 
+  it("detectDoomLoop sees the loop of a session that the guard is already holding back", async () => {
+    const { registry } = rack();
+    for (let turn = 0; turn < 3; turn++) await registry.execute("look", { at: "x" }, { sessionID: "s" });
+    expect(registry.detectDoomLoop("s")).toMatchObject({ isDoomLoop: true, signal: "repeat" });
+    expect(registry.detectDoomLoop("other")).toMatchObject({ isDoomLoop: false });
+  });
+
+  it("forgets the session that was quiet longest, not the one that began first", async () => {
+    const { registry } = rack();
+    const call = (sessionID: string) => registry.execute("look", { at: "x" }, { sessionID });
+    await call("old but busy");
+    await call("old and quiet");
+    for (let index = 0; index < 9_999; index++) {
+      if (index === 5_000) registry.restoreLoopState("old but busy", registry.getLoopState("old but busy"));
+      await call(`s${index}`);
+    }
+    expect(registry.getLoopState("old but busy").total).toBe(1);
+    expect(registry.getLoopState("old and quiet").total).toBe(0);
+  });
+
   it("counts identical calls of one model turn once", async () => {
     const { registry, runs } = rack();
     const calls = Array.from({ length: 5 }, () =>

@@ -26,6 +26,7 @@ beforeEach(async () => {
     ".github/ci.yml": "needle: yes\n",
     "node_modules/pkg/index.js": "needle\n",
     ".git/config": "needle\n",
+    ".toolrack/token": "needle\n",
     "dist/out.js": "needle\n",
     ".gitignore": "dist/\n",
   });
@@ -92,6 +93,7 @@ describe("searching", () => {
       "src/two.test.ts",
     ]);
     expect((await found({ query: "needle", glob: ["one.*"], path: "src" })).files).toEqual(["src/one.ts"]);
+    expect((await found({ query: "needle", glob: [".toolrack/**", "**/token"] })).files).toEqual([]);
   });
 
   it("names only the files on request", async () => {

@@ -174,6 +174,7 @@ function toOptions(args: SearchArguments, target: string): string[] {
     // Last, because the last pattern that fits decides.
     "--glob=!.git",
     "--glob=!node_modules",
+    "--glob=!.toolrack",
     `--regexp=${args.query}`,
     "--",
     target,

@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { existsSync, readFileSync, symlinkSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openTestWorkspace, type TestWorkspace } from "../testing.ts";
@@ -185,6 +187,7 @@ describe("only reading", () => {
   test("more than one statement is refused, a closing semicolon is not", async () => {
     expect(await refused("SELECT 1; DELETE FROM people")).toContain("only one statement");
     expect(await refused("SELECT ';'; SELECT 2 -- x")).toContain("only one statement");
+    expect(await refused("SELECT 1; /* a */ SELECT 2 /* b")).toContain("only one statement");
     expect((await ask("SELECT 'a;b' AS t; -- done\n /* really */ ;")).rows).toEqual([{ t: "a;b" }]);
   });
 
@@ -256,6 +259,22 @@ describe("declared databases", () => {
     expect(await failure("gone")).toContain("gone.db");
     expect(await failure("memory")).toContain("names no file");
     expect(existsSync(odd.path("gone.db"))).toBe(false);
+  });
+
+  test("a server that never answers is given up at the timeout", async () => {
+    const silent = createServer((socket) => socket.on("error", () => {}).resume()).listen(0, "127.0.0.1");
+    await once(silent, "listening");
+    const { port } = silent.address() as AddressInfo;
+    const databases = { pg: `postgres://u:p@127.0.0.1:${port}/a`, my: `mysql://u:p@127.0.0.1:${port}/a` };
+    await using quiet = await openTestWorkspace({}, { databases });
+    for (const database of ["pg", "my"]) {
+      const message = await quiet.failure(query, { sql: "SELECT 1", database, timeout: 200 });
+      expect(message).toContain("longer than 200 ms");
+    }
+    await expect
+      .poll(() => new Promise((resolve) => silent.getConnections((_error, count) => resolve(count))))
+      .toBe(0);
+    silent.close();
   });
 
   test("an unreachable server is told without its password", async () => {

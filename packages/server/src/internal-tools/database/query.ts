@@ -10,7 +10,7 @@ import { asObjects, textTable } from "./support/text-table.ts";
 export default {
   name: "query",
   description:
-    "Runs one reading SQL statement (SELECT, WITH, SHOW, EXPLAIN, PRAGMA table_info …) on a database that the workspace declares, and gives the rows as a table. The database itself refuses every change: SQLite is opened read-only, PostgreSQL and MySQL run it in a read-only transaction. Gives at most `limit` rows and says when there are more. Long values are clipped in the text and whole in the structured rows; integers too large for JSON are strings, binary values are {bytes, base64}.",
+    "Runs one reading SQL statement (SELECT, WITH, SHOW, EXPLAIN, PRAGMA table_info …) on a database that the workspace declares, and gives the rows as a table. The database itself refuses every change: SQLite is opened read-only, PostgreSQL and MySQL run it in a read-only transaction. Gives at most `limit` rows and says when there are more. Long values are clipped in the text; the structured rows keep up to 64 K characters of each. Integers too large for JSON are strings, binary values are {bytes, base64}.",
   inputSchema: statementSchema,
   outputSchema: {
     type: "object",

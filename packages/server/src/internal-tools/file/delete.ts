@@ -1,6 +1,7 @@
 import { readdir } from "node:fs/promises";
 import type { InternalTool, InternalToolContext } from "../../sources/internal/contract.ts";
 import { confinePath, showPath } from "../confine.ts";
+import { amount } from "./support/amount.ts";
 import { entryAt, kindOf } from "./support/entry-at.ts";
 import { refuseRoot } from "./support/refuse-root.ts";
 import { countEntries, type Removed, removeEntry } from "./support/remove-entry.ts";
@@ -65,8 +66,7 @@ export default {
 async function refuseFull(real: string, shown: string): Promise<void> {
   const { length } = await readdir(real);
   if (length === 0) return;
-  const entries = length === 1 ? "1 entry" : `${length} entries`;
   throw new Error(
-    `The folder ${shown} is not empty (${entries}). Pass recursive: true to delete it with everything in it.`,
+    `The folder ${shown} is not empty (${amount(length, "entry", "entries")}). Pass recursive: true to delete it with everything in it.`,
   );
 }

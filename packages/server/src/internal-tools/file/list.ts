@@ -2,6 +2,7 @@ import { readlink } from "node:fs/promises";
 import { matchesGlob } from "node:path/posix";
 import type { InternalTool, InternalToolContext } from "../../sources/internal/contract.ts";
 import { type Confinement, confinePath, isInside, realRoots, showPath } from "../confine.ts";
+import { amount } from "./support/amount.ts";
 import { type EntryKind, entryAt } from "./support/entry-at.ts";
 import { formatSize } from "./support/format-size.ts";
 import { IgnoreRules } from "./support/ignore-rules.ts";
@@ -191,10 +192,10 @@ function pathIn(folder: string, relative: string): string {
 function render(shown: string, { entries, isCut, unreadable }: Listing, args: ListArguments): string {
   const heading = shown === "." ? "The workspace" : `${shown}/`;
   if (entries.length === 0) return `${emptiness(shown, heading, args)}${failures(unreadable)}`;
-  const amount = entries.length === 1 ? "1 entry" : `${entries.length} entries`;
-  const what = args.pattern === undefined ? amount : `${amount} that fit ${args.pattern}`;
+  const number = amount(entries.length, "entry", "entries");
+  const what = args.pattern === undefined ? number : `${number} that fit ${args.pattern}`;
   const cut = isCut
-    ? `\n\n[Stopped at ${amount}; there are more. List a folder below, narrow it with pattern, depth or ignore, or raise limit.]`
+    ? `\n\n[Stopped at ${number}; there are more. List a folder below, narrow it with pattern, depth or ignore, or raise limit.]`
     : "";
   return `${heading}: ${what}\n${body(entries, args)}${cut}${failures(unreadable)}`;
 }

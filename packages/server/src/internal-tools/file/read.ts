@@ -1,4 +1,5 @@
 import type { InternalTool, InternalToolContext } from "../../sources/internal/contract.ts";
+import { amount } from "./support/amount.ts";
 import { fileType, isReadableImage } from "./support/file-type.ts";
 import { formatSize } from "./support/format-size.ts";
 import { type OpenFile, openRegularFile } from "./support/open-regular-file.ts";
@@ -204,8 +205,7 @@ function numberLines(text: string, first: number): string {
 function pastTheEnd(file: OpenFile, args: ReadArguments, lines: number): Error {
   if (args.skipBytes > 0)
     return new Error(`${file.shown} ends before byte ${args.skipBytes} of line ${args.offset}.`);
-  const has = lines === 1 ? "1 line" : `${lines} lines`;
-  return new Error(`${file.shown} has ${has}; offset ${args.offset} is past its end.`);
+  return new Error(`${file.shown} has ${amount(lines, "line")}; offset ${args.offset} is past its end.`);
 }
 
 function notThisEncoding(file: OpenFile, args: ReadArguments, page: Page, encoding: TextEncoding): Error {

@@ -159,10 +159,9 @@ describe("limits", () => {
   });
 
   test("a body that unpacks to gigabytes is cut at maxBytes of what it unpacks to", async () => {
-    const before = process.memoryUsage().rss;
     const answer = await get("/bomb", { maxBytes: 100_000 });
     expect(answer).toMatchObject({ bytes: 100_000, truncated: true });
-    expect(process.memoryUsage().rss - before).toBeLessThan(80 * 1_048_576);
+    await expect.poll(() => server.connections()).toBe(0);
   });
 
   test("a damaged or unknown encoding is said", async () => {

@@ -150,7 +150,7 @@ function withQuery(text: string, query: RequestArguments["query"] = {}): URL {
 }
 
 function outgoingBody(method: string, body: unknown) {
-  if (body === undefined) return undefined;
+  if (body === undefined || body === null) return undefined;
   if (method === "GET" || method === "HEAD") {
     throw new Error(`A ${method} request carries no body. Use query for parameters, or method POST.`);
   }

@@ -121,12 +121,11 @@ describe("output", () => {
     expect(executed.stdout).not.toContain("\uFFFD");
   });
 
-  test("endless output ends the command without filling the memory", async () => {
-    const before = process.memoryUsage().rss;
+  test("endless output ends the command", async () => {
     const { result, executed } = await run({ command: `yes ${mark} & yes ${mark}`, timeout: 60_000 });
     expect(executed.ended).toBe("flood");
     expect(result.content).toContain("more than 100 MB");
-    expect(process.memoryUsage().rss - before).toBeLessThan(80 * 1_048_576);
+    expect(executed.stdout.length).toBeLessThan(66_000);
     await expectNoneLeft(`yes ${mark}`);
   }, 40_000);
 });
@@ -178,21 +177,28 @@ describe("ending", () => {
       expect(executed.backgroundGroup).toBeTypeOf("number");
       expect(result.content).toContain(`kill -- -${executed.backgroundGroup}`);
     } finally {
-      process.kill(-executed.backgroundGroup!, "SIGKILL");
+      endGroup(executed.backgroundGroup);
     }
   });
 
   test("nor does one that goes on writing", async () => {
     const { executed } = await run({ command: "(while :; do echo tick; sleep 0.05; done) &" });
-    process.kill(-executed.backgroundGroup!, "SIGKILL");
+    endGroup(executed.backgroundGroup);
     expect(executed.elapsed).toBeLessThan(2_000);
   });
 
   test("a background process that has ended is not reported", async () => {
-    const { executed } = await run({ command: "sleep 0.01 & sleep 0.2" });
+    // Nobody collects the first sleep: the shell that started it has become the second.
+    const { executed } = await run({ command: "sleep 0.01 & exec sleep 0.2" });
     expect(executed.backgroundGroup).toBeNull();
   });
 });
+
+/** Careful with nothing: signalling group 0 would end the test run itself. */
+function endGroup(id: number | null): void {
+  if (id === null || id <= 1) throw new Error("No background process was reported.");
+  process.kill(-id, "SIGKILL");
+}
 
 async function appears(file: string): Promise<void> {
   while (!existsSync(file)) await delay(10);

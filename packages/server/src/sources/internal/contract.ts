@@ -1,4 +1,5 @@
 import type { JsonSchemaObject, Logger, ToolContext, ToolMetadata } from "@toolrack/core";
+import type { Models, Services } from "../../config/config.ts";
 import type { Workspace } from "../../config/workspace.ts";
 
 /**
@@ -8,9 +9,9 @@ import type { Workspace } from "../../config/workspace.ts";
 export interface InternalToolContext extends ToolContext {
   readonly logger: Logger;
   /** From `services` in the workspace's config. */
-  readonly service: Readonly<Record<string, unknown>>;
+  readonly service: Services & Readonly<Record<string, unknown>>;
   /** From `models` in the workspace's config. */
-  readonly model: Readonly<Record<string, unknown>>;
+  readonly model: Models & Readonly<Record<string, unknown>>;
   readonly workspace: Workspace;
 }
 

@@ -12,6 +12,12 @@ export type Resolution =
   /** A Node built-in or an npm package, left to Node. */
   | { readonly kind: "external"; readonly specifier: string };
 
+/** A module that Toolrack provides to tool files under the names that they import. */
+export interface VirtualModule {
+  readonly id: string;
+  readonly pattern: RegExp;
+}
+
 const extensions = ["", ".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json"];
 /** What TypeScript writes for what is there: `./x.js` may mean `./x.ts`. */
 const written: Record<string, readonly string[]> = {
@@ -24,18 +30,15 @@ const builtins = new Set(builtinModules);
 
 /** Finds what an import means, the way TypeScript, Node and the toolbox contract would. */
 export class Resolver {
-  /** Specifiers that Toolrack provides, matched by their ending: tools import them from wherever they lie. */
-  readonly #virtual: ReadonlyMap<string, string>;
+  readonly #virtual: readonly VirtualModule[];
   readonly #tsconfigs = new Map<string, { text: string; match: (specifier: string) => string[] }>();
 
-  constructor(virtual: ReadonlyMap<string, string>) {
+  constructor(virtual: readonly VirtualModule[]) {
     this.#virtual = virtual;
   }
 
   resolve(specifier: string, from: string): Resolution {
     if (specifier.startsWith("node:") || builtins.has(specifier)) return { kind: "external", specifier };
-    const exact = this.#virtual.get(specifier);
-    if (exact !== undefined) return { kind: "virtual", id: exact };
     if (specifier.startsWith("file:")) return this.#file(fileURLToPath(specifier), specifier);
     if (specifier.startsWith(".") || isAbsolute(specifier))
       return this.#file(resolve(dirname(from), specifier), specifier);
@@ -43,7 +46,7 @@ export class Resolver {
       const path = existing(candidate);
       if (path !== undefined) return { kind: "file", path };
     }
-    return { kind: "external", specifier };
+    return this.#provided(specifier) ?? { kind: "external", specifier };
   }
 
   /** The part of the nearest tsconfig.json that esbuild heeds, as JSON text; `{}` when there is none. */
@@ -56,14 +59,17 @@ export class Resolver {
     this.#tsconfigs.clear();
   }
 
+  /** What is really there comes first; what Toolrack provides stands in for what is missing. */
   #file(path: string, specifier: string): Resolution {
     const found = existing(path);
-    if (found !== undefined) return { kind: "file", path: found };
-    const [ending] =
-      specifier.split("/").slice(-2).length === 2 ? [specifier.split("/").slice(-2).join("/")] : [];
-    const last = specifier.split("/").at(-1)!;
-    const id = this.#virtual.get(`*/${ending}`) ?? this.#virtual.get(`*/${last}`);
-    return id === undefined ? { kind: "file", path } : { kind: "virtual", id };
+    return found === undefined
+      ? (this.#provided(specifier) ?? { kind: "file", path })
+      : { kind: "file", path: found };
+  }
+
+  #provided(specifier: string): Resolution | undefined {
+    const provided = this.#virtual.find(({ pattern }) => pattern.test(specifier));
+    return provided === undefined ? undefined : { kind: "virtual", id: provided.id };
   }
 
   #tsconfigFor(path: string) {

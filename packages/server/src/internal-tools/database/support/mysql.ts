@@ -1,3 +1,4 @@
+import type { Duplex } from "node:stream";
 import type { Connection, ConnectionOptions, FieldPacket, ResultSetHeader } from "mysql2";
 import { type BoundSql, bindParameters } from "./placeholders.ts";
 import { RowCollector, uniqueColumns } from "./row-collector.ts";
@@ -20,25 +21,44 @@ export function createMysqlEngine(url: string): DatabaseEngine {
       const connection = connect();
       // A connection that breaks also fails the command in flight, which is where it is reported.
       connection.on("error", () => {});
+      const { promise: stopped, reject } = Promise.withResolvers<never>();
       const stop = () => {
-        void killConnection(connect, connection).finally(() => connection.destroy());
+        void killConnection(connect, connection).finally(() => reject(signal.reason));
       };
       signal.addEventListener("abort", stop, { once: true });
       try {
-        // Also for transactions that a procedure might begin after ending this one.
-        if (!statement.isWrite) await send(connection, "SET SESSION TRANSACTION READ ONLY");
+        const result = await Promise.race([runOn(connection, bound, statement), stopped]);
         signal.throwIfAborted();
-        await send(connection, statement.isWrite ? "START TRANSACTION" : "START TRANSACTION READ ONLY");
-        const result = await collect(connection, bound, statement);
+        signal.removeEventListener("abort", stop);
         if (statement.isWrite) await send(connection, "COMMIT");
         return result;
       } finally {
         signal.removeEventListener("abort", stop);
         // Without a commit the server rolls back.
-        connection.destroy();
+        drop(connection);
       }
     },
   };
+}
+
+async function runOn(
+  connection: Connection,
+  bound: BoundSql,
+  statement: Statement,
+): Promise<StatementResult> {
+  // Also for transactions that a procedure might begin after ending this one.
+  if (!statement.isWrite) await send(connection, "SET SESSION TRANSACTION READ ONLY");
+  await send(connection, statement.isWrite ? "START TRANSACTION" : "START TRANSACTION READ ONLY");
+  return collect(connection, bound, statement);
+}
+
+/**
+ * Ends a connection at once. The driver's own way only stops sending: a server that is in the middle of a large result
+ * would go on with it. The socket is not part of the driver's types.
+ */
+function drop(connection: Connection): void {
+  connection.destroy();
+  (connection as Connection & { readonly stream: Duplex }).stream.destroy();
 }
 
 /** Read from the URL by hand, so that its query string cannot switch on what is off here. */
@@ -131,7 +151,7 @@ function toSqlValue(value: JsonValue): string | number | null {
 /** A read-only transaction does not keep a SELECT from writing a file on the server. */
 function refuseFiles(sql: string): void {
   const bare = sql.replace(
-    /'(?:[^'\\]|\\[\s\S]|'')*'|"(?:[^"\\]|\\[\s\S]|"")*"|`(?:[^`]|``)*`|\/\*(?!M?!)[\s\S]*?\*\//g,
+    /'(?:[^'\\]|\\[\s\S]|'')*(?:'|$)|"(?:[^"\\]|\\[\s\S]|"")*(?:"|$)|`(?:[^`]|``)*(?:`|$)|\/\*(?!M?!)[\s\S]*?(?:\*\/|$)|(?:#|--(?=\s|$))[^\n]*/g,
     " ",
   );
   if (!/\binto\s+(outfile|dumpfile)\b/i.test(bare)) return;
@@ -151,6 +171,6 @@ async function killConnection(connect: () => Connection, connection: Connection)
   } catch {
     // Nothing more can be done from here; the server ends the statement when it next looks at the connection.
   } finally {
-    second.destroy();
+    drop(second);
   }
 }

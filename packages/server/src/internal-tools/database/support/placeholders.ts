@@ -4,16 +4,17 @@ export type Dialect = "sqlite" | "postgres" | "mysql";
 
 /**
  * Texts, quoted names and comments, in which a placeholder means nothing, and then the placeholders themselves: `named`
- * holds a name, `numbered` a number, and `next` stands for the next value.
+ * holds a name, `numbered` a number, and `next` stands for the next value. What is not closed reaches to the end: that
+ * is how databases read it, and it keeps the search linear.
  */
 const tokens: Readonly<Record<Dialect, RegExp>> = {
   sqlite:
-    /'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|[?$](?<numbered>\d+)|[:@$](?<named>[A-Za-z_]\w*)|(?<next>\?)/g,
+    /'(?:[^']|'')*(?:'|$)|"(?:[^"]|"")*(?:"|$)|`(?:[^`]|``)*(?:`|$)|\[[^\]]*(?:\]|$)|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|[?$](?<numbered>\d+)|[:@$](?<named>[A-Za-z_]\w*)|(?<next>\?)/g,
   // After a word, a number or a bracket the colon belongs to an array slice.
   postgres:
-    /\b[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?<tag>[A-Za-z_]\w*)?\$[\s\S]*?\$\k<tag>\$|--[^\n]*|\/\*[\s\S]*?\*\/|::|\$(?<numbered>\d+)|(?<![\w\][)]):(?<named>[A-Za-z_]\w*)/g,
+    /\b[eE]'(?:[^'\\]|\\[\s\S]|'')*(?:'|$)|'(?:[^']|'')*(?:'|$)|"(?:[^"]|"")*(?:"|$)|\$(?<tag>[A-Za-z_]\w*)?\$[\s\S]*?(?:\$\k<tag>\$|$)|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|::|\$(?<numbered>\d+)|(?<![\w\][)]):(?<named>[A-Za-z_]\w*)/g,
   mysql:
-    /'(?:[^'\\]|\\[\s\S]|'')*'|"(?:[^"\\]|\\[\s\S]|"")*"|`(?:[^`]|``)*`|(?:#|--(?=\s|$))[^\n]*|\/\*[\s\S]*?\*\/|:(?<named>[A-Za-z_]\w*)|(?<next>\?)/g,
+    /'(?:[^'\\]|\\[\s\S]|'')*(?:'|$)|"(?:[^"\\]|\\[\s\S]|"")*(?:"|$)|`(?:[^`]|``)*(?:`|$)|(?:#|--(?=\s|$))[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|:(?<named>[A-Za-z_]\w*)|(?<next>\?)/g,
 };
 
 /** How each dialect writes the placeholder for the value at a position that counts from 1. */

@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import type { Client, ClientConfig, Query, QueryArrayConfig, QueryConfig, QueryResultBase } from "pg";
 import { toSafeInteger } from "./json-value.ts";
 import { type BoundSql, bindParameters } from "./placeholders.ts";
@@ -18,27 +19,37 @@ export function createPostgresEngine(url: string): DatabaseEngine {
       const client = connect();
       // A connection that breaks also fails the query in flight, which is where it is reported.
       client.on("error", () => {});
+      const { promise: stopped, reject } = Promise.withResolvers<never>();
       const stop = () => {
-        void cancelBackend(connect, client).finally(() => client.end().catch(() => {}));
+        void cancelBackend(connect, client).finally(() => reject(signal.reason));
       };
       signal.addEventListener("abort", stop, { once: true });
       try {
-        await client.connect();
-        signal.throwIfAborted();
-        await client.query(statement.isWrite ? "BEGIN" : "BEGIN READ ONLY");
-        // This takes the transaction's first snapshot, after which read-only can no longer be switched off.
-        await client.query("SELECT set_config('statement_timeout', $1, true)", [String(statement.timeout)]);
         const query = new pg.Query(queryConfig(bound));
-        const result = await collect(client, query, statement);
+        const result = await Promise.race([runOn(client, query, statement), stopped]);
+        signal.throwIfAborted();
+        signal.removeEventListener("abort", stop);
         if (statement.isWrite) await client.query("COMMIT");
+        // Takes leave and does not wait for the answer. With rows still on their way it drops the connection at once.
+        void client.end().catch(() => {});
         return result;
+      } catch (error) {
+        drop(client);
+        throw error;
       } finally {
         signal.removeEventListener("abort", stop);
-        // Without a commit the server rolls back. With rows still on their way this drops the connection at once.
-        await client.end().catch(() => {});
       }
     },
   };
+}
+
+async function runOn(client: Client, query: Query, statement: Statement): Promise<StatementResult> {
+  await client.connect();
+  await client.query(statement.isWrite ? "BEGIN" : "BEGIN READ ONLY");
+  // This takes the transaction's first snapshot, after which read-only can no longer be switched off. The server's
+  // own limit is for the case that this process dies.
+  await client.query("SELECT set_config('statement_timeout', $1, true)", [String(statement.timeout + 1_000)]);
+  return collect(client, query, statement);
 }
 
 /** Dates and times stay as the server writes them: a JavaScript date would move them to this machine's time zone. */
@@ -97,6 +108,15 @@ function collect(client: Client, query: Query, { limit, isWrite }: Statement): P
 
 const changesRows = new Set(["INSERT", "UPDATE", "DELETE", "MERGE"]);
 
+/**
+ * Ends a connection at once, also one on which nobody answers; the server then rolls back. The socket is not part of
+ * the driver's types.
+ */
+function drop(client: Client): void {
+  void client.end().catch(() => {});
+  (client as Client & { readonly connection: { readonly stream: Socket } }).connection.stream.destroy();
+}
+
 /** Tells the server to stop. A closed connection alone would not: it is noticed only when rows are sent. */
 async function cancelBackend(connect: () => Client, client: Client): Promise<void> {
   // Set once the connection stands; the declared type leaves it out.
@@ -110,6 +130,6 @@ async function cancelBackend(connect: () => Client, client: Client): Promise<voi
   } catch {
     // The server's own statement_timeout ends the statement then.
   } finally {
-    await second.end().catch(() => {});
+    drop(second);
   }
 }

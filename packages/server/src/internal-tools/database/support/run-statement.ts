@@ -24,7 +24,12 @@ export const statementSchema = {
       type: "string",
       description: "Name of a database that the workspace declares. May be left out when there is only one.",
     },
-    sql: { type: "string", minLength: 1, description: "One SQL statement, in the database's own dialect." },
+    sql: {
+      type: "string",
+      minLength: 1,
+      maxLength: 1_000_000,
+      description: "One SQL statement, in the database's own dialect.",
+    },
     params: {
       anyOf: [{ type: "array" }, { type: "object" }],
       description:

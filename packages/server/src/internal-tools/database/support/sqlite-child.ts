@@ -6,40 +6,66 @@ import type { SqliteAnswer, SqliteRequest } from "./sqlite.ts";
 import type { JsonValue, Statement, StatementResult } from "./statement.ts";
 import { isBlank, leadingWord } from "./statement-kind.ts";
 
-// The program of a child process: one request comes in, one answer goes out.
-process.once("message", (request: SqliteRequest) => {
-  process.send?.(answer(request), () => process.disconnect?.());
+/** A statement that has run in a transaction which is still open. */
+interface Pending {
+  readonly database: DatabaseSync;
+  readonly result: StatementResult;
+}
+
+let pending: Pending | undefined;
+
+// The program of a child process. A request comes in and the result goes out; a change then waits for the word to
+// commit it, so that the parent knows for certain whether it was made.
+process.on("message", (message: SqliteRequest | "commit") => {
+  const answer = attempt(() => (message === "commit" ? commit() : run(message)));
+  process.send?.(answer, () => {
+    if (pending === undefined) process.disconnect?.();
+  });
 });
 
-function answer({ file, statement }: SqliteRequest): SqliteAnswer {
+function attempt(work: () => SqliteAnswer): SqliteAnswer {
   try {
-    return { result: runOn(file, statement) };
+    return work();
   } catch (error) {
+    pending = undefined;
     return { error: error instanceof Error ? error.message : String(error) };
   }
 }
 
-function runOn(file: string, statement: Statement): StatementResult {
-  const database = new DatabaseSync(file, {
-    readOnly: !statement.isWrite,
+function run({ file, statement }: SqliteRequest): SqliteAnswer {
+  const database = open(file, statement);
+  database.exec(statement.isWrite ? "BEGIN IMMEDIATE" : "PRAGMA query_only = ON; BEGIN");
+  database.setAuthorizer(authorize);
+  const result = execute(database, statement);
+  database.setAuthorizer(null);
+  if (statement.isWrite) {
+    pending = { database, result };
+    return "ready";
+  }
+  database.close();
+  return { result };
+}
+
+function commit(): SqliteAnswer {
+  if (pending === undefined) throw new Error("there is nothing to commit");
+  const { database, result } = pending;
+  database.exec("COMMIT");
+  database.close();
+  pending = undefined;
+  return { result };
+}
+
+/** What is not committed when this process ends, SQLite undoes. */
+function open(file: string, { isWrite, timeout }: Statement): DatabaseSync {
+  return new DatabaseSync(file, {
+    readOnly: !isWrite,
     enableForeignKeyConstraints: true,
     allowExtension: false,
-    timeout: Math.min(5_000, statement.timeout),
+    timeout: Math.min(5_000, timeout),
     readBigInts: true,
     returnArrays: true,
     limits: { attach: 0, length: 64 * 1_048_576 },
   });
-  try {
-    database.exec(statement.isWrite ? "BEGIN IMMEDIATE" : "PRAGMA query_only = ON; BEGIN");
-    database.setAuthorizer(authorize);
-    const result = execute(database, statement);
-    database.setAuthorizer(null);
-    database.exec(statement.isWrite ? "COMMIT" : "ROLLBACK");
-    return result;
-  } finally {
-    // Closing rolls back what was not committed.
-    database.close();
-  }
 }
 
 function execute(database: DatabaseSync, { sql, params, limit, isWrite }: Statement): StatementResult {

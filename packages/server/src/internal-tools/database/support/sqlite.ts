@@ -8,7 +8,8 @@ export interface SqliteRequest {
   readonly statement: Statement;
 }
 
-export type SqliteAnswer = { readonly result: StatementResult } | { readonly error: string };
+/** `"ready"`: the statement has run and waits for the word to commit. */
+export type SqliteAnswer = { readonly result: StatementResult } | { readonly error: string } | "ready";
 
 /** Children that must not outlive the server. */
 const running = new Set<ChildProcess>();
@@ -30,8 +31,10 @@ export function createSqliteEngine(file: string): DatabaseEngine {
       const ended = once(child, "exit").catch(() => {});
       try {
         const answer = await ask(child, { file, statement });
-        if ("error" in answer) throw new Error(answer.error);
-        return answer.result;
+        if (answer !== "ready") return resultOf(answer);
+        signal.throwIfAborted();
+        signal.removeEventListener("abort", kill);
+        return resultOf(await ask(child, "commit"));
       } finally {
         signal.removeEventListener("abort", kill);
         if (child.connected) kill();
@@ -56,8 +59,14 @@ function start(): ChildProcess {
   return child;
 }
 
-/** Resolves with the child's one message; rejects when the child ends without a word. */
-function ask(child: ChildProcess, request: SqliteRequest): Promise<SqliteAnswer> {
+function resultOf(answer: SqliteAnswer): StatementResult {
+  if (answer === "ready") throw new Error("The process that ran the statement did not commit it.");
+  if ("error" in answer) throw new Error(answer.error);
+  return answer.result;
+}
+
+/** Resolves with the child's next message; rejects when the child ends without a word. */
+function ask(child: ChildProcess, request: SqliteRequest | "commit"): Promise<SqliteAnswer> {
   return new Promise((resolve, reject) => {
     let complaint = "";
     child.stderr?.setEncoding("utf8").on("data", (text: string) => {

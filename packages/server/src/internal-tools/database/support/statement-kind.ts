@@ -53,11 +53,11 @@ export function checkStatement(sql: string, isWrite: boolean): void {
 /** The first word of a statement in upper case, past comments and opening brackets. */
 export function leadingWord(sql: string): string {
   // MySQL runs what stands in comments that begin with "/*!", so those are not skipped.
-  const start = /^(?:[\s(;]|--[^\n]*(?:\n|$)|\/\*(?!!)[\s\S]*?\*\/)*/.exec(sql)?.[0].length ?? 0;
+  const start = /^(?:[\s(;]|(?:--|#)[^\n]*(?:\n|$)|\/\*(?!!)[\s\S]*?\*\/)*/.exec(sql)?.[0].length ?? 0;
   return /^[A-Za-z]+|^\S/.exec(sql.slice(start))?.[0].toUpperCase() ?? "";
 }
 
-/** Whether anything but comments and semicolons is left after a statement. */
+/** Whether what follows a statement is comments and semicolons only. */
 export function isBlank(sql: string): boolean {
-  return /^(?:[\s;]|--[^\n]*(?:\n|$)|\/\*[\s\S]*?(?:\*\/|$))*$/.test(sql);
+  return /^[\s;]*$/.test(sql.replace(/--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/g, ""));
 }

@@ -37,7 +37,8 @@ export interface StatementResult {
 /**
  * Runs statements on one kind of database. `run` opens its own connection and closes it. It rejects with the
  * database's own complaint; when `signal` aborts, the database stops working on the statement, and what it had
- * changed is undone.
+ * changed is undone. A change that has come to its commit is no longer stopped, so that a rejection by `signal` always
+ * means that nothing was changed.
  */
 export interface DatabaseEngine {
   readonly name: string;

@@ -1,5 +1,6 @@
 import { lstat, readdir } from "node:fs/promises";
 import { basename, dirname, relative, sep } from "node:path";
+import { amount } from "./amount.ts";
 
 const MOST_NAMES = 5;
 
@@ -24,7 +25,7 @@ export async function describeMissing(
       : `There is no "${path}": no "${missing}" in ${shown}.`;
   if (near.length > 0) return `${absent} Nearest in ${shown}: ${near.join(", ")}.`;
   if (names.length === 0) return `${absent} ${shown} is empty.`;
-  return `${absent} ${shown} has ${names.length} entries; internal_file_list shows them.`;
+  return `${absent} ${shown} has ${amount(names.length, "entry", "entries")}; internal_file_list shows them.`;
 }
 
 /** The names most like `wanted`, best first; none when nothing is near. */

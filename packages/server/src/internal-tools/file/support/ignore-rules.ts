@@ -5,7 +5,7 @@ import ignore, { type Ignore } from "ignore";
 import { isInside } from "../../confine.ts";
 
 /** Never worth showing unless someone asks for it by name. */
-const always = [".git", "node_modules"];
+const always = [".git", "node_modules", ".toolrack"];
 
 // A .gitignore that is a link is not read, as git itself does not.
 const flag = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);

@@ -1,5 +1,6 @@
 import { readdir, rmdir, unlink } from "node:fs/promises";
 import { join } from "node:path";
+import { amount } from "./amount.ts";
 import { entryAt } from "./entry-at.ts";
 
 /** What has been removed so far; also true when the work was cut short. */
@@ -36,5 +37,5 @@ export async function removeEntry(path: string, options: RemoveOptions): Promise
 
 /** `3 files and 1 folder`. */
 export function countEntries({ files, folders }: Readonly<Removed>): string {
-  return `${files} ${files === 1 ? "file" : "files"} and ${folders} ${folders === 1 ? "folder" : "folders"}`;
+  return `${amount(files, "file")} and ${amount(folders, "folder")}`;
 }

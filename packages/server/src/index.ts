@@ -1,0 +1,6 @@
+export { type App, type OpenOptions, openWorkspace } from "./app.ts";
+export type { Config, Models, Services } from "./config/config.ts";
+export { defineConfig } from "./config/define-config.ts";
+export type { Workspace } from "./config/workspace.ts";
+export type { InternalTool, InternalToolContext } from "./sources/internal/contract.ts";
+export type { FileReport, LoadReport } from "./sources/load-report.ts";

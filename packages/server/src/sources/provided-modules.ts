@@ -1,0 +1,82 @@
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import * as core from "@toolrack/core";
+import { defineConfig } from "../config/define-config.ts";
+import type { VirtualModule } from "./loader/resolver.ts";
+import type { CallToolHandler } from "./toolbox/handler.ts";
+
+/** The modules that tool files may import although nobody installed or wrote them. */
+export const providedModules: readonly VirtualModule[] = [
+  { id: "core", pattern: /^@toolrack\/core$/ },
+  { id: "toolrack", pattern: /^toolrack$/ },
+  { id: "plugin", pattern: /^@opencode-ai\/plugin(?:\/tool)?$/ },
+  { id: "handler", pattern: /^(?:\.\.\/)+handler\/ToolHandler(?:\.[jt]s)?$/ },
+  { id: "config", pattern: /^(?:\.\.\/)+config(?:\.[jt]s)?$/ },
+  { id: "logService", pattern: /^(?:\.\.\/)+logService(?:\.[jt]s)?$/ },
+];
+
+export interface ProvidedParts {
+  /** Absolute. */
+  readonly workspace: string;
+  /** Absolute, the first of the tool folders. */
+  readonly toolsFolder: string;
+  readonly logFile: string;
+  readonly callToolHandler: CallToolHandler;
+  readonly loadTools: () => Promise<unknown>;
+  /** Takes a line that a tool writes into the log by itself. */
+  readonly logLine: (entry: unknown) => void;
+}
+
+export function provideModule(id: string, importer: string, parts: ProvidedParts): unknown {
+  switch (id) {
+    case "core":
+      return asModule(core);
+    case "toolrack":
+      return asModule({ defineConfig, ...core });
+    case "plugin":
+      return asModule({ tool: pluginTool(importer) });
+    case "handler":
+      return asModule({ callToolHandler: parts.callToolHandler, loadTools: parts.loadTools });
+    case "config":
+      return asModule(toolboxConfig(parts));
+    case "logService":
+      return asModule({ LogService: logService(parts), default: logService(parts) });
+    default:
+      throw new Error(`Toolrack provides no module "${id}".`);
+  }
+}
+
+/** What `import { … }` and `import x from` compile to finds both in it. */
+function asModule(exports: Record<string, unknown>): Record<string, unknown> {
+  return { __esModule: true, default: exports, ...exports };
+}
+
+/** `tool.schema` is Zod: the one that is installed where the tool lies. */
+function pluginTool(importer: string): typeof core.tool {
+  const tool = (definition: Parameters<typeof core.tool>[0]) => core.tool(definition);
+  Object.defineProperty(tool, "schema", {
+    get() {
+      const { z } = createRequire(importer)("zod");
+      return z;
+    },
+  });
+  return tool as typeof core.tool; // The same function, with the schema library beside it.
+}
+
+/** The paths that toolbox tools read from their config module. */
+function toolboxConfig({ workspace, toolsFolder, logFile }: ProvidedParts): Record<string, string> {
+  return {
+    toolsDir: toolsFolder,
+    logDirectory: join(workspace, "log"),
+    logFile,
+    cliLogFile: join(workspace, "log", "cli.log"),
+    jsonDirectory: join(workspace, "json"),
+    tasksFilePath: join(workspace, "json", "scheduled_tasks.json"),
+    dataDirectory: join(workspace, "data"),
+    sqlitePath: join(workspace, "data", "sqlite"),
+  };
+}
+
+function logService({ logLine }: ProvidedParts): Record<string, (entry: unknown) => unknown> {
+  return { log: (entry) => logLine(entry), logAsync: async (entry) => logLine(entry) };
+}

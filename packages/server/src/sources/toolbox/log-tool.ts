@@ -1,0 +1,44 @@
+import { Tool, type ToolInfo } from "@toolrack/core";
+import type { CallLog } from "../../log/call-log.ts";
+import type { LogLine } from "../../log/log-line.ts";
+import { readLog } from "../../log/read-log.ts";
+
+/** `log_tool` of the toolbox contract: looks calls up in the log. */
+export function logTool(log: CallLog): ToolInfo {
+  return Tool.define({
+    name: "log_tool",
+    description:
+      "Looks up recorded tool calls in the log by tool, status, duration and time, a page at a time. 查询工具调用日志。",
+    parameters: {
+      type: "object",
+      properties: {
+        tool: {
+          type: "string",
+          description: "A name, a glob such as internal_file_*, or /a regular expression/.",
+        },
+        status: { enum: ["success", "error"], description: "Only calls that ended this way." },
+        caller: { type: "string", description: "Only calls of this caller." },
+        minDuration: { type: "number", minimum: 0, description: "At least this many milliseconds." },
+        maxDuration: { type: "number", minimum: 0, description: "At most this many milliseconds." },
+        startTime: { type: "string", description: "From this time on, such as 2026-03-15T02:29:40Z." },
+        endTime: { type: "string", description: "Up to this time." },
+        page: { type: "integer", minimum: 1, default: 1, description: "Which page, from 1." },
+        pageSize: { type: "integer", minimum: 1, maximum: 500, default: 20, description: "Lines a page." },
+        order: { enum: ["newest", "oldest"], default: "newest", description: "Which come first." },
+      },
+    },
+    metadata: { category: "toolbox", readOnly: true },
+    execute: async ({ input, signal }) => {
+      const { page = 1, pageSize = 20, order = "newest", ...query } = input;
+      log.flush();
+      const found: LogLine[] = [];
+      for await (const line of readLog(log.file, query)) {
+        signal.throwIfAborted();
+        found.push(line);
+      }
+      if (order === "newest") found.reverse();
+      const lines = found.slice((page - 1) * pageSize, page * pageSize);
+      return { total: found.length, page, pages: Math.ceil(found.length / pageSize), lines };
+    },
+  });
+}
