@@ -20,6 +20,9 @@ export const contestants = {
     title: "ours + session + loop guard",
     load: async () => (await import("./ours.ts")).oursSession,
   },
+  // The suite of tool files measures these two by itself; they set nothing up.
+  "node-import": { title: "plain import()", load: async () => ({}) },
+  "ours-files": { title: "ours (tool files)", load: async () => ({}) },
   mastra: { title: "mastra", load: async () => (await import("./mastra.ts")).mastra },
   ai: { title: "ai sdk", load: async () => (await import("./ai.ts")).ai },
   "openai-agents": {

@@ -1,7 +1,11 @@
+import { execFile } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
 import { describe, expect, it } from "vitest";
 
 const core = dirname(fileURLToPath(import.meta.url));
@@ -59,6 +63,35 @@ describe("boundaries", () => {
         );
     });
     expect(offences).toEqual([]);
+  });
+
+  it("core bundles without Node, and stays small", async () => {
+    const { outputFiles } = await build({
+      entryPoints: [join(core, "index.ts")],
+      bundle: true,
+      minify: true,
+      write: false,
+      format: "esm",
+      platform: "neutral",
+      external: ["ajv", "ajv-formats", "jsonrepair", "zod"],
+      logLevel: "silent",
+    });
+    const bytes = gzipSync(outputFiles[0]!.contents).length;
+    expect(bytes).toBeLessThan(64 * 1024);
+    expect(bytes).toBeGreaterThan(10 * 1024);
+  });
+
+  it("importing core loads no validator: that waits for the first call", async () => {
+    const script = `await import(${JSON.stringify(join(core, "index.ts"))});
+      const loaded = process.moduleLoadList?.length ?? 0;
+      console.log(JSON.stringify({ loaded, ajv: Object.keys(require.cache).filter((path) => path.includes("ajv")).length }));`;
+    const { stdout } = await promisify(execFile)(process.execPath, [
+      "--conditions=toolrack-source",
+      "--input-type=commonjs",
+      "--eval",
+      `(async () => {${script}})()`,
+    ]);
+    expect(JSON.parse(stdout).ajv).toBe(0);
   });
 
   it("nothing is exported wholesale", () => {

@@ -3,6 +3,7 @@ import { type ApprovalPolicy, type Logger, ToolRegistry } from "@toolrack/core";
 import type { Config } from "./config/config.ts";
 import { readConfig } from "./config/read-config.ts";
 import type { Workspace } from "./config/workspace.ts";
+import { forgetCompiledSources } from "./host/forget-compiled-sources.ts";
 import { CallLog } from "./log/call-log.ts";
 import type { InternalSurroundings } from "./sources/internal/adapt-internal.ts";
 import { loadBuiltins } from "./sources/internal/load-builtins.ts";
@@ -45,6 +46,7 @@ const EVALUATION_LIMIT = 10_000;
 
 /** The composition root: the only place that knows all parts. Throws `LoadError` for a config that is not valid. */
 export async function openWorkspace(directory: string, options: OpenOptions): Promise<App> {
+  forgetCompiledSources();
   const { logger } = options;
   const root = resolve(directory);
   const stacks = new StackMapper();

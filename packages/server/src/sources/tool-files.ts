@@ -50,6 +50,8 @@ export class ToolFiles {
   #unreadable: UnreadableFile[] = [];
   readonly #serving = new Map<string, ServingFile>();
   #failed = new Map<string, LoadFailure>();
+  /** Files that were fine but whose name was taken; it may be free the next time. */
+  #refused = new Set<string>();
   #pending: Promise<unknown> = Promise.resolve();
   readonly #retiring = new Set<Promise<void>>();
 
@@ -100,6 +102,7 @@ export class ToolFiles {
     const loaded = new Map<string, ServingFile>();
     const failed = new Map<string, LoadFailure>();
     const wanted = [...scanned.keys()].filter((path) => stale.has(path) || !this.#isSettled(path));
+    await candidate.prepare(wanted.filter((path) => !singleFile.test(path)));
     for (const path of wanted) await this.#loadFile(path, candidate, loaded, failed);
     for (const path of scanned.keys()) {
       const earlier = this.#failed.get(path);
@@ -116,6 +119,7 @@ export class ToolFiles {
     const refused = registry.apply({ remove: before, put });
     for (const path of gone) this.#serving.delete(path);
     for (const [path, file] of loaded) this.#serving.set(path, file);
+    this.#refused = new Set();
     for (const { info, error } of refused) this.#refuse(info, error, failed, loaded);
     this.#failed = failed;
     this.#graph = candidate;
@@ -151,6 +155,7 @@ export class ToolFiles {
   }
 
   #isSettled(path: string): boolean {
+    if (this.#refused.has(path)) return false;
     return this.#serving.has(path) || this.#failed.has(path) || this.#graph.get(path) !== undefined;
   }
 
@@ -202,6 +207,7 @@ export class ToolFiles {
         continue;
       const file = relative(this.#options.workspace, path);
       failed.set(path, { file, reason: error.message, remedy: "Give one of the two another name." });
+      this.#refused.add(path);
       const rest = recognised.tools.filter((tool) => tool.execute !== info.execute);
       const serving = this.#serving.get(path)!;
       if (rest.length === 0) this.#serving.delete(path);

@@ -1,3 +1,4 @@
+import { fork } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, symlinkSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
@@ -219,6 +220,15 @@ describe("ending", () => {
     expect((await call).type).toBe("error");
     expect(performance.now() - startedAt).toBeLessThan(3_000);
   });
+
+  test("a heavy query does not outlive its timeout even when the server dies", async () => {
+    const program = new URL("./support/sqlite-child.ts", import.meta.url);
+    const statement = { sql: endless, params: [], limit: 1, timeout: 100, isWrite: false };
+    const child = fork(program, [], { execArgv: ["--disable-warning=ExperimentalWarning"] });
+    child.send({ file: workspace.path("data/app.db"), statement }, () => child.disconnect());
+    const [, signal] = await once(child, "exit");
+    expect(signal).toBe("SIGKILL");
+  }, 10_000);
 
   test("a value beyond all measure is refused, not built", async () => {
     expect(await refused("SELECT zeroblob(1000000000)")).toMatch(/too big/);

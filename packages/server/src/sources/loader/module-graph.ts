@@ -104,6 +104,17 @@ export class ModuleGraph {
     this.#fresh.set(module.path, module);
   }
 
+  /** Compiles many files at once. What does not compile says so when it is loaded. */
+  async prepare(paths: readonly string[]): Promise<void> {
+    const waiting = [...paths];
+    const worker = async () => {
+      for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+        await this.#compileTree(path).catch(() => {});
+      }
+    };
+    await Promise.all(Array.from({ length: COMPILED_AT_ONCE }, worker));
+  }
+
   /** Compiles the file and what it imports, then evaluates it. Throws `LoadError`. */
   async load(path: string): Promise<LoadedModule> {
     const known = this.get(path);
@@ -272,6 +283,9 @@ export class ModuleGraph {
   }
 }
 
+/** More than cores: most of the time goes into waiting for files. */
+const COMPILED_AT_ONCE = 32;
+
 const evaluate = Symbol.for("toolrack.evaluate");
 const trampoline = new vm.Script('globalThis[Symbol.for("toolrack.evaluate")]()', {
   filename: "toolrack:evaluate",
@@ -280,12 +294,19 @@ const trampoline = new vm.Script('globalThis[Symbol.for("toolrack.evaluate")]()'
 /** Node can interrupt code only when a script starts it, so a script that does nothing else starts it. */
 function withinTime(call: () => void, limit: number): void {
   const slot = globalThis as unknown as Record<symbol, unknown>; // The script can see globals only.
+  const { exit } = process;
   slot[evaluate] = call;
+  process.exit = refuseExit;
   try {
     trampoline.runInThisContext({ timeout: limit, displayErrors: false });
   } finally {
+    process.exit = exit;
     delete slot[evaluate];
   }
+}
+
+function refuseExit(): never {
+  throw new Error("process.exit() is not available to tool files.");
 }
 
 const requires = new Map<string, NodeJS.Require>();

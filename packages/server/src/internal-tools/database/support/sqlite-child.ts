@@ -1,4 +1,5 @@
 import { constants, DatabaseSync, type SQLInputValue } from "node:sqlite";
+import { Worker } from "node:worker_threads";
 import { toSafeInteger } from "./json-value.ts";
 import { bindParameters } from "./placeholders.ts";
 import { RowCollector, uniqueColumns } from "./row-collector.ts";
@@ -33,6 +34,7 @@ function attempt(work: () => SqliteAnswer): SqliteAnswer {
 }
 
 function run({ file, statement }: SqliteRequest): SqliteAnswer {
+  endAfter(statement.timeout + 2_000);
   const database = open(file, statement);
   database.exec(statement.isWrite ? "BEGIN IMMEDIATE" : "PRAGMA query_only = ON; BEGIN");
   database.setAuthorizer(authorize);
@@ -44,6 +46,15 @@ function run({ file, statement }: SqliteRequest): SqliteAnswer {
   }
   database.close();
   return { result };
+}
+
+/**
+ * The parent ends this process in time, unless the parent itself has died. While SQLite works, only another thread can
+ * notice that.
+ */
+function endAfter(milliseconds: number): void {
+  const program = `setTimeout(() => process.kill(process.pid, "SIGKILL"), ${Number(milliseconds)})`;
+  new Worker(program, { eval: true }).unref();
 }
 
 function commit(): SqliteAnswer {

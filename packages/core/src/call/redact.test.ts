@@ -1,0 +1,76 @@
+import { describe, expect, it } from "vitest";
+import { redact } from "./redact.ts";
+
+describe("redact", () => {
+  it("masks by key what is secret whatever it is, and tokens when they are texts", () => {
+    expect(
+      redact({
+        password: 1234,
+        apiKey: "k",
+        "api-key": "k",
+        Authorization: "Bearer x",
+        private_key: ["a"],
+        access_token: "t",
+        max_tokens: 100,
+        token: 5,
+        passed: "yes",
+        author: "me",
+        secretive: { a: 1 },
+      }),
+    ).toEqual({
+      password: "[redacted]",
+      apiKey: "[redacted]",
+      "api-key": "[redacted]",
+      Authorization: "[redacted]",
+      private_key: "[redacted]",
+      access_token: "[redacted]",
+      max_tokens: 100,
+      token: 5,
+      passed: "yes",
+      author: "me",
+      secretive: "[redacted]",
+    });
+    expect(redact({ password: "", secret: null, hasPassword: true })).toEqual({
+      password: "[redacted]",
+      secret: null,
+      hasPassword: true,
+    });
+  });
+
+  it("masks secret values anywhere, but not ones too short to be secrets", () => {
+    expect(redact({ a: ["x s3cret y"], b: "abc" }, { values: ["s3cret", "abc"] })).toEqual({
+      a: ["x [redacted] y"],
+      b: "abc",
+    });
+  });
+
+  it("makes plain JSON of anything", () => {
+    const circular: Record<string, unknown> = {
+      n: 1n,
+      f: () => 1,
+      s: Symbol("x"),
+      d: new Date(0),
+      bytes: new Uint8Array(3),
+    };
+    circular.self = circular;
+    expect(redact(circular)).toEqual({
+      n: "1",
+      f: "[function]",
+      s: "[symbol]",
+      d: "1970-01-01T00:00:00.000Z",
+      bytes: "[3 bytes]",
+      self: "[circular]",
+    });
+    let deep: unknown = 1;
+    for (let level = 0; level < 100; level++) deep = { deep };
+    expect(JSON.stringify(redact(deep))).toContain("[too deep]");
+    expect(
+      redact({
+        get bad(): never {
+          throw new Error("no");
+        },
+      }),
+    ).toBe("[unreadable]");
+    expect(redact(JSON.parse('{"__proto__":{"x":1}}'))).toEqual({});
+  });
+});

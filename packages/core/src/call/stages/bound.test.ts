@@ -1,0 +1,60 @@
+import { describe, expect, it } from "vitest";
+import { Tool, ToolRegistry } from "../../index.ts";
+
+async function run(value: unknown, settings = {}) {
+  const registry = new ToolRegistry({ maxContent: 1_000, ...settings });
+  registry.register(Tool.define({ name: "t", parameters: {}, execute: async () => value }));
+  return { registry, result: await registry.execute("t", {}, { callId: "c" }) };
+}
+
+describe("bound", () => {
+  it("leaves what fits alone", async () => {
+    expect((await run("x".repeat(1_000))).result.content).toHaveLength(1_000);
+  });
+
+  it("shows both ends, says what is missing and where to read on", async () => {
+    const text = `${"a".repeat(5_000)}${"z".repeat(5_000)}`;
+    const { result, registry } = await run(text);
+    expect(result.content).toMatch(
+      /^a{700}\n… 9000 characters left out here: .*kept as call c; read on from offset 700 …\nz{300}$/,
+    );
+    expect(result.metadata?.truncated).toEqual({ total: 10_000, head: 700, tail: 9_700, callId: "c" });
+    const pages: string[] = [];
+    for (let offset: number | undefined = 0; offset !== undefined; ) {
+      const page: { text: string; nextOffset?: number } | undefined = registry.readResult("c", {
+        offset,
+        limit: 3_000,
+      });
+      pages.push(page!.text);
+      offset = page!.nextOffset;
+    }
+    expect(pages.join("")).toBe(text);
+    expect(registry.getCallHistory(1)[0]?.flags).toMatchObject({ truncated: true });
+  });
+
+  it("never cuts a character in half", async () => {
+    const { result } = await run("😀".repeat(2_000), { maxContent: 1_001 });
+    expect(result.content.isWellFormed()).toBe(true);
+  });
+
+  it("cuts MCP text blocks as well and keeps the others", async () => {
+    const link = { type: "resource_link", uri: "file:///x", name: "x" };
+    const { result } = await run({
+      content: [{ type: "text", text: "y".repeat(5_000), annotations: { priority: 1 } }, link],
+    });
+    const sizes = result.blocks?.map((block) => String(block.text ?? "").length) ?? [];
+    expect(Math.max(...sizes)).toBeLessThan(1_500);
+    expect(result.blocks).toContainEqual(link);
+  });
+
+  it("keeps whole results only as far as there is room, the newest first", async () => {
+    const registry = new ToolRegistry({ maxContent: 100, keptResults: 2_500, historyLimit: 1 });
+    registry.register(Tool.define({ name: "t", parameters: {}, execute: async () => "k".repeat(1_000) }));
+    for (const callId of ["a", "b", "c"]) await registry.execute("t", {}, { callId });
+    expect(registry.readResult("a")).toBeUndefined();
+    expect(registry.readResult("c")?.total).toBe(1_000);
+    const huge = new ToolRegistry({ maxContent: 100, keptResults: 500 });
+    huge.register(Tool.define({ name: "t", parameters: {}, execute: async () => "k".repeat(1_000) }));
+    expect((await huge.execute("t", {})).content).toContain("too large to keep");
+  });
+});

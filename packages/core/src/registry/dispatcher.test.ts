@@ -1,0 +1,61 @@
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { Tool, ToolDispatcher } from "../index.ts";
+
+const add = Tool.define({
+  name: "add",
+  parameters: z.object({ a: z.number(), b: z.number() }),
+  execute: async ({ input, sessionID }) => `${input.a + input.b}${sessionID}`,
+});
+
+describe("ToolDispatcher", () => {
+  it("registers, finds, lists and unregisters through its registry", () => {
+    const dispatcher = new ToolDispatcher();
+    dispatcher.registerTool(add);
+    expect(dispatcher.getTool("ADD")?.name).toBe("add");
+    expect(dispatcher.listTools().map((info) => info.name)).toEqual(["add"]);
+    expect(dispatcher.registry.get("add")).toBe(dispatcher.getTool("add"));
+    expect(dispatcher.unregisterTool("add")).toBe(true);
+    expect(dispatcher.unregisterTool("add")).toBe(false);
+  });
+
+  it("dispatch answers with an observation, for failures too", async () => {
+    const dispatcher = new ToolDispatcher();
+    dispatcher.registerTool(add);
+    const seen = await dispatcher.dispatch("Add", { a: 1, b: 2 });
+    expect(seen).toMatchObject({ toolName: "add", status: "success", content: "3" });
+    expect(seen.duration).toBeGreaterThanOrEqual(0);
+    const failed = await dispatcher.dispatch("subtract", {});
+    expect(failed).toMatchObject({
+      toolName: "subtract",
+      status: "error",
+      error: { code: "tool_not_found" },
+    });
+  });
+
+  it("executeWithContext takes over what the context says", async () => {
+    const dispatcher = new ToolDispatcher();
+    dispatcher.registerTool(add);
+    const result = await dispatcher.executeWithContext(
+      "add",
+      { a: 1, b: 2 },
+      { sessionID: "s", callId: "mine" },
+    );
+    expect(result.content).toBe("3s");
+    expect(dispatcher.registry.getState("mine")?.status).toBe("completed");
+  });
+
+  it("executeWithContext of a call under way makes a child of it", async () => {
+    const dispatcher = new ToolDispatcher();
+    dispatcher.registerTool(add);
+    dispatcher.registerTool(
+      Tool.define({
+        name: "outer",
+        parameters: z.object({}),
+        execute: async (context) => dispatcher.executeWithContext("add", { a: 1, b: 1 }, context),
+      }),
+    );
+    await dispatcher.registry.execute("outer", {}, { callId: "p" });
+    expect(dispatcher.registry.getCallHistory(2)[0]).toMatchObject({ toolName: "add", parentCallId: "p" });
+  });
+});

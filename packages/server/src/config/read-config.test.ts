@@ -1,0 +1,42 @@
+import { describe, expect, it } from "vitest";
+import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
+
+describe("toolrack.config", () => {
+  it("is optional", async () => {
+    await using workspace = await TemporaryWorkspace.create();
+    expect((await workspace.open()).config).toEqual({});
+  });
+
+  it("says which key is wrong and what is near it", async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "toolrack.config.ts": "export default { toools: ['x'], timeout: 'soon' };",
+    });
+    await expect(workspace.open()).rejects.toThrow(/toools.*tools[\s\S]*timeout|timeout[\s\S]*toools/);
+  });
+
+  it("that does not compile or throws is named with its line", async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "toolrack.config.ts": "export default {\n  tools: [\n",
+    });
+    await expect(workspace.open()).rejects.toMatchObject({ name: "LoadError", line: 3 });
+  });
+
+  it("takes other folders, roots and a log file, and can leave the built-ins out", async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "toolrack.config.mjs": `export default { tools: ["a", "b"], roots: ["../elsewhere"], builtins: false, log: { file: "calls.jsonl" } };`,
+      "a/x.ts":
+        "export default { name: 'x', description: '', inputSchema: { type: 'object' }, handler: () => 'x' };",
+      "b/y.ts":
+        "export default { name: 'y', description: '', inputSchema: { type: 'object' }, handler: () => 'y' };",
+    });
+    const app = await workspace.open();
+    expect(
+      app.registry
+        .list()
+        .map((info) => info.name)
+        .sort(),
+    ).toEqual(["buildReload_tool", "internal_x", "internal_y", "log_tool"]);
+    expect(app.workspace.roots).toHaveLength(2);
+    expect(app.log.file.endsWith("calls.jsonl")).toBe(true);
+  });
+});

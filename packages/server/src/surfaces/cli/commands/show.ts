@@ -1,0 +1,93 @@
+import { compileSchema, type JsonSchemaObject, type ToolInfo } from "@toolrack/core";
+import { describeType } from "../arguments/describe-type.ts";
+import { exampleCall } from "../arguments/example-call.ts";
+import { follow, type Property, parametersOf, propertiesOf } from "../arguments/schema-parts.ts";
+import { type Cli, labelOf } from "../cli.ts";
+import { exitCodes } from "../exit-codes.ts";
+import { notFound } from "../not-found.ts";
+import { oneLine, printable } from "../text/printable.ts";
+import { renderTable } from "../text/render-table.ts";
+import { toolSummary } from "../tool-summary.ts";
+import { withApp } from "../with-app.ts";
+
+/** `toolrack show`: everything about one tool. */
+export function show(cli: Cli, name: string): Promise<number> {
+  return withApp(cli, {}, async ({ registry }) => {
+    const info = registry.get(name);
+    if (info === undefined) throw notFound(registry, name);
+    if (cli.json) cli.printJson(asJson(cli, info));
+    else for (const part of sections(cli, info)) cli.print(part);
+    return exitCodes.ok;
+  });
+}
+
+function asJson(cli: Cli, info: ToolInfo): unknown {
+  return {
+    ...toolSummary(info),
+    parameters: parametersOf(info),
+    ...(info.outputSchema === undefined ? {} : { outputSchema: compileSchema(info.outputSchema).jsonSchema() }),
+    metadata: info.metadata,
+    example: cli.commandLine(exampleCall(info)),
+  };
+}
+
+function sections(cli: Cli, info: ToolInfo): string[] {
+  const title = (text: string) => `\n${cli.style("bold", text)}`;
+  const schema = parametersOf(info);
+  const label = labelOf(info);
+  return [
+    cli.style("bold", info.name) + (label === info.name ? "" : `  ${printable(label)}`),
+    ...(info.description ? [printable(info.description)] : []),
+    "",
+    ...renderTable(facts(info)),
+    title("Parameters"),
+    parameterTable(cli, schema),
+    title("JSON Schema of the parameters"),
+    printable(JSON.stringify(schema, null, 2)),
+    title("Example"),
+    cli.commandLine(exampleCall(info)),
+  ];
+}
+
+function facts(info: ToolInfo): string[][] {
+  const { category, tags, ...rest } = info.metadata;
+  const known: [string, unknown][] = [
+    ["from", info.origin],
+    ["aliases", info.aliases?.join(", ")],
+    ["category", category],
+    ["tags", tags?.join(", ")],
+    ["state", info.disabled ? "disabled" : "enabled"],
+    // Schemas are shown in full elsewhere, or with --json; here they would drown the rest.
+    ...Object.entries(rest).filter(([, value]) => typeof value !== "object" || Array.isArray(value)),
+  ];
+  return known
+    .filter(([, value]) => value !== undefined && value !== "" && typeof value !== "function")
+    .map(([key, value]) => [key, oneLine(typeof value === "string" ? value : String(JSON.stringify(value)))]);
+}
+
+function parameterTable(cli: Cli, schema: JsonSchemaObject): string {
+  const rows = parameterRows(propertiesOf(follow(schema, schema), schema), schema, "");
+  if (rows.length === 0) return "It takes none.";
+  const head = ["NAME", "TYPE", "", "DEFAULT", "DESCRIPTION"];
+  const styleHead = (text: string) => cli.style("dim", text);
+  return renderTable(rows, { head, columns: cli.columns, flexible: 4, styleHead }).join("\n");
+}
+
+/** Objects inside are listed by the dotted names under which `call` takes them. */
+function parameterRows(
+  properties: readonly Property[],
+  root: JsonSchemaObject,
+  prefix: string,
+  depth = 0,
+): string[][] {
+  return properties.flatMap(({ name, schema, required }) => [
+    [
+      oneLine(prefix + name),
+      oneLine(describeType(schema, root)),
+      required ? "required" : "",
+      "default" in schema ? oneLine(JSON.stringify(schema.default)) : "",
+      oneLine(typeof schema.description === "string" ? schema.description : ""),
+    ],
+    ...(depth < 3 ? parameterRows(propertiesOf(schema, root), root, `${prefix}${name}.`, depth + 1) : []),
+  ]);
+}
