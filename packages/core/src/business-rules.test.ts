@@ -164,6 +164,14 @@ describe("state rules", () => {
     const again = await registry.execute("greet", { name: "Bob" }, { callId: "mine" });
     expect(again.error?.message).toContain('"mine" is already in use');
     expect(registry.getState("mine")).toMatchObject({ input: { name: "Ada" } });
+
+    const brief = new ToolRegistry({ historyLimit: 2 });
+    brief.register(greeter());
+    await brief.execute("greet", { name: "Bob" }, { callId: "x" });
+    await brief.execute("greet", { name: "Eve" }, { callId: "x" });
+    for (const person of ["a", "b"]) await brief.execute("greet", { name: person });
+    await brief.execute("greet", { name: "Ada" }, { callId: "x" });
+    expect(brief.getState("x")).toMatchObject({ input: { name: "Ada" } });
   });
 
   it("BR-12 state changes go through metadata(), and a finished state never changes", async () => {

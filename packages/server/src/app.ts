@@ -84,7 +84,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     folders,
     surroundings,
     modules,
-    onDestroyProblem: (file, reason) => logger.warn(`${file}: ${reason}`),
+    logger,
   });
   provided = {
     workspace: root,

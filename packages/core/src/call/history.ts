@@ -58,7 +58,9 @@ export class CallHistory {
   }
 
   #forget(frame: CallFrame | undefined): void {
-    if (frame?.options.callId !== undefined) this.#chosen.delete(frame.options.callId);
+    const chosen = frame?.options.callId;
+    // A call that asked for an id that was taken does not own it.
+    if (chosen !== undefined && this.#chosen.get(chosen) === frame) this.#chosen.delete(chosen);
   }
 
   /** Lets go of what only the caller needs, so that a hundred large results do not stay in memory. */

@@ -113,6 +113,15 @@ describe("a bad file is reported with place, reason and remedy, and stops nothin
     delete world.toolrackTicks;
   });
 
+  it("an index file is no tool, but may be imported", async () => {
+    const files = await reportOf({
+      "tools/group/index.js": "throw new Error('a loader of another framework');",
+      "tools/shared/index.ts": "export const value = 1;",
+      "tools/uses.ts": `import { value } from "./shared"; export default { name: "uses", description: "", inputSchema: { type: "object" }, handler: () => value };`,
+    });
+    expect(files.map(({ file, status }) => [file, status])).toEqual([["tools/uses.ts", "loaded"]]);
+  });
+
   it("a tools folder that does not exist is empty", async () => {
     await using workspace = await TemporaryWorkspace.create();
     const { report } = await workspace.open();

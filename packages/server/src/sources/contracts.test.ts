@@ -39,6 +39,8 @@ describe("contract 1", () => {
       "lin|/srv|ada|7|c",
     );
     expect(workspace.messages).toContain("looking up lin");
+    expect(workspace.messages).toContain("[loader] found 3 tool files");
+    expect(workspace.messages).toContain("[loader] loaded tool: internal_team_position");
     expect((await registry.execute("internal_math_add", { a: 1, b: 2 })).content).toBe("3");
     expect((await registry.execute("internal_hello", { name: "Ada" })).content).toBe("Hello, Ada");
     expect(registry.list("math").map((info) => info.name)).toEqual(["internal_math_add"]);

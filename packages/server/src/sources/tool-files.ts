@@ -1,6 +1,7 @@
 import { basename, extname, relative, resolve, sep } from "node:path";
-import type { ToolInfo, ToolRegistry } from "@toolrack/core";
+import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import { adaptDefined } from "./define/adapt-defined.ts";
+import { describeLoad } from "./describe-load.ts";
 import { FileVersion } from "./file-version.ts";
 import { adaptInternal, type FilePlace, type InternalSurroundings } from "./internal/adapt-internal.ts";
 import type { FileReport, LoadReport } from "./load-report.ts";
@@ -31,8 +32,8 @@ export interface ToolFilesOptions {
   readonly folders: readonly string[];
   readonly surroundings: InternalSurroundings;
   readonly modules: ModuleGraphParts;
-  /** Is told when a version that was replaced could not clean up. */
-  readonly onDestroyProblem: (file: string, reason: string) => void;
+  /** Is told what was found, loaded and refused, and when a version that was replaced could not clean up. */
+  readonly logger: Logger;
 }
 
 /** The single-file tools of contract 5 are recognised by name, before any of them is evaluated. */
@@ -126,8 +127,8 @@ export class ToolFiles {
     this.#imported = await this.#scanImported(scanned);
     for (const file of replaced) this.#retire(file);
 
-    const after = [...loaded.values()].flatMap(namesOf);
-    return {
+    const after = [...loaded.values()].flatMap(namesOf).filter((name) => registry.get(name) !== undefined);
+    const report = {
       files: this.report(),
       compiled: wanted.map((path) => relative(workspace, path)),
       added: after.filter((name) => versionsBefore.get(name) === undefined),
@@ -135,6 +136,10 @@ export class ToolFiles {
       removed: before.filter((name) => registry.get(name) === undefined),
       duration: performance.now() - start,
     };
+    const { info, warn } = describeLoad(report);
+    for (const line of info) this.#options.logger.info(line);
+    for (const line of warn) this.#options.logger.warn(line);
+    return report;
   }
 
   async #scan(): Promise<Map<string, ScannedFile>> {
@@ -217,10 +222,10 @@ export class ToolFiles {
   }
 
   #retire({ version, module }: ServingFile): void {
-    const { workspace, onDestroyProblem } = this.#options;
+    const { workspace, logger } = this.#options;
     const retiring = version.retire(toRecord(module.exports).destroy).then((problem) => {
       module.timers.stop();
-      if (problem !== undefined) onDestroyProblem(relative(workspace, version.path), problem);
+      if (problem !== undefined) logger.warn(`${relative(workspace, version.path)}: ${problem}`);
       this.#retiring.delete(retiring);
     });
     this.#retiring.add(retiring);

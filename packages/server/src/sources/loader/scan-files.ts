@@ -20,7 +20,9 @@ export interface Scan {
 }
 
 const sources = /\.(?:ts|mts|cts|tsx|js|mjs|cjs|jsx)$/;
-const others = /\.d\.[mc]?ts$|\.(?:test|spec|test-d)\.[mc]?[jt]sx?$|\.config\.[mc]?[jt]s$/;
+/** Types, tests, configs, and index files, which gather other files and are no tools themselves. */
+const others =
+  /^index\.[mc]?[jt]sx?$|\.d\.[mc]?ts$|\.(?:test|spec|test-d)\.[mc]?[jt]sx?$|\.config\.[mc]?[jt]s$/;
 
 /**
  * Every source file below the folder, in an order that is the same on every machine. A folder that does not exist

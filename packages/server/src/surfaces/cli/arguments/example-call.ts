@@ -4,11 +4,19 @@ import { alternativesOf, follow, parametersOf, propertiesOf, typesOf, valuesOf }
 
 /** `call NAME key=value…` with a value for everything that the tool requires. */
 export function exampleCall(info: ToolInfo): string {
+  return callOf(info.name, examplePairs(info));
+}
+
+export function callOf(name: string, pairs: readonly string[]): string {
+  return ["call", name, ...pairs].map(shellQuote).join(" ");
+}
+
+/** Words as `parsePairs` takes them. */
+export function examplePairs(info: ToolInfo): string[] {
   const root = parametersOf(info);
-  const pairs = propertiesOf(follow(root, root), root)
+  return propertiesOf(follow(root, root), root)
     .filter(({ required }) => required)
     .map(({ name, schema }) => pair(name, exampleValue(schema, root)));
-  return ["call", info.name, ...pairs].map(shellQuote).join(" ");
 }
 
 function pair(name: string, value: unknown): string {

@@ -1,6 +1,6 @@
 import type { ToolInfo } from "@toolrack/core";
 import type { App } from "../../../index.ts";
-import { exampleCall } from "../arguments/example-call.ts";
+import { callOf, examplePairs } from "../arguments/example-call.ts";
 import { parsePairs } from "../arguments/parse-pairs.ts";
 import { parametersOf } from "../arguments/schema-parts.ts";
 import type { Cli } from "../cli.ts";
@@ -45,16 +45,14 @@ interface Sample {
 
 /** One call through the whole pipeline, of a tool that changes nothing. */
 async function runSample({ registry, report }: App): Promise<Sample | undefined> {
-  const own = report.files.flatMap((file) => file.tools);
-  const info = registry.get("unit_convert") ?? own.map((name) => registry.get(name)).find((tool) => isHarmless(tool));
-  if (info === undefined || !isHarmless(info)) return undefined;
-  const command =
-    info.name === "unit_convert" ? "call unit_convert value=42.195 from=km to=mile" : exampleCall(info);
-  // An example that would have to be quoted for a shell is only shown, because quotes are not understood here.
-  if (command.includes("'")) return undefined;
-  const input = parsePairs(command.split(" ").slice(2), parametersOf(info));
-  const { content } = await registry.execute(info.name, input, { caller: "cli" });
-  return { tool: info.name, command, output: content };
+  const own = report.files.flatMap((file) => file.tools).map((name) => registry.get(name));
+  const info = [registry.get("unit_convert"), ...own].find((candidate) => isHarmless(candidate));
+  if (info === undefined) return undefined;
+  const pairs = info.name === "unit_convert" ? ["value=42.195", "from=km", "to=mile"] : examplePairs(info);
+  const input = parsePairs(pairs, parametersOf(info));
+  const { content, error } = await registry.execute(info.name, input, { caller: "cli" });
+  // Made-up arguments may not suit a tool; that is nothing to show.
+  return error === undefined ? { tool: info.name, command: callOf(info.name, pairs), output: content } : undefined;
 }
 
 function isHarmless(info: ToolInfo | undefined): info is ToolInfo {

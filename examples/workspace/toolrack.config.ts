@@ -1,0 +1,6 @@
+import { defineConfig } from "toolrack";
+
+export default defineConfig({
+  // Folders with tool files.
+  tools: ["tools"],
+});

@@ -1,0 +1,11 @@
+// The modules that Toolrack provides to tool files, for editors and the compiler.
+declare module "@opencode-ai/plugin" {
+  export { tool } from "@toolrack/core";
+}
+
+declare module "*/handler/ToolHandler.js" {
+  export function callToolHandler(
+    request: { params: { name: string; arguments?: object; tid?: string } },
+    caller?: string,
+  ): Promise<{ content: { type: string; text?: unknown }[]; structuredContent?: unknown; isError?: boolean }>;
+}
