@@ -1,9 +1,11 @@
 // `npm test`: types, lint and format, then the tests with coverage. All of them run; any failure fails the whole.
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
+import { bringTestServers } from "./bring-test-servers.mjs";
 import { findNode, root } from "./node-version.mjs";
 
 const node = findNode();
+const serversAreHere = bringTestServers();
 const passed = process.argv.slice(2);
 
 const checks = [
@@ -12,9 +14,10 @@ const checks = [
   ["tests", "vitest/vitest.mjs", ["run", "--coverage", ...passed]],
 ];
 
-const failed = checks.filter(([name, file, args]) => !succeeds(name, file, args)).map(([name]) => name);
+const failed = serversAreHere ? [] : ["test servers"];
+failed.push(...checks.filter(([name, file, args]) => !succeeds(name, file, args)).map(([name]) => name));
 if (failed.length > 0) console.error(`\nFailed: ${failed.join(", ")}.`);
-console.log(`\nchecks: ${checks.length - failed.length} passed, ${failed.length} failed`);
+console.log(`\nchecks: ${checks.length + 1 - failed.length} passed, ${failed.length} failed`);
 process.exit(failed.length === 0 ? 0 : 1);
 
 function succeeds(name, file, args) {

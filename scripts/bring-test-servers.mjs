@@ -1,0 +1,42 @@
+// Brings the servers that some tests talk to. As root on Debian they are installed; elsewhere their tests are skipped,
+// which is said loudly, and in CI is a failure.
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
+
+const servers = [
+  { name: "PostgreSQL", aptPackage: "postgresql", isHere: hasPostgres },
+  {
+    name: "MariaDB",
+    aptPackage: "mariadb-server",
+    isHere: () => ["/usr/sbin/mariadbd", "/usr/bin/mariadbd"].some(existsSync),
+  },
+];
+
+/** Answers whether the tests may go on. */
+export function bringTestServers() {
+  const missing = servers.filter((server) => !server.isHere());
+  if (missing.length === 0) return true;
+  if (process.getuid?.() === 0 && existsSync("/usr/bin/apt-get"))
+    install(missing.map((server) => server.aptPackage));
+  const absent = servers.filter((server) => !server.isHere()).map((server) => server.name);
+  if (absent.length === 0) return true;
+  console.warn(`\nSKIPPED: the tests against ${absent.join(" and ")}. Install the server to run them.\n`);
+  return process.env.CI !== "true";
+}
+
+function install(packages) {
+  console.log(`Installing ${packages.join(", ")} for the tests …`);
+  const options = {
+    stdio: ["ignore", "ignore", "inherit"],
+    env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
+  };
+  spawnSync("apt-get", ["update", "-qq"], options);
+  spawnSync("apt-get", ["install", "-y", "-qq", "--no-install-recommends", ...packages], options);
+}
+
+function hasPostgres() {
+  const root = "/usr/lib/postgresql";
+  return (
+    existsSync(root) && readdirSync(root).some((version) => existsSync(`${root}/${version}/bin/postgres`))
+  );
+}
