@@ -115,6 +115,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     async close() {
       await watcher?.close();
       await files.close();
+      await modules.compiler.settle();
       log.close();
     },
   };

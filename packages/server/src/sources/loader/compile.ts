@@ -1,7 +1,7 @@
-import { createHash, randomUUID } from "node:crypto";
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
-import { dirname, extname, join } from "node:path";
+import { createHash } from "node:crypto";
+import { extname } from "node:path";
 import { type Loader, type Message, type TransformOptions, transform, transformSync, version } from "esbuild";
+import { CompileCache } from "./compile-cache.ts";
 import { LoadError } from "./load-failure.ts";
 
 /** A file as CommonJS that `vm.compileFunction` takes. */
@@ -29,24 +29,23 @@ export const importMeta = {
   dirname: "__dirname",
 } as const;
 
-/** Compiles tool files with esbuild, and remembers the outcome on disk by content. */
+/** Compiles tool files with esbuild, and remembers the outcome by content. */
 export class Compiler {
-  readonly #cacheDirectory: string | undefined;
+  readonly #cache: CompileCache | undefined;
 
-  constructor(cacheDirectory?: string) {
-    this.#cacheDirectory = cacheDirectory;
+  constructor(cacheFile?: string) {
+    this.#cache = cacheFile === undefined ? undefined : new CompileCache(cacheFile);
   }
 
   /** Throws `LoadError` with the line for a file that does not compile. */
   async compile(path: string, source: string, tsconfig: string): Promise<CompiledFile> {
-    const entry = this.#entryFor(path, source, tsconfig);
-    const cached = entry === undefined ? undefined : await read(entry);
+    const key = keyOf(path, source, tsconfig);
+    const cached = await this.#cache?.get(key);
     if (cached !== undefined) return cached;
     try {
       const { code, map } = await transform(source, optionsFor(path, tsconfig));
-      const compiled = { code, map };
-      if (entry !== undefined) await write(entry, compiled);
-      return compiled;
+      this.#cache?.add(key, { code, map });
+      return { code, map };
     } catch (thrown) {
       throw toLoadError(thrown, path);
     }
@@ -62,14 +61,17 @@ export class Compiler {
     }
   }
 
-  #entryFor(path: string, source: string, tsconfig: string): string | undefined {
-    if (this.#cacheDirectory === undefined) return undefined;
-    // The path is part of the key because it stands in the source map.
-    const key = createHash("sha256")
-      .update([FORMAT, version, path, tsconfig, source].join("\0"))
-      .digest("hex");
-    return join(this.#cacheDirectory, key.slice(0, 2), `${key.slice(2)}.json`);
+  /** Waits for what is still being written to the cache. */
+  async settle(): Promise<void> {
+    await this.#cache?.settle();
   }
+}
+
+/** The path is part of the key because it stands in the source map. */
+function keyOf(path: string, source: string, tsconfig: string): string {
+  return createHash("sha256")
+    .update([FORMAT, version, path, tsconfig, source].join("\0"))
+    .digest("base64url");
 }
 
 function optionsFor(path: string, tsconfig: string): TransformOptions & { sourcemap: "external" } {
@@ -109,23 +111,4 @@ function toLoadError(thrown: unknown, path: string): LoadError {
     path,
     ...(first.location ? { line: first.location.line } : {}),
   });
-}
-
-async function read(entry: string): Promise<CompiledFile | undefined> {
-  try {
-    const { code, map } = JSON.parse(await readFile(entry, "utf8"));
-    return typeof code === "string" && typeof map === "string" ? { code, map } : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** A cache that cannot be written is only slower. */
-async function write(entry: string, compiled: CompiledFile): Promise<void> {
-  const temporary = `${entry}.${randomUUID()}`;
-  try {
-    await mkdir(dirname(entry), { recursive: true });
-    await writeFile(temporary, JSON.stringify(compiled));
-    await rename(temporary, entry);
-  } catch {}
 }
