@@ -1,0 +1,148 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
+import { CallLog } from "./call-log.ts";
+import { readLog } from "./read-log.ts";
+
+let directory: string;
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "toolrack-log-"));
+});
+afterAll(() => rm(directory, { recursive: true, force: true }));
+
+async function linesOf(file: string): Promise<Record<string, unknown>[]> {
+  return (await readFile(file, "utf8"))
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+}
+
+const tools = {
+  "tools/echo.ts": `export const schema = { name: "echo", description: "", type: "object", properties: { text: { type: "string" }, password: { type: "string" }, fail: { type: "boolean" } } };
+    export default async ({ params: { arguments: { text, fail } } }) => ({ content: [{ type: "text", text: text ?? "" }], ...(fail ? { isError: true } : {}) });`,
+};
+
+describe("the call log", () => {
+  it("has one JSON line per call with the toolbox fields, errors with their caller, secrets masked", async () => {
+    await using workspace = await TemporaryWorkspace.create(tools);
+    const { registry, log } = await workspace.open();
+    await registry.execute(
+      "echo",
+      { text: "hi", password: "hunter2" },
+      { caller: "schedule_tool_123", callId: "c1", tid: "t1" },
+    );
+    await registry.execute("echo", { text: "no", fail: true }, { caller: "ai" });
+    await registry.execute("missing", {}, { caller: "ai" });
+    log.flush();
+    const lines = await linesOf(join(workspace.directory, "log/ToolBox.log"));
+    expect(lines).toMatchObject([
+      {
+        tool: "echo",
+        caller: "schedule_tool_123",
+        args: { text: "hi", password: "[redacted]" },
+        stat: "success",
+        callId: "c1",
+        tid: "t1",
+      },
+      { tool: "echo", caller: "ai", stat: "error", err: "no" },
+      { tool: "missing", caller: "ai", stat: "error", code: "tool_not_found" },
+    ]);
+    expect(lines[0]?.ts).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+    expect(lines[0]?.cost).toBeTypeOf("number");
+    expect(lines[1]?.trace).toContain("ToolExecutionError: no");
+  });
+
+  it("is put aside when it grows too large, and only so many files are kept", async () => {
+    const file = join(directory, "rotating", "ToolBox.log");
+    const log = new CallLog({ file, maxBytes: 2_000, keep: 2 });
+    for (let index = 0; index < 100; index++) {
+      log.write({ ts: new Date().toISOString(), tool: "t", index, filler: "x".repeat(100) });
+      log.flush();
+    }
+    log.close();
+    expect((await readdir(join(directory, "rotating"))).sort()).toEqual([
+      "ToolBox.log",
+      "ToolBox.log.1",
+      "ToolBox.log.2",
+    ]);
+    const found: number[] = [];
+    for await (const line of readLog(file)) found.push((line as unknown as { index: number }).index);
+    expect(found.at(-1)).toBe(99);
+    expect(found).toEqual(found.toSorted((one, other) => one - other));
+  });
+
+  it("begins a new file when somebody moved the old one away", async () => {
+    const file = join(directory, "moved", "ToolBox.log");
+    const log = new CallLog({ file });
+    log.write({ ts: "1", a: 1 });
+    log.flush();
+    await rename(file, `${file}.old`);
+    log.write({ ts: "2", a: 2 });
+    log.close();
+    expect(await linesOf(file)).toEqual([{ ts: "2", a: 2 }]);
+  });
+
+  it("a log that cannot be written fails no call and counts what it lost", async () => {
+    await writeFile(join(directory, "not-a-folder"), "");
+    const log = new CallLog({ file: join(directory, "not-a-folder", "ToolBox.log") });
+    log.write({ ts: "1" });
+    log.flush();
+    expect(log.lost).toBe(1);
+    log.close();
+  });
+
+  it.each([
+    ["process.exit", "process.exit(0)", 0],
+    ["the end of the program", "", 0],
+    ["SIGTERM", 'process.kill(process.pid, "SIGTERM"); setTimeout(() => {}, 10_000)', "SIGTERM"],
+    ["an error that nobody caught", 'throw new Error("crash")', 1],
+    ["a rejection that nobody handled", 'Promise.reject(new Error("crash"))', 1],
+  ])("loses nothing on %s", async (_, ending, expected) => {
+    const file = join(directory, `${Math.random()}.log`);
+    const callLog = fileURLToPath(new URL("call-log.ts", import.meta.url));
+    const script = `import { CallLog } from ${JSON.stringify(callLog)};
+      const log = new CallLog({ file: ${JSON.stringify(file)} });
+      for (let index = 0; index < 1000; index++) log.write({ ts: "now", index });
+      ${ending}`;
+    const child = spawn(
+      process.execPath,
+      ["--conditions=toolrack-source", "--input-type=module", "--eval", script],
+      { stdio: "ignore" },
+    );
+    const [code, signal] = await once(child, "exit");
+    expect(signal ?? code).toBe(expected);
+    expect(await linesOf(file)).toHaveLength(1000);
+  });
+});
+
+describe("log_tool", () => {
+  it("finds calls by tool, status, duration and time, a page at a time", async () => {
+    await using workspace = await TemporaryWorkspace.create(tools);
+    const { registry } = await workspace.open();
+    for (let index = 0; index < 25; index++)
+      await registry.execute("echo", { text: String(index), fail: index % 5 === 0 });
+    const query = async (input: object) =>
+      (await registry.execute("log_tool", input)).structured as {
+        total: number;
+        pages: number;
+        lines: { args: { text: string } }[];
+      };
+    expect(await query({ tool: "echo", status: "error" })).toMatchObject({ total: 5, pages: 1 });
+    expect(await query({ tool: "ec*", pageSize: 10, page: 3 })).toMatchObject({ total: 25, pages: 3 });
+    expect((await query({ tool: "/^EC/i", order: "oldest" })).lines[0]?.args.text).toBe("0");
+    expect((await query({ tool: "echo" })).lines[0]?.args.text).toBe("24");
+    expect(await query({ tool: "echo", minDuration: 60_000 })).toMatchObject({ total: 0 });
+    expect(await query({ tool: "echo", startTime: "2999-01-01T00:00:00Z" })).toMatchObject({ total: 0 });
+    expect((await registry.execute("log_tool", { startTime: "yesterday-ish" })).content).toContain(
+      "is no time",
+    );
+    expect((await registry.execute("log_tool", { tool: "/(/" })).content).toContain(
+      "not a regular expression",
+    );
+  });
+});
