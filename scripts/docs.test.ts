@@ -1,85 +1,68 @@
-import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { ToolRegistry } from "@toolrack/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { defaultSettings } from "../packages/core/src/call/settings.ts";
+import { exitCodes } from "../packages/server/src/surfaces/cli/exit-codes.ts";
+import { makeProgram } from "../packages/server/src/surfaces/cli/program.ts";
+import { DocsExamples, isCommand, isFile, isProgram, type Outcome, withWildcards } from "./docs-examples.ts";
+import { blocksOf, chinesePathOf, type Page, pages, root, withoutFences } from "./docs-pages.ts";
+import { builtinPages } from "./write-builtin-reference.ts";
 import { errorPages } from "./write-error-reference.ts";
 
-const root = fileURLToPath(new URL("..", import.meta.url));
-const pages = ["README.md", "README.zh-CN.md", "CONTRIBUTING.md", "CHANGELOG.md", ...markdownIn("docs")].map(
-  (path) => ({ path, text: readFileSync(join(root, path), "utf8") }),
-);
-
-const fence = /^```([^\n]*)\n([\s\S]*?)^```$/gm;
-
-interface Block {
-  readonly language: string;
-  readonly code: string;
-  /** What a `text` block right after it says that it prints. */
-  readonly output: string | undefined;
-  readonly place: string;
-}
-
-interface Outcome {
-  readonly exitCode: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-/** By what they are and print, each once: the two languages show the same. */
-const examples = new Map<string, Block>();
-for (const block of pages.flatMap((page) => blocksOf(page.path, page.text))) {
-  const key = `${block.code}${block.output}`;
-  if (block.language === "ts" && !examples.has(key)) examples.set(key, block);
-}
+/** The two languages show the same blocks, which is tested below: those of one are run. */
+const english = pages.filter(({ path }) => !path.includes("zh-CN"));
+const programs = english.flatMap((page) => blocksOf(page).filter(isProgram));
+const commands = english.flatMap((page) => blocksOf(page).filter(isCommand));
 
 describe("every example in the documentation", () => {
-  /** Inside a package of the repo, so that imports resolve as they do for its own files. */
   let folder = "";
-  const outcomes = new Map<Block, Outcome>();
+  let examples: DocsExamples;
+  const outcomes = new Map<string, Outcome>();
 
   beforeAll(async () => {
     folder = mkdtempSync(join(root, "packages/server/.docs-tmp-"));
-    const waiting = [...examples.values()].map((block, index) => {
-      const file = join(folder, `example-${index}.ts`);
-      writeFileSync(file, block.code);
-      return { block, file };
-    });
+    examples = new DocsExamples(folder);
+    const jobs = [
+      ...english.filter(needsWorkspace).map((page) => async () => {
+        for (const [block, outcome] of await examples.runPage(page)) outcomes.set(block.place, outcome);
+      }),
+      ...programs.map((block, index) => async () => {
+        outcomes.set(block.place, await examples.runProgram(block, index));
+      }),
+    ];
     const work = async () => {
-      for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
-        outcomes.set(next.block, await runNode(["--conditions=toolrack-source", next.file], folder));
-      }
+      for (let next = jobs.shift(); next !== undefined; next = jobs.shift()) await next();
     };
     await Promise.all([work(), work()]);
-  }, 120_000);
+  }, 180_000);
 
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  it.each([...examples.values()])("runs and prints what it says: $place", (block) => {
-    const { output } = block;
-    const outcome = outcomes.get(block);
-    expect(outcome?.exitCode, outcome?.stderr).toBe(0);
-    if (output !== undefined) expect(withWildcards(outcome?.stdout ?? "", output)).toBe(output);
+  it.each(programs)("runs and prints what it says: $place", ({ place, output }) => {
+    const outcome = outcomes.get(place);
+    expect(outcome?.exitCode, outcome?.printed).toBe(0);
+    if (output !== undefined) expect(withWildcards(outcome?.printed ?? "", output)).toBe(output);
+  });
+
+  it.each(commands)("answers on the command line what it says: $place", ({ place, output }) => {
+    const outcome = outcomes.get(place);
+    // A command that fails is shown with what it says.
+    if (output === undefined) expect(outcome?.exitCode, outcome?.printed).toBe(0);
+    else expect(withWildcards(outcome?.printed ?? "", output)).toBe(output);
   });
 
   it("has right types", async () => {
-    writeFileSync(
-      join(folder, "tsconfig.json"),
-      '{ "extends": "../../../tsconfig.json", "include": ["*.ts"] }',
-    );
-    const compiler = join(root, "node_modules/typescript/bin/tsc");
-    const { exitCode, stdout } = await runNode([compiler, "--noEmit", "-p", folder], folder);
-    expect(stdout).toBe("");
-    expect(exitCode).toBe(0);
+    expect(await examples.typeErrors()).toEqual([]);
   }, 60_000);
 });
 
 it("marks every block as what it is, so that no example goes unrun", () => {
-  const known = ["ts", "text", "sh", "mermaid"];
-  const blocks = pages.flatMap((page) => blocksOf(page.path, page.text));
+  const known = ["ts", "js", "text", "sh", "mermaid"];
+  const blocks = pages.flatMap(blocksOf);
   expect(blocks.filter(({ language }) => !known.includes(language)).map(({ place }) => place)).toEqual([]);
+  const unnamed = blocks.filter((block) => block.language === "js" && !isFile(block));
+  expect(unnamed.map(({ place }) => place)).toEqual([]);
 });
 
 describe("the Chinese documentation", () => {
@@ -89,7 +72,7 @@ describe("the Chinese documentation", () => {
     const chinese = pages.find((page) => page.path === chinesePathOf(path));
     expect(chinese, `${chinesePathOf(path)} is missing`).toBeDefined();
     expect(headingLevels(chinese!.text)).toEqual(headingLevels(text));
-    expect(fences(chinese!.path, chinese!.text)).toEqual(fences(path, text));
+    expect(fences(chinese!)).toEqual(fences({ path, text }));
   });
 
   it("translates no page that does not exist", () => {
@@ -101,11 +84,41 @@ describe("the Chinese documentation", () => {
 
 describe("the reference", () => {
   it.each(Object.entries(errorPages))("of errors is what the generator writes: %s", (path, write) => {
-    expect(readFileSync(join(root, path), "utf8"), "Run npm run docs:errors").toBe(write());
+    expect(textOf(path), "Run npm run docs:errors").toBe(write());
+  });
+
+  it.each(Object.entries(builtinPages))(
+    "of built-in tools is what the generator writes: %s",
+    async (path, write) => {
+      expect(textOf(path), "Run node scripts/run.mjs scripts/write-builtin-reference.ts").toBe(await write());
+    },
+  );
+
+  it("names every command, option and exit code", () => {
+    const text = textOf("docs/reference/cli.md");
+    const program = makeProgram(async () => {});
+    const commands = program.commands.filter((command) => !command.name().startsWith("_"));
+    const options = [program, ...commands].flatMap((command) => command.options.map(({ long }) => long));
+    const unnamed = [
+      ...commands.map((command) => `## toolrack ${command.name()}`).filter((title) => !text.includes(title)),
+      ...options.filter((long) => !text.includes(`${long}\``) && !text.includes(`${long} `)),
+      ...Object.values(exitCodes).filter((code) => !text.includes(`| ${code} |`)),
+    ];
+    expect(unnamed).toEqual([]);
+  });
+
+  it("names every key of the config and every field of the log", () => {
+    const keys = membersOf("packages/server/src/config/config.ts", "Config");
+    const fields = membersOf("packages/server/src/log/log-line.ts", "LogLine");
+    expect(keys).toContain("log.maxBytes");
+    const config = textOf("docs/reference/config.md");
+    const log = textOf("docs/reference/log.md");
+    expect(keys.filter((key) => !config.includes(`| \`${key}\` |`))).toEqual([]);
+    expect(fields.filter((field) => !log.includes(`| \`${field}\` |`))).toEqual([]);
   });
 
   it("names every method and every setting of the registry", () => {
-    const text = readFileSync(join(root, "docs/reference/registry.md"), "utf8");
+    const text = textOf("docs/reference/registry.md");
     const methods = Object.getOwnPropertyNames(ToolRegistry.prototype).filter(
       (name) => name !== "constructor",
     );
@@ -118,82 +131,54 @@ describe("the reference", () => {
 });
 
 describe("links", () => {
-  it.each(pages)("of $path lead to files that exist", ({ path, text }) => {
+  it.each(pages)("of $path lead to files and headings that exist", ({ path, text }) => {
     const links = [...withoutFences(text).matchAll(/\]\(([^)\s]+)\)/g)].map((match) => match[1]!);
-    const relative = links.filter((link) => !/^(?:[a-z]+:|#)/.test(link));
-    const broken = relative.filter((link) => !existsSync(join(root, dirname(path), link.split("#")[0]!)));
+    const inside = links.filter((link) => !/^[a-z]+:/.test(link));
+    const broken = inside.filter((link) => {
+      const [file, heading] = link.split("#");
+      const target = file === "" ? path : join(dirname(path), file!);
+      if (!existsSync(join(root, target))) return true;
+      return heading !== undefined && !headingsOf(textOf(target)).map(anchorOf).includes(heading);
+    });
     expect(broken).toEqual([]);
   });
 });
 
-function markdownIn(folder: string): string[] {
-  const names = readdirSync(join(root, folder), { recursive: true, encoding: "utf8" });
-  return names
-    .filter((name) => name.endsWith(".md"))
-    .map((name) => `${folder}/${name.replaceAll("\\", "/")}`)
-    .sort();
+function needsWorkspace(page: Page): boolean {
+  return blocksOf(page).some((block) => isFile(block) || isCommand(block));
 }
 
-function chinesePathOf(path: string): string | undefined {
-  if (path.includes("zh-CN")) return undefined;
-  if (path === "README.md") return "README.zh-CN.md";
-  return path.startsWith("docs/") ? path.replace("docs/", "docs/zh-CN/") : undefined;
-}
-
-function blocksOf(path: string, text: string): Block[] {
-  const matches = [...text.matchAll(fence)];
-  return matches.map((match, index) => {
-    const next = matches[index + 1];
-    const between = next === undefined ? "" : text.slice(match.index + match[0].length, next.index);
-    const isFollowed = next !== undefined && next[1] === "text" && between.trim() === "";
-    return {
-      language: match[1]!,
-      code: match[2]!,
-      output: isFollowed ? next[2]! : undefined,
-      place: `${path}:${text.slice(0, match.index).split("\n").length}`,
-    };
-  });
-}
-
-function fences(path: string, text: string): string[] {
-  return blocksOf(path, text).map(({ language, code }) => `${language}\n${code}`);
-}
-
-function withoutFences(text: string): string {
-  return text.replaceAll(fence, "");
+function fences(page: Page): string[] {
+  return blocksOf(page).map(({ language, code }) => `${language}\n${code}`);
 }
 
 function headingLevels(text: string): number[] {
   return [...withoutFences(text).matchAll(/^(#+) /gm)].map((match) => match[1]!.length);
 }
 
-/** What was printed, with `…` wherever the documentation leaves open what stands there, such as a time. */
-function withWildcards(printed: string, expected: string): string {
-  const lines = expected.split("\n");
-  return printed
-    .split("\n")
-    .map((line, index) => {
-      const pattern = lines[index] ?? "";
-      if (!pattern.includes("…")) return line;
-      const parts = pattern.split("…").map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
-      return new RegExp(`^${parts.join(".*")}$`).test(line) ? pattern : line;
-    })
-    .join("\n");
+function headingsOf(text: string): string[] {
+  return [...withoutFences(text).matchAll(/^#+ (.*)$/gm)].map((match) => match[1]!);
 }
 
-function runNode(args: readonly string[], folder: string): Promise<Outcome> {
-  const env = { ...process.env, FORCE_COLOR: "0", NODE_COMPILE_CACHE: join(folder, "cache") };
-  const child = spawn(process.execPath, args, { cwd: root, env, stdio: ["ignore", "pipe", "pipe"] });
-  let stdout = "";
-  let stderr = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    stdout += text;
-  });
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    stderr += text;
-  });
-  return new Promise((resolve, reject) => {
-    child.on("error", reject);
-    child.on("close", (exitCode) => resolve({ exitCode, stdout, stderr }));
+/** What GitHub makes of a heading to link to it. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\p{M} _-]/gu, "")
+    .replaceAll(" ", "-");
+}
+
+function textOf(path: string): string {
+  return readFileSync(join(root, path), "utf8");
+}
+
+/** The names of an interface's members as its source has them; those of an object in it as `outer.inner`. */
+function membersOf(path: string, name: string): string[] {
+  const body = textOf(path).split(`export interface ${name} {`)[1]!.split("\n}")[0]!;
+  let outer = "";
+  return [...body.matchAll(/^( +)readonly (\w+)\??: (\{?)/gm)].flatMap(([, indent, member, brace]) => {
+    if (indent!.length > 2) return [`${outer}.${member}`];
+    outer = member!;
+    return brace === "" ? [member!] : [];
   });
 }

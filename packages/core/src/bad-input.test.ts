@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
-import { Tool, ToolRegistry } from "./index.ts";
+import { BusinessError, Tool, ToolRegistry } from "./index.ts";
 
 const unhandled: unknown[] = [];
 process.on("unhandledRejection", (reason) => unhandled.push(reason));
@@ -94,6 +94,15 @@ describe("arguments", () => {
     expect((await registry.execute("wipe", '{"path":"/"}')).content).toBe("wiped");
   });
 
+  it("a context that makes no sense costs neither the answer nor the record", async () => {
+    const registry = echo();
+    expect((await registry.execute("echo", { text: "a" }, { signal: {} as never })).type).toBe("json");
+    expect((await registry.execute(Object.create(null), {})).error?.code).toBe("tool_not_found");
+    expect((await registry.execute("echo", { text: "a" }, null as never)).type).toBe("json");
+    expect(registry.getCallHistory(9)).toHaveLength(3);
+    expect(registry.activeCalls()).toEqual([]);
+  });
+
   it("a name that is no text is simply not found", async () => {
     const result = await echo().execute(undefined as unknown as string, {});
     expect(result.error?.code).toBe("tool_not_found");
@@ -158,6 +167,116 @@ describe("tools", () => {
     expect(result.error?.code).toBe("execution_failed");
     expect(result.content).toContain(expected);
     expect(registry.getCallHistory(1)[0]?.status).toBe("error");
+  });
+
+  it.each([
+    ["a frozen error of ours", () => Object.freeze(new BusinessError("cold"))],
+    [
+      "something that only looks like one",
+      () => ({ [Symbol.for("toolrack.ToolError")]: true, toolName: "odd" }),
+    ],
+    ["an error whose data JSON cannot hold", () => new BusinessError("cold", { data: { n: 1n } })],
+  ])("throwing %s ends the call like any other", async (_, make) => {
+    const registry = rackWith(async () => {
+      throw make();
+    });
+    const result = await registry.execute("odd", {});
+    expect(result.type).toBe("error");
+    expect(() => JSON.stringify(result)).not.toThrow();
+    expect(registry.getCallHistory(1)).toHaveLength(1);
+    expect(registry.activeCalls()).toEqual([]);
+  });
+
+  it("throwing the same error object again and again reports each call by itself", async () => {
+    const shared = new BusinessError("not logged in");
+    const registry = new ToolRegistry();
+    for (const name of ["a", "b"]) {
+      registry.register(
+        Tool.define({
+          name,
+          parameters: { type: "object", properties: { n: {} } },
+          execute: async () => {
+            throw shared;
+          },
+        }),
+      );
+    }
+    for (const [name, n] of [
+      ["a", 1],
+      ["a", 2],
+      ["b", 3],
+    ] as const) {
+      const { error } = await registry.execute(name, { n });
+      expect(error).toMatchObject({
+        code: "business_error",
+        message: "not logged in",
+        details: { toolName: name, input: { n } },
+      });
+    }
+  });
+
+  it("results and states are plain JSON, whatever the tool put into them", async () => {
+    const circular: Record<string, unknown> = { n: 1n };
+    circular.self = circular;
+    for (const value of [
+      { content: "x", type: "text", structured: circular, metadata: circular },
+      { content: [{ type: "text", text: "x" }], structuredContent: circular, _meta: circular },
+      { title: "t", output: "x", metadata: circular },
+      new Map([["a", 1]]),
+      new Set([1, 2]),
+    ]) {
+      const registry = new ToolRegistry();
+      registry.register(
+        Tool.define({
+          name: "odd",
+          parameters: {},
+          execute: async ({ metadata }) => {
+            metadata({ metadata: circular });
+            return value;
+          },
+        }),
+      );
+      const result = await registry.execute("odd", {}, { callId: "c" });
+      expect(() =>
+        JSON.stringify([result, registry.getState("c"), registry.getCallHistory(1)]),
+      ).not.toThrow();
+    }
+    expect((await rackWith(async () => new Map([["a", 1]])).execute("odd", {})).structured).toEqual({ a: 1 });
+    expect((await rackWith(async () => new Set([1, 2])).execute("odd", {})).structured).toEqual([1, 2]);
+  });
+
+  it.each([
+    [
+      "a generator",
+      () =>
+        (function* () {
+          yield 1;
+        })(),
+    ],
+    ["a stream", () => new ReadableStream()],
+    ["a response", () => new Response("body")],
+  ])("returning %s is an error that says what to do", async (_, make) => {
+    expect((await rackWith(async () => make()).execute("odd", {})).content).toContain(
+      "Read it, and return what it gave",
+    );
+  });
+
+  it("a hundred calls with megabytes of arguments are not kept in memory", async () => {
+    const registry = new ToolRegistry();
+    registry.register(
+      Tool.define({
+        name: "big",
+        parameters: { type: "object", properties: { text: { type: "string" } } },
+        execute: async ({ input }) => String(input.text?.length),
+      }),
+    );
+    for (let index = 0; index < 3; index++) {
+      const text = JSON.stringify({ text: `${index}`.repeat(2_000_000) });
+      expect((await registry.execute("big", text)).content).toBe("2000000");
+    }
+    const records = registry.getCallHistory(3);
+    expect(JSON.stringify(records).length).toBeLessThan(10_000);
+    expect(new Set(records.map((record) => record.parametersHash)).size).toBe(3);
   });
 
   it("rejecting after it was timed out changes nothing and is not unhandled", async () => {
@@ -258,6 +377,32 @@ describe("tools", () => {
 });
 
 describe("listeners", () => {
+  it("one that cancels a call as it starts keeps the tool from running", async () => {
+    let ran = false;
+    const registry = rackWith(async () => {
+      ran = true;
+      return "ran";
+    });
+    registry.subscribe((event) => {
+      if (event.type === "state" && event.state.status === "running") registry.cancel(event.callId);
+    });
+    expect((await registry.execute("odd", {})).error?.code).toBe("cancelled");
+    expect(ran).toBe(false);
+  });
+
+  it("secrets that cannot be told cost no record", async () => {
+    const registry = new ToolRegistry({
+      secrets: () => {
+        throw new Error("vault closed");
+      },
+    });
+    registry.register(Tool.define({ name: "t", parameters: {}, execute: async () => "ok" }));
+    const seen: string[] = [];
+    registry.subscribe((event) => seen.push(event.type));
+    expect((await registry.execute("t", {})).content).toBe("ok");
+    expect(seen.at(-1)).toBe("record");
+  });
+
   it("one that throws or rejects disturbs neither the call nor other listeners", async () => {
     const registry = rackWith(async () => "fine");
     const seen: string[] = [];

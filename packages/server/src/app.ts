@@ -23,6 +23,8 @@ export interface OpenOptions {
   readonly approval?: ApprovalPolicy;
   /** Where tools and the loader talk to people. */
   readonly logger: Logger;
+  /** `false` leaves the built-in tools out, whatever the config says. */
+  readonly builtins?: boolean;
   /** Folders of tool files instead of those that the config names; absolute. */
   readonly folders?: readonly string[];
 }
@@ -85,6 +87,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     surroundings,
     modules,
     logger,
+    builtins: config.builtins === false || options.builtins === false ? [] : loadBuiltins(surroundings),
   });
   provided = {
     workspace: root,
@@ -96,7 +99,6 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
       log.write(typeof entry === "object" && entry !== null ? { ...entry } : { message: entry }),
   };
 
-  if (config.builtins !== false) registry.apply({ put: loadBuiltins(surroundings) });
   registry.register(buildReloadTool(() => files.load()));
   registry.register(logTool(log));
   const report = await files.load();

@@ -145,6 +145,53 @@ describe("ctx.call", () => {
     expect(registry.activeCalls()).toEqual([]);
   });
 
+  it("ends children that nobody waited for when the parent ends, however it ends", async () => {
+    const registry = new ToolRegistry();
+    registry.register(
+      Tool.define({ name: "endless", parameters: none, execute: () => new Promise(() => {}) }),
+    );
+    for (const [name, finish] of [
+      ["completes", () => "done"],
+      [
+        "throws",
+        () => {
+          throw new Error("no");
+        },
+      ],
+    ] as const) {
+      registry.register(
+        Tool.define({
+          name,
+          parameters: none,
+          execute: async ({ call }) => {
+            call("endless");
+            return finish();
+          },
+        }),
+      );
+      await registry.execute(name, {});
+      expect(registry.activeCalls()).toEqual([]);
+    }
+    const ended = registry.getCallHistory(9).filter((record) => record.toolName === "endless");
+    expect(ended.map((record) => record.error?.code)).toEqual(["cancelled", "cancelled"]);
+  });
+
+  it("a tool that calls itself fails as the caller of the call that failed", async () => {
+    const registry = new ToolRegistry();
+    registry.register(
+      Tool.define({
+        name: "self",
+        parameters: z.object({ depth: z.number() }),
+        execute: async ({ input, call }) => {
+          if (input.depth === 1) throw new Error("deep down");
+          return call("self", { depth: 1 });
+        },
+      }),
+    );
+    const { error } = await registry.execute("self", { depth: 0 });
+    expect(error).toMatchObject({ details: { input: { depth: 0 }, cause: "deep down" } });
+  });
+
   it("is limited in depth", async () => {
     const registry = new ToolRegistry({ maxDepth: 4 });
     let deepest = 0;

@@ -21,7 +21,10 @@ export function compose(stages: readonly Stage[], ending: Ending): (frame: CallF
     try {
       for (let index = from; index < stages.length; index++) {
         const waiting = stages[index]!(frame);
-        if (waiting === undefined) continue;
+        if (waiting === undefined) {
+          if (frame.ended) return;
+          continue;
+        }
         frame.waited = true;
         waiting.then(
           (output) => {

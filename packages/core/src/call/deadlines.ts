@@ -25,7 +25,8 @@ export class Deadlines {
   /** Sees to it that a running call ends in time. */
   watch(frame: CallFrame): void {
     const due = dueTime(frame);
-    if (due < this.#due) this.#arm(Math.min(due, frame.startedAt + SHORT), frame.startedAt);
+    const { lastActivity: now } = frame;
+    if (due < this.#due) this.#arm(Math.min(due, now + SHORT), now);
   }
 
   /** Lets go of the timer when no call is under way any more. */
@@ -49,7 +50,9 @@ export class Deadlines {
     this.#due = NEVER;
     const now = performance.now();
     let next = NEVER;
-    for (const frame of this.#active) {
+    // A list of its own: what ends one call may end others, and the list must not lose its thread.
+    for (const frame of [...this.#active]) {
+      if (frame.ended) continue;
       const due = dueTime(frame);
       if (due <= now) this.#expire(frame, frame.deadline <= now ? "total" : "idle");
       else next = Math.min(next, due);
@@ -58,6 +61,7 @@ export class Deadlines {
   }
 }
 
-function dueTime({ deadline, idleLimit, lastActivity }: CallFrame): number {
+function dueTime({ deadline, idleLimit, lastActivity, asking }: CallFrame): number {
+  if (asking > 0) return NEVER; // A person is thinking; that is not the tool's time.
   return idleLimit > 0 ? Math.min(deadline, lastActivity + idleLimit) : deadline;
 }

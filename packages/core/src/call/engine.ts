@@ -1,5 +1,6 @@
+import { clip } from "../error/clip.ts";
 import { cancelled, duplicateCallId, timedOut } from "../error/messages.ts";
-import { toToolError } from "../error/to-tool-error.ts";
+import { childFailure, copyFor, toToolError } from "../error/to-tool-error.ts";
 import {
   InvalidArgumentError,
   isToolError,
@@ -20,7 +21,7 @@ import { permit } from "./stages/permit.ts";
 import { resolve } from "./stages/resolve.ts";
 import { run } from "./stages/run.ts";
 import { validate } from "./stages/validate.ts";
-import { stateChanged } from "./state-of.ts";
+import { stateChanged, visibleInput } from "./state-of.ts";
 
 /** The life of a call, in order. Recording is no stage: it happens once, whichever way the call ends. */
 const advance = compose([resolve, validate, permit, guard, approve, run, check, bound], { complete, fail });
@@ -29,8 +30,11 @@ const advance = compose([resolve, validate, permit, guard, approve, run, check, 
 export function startCall(frame: CallFrame): Promise<ToolResult> {
   return new Promise((settle) => {
     frame.resolve = settle;
-    if (!admit(frame)) return;
-    advance(frame);
+    try {
+      if (admit(frame)) advance(frame);
+    } catch (thrown) {
+      fail(frame, thrown);
+    }
   });
 }
 
@@ -40,9 +44,6 @@ export function abortCall(frame: CallFrame, reason: ToolError): void {
   frame.abortReason = reason;
   frame.controller?.abort(reason);
   fail(frame, reason);
-  for (const child of [...(frame.children ?? [])]) {
-    cancelCall(child, `"${frame.toolName}", which called it, has ended`);
-  }
 }
 
 export function cancelCall(frame: CallFrame, reason?: string): void {
@@ -83,6 +84,8 @@ function admit(frame: CallFrame): boolean {
 }
 
 function listen(frame: CallFrame, signal: AbortSignal): void {
+  // A caller in plain JavaScript may hand over anything; what cannot be listened to cannot cancel.
+  if (typeof signal?.addEventListener !== "function") return;
   const onAbort = () => cancelCall(frame, reasonText(signal.reason));
   if (signal.aborted) {
     onAbort();
@@ -121,40 +124,75 @@ function complete(frame: CallFrame): void {
 
 function fail(frame: CallFrame, thrown: unknown): void {
   if (frame.ended) return;
-  const error = toToolError(thrown, frame.toolName, frame.startedAt > 0 ? frame.input : frame.raw);
+  const error = errorFor(frame, thrown);
   const returned = frame.draft?.type === "error" ? frame.draft : undefined;
   frame.error = error;
   frame.draft = { ...returned, content: returned?.content || error.message, type: "error" };
-  bound(frame);
+  quietly(() => bound(frame));
   frame.result = { ...frame.draft, type: "error", error: error.toResponse() };
   end(frame, "error");
+}
+
+/** Which call an error ended. A tool may throw the same object twice, and it may pass on that of a child. */
+const owners = new WeakMap<ToolError, CallFrame>();
+
+function errorFor(frame: CallFrame, thrown: unknown): ToolError {
+  const { toolName, input } = named(frame);
+  const owner = isToolError(thrown) ? owners.get(thrown) : undefined;
+  const error =
+    owner === undefined
+      ? toToolError(thrown, toolName, input)
+      : owner.parent === frame
+        ? childFailure(thrown as ToolError, toolName, input)
+        : copyFor(thrown as ToolError, toolName, input);
+  owners.set(error, frame);
+  return error;
 }
 
 /** The record stage: exactly once for every call. Nothing in here may keep the caller from its answer. */
 function end(frame: CallFrame, status: "completed" | "error"): void {
   const { host, parent } = frame;
   frame.endedAt = performance.now();
-  if (frame.unlistenCaller !== undefined) frame.unlistenCaller();
+  if (frame.unlistenCaller !== undefined) quietly(frame.unlistenCaller);
   if (parent !== undefined) parent.children?.delete(frame);
-  if (frame.flags !== undefined) explain(frame);
+  if (frame.flags !== undefined) quietly(() => explain(frame));
   if (frame.sessionID !== "") host.sessions.observe(frame);
   frame.status = status;
   frame.draft = undefined;
   host.history.ended(frame);
   host.deadlines.release(frame.endedAt);
   const result = frame.result!;
-  stateChanged(frame);
-  if (host.events.wanted) {
-    const { error } = frame;
-    host.events.emit({
-      type: "record",
-      record: recordOf(frame),
-      result,
-      ...(error === undefined ? {} : { error }),
-    });
-  }
-  host.history.shrink(frame);
+  quietly(() => stateChanged(frame));
+  if (host.events.wanted) quietly(() => tellRecord(frame, result));
+  quietly(() => host.history.shrink(frame));
   frame.resolve(result);
+  if (frame.children !== undefined) cancelChildren(frame);
+}
+
+function tellRecord(frame: CallFrame, result: ToolResult): void {
+  const { error, host } = frame;
+  host.events.emit({
+    type: "record",
+    record: recordOf(frame),
+    result,
+    ...(error === undefined ? {} : { error }),
+  });
+}
+
+/** A child has the time of its parent, never more: what nobody waited for ends here. */
+function cancelChildren(frame: CallFrame): void {
+  for (const child of [...(frame.children ?? [])]) {
+    cancelCall(child, `"${frame.toolName}", which called it, has ended`);
+  }
+}
+
+/** Runs something that only reports. Whatever it throws must not keep the caller from its answer. */
+function quietly(report: () => void): void {
+  try {
+    report();
+  } catch {
+    // The call itself has its outcome; there is nobody left to tell.
+  }
 }
 
 /** What was done to the call and changes how its result must be read is said in the result. */
@@ -162,14 +200,17 @@ function explain(frame: CallFrame): void {
   const { flags, result } = frame;
   if (flags === undefined || result === undefined) return;
   const notes: Record<string, unknown> = {};
-  if (flags.edited) notes.editedArguments = frame.input;
+  if (flags.edited) notes.editedArguments = visibleInput(frame);
   if (flags.repaired) notes.repaired = true;
   if (flags.dropped) notes.dropped = flags.dropped;
   if (flags.outputMismatch) notes.outputMismatch = flags.outputMismatch;
-  const said = flags.edited
-    ? `\n\n(A person changed the arguments before it ran: ${JSON.stringify(frame.input)})`
-    : "";
+  const said = flags.edited ? `\n\n(A person changed the arguments before it ran: ${shown(frame)})` : "";
   frame.result = { ...result, content: result.content + said, metadata: { ...result.metadata, ...notes } };
+}
+
+/** The arguments as a model may read them: no secrets, and not at any length. */
+function shown(frame: CallFrame): string {
+  return JSON.stringify(clip(visibleInput(frame)));
 }
 
 function named(frame: CallFrame): { toolName: string; input: unknown } {

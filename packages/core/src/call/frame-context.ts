@@ -3,10 +3,21 @@ import { hashValue } from "../schema/hash-value.ts";
 import type { AskRequest, Logger, ProgressUpdate, ToolContext } from "../tool/context.ts";
 import type { ToolInfo } from "../tool/info.ts";
 import type { CallFrame } from "./frame.ts";
+import { redact } from "./redact.ts";
 import { ask } from "./stages/approve.ts";
 import { updateState } from "./state-of.ts";
 
 const frameKey = Symbol("frame");
+
+/** The call behind a context, also behind a copy of one or one that stands in front of it. */
+export function frameOf(context: unknown): CallFrame | undefined {
+  return (context as { [frameKey]?: CallFrame } | null | undefined)?.[frameKey];
+}
+
+export function isCallContext(context: unknown): boolean {
+  return frameOf(context) !== undefined;
+}
+
 const noEnvironment: Readonly<Record<string, string>> = Object.freeze({});
 const noExtra: Readonly<Record<string, unknown>> = Object.freeze({});
 
@@ -74,7 +85,9 @@ export class FrameContext implements ToolContext {
         type: "progress",
         callId: frame.callId,
         toolName: frame.toolName,
-        update: toProgress(update, total, message),
+        update: redact(toProgress(update, total, message), {
+          values: frame.host.settings.secrets(),
+        }) as ProgressUpdate,
       });
     };
   }

@@ -1,4 +1,5 @@
 import type { ToolError } from "../error/tool-error.ts";
+import type { ResultKeys } from "../loop/text-keys.ts";
 import type { LoopVerdict } from "../loop/types.ts";
 import type { ToolEntry } from "../registry/entry.ts";
 import type { ToolResult } from "../tool/result.ts";
@@ -45,6 +46,8 @@ export class CallFrame {
   readonly createdAt: number;
 
   entry: ToolEntry | undefined = undefined;
+  /** The tool as it is registered now, when that is not the version that runs. What it demands counts as well. */
+  current: ToolEntry | undefined = undefined;
   input: Record<string, unknown> = noInput;
   status: ToolStatus = "pending";
   /** Whether a stage had to wait, so that time has passed since the call was made. */
@@ -60,14 +63,18 @@ export class CallFrame {
   error: ToolError | undefined = undefined;
   flags: CallFlags | undefined = undefined;
 
+  /** Kept when the arguments themselves are too large to keep. */
+  parametersHash: string | undefined = undefined;
   argsKey: string | undefined = undefined;
-  resultKey: string | undefined = undefined;
+  resultKeys: ResultKeys | undefined = undefined;
 
   /** Milliseconds on the `performance` clock. */
   deadline = Number.POSITIVE_INFINITY;
   timeLimit = 0;
   idleLimit = 0;
   lastActivity = 0;
+  /** How many questions to a person this call and its children are waiting for. */
+  asking = 0;
 
   /** The neighbours in the list of calls under way. */
   older: CallFrame | undefined = undefined;

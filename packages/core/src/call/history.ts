@@ -1,8 +1,12 @@
+import { clip } from "../error/clip.ts";
+import { hashValue } from "../schema/hash-value.ts";
 import type { FilePart } from "../tool/result.ts";
 import { ActiveCalls } from "./active-calls.ts";
 import type { CallFrame } from "./frame.ts";
 
 const LONGEST_RAW = 10_000;
+/** Arguments with a text this long are remembered clipped. */
+const LARGE = 100_000;
 
 /**
  * The calls under way and the last few that ended; the oldest ended call makes room for the newest. A call id is
@@ -66,7 +70,12 @@ export class CallHistory {
   /** Lets go of what only the caller needs, so that a hundred large results do not stay in memory. */
   shrink(frame: CallFrame): void {
     const { result } = frame;
-    if (typeof frame.raw === "string") frame.raw = frame.raw.slice(0, LONGEST_RAW);
+    if (frame.startedAt > 0) frame.raw = undefined;
+    else if (isLarge(frame.raw)) frame.raw = clip(frame.raw);
+    if (isLarge(frame.input)) {
+      frame.parametersHash = hashValue(frame.input);
+      frame.input = clip(frame.input);
+    }
     if (result === undefined) return;
     const { content, type, attachments, error } = result;
     const long = content.length > frame.host.settings.maxContent;
@@ -93,6 +102,19 @@ export class CallHistory {
     this.#ring = [];
     this.#next = 0;
   }
+}
+
+/** A quick look, not a count: what is large shows near the top. */
+function isLarge(value: unknown, depth = 0): boolean {
+  if (typeof value === "string") return value.length > LARGE;
+  if (typeof value !== "object" || value === null || depth > 2) return false;
+  if (Array.isArray(value) && value.length > LARGE / 100) return true;
+  let looked = 0;
+  for (const key in value) {
+    if (++looked > 50) return true;
+    if (isLarge((value as Record<string, unknown>)[key], depth + 1)) return true;
+  }
+  return false;
 }
 
 function withoutData(part: FilePart): FilePart {

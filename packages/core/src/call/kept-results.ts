@@ -27,6 +27,11 @@ export class KeptResults {
   /** Says whether it was kept: a text larger than all the room is not. */
   keep(callId: string, text: string): boolean {
     if (text.length > this.#room) return false;
+    const before = this.#texts.get(callId);
+    if (before !== undefined) {
+      this.#texts.delete(callId);
+      this.#used -= before.length;
+    }
     this.#texts.set(callId, text);
     this.#used += text.length;
     for (const [oldest, old] of this.#texts) {

@@ -64,6 +64,19 @@ describe("time limits", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
+  it("no call loses its limit when the end of one ends another", async () => {
+    const registry = new ToolRegistry();
+    registry.register(endless("tool", { timeout: 40 }));
+    registry.subscribe((event) => {
+      if (event.type === "state" && event.callId === "three" && event.state.status === "error")
+        registry.cancel("two");
+    });
+    const calls = ["one", "two", "three"].map((callId) => registry.execute("tool", {}, { callId }));
+    await vi.advanceTimersByTimeAsync(100);
+    const codes = (await Promise.all(calls)).map((result) => result.error?.code);
+    expect(codes).toEqual(["timed_out", "cancelled", "timed_out"]);
+  });
+
   it("a limit of more than 24 days works", async () => {
     const registry = new ToolRegistry();
     const days = 86_400_000;

@@ -2,9 +2,10 @@ import { assessFinished, assessNext } from "../loop/detect-doom-loop.ts";
 import { isInfrastructureFailure } from "../loop/infrastructure-failure.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
 import { clearForNewMessage, emptyLoopState, recordCall, recordStop, rollback } from "../loop/loop-state.ts";
-import { resultKey } from "../loop/result-key.ts";
+import { resultKeys, showsBeyondText } from "../loop/result-keys.ts";
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
 import { hashValue } from "../schema/hash-value.ts";
+import type { RawResult } from "../tool/to-result.ts";
 import type { CallFrame } from "./frame.ts";
 import { toEpoch } from "./state-of.ts";
 
@@ -24,12 +25,7 @@ export class LoopSessions {
   }
 
   watches(frame: CallFrame): boolean {
-    return (
-      this.#enabled &&
-      frame.sessionID !== "" &&
-      frame.parent === undefined &&
-      frame.entry?.info.metadata.loop !== false
-    );
+    return this.#enabled && frame.sessionID !== "" && isWatchable(frame);
   }
 
   /** Whether the call may run. */
@@ -98,10 +94,49 @@ export class LoopSessions {
   }
 }
 
-/** What detection would say of calls that already happened, in their order. */
+/**
+ * Takes the keys of a result as long as all of it is there: later it is cut, explained, or let go of. What will
+ * stay as it is waits until somebody asks.
+ */
+export function keepResultKeys(frame: CallFrame, draft: RawResult, stays: boolean): void {
+  if (stays && !frame.flags?.edited && !showsBeyondText(draft)) return;
+  try {
+    frame.resultKeys = resultKeys(draft, Date.now());
+  } catch {
+    // A detector that fails must not become the cause of a failure.
+  }
+}
+
+const severity = { none: 0, nudge: 1, block: 2, stop: 3 };
+
+/**
+ * What detection would say of calls that already happened, in their order. Every session is judged by itself,
+ * as are the calls without one; the answer is the strongest of these verdicts, of equal ones the latest.
+ */
 export function assessHistory(frames: readonly CallFrame[]): LoopVerdict {
-  const last = frames.at(-1);
-  if (last === undefined) return { action: "none", count: 0 };
+  const sessions = new Map<string, CallFrame[]>();
+  for (const frame of frames) {
+    if (!isWatchable(frame)) continue;
+    const earlier = sessions.get(frame.sessionID) ?? [];
+    // Taken out and put back, the session of the latest call is the last of the map.
+    sessions.delete(frame.sessionID);
+    sessions.set(frame.sessionID, [...earlier, frame]);
+  }
+  let strongest: LoopVerdict = { action: "none", count: 0 };
+  for (const calls of sessions.values()) {
+    const verdict = assessSession(calls);
+    if (severity[verdict.action] >= severity[strongest.action]) strongest = verdict;
+  }
+  return strongest;
+}
+
+/** What a tool calls, it calls by program, and a tool may declare that it is never part of a loop. */
+function isWatchable(frame: CallFrame): boolean {
+  return frame.parent === undefined && frame.entry?.info.metadata.loop !== false;
+}
+
+function assessSession(frames: readonly CallFrame[]): LoopVerdict {
+  const last = frames.at(-1)!;
   let before = emptyLoopState();
   for (const frame of frames.slice(0, -1)) before = recordCall(before, loopRecordOf(frame), frame.input);
   const record = loopRecordOf(last);
@@ -124,11 +159,15 @@ function candidateOf(frame: CallFrame): LoopCandidate {
 function loopRecordOf(frame: CallFrame): LoopRecord {
   const { error, result } = frame;
   const content = result?.content ?? "";
+  const at = toEpoch(frame.endedAt);
+  // Kept with the call: what is appended to its text later is not part of what the tool said.
+  frame.resultKeys ??= resultKeys(result ?? { content, type: "text" }, at);
   return {
     callId: frame.callId,
     tool: frame.toolName,
     argsKey: argsKeyOf(frame),
-    resultKey: resultKeyOf(frame, content),
+    resultKey: frame.resultKeys.resultKey,
+    exactKey: frame.resultKeys.exactKey,
     resultLength: content.length,
     isError: error !== undefined,
     errorCode: error?.code,
@@ -138,25 +177,20 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
     poll: isPoll(frame),
     round: roundOf(frame),
     startedAt: toEpoch(frame.startedAt || frame.createdAt),
-    at: toEpoch(frame.endedAt),
+    at,
   };
-}
-
-/** Kept with the call: what is appended to its text later is not part of what the tool said. */
-function resultKeyOf(frame: CallFrame, content: string): string {
-  frame.resultKey ??= resultKey(content);
-  return frame.resultKey;
 }
 
 /** Two calls are the same when their arguments are, or what the tool declared to matter of them. */
 function argsKeyOf(frame: CallFrame): string {
-  if (frame.argsKey !== undefined) return frame.argsKey;
+  // What the guard saw is not what ran when a person changed it in between.
+  if (frame.argsKey !== undefined && !frame.flags?.edited) return frame.argsKey;
   const loop = frame.entry?.info.metadata.loop;
   const key = loop === false || loop === undefined ? undefined : loop.key;
   const validated = frame.startedAt > 0 || frame.error === undefined;
   const args = validated ? frame.input : frame.raw;
-  const value = key === undefined ? args : keyed(key, frame.input);
-  frame.argsKey = hashValue(value);
+  // Of large arguments only a part is kept, and the fingerprint of all.
+  frame.argsKey = key === undefined ? (frame.parametersHash ?? hashValue(args)) : hashValue(keyed(key, frame.input));
   return frame.argsKey;
 }
 

@@ -36,7 +36,7 @@ export function recordOf(frame: CallFrame): ToolCallRecord {
     toolName: frame.toolName,
     displayName: entry?.info.displayName ?? frame.toolName,
     parameters: visibleInput(frame),
-    parametersHash: hashValue(frame.startedAt > 0 ? frame.input : frame.raw),
+    parametersHash: frame.parametersHash ?? hashValue(frame.startedAt > 0 ? frame.input : frame.raw),
     timestamp: toEpoch(frame.createdAt),
     callId: frame.callId,
     ...(parent === undefined ? {} : { parentCallId: parent.callId }),

@@ -15,7 +15,10 @@ describe("redact", () => {
         token: 5,
         passed: "yes",
         author: "me",
-        secretive: { a: 1 },
+        client_secret: { a: 1 },
+        compass: "north",
+        bypass: "road",
+        secretary: "Ann",
       }),
     ).toEqual({
       password: "[redacted]",
@@ -28,7 +31,10 @@ describe("redact", () => {
       token: 5,
       passed: "yes",
       author: "me",
-      secretive: "[redacted]",
+      client_secret: "[redacted]",
+      compass: "north",
+      bypass: "road",
+      secretary: "Ann",
     });
     expect(redact({ password: "", secret: null, hasPassword: true })).toEqual({
       password: "[redacted]",

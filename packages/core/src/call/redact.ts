@@ -1,11 +1,21 @@
 const REDACTED = "[redacted]";
 const DEEPEST = 64;
 
-/** Keys whose value is secret whatever it is. */
-const secretKey =
-  /pass(?:word|wd|phrase)?$|secret|credential|api[-_]?key|private[-_]?key|authorization|^cookie|set-cookie/i;
-/** `token` also counts things (`max_tokens`), so only its texts are secret. */
-const tokenKey = /token$/i;
+/** Words of a key that make its value secret whatever it is. */
+const secretWords = new Set(
+  "password passwd passphrase pass pwd secret secrets credential credentials authorization cookie cookies bearer auth apikey".split(
+    " ",
+  ),
+);
+/** Pairs of words that do. */
+const secretPairs = new Set([
+  "api key",
+  "private key",
+  "access key",
+  "secret key",
+  "signing key",
+  "encryption key",
+]);
 
 export interface RedactOptions {
   /** Secret values themselves; every occurrence inside a text is masked. */
@@ -56,7 +66,18 @@ function copyObject(value: object, values: readonly string[], ancestors: object[
 
 function isSecret(key: string, item: unknown): boolean {
   if (item === undefined || item === null || typeof item === "boolean") return false;
-  return secretKey.test(key) || (typeof item === "string" && tokenKey.test(key));
+  const words = wordsOf(key);
+  // `token` also counts things (`max_tokens`), so only its texts are secret.
+  if (typeof item === "string" && words.at(-1) === "token") return true;
+  return words.some((word, index) => secretWords.has(word) || secretPairs.has(`${words[index - 1]} ${word}`));
+}
+
+/** `X-Api-Key`, `apiKey` and `api_key` are the same two words. */
+function wordsOf(key: string): string[] {
+  return key
+    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}]+/u);
 }
 
 function maskValues(text: string, values: readonly string[]): string {

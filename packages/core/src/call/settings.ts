@@ -1,4 +1,5 @@
 import type { Logger } from "../tool/context.ts";
+import { DefinitionError } from "../tool/definition-error.ts";
 import type { ApprovalPolicy } from "./approval.ts";
 
 /** How a registry runs calls. Every value has a safe default. */
@@ -43,3 +44,31 @@ export const defaultSettings: CallSettings = {
   logger: silent,
   secrets: () => [],
 };
+
+const limits = ["timeout", "maxArguments", "maxContent", "maxDepth", "keptResults"] as const;
+
+/** The settings with defaults filled in. Throws `DefinitionError` for a number that makes no sense. */
+export function checkedSettings(given: Partial<CallSettings>): CallSettings {
+  const settings = { ...defaultSettings };
+  for (const [key, value] of Object.entries(given)) {
+    if (value !== undefined) Object.assign(settings, { [key]: value });
+  }
+  for (const key of limits) {
+    if (typeof settings[key] !== "number" || !(settings[key] >= 0))
+      throw new DefinitionError(`The setting ${key} must be a number, 0 or more.`, key);
+  }
+  if (!Number.isInteger(settings.historyLimit) || settings.historyLimit < 0) {
+    throw new DefinitionError("The setting historyLimit must be a whole number, 0 or more.", "historyLimit");
+  }
+  const { secrets } = settings;
+  return { ...settings, secrets: () => quietSecrets(secrets) };
+}
+
+/** A host that cannot say its secrets must not cost a call its record. */
+function quietSecrets(secrets: CallSettings["secrets"]): Iterable<string> {
+  try {
+    return [...secrets()];
+  } catch {
+    return [];
+  }
+}

@@ -4,6 +4,10 @@ import type { ToolState } from "./state.ts";
 
 /** The state of a call as others see it: secrets masked, plain JSON. */
 export function stateOf(frame: CallFrame): ToolState {
+  return redact(rawState(frame), { values: frame.host.settings.secrets() }) as ToolState; // A copy of the same shape.
+}
+
+function rawState(frame: CallFrame): ToolState {
   const base = {
     input: visibleInput(frame),
     ...(frame.title === undefined ? {} : { title: frame.title }),

@@ -14,8 +14,9 @@ export function clip(input: unknown): Record<string, unknown> {
 
 function shorten(value: unknown, depth: number): unknown {
   if (typeof value === "string") {
+    // Through JSON, because a slice would keep the whole text in memory.
     return value.length > LONGEST_TEXT
-      ? `${value.slice(0, LONGEST_TEXT)}… (${value.length} characters)`
+      ? `${JSON.parse(JSON.stringify(value.slice(0, LONGEST_TEXT)))}… (${value.length} characters)`
       : value;
   }
   if (typeof value !== "object" || value === null) return value;

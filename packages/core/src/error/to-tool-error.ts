@@ -1,4 +1,4 @@
-import { isToolError, type ToolError, ToolExecutionError } from "./tool-error.ts";
+import { isToolError, ToolError, ToolExecutionError } from "./tool-error.ts";
 
 /**
  * The only place where something thrown becomes a `ToolError`. Keeps the stack and the cause. A `ToolError`
@@ -8,16 +8,8 @@ import { isToolError, type ToolError, ToolExecutionError } from "./tool-error.ts
 export function toToolError(thrown: unknown, toolName: string, input: unknown): ToolError {
   if (isToolError(thrown)) {
     if (thrown.toolName === toolName) return thrown;
-    if (thrown.toolName === "") return adopt(thrown, toolName, input);
-    return new ToolExecutionError(
-      `Tool "${thrown.toolName}", called by "${toolName}", failed: ${thrown.message}`,
-      {
-        toolName,
-        input,
-        cause: thrown,
-        data: { causeCode: thrown.code },
-      },
-    );
+    // An author may throw `new BusinessError("…")` without naming the tool; the pipeline knows it.
+    return thrown.toolName === "" ? copyFor(thrown, toolName, input) : childFailure(thrown, toolName, input);
   }
   const error = new ToolExecutionError(messageOf(thrown), { toolName, input, cause: thrown });
   const stack = stackOf(thrown);
@@ -25,11 +17,26 @@ export function toToolError(thrown: unknown, toolName: string, input: unknown): 
   return error;
 }
 
-/** An author may throw `new BusinessError("…")` without naming the tool; the pipeline knows it. */
-function adopt(error: ToolError, toolName: string, input: unknown): ToolError {
-  Object.defineProperty(error, "toolName", { value: toolName, enumerable: true });
-  Object.defineProperty(error, "input", { value: input, enumerable: true });
-  return error;
+/** The same error as that of another call. A copy: the object may be shared, frozen, or thrown again. */
+export function copyFor(error: ToolError, toolName: string, input: unknown): ToolError {
+  const { code, message, data, recoverable, cause } = error;
+  const copy = new ToolError(code, message, { toolName, input, data, recoverable, cause });
+  const stack = stackOf(error);
+  if (stack !== undefined) copy.stack = stack;
+  return copy;
+}
+
+/** What a call fails with when a call that it made failed and it did not handle that. */
+export function childFailure(child: ToolError, toolName: string, input: unknown): ToolError {
+  return new ToolExecutionError(
+    `Tool "${child.toolName}", called by "${toolName}", failed: ${child.message}`,
+    {
+      toolName,
+      input,
+      cause: child,
+      data: { causeCode: child.code },
+    },
+  );
 }
 
 function messageOf(thrown: unknown): string {

@@ -15,8 +15,10 @@ describe("ToolError", () => {
   });
 
   it("is known by its brand, so that two copies of the package understand each other", () => {
-    const foreign = Object.assign(new Error("x"), { [Symbol.for("toolrack.ToolError")]: true });
+    const brand = { [Symbol.for("toolrack.ToolError")]: true };
+    const foreign = Object.assign(new Error("x"), brand, { toResponse: () => ({}) });
     expect(errors.isToolError(foreign)).toBe(true);
+    expect(errors.isToolError(Object.assign(new Error("x"), brand))).toBe(false);
     for (const other of [null, undefined, "x", 5, {}, new Error("x")])
       expect(errors.isToolError(other)).toBe(false);
   });

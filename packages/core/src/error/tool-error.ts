@@ -1,3 +1,4 @@
+import { safeJson } from "../tool/safe-json.ts";
 import { clip } from "./clip.ts";
 import { type ToolErrorCode, toolErrorCodes } from "./codes.ts";
 import type { ToolErrorResponse } from "./response.ts";
@@ -43,7 +44,7 @@ export class ToolError extends Error {
       code: this.code,
       message: this.message,
       details: {
-        ...this.data,
+        ...(safeJson(this.data).value as Record<string, unknown>),
         toolName: this.toolName,
         input: clip(this.input),
         ...(cause === undefined ? {} : { cause }),
@@ -56,7 +57,9 @@ export class ToolError extends Error {
 /** True for a `ToolError` of any copy of this package. */
 export function isToolError(value: unknown): value is ToolError {
   try {
-    return typeof value === "object" && value !== null && (value as { [brand]?: unknown })[brand] === true;
+    if (typeof value !== "object" || value === null) return false;
+    const candidate = value as { [brand]?: unknown; toResponse?: unknown };
+    return candidate[brand] === true && typeof candidate.toResponse === "function";
   } catch {
     return false; // A proxy may throw on any access; then it is certainly not ours.
   }

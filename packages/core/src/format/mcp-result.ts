@@ -29,10 +29,16 @@ export function toMcpResult(result: ToolResult): McpCallToolResult {
   };
   return {
     content,
-    ...(result.structured !== undefined && { structuredContent: result.structured }),
+    // Of a result that was cut for the model, the whole would come back in by this door.
+    ...(result.structured !== undefined && !isCut(result) && { structuredContent: result.structured }),
     ...(result.type === "error" && { isError: true as const }),
     ...(result.metadata !== undefined || Object.keys(meta).length > 0 ? { _meta: meta } : {}),
   };
+}
+
+/** As the bound stage marks a result of which the model is shown a part. */
+function isCut({ metadata }: ToolResult): boolean {
+  return isRecord(metadata?.truncated) && typeof metadata.truncated.callId === "string";
 }
 
 /**

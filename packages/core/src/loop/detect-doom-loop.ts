@@ -1,5 +1,5 @@
 import { hashText } from "../schema/hash.ts";
-import { isSameRound } from "./entry-likeness.ts";
+import { isSameOutcome, isSameRound } from "./entry-likeness.ts";
 import { loopEvidence } from "./loop-messages.ts";
 import { predict } from "./predict.ts";
 import { cycle } from "./signals/cycle.ts";
@@ -133,9 +133,9 @@ function previousResult(entries: readonly LoopEntry[], end: number, head: LoopEn
   let sibling: LoopEntry | undefined;
   for (let index = end - 1; index >= 0; index--) {
     const entry = entries[index]!;
-    if (!entry.executed || entry.tool !== head.tool || entry.resultKey !== head.resultKey) continue;
-    if (entry.argsKey === head.argsKey) return entry;
-    sibling ??= entry;
+    if (!entry.executed || entry.tool !== head.tool) continue;
+    if (isSameOutcome(entry, head)) return entry;
+    if (entry.exactKey === head.exactKey) sibling ??= entry;
   }
   return sibling;
 }
@@ -153,7 +153,8 @@ function fingerprint(
     return hashText(`${signal} ${Array.from(outcomes).sort().join(" ")}`);
   }
   if (signal === "repeat" || signal === "interleaved") return hashText(`${signal} ${outcomeKey(head)}`);
-  return hashText(`${signal} ${head.tool} ${head.resultKey}`);
+  const key = signal === "refused" ? head.resultKey : head.exactKey;
+  return hashText(`${signal} ${head.tool} ${key}`);
 }
 
 function outcomeKey(entry: LoopEntry): string {

@@ -82,7 +82,7 @@ function toEntry(
   const blocked = !executed && record.errorCode === "loop_blocked";
   // A blocked call stands for what it would have given; its own text, the block, is not a result.
   const foretold = blocked ? predict(entries, record, ordinal)?.head : undefined;
-  const resultKey = foretold?.resultKey ?? record.resultKey;
+  const { resultKey, exactKey = resultKey } = foretold ?? record;
   const isError = foretold?.isError ?? record.isError === true;
   const readOnly = record.readOnly === true;
 
@@ -102,7 +102,7 @@ function toEntry(
     !isError &&
     last !== undefined &&
     last.tool === record.tool &&
-    last.resultKey === resultKey &&
+    last.exactKey === exactKey &&
     last.argsKey !== record.argsKey &&
     (last.tokens !== undefined || (record.resultLength ?? 0) >= tellingResultLength);
   const tokens = series ? argumentTokens(args) : undefined;
@@ -112,6 +112,7 @@ function toEntry(
     tool: record.tool,
     argsKey: record.argsKey,
     resultKey,
+    exactKey,
     isError,
     errorCode: record.errorCode,
     readOnly,

@@ -62,6 +62,7 @@ export function predict(
     tool: candidate.tool,
     argsKey: candidate.argsKey,
     resultKey: model.resultKey,
+    exactKey: model.exactKey,
     isError: model.isError,
     errorCode: model.errorCode,
     readOnly: candidate.readOnly,

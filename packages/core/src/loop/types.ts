@@ -4,9 +4,11 @@ export interface LoopRecord {
   readonly tool: string;
   /** Hash of the canonical validated arguments (or of what the tool declared as its key). */
   readonly argsKey: string;
-  /** Hash of the model-visible text with timestamps, ids and the like masked, taken before it is shortened. */
+  /** Hash of the whole result with timestamps, ids and the like masked, taken before it is shortened. */
   readonly resultKey: string;
-  /** Length of that text. A long result that comes again says more than a second "ok". */
+  /** Hash by which results of calls with different arguments are compared; `resultKey` unless told. */
+  readonly exactKey?: string;
+  /** Length of its text. A long result that comes again says more than a second "ok". */
   readonly resultLength?: number;
   readonly isError: boolean;
   readonly errorCode?: string;
@@ -45,6 +47,7 @@ export interface LoopEntry {
   readonly argsKey: string;
   /** Of a blocked call: the result it would have had. */
   readonly resultKey: string;
+  readonly exactKey: string;
   readonly isError: boolean;
   readonly errorCode: string | undefined;
   readonly readOnly: boolean;

@@ -77,6 +77,17 @@ export class Catalog {
     this.#entries.delete(entry.key);
   }
 
+  /** Takes a tool out of every index but keeps its place, for one that may come after it. */
+  suspend(entry: ToolEntry): void {
+    this.#unlink(entry);
+  }
+
+  /** Gives up the place of a tool that was suspended. */
+  drop(entry: ToolEntry): void {
+    if (this.#entries.get(entry.key) === entry) this.#entries.delete(entry.key);
+    this.#all = undefined;
+  }
+
   all(): readonly ToolInfo[] {
     this.#all ??= [...this.#entries.values()].map((entry) => entry.info);
     return this.#all;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { Tool, ToolDispatcher } from "../index.ts";
+import { Tool, ToolDispatcher, ToolRegistry } from "../index.ts";
 
 const add = Tool.define({
   name: "add",
@@ -43,6 +43,37 @@ describe("ToolDispatcher", () => {
     );
     expect(result.content).toBe("3s");
     expect(dispatcher.registry.getState("mine")?.status).toBe("completed");
+  });
+
+  it("executeWithContext gains no rights, whatever was done to the context", async () => {
+    const dispatcher = new ToolDispatcher(new ToolRegistry({ permissions: ["*"], historyLimit: 1 }));
+    dispatcher.registerTool(
+      Tool.define({
+        name: "priv",
+        parameters: {},
+        metadata: { permissions: ["root"] },
+        execute: async () => "secret",
+      }),
+    );
+    const kept: Tool.Context[] = [];
+    dispatcher.registerTool(
+      Tool.define({
+        name: "outer",
+        parameters: {},
+        execute: async (context) => {
+          kept.push(context);
+          const copies = [context, { ...context }, Object.create(context)];
+          const results = await Promise.all(
+            copies.map((copy) => dispatcher.executeWithContext("priv", {}, copy)),
+          );
+          return results.map((result) => result.error?.code);
+        },
+      }),
+    );
+    const result = await dispatcher.registry.execute("outer", {}, { permissions: [] });
+    expect(result.structured).toEqual(["permission_denied", "permission_denied", "permission_denied"]);
+    await dispatcher.dispatch("nothing");
+    expect((await dispatcher.executeWithContext("priv", {}, kept[0]!)).error?.code).toBe("cancelled");
   });
 
   it("executeWithContext of a call under way makes a child of it", async () => {

@@ -1,3 +1,4 @@
+import { isCallContext } from "../call/frame-context.ts";
 import type { CallOptions } from "../call/options.ts";
 import type { ToolErrorResponse } from "../error/response.ts";
 import type { ToolContext } from "../tool/context.ts";
@@ -61,10 +62,7 @@ export class ToolDispatcher {
     input: Record<string, unknown>,
     context: Partial<ToolContext> & CallOptions,
   ): Promise<ToolResult> {
-    const { callId } = context;
-    const status = callId === undefined ? undefined : this.registry.getState(callId)?.status;
-    if (callId !== undefined && status === "running")
-      return this.registry.executeChild(callId, toolName, input);
+    if (isCallContext(context)) return this.registry.executeChild(context, toolName, input);
     return this.registry.execute(toolName, input, context as CallOptions);
   }
 }

@@ -3,6 +3,7 @@ import type { CompiledSchema } from "../schema/types.ts";
 import { implementationOf, type ToolImplementation } from "../tool/define.ts";
 import { DefinitionError } from "../tool/definition-error.ts";
 import type { ToolInfo } from "../tool/info.ts";
+import type { ToolMetadata } from "../tool/metadata.ts";
 import { canonicalName } from "../tool/name.ts";
 
 /** One tool on the rack with what the pipeline needs of it, worked out once. Immutable. */
@@ -29,12 +30,12 @@ export class ToolEntry {
   }
 
   with(updates: Partial<ToolInfo>): ToolEntry {
-    return new ToolEntry(normalise({ ...this.info, ...updates }, this.info.createdAt));
+    return toEntry({ ...this.info, ...updates }, this.info.createdAt);
   }
 }
 
 /** Checks and completes a tool as it is registered. Throws `DefinitionError` naming the field that is wrong. */
-export function toEntry(info: ToolInfo): ToolEntry {
+export function toEntry(info: ToolInfo, createdAt: number = Date.now()): ToolEntry {
   const candidate: unknown = info;
   if (typeof candidate !== "object" || candidate === null) {
     throw new DefinitionError("A tool is an object made by Tool.define.", "info");
@@ -48,7 +49,28 @@ export function toEntry(info: ToolInfo): ToolEntry {
   if (typeof info.execute !== "function") {
     throw new DefinitionError(`The tool "${info.name}" has no execute function.`, "execute");
   }
-  return new ToolEntry(normalise(info, Date.now()));
+  checkLimits(info);
+  try {
+    return new ToolEntry(normalise(info, createdAt));
+  } catch (thrown) {
+    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    throw new DefinitionError(
+      `The tool "${info.name}" cannot be registered. ${reason}`,
+      "parameters",
+      thrown,
+    );
+  }
+}
+
+function checkLimits({ name, metadata }: ToolInfo): void {
+  for (const field of ["timeout", "idleTimeout"] as const) {
+    const limit: unknown = metadata?.[field];
+    if (limit === undefined || (typeof limit === "number" && limit >= 0)) continue;
+    throw new DefinitionError(
+      `The ${field} of the tool "${name}" must be a number of milliseconds, 0 for no limit.`,
+      `metadata.${field}`,
+    );
+  }
 }
 
 export function fold(name: string): string {
@@ -58,16 +80,27 @@ export function fold(name: string): string {
 /** A name that the rack cannot use as it is stays reachable as an alias and visible as the display name. */
 function normalise(info: ToolInfo, createdAt: number): ToolInfo {
   const name = canonicalName(info.name);
-  const renamed =
-    name === info.name
-      ? {}
-      : { aliases: [...(info.aliases ?? []), info.name], displayName: info.displayName ?? info.name };
+  const aliases = name === info.name ? info.aliases : [...(info.aliases ?? []), info.name];
+  const renamed = {
+    ...(aliases === undefined ? {} : { aliases: Object.freeze([...aliases]) }),
+    ...(name === info.name ? {} : { displayName: info.displayName ?? info.name }),
+  };
   return Object.freeze({
     ...info,
     ...renamed,
     name,
-    metadata: Object.freeze({ ...info.metadata }),
+    metadata: freezeMetadata(info.metadata),
     createdAt,
     disabled: info.disabled === true,
+  });
+}
+
+/** The lists are copied: the indexes are kept by them, so nobody may change them behind the registry's back. */
+function freezeMetadata(metadata: ToolMetadata = {}): ToolMetadata {
+  const { tags, permissions } = metadata;
+  return Object.freeze({
+    ...metadata,
+    ...(Array.isArray(tags) ? { tags: Object.freeze([...tags]) } : {}),
+    ...(Array.isArray(permissions) ? { permissions: Object.freeze([...permissions]) } : {}),
   });
 }

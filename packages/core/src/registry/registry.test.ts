@@ -138,8 +138,74 @@ describe("ToolRegistry", () => {
     expect(versions).toHaveLength(1);
     expect(registry.getAll().map((info) => info.name)).toEqual(["b", "c", "d"]);
     expect(registry.get("b")).toMatchObject({ description: "new", disabled: true });
-    expect(refused.map(({ info }) => info.name)).toEqual(["e", "C"]);
-    expect(refused[1]?.error.message).toContain('"c" is taken');
+    expect(refused.map(({ info }) => info.name)).toEqual(["C", "e"]);
+    expect(refused[0]?.error.message).toContain('"c" is taken');
+  });
+
+  it("apply lets two tools exchange names, and keeps the order", () => {
+    const registry = new ToolRegistry();
+    registry.register({ ...tool("x"), aliases: ["p"] });
+    registry.register({ ...tool("y"), aliases: ["q"] });
+    registry.register(tool("z"));
+    const put = [
+      { ...tool("x"), aliases: ["q"] },
+      { ...tool("y"), aliases: ["p"] },
+    ];
+    expect(registry.apply({ remove: ["x", "y"], put })).toEqual([]);
+    expect(registry.get("p")?.name).toBe("y");
+    expect(registry.getAll().map((info) => info.name)).toEqual(["x", "y", "z"]);
+  });
+
+  it("is not led astray by lists that change after registering", () => {
+    const registry = new ToolRegistry();
+    const tags = ["x"];
+    const permissions = ["p"];
+    registry.register(tool("a", { tags, permissions }));
+    tags[0] = "q";
+    permissions.length = 0;
+    expect(registry.get("a")?.metadata.permissions).toEqual(["p"]);
+    registry.unregister("a");
+    expect(registry.findByTag("x")).toEqual([]);
+  });
+
+  it("update checks like register, and changes nothing when it refuses", () => {
+    const registry = new ToolRegistry();
+    registry.register(tool("a"));
+    for (const [updates, problem] of [
+      [{ execute: 5 }, /no execute/],
+      [{ name: "" }, /needs a name/],
+      [{ parameters: { type: "nope" } }, /nope/],
+      [{ metadata: { timeout: "50" } }, /timeout/],
+    ] as const) {
+      expect(() => registry.update("a", updates as never)).toThrow(problem);
+      expect(() => registry.update("a", updates as never)).toThrow(
+        expect.objectContaining({ name: "DefinitionError" }),
+      );
+    }
+    expect(registry.get("a")?.name).toBe("a");
+  });
+
+  it("refuses settings that make no sense", () => {
+    for (const settings of [
+      { historyLimit: -1 },
+      { historyLimit: 1.5 },
+      { historyLimit: Number.NaN },
+      { timeout: "5" as never },
+      { maxContent: -1 },
+    ]) {
+      expect(() => new ToolRegistry(settings)).toThrow(/setting/);
+    }
+    expect(() => new ToolRegistry({ maxContent: Number.POSITIVE_INFINITY, historyLimit: 0 })).not.toThrow();
+  });
+
+  it("a snapshot cannot be used to get around what an operator has tightened since", async () => {
+    const registry = new ToolRegistry();
+    registry.register(tool("a"));
+    const snapshot = registry.snapshot();
+    registry.update("a", { metadata: { permissions: ["root"] } });
+    expect((await registry.execute("a", {}, { snapshot })).error?.code).toBe("permission_denied");
+    registry.update("a", { metadata: { dangerous: true } });
+    expect((await registry.execute("a", {}, { snapshot })).error?.code).toBe("approval_denied");
   });
 
   it("names the nearest tools when a name is unknown", async () => {
@@ -150,6 +216,8 @@ describe("ToolRegistry", () => {
     expect(result.content).toContain('"read_file"');
     expect(result.error?.details?.suggestions).toContain("read_file");
     expect(() => registry.update("raed_file", {})).toThrow(/"read_file"/);
+    expect(() => registry.require("raed_file")).toThrow(/"read_file"/);
+    expect(registry.require("read_file").name).toBe("read_file");
   });
 
   it("what it hands out cannot be changed from outside", () => {

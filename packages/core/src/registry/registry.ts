@@ -2,20 +2,22 @@ import { Deadlines } from "../call/deadlines.ts";
 import { cancelCall, expireCall, startCall } from "../call/engine.ts";
 import { EventHub, type RackListener } from "../call/events.ts";
 import { CallFrame } from "../call/frame.ts";
+import { frameOf } from "../call/frame-context.ts";
 import { CallHistory } from "../call/history.ts";
 import type { CallHost } from "../call/host.ts";
 import { KeptResults, type PageOptions, pageOf, type ResultPage } from "../call/kept-results.ts";
 import { assessHistory, LoopSessions } from "../call/loop-sessions.ts";
 import type { CallOptions } from "../call/options.ts";
 import { recordOf, type ToolCallRecord } from "../call/record.ts";
-import { type CallSettings, defaultSettings } from "../call/settings.ts";
+import { type CallSettings, checkedSettings } from "../call/settings.ts";
 import type { ToolState } from "../call/state.ts";
 import { stateOf, updateState } from "../call/state-of.ts";
 import { notFound } from "../error/messages.ts";
 import { ToolNotFoundError } from "../error/tool-error.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
 import type { LoopState, LoopVerdict } from "../loop/types.ts";
-import { DefinitionError } from "../tool/definition-error.ts";
+import type { ToolContext } from "../tool/context.ts";
+import type { DefinitionError } from "../tool/definition-error.ts";
 import type { ToolInfo } from "../tool/info.ts";
 import { nearestNames } from "../tool/name.ts";
 import type { ToolResult } from "../tool/result.ts";
@@ -47,7 +49,7 @@ export class ToolRegistry implements RegistryReader {
   readonly #host: CallHost;
 
   constructor(settings: Partial<CallSettings> = {}) {
-    this.#host = this.#makeHost({ ...defaultSettings, ...withoutUndefined(settings) });
+    this.#host = this.#makeHost(checkedSettings(settings));
   }
 
   /** Throws `DefinitionError` when the tool is unusable or a name of it is taken; then nothing has changed. */
@@ -83,19 +85,19 @@ export class ToolRegistry implements RegistryReader {
     }
     const refused: RefusedTool[] = [];
     this.#change((catalog) => {
-      const arriving = [...(changes.put ?? [])].flatMap((info) => admit(info, refused));
-      const staying = new Set(arriving.map((entry) => entry.key));
-      for (const [key, entry] of leaving) if (!staying.has(key)) catalog.remove(entry);
-      for (const entry of arriving) {
+      // All names of what leaves are free before anything arrives: two tools may exchange theirs.
+      for (const entry of leaving.values()) catalog.suspend(entry);
+      for (const info of changes.put ?? []) {
         try {
+          const entry = toEntry(info);
           const old = leaving.get(entry.key);
-          if (old === undefined) catalog.add(entry);
-          else catalog.replace(old, old.info.disabled ? entry.with({ disabled: true }) : entry);
+          catalog.add(old?.info.disabled ? entry.with({ disabled: true }) : entry);
           leaving.delete(entry.key);
         } catch (thrown) {
-          refused.push({ info: entry.info, error: thrown as DefinitionError });
+          refused.push({ info, error: thrown as DefinitionError });
         }
       }
+      for (const entry of leaving.values()) catalog.drop(entry);
     });
     return refused;
   }
@@ -110,6 +112,11 @@ export class ToolRegistry implements RegistryReader {
 
   get(name: string): ToolInfo | undefined {
     return this.#catalog.find(name)?.info;
+  }
+
+  /** The same for a tool that must be there: throws `ToolNotFoundError`, which names the nearest ones. */
+  require(name: string): ToolInfo {
+    return this.#require(name).info;
   }
 
   /** Every tool, disabled ones too, in order of registration. */
@@ -149,15 +156,15 @@ export class ToolRegistry implements RegistryReader {
 
   /** Calls a tool on behalf of a call that is under way: a child of it, with no more rights and no more time. */
   executeChild(
-    parentCallId: string,
+    parent: string | Partial<ToolContext>,
     name: string,
     input?: unknown,
     context: CallOptions = noOptions,
   ): Promise<ToolResult> {
-    const parent = this.#host.history.get(parentCallId);
-    if (parent !== undefined) return startCall(this.#frame(name, input, context, parent));
+    const frame = typeof parent === "string" ? this.#host.history.get(parent) : frameOf(parent);
+    if (frame?.host === this.#host) return startCall(this.#frame(name, input, context, frame));
     // Nobody knows what that call was allowed, so this one is allowed nothing.
-    const signal = AbortSignal.abort(`the call "${parentCallId}", which makes it, is not known`);
+    const signal = AbortSignal.abort("the call that makes it is not known here");
     return this.execute(name, input, { ...context, signal, permissions: [] });
   }
 
@@ -201,15 +208,14 @@ export class ToolRegistry implements RegistryReader {
   }
 
   /**
-   * Whether the last calls go in circles: those of one session, or without one all that are remembered. Pure:
-   * asking changes nothing.
+   * Whether the last calls go in circles: those of one session ("" for the calls without one), or of whichever
+   * session is worst off. Pure: asking changes nothing.
    */
   detectDoomLoop(sessionID?: string): DoomLoopDetectionResult {
     const calls = this.#host.history.recent(this.#host.settings.historyLimit);
-    const watched = calls.filter(
-      ({ parent, sessionID: id }) => !parent && (sessionID === undefined || id === sessionID),
+    const verdict = assessHistory(
+      sessionID === undefined ? calls : calls.filter((call) => call.sessionID === sessionID),
     );
-    const verdict = assessHistory(watched);
     const isDoomLoop = verdict.action === "block" || verdict.action === "stop";
     const { evidence } = verdict;
     return {
@@ -278,7 +284,7 @@ export class ToolRegistry implements RegistryReader {
     const { history } = this.#host;
     const wanted = options.callId;
     const callId = wanted !== undefined && history.get(wanted) === undefined ? wanted : undefined;
-    const asked = typeof name === "string" ? name : String(name);
+    const asked = typeof name === "string" ? name : nameOf(name);
     return new CallFrame(this.#host, history.nextSequence(), callId, asked, input, options, parent);
   }
 
@@ -329,16 +335,11 @@ export class ToolRegistry implements RegistryReader {
   }
 }
 
-function admit(info: ToolInfo, refused: RefusedTool[]): ToolEntry[] {
+/** A caller in plain JavaScript may ask for anything; some of it cannot even be printed. */
+function nameOf(name: unknown): string {
   try {
-    return [toEntry(info)];
-  } catch (thrown) {
-    const error = thrown instanceof Error ? thrown : new Error(String(thrown));
-    refused.push({ info, error: new DefinitionError(error.message, "info", error) });
-    return [];
+    return String(name);
+  } catch {
+    return "";
   }
-}
-
-function withoutUndefined(settings: Partial<CallSettings>): Partial<CallSettings> {
-  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
 }

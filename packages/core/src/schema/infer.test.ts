@@ -79,6 +79,27 @@ describe("InferInput", () => {
     }>();
   });
 
+  it("reads nullable beside a type, as the validator does", () => {
+    const value = infer({
+      type: "object",
+      properties: {
+        note: { type: "string", nullable: true },
+        size: { type: "integer", nullable: false },
+        place: { type: "object", properties: { lat: { type: "number" } }, required: ["lat"], nullable: true },
+        unit: { type: "string", enum: ["c", "f"], nullable: true },
+        loose: { nullable: true },
+      },
+      required: ["note", "size", "place", "unit", "loose"],
+    });
+    expectTypeOf(value).toEqualTypeOf<{
+      note: string | null;
+      size: number;
+      place: { lat: number } | null;
+      unit: "c" | "f";
+      loose: unknown;
+    }>();
+  });
+
   it("keeps other keys open when the schema asks for them", () => {
     const value = infer({
       type: "object",
@@ -92,6 +113,8 @@ describe("InferInput", () => {
   it("gives a record where the literals were widened or nothing is known", () => {
     const widened = { type: "object", properties: { a: { type: "string" } } };
     expectTypeOf<InferInput<typeof widened>>().toEqualTypeOf<Record<string, unknown>>();
+    // biome-ignore lint/suspicious/noExplicitAny: a schema of this type must not spread it.
+    expectTypeOf<InferInput<any>>().toEqualTypeOf<Record<string, unknown>>();
     expectTypeOf<InferInput<object>>().toEqualTypeOf<Record<string, unknown>>();
     expectTypeOf<InferInput<Record<string, unknown>>>().toEqualTypeOf<Record<string, unknown>>();
     expectTypeOf(infer({})).toEqualTypeOf<Record<string, unknown>>();

@@ -2,7 +2,7 @@
  * What `execute` is given: the type that parsing with this schema produces. Zod, Standard Schemas, objects of
  * them, and JSON Schemas written in place are read; for anything else it is `Record<string, unknown>`.
  */
-export type InferInput<Schema> = 0 extends 1 & Schema
+export type InferInput<Schema> = unknown extends Schema
   ? Record<string, unknown>
   : [Schema] extends [LibrarySchema]
     ? LibraryOutput<Schema>
@@ -63,12 +63,15 @@ type JsonOutput<Schema> = Schema extends { readonly const: infer Constant }
       : Schema extends { readonly oneOf: readonly (infer Branch)[] }
         ? JsonUnion<Branch>
         : Schema extends { readonly type: infer Type }
-          ? JsonType<Type extends readonly (infer Member)[] ? Member : Type, Schema>
+          ? JsonType<Type extends readonly (infer Member)[] ? Member : Type, Schema> | JsonNull<Schema>
           : Schema extends { readonly properties: object }
             ? JsonObject<Schema>
             : unknown;
 
 type JsonUnion<Branch> = Branch extends unknown ? JsonOutput<Branch> : never;
+
+/** OpenAPI's way to allow null; the validator heeds it beside a `type` only. */
+type JsonNull<Schema> = Schema extends { readonly nullable: true } ? null : never;
 
 /** Distributes over several types. A widened `string` tells nothing. */
 type JsonType<Type, Schema> = string extends Type

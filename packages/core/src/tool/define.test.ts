@@ -87,6 +87,42 @@ describe("Tool.define", () => {
     expect((await run(await later, {})).content).toBe("made");
   });
 
+  it("types the arguments of what an init function returns, sync and async", async () => {
+    const sync = Tool.define("sync", () => ({
+      parameters: z.object({ city: z.string() }),
+      execute: async (args, context) => {
+        expectTypeOf(args).toEqualTypeOf<{ city: string }>();
+        return `${args.city} ${context.callId !== ""}`;
+      },
+    }));
+    expectTypeOf(sync).toEqualTypeOf<Tool.Info>();
+    expect((await run(sync, { city: "Oslo" })).content).toBe("Oslo true");
+
+    const later = Tool.define("later", async () => ({
+      parameters: { type: "object", properties: { unit: { enum: ["c", "f"] } }, required: ["unit"] },
+      execute: (args, context) => {
+        expectTypeOf(args).toEqualTypeOf<{ unit: "c" | "f" }>();
+        return `${args.unit} ${context.callId !== ""}`;
+      },
+    }));
+    expectTypeOf(later).toEqualTypeOf<Promise<Tool.Info>>();
+    expect((await run(await later, { unit: "c" })).content).toBe("c true");
+  });
+
+  it("gives a record where the parameters are of any type", () => {
+    // biome-ignore lint/suspicious/noExplicitAny: what a host reads from a file has this type.
+    const read: any = { type: "object" };
+    Tool.define({
+      name: "read",
+      parameters: read,
+      execute: ({ input }) => expectTypeOf(input).toEqualTypeOf<Record<string, unknown>>(),
+    });
+    Tool.define("read", {
+      parameters: read,
+      execute: (args) => expectTypeOf(args).toEqualTypeOf<Record<string, unknown>>(),
+    });
+  });
+
   it("hangs an opencode-style tool under a name", async () => {
     const weather = tool({
       description: "The weather.",
@@ -140,6 +176,18 @@ describe("Tool.define", () => {
       code: "execution_failed",
       message: "odd",
     });
+  });
+
+  it("a direct call of a strict tool's execute refuses unknown arguments", async () => {
+    const parameters = z.object({ n: z.number() });
+    const execute = async () => "ran";
+    const strict = Tool.define({ name: "strict", parameters, metadata: { strict: true }, execute });
+    await expect(strict.execute({ input: { n: 1, m: 2 } } as never)).rejects.toMatchObject({
+      code: "invalid_arguments",
+      data: { issues: [{ path: "m" }] },
+    });
+    const open = Tool.define({ name: "open", parameters, execute });
+    expect(await open.execute({ input: { n: 1, m: 2 } } as never)).toMatchObject({ content: "ran" });
   });
 
   it("names the field that is wrong", () => {

@@ -38,6 +38,9 @@ export interface ToolImplementation {
   readonly formatValidationError?: (error: ValidationFailure) => string;
 }
 
+/** What becomes of the body that an `init` returns. */
+type Defined<Body> = Body extends PromiseLike<unknown> ? Promise<ToolInfo> : ToolInfo;
+
 const implementation = Symbol.for("toolrack.implementation");
 
 /**
@@ -46,15 +49,16 @@ const implementation = Symbol.for("toolrack.implementation");
  * `DefinitionError` when something is missing or wrong, naming the field.
  */
 export function define<const Parameters extends ToolParameters>(config: ToolConfig<Parameters>): ToolInfo;
+// One overload for both kinds of `init`: of two, the compiler types the arguments of `execute` only in one.
+export function define<const Parameters extends ToolParameters, Init extends () => unknown>(
+  id: string,
+  init: Init & (() => ToolBody<Parameters> | Promise<ToolBody<Parameters>>),
+): Defined<ReturnType<Init>>;
 export function define<const Args extends ToolParameters>(id: string, body: PluginTool<Args>): ToolInfo;
 export function define<const Parameters extends ToolParameters>(
   id: string,
-  body: ToolBody<Parameters> | (() => ToolBody<Parameters>),
+  body: ToolBody<Parameters>,
 ): ToolInfo;
-export function define<const Parameters extends ToolParameters>(
-  id: string,
-  init: () => Promise<ToolBody<Parameters>>,
-): Promise<ToolInfo>;
 export function define(first: unknown, second?: unknown): ToolInfo | Promise<ToolInfo> {
   if (typeof first !== "string") return fromConfig(first as ToolConfig);
   if (typeof second !== "function") return fromBody(first, second);
@@ -124,15 +128,15 @@ function pick(body: Partial<ToolBody>): Pick<ToolConfig, "description" | "metada
 }
 
 function build(config: Omit<ToolConfig, "execute">, body: ToolImplementation): ToolInfo {
-  const { name, parameters, outputSchema } = config;
+  const { name, parameters, outputSchema, metadata } = config;
   checkSchema(name, "parameters", parameters);
   if (outputSchema !== undefined) checkSchema(name, "outputSchema", outputSchema);
-  const execute = checkedExecute(name, parameters, body);
+  const execute = checkedExecute(name, parameters, body, metadata?.strict === true);
   Object.defineProperty(execute, implementation, { value: body });
   return Object.freeze({
     ...config,
     execute,
-    metadata: Object.freeze({ ...config.metadata }),
+    metadata: Object.freeze({ ...metadata }),
     createdAt: Date.now(),
     disabled: false,
   });
@@ -143,10 +147,11 @@ function checkedExecute(
   name: string,
   parameters: ToolParameters,
   body: ToolImplementation,
+  strict: boolean,
 ): ToolExecuteFunction<never> {
   return async (context) => {
     const input: unknown = context.input;
-    const outcome = await compileSchema(parameters).validate(input);
+    const outcome = await compileSchema(parameters).validate(input, { strict });
     if (!outcome.ok) {
       const message = invalidArguments(name, outcome.issues);
       throw new InvalidArgumentError(

@@ -30,11 +30,39 @@ function fromPrimitive(value: unknown): RawResult {
 }
 
 function fromObject(value: Record<string, unknown>): RawResult {
-  if (Array.isArray(value.content)) return fromMcpResult(value);
+  if (Array.isArray(value.content)) return plain(fromMcpResult(value));
   if (typeof value.content === "string" && isResultType(value.type)) return fromToolResult(value);
   if (value.success === false) return fromFailure(value);
   if (typeof value.output === "string" && isOutputShape(value)) return fromOutput(value);
+  if (value instanceof Map) return fromJson(Object.fromEntries(value), false);
+  if (value instanceof Set) return fromJson([...value], false);
+  if (isStream(value)) throw new TypeError(STREAM);
   return fromJson(value, value.isError === true);
+}
+
+const STREAM =
+  "The tool returned a stream, a response or a generator, which is not a result. Read it, and return what it gave.";
+
+/** What JSON would turn into `{}` without a word. */
+function isStream(value: object): boolean {
+  return (
+    Symbol.asyncIterator in value ||
+    typeof (value as { getReader?: unknown }).getReader === "function" ||
+    (typeof (value as { next?: unknown }).next === "function" && Symbol.iterator in value) ||
+    (typeof Response !== "undefined" && value instanceof Response)
+  );
+}
+
+/** The same with everything that programs read made plain JSON. */
+function plain(result: RawResult): RawResult {
+  const { structured, metadata, blocks } = result;
+  if (structured === undefined && metadata === undefined && blocks === undefined) return result;
+  return {
+    ...result,
+    ...(structured === undefined ? {} : { structured: safeJson(structured).value }),
+    ...(metadata === undefined ? {} : { metadata: safeJson(metadata).value as RawResult["metadata"] }),
+    ...(blocks === undefined ? {} : { blocks: safeJson(blocks).value as RawResult["blocks"] }),
+  };
 }
 
 function isResultType(type: unknown): type is ToolResult["type"] {
@@ -45,14 +73,14 @@ function fromToolResult(value: Record<string, unknown>): RawResult {
   // Each field is checked where it matters; a tool's extra fields are dropped, its known ones kept.
   const { content, type, attachments, structured, blocks, metadata } = value as unknown as ToolResult;
   const known = structured === undefined && type === "json" ? parseJson(content) : structured;
-  return {
+  return plain({
     content,
     type,
     ...(Array.isArray(attachments) ? { attachments: attachments.filter(isFilePart) } : {}),
     ...(known === undefined ? {} : { structured: known }),
     ...(Array.isArray(blocks) ? { blocks } : {}),
     ...(isRecord(metadata) ? { metadata } : {}),
-  };
+  });
 }
 
 /** `{success:false, error}` as several frameworks return it. */
@@ -85,13 +113,13 @@ function isOutputShape(value: Record<string, unknown>): boolean {
 
 function fromOutput(value: Record<string, unknown>): RawResult {
   const { title, output, metadata, attachments } = value;
-  return {
+  return plain({
     content: String(output),
     type: "text",
     ...(typeof title === "string" ? { title } : {}),
     ...(isRecord(metadata) ? { metadata } : {}),
     ...(Array.isArray(attachments) ? { attachments: attachments.filter(isFilePart) } : {}),
-  };
+  });
 }
 
 function fromJson(value: unknown, isError: boolean): RawResult {

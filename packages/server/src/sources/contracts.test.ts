@@ -59,6 +59,19 @@ describe("contract 1", () => {
     expect(report.files[0]?.warnings[0]).toContain('Write "peek"');
   });
 
+  it("takes the place of a built-in tool by taking its name, and gives it back", async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "tools/file/read.js": `module.exports = { name: 'read', description: 'mine', inputSchema: { type: 'object' }, handler: async () => 'mine' }`,
+    });
+    const { registry, files, report } = await workspace.open();
+    expect(report.files).toMatchObject([{ status: "loaded", tools: ["internal_file_read"] }]);
+    expect((await registry.execute("internal_file_read", {})).content).toBe("mine");
+    expect(registry.get("internal_file_write")?.origin).toBe("built-in file/write");
+    await workspace.remove("tools/file/read.js");
+    await files.load();
+    expect(registry.get("internal_file_read")?.origin).toBe("built-in file/read");
+  });
+
   it("nested folders do not collide", async () => {
     const tool = (text: string) =>
       `module.exports = { name: 'x', description: '', inputSchema: { type: 'object' }, handler: async () => '${text}' }`;

@@ -3,6 +3,7 @@ import { currentCall } from "../host/current-call.ts";
 import type { StackMapper } from "./loader/stack-mapper.ts";
 
 const DESTROY_LIMIT = 5_000;
+const GRACE = 1_000;
 
 /** How a version of a file went: what its `destroy` had to say, when it did not end well. */
 export interface DestroyProblem {
@@ -17,8 +18,8 @@ export interface DestroyProblem {
 export class FileVersion {
   readonly path: string;
   readonly #stacks: StackMapper;
-  #underWay = 0;
-  #idle: (() => void) | undefined;
+  readonly #underWay = new Set<ToolContext<unknown>>();
+  #onChange: (() => void) | undefined;
 
   constructor(path: string, stacks: StackMapper) {
     this.path = path;
@@ -27,25 +28,35 @@ export class FileVersion {
 
   /** Runs the author's function as a call of this version, with stack traces that point at the source. */
   async run<Result>(context: ToolContext<unknown>, call: () => Result | Promise<Result>): Promise<Result> {
-    this.#underWay++;
+    this.#underWay.add(context);
     try {
       return await currentCall.run(context as ToolContext, call);
     } catch (thrown) {
       throw this.#stacks.apply(thrown);
     } finally {
-      this.#underWay--;
-      if (this.#underWay === 0) this.#idle?.();
+      this.#leave(context);
     }
   }
 
   /** Waits for the calls under way, then lets the file clean up. Answers what went wrong, and never rejects. */
   async retire(destroy: unknown): Promise<string | undefined> {
-    if (this.#underWay > 0) {
+    // A call that was ended from outside, but whose function goes on regardless, is given a little time.
+    for (const context of this.#underWay) {
+      const giveUp = () => setTimeout(() => this.#leave(context), GRACE).unref();
+      if (context.signal.aborted) giveUp();
+      else context.signal.addEventListener("abort", giveUp, { once: true });
+    }
+    while (this.#underWay.size > 0) {
       await new Promise<void>((resolve) => {
-        this.#idle = resolve;
+        this.#onChange = resolve;
       });
     }
     return typeof destroy === "function" ? runDestroy(destroy as () => unknown) : undefined;
+  }
+
+  #leave(context: ToolContext<unknown>): void {
+    this.#underWay.delete(context);
+    this.#onChange?.();
   }
 }
 

@@ -32,9 +32,14 @@ export interface ToolFilesOptions {
   readonly folders: readonly string[];
   readonly surroundings: InternalSurroundings;
   readonly modules: ModuleGraphParts;
+  /** Tools that are on the rack wherever no file has taken their name. */
+  readonly builtins?: readonly ToolInfo[];
   /** Is told what was found, loaded and refused, and when a version that was replaced could not clean up. */
   readonly logger: Logger;
 }
+
+/** How long closing waits for calls and for destroy. */
+const CLOSE_LIMIT = 10_000;
 
 /** The single-file tools of contract 5 are recognised by name, before any of them is evaluated. */
 const singleFile = /\.tool\.[mc]?[jt]s$/;
@@ -84,7 +89,12 @@ export class ToolFiles {
     await this.#pending;
     for (const file of this.#serving.values()) this.#retire(file);
     this.#serving.clear();
-    await Promise.all(this.#retiring);
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise((resolve) => {
+      timer = setTimeout(resolve, CLOSE_LIMIT);
+    });
+    await Promise.race([Promise.all(this.#retiring), late]);
+    clearTimeout(timer);
   }
 
   async #load(): Promise<LoadReport> {
@@ -117,7 +127,11 @@ export class ToolFiles {
     const before = replaced.flatMap(namesOf);
     const put = [...loaded.values()].flatMap(({ recognised }) => recognised.tools);
     const versionsBefore = new Map(before.map((name) => [name, registry.get(name)]));
-    const refused = registry.apply({ remove: before, put });
+    const builtins = this.#builtinsBeside(gone, loaded);
+    const refused = registry.apply({
+      remove: [...before, ...builtins.remove],
+      put: [...put, ...builtins.put],
+    });
     for (const path of gone) this.#serving.delete(path);
     for (const [path, file] of loaded) this.#serving.set(path, file);
     this.#refused = new Set();
@@ -191,6 +205,25 @@ export class ToolFiles {
       (await adaptDefined(exports, place, version)) ??
       adaptToolbox(exports, place, version)
     );
+  }
+
+  /** A file may take the place of a built-in tool by taking its name; when it goes, the built-in is back. */
+  #builtinsBeside(
+    gone: readonly string[],
+    loaded: ReadonlyMap<string, ServingFile>,
+  ): { remove: string[]; put: ToolInfo[] } {
+    const { registry, builtins = [] } = this.#options;
+    const serving = [...this.#serving].filter(([path]) => !gone.includes(path) && !loaded.has(path));
+    const files = [...serving.map(([, file]) => file), ...loaded.values()];
+    const names = files.flatMap(({ recognised }) =>
+      recognised.tools.flatMap((info) => [info.name, ...(info.aliases ?? [])]),
+    );
+    const taken = new Set(names.map((name) => name.toLowerCase()));
+    const isHung = ({ name, origin }: ToolInfo) => registry.get(name)?.origin === origin;
+    return {
+      remove: builtins.filter((info) => taken.has(info.name) && isHung(info)).map((info) => info.name),
+      put: builtins.filter((info) => !taken.has(info.name) && !isHung(info)),
+    };
   }
 
   /** A file whose new version failed goes on with the old one, helpers and all. */

@@ -78,6 +78,70 @@ describe("approve", () => {
     expect(given?.aborted).toBe(true);
   });
 
+  it("waits as long as the policy allows, however long that is", async () => {
+    for (const timeout of [Number.POSITIVE_INFINITY, 30 * 86_400_000]) {
+      const registry = rack({
+        timeout,
+        ask: () => new Promise((resolve) => setTimeout(() => resolve({ decision: "allow" }), 20)),
+      });
+      expect((await registry.execute("delete_file", { path: "a" })).content).toBe("deleted a");
+    }
+  });
+
+  it("a policy that never decides counts as nobody answering", async () => {
+    const registry = rack({ timeout: 20, decide: () => new Promise(() => {}) });
+    expect((await registry.execute("read_file", {})).content).toMatch(/Nobody answered/);
+  });
+
+  it("tells listeners that a question is closed when nobody answered it", async () => {
+    const registry = rack({ timeout: 20, ask: () => new Promise(() => {}) });
+    const seen: RackEvent[] = [];
+    registry.subscribe((event) => event.type === "approval" && seen.push(event));
+    await registry.execute("delete_file", { path: "a" });
+    expect(seen).toMatchObject([{ request: {} }, { decision: { decision: "deny" } }]);
+  });
+
+  it("edited arguments are shown without secrets, at any size, and whatever they are", async () => {
+    const registry = new ToolRegistry({
+      approval: {
+        decide: () => ({
+          decision: "allow",
+          arguments: { n: 5, password: "hunter2", text: "x".repeat(200_000) },
+        }),
+      },
+    });
+    registry.register(
+      Tool.define({
+        name: "t",
+        parameters: z.object({ n: z.coerce.bigint(), password: z.string(), text: z.string() }),
+        execute: async ({ input }) => `ran ${input.n}`,
+      }),
+    );
+    const result = await registry.execute("t", { n: 1, password: "p", text: "" });
+    expect(result.content).toMatch(/^ran 5/);
+    expect(result.content.length).toBeLessThan(2_000);
+    expect(JSON.stringify(result)).not.toContain("hunter2");
+  });
+
+  it("a person who thinks does not cost the tool its time", async () => {
+    const registry = rack({
+      ask: () => new Promise((resolve) => setTimeout(() => resolve({ decision: "allow" }), 120)),
+    });
+    const asking = (name: string, metadata: Tool.Metadata, execute: (context: Tool.Context) => unknown) =>
+      registry.register(Tool.define({ name, parameters: {}, metadata, execute: execute as never }));
+    asking("asks", { timeout: 60, idleTimeout: 40 }, async ({ ask }) => {
+      await ask("Go on?");
+      return "went on";
+    });
+    asking("outer", { timeout: 60 }, async ({ call }) => (await call("asks")).content);
+    expect((await registry.execute("outer", {})).content).toBe("went on");
+    asking("then_hangs", { timeout: 60 }, async ({ ask }) => {
+      await ask("Go on?");
+      return new Promise(() => {});
+    });
+    expect((await registry.execute("then_hangs", {})).error?.code).toBe("timed_out");
+  });
+
   it("takes a failure or nonsense for a no", async () => {
     const failing = rack({ ask: () => Promise.reject(new Error("console closed")) });
     expect((await failing.execute("delete_file", { path: "a" })).content).toContain("console closed");

@@ -9,9 +9,14 @@ const USUAL_TIMEOUT = 5 * 60_000;
 /** Obtains consent where the policy wants it. Anything but a clear yes is a no. */
 export function approve(frame: CallFrame): Promise<void> | undefined {
   const policy = frame.host.settings.approval;
-  const dangerous = frame.tool.info.metadata.dangerous === true;
+  const dangerous = isDangerous(frame);
   if (policy?.decide === undefined && !dangerous) return;
   return consent(frame, policy);
+}
+
+/** What an operator has marked since the caller was shown its list counts as well. */
+function isDangerous({ tool, current }: CallFrame): boolean {
+  return tool.info.metadata.dangerous === true || current?.info.metadata.dangerous === true;
 }
 
 async function consent(frame: CallFrame, policy: ApprovalPolicy | undefined): Promise<void> {
@@ -33,8 +38,28 @@ export async function ask(
 ): Promise<void> {
   const policy = frame.host.settings.approval;
   const request = requestFor(frame, message, details);
-  const decision = await askPerson(frame, policy, request);
-  if (decision.decision === "deny") throw denied(frame, decision.reason);
+  const goOn = pauseLimits(frame);
+  try {
+    const decision = await askPerson(frame, policy, request);
+    if (decision.decision === "deny") throw denied(frame, decision.reason);
+  } finally {
+    goOn();
+  }
+}
+
+/** While a person thinks, neither this call nor those that wait for it run out of time. */
+function pauseLimits(frame: CallFrame): () => void {
+  const start = performance.now();
+  for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) at.asking++;
+  return () => {
+    const now = performance.now();
+    for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
+      at.asking--;
+      at.deadline += now - start;
+      at.lastActivity = now;
+      if (!at.ended) at.host.deadlines.watch(at);
+    }
+  };
 }
 
 async function decide(
@@ -42,7 +67,11 @@ async function decide(
   policy: ApprovalPolicy | undefined,
   request: ApprovalRequest,
 ): Promise<ApprovalDecision> {
-  const verdict = policy?.decide === undefined ? "ask" : await refuseOnThrow(() => policy.decide!(request));
+  const decider = policy?.decide;
+  const verdict: ApprovalVerdict =
+    decider === undefined
+      ? "ask"
+      : await inTime(frame, request, () => refuseOnThrow(() => decider.call(policy, request)));
   if (verdict === "ask") return askPerson(frame, policy, request);
   if (verdict === "allow" || verdict === "deny") return { decision: verdict };
   return isDecision(verdict)
@@ -64,33 +93,40 @@ async function askPerson(
   }
   const { events } = frame.host;
   if (events.wanted) events.emit({ type: "approval", request });
-  const decision = await inTime(frame, request, (signal) => person.call(policy, request, signal));
-  if (events.wanted) events.emit({ type: "approval", request, decision });
-  return decision;
+  try {
+    const answer = await inTime(frame, request, (signal) =>
+      refuseOnThrow(() => person.call(policy, request, signal)),
+    );
+    const decision = isDecision(answer) ? answer : refusal("the answer was not a decision");
+    if (events.wanted) events.emit({ type: "approval", request, decision });
+    return decision;
+  } catch (thrown) {
+    // Whoever shows the question must learn that it is closed, also when nobody answered it.
+    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    if (events.wanted) events.emit({ type: "approval", request, decision: refusal(reason) });
+    throw thrown;
+  }
 }
 
-/** Waits for the answer no longer than the request allows, and no longer than the call lives. */
+/** Waits no longer than the request allows, and no longer than the call lives. */
 async function inTime(
   frame: CallFrame,
   request: ApprovalRequest,
-  answer: (signal: AbortSignal) => Promise<ApprovalDecision>,
-): Promise<ApprovalDecision> {
+  question: (signal: AbortSignal) => Promise<ApprovalVerdict>,
+): Promise<ApprovalVerdict> {
   const limit = request.expiresAt - Date.now();
   const patience = new AbortController();
   const giveUp = () => patience.abort();
   frame.signal.addEventListener("abort", giveUp, { once: true });
-  const timer = setTimeout(giveUp, limit);
-  const unanswered = new Promise<ApprovalDecision>((resolve) => {
-    const expired: ApprovalDecision = { decision: "deny", reason: EXPIRED };
-    patience.signal.addEventListener("abort", () => resolve(expired), { once: true });
+  // A timer cannot be longer than 24 days; who may wait longer is not hurried.
+  const timer = limit < LONGEST_TIMER ? setTimeout(giveUp, limit) : undefined;
+  const nobody = new Promise<undefined>((resolve) => {
+    patience.signal.addEventListener("abort", () => resolve(undefined), { once: true });
   });
   try {
-    const answered = refuseOnThrow(() => answer(patience.signal)).then((value) =>
-      isDecision(value) ? value : ({ decision: "deny", reason: "the answer was not a decision" } as const),
-    );
-    const decision = await Promise.race([answered, unanswered]);
-    if (decision.decision === "deny" && decision.reason === EXPIRED) throw expired(frame, limit);
-    return decision;
+    const answer = await Promise.race([question(patience.signal), nobody]);
+    if (answer === undefined) throw expired(frame, limit);
+    return answer;
   } finally {
     clearTimeout(timer);
     frame.signal.removeEventListener("abort", giveUp);
@@ -98,14 +134,17 @@ async function inTime(
   }
 }
 
-/** Not a text that a person could give as a reason. */
-const EXPIRED = "\u0000expired";
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+function refusal(reason: string): ApprovalDecision {
+  return { decision: "deny", reason };
+}
 
 async function refuseOnThrow(
   question: () => ApprovalVerdict | Promise<ApprovalVerdict>,
 ): Promise<ApprovalVerdict> {
   try {
-    return await question();
+    return (await question()) ?? refusal("the approval policy gave no valid answer");
   } catch (thrown) {
     const reason = thrown instanceof Error ? thrown.message : String(thrown);
     return { decision: "deny", reason: `asking for approval failed: ${reason}` };
@@ -132,7 +171,7 @@ function requestFor(
     input: frame.input,
     message: message ?? `Run "${info.displayName ?? info.name}"?`,
     ...(details === undefined ? {} : { details }),
-    dangerous: info.metadata.dangerous === true,
+    dangerous: isDangerous(frame),
     sessionID: frame.sessionID,
     caller: frame.caller,
     expiresAt: Date.now() + timeout,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Tool, ToolRegistry } from "../../index.ts";
+import { Tool, ToolRegistry, toMcpResult } from "../../index.ts";
 
 async function run(value: unknown, settings = {}) {
   const registry = new ToolRegistry({ maxContent: 1_000, ...settings });
@@ -45,6 +45,23 @@ describe("bound", () => {
     const sizes = result.blocks?.map((block) => String(block.text ?? "").length) ?? [];
     expect(Math.max(...sizes)).toBeLessThan(1_500);
     expect(result.blocks).toContainEqual(link);
+  });
+
+  it("counts a call id that is used again once", async () => {
+    const registry = new ToolRegistry({ maxContent: 100, keptResults: 2_500, historyLimit: 1 });
+    registry.register(Tool.define({ name: "t", parameters: {}, execute: async () => "k".repeat(1_000) }));
+    registry.register(Tool.define({ name: "other", parameters: {}, execute: async () => "" }));
+    for (let turn = 0; turn < 4; turn++) {
+      await registry.execute("t", {}, { callId: "same" });
+      await registry.execute("other", {});
+    }
+    expect(registry.readResult("same")?.total).toBe(1_000);
+  });
+
+  it("is not undone by the structured form when the result goes out as MCP", async () => {
+    const { result } = await run({ rows: Array.from({ length: 1_000 }, (_, index) => ({ index })) });
+    expect(result.structured).toBeDefined();
+    expect(JSON.stringify(toMcpResult(result)).length).toBeLessThan(3_000);
   });
 
   it("keeps whole results only as far as there is room, the newest first", async () => {

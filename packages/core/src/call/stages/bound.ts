@@ -1,6 +1,6 @@
-import { resultKey } from "../../loop/result-key.ts";
 import type { RawResult } from "../../tool/to-result.ts";
 import type { CallFrame } from "../frame.ts";
+import { keepResultKeys } from "../loop-sessions.ts";
 
 /**
  * Caps what goes to a model. The whole text is kept and can be read in pages by call id. A call made by another
@@ -8,8 +8,10 @@ import type { CallFrame } from "../frame.ts";
  */
 export function bound(frame: CallFrame): void {
   const draft = frame.draft;
-  if (draft === undefined || draft.content.length <= frame.host.settings.maxContent) return;
-  if (frame.sessionID !== "") frame.resultKey = resultKey(draft.content);
+  if (draft === undefined) return;
+  const fits = draft.content.length <= frame.host.settings.maxContent;
+  if (frame.parent === undefined) keepResultKeys(frame, draft, fits);
+  if (fits) return;
   if (frame.parent !== undefined) {
     frame.host.results.keep(frame.callId, draft.content);
     return;

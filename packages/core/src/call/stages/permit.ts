@@ -5,7 +5,7 @@ import type { CallFrame } from "../frame.ts";
 /** Compares what the tool asks for with what the caller holds. */
 export function permit(frame: CallFrame): void {
   const { info } = frame.tool;
-  const required = info.metadata.permissions;
+  const required = requiredBy(frame);
   if (required === undefined || required.length === 0) return;
   const missing = required.filter(
     (permission) => !frame.permissions.some((held) => covers(held, permission)),
@@ -16,6 +16,12 @@ export function permit(frame: CallFrame): void {
     input: frame.input,
     data: { missing },
   });
+}
+
+function requiredBy({ tool, current }: CallFrame): readonly string[] | undefined {
+  const own = tool.info.metadata.permissions;
+  const since = current?.info.metadata.permissions;
+  return since === undefined ? own : [...new Set([...(own ?? []), ...since])];
 }
 
 /** `file:*` covers `file:read`; `*` covers everything. */

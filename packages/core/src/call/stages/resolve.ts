@@ -19,6 +19,7 @@ export function resolve(frame: CallFrame): void {
     });
   }
   frame.entry = entry;
+  if (current !== entry) frame.current = current;
   if (current.info.disabled) {
     throw new ToolDisabledError(disabled(entry.info.name), { toolName: entry.info.name, input: frame.raw });
   }

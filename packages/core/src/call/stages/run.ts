@@ -6,6 +6,7 @@ import { stateChanged } from "../state-of.ts";
 export function run(frame: CallFrame): Promise<unknown> | undefined {
   const { implementation } = frame.tool;
   start(frame);
+  if (frame.ended) return; // Somebody who was told of the start cancelled it.
   const output = implementation.run(new FrameContext(frame) as never);
   if (!isThenable(output)) {
     frame.output = output;

@@ -32,7 +32,7 @@ export function sameError(
       learned ||= !met && entry.executed && entry.isNew;
       continue;
     }
-    if (entry.resultKey !== head.resultKey || !entry.isError) break;
+    if (entry.exactKey !== head.exactKey || !entry.isError) break;
     since = index;
     if (!met) spared = learned && head.isNew && entry.blocked;
     met = true;

@@ -22,7 +22,7 @@ export function stagnation(
   let newer = head;
   for (let index = end - 1; index >= 0; index--) {
     const entry = entries[index]!;
-    if (entry.tool !== head.tool || entry.resultKey !== head.resultKey || entry.refused) break;
+    if (entry.tool !== head.tool || entry.exactKey !== head.exactKey || entry.refused) break;
     if (!head.readOnly && !newer.similar) break;
     since = index;
     if (!isSameRound(entry, newer)) rounds++;

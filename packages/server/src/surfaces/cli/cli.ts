@@ -58,7 +58,8 @@ export class Cli {
 
   /** Width of the terminal; unknown when the output goes elsewhere, and then nothing is clipped. */
   get columns(): number | undefined {
-    return process.stdout.isTTY ? process.stdout.columns : undefined;
+    // Some terminals do not know, and say 0.
+    return process.stdout.isTTY ? process.stdout.columns || undefined : undefined;
   }
 
   /** Whether a person can be asked. */

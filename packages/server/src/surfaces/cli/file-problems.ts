@@ -23,6 +23,8 @@ export function describeFailure(failure: Failure): string {
 export function talkFailures(cli: Cli, report: LoadReport): void {
   const failed = failuresIn(report);
   if (failed.length === 0) return;
-  cli.talk(cli.styleTalk("red", `${failed.length} ${failed.length === 1 ? "file" : "files"} failed to load:`));
+  cli.talk(
+    cli.styleTalk("red", `${failed.length} ${failed.length === 1 ? "file" : "files"} failed to load:`),
+  );
   for (const failure of failed) cli.talk(describeFailure(failure));
 }

@@ -55,11 +55,19 @@ function configError(thrown: unknown, root: string): CliError | undefined {
   return new CliError(`${where}: ${message} ${remedy}`, { code: "config_invalid", details });
 }
 
+/** What tools log is talk. What the loader logs is left out: commands tell it in their own form where it matters. */
 function talkingLogger(cli: Cli): Logger {
+  const isVerbose = process.env.TOOLRACK_DEBUG !== undefined;
   const say =
     (prefix: string) =>
-    (...values: unknown[]) =>
+    (...values: unknown[]) => {
+      if (!isVerbose && String(values[0]).startsWith("[loader] ")) return;
       cli.talk(prefix + printable(format(...values)));
-  const debug = process.env.TOOLRACK_DEBUG === undefined ? () => {} : say("debug: ");
-  return { debug, info: say(""), warn: say("warning: "), error: say("error: ") };
+    };
+  return {
+    debug: isVerbose ? say("debug: ") : () => {},
+    info: say(""),
+    warn: say("warning: "),
+    error: say("error: "),
+  };
 }

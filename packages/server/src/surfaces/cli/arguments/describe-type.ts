@@ -5,7 +5,9 @@ const LONGEST = 60;
 
 /** A schema in a few words: `integer ≥ 1`, `"json" | "text"`, `array of string`. */
 export function describeType(schema: JsonSchemaObject, root: JsonSchemaObject, depth = 0): string {
-  const words = [...new Set(alternativesOf(schema, root).map((one) => describeOne(one, root, depth)))].join(" | ");
+  const words = [...new Set(alternativesOf(schema, root).map((one) => describeOne(one, root, depth)))].join(
+    " | ",
+  );
   return words.length > LONGEST ? `${words.slice(0, LONGEST - 1)}…` : words;
 }
 
@@ -31,7 +33,9 @@ function describeNamed(
   }
   if (type === "string") {
     const pattern = typeof schema.pattern === "string" ? `/${schema.pattern}/` : schema.format;
-    return [type, pattern, bounds(schema.minLength, schema.maxLength, " characters")].filter(Boolean).join(" ");
+    return [type, pattern, bounds(schema.minLength, schema.maxLength, " characters")]
+      .filter(Boolean)
+      .join(" ");
   }
   if (type === "number" || type === "integer") {
     return [type, bounds(schema.minimum, schema.maximum, "")].filter(Boolean).join(" ");

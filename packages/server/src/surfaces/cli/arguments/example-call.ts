@@ -50,5 +50,7 @@ function exampleValue(schema: JsonSchemaObject, root: JsonSchemaObject, depth = 
 
 function exampleObject(schema: JsonSchemaObject, root: JsonSchemaObject, depth: number): unknown {
   const required = propertiesOf(schema, root).filter((property) => property.required);
-  return Object.fromEntries(required.map(({ name, schema: own }) => [name, exampleValue(own, root, depth + 1)]));
+  return Object.fromEntries(
+    required.map(({ name, schema: own }) => [name, exampleValue(own, root, depth + 1)]),
+  );
 }

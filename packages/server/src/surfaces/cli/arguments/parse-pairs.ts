@@ -17,7 +17,11 @@ type Arguments = Record<string, unknown>;
  * array where the schema has one, and `key:=JSON` is taken as it stands. What is given in `base` stays unless a
  * pair names it. Throws a usage error for what cannot be understood; whether it fits is for the pipeline to say.
  */
-export function parsePairs(words: readonly string[], schema: JsonSchemaObject, base: Arguments = {}): Arguments {
+export function parsePairs(
+  words: readonly string[],
+  schema: JsonSchemaObject,
+  base: Arguments = {},
+): Arguments {
   const args: Arguments = structuredClone(base);
   const given = new Set<string>();
   for (const word of words) {
@@ -37,7 +41,9 @@ export function parsePairs(words: readonly string[], schema: JsonSchemaObject, b
 function split(word: string): Pair {
   const at = word.indexOf("=");
   if (at <= 0 || word === ":=") {
-    throw usageError(`"${word}" is no argument. Write arguments as key=value, or all of them with --args JSON.`);
+    throw usageError(
+      `"${word}" is no argument. Write arguments as key=value, or all of them with --args JSON.`,
+    );
   }
   const isJson = word[at - 1] === ":";
   return { key: word.slice(0, isJson ? at - 1 : at), text: word.slice(at + 1), isJson };

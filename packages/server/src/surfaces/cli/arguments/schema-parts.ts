@@ -70,7 +70,9 @@ export function typesOf(schema: JsonSchemaObject, root: JsonSchemaObject): Set<s
     alternativesOf(schema, root).flatMap((one) => {
       const named = listOf(one.type).filter((type) => typeof type === "string");
       if (named.length > 0) return named;
-      return valuesOf(one).map((value) => (value === null ? "null" : Array.isArray(value) ? "array" : typeof value));
+      return valuesOf(one).map((value) =>
+        value === null ? "null" : Array.isArray(value) ? "array" : typeof value,
+      );
     }),
   );
 }

@@ -11,7 +11,8 @@ const no = new Set(["false", "no", "off", "0"]);
 export function typedValue(text: string, schema: JsonSchemaObject, root: JsonSchemaObject): unknown {
   const listed = alternativesOf(schema, root).flatMap(valuesOf);
   if (listed.length > 0) {
-    const meant = listed.find((value) => value === text) ?? listed.find((value) => JSON.stringify(value) === text);
+    const meant =
+      listed.find((value) => value === text) ?? listed.find((value) => JSON.stringify(value) === text);
     if (meant !== undefined) return meant;
   }
   const types = typesOf(schema, root);

@@ -9,7 +9,10 @@ export interface SavedOutput {
 }
 
 /** Writes the first attachment, or the text when there is none. */
-export async function saveOutput(path: string, { content, attachments = [] }: ToolResult): Promise<SavedOutput> {
+export async function saveOutput(
+  path: string,
+  { content, attachments = [] }: ToolResult,
+): Promise<SavedOutput> {
   const [first] = attachments;
   const bytes = first === undefined ? Buffer.from(content) : bytesOf(first);
   try {

@@ -9,6 +9,7 @@ import { describeAttachment, formatBytes, saveOutput } from "../call/save-output
 import { wholeResult } from "../call/whole-result.ts";
 import type { Cli } from "../cli.ts";
 import { exitCodeOf, exitCodes } from "../exit-codes.ts";
+import { talkFailures } from "../file-problems.ts";
 import { parseDuration } from "../text/duration.ts";
 import { printable } from "../text/printable.ts";
 import { withApp } from "../with-app.ts";
@@ -38,6 +39,8 @@ export async function call(
   const interrupt = new AbortController();
   return withApp(cli, { approval: approvalPolicy(cli, options.yes === true) }, async (app) => {
     const info = app.registry.get(name);
+    // The tool that is missed may be in one of them.
+    if (info === undefined) talkFailures(cli, app.report);
     const input = parsePairs(pairs, info === undefined ? {} : parametersOf(info), base);
     cli.onInterrupt(() => {
       interrupt.abort("interrupted");
@@ -89,7 +92,9 @@ async function report(
 ): Promise<void> {
   const { flags } = record ?? {};
   if (flags?.dropped !== undefined) {
-    cli.talk(`warning: the tool has no ${flags.dropped.map((key) => `"${printable(key)}"`).join(", ")}; left out`);
+    cli.talk(
+      `warning: the tool has no ${flags.dropped.map((key) => `"${printable(key)}"`).join(", ")}; left out`,
+    );
   }
   if (flags?.outputMismatch !== undefined) cli.talk(`warning: ${printable(flags.outputMismatch)}`);
   if (result.error !== undefined) {

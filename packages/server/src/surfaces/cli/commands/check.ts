@@ -31,7 +31,11 @@ const marks: Record<Status, { text: string; style: "green" | "yellow" | "red" | 
 };
 
 /** `toolrack check`: what became of every tool file, and why. */
-export async function check(cli: Cli, path: string | undefined, { watch = false }: CheckOptions): Promise<number> {
+export async function check(
+  cli: Cli,
+  path: string | undefined,
+  { watch = false }: CheckOptions,
+): Promise<number> {
   const subject = await subjectOf(cli, path);
   const { directory } = subject.open;
   const state = join(directory, ".toolrack");
@@ -64,7 +68,10 @@ async function subjectOf(cli: Cli, given: string | undefined): Promise<Subject> 
   if (isFolder && workspaceMark(path) !== undefined) return { open: { directory: path } };
   const folder = isFolder ? path : dirname(path);
   const workspace = workspaceAround(folder);
-  if (workspace !== undefined && (await toolFolders(cli, workspace)).some((tools) => isInside(folder, tools))) {
+  if (
+    workspace !== undefined &&
+    (await toolFolders(cli, workspace)).some((tools) => isInside(folder, tools))
+  ) {
     return { open: { directory: workspace }, only: path };
   }
   return { open: { directory: folder, folders: [folder] }, ...(isFolder ? {} : { only: path }) };

@@ -37,7 +37,8 @@ function choose(registry: ToolRegistry, { category, tag, all }: ListOptions): To
 }
 
 function emptyNote(registry: ToolRegistry, { category, tag }: ListOptions): string {
-  if (category === undefined && tag === undefined) return "There are no tools here. Make one with: toolrack new";
+  if (category === undefined && tag === undefined)
+    return "There are no tools here. Make one with: toolrack new";
   const known = tag === undefined ? Object.keys(registry.getStats().categories) : tagsOf(registry);
   const what = tag === undefined ? `category "${category}"` : `tag "${tag}"`;
   return `No tool has the ${what}. There are: ${known.sort().join(", ")}`;

@@ -6,12 +6,13 @@ import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { describeFailure } from "../file-problems.ts";
-import { type ContractName, contracts, isContractName, type Scaffold, scaffold } from "../new/scaffold.ts";
+import { type ContractName, contracts } from "../new/contracts.ts";
+import { type Scaffold, scaffold } from "../new/scaffold.ts";
 import { shellQuote } from "../text/shell-quote.ts";
 import { withApp } from "../with-app.ts";
 
 /** `toolrack new`: a file to begin a tool with, written, loaded and ready to be called. */
-export async function newTool(cli: Cli, givenContract?: string, givenName?: string): Promise<number> {
+export async function newTool(cli: Cli, givenContract?: ContractName, givenName?: string): Promise<number> {
   const { contract, name } = await complete(cli, givenContract, givenName);
   // Names are checked before anything is opened.
   scaffold(contract, name, { hasZod: false });
@@ -27,15 +28,14 @@ export async function newTool(cli: Cli, givenContract?: string, givenName?: stri
 
 async function complete(
   cli: Cli,
-  contract: string | undefined,
+  contract: ContractName | undefined,
   name: string | undefined,
 ): Promise<{ contract: ContractName; name: string }> {
-  if (contract !== undefined && !isContractName(contract)) {
-    throw usageError(`"${contract}" is no contract. There are: ${Object.keys(contracts).join(", ")}.`);
-  }
   if (contract !== undefined && name !== undefined) return { contract, name };
   if (!cli.interactive || cli.json) {
-    throw usageError(`Say which tool to make: toolrack new CONTRACT NAME. Contracts: ${Object.keys(contracts).join(", ")}.`);
+    throw usageError(
+      `Say which tool to make: toolrack new CONTRACT NAME. Contracts: ${Object.keys(contracts).join(", ")}.`,
+    );
   }
   const { askScaffold } = await import("../new/ask-scaffold.ts");
   const answer = await askScaffold(contract);
@@ -86,7 +86,15 @@ async function report(
   const { files } = await app.files.load();
   const failure = files.find((found) => found.file === file)?.failure;
   const next = cli.commandLine(`call ${tool} name=${shellQuote("World")}`);
-  if (cli.json) cli.printJson({ file, contract, tool, loaded: failure === undefined, ...(failure ? { failure } : {}), next });
+  if (cli.json)
+    cli.printJson({
+      file,
+      contract,
+      tool,
+      loaded: failure === undefined,
+      ...(failure ? { failure } : {}),
+      next,
+    });
   else cli.print(file);
   if (failure === undefined) cli.talk(`The tool "${tool}" is ready. Run it:\n  ${next}`);
   else if (contract === "single-file") cli.talk(`It cannot run yet: ${failure.reason}`);

@@ -4,7 +4,8 @@ import { exampleCall } from "../arguments/example-call.ts";
 import { follow, type Property, parametersOf, propertiesOf } from "../arguments/schema-parts.ts";
 import { type Cli, labelOf } from "../cli.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { notFound } from "../not-found.ts";
+import { talkFailures } from "../file-problems.ts";
+import { requireTool } from "../require-tool.ts";
 import { oneLine, printable } from "../text/printable.ts";
 import { renderTable } from "../text/render-table.ts";
 import { toolSummary } from "../tool-summary.ts";
@@ -12,9 +13,10 @@ import { withApp } from "../with-app.ts";
 
 /** `toolrack show`: everything about one tool. */
 export function show(cli: Cli, name: string): Promise<number> {
-  return withApp(cli, {}, async ({ registry }) => {
-    const info = registry.get(name);
-    if (info === undefined) throw notFound(registry, name);
+  return withApp(cli, {}, async ({ registry, report }) => {
+    // A tool that is missed may be in one of the files that failed.
+    if (registry.get(name) === undefined) talkFailures(cli, report);
+    const info = requireTool(registry, name);
     if (cli.json) cli.printJson(asJson(cli, info));
     else for (const part of sections(cli, info)) cli.print(part);
     return exitCodes.ok;
@@ -25,7 +27,9 @@ function asJson(cli: Cli, info: ToolInfo): unknown {
   return {
     ...toolSummary(info),
     parameters: parametersOf(info),
-    ...(info.outputSchema === undefined ? {} : { outputSchema: compileSchema(info.outputSchema).jsonSchema() }),
+    ...(info.outputSchema === undefined
+      ? {}
+      : { outputSchema: compileSchema(info.outputSchema).jsonSchema() }),
     metadata: info.metadata,
     example: cli.commandLine(exampleCall(info)),
   };

@@ -29,8 +29,10 @@ export function start(cli: Cli): Promise<number> {
     );
     talkFailures(cli, report);
     cli.print("");
-    for (const [group, names] of groups(registry.list())) cli.print(`${cli.style("bold", group)}  ${names.join("  ")}`);
-    if (sample !== undefined) cli.print(`\n${cli.style("dim", "$")} ${cli.commandLine(sample.command)}\n${sample.output}`);
+    for (const [group, names] of groups(registry.list()))
+      cli.print(`${cli.style("bold", group)}  ${names.join("  ")}`);
+    if (sample !== undefined)
+      cli.print(`\n${cli.style("dim", "$")} ${cli.commandLine(sample.command)}\n${sample.output}`);
     cli.print(`\n${nextSteps(cli, sample?.tool)}`);
     return exitCodes.ok;
   });
@@ -52,7 +54,9 @@ async function runSample({ registry, report }: App): Promise<Sample | undefined>
   const input = parsePairs(pairs, parametersOf(info));
   const { content, error } = await registry.execute(info.name, input, { caller: "cli" });
   // Made-up arguments may not suit a tool; that is nothing to show.
-  return error === undefined ? { tool: info.name, command: callOf(info.name, pairs), output: content } : undefined;
+  return error === undefined
+    ? { tool: info.name, command: callOf(info.name, pairs), output: content }
+    : undefined;
 }
 
 function isHarmless(info: ToolInfo | undefined): info is ToolInfo {

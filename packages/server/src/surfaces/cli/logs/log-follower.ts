@@ -3,10 +3,9 @@ import { type FileHandle, open, stat } from "node:fs/promises";
 const CHUNK = 64 * 1024;
 const NEWLINE = 0x0a;
 
-/** Where in a log one has read to. */
-interface Position {
+interface FoundFile {
+  readonly path: string;
   readonly inode: number;
-  readonly offset: number;
 }
 
 /**
@@ -26,7 +25,7 @@ export class LogFollower {
   /** Begins at the present end of the log. */
   static async atEnd(file: string): Promise<LogFollower> {
     const follower = new LogFollower(file);
-    follower.#handle = await openOrNothing(file);
+    follower.#handle = await open(file, "r").catch(() => undefined);
     follower.#offset = (await follower.#handle?.stat())?.size ?? 0;
     return follower;
   }
@@ -74,8 +73,12 @@ export class LogFollower {
     const current = (await this.#handle?.stat())?.ino;
     const next = await this.#fileAfter(current);
     if (next === undefined) return false;
-    const handle = await openOrNothing(next);
-    if (handle === undefined) return false;
+    const handle = await open(next.path, "r").catch(() => undefined);
+    if ((await handle?.stat())?.ino !== next.inode) {
+      // Files were moved while we looked; the next look finds them in their places.
+      await handle?.close();
+      return false;
+    }
     // What was written to the old file between our last read of it and its being put aside.
     await this.#readOn(lines);
     await this.close();
@@ -85,27 +88,24 @@ export class LogFollower {
     return true;
   }
 
-  async #fileAfter(inode: number | undefined): Promise<string | undefined> {
-    let newer = this.#file;
-    if (inode === undefined) return newer;
+  /** The files in order of age are `file`, `file.1`, `file.2`: what follows ours is the one met just before it. */
+  async #fileAfter(inode: number | undefined): Promise<FoundFile | undefined> {
+    let newer: FoundFile | undefined;
     for (let number = 0; ; number++) {
       const path = number === 0 ? this.#file : `${this.#file}.${number}`;
       const found = await inodeAt(path);
-      if (found === inode) return number === 0 ? undefined : newer;
-      // The file itself is missing for a moment while it is put aside; the ones aside have no gaps.
-      if (found === undefined && number > 0) break;
-      if (found !== undefined) newer = path;
+      if (found !== undefined && found === inode) return newer;
+      if (found !== undefined) newer = { path, inode: found };
+      // The file itself is missing for a moment while it is put aside; those aside have no gaps.
+      else if (number > 0) break;
+      if (inode === undefined) break;
     }
-    // Ours is gone for good: the oldest that is left comes next, and that is where the search ended.
-    return newer === this.#file && (await inodeAt(newer)) === undefined ? undefined : newer;
+    // Ours is gone for good, or there was none: the oldest that is left comes next.
+    return newer;
   }
 }
 
-async function openOrNothing(path: string): Promise<FileHandle | undefined> {
-  return open(path, "r").catch(() => undefined);
-}
-
-async function inodeAt(path: string): Promise<Position["inode"] | undefined> {
+async function inodeAt(path: string): Promise<number | undefined> {
   return stat(path).then(
     ({ ino }) => ino,
     () => undefined,

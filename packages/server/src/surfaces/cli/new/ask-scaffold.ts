@@ -1,5 +1,6 @@
 import { isCancel, select, text } from "@clack/prompts";
-import { type ContractName, contracts, nameProblem } from "./scaffold.ts";
+import { type ContractName, contracts } from "./contracts.ts";
+import { nameProblem } from "./scaffold.ts";
 
 /** Asks for what the command line left out. Nothing when the person went away. */
 export async function askScaffold(

@@ -1,4 +1,5 @@
 import { usageError } from "../cli-error.ts";
+import type { ContractName } from "./contracts.ts";
 import { defineScaffold } from "./define-scaffold.ts";
 import { internalScaffold } from "./internal-scaffold.ts";
 import { pluginScaffold } from "./plugin-scaffold.ts";
@@ -19,22 +20,8 @@ export interface ScaffoldSurroundings {
   readonly hasZod: boolean;
 }
 
-export const contracts = {
-  internal: "an object with a handler in tools/GROUP/ACTION.ts",
-  toolbox: "a schema, a default function and destroy in tools/NAME.ts",
-  define: "Tool.define in tools/NAME.ts",
-  plugin: "opencode's tool() in tools/NAME.ts",
-  "single-file": "getMetadata, getSchema and execute in tools/NAME.tool.js (needs the sandbox)",
-} as const;
-
-export type ContractName = keyof typeof contracts;
-
 const simpleName = /^[A-Za-z][A-Za-z0-9_-]{0,59}$/;
 const groupAndAction = /^([a-z][a-z0-9_]{0,24})\/([a-z][a-z0-9_]{0,24})$/;
-
-export function isContractName(text: string): text is ContractName {
-  return Object.hasOwn(contracts, text);
-}
 
 /** What is wrong with a name for a contract; nothing when it can be used. */
 export function nameProblem(contract: ContractName, name: string): string | undefined {

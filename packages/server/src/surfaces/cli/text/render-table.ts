@@ -28,7 +28,9 @@ export function renderTable(rows: readonly (readonly string[])[], options: Table
   }
   const line = (row: readonly string[]) =>
     row
-      .map((cell, index) => padDisplay(index === flexible ? clipDisplay(cell, widths[index]!) : cell, widths[index]!))
+      .map((cell, index) =>
+        padDisplay(index === flexible ? clipDisplay(cell, widths[index]!) : cell, widths[index]!),
+      )
       .join(GAP)
       .trimEnd();
   return all.map((row) => (row === head ? styleHead(line(row)) : line(row)));

@@ -1,0 +1,105 @@
+/*
+ * What differs between two runs that found the same. Everything here is also something that a result may be
+ * about, so each is masked only where it can hardly be the message: a time when it is about the time of the
+ * call, a duration when the text says that something took so long, and nothing in a text that says nothing else.
+ */
+
+const uuid = /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi;
+const insideUuid = /-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-/;
+const requestId = /\breq(?:uest[-_ ]?id["']?(?: ?[:=] ?| )["']?[\w.:-]*\d[\w.:-]*|[_-][0-9a-z]{8,}\b)/gi;
+const digit = /\d/;
+
+const masked = "\u0000";
+
+/** The text without what two equal results may differ in: ids, times of now, durations, addresses. */
+export function maskVolatile(text: string, at: number): string {
+  // Everything volatile has a digit, and many results have none.
+  if (!digit.test(text)) return text;
+  const withoutIds = text.includes("-") && insideUuid.test(text) ? text.replace(uuid, masked) : text;
+  const rest = maskNoise(withoutIds, at);
+  return rest === text || saysSomething(rest) ? rest : text;
+}
+
+/** The same with UUIDs left in: where arguments differ, an id may be what was asked for. */
+export function maskNoise(text: string, at: number): string {
+  const rest = text.includes("q") ? text.replace(requestId, masked) : text;
+  const timed = rest.replace(clockOf(at), masked);
+  return hasDuration.test(timed) ? timed.replace(measuredDuration, masked) : timed;
+}
+
+const millisecondsOfDay = 86_400_000;
+let clockDay = Number.NaN;
+let clock = /$^/;
+
+/** Times and epochs that lie within about a day of the call, times of day that begin a line, and addresses. */
+function clockOf(at: number): RegExp {
+  const day = Math.floor(at / millisecondsOfDay);
+  if (day === clockDay) return clock;
+  clock = new RegExp(
+    `\\b(?:${[
+      String.raw`(?:${datesAround(day)})[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|[+-]\d\d:?\d\d))?`,
+      String.raw`(?:${epochsAround(day)})\d{5}(?:\d{3}|\.\d+)?\b`,
+      String.raw`0x[0-9a-fA-F]{6,16}\b`,
+      String.raw`(?<=^|\\n|[[(]|\bat )\d\d:\d\d:\d\d(?:[.,]\d+)?\b(?! ?(?:left|remaining|to go))`,
+    ].join("|")})`,
+    "gm",
+  );
+  clockDay = day;
+  return clock;
+}
+
+function datesAround(day: number): string {
+  return [day - 1, day, day + 1]
+    .map((near) => new Date(near * millisecondsOfDay).toISOString().slice(0, 10))
+    .join("|");
+}
+
+/** All but the last five digits of the seconds since the epoch. */
+function epochsAround(day: number): string {
+  const step = 100_000;
+  const first = Math.floor(((day - 1) * 86_400) / step);
+  const last = Math.floor(((day + 2) * 86_400) / step);
+  return Array.from({ length: last - first + 1 }, (_, index) => first + index).join("|");
+}
+
+const duration = String.raw`(?:\d+ ?h ?)?(?:\d+ ?m ?)?\d+(?:\.\d+)? ?(?:[nuµμm]?s|m?secs?|(?:milli)?seconds?|min(?:ute)?s?)\b`;
+const hasDuration = /\d ?[smnuµμ]/;
+
+/** "took 3s", "done in 3s", "failed after 3s", "duration: 3s". Not "ready in 3s" or "retry after 3s". */
+const measure = [
+  "took",
+  "elapsed",
+  "duration",
+  "spent",
+  "real",
+  "(?<!left |remaining )time",
+  "(?:done|complete|built|ran|(?!schedul|expect|plann|estimat|need|delay)[a-z]{2,20}ed|timed out|timeout) (?:in|after)",
+  "(?:packages|modules|files|tests|rows|items|results|records|hits|matches|changes|requests|entries|errors) in",
+].join("|");
+
+/** Marks with which test runners begin a line that ends in a duration. */
+const verdictOfTest = String.raw`(?:^|\\n)[ \t]*(?:✓|✔|√|✗|✘|×|❯|ok\b|not ok\b|pass\b|fail\b)`;
+
+const measuredDuration = new RegExp(
+  [
+    String.raw`(?<=\b(?:${measure})["']?[:=]?\s{0,12}["']?)\b${duration}`,
+    String.raw`(?<=[([])${duration}(?=[)\]])`,
+    String.raw`\b${duration}(?= elapsed)`,
+    String.raw`(?<=\s)${duration}(?=$|\\n)(?<=${verdictOfTest}[^\n]{1,300})`,
+  ].join("|"),
+  "gim",
+);
+
+/** A text this long says more than how late it is. Characters. */
+const longEnough = 400;
+const wordOrLabel = /[\p{L}\p{N}]+["']?\s*[:=]?/gu;
+const emptyWords: ReadonlySet<string> = new Set(["took", "elapsed", "duration", "time", "at", "in", "after"]);
+
+/** Whether anything is left but labels: of `took 3 ms` or `{"now": …}` what was masked is the message. */
+function saysSomething(rest: string): boolean {
+  if (rest.length > longEnough) return true;
+  for (const [word] of rest.matchAll(wordOrLabel)) {
+    if (!/[:=]$/.test(word) && !emptyWords.has(word.replace(/\W+$/, "").toLowerCase())) return true;
+  }
+  return false;
+}

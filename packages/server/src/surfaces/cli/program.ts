@@ -1,0 +1,166 @@
+import { readFileSync } from "node:fs";
+import { Argument, Command, InvalidArgumentError, Option } from "commander";
+import type { Cli, GlobalOptions } from "./cli.ts";
+import type { CallCommandOptions } from "./commands/call.ts";
+import type { CheckOptions } from "./commands/check.ts";
+import type { ListOptions } from "./commands/list.ts";
+import type { LogsOptions } from "./commands/logs.ts";
+import type { SearchOptions } from "./commands/search.ts";
+import type { Shell } from "./completion/completion-scripts.ts";
+import { type ContractName, contracts } from "./new/contracts.ts";
+
+/** Does the work of a command and answers with the exit code. */
+export type Action = (cli: Cli) => Promise<number>;
+
+const afterHelp = `
+Data goes to standard output, everything else to standard error.
+
+With --json every command prints one JSON document on standard output, or, where it streams (logs, check --watch),
+one a line. A command that fails prints {"error": {"code", "message", "details"}} there instead; call adds the error
+to its usual {"result", "record"}.
+
+Exit codes: 0 ok, 1 failure, 2 wrong usage or arguments, 3 the tool returned an error, 4 no such tool, 5 denied,
+6 timed out, 130 interrupted.`;
+
+const callHelp = `
+Arguments:
+  name=Ada            text, number or boolean, as the tool's schema says
+  tags=a tags=b       a list, by repeating; or tags='["a","b"]'
+  point.x=1           into an object
+  filter:='{"a":1}'   JSON as it is
+
+Examples:
+  toolrack call internal_file_read path=README.md
+  toolrack call internal_file_list --args '{"path": "src"}'
+  echo '{"path": "src"}' | toolrack call internal_file_list --args -`;
+
+/**
+ * The whole command line. What a command does is imported only when it is run, so that help, completion and usage
+ * errors come at once.
+ */
+export function makeProgram(perform: (options: GlobalOptions, action: Action) => Promise<void>): Command {
+  const program = new Command("toolrack")
+    .description("The tool runtime for AI agents.")
+    .version(version(), "-V, --version", "print the version")
+    .helpOption("-h, --help", "print this help")
+    .helpCommand(false)
+    .option(
+      "--dir <dir>",
+      "the workspace; default: the nearest folder upwards with toolrack.config.* or tools/",
+    )
+    .option("--json", "print JSON for programs")
+    .option("--no-color", "no colours; NO_COLOR does the same")
+    .configureHelp({ showGlobalOptions: true })
+    .addHelpText("after", afterHelp);
+  /** Runs an action with the options that hold for all commands. */
+  const does = (action: Action) => perform(program.opts<GlobalOptions>(), action);
+
+  program
+    .command("start")
+    .description("open the workspace, say what is in it and run one of its tools")
+    .action(() => does(async (cli) => (await import("./commands/start.ts")).start(cli)));
+
+  program
+    .command("list")
+    .description("list the tools")
+    .option("--category <category>", "only those of a category")
+    .option("--tag <tag>", "only those with a tag")
+    .option("--all", "disabled ones too")
+    .action((options: ListOptions) =>
+      does(async (cli) => (await import("./commands/list.ts")).list(cli, options)),
+    );
+
+  program
+    .command("show")
+    .description("show everything about a tool")
+    .argument("<name>", "its name or an alias")
+    .action((name: string) => does(async (cli) => (await import("./commands/show.ts")).show(cli, name)));
+
+  program
+    .command("search")
+    .description("find tools by words, English or Chinese")
+    .argument("<words...>")
+    .option("--limit <count>", "at most so many", wholeNumber, 10)
+    .action((words: string[], options: SearchOptions) =>
+      does(async (cli) => (await import("./commands/search.ts")).search(cli, words, options)),
+    );
+
+  program
+    .command("call")
+    .description("run a tool")
+    .argument("<name>", "its name or an alias")
+    .argument("[key=value...]", "its arguments")
+    .option("--args <json>", "the arguments as JSON, @FILE, or - for standard input")
+    .option("-y, --yes", "approve dangerous tools beforehand")
+    .option("--timeout <duration>", "stop it after 500ms, 30s, 2m")
+    .option("--session <id>", "the session that the call belongs to")
+    .option("-o, --output <file>", "save the first attachment, or else the text, in a file")
+    .addHelpText("after", callHelp)
+    .action((name: string, pairs: string[], options: CallCommandOptions) =>
+      does(async (cli) => (await import("./commands/call.ts")).call(cli, name, pairs, options)),
+    );
+
+  program
+    .command("new")
+    .description("write the beginnings of a tool")
+    .addArgument(new Argument("[contract]", "how it is written").choices(Object.keys(contracts)))
+    .argument("[name]", "its name; GROUP/ACTION for internal")
+    .action((contract?: ContractName, name?: string) =>
+      does(async (cli) => (await import("./commands/new.ts")).newTool(cli, contract, name)),
+    );
+
+  program
+    .command("check")
+    .description("say what became of every tool file: loaded, adapted, failed and why")
+    .argument("[path]", "a workspace, any folder of tool files, or one file")
+    .option("-w, --watch", "go on, and tell of every change")
+    .action((path: string | undefined, options: CheckOptions) =>
+      does(async (cli) => (await import("./commands/check.ts")).check(cli, path, options)),
+    );
+
+  program
+    .command("logs")
+    .description("show the last calls")
+    .option("-f, --follow", "go on, and show those to come")
+    .option("--tool <pattern>", "a name, a glob such as internal_file_*, or /a regular expression/")
+    .addOption(new Option("--status <status>", "only those that ended so").choices(["success", "error"]))
+    .option("--since <time>", "from 10m ago on, or from 2026-03-15T02:29:40Z")
+    .option("-n, --limit <count>", "the last so many; 0 for all", wholeNumber, 50)
+    .option("--ids", "the tool's own name and the call's id instead of the display name")
+    .action((options: LogsOptions) =>
+      does(async (cli) => (await import("./commands/logs.ts")).logs(cli, options)),
+    );
+
+  program
+    .command("doctor")
+    .description("check that everything Toolrack needs is there")
+    .action(() => does(async (cli) => (await import("./commands/doctor.ts")).doctor(cli)));
+
+  program
+    .command("completion")
+    .description("print a completion script for a shell")
+    .addArgument(new Argument("<shell>").choices(["bash", "zsh", "fish"]))
+    .action((shell: Shell) =>
+      does(async (cli) => (await import("./commands/completion.ts")).completion(cli, shell)),
+    );
+
+  program
+    .command("__complete", { hidden: true })
+    .argument("[words...]")
+    .action((words: string[]) =>
+      does(async (cli) => (await import("./commands/complete.ts")).complete(cli, program, words)),
+    );
+
+  return program;
+}
+
+function wholeNumber(text: string): number {
+  if (!/^\d+$/.test(text)) throw new InvalidArgumentError("It must be a whole number.");
+  return Number(text);
+}
+
+function version(): string {
+  // Three folders up from here is the package, in the sources and in what is built of them.
+  const manifest = new URL("../../../package.json", import.meta.url);
+  return JSON.parse(readFileSync(manifest, "utf8")).version;
+}
