@@ -1,6 +1,8 @@
 // The modules that Toolrack provides to tool files, for editors and the compiler.
 declare module "@opencode-ai/plugin" {
-  export { tool } from "@toolrack/core";
+  import type { tool as define } from "@toolrack/core";
+  import type { z } from "zod";
+  export const tool: typeof define & { readonly schema: typeof z };
 }
 
 declare module "*/handler/ToolHandler.js" {

@@ -67,6 +67,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
 
   const registry = new ToolRegistry({
     logger,
+    directory: root,
     permissions: config.permissions ?? ["*"],
     ...(config.timeout === undefined ? {} : { timeout: config.timeout }),
     ...(options.approval === undefined ? {} : { approval: options.approval }),
@@ -76,8 +77,9 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
 
   const surroundings: InternalSurroundings = {
     ...config.context,
-    service: config.services ?? {},
-    model: config.models ?? {},
+    // An application may have said what its services are; then only its own config can have them all.
+    service: (config.services ?? {}) as InternalSurroundings["service"],
+    model: (config.models ?? {}) as InternalSurroundings["model"],
     workspace,
   };
   const files = new ToolFiles({

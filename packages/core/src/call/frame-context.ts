@@ -113,7 +113,7 @@ export class FrameContext implements ToolContext {
     return inherited(this[frameKey], "agent") ?? "";
   }
   get directory(): string {
-    return inherited(this[frameKey], "directory") ?? "";
+    return inherited(this[frameKey], "directory") ?? this[frameKey].host.settings.directory;
   }
   get worktree(): string {
     return inherited(this[frameKey], "worktree") ?? this.directory;

@@ -117,10 +117,11 @@ export function assessHistory(frames: readonly CallFrame[]): LoopVerdict {
   const sessions = new Map<string, CallFrame[]>();
   for (const frame of frames) {
     if (!isWatchable(frame)) continue;
-    const earlier = sessions.get(frame.sessionID) ?? [];
+    const calls = sessions.get(frame.sessionID) ?? [];
+    calls.push(frame);
     // Taken out and put back, the session of the latest call is the last of the map.
     sessions.delete(frame.sessionID);
-    sessions.set(frame.sessionID, [...earlier, frame]);
+    sessions.set(frame.sessionID, calls);
   }
   let strongest: LoopVerdict = { action: "none", count: 0 };
   for (const calls of sessions.values()) {
@@ -190,7 +191,8 @@ function argsKeyOf(frame: CallFrame): string {
   const validated = frame.startedAt > 0 || frame.error === undefined;
   const args = validated ? frame.input : frame.raw;
   // Of large arguments only a part is kept, and the fingerprint of all.
-  frame.argsKey = key === undefined ? (frame.parametersHash ?? hashValue(args)) : hashValue(keyed(key, frame.input));
+  frame.argsKey =
+    key === undefined ? (frame.parametersHash ?? hashValue(args)) : hashValue(keyed(key, frame.input));
   return frame.argsKey;
 }
 

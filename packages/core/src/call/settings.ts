@@ -24,6 +24,8 @@ export interface CallSettings {
   readonly loop: boolean;
   readonly approval: ApprovalPolicy | undefined;
   readonly logger: Logger;
+  /** What tools see as their directory when the caller names none. Default empty. */
+  readonly directory: string;
   /** Secret values that must never appear in a record. Read whenever a record is made. */
   readonly secrets: () => Iterable<string>;
 }
@@ -42,6 +44,7 @@ export const defaultSettings: CallSettings = {
   loop: true,
   approval: undefined,
   logger: silent,
+  directory: "",
   secrets: () => [],
 };
 

@@ -13,7 +13,7 @@ import {
   times,
 } from "./loop-session.fixture.ts";
 import { emptyLoopState, recordCall } from "./loop-state.ts";
-import { resultKey } from "./result-key.ts";
+import { textKeys } from "./text-keys.ts";
 import type { LoopCandidate, LoopRecord, LoopState } from "./types.ts";
 
 describe("what is no evidence", () => {
@@ -154,7 +154,7 @@ describe("near-identical arguments", () => {
       const call = { tool: "lookup", argsKey: variant, readOnly, at: index };
       const next = assessNext(state, { ...call, args: given });
       const callId = `c${index}`;
-      const record = { ...call, callId, resultKey: resultKey(result), isError: false, executed: true };
+      const record = { ...call, ...textKeys(result, index, false), callId, isError: false, executed: true };
       state = recordCall(state, { ...record, resultLength: result.length }, given);
       return next.action === "none" ? assessFinished(state, callId).action : next.action;
     });

@@ -1,6 +1,6 @@
 import { assessFinished, assessNext } from "./detect-doom-loop.ts";
 import { emptyLoopState, recordCall, recordStop } from "./loop-state.ts";
-import { resultKey } from "./result-key.ts";
+import { textKeys } from "./text-keys.ts";
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "./types.ts";
 
 /** One call of a scripted session. For tests only. */
@@ -66,7 +66,7 @@ export const file = (index: number) => `src/${"abcdefghijklmnopqrstuvwxyz"[index
 /** A session that makes the given calls. With `enforce`, a blocked call is not run and recorded as blocked. */
 export function session({ enforce = false } = {}) {
   let state: LoopState = emptyLoopState();
-  let at = 1_700_000_000_000;
+  let at = Date.UTC(2026, 4, 1, 10);
   let calls = 0;
   return {
     get state() {
@@ -81,12 +81,13 @@ export function session({ enforce = false } = {}) {
       calls++;
       const next = step.refusal ? noVerdict : assessNext(state, this.candidate(step));
       const blocked = enforce && next.action !== "none";
+      const isError = blocked || step.isError === true || step.refusal !== undefined;
       const record: LoopRecord = {
         callId: `c${calls}`,
         tool: step.tool,
         argsKey: step.args,
-        resultKey: resultKey(blocked ? "the text of the block" : step.result),
-        isError: blocked || step.isError === true || step.refusal !== undefined,
+        ...textKeys(blocked ? "the text of the block" : step.result, at, isError),
+        isError,
         errorCode: blocked
           ? "loop_blocked"
           : (step.refusal ?? (step.isError ? "execution_failed" : undefined)),

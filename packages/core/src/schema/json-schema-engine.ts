@@ -1,5 +1,6 @@
-import type { Options, ValidateFunction } from "ajv/dist/core.js";
+import type { KeywordDefinition, Options, ValidateFunction } from "ajv/dist/core.js";
 import type { JsonSchemaFacts } from "./check-json-schema.ts";
+import { isMultipleOf } from "./is-multiple-of.ts";
 import { type Dialect, toRegExp } from "./json-schema-keywords.ts";
 import { prepareJsonSchema } from "./prepare-json-schema.ts";
 import { Recent } from "./recent.ts";
@@ -52,6 +53,8 @@ async function importEngine(dialect: Dialect): Promise<JsonSchemaEngine> {
       ignoreKeywordsWithRef: dialect === "draft-07",
       allErrors: everyIssue,
     });
+    ajv.removeKeyword("multipleOf");
+    ajv.addKeyword(multipleOf);
     try {
       return ajv.compile(prepared);
     } catch (error) {
@@ -83,13 +86,28 @@ function textOf(prepared: object): string | undefined {
   }
 }
 
-type AjvClass = new (options: Options) => { compile(schema: object): ValidateFunction };
+type AjvClass = new (
+  options: Options,
+) => {
+  compile(schema: object): ValidateFunction;
+  removeKeyword(name: string): unknown;
+  addKeyword(definition: KeywordDefinition): unknown;
+};
 
 async function importAjv(dialect: Dialect): Promise<AjvClass> {
   if (dialect === "draft-07") return (await import("ajv/dist/ajv.js")).Ajv;
   if (dialect === "2019-09") return (await import("ajv/dist/2019.js")).Ajv2019;
   return (await import("ajv/dist/2020.js")).Ajv2020;
 }
+
+/** The engine's own keyword divides, which refuses 19.99 as a multiple of 0.01. */
+const multipleOf: KeywordDefinition = {
+  keyword: "multipleOf",
+  type: "number",
+  schemaType: "number",
+  validate: (divisor: number, value: number) => isMultipleOf(value, divisor),
+  errors: false,
+};
 
 const regExpEngine = Object.assign((pattern: string) => toRegExp(pattern), { code: "toRegExp" });
 

@@ -52,6 +52,62 @@ describe("the words of issues", () => {
     expect(await messages({ x: schema }, { x: value })).toEqual([message]);
   });
 
+  it.each([
+    [
+      "a limit beside a reference",
+      { $ref: "#/$defs/text", maxLength: 3 },
+      "abcdef",
+      'Expected string of at most 3 characters at `x`, got string "abcdef".',
+    ],
+    [
+      "a type beside a reference",
+      { $ref: "#/$defs/any", type: "string" },
+      4,
+      "Expected string at `x`, got number 4.",
+    ],
+    [
+      "a limit beside alternatives",
+      { anyOf: [{ type: "string" }, { type: "number" }], maxLength: 3 },
+      "abcdef",
+      'Expected string of at most 3 characters at `x`, got string "abcdef".',
+    ],
+    [
+      "a limit beside an enumeration",
+      { enum: ["a", "abcdef"], maxLength: 3 },
+      "abcdef",
+      'Expected string of at most 3 characters at `x`, got string "abcdef".',
+    ],
+    [
+      "a limit on numbers beside one on texts",
+      { minLength: 2, minimum: 3 },
+      1,
+      "Expected number ≥ 3 at `x`, got number 1.",
+    ],
+    [
+      "a format of numbers",
+      { type: "integer", format: "int32" },
+      1e12,
+      "Expected integer in int32 format at `x`, got number 1000000000000.",
+    ],
+    [
+      "a key that must not be there",
+      { not: { required: ["a"] } },
+      { a: 1 },
+      "Expected anything but object with a at `x`, got object with a.",
+    ],
+    [
+      "a form that must not be there",
+      { not: { properties: { a: { type: "string" } } } },
+      { a: "b" },
+      'Expected anything but a value that fits {"properties":{"a":{"type":"string"}}} at `x`, got object with a.',
+    ],
+    ["everything forbidden", { not: {} }, 1, "Expected nothing at `x`, got number 1."],
+  ])("name what failed: %s", async (_name, x, value, message) => {
+    const $defs = { text: { type: "string" }, any: { type: ["string", "number"] } };
+    const outcome = await compileSchema({ type: "object", properties: { x }, $defs }).validate({ x: value });
+    expect(outcome.ok ? [] : outcome.issues.map((issue) => issue.message)).toEqual([message]);
+  });
+
   it("shorten what came", async () => {
     const [message] = await messages({ x: { type: "number" } }, { x: "a".repeat(1000) });
     expect(message!.length).toBeLessThan(150);

@@ -57,6 +57,13 @@ describe("a Zod 3 schema", () => {
     ]);
   });
 
+  it("says in words what a check without a message is about", async () => {
+    const schema = z.object({ a: z.string().refine(() => false) });
+    expect(await compileSchema(schema).validate({ a: "x" })).toMatchObject({
+      issues: [{ message: 'Expected a value that the tool\'s own check accepts at `a`, got string "x".' }],
+    });
+  });
+
   it("narrows a union to the branch that was meant", () => {
     const schema = z.object({ x: z.union([z.string(), z.object({ id: z.number() })]) });
     expect(compileSchema(schema).validate({ x: { id: "1" } })).toMatchObject({

@@ -56,6 +56,21 @@ describe("a Zod 4 schema", () => {
     ]);
   });
 
+  it("says in words what a check without a message, a key or a discriminator is about", () => {
+    const shapes = [z.object({ t: z.literal("p") }), z.object({ t: z.literal("q") })] as const;
+    const schema = z.object({
+      a: z.string().refine(() => false),
+      b: z.record(z.string().min(3), z.number()),
+      c: z.discriminatedUnion("t", shapes),
+    });
+    const outcome = compileSchema(schema).validate({ a: "x", b: { k: 1 }, c: { t: "r" } });
+    expect("ok" in outcome && !outcome.ok && outcome.issues.map((issue) => issue.message)).toEqual([
+      'Expected a value that the tool\'s own check accepts at `a`, got string "x".',
+      'Expected a key that is string of at least 3 characters at `b.k`, got string "k".',
+      'Expected one of "p", "q" at `c.t`, got string "r".',
+    ]);
+  });
+
   it("narrows a union to the branch that was meant", () => {
     const schema = z.object({
       shape: z.union([

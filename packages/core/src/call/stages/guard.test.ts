@@ -16,7 +16,8 @@ function rack(metadata: ToolMetadata = {}, answer: (n: number) => unknown = () =
   return { registry, runs: () => runs };
 }
 
-const file = (n: number) => ({ type: "file", mime: "image/png", url: `data:image/png;base64,AAA${n}` }) as const;
+const file = (n: number) =>
+  ({ type: "file", mime: "image/png", url: `data:image/png;base64,AAA${n}` }) as const;
 
 describe("guard", () => {
   it("nudges at the second identical call, blocks the third, and stops in the end", async () => {
@@ -101,12 +102,15 @@ describe("guard", () => {
     ["times of today", (n) => `next free slot: ${new Date(Date.now() + n * 600_000).toISOString()}`],
     ["UUIDs", (n) => `user 0190163d-8694-739b-aea5-966c26f8ad9${n}`],
     ["numeric ids", (n) => `user ${1_751_364_672 + n * 13}`],
-  ])("does not take answers to different arguments for the same when they differ in %s", async (_name, answer) => {
-    const { registry, runs } = rack({ readOnly: true }, answer);
-    for (let turn = 0; turn < 9; turn++)
-      await registry.execute("look", { at: `x${turn}` }, { sessionID: "s" });
-    expect(runs()).toBe(9);
-  });
+  ])(
+    "does not take answers to different arguments for the same when they differ in %s",
+    async (_name, answer) => {
+      const { registry, runs } = rack({ readOnly: true }, answer);
+      for (let turn = 0; turn < 9; turn++)
+        await registry.execute("look", { at: `x${turn}` }, { sessionID: "s" });
+      expect(runs()).toBe(9);
+    },
+  );
 
   it("holds back what repeats also in its attachments and its structured form", async () => {
     const { registry, runs } = rack({ readOnly: true }, () => ({
