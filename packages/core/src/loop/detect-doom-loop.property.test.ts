@@ -1,7 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { toResult } from "../tool/to-result.ts";
 import { assessFinished, assessNext } from "./detect-doom-loop.ts";
 import { emptyLoopState, recordCall } from "./loop-state.ts";
+import { resultKeys } from "./result-keys.ts";
 import { windowSize } from "./thresholds.ts";
 import type { LoopRecord, LoopState } from "./types.ts";
 
@@ -16,6 +18,25 @@ const call = fc.record({
   /** Some calls are refused before they run; a call that passes must not suffer for them. */
   refused: fc.constantFrom(false, false, false, true),
 });
+
+/** Results of which no two are alike, each kind different in another place. */
+const changing: readonly ((n: number) => unknown)[] = [
+  (n) => `page ${n}`,
+  (n) => ({ page: n }),
+  (n) => `balance: ${1_612_345_678 + n}`,
+  (n) => ({ downloaded: 1_500_000_000 + n * 7_777_777 }),
+  (n) => `running, ${80 - n} seconds left`,
+  (n) => `took ${80 - n} ms`,
+  (n) => `next free slot: 2024-01-01T10:${10 + n}:00Z`,
+  (n) => new Uint8Array([1, 2, n]),
+  (n) => ({ output: "screenshot", attachments: [{ type: "file", mime: "image/png", url: `data:,${n}` }] }),
+  (n) => ({ content: "done", type: "text", structured: { n } }),
+  (n) => ({ content: "done", type: "json", structured: { n } }),
+  (n) => ({ content: [{ type: "text", text: "see" }, image(n)] }),
+  (n) => ({ content: [{ type: "text", text: "see", annotations: {} }, image(n)] }),
+  (n) => ({ content: [{ type: "text", text: "found" }], structuredContent: { n } }),
+];
+const image = (n: number) => ({ type: "image", mimeType: "image/png", data: `AAA${n}` });
 
 describe("for any session", () => {
   it("a call is never held back as long as every call that runs gives a result not seen before", () => {
@@ -37,6 +58,24 @@ describe("for any session", () => {
         }
       }),
       { numRuns: 500 },
+    );
+  });
+
+  it("the same holds for results as tools return them, wherever the difference lies", () => {
+    const at = Date.UTC(2026, 4, 1, 10);
+    const step = fc.record({ call, show: fc.constantFrom(...changing) });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+        let state = emptyLoopState();
+        for (const [index, { call: facts, show }] of steps.entries()) {
+          const candidate = { ...facts, isError: false, at: at + index };
+          expect(assessNext(state, candidate).action).toBe("none");
+          const keys = resultKeys(toResult(show(index)), candidate.at);
+          state = recordCall(state, { ...candidate, ...keys, callId: `c${index}`, executed: true });
+          expect(assessFinished(state, `c${index}`).action).toBe("none");
+        }
+      }),
+      { numRuns: 300 },
     );
   });
 

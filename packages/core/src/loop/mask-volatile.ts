@@ -36,7 +36,8 @@ function clockOf(at: number): RegExp {
   const day = Math.floor(at / millisecondsOfDay);
   if (day === clockDay) return clock;
   clock = new RegExp(
-    `\\b(?:${[
+    // A time may follow the escape of a line break when the text is JSON.
+    `(?:\\b|(?<=\\\\[nt]))(?:${[
       String.raw`(?:${datesAround(day)})[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|[+-]\d\d:?\d\d))?`,
       String.raw`(?:${epochsAround(day)})\d{5}(?:\d{3}|\.\d+)?\b`,
       String.raw`0x[0-9a-fA-F]{6,16}\b`,
@@ -77,29 +78,25 @@ const measure = [
   "(?:packages|modules|files|tests|rows|items|results|records|hits|matches|changes|requests|entries|errors) in",
 ].join("|");
 
-/** Marks with which test runners begin a line that ends in a duration. */
-const verdictOfTest = String.raw`(?:^|\\n)[ \t]*(?:✓|✔|√|✗|✘|×|❯|ok\b|not ok\b|pass\b|fail\b)`;
+/** Marks with which test runners begin a line that ends in a duration. In JSON a line ends with an escape. */
+const verdictOfTest = String.raw`(?:^|\\n|")[ \t]*(?:✓|✔|√|✗|✘|×|❯|ok\b|not ok\b|pass\b|fail\b)`;
 
 const measuredDuration = new RegExp(
   [
     String.raw`(?<=\b(?:${measure})["']?[:=]?\s{0,12}["']?)\b${duration}`,
     String.raw`(?<=[([])${duration}(?=[)\]])`,
     String.raw`\b${duration}(?= elapsed)`,
-    String.raw`(?<=\s)${duration}(?=$|\\n)(?<=${verdictOfTest}[^\n]{1,300})`,
+    String.raw`(?<=\s|\\t)${duration}(?=$|\\n)(?<=${verdictOfTest}[^\n]{1,300})`,
   ].join("|"),
   "gim",
 );
 
 /** A text this long says more than how late it is. Characters. */
 const longEnough = 400;
-const wordOrLabel = /[\p{L}\p{N}]+["']?\s*[:=]?/gu;
-const emptyWords: ReadonlySet<string> = new Set(["took", "elapsed", "duration", "time", "at", "in", "after"]);
+const tellingWord =
+  /(?<![\p{L}\p{N}])(?!(?:took|elapsed|duration|time|at|in|after)\b)[\p{L}\p{N}]+(?![\p{L}\p{N}]|["']?\s*[:=])/iu;
 
 /** Whether anything is left but labels: of `took 3 ms` or `{"now": …}` what was masked is the message. */
 function saysSomething(rest: string): boolean {
-  if (rest.length > longEnough) return true;
-  for (const [word] of rest.matchAll(wordOrLabel)) {
-    if (!/[:=]$/.test(word) && !emptyWords.has(word.replace(/\W+$/, "").toLowerCase())) return true;
-  }
-  return false;
+  return rest.length > longEnough || tellingWord.test(rest);
 }

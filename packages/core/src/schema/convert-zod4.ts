@@ -53,6 +53,16 @@ function convertDefinition(definition: Zod4Definition, convert: Convert): Json {
         items: convert(definition.valueType),
         ...zod4Checks(definition),
       };
+    case "map":
+      return {
+        type: "array",
+        items: {
+          type: "array",
+          prefixItems: [convert(definition.keyType), convert(definition.valueType)],
+          minItems: 2,
+          maxItems: 2,
+        },
+      };
     case "tuple":
       return convertTuple(definition, convert);
     case "record":

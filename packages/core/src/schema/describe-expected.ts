@@ -22,10 +22,59 @@ export function describeExpected(schema: unknown, root: JsonSchemaObject, depth 
       schema.allOf.map((part) => describeExpected(part, root, depth + 1)),
       " and ",
     );
-  if (isRecord(schema.not)) return `anything but ${describeExpected(schema.not, root, depth + 1)}`;
-  const implied = impliedType(schema);
-  return implied === undefined ? "a value" : describeType(implied, schema, root, depth);
+  if (schema.not !== undefined) return describeAllBut(schema.not, root, depth);
+  const implied = Object.keys(subjects).find((keyword) => schema[keyword] !== undefined);
+  return implied === undefined ? "a value" : describeType(subjects[implied], schema, root, depth);
 }
+
+/**
+ * What one keyword of a schema wants, with the others about the same type. A limit may stand beside a reference or
+ * alternatives that the value fits; describing those would contradict what came.
+ */
+export function describeKeyword(
+  keyword: string,
+  schema: unknown,
+  root: JsonSchemaObject,
+  value: unknown,
+): string {
+  if (!isRecord(schema)) return "a value";
+  const isAssertion = Object.hasOwn(subjects, keyword);
+  const isPlainType = keyword === "type" && !("const" in schema) && !Array.isArray(schema.enum);
+  if (!isAssertion && !isPlainType) return describeExpected(schema, root);
+  const types = typesOf(schema);
+  if (types.length > 0) return types.map((type) => describeType(type, schema, root, 0)).join(" or ");
+  return describeType(typeof value === "number" ? "number" : subjects[keyword], schema, root, 0);
+}
+
+/** What is left when `not` forbids a schema. Where words would forbid too much, the schema itself is shown. */
+export function describeAllBut(forbidden: unknown, root: JsonSchemaObject, depth = 0): string {
+  const schema = (isRecord(forbidden) ? followReference(forbidden, root) : undefined) ?? forbidden;
+  if (!isRecord(schema) || Object.keys(schema).length === 0) return "nothing";
+  const words = describeExpected(schema, root, depth + 1);
+  const isVague = words === "a value" || Object.values(schema.properties ?? {}).some((part) => !isConstant(part));
+  return `anything but ${isVague ? `a value that fits ${literal(schema)}` : words}`;
+}
+
+/** The type that a keyword speaks about. It lets all values of other types pass. */
+const subjects: Readonly<Record<string, string>> = {
+  pattern: "string",
+  format: "string",
+  minLength: "string",
+  maxLength: "string",
+  minimum: "number",
+  maximum: "number",
+  multipleOf: "number",
+  exclusiveMinimum: "number",
+  exclusiveMaximum: "number",
+  items: "array",
+  minItems: "array",
+  maxItems: "array",
+  uniqueItems: "array",
+  properties: "object",
+  required: "object",
+  minProperties: "object",
+  maxProperties: "object",
+};
 
 /** `one of "a", "b"`, or the literal itself when there is only one. */
 export function oneOf(values: readonly unknown[]): string {
@@ -80,7 +129,7 @@ function describeObject(schema: JsonSchemaObject): string {
 function describeForm(schema: JsonSchemaObject): string {
   const properties = isRecord(schema.properties) ? Object.entries(schema.properties) : [];
   const constants = properties.flatMap(([name, property]) =>
-    isRecord(property) && "const" in property ? [`${name} ${literal(property.const)}`] : [],
+    isConstant(property) ? [`${name} ${literal(property.const)}`] : [],
   );
   if (constants.length > 0) return `object with ${constants.join(" and ")}`;
   const required: readonly unknown[] = Array.isArray(schema.required) ? schema.required : [];
@@ -102,7 +151,8 @@ function describeNumber(type: string, schema: JsonSchemaObject): string {
     limit("≤", schema.maximum),
     limit("<", schema.exclusiveMaximum),
   ].filter((words) => words !== undefined);
-  const words = limits.length === 0 ? type : `${type} ${limits.join(" and ")}`;
+  let words = limits.length === 0 ? type : `${type} ${limits.join(" and ")}`;
+  if (typeof schema.format === "string") words += ` in ${schema.format} format`;
   return schema.multipleOf === undefined ? words : `${words}, a multiple of ${schema.multipleOf}`;
 }
 
@@ -127,24 +177,14 @@ function typesOf(schema: JsonSchemaObject): readonly unknown[] {
   return schema.nullable === true && types.length > 0 && !types.includes("null") ? [...types, "null"] : types;
 }
 
-function impliedType(schema: JsonSchemaObject): string | undefined {
-  if (schema.pattern !== undefined || schema.format !== undefined) return "string";
-  if (schema.minLength !== undefined || schema.maxLength !== undefined) return "string";
-  if (schema.minimum !== undefined || schema.maximum !== undefined || schema.multipleOf !== undefined)
-    return "number";
-  if (schema.exclusiveMinimum !== undefined || schema.exclusiveMaximum !== undefined) return "number";
-  if (schema.items !== undefined || schema.minItems !== undefined || schema.maxItems !== undefined)
-    return "array";
-  if (schema.uniqueItems === true) return "array";
-  if (schema.properties !== undefined || schema.required !== undefined) return "object";
-  if (schema.minProperties !== undefined || schema.maxProperties !== undefined) return "object";
-  return undefined;
-}
-
 function followReference(schema: JsonSchemaObject, root: JsonSchemaObject): unknown {
   if (typeof schema.$ref !== "string") return undefined;
   if (schema.$ref === "#") return root;
   return schema.$ref.startsWith("#/") ? resolvePointer(root, schema.$ref) : undefined;
+}
+
+function isConstant(schema: unknown): schema is { readonly const: unknown } {
+  return isRecord(schema) && "const" in schema;
 }
 
 function literal(value: unknown): string {

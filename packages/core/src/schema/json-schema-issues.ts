@@ -1,5 +1,5 @@
 import type { ErrorObject } from "ajv/dist/core.js";
-import { anyOf, describeExpected } from "./describe-expected.ts";
+import { anyOf, describeAllBut, describeExpected, describeKeyword } from "./describe-expected.ts";
 import { memberAt } from "./member-at.ts";
 import { pointerSteps } from "./resolve-pointer.ts";
 import { maximumIssues, mismatch, unknownKey } from "./schema-issue.ts";
@@ -145,7 +145,7 @@ function explain(error: ErrorObject, value: unknown, root: JsonSchemaObject): Sc
         error.data,
       );
     case "not":
-      return mismatch(segments, `anything but ${describeExpected(error.schema, root)}`, error.data);
+      return mismatch(segments, describeAllBut(error.schema, root), error.data);
     case "false schema":
       return mismatch(segments, "nothing", error.data);
     case "items":
@@ -159,7 +159,11 @@ function explain(error: ErrorObject, value: unknown, root: JsonSchemaObject): Sc
     case "uniqueItems":
       return mismatch(segments, "array without repeated items", error.data, repeatedItems(params));
     default:
-      return mismatch(segments, describeExpected(parentSchema, root), error.data);
+      return mismatch(
+        segments,
+        describeKeyword(error.keyword, parentSchema, root, error.data),
+        error.data,
+      );
   }
 }
 

@@ -31,6 +31,11 @@ function explain(
     const known = path.length === 0 ? rootKeys : undefined;
     return listOf(issue.keys).map((key) => unknownKey(path, String(key), memberAt(received, [key]), known));
   }
+  if (issue.code === "invalid_key") {
+    const [problem] = listOf(issue.issues) as readonly ZodIssue[]; // Zod nests issues of the same form.
+    const wanted = problem === undefined ? "allowed" : expectedOf(problem);
+    return [mismatch(path, `a key that is ${wanted}`, path.at(-1))];
+  }
   const alternatives = alternativesOf(issue);
   if (alternatives !== undefined) {
     // Zod 4 counts paths from the union, Zod 3 from the root.
@@ -43,7 +48,8 @@ function explain(
   return [mismatch(path, expectedOf(issue), received, isStandardMessage(issue) ? undefined : issue.message)];
 }
 
-function alternativesOf(issue: ZodIssue): readonly (readonly ZodIssue[])[] | undefined {
+/** The issues of each alternative, where none was met. */
+export function alternativesOf(issue: ZodIssue): readonly (readonly ZodIssue[])[] | undefined {
   if (issue.code !== "invalid_union") return undefined;
   if (Array.isArray(issue.errors) && issue.errors.length > 0) return issue.errors;
   if (!Array.isArray(issue.unionErrors)) return undefined;
@@ -51,7 +57,7 @@ function alternativesOf(issue: ZodIssue): readonly (readonly ZodIssue[])[] | und
 }
 
 /** The branch that was evidently meant: the only one that does not already fail at the union's own place. */
-function likeliestBranch(
+export function likeliestBranch(
   branches: readonly (readonly ZodIssue[])[],
   depth: number,
 ): readonly ZodIssue[] | undefined {
@@ -68,7 +74,7 @@ function rulesOut(issue: ZodIssue, depth: number): boolean {
 function expectedOf(issue: ZodIssue): string {
   switch (issue.code) {
     case "invalid_type":
-      return String(issue.expected);
+      return jsonForms[String(issue.expected)] ?? String(issue.expected);
     case "invalid_literal":
       return oneOf([issue.expected]);
     case "invalid_value":
@@ -76,6 +82,9 @@ function expectedOf(issue: ZodIssue): string {
     case "invalid_enum_value":
     case "invalid_union_discriminator":
       return oneOf(listOf(issue.options));
+    case "invalid_union":
+      if (Array.isArray(issue.options)) return oneOf(issue.options);
+      return issue.inclusive === false ? "exactly one of the allowed forms" : "one of the allowed forms";
     case "too_small":
       return describeLimit(issue, issue.minimum, undefined);
     case "too_big":
@@ -85,14 +94,25 @@ function expectedOf(issue: ZodIssue): string {
     case "not_finite":
       return "finite number";
     case "invalid_date":
-      return "valid date";
+      return jsonForms.date!;
     case "invalid_format":
     case "invalid_string":
       return describeFormat(issue);
     default:
-      return issue.message;
+      if (!isStandardMessage(issue)) return issue.message;
+      return issue.code === "custom"
+        ? "a value that the tool's own check accepts"
+        : "a value that the schema accepts";
   }
 }
+
+/** How that which JSON cannot hold is sent; `convertRefused` takes exactly this. */
+const jsonForms: Readonly<Record<string, string>> = {
+  date: 'date and time with its zone, such as "2026-05-01T09:30:00Z", or date',
+  bigint: `integer, written as text beyond ${Number.MAX_SAFE_INTEGER}`,
+  set: "array",
+  map: "array of pairs of key and value",
+};
 
 function describeLimit(issue: ZodIssue, minimum: unknown, maximum: unknown): string {
   const origin = String(issue.origin ?? issue.type ?? "value");
@@ -102,7 +122,9 @@ function describeLimit(issue: ZodIssue, minimum: unknown, maximum: unknown): str
   }
   const isInclusive = issue.inclusive !== false;
   const sign = minimum === undefined ? (isInclusive ? "≤" : "<") : isInclusive ? "≥" : ">";
-  return `${origin === "int" ? "integer" : origin} ${sign} ${minimum ?? maximum}`;
+  const limit = minimum ?? maximum;
+  if (origin === "date") return `date ${sign} ${new Date(Number(limit)).toISOString()}`;
+  return `${origin === "int" || origin === "bigint" ? "integer" : origin} ${sign} ${limit}`;
 }
 
 function describeFormat(issue: ZodIssue): string {

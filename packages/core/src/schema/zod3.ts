@@ -1,3 +1,4 @@
+import { convertRefused } from "./convert-refused.ts";
 import type { LibrarySchema } from "./library-validator.ts";
 import type { SchemaOutcome } from "./types.ts";
 import { zodIssues } from "./zod-issues.ts";
@@ -10,28 +11,38 @@ export function zod3Schema(schema: Zod3Schema): LibrarySchema {
   let isAsync: boolean | undefined;
   return {
     kind: "zod3",
-    parse(value) {
-      isAsync ??= hasEffects(schema);
-      if (isAsync) return parseAsync(value);
-      try {
-        return toOutcome(schema.safeParse(value), value);
-      } catch (error) {
-        if (!isAsyncError(error)) throw error;
-        isAsync = true;
-        return parseAsync(value);
-      }
-    },
+    parse: (value) => parse(value, value),
     knownKeys: () => knownKeysOf(schema, 0),
     jsonSchema: () => zod3JsonSchema(schema),
   };
 
-  async function parseAsync(value: unknown): Promise<SchemaOutcome> {
-    return toOutcome(await schema.safeParseAsync(value), value);
+  /** `came` is what the caller sent, in the words of which issues speak; `value` may have been converted. */
+  function parse(value: unknown, came: unknown): SchemaOutcome | Promise<SchemaOutcome> {
+    isAsync ??= hasEffects(schema);
+    if (isAsync) return parseAsync(value, came);
+    try {
+      return toOutcome(schema.safeParse(value), value, came);
+    } catch (error) {
+      if (!isAsyncError(error)) throw error;
+      isAsync = true;
+      return parseAsync(value, came);
+    }
   }
 
-  function toOutcome(result: ZodResult, value: unknown): SchemaOutcome {
+  async function parseAsync(value: unknown, came: unknown): Promise<SchemaOutcome> {
+    return toOutcome(await schema.safeParseAsync(value), value, came);
+  }
+
+  function toOutcome(
+    result: ZodResult,
+    value: unknown,
+    came: unknown,
+  ): SchemaOutcome | Promise<SchemaOutcome> {
     if (result.success) return { ok: true, value: result.data };
-    return { ok: false, issues: zodIssues(result.error?.issues ?? [], value, objectKeys(schema)) };
+    const issues = result.error?.issues ?? [];
+    const converted = convertRefused(issues, value);
+    if (converted !== undefined) return parse(converted, came);
+    return { ok: false, issues: zodIssues(issues, came, objectKeys(schema)) };
   }
 }
 

@@ -36,10 +36,11 @@ function madeByZod(schema: Zod4Schema): Record<string, unknown> | undefined {
 
 const libraryOptions = {
   unrepresentable: "any",
-  /** In JSON a date is a text, and a model has to be told which. */
+  /** The JSON forms that `convertRefused` takes; a model has to be told them. */
   override({ zodSchema, jsonSchema }: { zodSchema: Zod4Schema; jsonSchema: Record<string, unknown> }): void {
     const type = zodSchema._zod.def.type;
     if (type === "date") Object.assign(jsonSchema, { type: "string", format: "date-time" });
     if (type === "bigint") jsonSchema.type = "integer";
+    if (type === "set" || type === "map") jsonSchema.type = "array";
   },
 };

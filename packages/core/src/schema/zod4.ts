@@ -1,3 +1,4 @@
+import { convertRefused } from "./convert-refused.ts";
 import type { LibrarySchema } from "./library-validator.ts";
 import { isPromise } from "./library-validator.ts";
 import type { SchemaOutcome } from "./types.ts";
@@ -16,19 +17,20 @@ export function zod4Schema(schema: Zod4Schema): LibrarySchema {
   let parser = schema;
   let parses = 0;
 
-  return { kind: "zod4", parse, knownKeys: keys, jsonSchema: () => zod4JsonSchema(schema) };
+  return { kind: "zod4", parse: (value) => parse(value, value), knownKeys: keys, jsonSchema: () => zod4JsonSchema(schema) };
 
-  function parse(value: unknown): SchemaOutcome | Promise<SchemaOutcome> {
+  /** `came` is what the caller sent, in the words of which issues speak; `value` may have been converted. */
+  function parse(value: unknown, came: unknown): SchemaOutcome | Promise<SchemaOutcome> {
     if (mode === "new") mode = hasAsyncFunction(schema) ? "async" : "undecided";
-    if (mode === "async") return parseAsync(value);
-    if (mode === "undecided") return decide(value);
+    if (mode === "async") return parseAsync(value, came);
+    if (mode === "undecided") return decide(value, came);
     if (++parses === parsesBeforeCompiling) considerCompiling();
     try {
-      return toOutcome(parseSync(parser, value), value);
+      return toOutcome(parseSync(parser, value), value, came);
     } catch (error) {
       if (!isAsyncError(error)) throw error;
       mode = "async";
-      return parseAsync(value);
+      return parseAsync(value, came);
     }
   }
 
@@ -37,27 +39,34 @@ export function zod4Schema(schema: Zod4Schema): LibrarySchema {
    * mode instead would leave a promise of the author's unwatched, and its rejection would end the process. The
    * answer counts once a value has passed, since a value that fails early does not reach every check.
    */
-  function decide(value: unknown): SchemaOutcome | Promise<SchemaOutcome> {
+  function decide(value: unknown, came: unknown): SchemaOutcome | Promise<SchemaOutcome> {
     const result = schema._zod.run({ value, issues: [] }, { async: true });
     if (isPromise(result)) {
       mode = "async";
       return result.then(({ value: parsed, issues }) =>
-        issues.length > 0 ? parseAsync(value) : { ok: true, value: parsed },
+        issues.length > 0 ? parseAsync(value, came) : { ok: true, value: parsed },
       );
     }
-    if (result.issues.length > 0) return toOutcome(parseSync(schema, value), value);
+    if (result.issues.length > 0) return toOutcome(parseSync(schema, value), value, came);
     mode = "sync";
     return { ok: true, value: result.value };
   }
 
-  async function parseAsync(value: unknown): Promise<SchemaOutcome> {
-    if (schema.safeParseAsync !== undefined) return toOutcome(await schema.safeParseAsync(value), value);
-    return toOutcome(fromStandard(await schema["~standard"].validate(value)), value);
+  async function parseAsync(value: unknown, came: unknown): Promise<SchemaOutcome> {
+    if (schema.safeParseAsync !== undefined) return toOutcome(await schema.safeParseAsync(value), value, came);
+    return toOutcome(fromStandard(await schema["~standard"].validate(value)), value, came);
   }
 
-  function toOutcome(result: ZodResult, value: unknown): SchemaOutcome {
+  function toOutcome(
+    result: ZodResult,
+    value: unknown,
+    came: unknown,
+  ): SchemaOutcome | Promise<SchemaOutcome> {
     if (result.success) return { ok: true, value: result.data };
-    return { ok: false, issues: zodIssues(result.error?.issues ?? [], value, objectKeys(schema)) };
+    const issues = result.error?.issues ?? [];
+    const converted = convertRefused(issues, value);
+    if (converted !== undefined) return parse(converted, came);
+    return { ok: false, issues: zodIssues(issues, came, objectKeys(schema)) };
   }
 
   function considerCompiling(): void {

@@ -133,6 +133,13 @@ describe("guard", () => {
     expect(results[2]?.metadata).toMatchObject({ loop: { action: "nudge", signal: "same_error" } });
   });
 
+  it("a result that cannot be compared is given back all the same", async () => {
+    const { registry, runs } = rack({}, () => ({ content: "odd", type: "text", blocks: [null] }));
+    for (let turn = 0; turn < 2; turn++)
+      expect((await registry.execute("look", { at: "x" }, { sessionID: "s" })).content).toMatch(/^odd/);
+    expect(runs()).toBe(2);
+  });
+
   it("remembers the arguments that a person changed, not those that the model sent", async () => {
     const registry = new ToolRegistry({
       approval: {
