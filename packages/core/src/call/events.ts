@@ -9,7 +9,15 @@ import type { ToolState } from "./state.ts";
 /** What listeners are told. `record` comes once for every call, after its last `state`. */
 export type RackEvent =
   | { readonly type: "tools"; readonly version: number }
-  | { readonly type: "state"; readonly callId: string; readonly toolName: string; readonly state: ToolState }
+  | {
+      readonly type: "state";
+      readonly callId: string;
+      readonly parentCallId?: string;
+      readonly toolName: string;
+      readonly sessionID: string;
+      readonly caller: string;
+      readonly state: ToolState;
+    }
   | {
       readonly type: "progress";
       readonly callId: string;

@@ -51,7 +51,10 @@ export function stateChanged(frame: CallFrame): void {
   if (!events.wanted && metadata === undefined) return;
   const state = stateOf(frame);
   if (metadata !== undefined) events.guard(() => metadata(state));
-  if (events.wanted) events.emit({ type: "state", callId: frame.callId, toolName: frame.toolName, state });
+  if (!events.wanted) return;
+  const { callId, parent, toolName, sessionID, caller } = frame;
+  const chain = parent === undefined ? {} : { parentCallId: parent.callId };
+  events.emit({ type: "state", callId, ...chain, toolName, sessionID, caller, state });
 }
 
 /** The arguments with secrets masked; what came, in a field of its own, when it never became arguments. */
