@@ -162,15 +162,18 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   host.history.ended(frame);
   host.deadlines.release(frame.endedAt);
   const result = frame.result!;
-  quietly(() => stateChanged(frame));
-  if (host.events.wanted) quietly(() => tellRecord(frame, result));
-  quietly(() => host.history.shrink(frame));
+  if (host.events.wanted || frame.options.metadata !== undefined) {
+    quietly(() => stateChanged(frame));
+    quietly(() => tellRecord(frame, result));
+  }
+  host.history.shrink(frame);
   frame.resolve(result);
   if (frame.children !== undefined) cancelChildren(frame);
 }
 
 function tellRecord(frame: CallFrame, result: ToolResult): void {
   const { error, host } = frame;
+  if (!host.events.wanted) return;
   host.events.emit({
     type: "record",
     record: recordOf(frame),

@@ -7,6 +7,8 @@ import type { CallFrame } from "./frame.ts";
 const LONGEST_RAW = 10_000;
 /** Arguments with a text this long are remembered clipped. */
 const LARGE = 100_000;
+const DEPTH_LOOKED_AT = 3;
+const MOST_LOOKED_AT = 50;
 
 /**
  * The calls under way and the last few that ended; the oldest ended call makes room for the newest. A call id is
@@ -69,10 +71,18 @@ export class CallHistory {
 
   /** Lets go of what only the caller needs, so that a hundred large results do not stay in memory. */
   shrink(frame: CallFrame): void {
+    try {
+      this.#shrink(frame);
+    } catch {
+      // What cannot be looked at is kept as it is, for as long as the history remembers it.
+    }
+  }
+
+  #shrink(frame: CallFrame): void {
     const { result } = frame;
     if (frame.startedAt > 0) frame.raw = undefined;
-    else if (isLarge(frame.raw)) frame.raw = clip(frame.raw);
-    if (isLarge(frame.input)) {
+    else if (isLarge(frame.raw, DEPTH_LOOKED_AT)) frame.raw = clip(frame.raw);
+    if (isLarge(frame.input, DEPTH_LOOKED_AT)) {
       frame.parametersHash = hashValue(frame.input);
       frame.input = clip(frame.input);
     }
@@ -105,14 +115,18 @@ export class CallHistory {
 }
 
 /** A quick look, not a count: what is large shows near the top. */
-function isLarge(value: unknown, depth = 0): boolean {
+function isLarge(value: unknown, depth: number): boolean {
   if (typeof value === "string") return value.length > LARGE;
-  if (typeof value !== "object" || value === null || depth > 2) return false;
-  if (Array.isArray(value) && value.length > LARGE / 100) return true;
+  if (typeof value !== "object" || value === null || depth === 0) return false;
+  if (Array.isArray(value)) {
+    // The members of a list are alike: its ends stand for all of them.
+    if (value.length === 0 || value.length > LARGE / 100) return value.length > 0;
+    return isLarge(value[0], depth - 1) || (value.length > 1 && isLarge(value[value.length - 1], depth - 1));
+  }
   let looked = 0;
   for (const key in value) {
-    if (++looked > 50) return true;
-    if (isLarge((value as Record<string, unknown>)[key], depth + 1)) return true;
+    if (++looked > MOST_LOOKED_AT) return true;
+    if (isLarge((value as Record<string, unknown>)[key], depth - 1)) return true;
   }
   return false;
 }

@@ -1,3 +1,4 @@
+import { type Edit, editCopy } from "./edit-copy.ts";
 import { memberAt } from "./member-at.ts";
 import { alternativesOf, likeliestBranch } from "./zod-issues.ts";
 import type { ZodIssue } from "./zod-types.ts";
@@ -9,25 +10,16 @@ import type { ZodIssue } from "./zod-types.ts";
  */
 export function convertRefused(issues: readonly ZodIssue[], value: unknown): unknown {
   const found = issues.flatMap((issue) => conversionsIn(issue, [], value));
-  if (found.length === 0) return undefined;
-  const root = { value };
-  const copied = new Set<unknown>([root]);
-  for (const { path, made } of found) place(root, ["value", ...path], made, copied);
-  return root.value;
+  return found.length === 0 ? undefined : editCopy(value, found);
 }
 
-interface Conversion {
-  readonly path: readonly unknown[];
-  readonly made: unknown;
-}
-
-function conversionsIn(issue: ZodIssue, base: readonly unknown[], value: unknown): readonly Conversion[] {
+function conversionsIn(issue: ZodIssue, base: readonly unknown[], value: unknown): readonly Edit[] {
   const path = [...base, ...(issue.path ?? [])];
   const alternatives = alternativesOf(issue);
   if (alternatives === undefined) {
     const make = issue.code === "invalid_type" ? makers.get(issue.expected) : undefined;
     const made = make?.(memberAt(value, path));
-    return made === undefined ? [] : [{ path, made }];
+    return made === undefined ? [] : [{ path, value: made }];
   }
   // Zod 4 counts paths from the union, Zod 3 from the root.
   const fromRoot = issue.errors === undefined;
@@ -68,19 +60,4 @@ function toBigInt(json: unknown): bigint | undefined {
 
 function isListOfPairs(json: unknown): json is [unknown, unknown][] {
   return Array.isArray(json) && json.every((pair) => Array.isArray(pair) && pair.length === 2);
-}
-
-/** Puts a value at a path, copying each container on the way once. */
-function place(root: object, path: readonly unknown[], made: unknown, copied: Set<unknown>): void {
-  let container = root as Record<string, unknown>; // Arrays and objects are both written by key.
-  for (const step of path.slice(0, -1)) {
-    const key = String(step);
-    if (!copied.has(container[key])) {
-      const original = container[key];
-      container[key] = Array.isArray(original) ? original.slice() : { ...(original as object) }; // A path leads through containers.
-      copied.add(container[key]);
-    }
-    container = container[key] as Record<string, unknown>; // Copied just above.
-  }
-  container[String(path.at(-1))] = made;
 }

@@ -5,11 +5,14 @@ import { zod4Checks } from "./zod4-checks.ts";
 type Json = Record<string, unknown>;
 type Convert = (schema: unknown) => Json;
 
-/** Reads a Zod 4 schema's definition into a JSON Schema of its input side. */
-export function convertZod4(root: Zod4Schema): Json {
+/**
+ * Reads a Zod 4 schema's definition into a JSON Schema of its input side. A callback that comes first takes
+ * anything: a model is shown what follows it, but for the question which keys are taken it is left open.
+ */
+export function convertZod4(root: Zod4Schema, purpose: "model" | "keys" = "model"): Json {
   const definitions = new SchemaDefinitions(root);
   const convert: Convert = (schema) => {
-    if (!isZod4(schema)) return {};
+    if (!isZod4(schema) || (purpose === "keys" && isPreprocess(schema))) return {};
     return definitions.convert(schema, () => ({
       ...convertDefinition(schema._zod.def, convert),
       ...annotationsOf(schema),
@@ -125,6 +128,10 @@ function convertRecord(definition: Zod4Definition, convert: Convert): Json {
   const names = convert(definition.keyType);
   const isAnyString = names.type === "string" && Object.keys(names).length === 1;
   return isAnyString || Object.keys(names).length === 0 ? json : { ...json, propertyNames: names };
+}
+
+function isPreprocess({ _zod: { def } }: Zod4Schema): boolean {
+  return def.type === "pipe" && isTransform(def.in);
 }
 
 function isTransform(schema: unknown): boolean {

@@ -51,7 +51,8 @@ export function describeAllBut(forbidden: unknown, root: JsonSchemaObject, depth
   const schema = (isRecord(forbidden) ? followReference(forbidden, root) : undefined) ?? forbidden;
   if (!isRecord(schema) || Object.keys(schema).length === 0) return "nothing";
   const words = describeExpected(schema, root, depth + 1);
-  const isVague = words === "a value" || Object.values(schema.properties ?? {}).some((part) => !isConstant(part));
+  const isVague =
+    words === "a value" || Object.values(schema.properties ?? {}).some((part) => !isConstant(part));
   return `anything but ${isVague ? `a value that fits ${literal(schema)}` : words}`;
 }
 

@@ -159,11 +159,7 @@ function explain(error: ErrorObject, value: unknown, root: JsonSchemaObject): Sc
     case "uniqueItems":
       return mismatch(segments, "array without repeated items", error.data, repeatedItems(params));
     default:
-      return mismatch(
-        segments,
-        describeKeyword(error.keyword, parentSchema, root, error.data),
-        error.data,
-      );
+      return mismatch(segments, describeKeyword(error.keyword, parentSchema, root, error.data), error.data);
   }
 }
 

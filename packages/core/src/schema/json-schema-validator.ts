@@ -5,6 +5,7 @@ import { copyPlain, countMembers } from "./copy-plain.ts";
 import { describeFailure } from "./describe-failure.ts";
 import { type JsonSchemaEngine, loadEngine, loadedEngine } from "./json-schema-engine.ts";
 import { jsonSchemaIssues } from "./json-schema-issues.ts";
+import { KeyGuide } from "./key-guide.ts";
 import { type KnownKeys, knownKeys } from "./known-keys.ts";
 import { plainJsonSchema } from "./plain-json-schema.ts";
 import { SchemaError } from "./schema-error.ts";
@@ -30,6 +31,7 @@ export class JsonSchemaValidator implements CompiledSchema {
   #check: ValidateFunction | undefined;
   #explain: ValidateFunction | undefined;
   #known: KnownKeys | undefined;
+  #guide: KeyGuide | undefined;
   #copy: Copier = copyPlain;
   #broken: SchemaError | undefined;
 
@@ -48,6 +50,7 @@ export class JsonSchemaValidator implements CompiledSchema {
     if (check === undefined) return this.#validateFirst(value, options);
     try {
       let copy = this.#copy(value);
+      if (options?.strict) return this.#validateStrict(copy, check);
       const known = this.#known;
       let dropped: string[] | undefined;
       if (known !== undefined && typeof copy === "object" && copy !== null && !Array.isArray(copy)) {
@@ -57,10 +60,7 @@ export class JsonSchemaValidator implements CompiledSchema {
             else dropped.push(key);
           }
         }
-        if (dropped !== undefined) {
-          if (options?.strict) return this.#refuseUnknown(copy, dropped, known);
-          copy = without(copy, dropped);
-        }
+        if (dropped !== undefined) copy = without(copy, dropped);
       }
       if (!check(copy)) return { ok: false, issues: this.#issues(copy, check) };
       return dropped === undefined ? { ok: true, value: copy } : { ok: true, value: copy, dropped };
@@ -87,13 +87,13 @@ export class JsonSchemaValidator implements CompiledSchema {
     return this.validate(value, options);
   }
 
-  #refuseUnknown(copy: object, unknown: readonly string[], known: KnownKeys): SchemaOutcome {
-    const issues = unknown.map((key) =>
-      unknownKey([], key, (copy as Record<string, unknown>)[key], known.names),
-    ); // The copy is an object with exactly these keys.
-    const rest = without(copy, unknown);
-    const check = this.#check!;
-    if (!check(rest)) issues.push(...this.#issues(rest, check));
+  #validateStrict(copy: unknown, check: ValidateFunction): SchemaOutcome {
+    this.#guide ??= new KeyGuide(this.#schema);
+    const issues = this.#guide
+      .find(copy)
+      .unlisted.map(({ parent, key, value, known }) => unknownKey(parent, key, value, known));
+    if (!check(copy)) issues.push(...this.#issues(copy, check));
+    if (issues.length === 0) return { ok: true, value: copy };
     return { ok: false, issues: issues.slice(0, maximumIssues) };
   }
 

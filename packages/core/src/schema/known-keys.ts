@@ -1,5 +1,5 @@
 import { toRegExp } from "./json-schema-keywords.ts";
-import { resolvePointer } from "./resolve-pointer.ts";
+import { followed, isRecord, keysOf, listOf, namesIn, valuesOf } from "./json-schema-parts.ts";
 import type { JsonSchemaObject } from "./types.ts";
 
 /** The top-level keys a schema knows by name or by pattern. */
@@ -67,28 +67,4 @@ function listsProperties(root: JsonSchemaObject, schema: unknown, seen: Set<unkn
   if (typeof schema.$ref === "string" && listsProperties(root, followed(root, schema.$ref), seen))
     return true;
   return listOf(schema.allOf).some((part) => listsProperties(root, part, seen));
-}
-
-function followed(root: JsonSchemaObject, reference: string): unknown {
-  return reference === "#" || reference.startsWith("#/") ? resolvePointer(root, reference) : undefined;
-}
-
-function isRecord(value: unknown): value is JsonSchemaObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function keysOf(value: unknown): string[] {
-  return isRecord(value) ? Object.keys(value) : [];
-}
-
-function valuesOf(value: unknown): unknown[] {
-  return isRecord(value) ? Object.values(value) : [];
-}
-
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
-function namesIn(value: unknown): string[] {
-  return listOf(value).filter((name) => typeof name === "string");
 }

@@ -1,5 +1,9 @@
 import { withoutPrototypeKeys } from "./copy-plain.ts";
 import { describeFailure } from "./describe-failure.ts";
+import { editCopy } from "./edit-copy.ts";
+import { hashValue } from "./hash-value.ts";
+import { type FoundKey, KeyGuide } from "./key-guide.ts";
+import { lostKeys } from "./lost-keys.ts";
 import { memberAt } from "./member-at.ts";
 import { SchemaError } from "./schema-error.ts";
 import { maximumIssues, unknownKey } from "./schema-issue.ts";
@@ -19,6 +23,8 @@ export interface LibrarySchema {
   parse(value: unknown): SchemaOutcome | Promise<SchemaOutcome>;
   /** The top-level keys, when the schema lists them and says nothing about others. Asked once. */
   knownKeys(): readonly string[] | undefined;
+  /** A JSON Schema that lists the keys which parsing can take, at every depth, if there is one. Asked once. */
+  keySchema(): JsonSchemaObject | undefined;
   /** Makes the JSON Schema of the input side. Asked once. Throws `SchemaError`. */
   jsonSchema(): JsonSchemaObject;
 }
@@ -30,6 +36,7 @@ export class LibraryValidator implements CompiledSchema {
   #known: ReadonlySet<string> | undefined;
   #askedForKeys = false;
   #json: JsonSchemaObject | undefined;
+  #guide: KeyGuide | null | undefined;
 
   constructor(schema: LibrarySchema) {
     this.kind = schema.kind;
@@ -52,18 +59,51 @@ export class LibraryValidator implements CompiledSchema {
     }
   }
 
-  #finish(outcome: SchemaOutcome, value: unknown, options: ValidateOptions | undefined): SchemaOutcome {
+  #finish(
+    outcome: SchemaOutcome,
+    value: unknown,
+    options: ValidateOptions | undefined,
+  ): SchemaOutcome | Promise<SchemaOutcome> {
     if (typeof value !== "object" || value === null) return outcome;
+    if (options?.strict) return this.#finishStrict(outcome, value);
+    return outcome.ok ? withDropped(outcome, this.#droppedKeys(value, outcome.value)) : outcome;
+  }
+
+  #finishStrict(outcome: SchemaOutcome, value: object): SchemaOutcome | Promise<SchemaOutcome> {
+    if (this.#guide === undefined) this.#guide = guideOf(this.#schema);
+    const found = this.#guide?.find(value);
+    if (!outcome.ok) return refusal(found?.unlisted ?? [], outcome.issues);
+    if (found !== undefined && found.unlisted.length > 0) return refusal(found.unlisted, []);
+    const suspects = found === undefined ? lostKeys(value, outcome.value) : found.doubtful;
+    const lost = suspects.filter((suspect) => isLost(suspect, outcome.value));
+    return lost.length === 0 ? outcome : this.#refuseIdle(outcome, value, lost);
+  }
+
+  /**
+   * Refuses keys that are gone from the result, unless they had a part in it: a transform may have read them. The
+   * value without them tells; it is parsed once more only in this case.
+   */
+  #refuseIdle(
+    outcome: SchemaOutcome & { readonly ok: true },
+    value: object,
+    lost: readonly FoundKey[],
+  ): SchemaOutcome | Promise<SchemaOutcome> {
+    const edits = lost.map(({ parent, key }) => ({ path: [...parent, key], value: undefined }));
+    const decide = (again: SchemaOutcome) =>
+      again.ok && hashValue(again.value) === hashValue(outcome.value) ? refusal(lost, []) : outcome;
+    try {
+      const again = this.#schema.parse(editCopy(value, edits));
+      return isPromise(again) ? again.then(decide, () => outcome) : decide(again);
+    } catch {
+      return outcome; // A callback that cannot do without them needs them.
+    }
+  }
+
+  #droppedKeys(value: object, result: unknown): readonly string[] {
     const known = this.#knownKeys();
-    if (known === undefined)
-      return outcome.ok ? withDropped(outcome, keysLost(value, outcome.value)) : outcome;
+    if (known === undefined) return keysLost(value, result);
     const unknown = keysBeyond(value, known);
-    if (unknown === undefined) return outcome;
-    if (!options?.strict)
-      return outcome.ok ? withDropped(outcome, keysAbsent(unknown, outcome.value)) : outcome;
-    const issues = unknown.map((key) => unknownKey([], key, memberAt(value, [key]), known));
-    if (!outcome.ok) issues.push(...outcome.issues);
-    return { ok: false, issues: issues.slice(0, maximumIssues) };
+    return unknown === undefined ? none : keysAbsent(unknown, result);
   }
 
   #knownKeys(): ReadonlySet<string> | undefined {
@@ -74,6 +114,23 @@ export class LibraryValidator implements CompiledSchema {
     }
     return this.#known;
   }
+}
+
+const none: readonly string[] = [];
+
+function guideOf(schema: LibrarySchema): KeyGuide | null {
+  const listing = schema.keySchema();
+  return listing === undefined ? null : new KeyGuide(listing);
+}
+
+function refusal(unknown: readonly FoundKey[], others: readonly SchemaIssue[]): SchemaOutcome {
+  const issues = unknown.map(({ parent, key, value, known }) => unknownKey(parent, key, value, known));
+  return { ok: false, issues: [...issues, ...others].slice(0, maximumIssues) };
+}
+
+function isLost({ parent, key }: FoundKey, result: unknown): boolean {
+  const container = memberAt(result, parent);
+  return typeof container === "object" && container !== null && !Object.hasOwn(container, key);
 }
 
 function keysBeyond(value: object, known: ReadonlySet<string>): string[] | undefined {

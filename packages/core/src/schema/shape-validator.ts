@@ -41,7 +41,7 @@ export class ShapeValidator implements CompiledSchema {
     const outcomes: (SchemaOutcome | Promise<SchemaOutcome>)[] = [];
     let isAsync = false;
     for (const [name, field] of this.#fields) {
-      const outcome = field.validate(Object.hasOwn(object, name) ? object[name] : undefined);
+      const outcome = field.validate(Object.hasOwn(object, name) ? object[name] : undefined, options);
       isAsync ||= isPromise(outcome);
       outcomes.push(outcome);
     }

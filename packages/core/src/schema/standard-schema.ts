@@ -46,6 +46,7 @@ export function standardSchema(schema: StandardSchema): LibrarySchema {
         : toOutcome(result, value);
     },
     knownKeys: () => listedKeys(schema),
+    keySchema: () => listingOf(schema),
     jsonSchema: () => toJsonSchema(schema),
   };
 }
@@ -61,11 +62,16 @@ function toIssue(issue: StandardIssue, value: unknown): SchemaIssue {
   return mismatch(path, expected, memberAt(value, path), issue.message);
 }
 
-/** The JSON Schema is the only place where a Standard Schema lists its keys. */
 function listedKeys(schema: StandardSchema): readonly string[] | undefined {
+  const listing = listingOf(schema);
+  const known = listing && knownKeys(listing);
+  return known && known.patterns.length === 0 ? [...known.names] : undefined;
+}
+
+/** The JSON Schema is the only place where a Standard Schema lists its keys. */
+function listingOf(schema: StandardSchema): JsonSchemaObject | undefined {
   try {
-    const known = knownKeys(toJsonSchema(schema));
-    return known && known.patterns.length === 0 ? [...known.names] : undefined;
+    return toJsonSchema(schema);
   } catch {
     // Without a JSON Schema the keys cannot be told.
     return undefined;

@@ -21,7 +21,10 @@ export type SchemaOutcome =
   | { readonly ok: false; readonly issues: readonly SchemaIssue[] };
 
 export interface ValidateOptions {
-  /** Refuse unknown top-level keys instead of dropping them. */
+  /**
+   * Refuse unknown keys, at any depth, instead of dropping or keeping them. A key is unknown where the schema lists
+   * the keys of an object without it and says nothing about other keys.
+   */
   readonly strict?: boolean;
 }
 

@@ -7,16 +7,25 @@ import { zod3ArrayChecks, zod3NumberChecks, zod3StringChecks } from "./zod3-chec
 type Json = Record<string, unknown>;
 type Convert = (schema: unknown) => Json;
 
-/** The JSON Schema of what a Zod 3 schema takes in. What JSON Schema cannot express is left open. */
-export function zod3JsonSchema(root: Zod3Schema): JsonSchemaObject {
+/**
+ * The JSON Schema of what a Zod 3 schema takes in. What JSON Schema cannot express is left open. A callback that
+ * comes first takes anything: a model is shown what follows it, but for the question which keys are taken it is
+ * left open too.
+ */
+export function zod3JsonSchema(root: Zod3Schema, purpose: "model" | "keys" = "model"): JsonSchemaObject {
   const definitions = new SchemaDefinitions(root);
   const convert: Convert = (schema) => {
-    if (!isZod3(schema)) return {};
+    if (!isZod3(schema) || (purpose === "keys" && isPreprocess(schema))) return {};
     return definitions.convert(schema, () =>
       withDescription(schema, convertDefinition(schema._def, convert)),
     );
   };
   return finishLibrarySchema(definitions.finish(convert(root)));
+}
+
+/** Whether a callback of the author's sees the value before the schema does. */
+export function isPreprocess({ _def: { effect } }: Zod3Schema): boolean {
+  return typeof effect === "object" && effect !== null && "type" in effect && effect.type === "preprocess";
 }
 
 function withDescription(schema: Zod3Schema, json: Json): Json {

@@ -3,7 +3,7 @@ import type { LibrarySchema } from "./library-validator.ts";
 import type { SchemaOutcome } from "./types.ts";
 import { zodIssues } from "./zod-issues.ts";
 import { isZod3, type Zod3Schema, type ZodResult } from "./zod-types.ts";
-import { zod3JsonSchema } from "./zod3-json-schema.ts";
+import { isPreprocess, zod3JsonSchema } from "./zod3-json-schema.ts";
 import { isAsyncError } from "./zod4.ts";
 
 /** A Zod 3 schema. */
@@ -13,6 +13,7 @@ export function zod3Schema(schema: Zod3Schema): LibrarySchema {
     kind: "zod3",
     parse: (value) => parse(value, value),
     knownKeys: () => knownKeysOf(schema, 0),
+    keySchema: () => zod3JsonSchema(schema, "keys"),
     jsonSchema: () => zod3JsonSchema(schema),
   };
 
@@ -62,7 +63,7 @@ function knownKeysOf(schema: unknown, depth: number): readonly string[] | undefi
     case "ZodReadonly":
       return knownKeysOf(definition.innerType, depth + 1);
     case "ZodEffects":
-      return isPreprocess(definition.effect) ? undefined : knownKeysOf(definition.schema, depth + 1);
+      return isPreprocess(schema) ? undefined : knownKeysOf(definition.schema, depth + 1);
     case "ZodPipeline":
       return knownKeysOf(definition.in, depth + 1);
     case "ZodBranded":
@@ -79,10 +80,6 @@ function knownKeysOf(schema: unknown, depth: number): readonly string[] | undefi
     default:
       return undefined;
   }
-}
-
-function isPreprocess(effect: unknown): boolean {
-  return typeof effect === "object" && effect !== null && "type" in effect && effect.type === "preprocess";
 }
 
 function objectKeys(schema: Zod3Schema): readonly string[] | undefined {

@@ -1,4 +1,5 @@
 import { convertRefused } from "./convert-refused.ts";
+import { convertZod4 } from "./convert-zod4.ts";
 import type { LibrarySchema } from "./library-validator.ts";
 import { isPromise } from "./library-validator.ts";
 import type { SchemaOutcome } from "./types.ts";
@@ -12,12 +13,17 @@ const parsesBeforeCompiling = 32;
 
 /** A Zod 4 schema, classic or mini. */
 export function zod4Schema(schema: Zod4Schema): LibrarySchema {
-  const keys = () => knownKeysOf(schema, 0);
   let mode: "new" | "undecided" | "sync" | "async" = "new";
   let parser = schema;
   let parses = 0;
 
-  return { kind: "zod4", parse: (value) => parse(value, value), knownKeys: keys, jsonSchema: () => zod4JsonSchema(schema) };
+  return {
+    kind: "zod4",
+    parse: (value) => parse(value, value),
+    knownKeys: () => knownKeysOf(schema, 0),
+    keySchema: () => convertZod4(schema, "keys"),
+    jsonSchema: () => zod4JsonSchema(schema),
+  };
 
   /** `came` is what the caller sent, in the words of which issues speak; `value` may have been converted. */
   function parse(value: unknown, came: unknown): SchemaOutcome | Promise<SchemaOutcome> {
@@ -53,7 +59,8 @@ export function zod4Schema(schema: Zod4Schema): LibrarySchema {
   }
 
   async function parseAsync(value: unknown, came: unknown): Promise<SchemaOutcome> {
-    if (schema.safeParseAsync !== undefined) return toOutcome(await schema.safeParseAsync(value), value, came);
+    if (schema.safeParseAsync !== undefined)
+      return toOutcome(await schema.safeParseAsync(value), value, came);
     return toOutcome(fromStandard(await schema["~standard"].validate(value)), value, came);
   }
 

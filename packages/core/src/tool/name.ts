@@ -1,4 +1,5 @@
 import { hashText } from "../schema/hash.ts";
+import { editDistance } from "./edit-distance.ts";
 
 const canonical = /^[A-Za-z0-9_-]{1,64}$/;
 // 48 bits: among 100,000 names that share a stem, the odds of one collision are about 1 in 50,000.
@@ -35,18 +36,19 @@ const maxNameLength = 128;
  * candidate is bounded, so a rack of 100,000 tools is searched in well under a second.
  */
 export function nearestNames(name: string, candidates: Iterable<string>, limit = 3): string[] {
+  if (limit < 1) return [];
   const wanted = name.slice(0, maxNameLength).toLowerCase();
   const words = wordsOf(name.slice(0, maxNameLength));
   const letters = lettersOf(wanted);
   const best: { name: string; score: number }[] = [];
+  let needed = 0;
   for (const candidate of candidates) {
-    const score = similarity(wanted, words, letters, candidate.slice(0, maxNameLength).toLowerCase());
-    if (score <= 0) continue;
-    const last = best[best.length - 1];
-    if (best.length === limit && last !== undefined && !isBetter(score, candidate, last)) continue;
+    const score = similarity(wanted, words, letters, candidate.slice(0, maxNameLength).toLowerCase(), needed);
+    if (score <= 0 || score < needed) continue;
     const at = best.findIndex((entry) => isBetter(score, candidate, entry));
     best.splice(at < 0 ? best.length : at, 0, { name: candidate, score });
     if (best.length > limit) best.pop();
+    if (best.length === limit) needed = best[limit - 1]!.score;
   }
   return best.map((entry) => entry.name);
 }
@@ -55,13 +57,22 @@ function isBetter(score: number, name: string, other: { name: string; score: num
   return score > other.score || (score === other.score && name < other.name);
 }
 
-function similarity(wanted: string, words: readonly string[], letters: number, candidate: string): number {
-  return Math.max(spelling(wanted, letters, candidate), overlap(wanted, words, candidate));
+/** Exact where it reaches `needed`; anything below may come back as 0, which saves most of the work. */
+function similarity(
+  wanted: string,
+  words: readonly string[],
+  letters: number,
+  candidate: string,
+  needed: number,
+): number {
+  return Math.max(spelling(wanted, letters, candidate, needed), overlap(wanted, words, candidate, needed));
 }
 
-function spelling(wanted: string, letters: number, candidate: string): number {
+function spelling(wanted: string, letters: number, candidate: string, needed: number): number {
   const longest = Math.max(wanted.length, candidate.length);
-  const allowed = Math.min(maxEdits, Math.floor(longest / 3));
+  // Rounding may take away what is just enough, hence the one edit on top.
+  const useful = Math.floor((1 - needed) * (longest + 1)) + 1;
+  const allowed = Math.min(maxEdits, Math.floor(longest / 3), useful);
   if (Math.abs(wanted.length - candidate.length) > allowed) return 0;
   // Every edit changes at most two members of the set of letters, which rules out most candidates cheaply.
   if (bitCount(letters ^ lettersOf(candidate)) > 2 * allowed) return 0;
@@ -70,16 +81,17 @@ function spelling(wanted: string, letters: number, candidate: string): number {
 }
 
 /** How much of what was asked for is in the candidate, word by word, preferring candidates with little else. */
-function overlap(wanted: string, words: readonly string[], candidate: string): number {
+function overlap(wanted: string, words: readonly string[], candidate: string, needed: number): number {
+  const extra = Math.max(0, candidate.length - wanted.length);
+  const most = 0.6 + 0.3 / (1 + extra / wanted.length);
+  if (most < needed) return 0;
   let asked = 0;
   let found = 0;
   for (const word of words) {
     asked += word.length;
     if (candidate.includes(word)) found += word.length;
   }
-  if (asked === 0 || found * 2 < asked) return 0;
-  const extra = Math.max(0, candidate.length - wanted.length);
-  return (found / asked) * (0.6 + 0.3 / (1 + extra / wanted.length));
+  return asked === 0 || found * 2 < asked ? 0 : (found / asked) * most;
 }
 
 function wordsOf(name: string): string[] {
@@ -104,29 +116,4 @@ function bitCount(value: number): number {
     count++;
   }
   return count;
-}
-
-/** One row serves every comparison: they never overlap. */
-const row = new Uint8Array(maxNameLength + 1);
-
-/** Levenshtein distance inside a band of `allowed` edits; anything farther answers `allowed + 1`. */
-function editDistance(a: string, b: string, allowed: number): number {
-  for (let column = 0; column <= b.length; column++) row[column] = column;
-  for (let i = 1; i <= a.length; i++) {
-    const from = Math.max(1, i - allowed);
-    const to = Math.min(b.length, i + allowed);
-    let diagonal = row[from - 1]!;
-    row[from - 1] = from === 1 ? i : allowed + 1;
-    let least = row[from - 1]!;
-    for (let j = from; j <= to; j++) {
-      const above = j === i + allowed ? allowed + 1 : row[j]!;
-      const substituted = diagonal + (a.charCodeAt(i - 1) === b.charCodeAt(j - 1) ? 0 : 1);
-      diagonal = row[j]!;
-      const cost = Math.min(substituted, above + 1, row[j - 1]! + 1);
-      row[j] = cost;
-      if (cost < least) least = cost;
-    }
-    if (least > allowed) return allowed + 1;
-  }
-  return row[b.length]!;
 }
