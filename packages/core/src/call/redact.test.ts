@@ -51,6 +51,10 @@ describe("redact", () => {
   });
 
   it("makes plain JSON of anything", () => {
+    expect(redact({ map: new Map([["password", "p"]]), set: new Set([1]) })).toEqual({
+      map: { password: "[redacted]" },
+      set: [1],
+    });
     const circular: Record<string, unknown> = {
       n: 1n,
       f: () => 1,

@@ -36,7 +36,8 @@ export function redact(value: unknown, options: RedactOptions = {}): unknown {
   }
 }
 
-function copy(value: unknown, values: readonly string[], ancestors: object[], depth: number): unknown {
+function copy(given: unknown, values: readonly string[], ancestors: object[], depth: number): unknown {
+  const value = typeof given === "object" && given !== null ? unpacked(given) : given;
   if (typeof value === "string") return maskValues(value, values);
   if (typeof value === "bigint") return value.toString();
   if (typeof value === "function" || typeof value === "symbol") return `[${typeof value}]`;
@@ -50,6 +51,12 @@ function copy(value: unknown, values: readonly string[], ancestors: object[], de
     : copyObject(value, values, ancestors, depth);
   ancestors.pop();
   return result;
+}
+
+/** JSON would make `{}` of them. */
+function unpacked(value: object): unknown {
+  if (value instanceof Map) return Object.fromEntries(value);
+  return value instanceof Set ? [...value] : value;
 }
 
 function copyObject(value: object, values: readonly string[], ancestors: object[], depth: number): unknown {

@@ -6,8 +6,8 @@ const maximumHastyDepth = 50;
 
 /**
  * One text for equal JSON values, whatever the order of their keys (RFC 8785). It never throws: what JSON cannot
- * hold is dropped as `JSON.stringify` does, a BigInt becomes its digits, and a part that is circular, too deep
- * or unreadable becomes a marker, so that equal values still give equal texts.
+ * hold is dropped as `JSON.stringify` does, a BigInt becomes its digits, a set or map a list, and a part that is
+ * circular, too deep or unreadable becomes a marker, so that equal values still give equal texts.
  */
 export function canonicalJson(value: unknown): string {
   try {
@@ -73,6 +73,8 @@ function writeArray(value: readonly unknown[], depth: number, ancestors: object[
 
 function writeObject(value: Record<string, unknown>, depth: number, ancestors: object[] | undefined): string {
   const keys = sortedKeys(value);
+  if (keys.length === 0 && (value instanceof Set || value instanceof Map))
+    return writeArray([...value], depth, ancestors);
   let text = "";
   for (let index = 0; index < keys.length; index++) {
     const key = keys[index]!;

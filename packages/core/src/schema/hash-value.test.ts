@@ -71,6 +71,14 @@ describe("hashValue", () => {
     expect(new Set(values.map(hashValue)).size).toBe(values.length);
   });
 
+  it("reads sets and maps, which arguments may hold once they are parsed, by their members", () => {
+    const values = [new Set([1]), new Set([2]), new Set(), new Map([["a", 1]]), new Map([["a", 2]])];
+    expect(new Set(values.map((value) => hashValue({ value }))).size).toBe(values.length);
+    expect(new Set(values.map((value) => canonicalJson({ value }))).size).toBe(values.length);
+    expect(hashValue(new Map([["a", 1]]))).toBe(hashValue([["a", 1]]));
+    expect(canonicalJson(new Map([["a", new Set([1])]]))).toBe('[["a",[1]]]');
+  });
+
   it("has no collision among a million small differences", () => {
     const seen = new Set<string>();
     for (let index = 0; index < 1_000_000; index++) seen.add(hashValue({ page: index, query: "same" }));

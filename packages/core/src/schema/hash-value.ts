@@ -58,6 +58,10 @@ function absorbContainer(value: object, depth: number): void {
   }
   const prototype = Object.getPrototypeOf(value);
   const plain = prototype === Object.prototype || prototype === null;
+  if (!plain && (value instanceof Set || value instanceof Map)) {
+    absorbContainer([...value], depth);
+    return;
+  }
   const { toJSON } = plain ? noMethods : (value as { toJSON?: unknown });
   if (typeof toJSON === "function") {
     absorb(toJSON.call(value), depth + 1);

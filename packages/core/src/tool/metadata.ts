@@ -26,7 +26,10 @@ export interface ToolMetadata {
   readonly idempotent?: boolean;
   /** Reaches systems outside the rack's control. */
   readonly openWorld?: boolean;
-  /** Refuse unknown arguments instead of dropping them. */
+  /**
+   * Refuse unknown arguments, at any depth, instead of dropping or keeping them. A key is unknown where the schema
+   * lists the keys of an object without it and says nothing about other keys, and where parsing would lose it.
+   */
   readonly strict?: boolean;
   /** A result that does not fit `outputSchema`: an error (`strict`, the default) or only a note in the record. */
   readonly outputCheck?: "strict" | "warn";
