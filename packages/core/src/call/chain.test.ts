@@ -255,6 +255,34 @@ describe("ctx.call", () => {
     expect((await registry.executeChild("k", "guarded", {})).error?.code).toBe("cancelled");
   });
 
+  it("executeDetached goes on for a call that has ended, with its rights and no more", async () => {
+    const registry = new ToolRegistry({ permissions: ["*"] });
+    registry.register(
+      Tool.define({ name: "open", parameters: none, execute: async ({ sessionID }) => sessionID }),
+    );
+    registry.register(
+      Tool.define({
+        name: "guarded",
+        parameters: none,
+        metadata: { permissions: ["p"] },
+        execute: async () => "in",
+      }),
+    );
+    const kept: Tool.Context[] = [];
+    registry.register(
+      Tool.define({ name: "t", parameters: none, execute: async (context) => void kept.push(context) }),
+    );
+    await registry.execute("t", {}, { permissions: [], sessionID: "s" });
+    const [context] = kept;
+    expect((await registry.executeDetached(context!, "open", {}, { caller: "t_timer" })).content).toBe("s");
+    expect((await registry.executeDetached(context!, "guarded")).error?.code).toBe("permission_denied");
+    expect((await registry.executeDetached({}, "guarded")).error?.code).toBe("permission_denied");
+    expect(registry.getCallHistory(9).find((record) => record.toolName === "open")).toMatchObject({
+      caller: "t_timer",
+      depth: 0,
+    });
+  });
+
   it("passes whole results between tools, however long they are", async () => {
     const registry = new ToolRegistry({ maxContent: 100 });
     registry.register(

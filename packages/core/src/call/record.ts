@@ -2,7 +2,7 @@ import type { ToolErrorResponse } from "../error/response.ts";
 import { hashValue } from "../schema/hash-value.ts";
 import type { CallFlags, CallFrame } from "./frame.ts";
 import { redact } from "./redact.ts";
-import { toEpoch, visibleInput } from "./state-of.ts";
+import { secretsOf, toEpoch, visibleInput } from "./state-of.ts";
 
 /** What is remembered of a finished call. Plain JSON, secrets masked. */
 export interface ToolCallRecord {
@@ -32,10 +32,11 @@ export interface ToolCallRecord {
 export function recordOf(frame: CallFrame): ToolCallRecord {
   const { entry, options, parent, error, flags } = frame;
   const tid = tidOf(frame);
+  const found = new Set<string>();
   return {
     toolName: frame.toolName,
     displayName: entry?.info.displayName ?? frame.toolName,
-    parameters: visibleInput(frame),
+    parameters: visibleInput(frame, found),
     parametersHash: frame.parametersHash ?? hashValue(frame.startedAt > 0 ? frame.input : frame.raw),
     timestamp: toEpoch(frame.createdAt),
     callId: frame.callId,
@@ -50,9 +51,7 @@ export function recordOf(frame: CallFrame): ToolCallRecord {
     runDuration: frame.startedAt === 0 ? 0 : frame.endedAt - frame.startedAt,
     ...(error === undefined
       ? {}
-      : {
-          error: redact(error.toResponse(), { values: frame.host.settings.secrets() }) as ToolErrorResponse,
-        }),
+      : { error: redact(error.toResponse(), { values: secretsOf(frame, found) }) as ToolErrorResponse }),
     ...(flags === undefined ? {} : { flags: { ...flags } }),
   };
 }

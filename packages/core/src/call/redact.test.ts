@@ -50,6 +50,37 @@ describe("redact", () => {
     });
   });
 
+  it("masks credentials inside texts and leaves the rest readable", () => {
+    const cases = {
+      "postgres://bob:pgpass77@h/db failed": "postgres://bob:[redacted]@h/db failed",
+      "redis://:p@ss@h:6379": "redis://:[redacted]@h:6379",
+      "http://user:pw@host/?token=abc123&page=2": "http://user:[redacted]@host/?token=[redacted]&page=2",
+      "GET /f?X-Amz-Signature=deadbeef&apiKey=k1#top": "GET /f?X-Amz-Signature=[redacted]&apiKey=[redacted]#top",
+      "Authorization: Bearer sk-live": "Authorization: Bearer [redacted]",
+      "authorization: basic letters": "authorization: basic [redacted]",
+      "Basic dXNlcjpwYXNz": "Basic [redacted]",
+      "Basic rules of http://host:80/a@b?monkey=1&max_tokens=5":
+        "Basic rules of http://host:80/a@b?monkey=1&max_tokens=5",
+    };
+    for (const [text, shown] of Object.entries(cases)) expect(redact(text)).toBe(shown);
+    expect(redact(redact(Object.keys(cases)))).toEqual(Object.values(cases));
+  });
+
+  it("stays fast on long texts", () => {
+    const start = performance.now();
+    for (const part of ["://a:", "Bearer ", "?key", "&a=b", "://", "basic  "]) redact(part.repeat(50_000));
+    expect(performance.now() - start).toBeLessThan(1_000);
+  });
+
+  it("tells which texts were secret, so that they can be masked elsewhere", () => {
+    const found = new Set<string>();
+    redact(
+      { password: "hunter2xyz", nested: { apiKey: ["KEY-1", 123456] }, url: "pg://u:pgpass77@h", note: "clear" },
+      { found },
+    );
+    expect([...found].sort()).toEqual(["123456", "KEY-1", "hunter2xyz", "pgpass77"]);
+  });
+
   it("makes plain JSON of anything", () => {
     expect(redact({ map: new Map([["password", "p"]]), set: new Set([1]) })).toEqual({
       map: { password: "[redacted]" },

@@ -17,28 +17,40 @@ const secretPairs = new Set([
   "encryption key",
 ]);
 
+/** Words of a query parameter that do, beside those of a key. */
+const secretParameters = new Set(["token", "key", "signature", "sig"]);
+
 export interface RedactOptions {
   /** Secret values themselves; every occurrence inside a text is masked. */
   readonly values?: Iterable<string>;
+  /** Is given what was masked for its key or its place in a text, to mask it where it is repeated. */
+  readonly found?: Set<string>;
 }
 
 /**
- * A copy of the value that may be logged: secrets masked by key and by value, circular and very deep parts
- * replaced, everything plain JSON. Never throws and never changes what it is given.
+ * A copy of the value that may be logged: secrets masked by key, by value and by their place in a text, circular and
+ * very deep parts replaced, everything plain JSON. Never throws and never changes what it is given.
  */
 export function redact(value: unknown, options: RedactOptions = {}): unknown {
   // A very short value would mask half of any text; nobody's secret has three characters.
-  const values = [...(options.values ?? [])].filter((secret) => secret.length > 3);
+  const values = [...(options.values ?? [])].filter((secret) => secret.length > 3 && secret !== REDACTED);
+  // A secret may be a part of another one, whose rest would be left standing.
+  if (values.length > 1) values.sort((one, other) => other.length - one.length);
   try {
-    return copy(value, values, [], 0);
+    return copy(value, { values, found: options.found }, [], 0);
   } catch {
     return "[unreadable]";
   }
 }
 
-function copy(given: unknown, values: readonly string[], ancestors: object[], depth: number): unknown {
+interface Mask {
+  readonly values: readonly string[];
+  readonly found: Set<string> | undefined;
+}
+
+function copy(given: unknown, mask: Mask, ancestors: object[], depth: number): unknown {
   const value = typeof given === "object" && given !== null ? unpacked(given) : given;
-  if (typeof value === "string") return maskValues(value, values);
+  if (typeof value === "string") return maskText(value, mask);
   if (typeof value === "bigint") return value.toString();
   if (typeof value === "function" || typeof value === "symbol") return `[${typeof value}]`;
   if (typeof value !== "object" || value === null) return value;
@@ -47,8 +59,8 @@ function copy(given: unknown, values: readonly string[], ancestors: object[], de
   if (value instanceof Uint8Array || value instanceof ArrayBuffer) return `[${value.byteLength} bytes]`;
   ancestors.push(value);
   const result = Array.isArray(value)
-    ? value.map((item) => copy(item, values, ancestors, depth + 1))
-    : copyObject(value, values, ancestors, depth);
+    ? value.map((item) => copy(item, mask, ancestors, depth + 1))
+    : copyObject(value, mask, ancestors, depth);
   ancestors.pop();
   return result;
 }
@@ -59,14 +71,19 @@ function unpacked(value: object): unknown {
   return value instanceof Set ? [...value] : value;
 }
 
-function copyObject(value: object, values: readonly string[], ancestors: object[], depth: number): unknown {
+function copyObject(value: object, mask: Mask, ancestors: object[], depth: number): unknown {
   const { toJSON } = value as { toJSON?: unknown };
-  if (typeof toJSON === "function") return copy(toJSON.call(value), values, ancestors, depth + 1);
+  if (typeof toJSON === "function") return copy(toJSON.call(value), mask, ancestors, depth + 1);
   const result: Record<string, unknown> = {};
   for (const key of Object.keys(value)) {
     if (key === "__proto__") continue;
     const item = (value as Record<string, unknown>)[key];
-    result[key] = isSecret(key, item) ? REDACTED : copy(item, values, ancestors, depth + 1);
+    if (!isSecret(key, item)) {
+      result[key] = copy(item, mask, ancestors, depth + 1);
+      continue;
+    }
+    result[key] = REDACTED;
+    if (mask.found !== undefined) collect(item, mask.found, 0);
   }
   return result;
 }
@@ -87,8 +104,45 @@ function wordsOf(key: string): string[] {
     .split(/[^\p{L}\p{N}]+/u);
 }
 
-function maskValues(text: string, values: readonly string[]): string {
+/** The texts of something secret, however it is packed. */
+function collect(item: unknown, found: Set<string>, depth: number): void {
+  const value = typeof item === "object" && item !== null ? unpacked(item) : item;
+  if (typeof value === "string" || typeof value === "number" || typeof value === "bigint") {
+    const text = String(value);
+    if (text !== REDACTED) found.add(text);
+  } else if (typeof value === "object" && value !== null && depth < DEEPEST) {
+    for (const part of Object.values(value)) collect(part, found, depth + 1);
+  }
+}
+
+function maskText(text: string, { values, found }: Mask): string {
   let masked = text;
   for (const secret of values) if (masked.includes(secret)) masked = masked.replaceAll(secret, REDACTED);
-  return masked;
+  const hide = (secret: string): string => {
+    if (secret !== REDACTED) found?.add(secret);
+    return REDACTED;
+  };
+  if (masked.includes("://")) masked = masked.replace(password, (_, before, secret) => `${before}${hide(secret)}@`);
+  if (masked.includes("=")) {
+    masked = masked.replace(parameter, (whole, before: string, name: string, secret: string) =>
+      isSecretParameter(name) ? `${before}${name}=${hide(secret)}` : whole,
+    );
+  }
+  return masked.replace(scheme, (whole, before: string, header: string | undefined, name: string, secret: string) =>
+    header === undefined && !isCredential(name, secret) ? whole : `${before}${hide(secret)}`,
+  );
+}
+
+/** In `scheme://user:password@host`; the user may stay. */
+const password = /(:\/\/[^\s/?#@:"']*:)([^\s/?#"']+)@/g;
+const parameter = /([?&])([\w.%-]{1,64})=([^&#\s"'<>]+)/g;
+const scheme = /\b((authorization\W{1,4})?(bearer|basic) {1,4})([\w.~+/=-]{4,})/gi;
+
+function isSecretParameter(name: string): boolean {
+  return isSecret(name, name) || wordsOf(name).some((word) => secretParameters.has(word));
+}
+
+/** "Basic" is also a word of prose: what follows must look like base64. */
+function isCredential(scheme: string, text: string): boolean {
+  return scheme.toLowerCase() === "bearer" || (text.length >= 8 && /\d|[a-z][A-Z]|=$/.test(text));
 }

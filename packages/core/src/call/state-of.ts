@@ -4,12 +4,22 @@ import type { ToolState } from "./state.ts";
 
 /** The state of a call as others see it: secrets masked, plain JSON. */
 export function stateOf(frame: CallFrame): ToolState {
-  return redact(rawState(frame), { values: frame.host.settings.secrets() }) as ToolState; // A copy of the same shape.
+  const found = new Set<string>();
+  const state = rawState(frame, found);
+  // A copy of the same shape.
+  return redact(state, { values: secretsOf(frame, found) }) as ToolState;
 }
 
-function rawState(frame: CallFrame): ToolState {
+/** The host's secrets, and those of the call's own arguments, which its error may repeat. */
+export function secretsOf(frame: CallFrame, found: Set<string>): Iterable<string> {
+  // Of large arguments only a masked extract is remembered; the error still has them.
+  if (frame.error !== undefined) redact(frame.error.input, { found });
+  return [...frame.host.settings.secrets(), ...found];
+}
+
+function rawState(frame: CallFrame, found: Set<string>): ToolState {
   const base = {
-    input: visibleInput(frame),
+    input: visibleInput(frame, found),
     ...(frame.title === undefined ? {} : { title: frame.title }),
     ...(frame.stateMetadata === undefined ? {} : { metadata: { ...frame.stateMetadata } }),
   };
@@ -57,11 +67,14 @@ export function stateChanged(frame: CallFrame): void {
   events.emit({ type: "state", callId, ...chain, toolName, sessionID, caller, state });
 }
 
-/** The arguments with secrets masked; what came, in a field of its own, when it never became arguments. */
-export function visibleInput(frame: CallFrame): Record<string, unknown> {
+/**
+ * The arguments with secrets masked; what came, in a field of its own, when it never became arguments. `found` is
+ * given the secrets.
+ */
+export function visibleInput(frame: CallFrame, found = new Set<string>()): Record<string, unknown> {
   const validated = frame.status !== "pending" && frame.startedAt > 0;
   const shown: unknown = validated ? frame.input : frame.raw;
-  const plain = redact(shown, { values: frame.host.settings.secrets() });
+  const plain = redact(shown, { values: frame.host.settings.secrets(), found });
   if (typeof plain === "object" && plain !== null && !Array.isArray(plain))
     return plain as Record<string, unknown>;
   return plain === undefined || plain === null ? {} : { raw: plain };

@@ -168,6 +168,18 @@ export class ToolRegistry implements RegistryReader {
     return this.execute(name, input, { ...context, signal, permissions: [] });
   }
 
+  /** Calls a tool for a call that may have ended, as a call of its own: with its rights and session, and no more. */
+  executeDetached(
+    origin: Partial<ToolContext>,
+    name: string,
+    input?: unknown,
+    context: CallOptions = noOptions,
+  ): Promise<ToolResult> {
+    const frame = frameOf(origin);
+    const session = frame === undefined ? {} : { sessionID: frame.sessionID };
+    return this.execute(name, input, { ...session, ...context, permissions: frame?.permissions ?? [] });
+  }
+
   /** Cancels one call and the calls it made; all others go on. Says whether it was under way. */
   cancel(callId: string, reason?: string): boolean {
     const frame = this.#host.history.get(callId);

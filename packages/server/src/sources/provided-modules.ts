@@ -1,7 +1,9 @@
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import * as core from "@toolrack/core";
 import { defineConfig } from "../config/define-config.ts";
+import { LoadError } from "./loader/load-failure.ts";
 import type { VirtualModule } from "./loader/resolver.ts";
 import type { CallToolHandler } from "./toolbox/handler.ts";
 
@@ -10,7 +12,8 @@ export const providedModules: readonly VirtualModule[] = [
   { id: "core", pattern: /^@toolrack\/core$/ },
   { id: "toolrack", pattern: /^toolrack$/ },
   { id: "plugin", pattern: /^@opencode-ai\/plugin(?:\/tool)?$/ },
-  { id: "handler", pattern: /^(?:\.\.\/)+handler\/ToolHandler(?:\.[jt]s)?$/ },
+  // Calls go through the rack, also in a project that brings the original handler along.
+  { id: "handler", pattern: /^(?:\.\.\/)+handler\/ToolHandler(?:\.[jt]s)?$/, always: true },
   { id: "config", pattern: /^(?:\.\.\/)+config(?:\.[jt]s)?$/ },
   { id: "logService", pattern: /^(?:\.\.\/)+logService(?:\.[jt]s)?$/ },
 ];
@@ -38,7 +41,7 @@ export function provideModule(id: string, importer: string, parts: ProvidedParts
     case "handler":
       return asModule({ callToolHandler: parts.callToolHandler, loadTools: parts.loadTools });
     case "config":
-      return asModule(toolboxConfig(parts));
+      return asModule(makeFolders(toolboxConfig(parts)));
     case "logService":
       return asModule({ LogService: logService(parts), default: logService(parts) });
     default:
@@ -56,11 +59,24 @@ function pluginTool(importer: string): typeof core.tool {
   const tool = (definition: Parameters<typeof core.tool>[0]) => core.tool(definition);
   Object.defineProperty(tool, "schema", {
     get() {
-      const { z } = createRequire(importer)("zod");
-      return z;
+      return requireZod(importer).z;
     },
   });
   return tool as typeof core.tool; // The same function, with the schema library beside it.
+}
+
+function requireZod(importer: string): { z: unknown } {
+  const require = createRequire(importer);
+  try {
+    require.resolve("zod");
+  } catch (cause) {
+    throw new LoadError(
+      "It uses tool.schema, which is Zod, and Zod is not installed.",
+      "Install it in the workspace: npm install zod",
+      { path: importer, cause, retry: true },
+    );
+  }
+  return require("zod");
 }
 
 /** The paths that toolbox tools read from their config module. */
@@ -75,6 +91,14 @@ function toolboxConfig({ workspace, toolsFolder, logFile }: ProvidedParts): Reco
     dataDirectory: join(workspace, "data"),
     sqlitePath: join(workspace, "data", "sqlite"),
   };
+}
+
+/** Tools write into these places without looking, as the module they came with made them. */
+function makeFolders(config: Record<string, string>): Record<string, string> {
+  const { logDirectory, jsonDirectory, sqlitePath, tasksFilePath } = config;
+  for (const folder of [logDirectory, jsonDirectory, sqlitePath]) mkdirSync(folder!, { recursive: true });
+  if (!existsSync(tasksFilePath!)) writeFileSync(tasksFilePath!, "[]\n");
+  return config;
 }
 
 function logService({ logLine }: ProvidedParts): Record<string, (entry: unknown) => unknown> {

@@ -2,6 +2,7 @@ import { basename, extname, relative, resolve, sep } from "node:path";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import { adaptDefined } from "./define/adapt-defined.ts";
 import { describeLoad } from "./describe-load.ts";
+import { FailedFiles } from "./failed-files.ts";
 import { FileVersion } from "./file-version.ts";
 import { adaptInternal, type FilePlace, type InternalSurroundings } from "./internal/adapt-internal.ts";
 import type { FileReport, LoadReport } from "./load-report.ts";
@@ -15,14 +16,9 @@ import {
   type UnreadableFile,
 } from "./loader/scan-files.ts";
 import type { RecognisedFile } from "./recognised.ts";
+import { reportOf, unreadableReport } from "./report-file.ts";
+import { namesOf, type ServingFile } from "./serving-file.ts";
 import { adaptToolbox } from "./toolbox/adapt-toolbox.ts";
-
-/** A file that serves tools, and the version of it that does. */
-interface ServingFile {
-  readonly version: FileVersion;
-  readonly module: LoadedModule;
-  readonly recognised: RecognisedFile;
-}
 
 export interface ToolFilesOptions {
   readonly registry: ToolRegistry;
@@ -55,11 +51,9 @@ export class ToolFiles {
   #imported: ReadonlyMap<string, ScannedFile> = new Map();
   #unreadable: UnreadableFile[] = [];
   readonly #serving = new Map<string, ServingFile>();
-  #failed = new Map<string, LoadFailure>();
-  /** Files that were fine but whose name was taken; it may be free the next time. */
-  #refused = new Set<string>();
+  readonly #failed = new FailedFiles();
   #pending: Promise<unknown> = Promise.resolve();
-  readonly #retiring = new Set<Promise<void>>();
+  readonly #retiring = new Set<Promise<unknown>>();
 
   constructor(options: ToolFilesOptions) {
     this.#options = options;
@@ -76,18 +70,27 @@ export class ToolFiles {
   /** The files as they stand. */
   report(): FileReport[] {
     const { workspace } = this.#options;
-    const paths = new Set([...this.#scanned.keys(), ...this.#serving.keys(), ...this.#failed.keys()]);
+    const paths = new Set([...this.#scanned.keys(), ...this.#serving.keys(), ...this.#failed.paths()]);
     const helpers = new Set(
       [...this.#serving.values()].flatMap(({ module }) => [...this.#helpersOf(module)]),
     );
-    const files = [...paths].sort().map((path) => this.#reportOf(path, relative(workspace, path), helpers));
+    const files = [...paths]
+      .sort()
+      .map((path) =>
+        reportOf(
+          relative(workspace, path),
+          this.#serving.get(path),
+          this.#failed.get(path),
+          helpers.has(path),
+        ),
+      );
     return [...files, ...this.#unreadable.map((found) => unreadableReport(found, workspace))];
   }
 
   /** Lets every file clean up. */
   async close(): Promise<void> {
     await this.#pending;
-    for (const file of this.#serving.values()) this.#retire(file);
+    this.#retire([...this.#serving.values()], [...this.#graph.modules()]);
     this.#serving.clear();
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise((resolve) => {
@@ -99,50 +102,41 @@ export class ToolFiles {
 
   async #load(): Promise<LoadReport> {
     const start = performance.now();
-    const { registry, workspace } = this.#options;
+    const { registry, workspace, logger } = this.#options;
     this.#options.modules.resolver.refresh();
     const scanned = await this.#scan();
     const imported = await this.#scanImported(scanned);
+    const again = await this.#failed.worthTrying();
     const changed = new Set([
       ...changesBetween(this.#scanned, scanned),
       ...changesBetween(this.#imported, imported),
+      ...again.changed,
     ]);
     const candidate = this.#graph.without(changed);
     const stale = this.#graph.importersOf(changed);
-
-    const loaded = new Map<string, ServingFile>();
-    const failed = new Map<string, LoadFailure>();
-    const wanted = [...scanned.keys()].filter((path) => stale.has(path) || !this.#isSettled(path));
-    await candidate.prepare(wanted.filter((path) => !singleFile.test(path)));
-    for (const path of wanted) await this.#loadFile(path, candidate, loaded, failed);
-    for (const path of scanned.keys()) {
-      const earlier = this.#failed.get(path);
-      if (earlier !== undefined && !wanted.includes(path)) failed.set(path, earlier);
-    }
+    const wanted = [...scanned.keys()].filter(
+      (path) => stale.has(path) || again.files.has(path) || !this.#isSettled(path),
+    );
+    for (const path of this.#failed.paths()) if (!scanned.has(path)) this.#failed.delete(path);
     this.#scanned = scanned;
-    this.#keepLastGood(candidate, failed);
+
+    await candidate.prepare(wanted.filter((path) => !singleFile.test(path)));
+    const loaded = new Map<string, ServingFile>();
+    for (const path of wanted) await this.#loadFile(path, candidate, loaded);
 
     const gone = [...this.#serving.keys()].filter((path) => !scanned.has(path));
-    const replaced = [...gone, ...loaded.keys()].flatMap((path) => this.#serving.get(path) ?? []);
-    const before = replaced.flatMap(namesOf);
-    const put = [...loaded.values()].flatMap(({ recognised }) => recognised.tools);
+    const before = [...gone, ...loaded.keys()]
+      .flatMap((path) => this.#serving.get(path) ?? [])
+      .flatMap(namesOf);
     const versionsBefore = new Map(before.map((name) => [name, registry.get(name)]));
-    const builtins = this.#builtinsBeside(gone, loaded);
-    const refused = registry.apply({
-      remove: [...before, ...builtins.remove],
-      put: [...put, ...builtins.put],
-    });
-    for (const path of gone) this.#serving.delete(path);
-    for (const [path, file] of loaded) this.#serving.set(path, file);
-    this.#refused = new Set();
-    for (const { info, error } of refused) this.#refuse(info, error, failed, loaded);
-    this.#failed = failed;
+    const replaced = await this.#hangUp(candidate, loaded, gone);
+    const leaving = [...this.#graph.modules()].filter((module) => candidate.get(module.path) !== module);
     this.#graph = candidate;
     this.#imported = await this.#scanImported(scanned);
-    for (const file of replaced) this.#retire(file);
+    this.#retire(replaced, leaving);
 
     const after = [...loaded.values()].flatMap(namesOf).filter((name) => registry.get(name) !== undefined);
-    const report = {
+    const report: LoadReport = {
       files: this.report(),
       compiled: wanted.map((path) => relative(workspace, path)),
       added: after.filter((name) => versionsBefore.get(name) === undefined),
@@ -151,9 +145,86 @@ export class ToolFiles {
       duration: performance.now() - start,
     };
     const { info, warn } = describeLoad(report);
-    for (const line of info) this.#options.logger.info(line);
-    for (const line of warn) this.#options.logger.warn(line);
+    for (const line of info) logger.info(line);
+    for (const line of warn) logger.warn(line);
     return report;
+  }
+
+  /** Puts the new versions on the rack in one step. Answers which versions they replaced. */
+  async #hangUp(
+    candidate: ModuleGraph,
+    loaded: Map<string, ServingFile>,
+    gone: readonly string[],
+  ): Promise<ServingFile[]> {
+    const { registry } = this.#options;
+    const olds = new Map([...gone, ...loaded.keys()].map((path) => [path, this.#serving.get(path)]));
+    const before = [...olds.values()].flatMap((old) => (old === undefined ? [] : namesOf(old)));
+    const builtins = this.#builtinsBeside(gone, loaded);
+    const put = this.#inOrder(loaded).flatMap(([path]) => this.#withoutTakenAliases(path, loaded));
+    const refused = registry.apply({
+      remove: [...before, ...builtins.remove],
+      put: [...put, ...builtins.put],
+    });
+    for (const path of gone) this.#serving.delete(path);
+    for (const [path, file] of loaded) this.#serving.set(path, file);
+    for (const { info, error } of refused) {
+      const path = [...loaded].find(([, file]) =>
+        file.recognised.tools.some((tool) => tool.execute === info.execute),
+      )?.[0];
+      if (path !== undefined) await this.#refuse(path, error, olds.get(path), candidate, loaded);
+      if (path !== undefined && this.#serving.get(path) === olds.get(path)) olds.delete(path);
+    }
+    return [...olds.values()].filter((old) => old !== undefined);
+  }
+
+  /** Files that already have their names come first: the one that was there stays. */
+  #inOrder(loaded: ReadonlyMap<string, ServingFile>): [string, ServingFile][] {
+    const holds = ([path, file]: [string, ServingFile]) => {
+      const old = this.#serving.get(path);
+      const names = old === undefined ? [] : namesOf(old);
+      return namesOf(file).some((name) => names.includes(name)) ? 0 : 1;
+    };
+    return [...loaded].sort((one, other) => holds(one) - holds(other));
+  }
+
+  /** A name that a file gives its tool counts more than the file name of another. */
+  #withoutTakenAliases(path: string, loaded: ReadonlyMap<string, ServingFile>): ToolInfo[] {
+    const others = [...this.#serving, ...loaded].filter(([other]) => other !== path);
+    const names = new Set(others.flatMap(([, file]) => namesOf(file)).map((name) => name.toLowerCase()));
+    return loaded.get(path)!.recognised.tools.map((info) => {
+      const aliases = info.aliases?.filter((alias) => !names.has(alias.toLowerCase()));
+      return aliases?.length === info.aliases?.length ? info : { ...info, aliases: aliases ?? [] };
+    });
+  }
+
+  /** A file whose name is taken: its last good version is put back, or what else it has goes on serving. */
+  async #refuse(
+    path: string,
+    error: Error,
+    old: ServingFile | undefined,
+    candidate: ModuleGraph,
+    loaded: Map<string, ServingFile>,
+  ): Promise<void> {
+    const { registry, workspace } = this.#options;
+    const file = relative(workspace, path);
+    const failure = { file, reason: error.message, remedy: "Give one of the two another name." };
+    await this.#failed.add(path, failure, [], "name");
+    const fresh = loaded.get(path);
+    if (fresh === undefined) return;
+    const hung = fresh.recognised.tools.filter((tool) => registry.get(tool.name)?.origin === tool.origin);
+    if (old === undefined && hung.length > 0) {
+      this.#serving.set(path, { ...fresh, recognised: { ...fresh.recognised, tools: hung } });
+      return;
+    }
+    loaded.delete(path);
+    if (old === undefined) {
+      this.#serving.delete(path);
+      return;
+    }
+    registry.apply({ remove: hung.map((tool) => tool.name), put: old.recognised.tools });
+    candidate.discard(path);
+    candidate.restore(old.module);
+    this.#serving.set(path, old);
   }
 
   async #scan(): Promise<Map<string, ScannedFile>> {
@@ -174,16 +245,11 @@ export class ToolFiles {
   }
 
   #isSettled(path: string): boolean {
-    if (this.#refused.has(path)) return false;
     return this.#serving.has(path) || this.#failed.has(path) || this.#graph.get(path) !== undefined;
   }
 
-  async #loadFile(
-    path: string,
-    graph: ModuleGraph,
-    loaded: Map<string, ServingFile>,
-    failed: Map<string, LoadFailure>,
-  ): Promise<void> {
+  async #loadFile(path: string, graph: ModuleGraph, loaded: Map<string, ServingFile>): Promise<void> {
+    this.#failed.delete(path);
     try {
       if (singleFile.test(path)) throw noSandbox();
       const module = await graph.load(path);
@@ -191,7 +257,9 @@ export class ToolFiles {
       const recognised = await this.#recognise(module, version);
       if (recognised !== undefined) loaded.set(path, { version, module, recognised });
     } catch (thrown) {
-      failed.set(path, this.#failureOf(path, thrown));
+      const retry = thrown instanceof LoadError && thrown.retry ? "always" : "changed";
+      await this.#failed.add(path, this.#failureOf(path, thrown), graph.attempted(path), retry);
+      this.#keepLastGood(path, graph);
     }
   }
 
@@ -226,42 +294,25 @@ export class ToolFiles {
     };
   }
 
-  /** A file whose new version failed goes on with the old one, helpers and all. */
-  #keepLastGood(candidate: ModuleGraph, failed: ReadonlyMap<string, LoadFailure>): void {
-    for (const path of failed.keys()) {
-      const old = this.#serving.get(path);
-      if (old !== undefined && candidate.get(path) === undefined) candidate.restore(old.module);
-    }
+  /** A file whose new version failed goes on with the old one. */
+  #keepLastGood(path: string, candidate: ModuleGraph): void {
+    const old = this.#serving.get(path);
+    candidate.discard(path);
+    if (old !== undefined) candidate.restore(old.module);
   }
 
-  #refuse(
-    info: ToolInfo,
-    error: Error,
-    failed: Map<string, LoadFailure>,
-    loaded: ReadonlyMap<string, ServingFile>,
-  ): void {
-    for (const [path, { recognised }] of loaded) {
-      if (!recognised.tools.includes(info) && !recognised.tools.some((tool) => tool.origin === info.origin))
-        continue;
-      const file = relative(this.#options.workspace, path);
-      failed.set(path, { file, reason: error.message, remedy: "Give one of the two another name." });
-      this.#refused.add(path);
-      const rest = recognised.tools.filter((tool) => tool.execute !== info.execute);
-      const serving = this.#serving.get(path)!;
-      if (rest.length === 0) this.#serving.delete(path);
-      else this.#serving.set(path, { ...serving, recognised: { ...recognised, tools: rest } });
-      return;
-    }
-  }
-
-  #retire({ version, module }: ServingFile): void {
+  /** Lets versions clean up once their calls have ended, then stops whatever their modules still have running. */
+  #retire(files: readonly ServingFile[], leaving: readonly LoadedModule[]): void {
     const { workspace, logger } = this.#options;
-    const retiring = version.retire(toRecord(module.exports).destroy).then((problem) => {
-      module.timers.stop();
+    const retired = files.map(async ({ version, module }) => {
+      const problem = await version.retire(toRecord(module.exports).destroy);
       if (problem !== undefined) logger.warn(`${relative(workspace, version.path)}: ${problem}`);
-      this.#retiring.delete(retiring);
     });
-    this.#retiring.add(retiring);
+    const done = Promise.all(retired).then(() => {
+      for (const module of leaving) module.timers.stop();
+      this.#retiring.delete(done);
+    });
+    this.#retiring.add(done);
   }
 
   #failureOf(path: string, thrown: unknown): LoadFailure {
@@ -312,20 +363,6 @@ export class ToolFiles {
     }
     return seen;
   }
-
-  #reportOf(path: string, file: string, helpers: ReadonlySet<string>): FileReport {
-    const serving = this.#serving.get(path);
-    const failure = this.#failed.get(path);
-    if (serving !== undefined) {
-      const { contract, warnings } = serving.recognised;
-      const status = failure !== undefined ? "stale" : warnings.length > 0 ? "adapted" : "loaded";
-      const found = { file, status, contract, tools: namesOf(serving), warnings } as const;
-      return failure === undefined ? found : { ...found, failure };
-    }
-    if (failure !== undefined) return { file, status: "failed", tools: [], warnings: [], failure };
-    if (helpers.has(path)) return { file, status: "helper", tools: [], warnings: [] };
-    return { file, status: "failed", tools: [], warnings: [], failure: { file, ...noTool } };
-  }
 }
 
 function changesBetween(
@@ -340,27 +377,11 @@ function changesBetween(
   return [...changed.map((file) => file.path), ...gone];
 }
 
-const noTool = {
-  reason: "It exports no tool, and no tool imports it.",
-  remedy:
-    "Export an object with a handler, a schema with a default function, or a value made by Tool.define.",
-};
-
-function unreadableReport({ path, reason }: UnreadableFile, workspace: string): FileReport {
-  const file = relative(workspace, path);
-  const remedy = "Let the user that Toolrack runs as read it.";
-  return { file, status: "failed", tools: [], warnings: [], failure: { file, reason, remedy } };
-}
-
 function noSandbox(): LoadError {
   return new LoadError(
     "Single-file tools (*.tool.*) run in a sandbox, which this version does not have.",
     "Write it in another contract, or wait for the version that has the sandbox.",
   );
-}
-
-function namesOf({ recognised }: ServingFile): string[] {
-  return recognised.tools.map((info) => info.name);
 }
 
 /** The named exports of a module; `module.exports` itself is the default of one that was not an ES module. */

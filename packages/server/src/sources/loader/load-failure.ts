@@ -15,15 +15,18 @@ export class LoadError extends Error {
   readonly remedy: string;
   /** The file that is at fault when it is not the one being loaded: a helper that it imports. */
   readonly path: string | undefined;
+  /** What is wrong lies outside the files, so it may be right the next time although no file changed. */
+  readonly retry: boolean;
 
   constructor(
     message: string,
     remedy: string,
-    where: { path?: string; line?: number; cause?: unknown } = {},
+    where: { path?: string; line?: number; cause?: unknown; retry?: boolean } = {},
   ) {
     super(message, where.cause === undefined ? undefined : { cause: where.cause });
     this.remedy = remedy;
     this.line = where.line;
     this.path = where.path;
+    this.retry = where.retry === true;
   }
 }

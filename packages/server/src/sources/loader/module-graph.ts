@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, extname } from "node:path";
@@ -6,13 +6,16 @@ import { pathToFileURL } from "node:url";
 import vm from "node:vm";
 import { type CompiledFile, type Compiler, importMeta } from "./compile.ts";
 import { LoadError } from "./load-failure.ts";
-import type { Resolver } from "./resolver.ts";
+import type { Resolution, Resolver } from "./resolver.ts";
 import type { StackMapper } from "./stack-mapper.ts";
 import { TrackedTimers } from "./tracked-timers.ts";
 
 /** One evaluated version of one file. */
 export interface LoadedModule {
   readonly path: string;
+  /** `path` again, as CommonJS code knows it. */
+  readonly filename: string;
+  readonly id: string;
   exports: unknown;
   /** The files of the workspace that it imports. */
   readonly dependencies: Set<string>;
@@ -48,6 +51,8 @@ export class ModuleGraph {
   readonly #modules: ReadonlyMap<string, LoadedModule>;
   readonly #fresh = new Map<string, LoadedModule>();
   readonly #compiled: Map<string, CompiledFile>;
+  /** What each file that was compiled here imports, whether it is there or not. */
+  readonly #imports = new Map<string, Set<string>>();
   readonly #imported: Map<string, unknown>;
   #evaluating = 0;
 
@@ -95,8 +100,31 @@ export class ModuleGraph {
     return this.#fresh.values();
   }
 
+  /** Every file that was evaluated, and every file that one of those imports or may import later. */
   paths(): string[] {
-    return [...this.#all().keys()];
+    const modules = this.#all();
+    return [
+      ...new Set([...modules.keys(), ...[...modules.values()].flatMap((module) => [...module.dependencies])]),
+    ];
+  }
+
+  modules(): Iterable<LoadedModule> {
+    return this.#all().values();
+  }
+
+  /** What loading the file looked at, as far as it got: itself and its imports, also those that are missing. */
+  attempted(path: string, seen = new Set<string>()): Set<string> {
+    if (seen.has(path)) return seen;
+    seen.add(path);
+    const dependencies = this.#imports.get(path) ?? this.get(path)?.dependencies ?? [];
+    for (const dependency of dependencies) this.attempted(dependency, seen);
+    return seen;
+  }
+
+  /** Lets go of a module that was evaluated here but is not to be used. */
+  discard(path: string): void {
+    this.#fresh.get(path)?.timers.stop();
+    this.#fresh.delete(path);
   }
 
   /** Puts back the version before, for a file whose new version is not to be used. */
@@ -145,17 +173,29 @@ export class ModuleGraph {
     const imports = [...compiled.code.matchAll(/\brequire\(\s*(["'])([^"'\n]+)\1\s*\)/g)].map(
       (match) => match[2]!,
     );
+    const files = new Set<string>();
     for (const specifier of new Set(imports)) {
       const resolution = resolver.resolve(specifier, path);
-      // A file that is not there is reported when it is really asked for: it may be optional.
-      if (resolution.kind === "file") await this.#compileTree(resolution.path).catch(() => {});
+      if (resolution.kind === "file") files.add(resolution.path);
     }
+    this.#imports.set(path, files);
+    // A file that is not there is reported when it is really asked for: it may be optional.
+    for (const file of files) await this.#compileTree(file).catch(() => {});
   }
 
   #evaluate(path: string): LoadedModule {
     const known = this.get(path);
     if (known !== undefined) return known;
-    const module: LoadedModule = { path, exports: {}, dependencies: new Set(), timers: new TrackedTimers() };
+    const dependencies = new Set([...(this.#imports.get(path) ?? [])].filter((file) => existsSync(file)));
+    // What it imports only later, inside a function, belongs to its version from the start.
+    const module: LoadedModule = {
+      path,
+      filename: path,
+      id: path,
+      exports: {},
+      dependencies,
+      timers: new TrackedTimers(),
+    };
     this.#fresh.set(path, module);
     this.#evaluating++;
     try {
@@ -177,8 +217,9 @@ export class ModuleGraph {
     const { path, timers } = module;
     const { code, map } = this.#compiled.get(path) ?? this.#compileNow(path);
     this.#parts.stacks.add(path, map);
+    // In a function of its own, so that a file may declare names such as __filename itself.
     const run = vm.compileFunction(
-      code,
+      `return (function () {${code}\n}).call(this);`,
       [
         "exports",
         "require",
@@ -226,8 +267,11 @@ export class ModuleGraph {
 
   #requireFor(module: LoadedModule): (specifier: string) => unknown {
     const { resolver, provide } = this.#parts;
+    // Remembered, so that a version under way finds what it has loaded even when the file has gone.
+    const resolved = new Map<string, Resolution>();
     const require = (specifier: string): unknown => {
-      const resolution = resolver.resolve(specifier, module.path);
+      const resolution = resolved.get(specifier) ?? resolver.resolve(specifier, module.path);
+      resolved.set(specifier, resolution);
       if (resolution.kind === "virtual") return provide(resolution.id, module.path);
       if (resolution.kind === "external") return this.#external(specifier, module.path);
       module.dependencies.add(resolution.path);
@@ -235,6 +279,7 @@ export class ModuleGraph {
     };
     return Object.assign(require, {
       resolve: (specifier: string) => nodeRequire(module.path).resolve(specifier),
+      cache: {},
     });
   }
 
@@ -251,7 +296,7 @@ export class ModuleGraph {
         throw new LoadError(
           `It imports "${specifier}", which is not installed.`,
           `Install it in the workspace: npm install ${packageOf(specifier)}`,
-          { path: importer, cause: thrown },
+          { path: importer, cause: thrown, retry: true },
         );
       }
       throw thrown;
@@ -349,7 +394,11 @@ function readJson(path: string): unknown {
 function unreadable(path: string, thrown: unknown): LoadError {
   const { code } = thrown as { code?: string };
   if (code === "ENOENT") {
-    return new LoadError("It is imported but does not exist.", "Create it, or correct the import.", { path });
+    // It may appear under a name that was not looked at, with another ending.
+    return new LoadError("It is imported but does not exist.", "Create it, or correct the import.", {
+      path,
+      retry: true,
+    });
   }
   return new LoadError(`It cannot be read: ${(thrown as Error).message}`, "Check the file's permissions.", {
     path,

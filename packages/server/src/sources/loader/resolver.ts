@@ -16,6 +16,8 @@ export type Resolution =
 export interface VirtualModule {
   readonly id: string;
   readonly pattern: RegExp;
+  /** Also instead of a file that is there. */
+  readonly always?: boolean;
 }
 
 const extensions = ["", ".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json"];
@@ -61,6 +63,8 @@ export class Resolver {
 
   /** What is really there comes first; what Toolrack provides stands in for what is missing. */
   #file(path: string, specifier: string): Resolution {
+    const always = this.#virtual.find((module) => module.always === true && module.pattern.test(specifier));
+    if (always !== undefined) return { kind: "virtual", id: always.id };
     const found = existing(path);
     return found === undefined
       ? (this.#provided(specifier) ?? { kind: "file", path })

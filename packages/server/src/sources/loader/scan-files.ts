@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile, stat } from "node:fs/promises";
-import { join, relative, sep } from "node:path";
+import { basename, join, relative, sep } from "node:path";
 
 export interface ScannedFile {
   /** Absolute. */
@@ -26,7 +26,7 @@ const others =
 
 /**
  * Every source file below the folder, in an order that is the same on every machine. A folder that does not exist
- * is empty. What has the time and size that it had before is taken to be unchanged; everything else is read.
+ * is empty, and a source file in its place is the only one. What has the time and size that it had before is taken to be unchanged; everything else is read.
  */
 export async function scanFiles(folder: string, before?: ReadonlyMap<string, ScannedFile>): Promise<Scan> {
   const found: string[] = [];
@@ -52,7 +52,8 @@ async function walk(folder: string, found: string[], unreadable: UnreadableFile[
     entries = await readdir(folder, { withFileTypes: true });
   } catch (thrown) {
     const { code, message } = thrown as NodeJS.ErrnoException;
-    if (code !== "ENOENT" && code !== "ENOTDIR") unreadable.push({ path: folder, reason: message });
+    if (code === "ENOTDIR" && isSource(basename(folder)) && (await isFile(folder))) found.push(folder);
+    else if (code !== "ENOENT" && code !== "ENOTDIR") unreadable.push({ path: folder, reason: message });
     return;
   }
   await Promise.all(

@@ -45,7 +45,10 @@ function call(
   args: unknown,
   options: CallOptions,
 ): Promise<ToolResult> {
-  return parent === undefined
-    ? registry.execute(name, args, options)
-    : registry.executeChild(parent.callId, name, args, options);
+  if (parent === undefined) return registry.execute(name, args, options);
+  // A timer that was set inside a call still runs in its surroundings after the call has ended.
+  const isUnderWay = registry.getState(parent.callId)?.status === "running";
+  return isUnderWay
+    ? registry.executeChild(parent, name, args, options)
+    : registry.executeDetached(parent, name, args, options);
 }

@@ -16,6 +16,7 @@ export function logTool(log: CallLog): ToolInfo {
           type: "string",
           description: "A name, a glob such as internal_file_*, or /a regular expression/.",
         },
+        toolName: { type: "string", description: "The same as tool, as older callers write it." },
         status: { enum: ["success", "error"], description: "Only calls that ended this way." },
         caller: { type: "string", description: "Only calls of this caller." },
         minDuration: { type: "number", minimum: 0, description: "At least this many milliseconds." },
@@ -29,7 +30,8 @@ export function logTool(log: CallLog): ToolInfo {
     },
     metadata: { category: "toolbox", readOnly: true },
     execute: async ({ input, signal }) => {
-      const { page = 1, pageSize = 20, order = "newest", ...query } = input;
+      const { page = 1, pageSize = 20, order = "newest", toolName, tool = toolName, ...rest } = input;
+      const query = { ...rest, ...(tool === undefined ? {} : { tool }) };
       log.flush();
       const found: LogLine[] = [];
       for await (const line of readLog(log.file, query)) {
