@@ -70,8 +70,8 @@ const translations: Readonly<Record<string, string>> = {
   "Formats a file or folder with the formatter that the project itself uses: Biome, dprint or Prettier, found by its config file or package.json. Answers which one ran and which files changed; with check: true nothing is written and the files that are not formatted are named. Runs for at most 60 seconds.":
     "用项目自己的格式化工具格式化文件或文件夹：Biome、dprint 或 Prettier，按其配置文件或 package.json 找到。返回运行了哪一个、哪些文件有变化；check: true 时不写入任何内容，只列出未格式化的文件。最多运行 60 秒。",
   "Only say what would change.": "只说明会有哪些变化。",
-  "Runs a command on the machine where the tools live and waits for it to end. Gives stdout, stderr, the exit code and the signal; a non-zero exit is reported as an error together with both streams. Without `args` the shell runs `command`, so pipes, `&&` and globs work; with `args` the program is started directly and nothing needs quoting. Runs in the workspace unless `cwd` says otherwise, has no terminal, and sees only basic environment variables plus `env`. On timeout the command and everything it started are killed, and what it had written so far is returned. Of each stream the first and last 32 KB are kept. A process started with `&` goes on after the call, without its output being captured.":
-    "在工具所在的机器上运行一条命令并等它结束。返回 stdout、stderr、退出码和信号；退出码非零时报告为错误，并附上两个输出流。不给 `args` 时由 shell 运行 `command`，因此管道、`&&` 和通配符可用；给出 `args` 时直接启动程序，无需加引号。除非 `cwd` 另有指定，在工作区中运行；没有终端，只能看到基本的环境变量和 `env`。超时后，命令及其启动的一切都会被终止，并返回已经写出的内容。每个输出流保留开头和末尾各 32 KB。用 `&` 启动的进程在调用结束后继续运行，其输出不会被收集。",
+  "Runs a command on the machine where the tools live and waits for it to end. Gives stdout, stderr, the exit code and the signal; a non-zero exit is reported as an error together with both streams. Without `args` the shell runs `command`, so pipes, `&&` and globs work; with `args` the program is started directly and nothing needs quoting. Runs in the workspace unless `cwd` says otherwise, has no terminal, and sees only basic environment variables plus `env`. On timeout the command and its process group are killed, and what it had written so far is returned. Of each stream the first and last 32 KB are kept. A process started with `&` goes on after the call, without its output being captured.":
+    "在工具所在的机器上运行一条命令并等它结束。返回 stdout、stderr、退出码和信号；退出码非零时报告为错误，并附上两个输出流。不给 `args` 时由 shell 运行 `command`，因此管道、`&&` 和通配符可用；给出 `args` 时直接启动程序，无需加引号。除非 `cwd` 另有指定，在工作区中运行；没有终端，只能看到基本的环境变量和 `env`。超时后，命令及其进程组都会被终止，并返回已经写出的内容。每个输出流保留开头和末尾各 32 KB。用 `&` 启动的进程在调用结束后继续运行，其输出不会被收集。",
   "A shell command line, or a program when `args` is given.": "一行 shell 命令；给出 `args` 时为程序。",
   "Arguments for the program. When given, even empty, no shell is involved.":
     "程序的参数。只要给出，即使为空，就不经过 shell。",
@@ -122,6 +122,7 @@ const translations: Readonly<Record<string, string>> = {
     "按工具、状态、时长和时间查询日志中记录的工具调用，每次一页。",
   "A name, a glob such as internal_file_*, or /a regular expression/.":
     "名称、通配模式（例如 internal_file_*），或 /正则表达式/。",
+  "The same as tool, as older callers write it.": "与 tool 相同，旧的调用方这样写。",
   "Only calls that ended this way.": "只看以此结果结束的调用。",
   "Only calls of this caller.": "只看这个调用方的调用。",
   "At least this many milliseconds.": "至少这么多毫秒。",

@@ -1,10 +1,12 @@
 import { join, resolve } from "node:path";
-import { type ApprovalPolicy, type Logger, ToolRegistry } from "@toolrack/core";
+import { type ApprovalPolicy, type Logger, redact, ToolRegistry } from "@toolrack/core";
 import type { Config } from "./config/config.ts";
+import { loadEnvironment } from "./config/load-environment.ts";
 import { readConfig } from "./config/read-config.ts";
 import type { Workspace } from "./config/workspace.ts";
 import { forgetCompiledSources } from "./host/forget-compiled-sources.ts";
 import { CallLog } from "./log/call-log.ts";
+import { knownSecrets } from "./log/known-secrets.ts";
 import type { InternalSurroundings } from "./sources/internal/adapt-internal.ts";
 import { loadBuiltins } from "./sources/internal/load-builtins.ts";
 import type { LoadReport } from "./sources/load-report.ts";
@@ -23,10 +25,14 @@ export interface OpenOptions {
   readonly approval?: ApprovalPolicy;
   /** Where tools and the loader talk to people. */
   readonly logger: Logger;
+  /** Secret values that no record may show. */
+  readonly secrets?: () => Iterable<string>;
   /** `false` leaves the built-in tools out, whatever the config says. */
   readonly builtins?: boolean;
   /** Folders of tool files instead of those that the config names; absolute. */
   readonly folders?: readonly string[];
+  /** `false` keeps compiled files in memory only, so that opening the workspace writes nothing into it. */
+  readonly cache?: boolean;
 }
 
 /** A workspace that has been opened: its tools on a rack, and what is behind them. */
@@ -55,24 +61,30 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   // Filled in below: the config itself may import what is provided, before the rest exists.
   let provided: ProvidedParts | undefined;
   const modules: ModuleGraphParts = {
-    compiler: new Compiler(join(root, ".toolrack", "cache", "compiled")),
+    compiler: new Compiler(
+      options.cache === false ? undefined : join(root, ".toolrack", "cache", "compiled"),
+    ),
     resolver: new Resolver(providedModules),
     stacks,
     provide: (id, importer) => provideModule(id, importer, provided ?? unavailable(id)),
     evaluationLimit: EVALUATION_LIMIT,
   };
+  const unloadEnvironment = await loadEnvironment(root, logger);
   const config = await readConfig(root, ModuleGraph.empty(modules));
-  const workspace = toWorkspace(root, config);
   const folders = options.folders ?? (config.tools ?? ["tools"]).map((folder) => resolve(root, folder));
+  const workspace = toWorkspace(root, config, folders);
+  const known = knownSecrets(workspace.databases, process.env);
+  const secrets = () => [...known, ...(options.secrets?.() ?? [])];
 
   const registry = new ToolRegistry({
     logger,
     directory: root,
     permissions: config.permissions ?? ["*"],
     ...(config.timeout === undefined ? {} : { timeout: config.timeout }),
+    secrets,
     ...(options.approval === undefined ? {} : { approval: options.approval }),
   });
-  const log = new CallLog({ ...config.log, file: resolve(root, config.log?.file ?? "log/ToolBox.log") });
+  const log = new CallLog({ ...config.log, file: logFileOf(root, config) });
   registry.subscribe(log.listen);
 
   const surroundings: InternalSurroundings = {
@@ -89,7 +101,11 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     surroundings,
     modules,
     logger,
-    builtins: config.builtins === false || options.builtins === false ? [] : loadBuiltins(surroundings),
+    builtins: [
+      ...(config.builtins === false || options.builtins === false ? [] : loadBuiltins(surroundings)),
+      { ...buildReloadTool(() => files.load()), origin: "built-in toolbox/buildReload_tool" },
+      { ...logTool(log), origin: "built-in toolbox/log_tool" },
+    ],
   });
   provided = {
     workspace: root,
@@ -97,12 +113,12 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     logFile: log.file,
     callToolHandler: makeCallToolHandler(registry),
     loadTools: () => files.load(),
-    logLine: (entry) =>
-      log.write(typeof entry === "object" && entry !== null ? { ...entry } : { message: entry }),
+    logLine: (entry) => {
+      const plain = redact(entry, { values: secrets() });
+      log.write(typeof plain === "object" && plain !== null ? { ...plain } : { message: plain });
+    },
   };
 
-  registry.register(buildReloadTool(() => files.load()));
-  registry.register(logTool(log));
   const report = await files.load();
 
   let watcher: ReturnType<typeof watchFiles> | undefined;
@@ -121,17 +137,24 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
       await files.close();
       await modules.compiler.settle();
       log.close();
+      unloadEnvironment();
     },
   };
 }
 
-function toWorkspace(directory: string, config: Config): Workspace {
+function toWorkspace(directory: string, config: Config, toolFolders: readonly string[]): Workspace {
   return {
     directory,
     roots: [directory, ...(config.roots ?? []).map((root) => resolve(directory, root))],
     databases: config.databases ?? {},
     network: { allowPrivate: config.network?.allowPrivate ?? [] },
+    toolFolders,
+    logFile: logFileOf(directory, config),
   };
+}
+
+function logFileOf(directory: string, config: Config): string {
+  return resolve(directory, config.log?.file ?? "log/ToolBox.log");
 }
 
 function unavailable(id: string): ProvidedParts {

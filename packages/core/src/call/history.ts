@@ -119,9 +119,8 @@ function isLarge(value: unknown, depth: number): boolean {
   if (typeof value === "string") return value.length > LARGE;
   if (typeof value !== "object" || value === null || depth === 0) return false;
   if (Array.isArray(value)) {
-    // The members of a list are alike: its ends stand for all of them.
-    if (value.length === 0 || value.length > LARGE / 100) return value.length > 0;
-    return isLarge(value[0], depth - 1) || (value.length > 1 && isLarge(value[value.length - 1], depth - 1));
+    // The members of a list are alike: the first stands for all of them.
+    return value.length > LARGE / 100 || (value.length > 0 && isLarge(value[0], depth - 1));
   }
   let looked = 0;
   for (const key in value) {

@@ -55,7 +55,8 @@ describe("redact", () => {
       "postgres://bob:pgpass77@h/db failed": "postgres://bob:[redacted]@h/db failed",
       "redis://:p@ss@h:6379": "redis://:[redacted]@h:6379",
       "http://user:pw@host/?token=abc123&page=2": "http://user:[redacted]@host/?token=[redacted]&page=2",
-      "GET /f?X-Amz-Signature=deadbeef&apiKey=k1#top": "GET /f?X-Amz-Signature=[redacted]&apiKey=[redacted]#top",
+      "GET /f?X-Amz-Signature=deadbeef&apiKey=k1#top":
+        "GET /f?X-Amz-Signature=[redacted]&apiKey=[redacted]#top",
       "Authorization: Bearer sk-live": "Authorization: Bearer [redacted]",
       "authorization: basic letters": "authorization: basic [redacted]",
       "Basic dXNlcjpwYXNz": "Basic [redacted]",
@@ -75,10 +76,22 @@ describe("redact", () => {
   it("tells which texts were secret, so that they can be masked elsewhere", () => {
     const found = new Set<string>();
     redact(
-      { password: "hunter2xyz", nested: { apiKey: ["KEY-1", 123456] }, url: "pg://u:pgpass77@h", note: "clear" },
+      {
+        password: "hunter2xyz",
+        nested: { apiKey: ["KEY-1", 123456] },
+        url: "pg://u:pgpass77@h",
+        note: "clear",
+      },
       { found },
     );
     expect([...found].sort()).toEqual(["123456", "KEY-1", "hunter2xyz", "pgpass77"]);
+    found.clear();
+    redact("Bearer tokens for /list?sort_key=name, Bearer sk-live-99", { found });
+    expect([...found]).toEqual(["sk-live-99"]);
+    const tangled: Record<string, unknown> = { text: "knotted" };
+    Object.assign(tangled, { a: tangled, b: [tangled, tangled] });
+    redact({ secret: tangled }, { found });
+    expect([...found]).toEqual(["sk-live-99", "knotted"]);
   });
 
   it("makes plain JSON of anything", () => {

@@ -83,7 +83,7 @@ function copyObject(value: object, mask: Mask, ancestors: object[], depth: numbe
       continue;
     }
     result[key] = REDACTED;
-    if (mask.found !== undefined) collect(item, mask.found, 0);
+    if (mask.found !== undefined) collect(item, mask.found, new Set());
   }
   return result;
 }
@@ -105,31 +105,41 @@ function wordsOf(key: string): string[] {
 }
 
 /** The texts of something secret, however it is packed. */
-function collect(item: unknown, found: Set<string>, depth: number): void {
+function collect(item: unknown, found: Set<string>, seen: Set<unknown>): void {
   const value = typeof item === "object" && item !== null ? unpacked(item) : item;
   if (typeof value === "string" || typeof value === "number" || typeof value === "bigint") {
-    const text = String(value);
-    if (text !== REDACTED) found.add(text);
-  } else if (typeof value === "object" && value !== null && depth < DEEPEST) {
-    for (const part of Object.values(value)) collect(part, found, depth + 1);
+    found.add(String(value));
+  } else if (typeof value === "object" && value !== null && !ArrayBuffer.isView(value) && !seen.has(value)) {
+    seen.add(value);
+    for (const part of Object.values(value)) collect(part, found, seen);
   }
 }
 
 function maskText(text: string, { values, found }: Mask): string {
   let masked = text;
   for (const secret of values) if (masked.includes(secret)) masked = masked.replaceAll(secret, REDACTED);
+  if (masked.includes("://")) {
+    masked = masked.replace(password, (_, before: string, secret: string) => {
+      found?.add(secret);
+      return `${before}${REDACTED}@`;
+    });
+  }
+  // Prose can stand in these places ("Bearer tokens"), and must not be masked wherever else it stands.
   const hide = (secret: string): string => {
-    if (secret !== REDACTED) found?.add(secret);
+    if (looksRandom(secret)) found?.add(secret);
     return REDACTED;
   };
-  if (masked.includes("://")) masked = masked.replace(password, (_, before, secret) => `${before}${hide(secret)}@`);
   if (masked.includes("=")) {
     masked = masked.replace(parameter, (whole, before: string, name: string, secret: string) =>
       isSecretParameter(name) ? `${before}${name}=${hide(secret)}` : whole,
     );
   }
-  return masked.replace(scheme, (whole, before: string, header: string | undefined, name: string, secret: string) =>
-    header === undefined && !isCredential(name, secret) ? whole : `${before}${hide(secret)}`,
+  return masked.replace(
+    scheme,
+    (whole, before: string, header: string | undefined, name: string, secret: string) =>
+      header === undefined && name.toLowerCase() === "basic" && !looksRandom(secret)
+        ? whole
+        : `${before}${hide(secret)}`,
   );
 }
 
@@ -142,7 +152,7 @@ function isSecretParameter(name: string): boolean {
   return isSecret(name, name) || wordsOf(name).some((word) => secretParameters.has(word));
 }
 
-/** "Basic" is also a word of prose: what follows must look like base64. */
-function isCredential(scheme: string, text: string): boolean {
-  return scheme.toLowerCase() === "bearer" || (text.length >= 8 && /\d|[a-z][A-Z]|=$/.test(text));
+/** As keys and base64 do, and words do not. */
+function looksRandom(text: string): boolean {
+  return text.length >= 8 && /\d|[a-z][A-Z]|=$/.test(text);
 }

@@ -26,6 +26,8 @@ describe("what callers read", () => {
       messages.nobodyToAsk("wipe"),
       messages.approvalDenied("wipe", "not today"),
       messages.approvalDenied("wipe", undefined),
+      messages.goingOnDenied("wipe", "not today"),
+      messages.goingOnDenied("wipe", undefined),
       messages.approvalExpired("wipe", 5_000),
       messages.timedOut("read", "total", 500),
       messages.timedOut("read", "idle", 2_000),

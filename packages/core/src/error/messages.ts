@@ -66,6 +66,12 @@ export function approvalDenied(name: string, reason: string | undefined): string
   return `Running "${name}" was refused${because}. It did not run. Do not repeat the call unchanged.`;
 }
 
+/** A question that a tool asked in the middle of its run. */
+export function goingOnDenied(name: string, reason: string | undefined): string {
+  const because = reason ? `: ${reason}` : ", without giving a reason";
+  return `The tool "${name}" asked whether it may go on and was refused${because}. What it had already done may stand.`;
+}
+
 export function approvalExpired(name: string, limit: number): string {
   return `Nobody answered within ${duration(limit)} whether "${name}" may run, so it did not run.`;
 }

@@ -37,6 +37,20 @@ export interface Config {
     /** How many files that were put aside are kept. Default 5. */
     readonly keep?: number;
   };
+  /** Where `toolrack serve` listens, unless its command line says otherwise. */
+  readonly server?: {
+    /** Default `127.0.0.1`: only this machine. */
+    readonly host?: string;
+    /** Default 7300; 0 takes any free one. */
+    readonly port?: number;
+  };
+  /** What `toolrack serve` keeps of calls that have ended. */
+  readonly retention?: {
+    /** Older ones are deleted. Default 30. */
+    readonly days?: number;
+    /** The oldest are deleted when all together are larger. Default 1 GiB. */
+    readonly maxBytes?: number;
+  };
   /** Longest run of a tool that sets no limit of its own, in milliseconds. Default 120,000. */
   readonly timeout?: number;
   /** What callers hold who do not say, as patterns. Default: everything, since the tools are the operator's own. */

@@ -36,6 +36,22 @@ const schema = compileSchema({
         keep: { type: "integer", minimum: 0, maximum: 1000 },
       },
     },
+    server: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        host: { type: "string", minLength: 1 },
+        port: { type: "integer", minimum: 0, maximum: 65_535 },
+      },
+    },
+    retention: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        days: { type: "number", exclusiveMinimum: 0 },
+        maxBytes: { type: "integer", minimum: 1024 },
+      },
+    },
     timeout: { type: "number", minimum: 0 },
     permissions: texts,
   },

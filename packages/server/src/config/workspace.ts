@@ -10,4 +10,8 @@ export interface Workspace {
     /** Hosts (`*.internal.example`, `10.0.0.5`) that may be reached although they are private. */
     readonly allowPrivate: readonly string[];
   };
+  /** Absolute folders whose files become tools. */
+  readonly toolFolders?: readonly string[];
+  /** Absolute. */
+  readonly logFile?: string;
 }

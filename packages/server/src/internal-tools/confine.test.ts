@@ -205,6 +205,10 @@ describe("mustExist", () => {
     await expect(missing("src/index.ts/x")).rejects.toThrow("is a file, not a folder");
   });
 
+  it("begins every sentence with a capital letter", async () => {
+    await expect(missing("zzzzzzzz.txt")).rejects.toThrow(/^There is no "zzzzzzzz.txt"\. The workspace has /);
+  });
+
   it("says how many entries there are when none is near", async () => {
     await expect(missing("src/zebra-crossing.md")).rejects.toThrow("src/ has 2 entries");
     await mkdir(inside.path("void"));

@@ -100,7 +100,7 @@ async function resolveAsked(
  * Like `realpath`, for paths whose end does not exist yet. A link that points to nothing is followed too, or a
  * new file could be written through it to anywhere.
  */
-async function realPathOf(path: string, links = 0): Promise<string> {
+export async function realPathOf(path: string, links = 0): Promise<string> {
   try {
     return await realpath(path);
   } catch (error) {

@@ -1,7 +1,14 @@
 import { mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { type CallOptions, Tool, type ToolContext, ToolRegistry, type ToolResult } from "@toolrack/core";
+import {
+  type ApprovalPolicy,
+  type CallOptions,
+  Tool,
+  type ToolContext,
+  ToolRegistry,
+  type ToolResult,
+} from "@toolrack/core";
 import type { Workspace } from "../config/workspace.ts";
 import type { InternalTool, InternalToolContext } from "../sources/internal/contract.ts";
 
@@ -9,6 +16,10 @@ import type { InternalTool, InternalToolContext } from "../sources/internal/cont
 export interface TestWorkspace extends AsyncDisposable {
   readonly directory: string;
   readonly workspace: Workspace;
+  /** What a person says to questions of a running tool; without it there is nobody to ask. */
+  answer: "allow" | "deny" | undefined;
+  /** What was asked. */
+  readonly questions: string[];
   /** The absolute path of something in the workspace. */
   path(...names: string[]): string;
   /** Calls the tool as the rack does: arguments validated, defaults filled in, output checked. Never rejects. */
@@ -44,6 +55,8 @@ export async function openTestWorkspace(
 class OpenWorkspace implements TestWorkspace {
   readonly directory: string;
   readonly workspace: Workspace;
+  answer: "allow" | "deny" | undefined;
+  readonly questions: string[] = [];
 
   constructor(directory: string, workspace: Workspace) {
     this.directory = directory;
@@ -57,7 +70,7 @@ class OpenWorkspace implements TestWorkspace {
   call(tool: InternalTool, input: unknown, options?: CallOptions): Promise<ToolResult> {
     const registry = new ToolRegistry({
       maxContent: Number.MAX_SAFE_INTEGER,
-      approval: { decide: () => "allow" },
+      approval: { decide: () => "allow", ...this.#person() },
     });
     registry.register(
       Tool.define({
@@ -92,6 +105,17 @@ class OpenWorkspace implements TestWorkspace {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await rm(this.directory, { recursive: true, force: true });
+  }
+
+  #person(): Pick<ApprovalPolicy, "ask"> {
+    const { answer } = this;
+    if (answer === undefined) return {};
+    return {
+      ask: async ({ message }) => {
+        this.questions.push(message);
+        return { decision: answer };
+      },
+    };
   }
 
   async #success(tool: InternalTool, input: unknown): Promise<ToolResult> {

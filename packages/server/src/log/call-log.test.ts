@@ -57,6 +57,128 @@ describe("the call log", () => {
     expect(lines[1]?.trace).toContain("ToolExecutionError: no");
   });
 
+  it("holds no secret of the arguments, the config or the environment, wherever a tool repeats it", async () => {
+    process.env.LOG_TEST_API_TOKEN = "environment-value";
+    await using workspace = await TemporaryWorkspace.create({
+      "toolrack.config.ts": `export default { databases: { main: "postgres://ann:database-pass@h/db" } };`,
+      "tools/leak.ts": `export const schema = { name: "leak", description: "", type: "object", properties: { password: {}, url: {}, note: {}, nested: {} } };
+        export default async ({ params: { arguments: given } }) => {
+          const inner = new Error("cause " + JSON.stringify(given));
+          throw new Error(JSON.stringify(given) + "\\n    at " + given.password + " database-pass environment-value", { cause: inner });
+        };`,
+    });
+    const { registry, log } = await workspace.open();
+    const secrets = [
+      "hunter2xyz",
+      "pgpass77",
+      "sk-live-99",
+      "KEY-123456789",
+      "database-pass",
+      "environment-value",
+    ];
+    const records: unknown[] = [];
+    registry.subscribe((event) => {
+      if (event.type === "record") records.push(event.record);
+      if (event.type === "state") records.push(event.state);
+    });
+    await registry.execute("leak", {
+      password: "hunter2xyz",
+      url: "postgres://bob:pgpass77@h/db",
+      note: "Bearer sk-live-99",
+      nested: { apiKey: "KEY-123456789" },
+    });
+    delete process.env.LOG_TEST_API_TOKEN;
+    log.flush();
+    const [line] = await linesOf(join(workspace.directory, "log/ToolBox.log"));
+    expect(line).toMatchObject({ stat: "error", args: { url: "postgres://bob:[redacted]@h/db" } });
+    expect(line?.err).toContain("[redacted]");
+    for (const secret of secrets)
+      expect(JSON.stringify([line, records, registry.getCallHistory()])).not.toContain(secret);
+  });
+
+  it("takes lines of tools with anything in them", async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "tools/own.ts": `import { LogService } from "../logService.js";
+        export const schema = { name: "own", description: "", type: "object", properties: {} };
+        export default async () => {
+          const entry = { ts: "now", big: 1n, password: "hunter2xyz", text: "Bearer sk-live-99" };
+          entry.self = entry;
+          LogService.log(entry);
+          return "fine";
+        };`,
+    });
+    const { registry, log } = await workspace.open();
+    expect((await registry.execute("own", {})).error).toBeUndefined();
+    log.flush();
+    const lines = await linesOf(join(workspace.directory, "log/ToolBox.log"));
+    expect(lines[0]).toEqual({
+      ts: "now",
+      big: "1",
+      password: "[redacted]",
+      text: "Bearer [redacted]",
+      self: "[circular]",
+    });
+  });
+
+  it("holds the beginning of a very long error, and the stack all the same", async () => {
+    await using workspace = await TemporaryWorkspace.create(tools);
+    const { registry, log } = await workspace.open();
+    await registry.execute("echo", { text: "long ".repeat(10_000), fail: true });
+    log.flush();
+    const [line] = await linesOf(join(workspace.directory, "log/ToolBox.log"));
+    expect(String(line?.err).length).toBeLessThan(4_100);
+    expect(line?.err).toMatch(/characters/);
+    expect(String(line?.trace).length).toBeLessThan(4_100);
+    expect(line?.trace).toMatch(/\n {4}at /);
+  });
+
+  it("is put aside also when many short processes write it, or two at once", async () => {
+    const file = join(directory, "short", "ToolBox.log");
+    for (let index = 0; index < 30; index++) {
+      const log = new CallLog({ file, maxBytes: 500, keep: 3 });
+      log.write({ ts: "1", index, filler: "x".repeat(80) });
+      log.close();
+    }
+    expect((await readdir(join(directory, "short"))).length).toBe(4);
+
+    const both = join(directory, "both", "ToolBox.log");
+    const one = new CallLog({ file: both, maxBytes: 500, keep: 100 });
+    const other = new CallLog({ file: both, maxBytes: 500, keep: 100 });
+    for (let index = 0; index < 40; index++) {
+      const log = index % 2 === 0 ? one : other;
+      log.write({ ts: "1", index, filler: "x".repeat(80) });
+      log.flush();
+    }
+    one.close();
+    other.close();
+    const found: number[] = [];
+    for await (const line of readLog(both)) found.push((line as unknown as { index: number }).index);
+    expect(found).toEqual(Array.from({ length: 40 }, (_, index) => index));
+    for (const name of await readdir(join(directory, "both")))
+      expect((await readFile(join(directory, "both", name))).length).toBeLessThanOrEqual(500);
+  });
+
+  it("many logs in one process add no listeners, and let a signal end it", async () => {
+    const callLog = fileURLToPath(new URL("call-log.ts", import.meta.url));
+    const script = `import { CallLog } from ${JSON.stringify(callLog)};
+      process.on("warning", () => process.exit(9));
+      const logs = Array.from({ length: 12 }, (_, index) => new CallLog({ file: ${JSON.stringify(directory)} + "/many-" + index + ".log" }));
+      for (const log of logs) log.write({ ts: "now" });
+      logs.pop().close();
+      setTimeout(() => process.kill(process.pid, "SIGTERM"), 50);
+      setTimeout(() => process.exit(8), 5_000);`;
+    const child = spawn(
+      process.execPath,
+      ["--conditions=toolrack-source", "--input-type=module", "--eval", script],
+      { stdio: "ignore" },
+    );
+    expect(await once(child, "exit")).toEqual([null, "SIGTERM"]);
+    expect(await linesOf(join(directory, "many-0.log"))).toHaveLength(1);
+    const before = process.listenerCount("SIGTERM");
+    new CallLog({ file: join(directory, "none.log") }).close();
+    expect(process.listenerCount("SIGTERM")).toBe(before);
+  });
+
   it("is put aside when it grows too large, and only so many files are kept", async () => {
     const file = join(directory, "rotating", "ToolBox.log");
     const log = new CallLog({ file, maxBytes: 2_000, keep: 2 });

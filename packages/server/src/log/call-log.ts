@@ -6,10 +6,12 @@ import {
   openSync,
   renameSync,
   rmSync,
+  statSync,
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
 import type { RackEvent } from "@toolrack/core";
+import { flushAtEnd } from "./flush-at-end.ts";
 import type { LogLine } from "./log-line.ts";
 import { toLogLine } from "./log-line.ts";
 
@@ -20,7 +22,12 @@ export interface CallLogOptions {
   readonly keep?: number;
 }
 
-const signals = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
+interface OpenFile {
+  readonly descriptor: number;
+  readonly ino: number;
+  readonly dev: number;
+  readonly size: number;
+}
 
 /**
  * One JSON line for every call. Lines are gathered and written once in a turn of the event loop, so that no call
@@ -33,25 +40,15 @@ export class CallLog {
   readonly #keep: number;
   #waiting: string[] = [];
   #scheduled = false;
-  #descriptor: number | undefined;
-  #size = 0;
+  #opened: OpenFile | undefined;
   #lost = 0;
-  readonly #onExit = () => this.flush();
-  readonly #onSignal = (signal: NodeJS.Signals) => {
-    this.flush();
-    // Listening keeps a signal from ending the process. Where nobody else listens, it still has to.
-    if (process.listenerCount(signal) > 1) return;
-    process.off(signal, this.#onSignal);
-    process.kill(process.pid, signal);
-  };
+  readonly #forget: () => void;
 
   constructor({ file, maxBytes = 10 * 1024 * 1024, keep = 5 }: CallLogOptions) {
     this.file = file;
     this.#maxBytes = maxBytes;
     this.#keep = keep;
-    process.on("exit", this.#onExit);
-    process.on("uncaughtExceptionMonitor", this.#onExit);
-    for (const signal of signals) process.on(signal, this.#onSignal);
+    this.#forget = flushAtEnd(this);
   }
 
   /** How many lines could not be written. */
@@ -78,9 +75,12 @@ export class CallLog {
     this.#waiting = [];
     try {
       const bytes = Buffer.from(lines.join(""));
-      if (this.#size + bytes.length > this.#maxBytes && this.#size > 0) this.#rotate();
-      writeAll(this.#open(), bytes);
-      this.#size += bytes.length;
+      let { descriptor, size } = this.#open();
+      if (size + bytes.length > this.#maxBytes && size > 0) {
+        this.#rotate();
+        ({ descriptor, size } = this.#open());
+      }
+      writeAll(descriptor, bytes);
     } catch {
       this.#lost += lines.length;
       this.#close();
@@ -90,25 +90,27 @@ export class CallLog {
   close(): void {
     this.flush();
     this.#close();
-    process.off("exit", this.#onExit);
-    process.off("uncaughtExceptionMonitor", this.#onExit);
-    for (const signal of signals) process.off(signal, this.#onSignal);
+    this.#forget();
   }
 
-  #open(): number {
-    // Somebody may have moved the file away; then a new one begins.
-    if (this.#descriptor !== undefined && existsSync(this.file)) return this.#descriptor;
+  /** The file as it is now: others write it and put it aside too. */
+  #open(): OpenFile {
+    if (this.#opened !== undefined) {
+      const now = statSync(this.file, { throwIfNoEntry: false });
+      const { descriptor, ino, dev } = this.#opened;
+      if (now?.ino === ino && now.dev === dev) return { descriptor, ino, dev, size: now.size };
+    }
     this.#close();
     mkdirSync(dirname(this.file), { recursive: true });
-    this.#descriptor = openSync(this.file, "a", 0o600);
-    this.#size = fstatSync(this.#descriptor).size;
-    return this.#descriptor;
+    const descriptor = openSync(this.file, "a", 0o600);
+    const { ino, dev, size } = fstatSync(descriptor);
+    this.#opened = { descriptor, ino, dev, size };
+    return this.#opened;
   }
 
   #close(): void {
-    if (this.#descriptor !== undefined) closeSync(this.#descriptor);
-    this.#descriptor = undefined;
-    this.#size = 0;
+    if (this.#opened !== undefined) closeSync(this.#opened.descriptor);
+    this.#opened = undefined;
   }
 
   /** `ToolBox.log` becomes `ToolBox.log.1`, that `.2`, and so on; the oldest goes. */

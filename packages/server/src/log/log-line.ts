@@ -1,4 +1,9 @@
-import type { ToolCallRecord, ToolError } from "@toolrack/core";
+import { redact, type ToolCallRecord, type ToolError } from "@toolrack/core";
+
+/** Of an error and of a stack; a failed command's whole output does not belong in a log. */
+const LONGEST = 4_000;
+/** Of the message above a stack: it stands in `err` as well. */
+const LONGEST_HEAD = 1_000;
 
 /** One line of `ToolBox.log`. The first eight fields are those of the toolbox contract. */
 export interface LogLine {
@@ -31,7 +36,9 @@ export function toLogLine(record: ToolCallRecord, error: ToolError | undefined):
     args: record.parameters,
     stat: record.status === "error" ? "error" : "success",
     cost: Math.round(record.duration * 1000) / 1000,
-    ...(record.error === undefined ? {} : { err: record.error.message, code: record.error.code }),
+    ...(record.error === undefined
+      ? {}
+      : { err: shorten(record.error.message, LONGEST), code: record.error.code }),
     ...traceOf(error, record),
     callId,
     ...(parentCallId === undefined ? {} : { parentCallId }),
@@ -44,6 +51,21 @@ export function toLogLine(record: ToolCallRecord, error: ToolError | undefined):
 /** The stack, whose first line is the message: secrets are masked in the record's message, so it takes its place. */
 function traceOf(error: ToolError | undefined, { error: response }: ToolCallRecord): { trace?: string } {
   if (error?.stack === undefined || response === undefined) return {};
-  const frames = error.stack.split("\n").filter((line) => line.trimStart().startsWith("at "));
-  return { trace: [`${response.name}: ${response.message}`, ...frames].join("\n") };
+  const head = shorten(`${response.name}: ${response.message}`, LONGEST_HEAD);
+  return { trace: shorten([head, ...framesOf(error)].join("\n"), LONGEST) };
+}
+
+/** A message may have lines that look like frames, with secrets in them: it is cut off, and the rest masked. */
+function framesOf({ stack = "", message, input }: ToolError): string[] {
+  const start = message === "" ? -1 : stack.indexOf(message);
+  const below = start === -1 ? stack : stack.slice(start + message.length);
+  const frames = below.split("\n").filter((line) => line.trimStart().startsWith("at "));
+  const values = new Set<string>();
+  redact(input, { found: values });
+  return frames.map((line) => String(redact(line, { values })));
+}
+
+function shorten(text: string, longest: number): string {
+  if (text.length <= longest) return text;
+  return `${text.slice(0, longest)}… [cut; ${text.length.toLocaleString("en-US")} characters in all]`;
 }

@@ -1,4 +1,4 @@
-import { approvalDenied, approvalExpired, nobodyToAsk } from "../../error/messages.ts";
+import { approvalDenied, approvalExpired, goingOnDenied, nobodyToAsk } from "../../error/messages.ts";
 import { ApprovalDeniedError } from "../../error/tool-error.ts";
 import type { ApprovalDecision, ApprovalPolicy, ApprovalRequest, ApprovalVerdict } from "../approval.ts";
 import type { CallFrame } from "../frame.ts";
@@ -179,7 +179,8 @@ function requestFor(
 }
 
 function denied(frame: CallFrame, reason: string | undefined): ApprovalDeniedError {
-  return new ApprovalDeniedError(approvalDenied(frame.toolName, reason), {
+  const message = frame.startedAt > 0 ? goingOnDenied : approvalDenied;
+  return new ApprovalDeniedError(message(frame.toolName, reason), {
     toolName: frame.toolName,
     input: frame.input,
     ...(reason === undefined ? {} : { data: { reason } }),

@@ -3,6 +3,7 @@ import { rename } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
 import type { InternalTool, InternalToolContext } from "../../sources/internal/contract.ts";
 import { type Confinement, confinePath, isInside, showPath } from "../confine.ts";
+import { askBeforeWriting } from "./support/ask-before-writing.ts";
 import { type Copied, type CopyOptions, copyEntry } from "./support/copy-entry.ts";
 import { checkReplaceable, type Destination, findDestination } from "./support/destination.ts";
 import { ensureFolder } from "./support/ensure-folder.ts";
@@ -53,7 +54,8 @@ export default {
     },
     required: ["source", "destination", "files", "folders", "bytes", "skipped"],
   },
-  async handler(args: CopyArguments, { workspace, signal, progress }: InternalToolContext) {
+  async handler(args: CopyArguments, context: InternalToolContext) {
+    const { workspace, signal, progress } = context;
     const source = await confinePath(workspace, args.source, { mustExist: true });
     const shown = await showPath(workspace, source);
     const stats = await entryAt(source);
@@ -65,6 +67,7 @@ export default {
       basename(resolve(workspace.directory, args.source)),
     );
     checkCopy(args, source, shown, stats, destination);
+    await askBeforeWriting(context, destination.real);
 
     const copied: Copied = { files: 0, folders: 0, bytes: 0, skipped: [] };
     await ensureFolder(workspace, dirname(destination.real));

@@ -127,6 +127,7 @@ describe.skipIf(!isOtherDisk)("moving to another file system", () => {
   beforeEach(async () => {
     far = await mkdtemp("/dev/shm/toolrack-");
     both = await openTestWorkspace({}, { directory: space.directory, roots: [space.directory, far] });
+    both.answer = "allow";
   });
 
   afterEach(async () => {

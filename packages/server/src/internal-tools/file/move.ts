@@ -3,6 +3,7 @@ import { readdir, rename, rmdir, unlink } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import type { InternalTool, InternalToolContext } from "../../sources/internal/contract.ts";
 import { confinePath, isInside, showPath } from "../confine.ts";
+import { askBeforeWriting } from "./support/ask-before-writing.ts";
 import { type Copied, copyEntry } from "./support/copy-entry.ts";
 import { checkReplaceable, type Destination, findDestination } from "./support/destination.ts";
 import { ensureFolder } from "./support/ensure-folder.ts";
@@ -53,6 +54,7 @@ export default {
     if (stats === undefined) throw new Error(`${shown} has just disappeared.`);
     const destination = await findDestination(workspace, args.destination, basename(source));
     await checkMove(args, source, shown, stats, destination);
+    await askBeforeWriting(context, destination.real);
 
     await ensureFolder(workspace, dirname(destination.real));
     await renameOver(source, stats, destination).catch((error: NodeJS.ErrnoException) => {

@@ -3,6 +3,7 @@ import { access, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { InternalTool, InternalToolContext } from "../../sources/internal/contract.ts";
 import { confinePath, showPath } from "../confine.ts";
+import { askBeforeWriting } from "./support/ask-before-writing.ts";
 import { ensureFolder } from "./support/ensure-folder.ts";
 import { entryAt } from "./support/entry-at.ts";
 import { formatSize } from "./support/format-size.ts";
@@ -45,12 +46,14 @@ export default {
     },
     required: ["path", "action", "bytes", "size"],
   },
-  async handler(args: WriteArguments, { workspace, signal }: InternalToolContext) {
+  async handler(args: WriteArguments, context: InternalToolContext) {
+    const { workspace, signal } = context;
     if (args.path.endsWith("/")) throw new Error(`"${args.path}" names a folder. Name a file in it.`);
     const real = await confinePath(workspace, args.path);
     const shown = await showPath(workspace, real);
     const before = await entryAt(real);
     await checkTarget(real, shown, before);
+    await askBeforeWriting(context, real);
     const folder = dirname(real);
     if (args.createDirs) await ensureFolder(workspace, folder);
     else await checkFolder(folder, shown);

@@ -62,6 +62,26 @@ describe("saving", () => {
     expect(await readFile(workspace.path("a.txt"), "utf8")).toBe("squeezed");
   });
 
+  test("a body that only ends because time is up is not saved", async () => {
+    const input = { url: at("/until-closed"), path: "a/part.txt", timeout: 150 };
+    expect(await workspace.failure(download, input)).toContain("within 150 ms");
+    expect(await files()).toEqual([]);
+  });
+
+  test("a place where files have power needs consent, also when the server chooses the name", async () => {
+    await using guarded = await openTestWorkspace(
+      { "tools/a.ts": "" },
+      { network: { allowPrivate: ["127.0.0.1"] } },
+    );
+    const given = { url: at("/file.bin"), path: "toolrack.config.ts" };
+    expect((await guarded.call(download, given)).error?.code).toBe("approval_denied");
+    expect((await guarded.call(download, { url: at("/config") })).error?.code).toBe("approval_denied");
+    expect(await readdir(guarded.directory)).toEqual(["tools"]);
+    guarded.answer = "allow";
+    await guarded.structured(download, { url: at("/config") });
+    expect(guarded.questions).toEqual([expect.stringContaining("toolrack.config.ts")]);
+  });
+
   test("a file that appears during the download is not replaced either", async () => {
     const call = workspace.failure(download, { url: at("/slow-end"), path: "late.txt" });
     await expect.poll(files).toHaveLength(1);
@@ -160,6 +180,10 @@ const handlers: Record<string, (response: ServerResponse) => unknown> = {
     response.writeHead(200, { "content-encoding": "gzip" }).end(gzipSync("squeezed")),
   "/cut-off": (response) =>
     response.writeHead(200, { "content-length": "1000" }).write("only this", () => response.destroy()),
+  "/config": (response) =>
+    response.writeHead(200, { "content-disposition": 'attachment; filename="toolrack.config.ts"' }).end("x"),
+  // Neither a length nor chunks: the body ends where the connection does.
+  "/until-closed": (response) => response.socket!.write("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nxx"),
   "/stuck": (response) => response.writeHead(200).write("first"),
   "/slow-end": (response) => {
     response.writeHead(200).write("first");

@@ -2,6 +2,7 @@ import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { InternalTool, InternalToolContext } from "../../sources/internal/contract.ts";
 import { confinePath, showPath } from "../confine.ts";
+import { askBeforeWriting } from "../file/support/ask-before-writing.ts";
 import { createAddressRules } from "./support/address-rules.ts";
 import { bodyText, parseContentType } from "./support/body-text.ts";
 import { downloadName } from "./support/file-name.ts";
@@ -64,7 +65,10 @@ export default {
     const timeout = Math.min(args.timeout ?? USUAL_TIMEOUT, LONGEST_TIMEOUT);
     // Refused paths cost no request.
     const place = await findPlace(path, ctx);
-    if (!place.isDirectory && !overwrite) await refuseExisting(place.path);
+    if (!place.isDirectory) {
+      if (!overwrite) await refuseExisting(place.path);
+      await askBeforeWriting(ctx, place.path);
+    }
     return withTimeLimit(parseUrl(args.url).host, timeout, ctx.signal, async (signal) => {
       const response = await openUrl({
         url: args.url,
@@ -79,11 +83,12 @@ export default {
         rules: createAddressRules(ctx.workspace.network.allowPrivate),
         signal,
       });
-      if (response.status < 200 || response.status >= 300) return refusedByServer(response);
+      if (response.status < 200 || response.status >= 300) return refusedByServer(response, signal);
       const { message, url } = response;
       try {
         const target = await finalTarget(place, message.headers["content-disposition"], url, ctx);
         if (!overwrite) await refuseExisting(target);
+        if (place.isDirectory) await askBeforeWriting(ctx, target);
         const announced = announcedSize(response);
         if (announced !== undefined && announced > maxBytes) throw tooLarge(maxBytes);
         const onProgress = progressReporter(ctx, announced);
@@ -92,6 +97,7 @@ export default {
           overwrite,
           maxBytes,
           onProgress,
+          signal,
         });
         const shown = await showPath(ctx.workspace, target);
         const contentType = message.headers["content-type"] ?? null;
@@ -170,8 +176,8 @@ function progressReporter(ctx: InternalToolContext, total: number | undefined): 
   };
 }
 
-async function refusedByServer({ message, status, url }: OpenedResponse) {
-  const { bytes, isTruncated } = await readBody(await decodedBody(message), 4_096);
+async function refusedByServer({ message, status, url }: OpenedResponse, signal: AbortSignal) {
+  const { bytes, isTruncated } = await readBody(await decodedBody(message), 4_096, signal);
   const body = bodyText(bytes, parseContentType(message.headers["content-type"]), isTruncated) ?? "";
   const head = `${url} answered ${status} ${message.statusMessage ?? ""}`.trimEnd();
   return {

@@ -185,6 +185,11 @@ describe("limits", () => {
     await expect.poll(() => server.connections()).toBe(0);
   });
 
+  test("a body that only ends because time is up is not taken for whole", async () => {
+    const url = `${server.origin}/until-closed`;
+    expect(await open.failure(request, { url, timeout: 150 })).toContain("within 150 ms");
+  });
+
   test("cancelling closes the connection", async () => {
     const controller = new AbortController();
     const call = open.call(request, { url: `${server.origin}/slow-body` }, { signal: controller.signal });
@@ -322,6 +327,8 @@ const handlers: Record<
   "/cut-off": (response) =>
     response.writeHead(200, { "content-length": "1000" }).write("only this", () => response.destroy()),
   "/silent": () => {},
+  // Neither a length nor chunks: the body ends where the connection does.
+  "/until-closed": (response) => response.socket!.write("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nxx"),
   "/slow-body": (response) => response.writeHead(200, { "content-type": "text/plain" }).write("first"),
 };
 

@@ -129,7 +129,7 @@ export default {
         rules: createAddressRules(ctx.workspace.network.allowPrivate),
         signal,
       });
-      return [opened, await incomingBody(opened, maxBytes)] as const;
+      return [opened, await incomingBody(opened, maxBytes, signal)] as const;
     });
     return toResult(response, part, Math.round(performance.now() - startedAt));
   },
@@ -167,12 +167,13 @@ function isJsonDocument(text: string): boolean {
 async function incomingBody(
   { message, method, status }: OpenedResponse,
   maxBytes: number,
+  signal: AbortSignal,
 ): Promise<BodyPart> {
   if (method === "HEAD" || status === 204 || status === 304) {
     message.destroy();
     return { bytes: Buffer.alloc(0), isTruncated: false };
   }
-  return readBody(await decodedBody(message), maxBytes);
+  return readBody(await decodedBody(message), maxBytes, signal);
 }
 
 function toResult(

@@ -21,7 +21,7 @@ interface ExecuteArguments {
 export default {
   name: "execute",
   description:
-    "Runs a command on the machine where the tools live and waits for it to end. Gives stdout, stderr, the exit code and the signal; a non-zero exit is reported as an error together with both streams. Without `args` the shell runs `command`, so pipes, `&&` and globs work; with `args` the program is started directly and nothing needs quoting. Runs in the workspace unless `cwd` says otherwise, has no terminal, and sees only basic environment variables plus `env`. On timeout the command and everything it started are killed, and what it had written so far is returned. Of each stream the first and last 32 KB are kept. A process started with `&` goes on after the call, without its output being captured.",
+    "Runs a command on the machine where the tools live and waits for it to end. Gives stdout, stderr, the exit code and the signal; a non-zero exit is reported as an error together with both streams. Without `args` the shell runs `command`, so pipes, `&&` and globs work; with `args` the program is started directly and nothing needs quoting. Runs in the workspace unless `cwd` says otherwise, has no terminal, and sees only basic environment variables plus `env`. On timeout the command and its process group are killed, and what it had written so far is returned. Of each stream the first and last 32 KB are kept. A process started with `&` goes on after the call, without its output being captured.",
   inputSchema: {
     type: "object",
     properties: {
@@ -150,9 +150,9 @@ function summarise(
   timeout: number,
 ) {
   if (ended === "timeout") {
-    return `Killed after ${timeout} ms, with everything it had started. Raise timeout (up to ${LONGEST_TIMEOUT}) if it needs longer; what it wrote before is below.`;
+    return `Killed after ${timeout} ms, with its process group. Raise timeout (up to ${LONGEST_TIMEOUT}) if it needs longer; what it wrote before is below.`;
   }
-  if (ended === "cancel") return `Cancelled after ${elapsed} ms and killed, with everything it had started.`;
+  if (ended === "cancel") return `Cancelled after ${elapsed} ms and killed, with its process group.`;
   if (ended === "flood") {
     return `Killed because it wrote more than ${FLOOD_LIMIT / 1_048_576} MB. Send the output to a file, or filter it, and run it again.`;
   }

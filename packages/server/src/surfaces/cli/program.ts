@@ -1,11 +1,15 @@
 import { readFileSync } from "node:fs";
 import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import type { Cli, GlobalOptions } from "./cli.ts";
+import type { ApprovalAction, ApprovalsOptions } from "./commands/approvals.ts";
 import type { CallCommandOptions } from "./commands/call.ts";
 import type { CheckOptions } from "./commands/check.ts";
 import type { ListOptions } from "./commands/list.ts";
 import type { LogsOptions } from "./commands/logs.ts";
 import type { SearchOptions } from "./commands/search.ts";
+import type { SecretAction } from "./commands/secrets.ts";
+import type { ServeCommandOptions } from "./commands/serve.ts";
+import type { TokenAction, TokensOptions } from "./commands/tokens.ts";
 import type { Shell } from "./completion/completion-scripts.ts";
 import { type ContractName, contracts } from "./new/contracts.ts";
 
@@ -15,7 +19,7 @@ export type Action = (cli: Cli) => Promise<number>;
 const afterHelp = `
 Data goes to standard output, everything else to standard error.
 
-With --json every command prints one JSON document on standard output, or, where it streams (logs, check --watch),
+With --json every command prints one JSON document on standard output, or, where it streams (logs, serve, check --watch),
 one a line. A command that fails prints {"error": {"code", "message", "details"}} there instead; call adds the error
 to its usual {"result", "record"}.
 
@@ -33,6 +37,13 @@ Examples:
   toolrack call internal_file_read path=README.md
   toolrack call internal_file_list --args '{"path": "src"}'
   echo '{"path": "src"}' | toolrack call internal_file_list --args -`;
+
+const approvalsHelp = `
+Examples:
+  toolrack approvals
+  toolrack approvals approve 3f9a1c20be77
+  toolrack approvals approve 3f9a1c20be77 --scope always --when '{"path": "drafts/*"}'
+  toolrack approvals deny 3f9a1c20be77 --reason 'ask for the archive instead'`;
 
 /**
  * The whole command line. What a command does is imported only when it is run, so that help, completion and usage
@@ -59,6 +70,61 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .command("start")
     .description("open the workspace, say what is in it and run one of its tools")
     .action(() => does(async (cli) => (await import("./commands/start.ts")).start(cli)));
+
+  program
+    .command("serve")
+    .description("serve the tools over HTTP, until Ctrl-C")
+    .option(
+      "--port <port>",
+      "where to listen; 0 takes any free one; default: the config's, or 7300",
+      portNumber,
+    )
+    .option("--host <host>", "the address to listen on; default: the config's, or 127.0.0.1")
+    .option("--no-watch", "do not load tool files anew when they change")
+    .action((options: ServeCommandOptions) =>
+      does(async (cli) => (await import("./commands/serve.ts")).serve(cli, options)),
+    );
+
+  program
+    .command("approvals")
+    .description("show and answer the questions that wait on the running server")
+    .addArgument(
+      new Argument("[action]", "what to do").choices(["list", "approve", "deny", "rules", "forget"]),
+    )
+    .argument("[id]", "the question, or for forget the rule")
+    .option("--all", "list those that were answered too")
+    .option("--reason <text>", "reaches the caller and its model")
+    .option("--args <json>", "approve with these arguments instead: JSON, @FILE, or - for standard input")
+    .addOption(
+      new Option("--scope <scope>", "how far the answer goes").choices(["once", "session", "always"]),
+    )
+    .option("--tool <pattern>", "with --scope: for these tools, such as internal_file_*")
+    .option("--when <json>", "with --scope: only for calls with these arguments; * stands for anything")
+    .addHelpText("after", approvalsHelp)
+    .action((action: ApprovalAction | undefined, id: string | undefined, options: ApprovalsOptions) =>
+      does(async (cli) => (await import("./commands/approvals.ts")).approvals(cli, action, id, options)),
+    );
+
+  program
+    .command("secrets")
+    .description("keep values that tools need, encrypted; none is ever printed")
+    .addArgument(new Argument("[action]", "what to do").choices(["list", "set", "remove"]))
+    .argument("[name]", "the secret; set reads its value from standard input, or asks for it")
+    .action((action: SecretAction | undefined, name: string | undefined) =>
+      does(async (cli) => (await import("./commands/secrets.ts")).secrets(cli, action, name)),
+    );
+
+  program
+    .command("tokens")
+    .description("say who may use the server, and for what")
+    .addArgument(new Argument("[action]", "what to do").choices(["list", "create", "remove"]))
+    .argument("[name]", "the token's name; for remove also its id")
+    .option("--tools <pattern...>", "create: may use these tools, such as internal_file_*")
+    .option("--admin", "create: may do everything")
+    .option("--expires <duration>", "create: is valid for so long, such as 12h or 30d; default: for ever")
+    .action((action: TokenAction | undefined, name: string | undefined, options: TokensOptions) =>
+      does(async (cli) => (await import("./commands/tokens.ts")).tokens(cli, action, name, options)),
+    );
 
   program
     .command("list")
@@ -156,6 +222,13 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
 
 function wholeNumber(text: string): number {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError("It must be a whole number.");
+  return Number(text);
+}
+
+function portNumber(text: string): number {
+  if (!/^\d+$/.test(text) || Number(text) > 65_535) {
+    throw new InvalidArgumentError("It must be a whole number from 0 to 65535.");
+  }
   return Number(text);
 }
 

@@ -39,7 +39,7 @@ async function open(root: string, options: OpenOptions): Promise<App> {
 }
 
 /** The config is the only file whose failure keeps a workspace from opening. */
-function configError(thrown: unknown, root: string): CliError | undefined {
+export function configError(thrown: unknown, root: string): CliError | undefined {
   // Recognised by its shape: surfaces do not know the sources, where the class lies.
   const { name, message, remedy, line, path } = (thrown ?? {}) as {
     name?: string;
@@ -56,7 +56,7 @@ function configError(thrown: unknown, root: string): CliError | undefined {
 }
 
 /** What tools log is talk. What the loader logs is left out: commands tell it in their own form where it matters. */
-function talkingLogger(cli: Cli): Logger {
+export function talkingLogger(cli: Cli): Logger {
   const isVerbose = process.env.TOOLRACK_DEBUG !== undefined;
   const say =
     (prefix: string) =>

@@ -24,8 +24,9 @@ export async function describeMissing(
       ? `There is no "${path}".`
       : `There is no "${path}": no "${missing}" in ${shown}.`;
   if (near.length > 0) return `${absent} Nearest in ${shown}: ${near.join(", ")}.`;
-  if (names.length === 0) return `${absent} ${shown} is empty.`;
-  return `${absent} ${shown} has ${amount(names.length, "entry", "entries")}; internal_file_list shows them.`;
+  if (names.length === 0) return `${absent} ${capitalised(shown)} is empty.`;
+  const count = amount(names.length, "entry", "entries");
+  return `${absent} ${capitalised(shown)} has ${count}; internal_file_list shows them.`;
 }
 
 /** The names most like `wanted`, best first; none when nothing is near. */
@@ -60,6 +61,11 @@ function showFolder(folder: string, real: string, shownParent: string): string {
   const below = relative(folder, dirname(real)).split(sep).join("/");
   const shown = below === "" ? shownParent : shownParent.slice(0, -below.length).replace(/\/$/, "");
   return shown === "" || shown === "." ? "the workspace" : `${shown}/`;
+}
+
+/** A path keeps its spelling. */
+function capitalised(shown: string): string {
+  return shown === "the workspace" ? "The workspace" : shown;
 }
 
 async function isFile(path: string): Promise<boolean> {

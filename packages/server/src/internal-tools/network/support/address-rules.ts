@@ -1,9 +1,17 @@
+import { BlockList } from "node:net";
 import ipaddr from "ipaddr.js";
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
 /** Public by their number, yet a cloud's way to hand its machines their credentials. */
 const metadataAddresses = new Set(["168.63.129.16"]);
+
+/**
+ * The old way to write IPv4 inside IPv6, `::8.8.8.8`. No public host has such an address, and what a system makes of
+ * one is its own affair. `ipaddr.js` takes it for the IPv4 address, so it is judged as it is written.
+ */
+const compatible = new BlockList();
+compatible.addSubnet("::", 96, "ipv6");
 
 /** Which addresses a request may reach. */
 export interface AddressRules {
@@ -21,7 +29,7 @@ export function createAddressRules(allowPrivate: readonly string[]): AddressRule
     refusal(host, address) {
       const parsed = parseAddress(address);
       if (parsed === undefined) return "it is not an IP address";
-      const kind = forbiddenKind(parsed);
+      const kind = forbiddenKind(parsed) ?? compatibleKind(address);
       if (kind === undefined) return undefined;
       const name = plainHost(host);
       return entries.some((allows) => allows(name, parsed)) ? undefined : kind;
@@ -67,6 +75,11 @@ function forbiddenKind(address: Address): string | undefined {
   // A translator for IPv6-only networks: what counts is the IPv4 address it leads to.
   if (range === "rfc6052" && address instanceof ipaddr.IPv6) return forbiddenKind(embeddedAddress(address));
   return `it is ${kindNames[range] ?? `in the range "${range}"`}`;
+}
+
+function compatibleKind(address: string): string | undefined {
+  const isCompatible = compatible.check(address.replace(/%.*$/, ""), "ipv6");
+  return isCompatible ? "it is an IPv4-compatible IPv6 address, which is reserved" : undefined;
 }
 
 function embeddedAddress(address: ipaddr.IPv6): ipaddr.IPv4 {

@@ -45,7 +45,7 @@ export async function decodedBody(message: IncomingMessage): Promise<Readable> {
 }
 
 /** Reads up to `limit` bytes and then stops. */
-export async function readBody(body: Readable, limit: number): Promise<BodyPart> {
+export async function readBody(body: Readable, limit: number, signal: AbortSignal): Promise<BodyPart> {
   const chunks: Buffer[] = [];
   let size = 0;
   // Leaving the loop destroys the stream, and with it the connection.
@@ -55,6 +55,8 @@ export async function readBody(body: Readable, limit: number): Promise<BodyPart>
     size += Math.min(chunk.length, room);
     if (chunk.length > room) return { bytes: Buffer.concat(chunks, size), isTruncated: true };
   }
+  // A body that goes on until the connection closes ends like a whole one when the signal closes it.
+  signal.throwIfAborted();
   return { bytes: Buffer.concat(chunks, size), isTruncated: false };
 }
 

@@ -8,6 +8,8 @@ export interface SaveOptions {
   readonly overwrite: boolean;
   readonly maxBytes: number;
   readonly onProgress: (bytes: number) => void;
+  /** Of the exchange that the stream comes from. */
+  readonly signal: AbortSignal;
 }
 
 export interface SavedFile {
@@ -27,6 +29,8 @@ export async function saveStream(source: Readable, options: SaveOptions): Promis
   const temporary = join(directory, `.download-${randomBytes(8).toString("hex")}.part`);
   try {
     const saved = await write(source, temporary, options);
+    // A body that goes on until the connection closes ends like a whole one when the signal closes it.
+    options.signal.throwIfAborted();
     await publish(temporary, target, options.overwrite);
     return saved;
   } catch (error) {

@@ -2,9 +2,9 @@ import { readFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import { usageError } from "../cli-error.ts";
 
-/** The object behind `--args`: JSON itself, `@FILE`, or `-` for standard input. */
-export async function readArguments(given: string): Promise<Record<string, unknown>> {
-  const { source, name } = await load(given);
+/** The object behind an option such as `--args`: JSON itself, `@FILE`, or `-` for standard input. */
+export async function readArguments(given: string, option = "--args"): Promise<Record<string, unknown>> {
+  const { source, name } = await load(given, option);
   let value: unknown;
   try {
     value = JSON.parse(source);
@@ -17,13 +17,13 @@ export async function readArguments(given: string): Promise<Record<string, unkno
   return value as Record<string, unknown>;
 }
 
-async function load(given: string): Promise<{ source: string; name: string }> {
+async function load(given: string, option: string): Promise<{ source: string; name: string }> {
   if (given === "-") return { source: await text(process.stdin), name: "The standard input" };
-  if (!given.startsWith("@")) return { source: given, name: "The text of --args" };
+  if (!given.startsWith("@")) return { source: given, name: `The text of ${option}` };
   const path = given.slice(1);
   try {
     return { source: await readFile(path, "utf8"), name: `The file ${path}` };
   } catch (thrown) {
-    throw usageError(`--args names a file that cannot be read: ${(thrown as Error).message}`);
+    throw usageError(`${option} names a file that cannot be read: ${(thrown as Error).message}`);
   }
 }

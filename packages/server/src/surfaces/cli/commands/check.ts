@@ -1,23 +1,15 @@
-import { rm } from "node:fs/promises";
-import { dirname, join, relative, resolve, sep } from "node:path";
+import { relative, resolve } from "node:path";
 import type { App, FileReport, LoadReport } from "../../../index.ts";
+import { type CheckSubject, checkSubject, isInside } from "../check/check-subject.ts";
 import type { Cli } from "../cli.ts";
-import { CliError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { describeFailure, whereOf } from "../file-problems.ts";
-import { configOf, entryAt, findWorkspace, workspaceMark } from "../find-workspace.ts";
 import { formatDuration } from "../text/duration.ts";
 import { oneLine, printable } from "../text/printable.ts";
-import { type WithAppOptions, withApp } from "../with-app.ts";
+import { withApp } from "../with-app.ts";
 
 export interface CheckOptions {
   readonly watch?: boolean;
-}
-
-/** What is opened for a check, and the path below which files are of interest. */
-interface Subject {
-  readonly open: WithAppOptions & { readonly directory: string };
-  readonly only?: string;
 }
 
 type Status = FileReport["status"];
@@ -36,69 +28,22 @@ export async function check(
   path: string | undefined,
   { watch = false }: CheckOptions,
 ): Promise<number> {
-  const subject = await subjectOf(cli, path);
-  const { directory } = subject.open;
-  const state = join(directory, ".toolrack");
-  const hadState = entryAt(state) !== undefined;
-  try {
-    return await withApp(cli, subject.open, async (app) => {
-      const report = narrowed(app.report, directory, subject.only);
-      print(cli, report, watch);
-      if (watch) return follow(cli, app, subject);
-      return hasFailed(report) ? exitCodes.failure : exitCodes.ok;
-    });
-  } finally {
-    // Looking at somebody's project leaves nothing behind in it.
-    if (!hadState) await rm(state, { recursive: true, force: true });
-  }
+  const subject = await checkSubject(cli, path);
+  // Looking at somebody's project leaves nothing behind in it.
+  return withApp(cli, { ...subject.open, cache: false }, async (app) => {
+    const report = narrowed(app.report, subject);
+    print(cli, report, watch);
+    if (watch) return follow(cli, app, subject);
+    return hasFailed(report) ? exitCodes.failure : exitCodes.ok;
+  });
 }
 
-/**
- * A workspace is checked as one. A file or folder inside the tool folders of a workspace is checked there, because
- * its place decides the names. Anything else is a folder of tool files of a project that never heard of Toolrack.
- */
-async function subjectOf(cli: Cli, given: string | undefined): Promise<Subject> {
-  if (given === undefined) return { open: { directory: findWorkspace(cli.directory) } };
-  const path = resolve(given);
-  const entry = entryAt(path);
-  if (entry === undefined) {
-    throw new CliError(`There is nothing at ${path}.`, { code: "no_workspace", details: { path } });
-  }
-  const isFolder = entry.isDirectory();
-  if (isFolder && workspaceMark(path) !== undefined) return { open: { directory: path } };
-  const folder = isFolder ? path : dirname(path);
-  const workspace = workspaceAround(folder);
-  if (
-    workspace !== undefined &&
-    (await toolFolders(cli, workspace)).some((tools) => isInside(folder, tools))
-  ) {
-    return { open: { directory: workspace }, only: path };
-  }
-  return { open: { directory: folder, folders: [folder] }, ...(isFolder ? {} : { only: path }) };
-}
-
-function workspaceAround(folder: string): string | undefined {
-  for (let at = folder; at !== dirname(at); at = dirname(at)) {
-    if (workspaceMark(at) !== undefined) return at;
-  }
-  return undefined;
-}
-
-/** Where a workspace has its tools; its config is read for that, and no tool. */
-async function toolFolders(cli: Cli, directory: string): Promise<string[]> {
-  if (configOf(directory) === undefined) return [join(directory, "tools")];
-  return withApp(cli, { directory, folders: [] }, async ({ config }) =>
-    (config.tools ?? ["tools"]).map((folder) => resolve(directory, folder)),
-  );
-}
-
-function isInside(path: string, folder: string): boolean {
-  return path === folder || path.startsWith(folder + sep);
-}
-
-function narrowed(report: LoadReport, directory: string, only: string | undefined): LoadReport {
+function narrowed(report: LoadReport, { open, only }: CheckSubject): LoadReport {
   if (only === undefined) return report;
-  return { ...report, files: report.files.filter(({ file }) => isInside(resolve(directory, file), only)) };
+  return {
+    ...report,
+    files: report.files.filter(({ file }) => isInside(resolve(open.directory, file), only)),
+  };
 }
 
 function print(cli: Cli, report: LoadReport, isFirstOfMany: boolean): void {
@@ -137,15 +82,15 @@ function hasFailed(report: LoadReport): boolean {
 }
 
 /** Tells of every reload until Ctrl-C, which is how a watch ends and no failure. */
-function follow(cli: Cli, app: App, { open, only }: Subject): Promise<number> {
+function follow(cli: Cli, app: App, subject: CheckSubject): Promise<number> {
   return new Promise((resolve) => {
     cli.onInterrupt(() => resolve(exitCodes.ok));
     app.watch((whole) => {
-      const report = narrowed(whole, open.directory, only);
+      const report = narrowed(whole, subject);
       if (cli.json) cli.printJsonLine({ ...report, counts: countsOf(report) });
       else printReload(cli, report);
     });
-    cli.talk(`Watching ${relative(process.cwd(), open.directory) || "."}; Ctrl-C ends it.`);
+    cli.talk(`Watching ${relative(process.cwd(), subject.open.directory) || "."}; Ctrl-C ends it.`);
   });
 }
 

@@ -217,6 +217,8 @@ describe("logs", { timeout: 30_000 }, () => {
     expect(tools(errors)).toEqual(["file_read"]);
     expect(tools(recent)).toEqual(["web_search", "file_read"]);
     expect(wrong.code).toBe(2);
+    expect(wrong.stderr).toContain("such as 10m, 2h or 7d, nor a time");
+    expect(wrong.stderr).toContain("2026-03-15T02:29:40Z");
   });
 
   it("-f goes on with what is written later", async () => {
@@ -256,11 +258,9 @@ describe("new", { timeout: 30_000 }, () => {
     expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining("exists already") });
     expect(taken).toMatchObject({ code: 1, stderr: expect.stringContaining("built-in file/read") });
     expect(unfit.code).toBe(2);
-    expect(JSON.parse(file.stdout)).toMatchObject({
-      file: "my-tools/later.tool.js",
-      tool: "later",
-      loaded: false,
-    });
+    // It would fail every check until there is a sandbox for it.
+    expect(file).toMatchObject({ code: 1, stdout: expect.stringContaining("not supported yet") });
+    expect(existsSync(join(fresh.directory, "my-tools/later.tool.js"))).toBe(false);
     expect((await spawnCli(["new"], at)).code).toBe(2);
   });
 });

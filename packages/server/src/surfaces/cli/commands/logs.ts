@@ -54,7 +54,13 @@ function startOf(since: string): number {
   const time = Date.parse(since);
   // Some engines read "10m" as a date; what begins like a year is one.
   if (/^\d{4}-/.test(since) && !Number.isNaN(time)) return time;
-  return Date.now() - parseDuration(since, "--since");
+  try {
+    return Date.now() - parseDuration(since, "--since");
+  } catch {
+    throw usageError(
+      `--since "${since}" is neither a duration, such as 10m, 2h or 7d, nor a time, such as 2026-03-15T02:29:40Z.`,
+    );
+  }
 }
 
 async function lastLines(file: string, query: LogQuery, limit: number): Promise<LogLine[]> {

@@ -7,12 +7,17 @@ import { oneLine } from "../text/printable.ts";
 const NAME_WIDTH = 28;
 
 /** One call as people read it: when, how it went, how long it took, what, for whom, and what went wrong. */
-export function formatLogLine(cli: Cli, line: LogLine, withIds: boolean): string {
+export function formatLogLine(
+  cli: Cli,
+  line: LogLine,
+  withIds: boolean,
+  style: Cli["style"] = (how, text) => cli.style(how, text),
+): string {
   const isError = line.stat === "error";
   const name = withIds ? `${line.tool} ${line.callId ?? ""}` : (line.display ?? line.tool);
   const parts = [
-    cli.style("dim", localTime(line.ts)),
-    cli.style(isError ? "red" : "green", isError ? "error  " : "success"),
+    style("dim", localTime(line.ts)),
+    style(isError ? "red" : "green", isError ? "error  " : "success"),
     padDisplay(typeof line.cost === "number" ? formatDuration(line.cost) : "", 9, "start"),
     padDisplay(oneLine(String(name)), NAME_WIDTH),
     oneLine(String(line.caller || "-")),

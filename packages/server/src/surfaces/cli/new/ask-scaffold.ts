@@ -1,5 +1,5 @@
 import { isCancel, select, text } from "@clack/prompts";
-import { type ContractName, contracts } from "./contracts.ts";
+import { type ContractName, contracts, offeredContracts } from "./contracts.ts";
 import { nameProblem } from "./scaffold.ts";
 
 /** Asks for what the command line left out. Nothing when the person went away. */
@@ -18,10 +18,9 @@ export async function askScaffold(
 }
 
 async function askContract(): Promise<ContractName | undefined> {
-  const names = Object.keys(contracts) as ContractName[]; // The keys of a constant object are its type's keys.
   const answer = await select<ContractName>({
     message: "How do you want to write the tool?",
-    options: names.map((value) => ({ value, label: value, hint: contracts[value] })),
+    options: offeredContracts.map((value) => ({ value, label: value, hint: contracts[value] })),
     output: process.stderr,
   });
   return isCancel(answer) ? undefined : answer;

@@ -8,3 +8,7 @@ export const contracts = {
 } as const;
 
 export type ContractName = keyof typeof contracts;
+
+/** Those that can run in this version: single-file tools wait for the sandbox. */
+export const offeredContracts = (Object.keys(contracts) as ContractName[]) // The keys of a constant object are its type's keys.
+  .filter((name) => name !== "single-file");

@@ -1,0 +1,72 @@
+import type { ApprovalRequest } from "@toolrack/core";
+import { describe, expect, it } from "vitest";
+import type { ApprovalRule } from "../store/approvals/approval-store.ts";
+import { ruleFor } from "./rule-for.ts";
+
+const rule = (decision: ApprovalRule["decision"], tool: string, more: Partial<ApprovalRule> = {}) => ({
+  id: `${decision} ${tool}`,
+  tool,
+  decision,
+  createdBy: "tester",
+  createdAt: 0,
+  ...more,
+});
+
+const request = (input: Record<string, unknown> = {}, sessionID = "s1"): ApprovalRequest => ({
+  callId: "c",
+  toolName: "file_delete",
+  displayName: "file_delete",
+  input,
+  message: "?",
+  dangerous: true,
+  sessionID,
+  caller: "tester",
+  expiresAt: 0,
+});
+
+const verdict = (rules: ApprovalRule[], asked = request()) => ruleFor(rules, asked)?.decision;
+
+describe("the rule for a call", () => {
+  it("is none when no rule speaks of it", () => {
+    expect(verdict([])).toBeUndefined();
+    expect(verdict([rule("allow", "file_read")])).toBeUndefined();
+  });
+
+  it("denies before it asks, and asks before it allows, whichever came first", () => {
+    const all = [rule("allow", "file_delete"), rule("deny", "*"), rule("ask", "file_*")];
+    expect(verdict(all)).toBe("deny");
+    expect(verdict(all.filter(({ decision }) => decision !== "deny"))).toBe("ask");
+    expect(verdict(all.slice(0, 1))).toBe("allow");
+  });
+
+  it("may hold for one session only", () => {
+    const rules = [rule("allow", "file_delete", { sessionID: "s1" })];
+    expect(verdict(rules)).toBe("allow");
+    expect(verdict(rules, request({}, "s2"))).toBeUndefined();
+    expect(verdict(rules, request({}, ""))).toBeUndefined();
+  });
+
+  it.each([
+    [{ path: "drafts/*" }, { path: "drafts/a.txt", force: true }, true],
+    [{ path: "drafts/*" }, { path: "Drafts/a.txt" }, false],
+    [{ path: "drafts/*" }, { path: "drafts/../accounts" }, false],
+    [{ path: "drafts/*" }, { path: "drafts/a..b" }, true],
+    [{ path: "drafts/*" }, {}, false],
+    [{ path: "a*b*c" }, { path: "a-b-b-c" }, true],
+    [{ path: "a*a" }, { path: "a" }, false],
+    [{ force: true }, { force: true }, true],
+    [{ force: true }, { force: "true" }, false],
+    [{ at: { x: 1 } }, { at: { x: 1, y: 2 } }, true],
+    [{ tags: ["a"] }, { tags: ["a", "b"] }, false],
+    [{ toString: "*" }, {}, false],
+  ])("allows %j for %j: %s", (pattern, input, fits) => {
+    expect(verdict([rule("allow", "file_delete", { input: pattern })], request(input))).toBe(
+      fits ? "allow" : undefined,
+    );
+  });
+
+  it("denies a path that climbs, where it would not allow it", () => {
+    const rules = [rule("deny", "file_delete", { input: { path: "drafts/*" } })];
+    expect(verdict(rules, request({ path: "drafts/../accounts" }))).toBe("deny");
+  });
+});

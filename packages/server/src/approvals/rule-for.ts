@@ -1,0 +1,49 @@
+import { isDeepStrictEqual } from "node:util";
+import type { ApprovalRequest } from "@toolrack/core";
+import { matchesPattern } from "../auth/matches-pattern.ts";
+import type { ApprovalRule } from "../store/approvals/approval-store.ts";
+
+const strongestFirst = ["deny", "ask", "allow"] as const;
+
+/** The rule that answers a call: deny beats ask, and ask beats allow. Undefined when no rule speaks of it. */
+export function ruleFor(rules: readonly ApprovalRule[], request: ApprovalRequest): ApprovalRule | undefined {
+  const fitting = rules.filter((rule) => fits(rule, request));
+  return strongestFirst
+    .map((decision) => fitting.find((rule) => rule.decision === decision))
+    .find((rule) => rule !== undefined);
+}
+
+function fits({ tool, sessionID, input, decision }: ApprovalRule, request: ApprovalRequest): boolean {
+  if (sessionID !== undefined && sessionID !== request.sessionID) return false;
+  if (!matchesPattern(tool, request.toolName)) return false;
+  return input === undefined || fitsValue(input, request.input, decision === "allow");
+}
+
+/** Objects fit when they have at least what the pattern has; texts may have `*`; everything else is equal. */
+function fitsValue(pattern: unknown, value: unknown, isConsent: boolean): boolean {
+  if (typeof pattern === "string" && typeof value === "string") return fitsText(pattern, value, isConsent);
+  if (!isPlainObject(pattern) || !isPlainObject(value)) return isDeepStrictEqual(pattern, value);
+  return Object.entries(pattern).every(
+    ([key, part]) => Object.hasOwn(value, key) && fitsValue(part, value[key], isConsent),
+  );
+}
+
+function fitsText(pattern: string, value: string, isConsent: boolean): boolean {
+  const [start = "", ...rest] = pattern.split("*");
+  const end = rest.pop();
+  if (end === undefined) return pattern === value;
+  // Consent to `drafts/*` is none to `drafts/../accounts`.
+  if (isConsent && /(^|[\\/])\.\.([\\/]|$)/.test(value)) return false;
+  if (!value.startsWith(start)) return false;
+  let at = start.length;
+  for (const part of rest) {
+    const found = value.indexOf(part, at);
+    if (found === -1) return false;
+    at = found + part.length;
+  }
+  return value.length - at >= end.length && value.endsWith(end);
+}
+
+function isPlainObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,80 @@
+import { timingSafeEqual } from "node:crypto";
+import type { TokenStore } from "../store/store.ts";
+import { type Grant, grantOf, masterGrant } from "./grant.ts";
+import { hashToken } from "./hash-token.ts";
+
+export type Authentication =
+  | { readonly ok: true; readonly grant: Grant }
+  | { readonly ok: false; readonly reason: "missing" | "malformed" | "unknown" | "expired" };
+
+export interface Credentials {
+  /** The `Authorization` header. */
+  readonly authorization: string | undefined;
+  /**
+   * A token from the URL, for readers of an event stream in a browser, which cannot send headers. URLs end up in
+   * histories and logs, so nothing else takes one, and the header wins where there is one.
+   */
+  readonly query?: string | undefined;
+}
+
+interface Known {
+  readonly grant: Grant | undefined;
+  readonly until: number;
+}
+
+/** A token that was taken back works no longer than this. */
+const REMEMBER = 5_000;
+const MOST_REMEMBERED = 1_000;
+/** How often the store is told that a token is in use. */
+const TOUCH_EVERY = 60_000;
+
+/** Says who bears a token. */
+export class Authenticator {
+  readonly #master: Buffer;
+  readonly #tokens: TokenStore;
+  readonly #known = new Map<string, Known>();
+  readonly #touched = new Map<string, number>();
+
+  constructor(master: string, tokens: TokenStore) {
+    this.#master = Buffer.from(hashToken(master));
+    this.#tokens = tokens;
+  }
+
+  async authenticate({ authorization, query }: Credentials): Promise<Authentication> {
+    if (authorization === undefined) {
+      return query === undefined ? { ok: false, reason: "missing" } : this.#check(query);
+    }
+    const bearer = /^Bearer +([\w.~+/-]+=*) *$/i.exec(authorization)?.[1];
+    return bearer === undefined ? { ok: false, reason: "malformed" } : this.#check(bearer);
+  }
+
+  async #check(token: string): Promise<Authentication> {
+    const hash = hashToken(token);
+    // Hashes are compared, so that neither the length nor any byte of the token shows in the time it takes.
+    if (timingSafeEqual(Buffer.from(hash), this.#master)) return { ok: true, grant: masterGrant };
+    const grant = await this.#find(hash);
+    if (grant === undefined) return { ok: false, reason: "unknown" };
+    const now = Date.now();
+    if (grant.expiresAt !== undefined && grant.expiresAt <= now) return { ok: false, reason: "expired" };
+    this.#touch(grant.id, now);
+    return { ok: true, grant };
+  }
+
+  async #find(hash: string): Promise<Grant | undefined> {
+    const now = performance.now();
+    const known = this.#known.get(hash);
+    if (known !== undefined && known.until > now) return known.grant;
+    const stored = await this.#tokens.findByHash(hash);
+    const grant = stored === undefined ? undefined : grantOf(stored);
+    if (this.#known.size >= MOST_REMEMBERED) this.#known.clear();
+    this.#known.set(hash, { grant, until: now + REMEMBER });
+    return grant;
+  }
+
+  #touch(id: string, now: number): void {
+    if (now - (this.#touched.get(id) ?? 0) < TOUCH_EVERY) return;
+    this.#touched.set(id, now);
+    // When a token was last used is good to know, and no reason to refuse a request.
+    this.#tokens.touch(id, now).catch(() => this.#touched.delete(id));
+  }
+}

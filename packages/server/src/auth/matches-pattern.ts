@@ -1,0 +1,29 @@
+/**
+ * Whether a name fits a pattern in which `*` stands for any run of characters and `?` for one. Case does not
+ * count: two tools whose names differ by case only are one tool.
+ */
+export function matchesPattern(pattern: string, name: string): boolean {
+  const wanted = pattern.toLowerCase();
+  const text = name.toLowerCase();
+  let at = 0;
+  let position = 0;
+  let star = -1;
+  let resume = 0;
+  while (position < text.length) {
+    if (wanted[at] === "*") {
+      star = at++;
+      resume = position;
+    } else if (at < wanted.length && (wanted[at] === "?" || wanted[at] === text[position])) {
+      at++;
+      position++;
+    } else if (star !== -1) {
+      // The last star takes one character more. Earlier ones never need to, so this is never exponential.
+      at = star + 1;
+      position = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (wanted[at] === "*") at++;
+  return at === wanted.length;
+}

@@ -1,0 +1,145 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { Logger, ToolRegistry } from "@toolrack/core";
+import { v7 as uuid } from "uuid";
+import type { StoredSchedule } from "../store/schedules/schedule-store.ts";
+import type { Store } from "../store/store.ts";
+import { creatorOfSchedule, mayUse } from "./creator.ts";
+import { SCHEDULE_TOOL } from "./schedule-tool-name.ts";
+import { nextRunAt } from "./timing.ts";
+
+export interface ScheduleParts {
+  readonly registry: ToolRegistry;
+  readonly store: Pick<Store, "schedules" | "tokens">;
+  readonly logger: Logger;
+}
+
+/**
+ * The longest wait before the store is asked again: another process may have added a schedule and gone. It is also far
+ * below the 24 days after which Node's timers fire at once.
+ */
+const LONGEST_WAIT = 30_000;
+/** The store may be about to say that something is due that it does not give away: not to ask it without a pause. */
+const SHORTEST_WAIT = 10;
+const WAIT_AFTER_FAILURE = 5_000;
+/** A time that is longer ago was missed. More than the longest wait, so that nothing is missed by waiting. */
+const MISSED_AFTER = 60_000;
+
+/** Runs what is due. Each due time is taken off in the store before its call, so that it runs once at the most. */
+export class ScheduleRunner {
+  readonly #parts: ScheduleParts;
+  /** Schedules with a run under way here. */
+  readonly #running = new Set<string>();
+  /** Runs belong to no call, also when a call has woken us. */
+  readonly #outside = AsyncLocalStorage.snapshot();
+  #timer: NodeJS.Timeout | undefined;
+  #work: Promise<void> | undefined;
+  #isWanted = false;
+  #isClosed = false;
+
+  constructor(parts: ScheduleParts) {
+    this.#parts = parts;
+  }
+
+  /** Looks at what is due, and waits for what comes next. To be called at the start and after every change. */
+  wake(): void {
+    this.#isWanted = true;
+    if (this.#isClosed || this.#work !== undefined) return;
+    this.#work = this.#outside(() => this.#look());
+  }
+
+  /** Starts no more runs. Those under way are calls like any others, and end with them. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    await this.#work;
+  }
+
+  async #look(): Promise<void> {
+    clearTimeout(this.#timer);
+    let wait = LONGEST_WAIT;
+    while (this.#isWanted && !this.#isClosed) {
+      this.#isWanted = false;
+      wait = await this.#takeDue().catch((thrown: unknown) => {
+        this.#parts.logger.error(`Schedules cannot be read or advanced: ${textOf(thrown)}`);
+        return WAIT_AFTER_FAILURE;
+      });
+    }
+    this.#work = undefined;
+    if (this.#isClosed) return;
+    this.#timer = setTimeout(() => this.wake(), wait);
+    this.#timer.unref();
+  }
+
+  /** Answers how long to wait. */
+  async #takeDue(): Promise<number> {
+    const { schedules } = this.#parts.store;
+    for (let hasTaken = true; hasTaken; ) {
+      hasTaken = false;
+      for (const schedule of await schedules.listDue(Date.now())) {
+        if (this.#isClosed) return LONGEST_WAIT;
+        if (await this.#take(schedule, schedule.nextRunAt!)) hasTaken = true;
+      }
+    }
+    const next = (await schedules.nextRunAt()) ?? Number.POSITIVE_INFINITY;
+    return Math.min(Math.max(next - Date.now(), SHORTEST_WAIT), LONGEST_WAIT);
+  }
+
+  async #take(schedule: StoredSchedule, dueAt: number): Promise<boolean> {
+    const { store, logger } = this.#parts;
+    const { id, toolName } = schedule;
+    const now = Date.now();
+    const next = nextOrReason(schedule, dueAt, now);
+    const refusal = typeof next === "string" ? next : await this.#refusal(schedule);
+    if (refusal !== undefined) {
+      logger.warn(`The schedule ${id} of "${toolName}" is cancelled: ${refusal}.`);
+      return store.schedules.cancel(id);
+    }
+    const passOver = this.#reasonToPassOver(schedule, dueAt, now);
+    const callId = uuid();
+    const step = { dueAt, ...(typeof next === "number" ? { nextRunAt: next } : {}) };
+    if (!(await store.schedules.advance(id, passOver === undefined ? { ...step, callId } : step)))
+      return false;
+    if (passOver === undefined) void this.#run(schedule, callId);
+    else logger.warn(`The schedule ${id} does not run "${toolName}" this time: ${passOver}.`);
+    return true;
+  }
+
+  #reasonToPassOver({ id, missed }: StoredSchedule, dueAt: number, now: number): string | undefined {
+    if (this.#running.has(id)) return "its last run is still under way";
+    if (missed === "run" || now - dueAt <= MISSED_AFTER) return undefined;
+    return `it was due at ${new Date(dueAt).toISOString()}, when nothing was there to run it`;
+  }
+
+  /** What was allowed when it was made may not be any more. */
+  async #refusal(schedule: StoredSchedule): Promise<string | undefined> {
+    const { registry, store } = this.#parts;
+    const name = registry.get(schedule.toolName)?.name ?? schedule.toolName;
+    if (name === SCHEDULE_TOOL) return "a schedule may not make schedules";
+    const creator = await creatorOfSchedule(schedule, store.tokens);
+    if (creator.grant === undefined) return "the token that it was made with was removed or has expired";
+    return mayUse(creator, name) ? undefined : "the token that it was made with may not use that tool";
+  }
+
+  async #run({ id, toolName, arguments: input }: StoredSchedule, callId: string): Promise<void> {
+    const { registry, logger } = this.#parts;
+    this.#running.add(id);
+    const result = await registry.execute(toolName, input, { callId, caller: `${SCHEDULE_TOOL}_${id}` });
+    this.#running.delete(id);
+    if (result.error !== undefined) {
+      logger.warn(`The schedule ${id} ran "${toolName}", which failed: ${result.error.message}`);
+    }
+  }
+}
+
+/** A cron expression or time zone that was right when it was made may be unknown to the Node that runs it now. */
+function nextOrReason({ timing }: StoredSchedule, dueAt: number, now: number): number | string | undefined {
+  try {
+    return nextRunAt(timing, dueAt, now);
+  } catch (thrown) {
+    return `its next time cannot be told (${textOf(thrown)})`;
+  }
+}
+
+function textOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}

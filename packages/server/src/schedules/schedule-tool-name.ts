@@ -1,0 +1,1 @@
+export const SCHEDULE_TOOL = "schedule_tool";

@@ -1,0 +1,175 @@
+import { BusinessError, compileSchema, InvalidArgumentError, Tool, type ToolInfo } from "@toolrack/core";
+import { v7 as uuid } from "uuid";
+import type { StoredSchedule } from "../store/schedules/schedule-store.ts";
+import { type Creator, creatorOfCall, maySee, mayUse } from "./creator.ts";
+import type { ScheduleParts } from "./schedule-runner.ts";
+import { SCHEDULE_TOOL } from "./schedule-tool-name.ts";
+import { describeTiming, nextRunAt, parseTiming, type TimingWish } from "./timing.ts";
+
+const MOST_ACTIVE = 1_000;
+
+interface NewScheduleWish extends TimingWish {
+  readonly toolName?: string | undefined;
+  readonly toolArgs?: Readonly<Record<string, unknown>> | undefined;
+  readonly missed?: "skip" | "run_once" | undefined;
+}
+
+/** `schedule_tool` of the toolbox contract: makes, lists and cancels schedules. */
+export function scheduleTool(parts: ScheduleParts, onChange: () => void): ToolInfo {
+  const { schedules, tokens } = parts.store;
+  return Tool.define({
+    name: SCHEDULE_TOOL,
+    description:
+      "Runs a tool later: once at a time, once after a delay, at every interval, or by a cron expression. Schedules " +
+      "survive restarts. Also lists and cancels them. 定时执行工具：一次、延时、循环或 cron，可查看和取消。",
+    parameters: {
+      type: "object",
+      properties: {
+        action: {
+          enum: ["create", "list", "cancel", "cancel_all_once", "cancel_all_recurring"],
+          description:
+            "create needs toolName and one of time, delaySeconds, interval and cron; cancel needs id.",
+        },
+        toolName: { type: "string", description: "The tool to run." },
+        toolArgs: { type: "object", additionalProperties: true, description: "Its arguments." },
+        time: {
+          type: "string",
+          maxLength: 100,
+          description: "Once at this time: 2026-03-15T09:30:00+08:00, or 2026-03-15 09:30:00 in timeZone.",
+        },
+        delaySeconds: { type: "number", minimum: 0, description: "Once after so many seconds." },
+        interval: {
+          type: "string",
+          maxLength: 100,
+          description:
+            "Again and again: every@30s, every@5m, every@2h, every@1d. The first run is one interval from now.",
+        },
+        cron: {
+          type: "string",
+          maxLength: 200,
+          description: 'By a cron expression, such as "0 9 * * 1-5"; a sixth field in front is for seconds.',
+        },
+        timeZone: {
+          type: "string",
+          maxLength: 100,
+          description: "IANA name for cron and time, such as Asia/Shanghai. Default: the server's own.",
+        },
+        missed: {
+          enum: ["skip", "run_once"],
+          default: "skip",
+          description:
+            "What becomes of times that pass while the server is down: nothing, or one run at its start.",
+        },
+        id: { type: "string", description: "Which schedule to cancel." },
+        all: { type: "boolean", description: "With list: also those that have ended." },
+      },
+      required: ["action"],
+    },
+    metadata: { category: "toolbox", permissions: ["schedule:manage"] },
+    execute: async ({ input, caller }) => {
+      const creator = await creatorOfCall(caller, tokens);
+      const visible = async (state?: "active") =>
+        (await schedules.list(state === undefined ? {} : { state })).filter((one) => maySee(creator, one));
+      if (input.action === "list") {
+        const found = await visible(input.all === true ? undefined : "active");
+        return { total: found.length, schedules: found.map(view) };
+      }
+      if (input.action === "create") {
+        const schedule = await create(input, creator, parts);
+        onChange();
+        return { created: view(schedule) };
+      }
+      if (input.action === "cancel") return cancel(input.id, await visible(), parts);
+      const isOnce = input.action === "cancel_all_once";
+      const cancelled: string[] = [];
+      for (const { id, timing } of await visible("active")) {
+        if ((timing.kind === "once") === isOnce && (await schedules.cancel(id))) cancelled.push(id);
+      }
+      return { cancelled };
+    },
+  });
+}
+
+async function create(
+  wish: NewScheduleWish,
+  creator: Creator,
+  { registry, store }: ScheduleParts,
+): Promise<StoredSchedule> {
+  const now = Date.now();
+  const { toolName: asked, toolArgs = {}, missed } = wish;
+  if (asked === undefined) throw invalid("Say which tool to run with toolName.");
+  const timing = parseTiming(wish, now);
+  const toolName = await checkedTool(asked, toolArgs, creator, registry);
+  if ((await store.schedules.list({ state: "active" })).length >= MOST_ACTIVE) {
+    throw new BusinessError(
+      `There are ${MOST_ACTIVE} active schedules, which is the most. Cancel some first.`,
+    );
+  }
+  const id = uuid();
+  return store.schedules.add({
+    id,
+    toolName,
+    arguments: toolArgs,
+    caller: creator.key,
+    timing,
+    missed: missed === "run_once" ? "run" : "skip",
+    // Each timing was checked to have a time to come; one of just now is due at once.
+    nextRunAt: nextRunAt(timing, timing.kind === "once" ? now - 1 : now, now)!,
+  });
+}
+
+/** What would fail at every run is refused now, while somebody is there to read why. */
+async function checkedTool(
+  asked: string,
+  input: Readonly<Record<string, unknown>>,
+  creator: Creator,
+  registry: ScheduleParts["registry"],
+): Promise<string> {
+  const known = registry.get(asked);
+  if (!mayUse(creator, known?.name ?? asked)) {
+    throw invalid(`This token knows no tool "${asked}". Schedule one that it may use.`);
+  }
+  const { name, parameters } = known ?? registry.require(asked);
+  if (name === SCHEDULE_TOOL) {
+    throw invalid(
+      `${SCHEDULE_TOOL} may not schedule itself. Use an interval or a cron expression to repeat a tool.`,
+    );
+  }
+  const outcome = await compileSchema(parameters).validate(input);
+  if (outcome.ok) return name;
+  const problems = outcome.issues.map(({ message }) => `- ${message}`).join("\n");
+  throw invalid(`The toolArgs do not fit "${name}", so nothing was scheduled. Correct these:\n${problems}`);
+}
+
+async function cancel(
+  id: string | undefined,
+  visible: readonly StoredSchedule[],
+  { store }: ScheduleParts,
+): Promise<{ readonly cancelled: readonly string[] }> {
+  if (id === undefined) throw invalid("Say which schedule to cancel with id. The action list names them.");
+  const schedule = visible.find((candidate) => candidate.id === id);
+  if (schedule === undefined) throw invalid(`There is no schedule "${id}". The action list names them.`);
+  if (await store.schedules.cancel(id)) return { cancelled: [id] };
+  const { state } = (await store.schedules.get(id)) ?? schedule;
+  throw new BusinessError(`The schedule "${id}" is ${state} already; nothing has changed.`);
+}
+
+function view(schedule: StoredSchedule): Record<string, unknown> {
+  const { id, toolName, timing, missed, state, runs, lastCallId } = schedule;
+  return {
+    id,
+    toolName,
+    toolArgs: schedule.arguments,
+    state,
+    ...describeTiming(timing),
+    ...(schedule.nextRunAt === undefined ? {} : { nextRun: new Date(schedule.nextRunAt).toISOString() }),
+    ...(schedule.lastRunAt === undefined ? {} : { lastRun: new Date(schedule.lastRunAt).toISOString() }),
+    ...(lastCallId === undefined ? {} : { lastCallId }),
+    runs,
+    missed: missed === "run" ? "run_once" : "skip",
+  };
+}
+
+function invalid(message: string): InvalidArgumentError {
+  return new InvalidArgumentError(message, { toolName: SCHEDULE_TOOL });
+}

@@ -1,0 +1,109 @@
+import type { SecretInfo } from "../store/secrets/secret-store.ts";
+import type { Store } from "../store/store.ts";
+import { EncryptionKey } from "./encryption-key.ts";
+import { type Keyring, osKeyring } from "./os-keyring.ts";
+import { SecretError } from "./secret-error.ts";
+import { ValueCipher } from "./value-cipher.ts";
+
+/** Values that tools need and nobody may see. */
+export interface Secrets {
+  /** Replaces the value that is there. Resolves when it is safely written. */
+  set(name: string, value: string): Promise<void>;
+  /** Throws `SecretError` for a value that this workspace's key did not encrypt. */
+  get(name: string): Promise<string | undefined>;
+  /** Names and times, by name; never a value. Needs no key. */
+  list(): Promise<SecretInfo[]>;
+  /** Says whether there was such a secret. Needs no key. */
+  remove(name: string): Promise<boolean>;
+  /** Every value known here, for masking: those of the opening, and all that were set or read since. */
+  values(): Iterable<string>;
+  /** What could not be read at the opening: the reason by name. */
+  readonly unreadable: ReadonlyMap<string, string>;
+}
+
+export interface SecretsOptions {
+  /** The workspace's `.toolrack`, where the key lies beside the store. */
+  readonly directory: string;
+  readonly store: Pick<Store, "secrets">;
+  /** That of the operating system when not given. */
+  readonly keyring?: () => Promise<Keyring | undefined>;
+}
+
+const validName = /^[A-Za-z_][A-Za-z0-9_.-]{0,99}$/;
+const LONGEST_VALUE = 64 * 1024;
+
+/** Opens the secrets of a workspace. A secret that cannot be read does not keep the others from being used. */
+export async function openSecrets(options: SecretsOptions): Promise<Secrets> {
+  const { directory, keyring = osKeyring } = options;
+  const secrets = new StoredSecrets(options.store.secrets, new EncryptionKey(directory, keyring));
+  await secrets.load();
+  return secrets;
+}
+
+class StoredSecrets implements Secrets {
+  readonly unreadable = new Map<string, string>();
+  readonly #store: Store["secrets"];
+  readonly #key: EncryptionKey;
+  /** Also values that were replaced: calls under way may still show them. */
+  readonly #known = new Set<string>();
+
+  constructor(store: Store["secrets"], key: EncryptionKey) {
+    this.#store = store;
+    this.#key = key;
+  }
+
+  async load(): Promise<void> {
+    for (const { name } of await this.#store.list()) {
+      try {
+        await this.get(name);
+      } catch (thrown) {
+        if (!(thrown instanceof SecretError)) throw thrown;
+        this.unreadable.set(name, thrown.message);
+      }
+    }
+  }
+
+  async set(name: string, value: string): Promise<void> {
+    if (!validName.test(name)) {
+      throw new SecretError(
+        `"${name}" cannot be the name of a secret. Use letters, digits, _ . and -, at most 100, not beginning with a digit.`,
+      );
+    }
+    if (value === "") throw new SecretError(`The value of the secret "${name}" is empty.`);
+    if (value.length > LONGEST_VALUE) {
+      throw new SecretError(`The value of the secret "${name}" is longer than ${LONGEST_VALUE} characters.`);
+    }
+    const cipher = new ValueCipher(await this.#key.ensure());
+    this.#known.add(value);
+    await this.#store.set(name, cipher.encrypt(name, value));
+    this.unreadable.delete(name);
+  }
+
+  async get(name: string): Promise<string | undefined> {
+    const encrypted = await this.#store.get(name);
+    if (encrypted === undefined) return undefined;
+    const key = await this.#key.read();
+    if (key === undefined) {
+      throw new SecretError(
+        `The secret "${name}" cannot be read: the key that it was encrypted with is gone. Bring the file "key" back, or set the secret again.`,
+      );
+    }
+    const value = new ValueCipher(key).decrypt(name, encrypted);
+    this.#known.add(value);
+    return value;
+  }
+
+  list(): Promise<SecretInfo[]> {
+    return this.#store.list();
+  }
+
+  async remove(name: string): Promise<boolean> {
+    const isRemoved = await this.#store.remove(name);
+    this.unreadable.delete(name);
+    return isRemoved;
+  }
+
+  values(): Iterable<string> {
+    return this.#known;
+  }
+}

@@ -1,0 +1,124 @@
+import { join, resolve } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import type { Logger } from "@toolrack/core";
+import { type App, openWorkspace } from "./app.ts";
+import { ApprovalInbox } from "./approvals/approval-inbox.ts";
+import type { Config } from "./config/config.ts";
+import { loadEnvironment } from "./config/load-environment.ts";
+import { startSchedules } from "./schedules/start-schedules.ts";
+import { openSecrets } from "./secrets/open-secrets.ts";
+import { writeServerAddress } from "./server-address.ts";
+import type { LoadReport } from "./sources/load-report.ts";
+import { openStore } from "./store/open-store.ts";
+import type { Store } from "./store/store.ts";
+import { startServer } from "./surfaces/http/start-server.ts";
+
+export interface ServeOptions {
+  readonly logger: Logger;
+  /** Default: what the config says. */
+  readonly host?: string;
+  readonly port?: number;
+  /** Reloads tool files whenever they change, and tells of it. */
+  readonly onReload?: (report: LoadReport) => void;
+}
+
+/** A workspace that is being served. */
+export interface Serving {
+  readonly app: App;
+  readonly store: Store;
+  readonly url: string;
+  /** The workspace's own token. */
+  readonly token: string;
+  /** How many calls a process that died had left running. */
+  readonly interrupted: number;
+  /** Takes no more work, lets calls end for a while, cancels the rest and closes everything. */
+  close(): Promise<void>;
+}
+
+const DAY = 24 * 60 * 60_000;
+const HOUR = 60 * 60_000;
+const USUAL_DAYS = 30;
+const USUAL_BYTES = 1024 ** 3;
+/** How long tools may take to clean up. */
+const PATIENCE = 6_000;
+
+/** Opens a workspace with all that outlives a call, and serves it. Leaves nothing open when it rejects. */
+export async function serve(directory: string, options: ServeOptions): Promise<Serving> {
+  const root = resolve(directory);
+  const { logger } = options;
+  // What was opened last is closed first.
+  const opened = new AsyncDisposableStack();
+  try {
+    // Before the store, because the file may say which database it is.
+    const forget = await loadEnvironment(root, logger);
+    opened.defer(async () => forget());
+    const folder = join(root, ".toolrack");
+    const url = process.env.DATABASE_URL;
+    const store = await openStore({ directory: folder, ...(url === undefined ? {} : { url }) });
+    opened.defer(() => store.close());
+    const interrupted = await store.calls.settleInterrupted();
+    const known = await openSecrets({ directory: folder, store });
+    for (const reason of known.unreadable.values()) logger.warn(reason);
+    const secrets = () => known.values();
+    const approvals = await ApprovalInbox.open({ store, logger, secrets });
+    opened.defer(() => approvals.close());
+
+    const app = await openWorkspace(root, { logger, secrets, approval: approvals.policy });
+    opened.defer(() => Promise.race([app.close(), wait(PATIENCE)]));
+
+    const { host = app.config.server?.host, port = app.config.server?.port } = options;
+    const server = await startServer({
+      app,
+      store,
+      approvals,
+      logger,
+      ...(host === undefined ? {} : { host }),
+      ...(port === undefined ? {} : { port }),
+    });
+    opened.defer(() => server.close());
+    // After the server, which records what overdue schedules begin at once.
+    const schedules = await startSchedules({ registry: app.registry, store, logger });
+    for (const tool of schedules.tools) app.registry.register(tool);
+    opened.defer(() => schedules.close());
+    // Before the server drains: a call that waits for a person would hold it up for nothing.
+    opened.defer(() => approvals.stop());
+
+    const { onReload } = options;
+    if (onReload !== undefined) {
+      app.watch((report) => {
+        server.reloaded(report);
+        onReload(report);
+      });
+    }
+    opened.defer(keepHouse(store, app.config, logger));
+    opened.defer(await writeServerAddress(root, server.url));
+    return {
+      app,
+      store,
+      url: server.url,
+      token: server.token,
+      interrupted,
+      close: () => opened.disposeAsync(),
+    };
+  } catch (thrown) {
+    await opened.disposeAsync();
+    throw thrown;
+  }
+}
+
+/** Deletes what is too old or too much, now and every hour. Answers how to end it. */
+function keepHouse(store: Store, { retention = {} }: Config, logger: Logger): () => Promise<void> {
+  const { days = USUAL_DAYS, maxBytes = USUAL_BYTES } = retention;
+  const prune = () =>
+    store.prune({ maxAge: days * DAY, maxBytes }).catch((error) => {
+      logger.warn(`Old records could not be deleted: ${error instanceof Error ? error.message : error}`);
+    });
+  let pruning = prune();
+  const timer = setInterval(() => {
+    pruning = prune();
+  }, HOUR);
+  return async () => {
+    clearInterval(timer);
+    await pruning;
+  };
+}

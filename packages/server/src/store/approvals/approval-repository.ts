@@ -1,0 +1,182 @@
+import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
+import { formatCursor, pageLimit, parseCursor } from "../database/cursor.ts";
+import type { ApprovalRow, ApprovalRuleRow, StoreDatabase } from "../database/schema.ts";
+import { toKey, toStorableText } from "../database/storable-text.ts";
+import { fromJson, toJson } from "../database/stored-json.ts";
+import type { Page } from "../store.ts";
+import type { ApprovalQuery, ApprovalRule, ApprovalStore, StoredApproval } from "./approval-store.ts";
+
+export class ApprovalRepository implements ApprovalStore {
+  readonly #db: StoreDatabase;
+
+  constructor(db: StoreDatabase) {
+    this.#db = db;
+  }
+
+  async add(id: string, request: ApprovalRequest): Promise<StoredApproval> {
+    const row = toRow(id, request);
+    await this.#db.insertInto("approvals").values(row).execute();
+    return toApproval(row);
+  }
+
+  async get(id: string): Promise<StoredApproval | undefined> {
+    const row = await this.#db.selectFrom("approvals").selectAll().where("id", "=", id).executeTakeFirst();
+    return row === undefined ? undefined : toApproval(row);
+  }
+
+  async list({ state, limit, cursor }: ApprovalQuery): Promise<Page<StoredApproval>> {
+    const count = pageLimit(limit);
+    let selection = this.#db.selectFrom("approvals").selectAll();
+    if (state !== undefined) selection = selection.where("state", "=", state);
+    if (cursor !== undefined) {
+      const after = parseCursor(cursor);
+      selection = selection
+        .where("created_at", "<=", after.time)
+        .where(({ or, eb }) => or([eb("created_at", "<", after.time), eb("id", "<", after.id)]));
+    }
+    const rows = await selection
+      .orderBy("created_at", "desc")
+      .orderBy("id", "desc")
+      .limit(count + 1)
+      .execute();
+    const items = rows.slice(0, count).map(toApproval);
+    const last = items.at(-1);
+    if (rows.length <= count || last === undefined) return { items };
+    return { items, next: formatCursor({ time: last.createdAt, id: last.id }) };
+  }
+
+  async decide(id: string, decision: ApprovalDecision, decidedBy: string) {
+    const now = Date.now();
+    const edited = decision.decision === "allow" ? decision.arguments : undefined;
+    const { numUpdatedRows } = await this.#db
+      .updateTable("approvals")
+      .set({
+        state: decision.decision === "allow" ? "allowed" : "denied",
+        decided_at: now,
+        decided_by: toKey(decidedBy),
+        reason: decision.reason === undefined ? null : toStorableText(decision.reason),
+        edited_input: edited === undefined ? null : toJson(edited),
+      })
+      .where("id", "=", id)
+      .where("state", "=", "pending")
+      .where("expires_at", ">", now)
+      .executeTakeFirst();
+    const isAccepted = numUpdatedRows > 0n;
+    if (!isAccepted) await this.expire(now);
+    const approval = await this.get(id);
+    return approval === undefined ? undefined : { isAccepted, approval };
+  }
+
+  async expire(now: number): Promise<number> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable("approvals")
+      .set({ state: "expired", decided_at: now })
+      .where("state", "=", "pending")
+      .where("expires_at", "<=", now)
+      .executeTakeFirst();
+    return Number(numUpdatedRows);
+  }
+
+  async addRule(rule: ApprovalRule): Promise<void> {
+    await this.#db
+      .insertInto("approval_rules")
+      .values({
+        id: rule.id,
+        tool: toKey(rule.tool),
+        decision: rule.decision,
+        session_id: rule.sessionID === undefined ? null : toKey(rule.sessionID),
+        created_by: toKey(rule.createdBy),
+        created_at: rule.createdAt,
+        input: rule.input === undefined ? null : toJson(rule.input),
+      })
+      .execute();
+  }
+
+  async listRules(): Promise<ApprovalRule[]> {
+    const rows = await this.#db
+      .selectFrom("approval_rules")
+      .selectAll()
+      .orderBy("created_at")
+      .orderBy("id")
+      .execute();
+    return rows.map(toRule);
+  }
+
+  async removeRule(id: string): Promise<boolean> {
+    const { numDeletedRows } = await this.#db
+      .deleteFrom("approval_rules")
+      .where("id", "=", id)
+      .executeTakeFirst();
+    return numDeletedRows > 0n;
+  }
+
+  /** Deletes answered questions that are older than the given time. */
+  async prune(oldest: number): Promise<void> {
+    await this.#db
+      .deleteFrom("approvals")
+      .where("state", "!=", "pending")
+      .where("created_at", "<", Math.floor(oldest))
+      .execute();
+  }
+}
+
+function toRow(id: string, request: ApprovalRequest): ApprovalRow {
+  return {
+    id,
+    call_id: toKey(request.callId),
+    parent_call_id: request.parentCallId === undefined ? null : toKey(request.parentCallId),
+    tool_name: toKey(request.toolName),
+    display_name: toKey(request.displayName),
+    session_id: toKey(request.sessionID),
+    caller: toKey(request.caller),
+    dangerous: request.dangerous ? 1 : 0,
+    state: "pending",
+    created_at: Date.now(),
+    expires_at: Math.round(request.expiresAt),
+    decided_at: null,
+    decided_by: null,
+    message: toStorableText(request.message),
+    input: toJson(request.input),
+    details: request.details === undefined ? null : toJson(request.details),
+    reason: null,
+    edited_input: null,
+  };
+}
+
+function toApproval(row: ApprovalRow): StoredApproval {
+  const details = fromJson<NonNullable<StoredApproval["details"]>>(row.details);
+  const edited = fromJson<NonNullable<StoredApproval["arguments"]>>(row.edited_input);
+  return {
+    id: row.id,
+    callId: row.call_id,
+    ...(row.parent_call_id === null ? {} : { parentCallId: row.parent_call_id }),
+    toolName: row.tool_name,
+    displayName: row.display_name,
+    input: fromJson<StoredApproval["input"]>(row.input) ?? {},
+    message: row.message,
+    ...(details === undefined ? {} : { details }),
+    dangerous: row.dangerous === 1,
+    sessionID: row.session_id,
+    caller: row.caller,
+    state: row.state,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    ...(row.decided_at === null ? {} : { decidedAt: row.decided_at }),
+    ...(row.decided_by === null ? {} : { decidedBy: row.decided_by }),
+    ...(row.reason === null ? {} : { reason: row.reason }),
+    ...(edited === undefined ? {} : { arguments: edited }),
+  };
+}
+
+function toRule(row: ApprovalRuleRow): ApprovalRule {
+  const input = fromJson<NonNullable<ApprovalRule["input"]>>(row.input);
+  return {
+    id: row.id,
+    tool: row.tool,
+    decision: row.decision,
+    ...(input === undefined ? {} : { input }),
+    ...(row.session_id === null ? {} : { sessionID: row.session_id }),
+    createdBy: row.created_by,
+    createdAt: row.created_at,
+  };
+}

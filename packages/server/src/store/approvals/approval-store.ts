@@ -1,0 +1,58 @@
+import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
+import type { Page } from "../store.ts";
+
+/** A question that was put to a person, and the answer. */
+export interface StoredApproval extends ApprovalRequest {
+  readonly id: string;
+  readonly state: "pending" | "allowed" | "denied" | "expired";
+  readonly createdAt: number;
+  readonly decidedAt?: number;
+  readonly decidedBy?: string;
+  readonly reason?: string;
+  /** The arguments as the person who agreed changed them. */
+  readonly arguments?: Readonly<Record<string, unknown>>;
+}
+
+/** An answer for calls to come. */
+export interface ApprovalRule {
+  readonly id: string;
+  /** Glob over the tool's name. */
+  readonly tool: string;
+  readonly decision: "allow" | "ask" | "deny";
+  /** Only for calls with these arguments. */
+  readonly input?: Readonly<Record<string, unknown>>;
+  /** Only for calls of this session. */
+  readonly sessionID?: string;
+  readonly createdBy: string;
+  readonly createdAt: number;
+}
+
+export interface ApprovalQuery {
+  readonly state?: StoredApproval["state"];
+  /** At most 500; default 50. Newest first. */
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+export interface ApprovalStore {
+  /** Resolves when the question is safely written. */
+  add(id: string, request: ApprovalRequest): Promise<StoredApproval>;
+  get(id: string): Promise<StoredApproval | undefined>;
+  /** Throws `InvalidCursorError`. */
+  list(query: ApprovalQuery): Promise<Page<StoredApproval>>;
+  /**
+   * The first answer counts, whoever gives it and on whichever node; `isAccepted` is false for any later one, and for
+   * one that comes too late. Undefined when there is no such question.
+   */
+  decide(
+    id: string,
+    decision: ApprovalDecision,
+    decidedBy: string,
+  ): Promise<{ readonly isAccepted: boolean; readonly approval: StoredApproval } | undefined>;
+  /** Ends the questions that nobody answered in time. Answers how many. */
+  expire(now: number): Promise<number>;
+  addRule(rule: ApprovalRule): Promise<void>;
+  /** The oldest first. */
+  listRules(): Promise<ApprovalRule[]>;
+  removeRule(id: string): Promise<boolean>;
+}

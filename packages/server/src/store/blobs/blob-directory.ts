@@ -1,0 +1,124 @@
+import { createHash, randomUUID } from "node:crypto";
+import { type FileHandle, mkdir, open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
+import { join } from "node:path";
+
+type Encoding = "latin1" | "utf16le";
+
+/** A blob as a record refers to it. */
+export interface Blob {
+  readonly name: string;
+  readonly bytes: number;
+}
+
+/** A blob this young may belong to a record that is just being written. */
+const YOUNGEST_GARBAGE = 60 * 60 * 1000;
+
+/**
+ * Long texts as files, named by what they hold, so that the same text is kept once. Every character takes the same
+ * number of bytes, one or two, so that any page is read without the pages before it.
+ */
+export class BlobDirectory {
+  readonly #directory: string;
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /** Resolves when the file is on the disk, under its name and whole. */
+  async write(text: string): Promise<Blob> {
+    const encoding: Encoding = fitsLatin1(text) ? "latin1" : "utf16le";
+    const bytes = Buffer.from(text, encoding);
+    const name = `${createHash("sha256").update(bytes).digest("hex")}.${encoding}`;
+    const path = this.#pathOf(name);
+    const blob = { name, bytes: bytes.byteLength };
+    if (await refresh(path)) return blob;
+    await mkdir(join(path, ".."), { recursive: true, mode: 0o700 });
+    const temporary = join(this.#directory, `${randomUUID()}.tmp`);
+    try {
+      await writeSafely(temporary, bytes);
+      await rename(temporary, path);
+    } catch (error) {
+      await rm(temporary, { force: true });
+      throw error;
+    }
+    return blob;
+  }
+
+  /** A page of the text, offset and limit in characters; undefined when the file is not here. */
+  async read(name: string, offset = 0, limit = Number.POSITIVE_INFINITY): Promise<string | undefined> {
+    const encoding: Encoding = name.endsWith(".latin1") ? "latin1" : "utf16le";
+    const width = encoding === "latin1" ? 1 : 2;
+    const file = await openIfThere(this.#pathOf(name));
+    if (file === undefined) return undefined;
+    try {
+      const { size } = await file.stat();
+      const start = Math.min(offset * width, size);
+      const length = Math.min(limit * width, size - start);
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, start);
+      return buffer.toString(encoding, 0, bytesRead);
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** Deletes what nothing refers to. `findReferenced` is asked after the files have been listed. */
+  async collect(findReferenced: () => Promise<ReadonlySet<string>>): Promise<number> {
+    const files = await this.#list();
+    if (files.length === 0) return 0;
+    const referenced = await findReferenced();
+    let deleted = 0;
+    for (const { name, path } of files) {
+      if (referenced.has(name) || !(await isOld(path))) continue;
+      await rm(path, { force: true });
+      deleted++;
+    }
+    return deleted;
+  }
+
+  #pathOf(name: string): string {
+    return join(this.#directory, name.slice(0, 2), name);
+  }
+
+  async #list(): Promise<{ name: string; path: string }[]> {
+    const entries = await readdir(this.#directory, { recursive: true, withFileTypes: true }).catch(() => []);
+    return entries
+      .filter((entry) => entry.isFile())
+      .map((entry) => ({ name: entry.name, path: join(entry.parentPath, entry.name) }));
+  }
+}
+
+function fitsLatin1(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the class is all that one byte can hold.
+  return !/[^\x00-\xff]/.test(text);
+}
+
+/** Makes a file that is there young again, so that it is not taken for garbage. */
+async function refresh(path: string): Promise<boolean> {
+  const now = new Date();
+  return utimes(path, now, now).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function writeSafely(path: string, bytes: Buffer): Promise<void> {
+  const file = await open(path, "wx", 0o600);
+  try {
+    await file.writeFile(bytes);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+async function openIfThere(path: string): Promise<FileHandle | undefined> {
+  return open(path, "r").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
+    throw error;
+  });
+}
+
+async function isOld(path: string): Promise<boolean> {
+  const found = await stat(path).catch(() => undefined);
+  return found !== undefined && Date.now() - found.mtimeMs > YOUNGEST_GARBAGE;
+}

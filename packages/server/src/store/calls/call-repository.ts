@@ -1,0 +1,184 @@
+import type { ToolCallRecord, ToolResult } from "@toolrack/core";
+import { type ExpressionBuilder, type SqlBool, sql } from "kysely";
+import type { BlobDirectory } from "../blobs/blob-directory.ts";
+import { formatCursor, pageLimit, parseCursor } from "../database/cursor.ts";
+import type { Engine } from "../database/engine.ts";
+import type { StoreDatabase, Tables } from "../database/schema.ts";
+import { toKey } from "../database/storable-text.ts";
+import type { Instance } from "../instances/instance.ts";
+import type { CallQuery, CallStore, Page, StartedCall, StoredCall } from "../store.ts";
+import { filterCalls } from "./call-filters.ts";
+import { needsBlobs, prepareFinished, toFinishedRow, toRowWithBlobs, toStartedRow } from "./call-row.ts";
+import { CallTable } from "./call-table.ts";
+import { CallWriter } from "./call-writer.ts";
+import { interruptedError } from "./interrupted.ts";
+import { type ListedRow, toStoredCall } from "./stored-call.ts";
+
+/** Characters of the result, and of the arguments, that an item of a list has at the most. */
+const LISTED_RESULT = 2_000;
+const LISTED_PARAMETERS = 16_000;
+
+export interface CallRepositoryParts {
+  readonly db: StoreDatabase;
+  readonly engine: Engine;
+  readonly blobs: BlobDirectory;
+  readonly instance: Instance;
+}
+
+export class CallRepository implements CallStore {
+  readonly #db: StoreDatabase;
+  readonly #engine: Engine;
+  readonly #blobs: BlobDirectory;
+  readonly #instance: Instance;
+  readonly #writer: CallWriter;
+  /** Calls whose blobs are being written, before their rows are. */
+  readonly #blobWrites = new Set<Promise<void>>();
+
+  constructor({ db, engine, blobs, instance }: CallRepositoryParts) {
+    this.#db = db;
+    this.#engine = engine;
+    this.#blobs = blobs;
+    this.#instance = instance;
+    this.#writer = new CallWriter(new CallTable(db, instance.id));
+  }
+
+  started(call: StartedCall): void {
+    this.#writer.started(toStartedRow(call, this.#instance.id));
+  }
+
+  finished(record: ToolCallRecord, result: ToolResult, replayOf?: string, whole?: string): Promise<void> {
+    const call = prepareFinished(record, result, this.#instance.id, replayOf, whole);
+    if (!needsBlobs(call)) return this.#writer.finished(toFinishedRow(call));
+    const written = toRowWithBlobs(call, this.#blobs).then((row) => this.#writer.finished(row));
+    const settled = written.catch(() => {}).then(() => void this.#blobWrites.delete(settled));
+    this.#blobWrites.add(settled);
+    return written;
+  }
+
+  async get(callId: string): Promise<StoredCall | undefined> {
+    const row = await this.#db
+      .selectFrom("calls")
+      .selectAll()
+      .where("call_id", "=", toKey(callId))
+      .executeTakeFirst();
+    if (row === undefined) return undefined;
+    const more = row.more_blob === null ? row.more : await this.#blobs.read(row.more_blob);
+    return toStoredCall(row, more);
+  }
+
+  async list(query: CallQuery): Promise<Page<StoredCall>> {
+    const limit = pageLimit(query.limit);
+    const after = query.cursor === undefined ? undefined : parseCursor(query.cursor);
+    let selection = this.#db
+      .selectFrom("calls")
+      .select(listedColumns)
+      .select(sql<string>`substr(result_text, 1, ${sql.lit(LISTED_RESULT)})`.as("result_text"))
+      .select(listedParameters)
+      .where((expression) => filterCalls(expression, this.#engine, query));
+    if (after !== undefined) {
+      selection = selection
+        // The first condition says less than the second, but an index can be used for it.
+        .where("timestamp", "<=", after.time)
+        .where(({ or, eb }) => or([eb("timestamp", "<", after.time), eb("call_id", "<", after.id)]));
+    }
+    const rows = await selection
+      .orderBy("timestamp", "desc")
+      .orderBy("call_id", "desc")
+      .limit(limit + 1)
+      .execute();
+    return toPage(rows, limit);
+  }
+
+  async readResult(
+    callId: string,
+    offset: number,
+    limit: number,
+  ): Promise<{ text: string; total: number } | undefined> {
+    const row = await this.#db
+      .selectFrom("calls")
+      .select(["result_blob", "result_size", "result_text"])
+      .where("call_id", "=", toKey(callId))
+      .executeTakeFirst();
+    if (row === undefined) return undefined;
+    const start = Math.max(0, Math.trunc(offset) || 0);
+    const length = Math.max(0, Math.trunc(limit) || 0);
+    const { result_blob, result_size: total, result_text } = row;
+    if (result_blob === null) return { text: result_text.slice(start, start + length), total };
+    const text = await this.#blobs.read(result_blob, start, length);
+    if (text !== undefined) return { text, total };
+    throw new Error(
+      `The whole result of call ${callId} is not in this node's blob directory: it was deleted, or another node keeps it. The record has its beginning.`,
+    );
+  }
+
+  async settleInterrupted(): Promise<number> {
+    const running = await this.#db
+      .selectFrom("calls")
+      .select("instance")
+      .distinct()
+      .where("state", "=", "running")
+      .execute();
+    const dead = await this.#instance.findDead(running.map(({ instance }) => instance));
+    if (dead.length === 0) return 0;
+    const { message } = interruptedError;
+    const { numUpdatedRows } = await this.#db
+      .updateTable("calls")
+      .set({
+        state: "interrupted",
+        error: JSON.stringify(interruptedError),
+        result_type: "error",
+        result_text: message,
+        result_size: message.length,
+      })
+      .where("state", "=", "running")
+      .where("instance", "in", dead)
+      .executeTakeFirst();
+    await this.#instance.forget(dead);
+    return Number(numUpdatedRows);
+  }
+
+  /** Resolves when everything handed over so far has been written or refused. */
+  async flush(): Promise<void> {
+    await Promise.all(this.#blobWrites);
+    await this.#writer.flush();
+  }
+}
+
+const listedColumns = [
+  "call_id",
+  "parent_call_id",
+  "replay_of",
+  "tool_name",
+  "display_name",
+  "session_id",
+  "message_id",
+  "caller",
+  "tid",
+  "depth",
+  "state",
+  "timestamp",
+  "duration",
+  "run_duration",
+  "instance",
+  "size",
+  "result_type",
+  "result_size",
+  "result_blob",
+  "parameters_hash",
+  "flags",
+  "error",
+] as const;
+
+/** Long arguments are left out; measuring them is left out too where the row as a whole is small. */
+function listedParameters(expression: ExpressionBuilder<Tables, "calls">) {
+  const isShort = sql<SqlBool>`size <= ${sql.lit(LISTED_PARAMETERS)} or length(parameters) <= ${sql.lit(LISTED_PARAMETERS)}`;
+  return expression.case().when(isShort).then(expression.ref("parameters")).end().as("parameters");
+}
+
+function toPage(rows: readonly ListedRow[], limit: number): Page<StoredCall> {
+  const items = rows.slice(0, limit).map((row) => toStoredCall(row));
+  const last = items.at(-1);
+  return rows.length > limit && last !== undefined
+    ? { items, next: formatCursor({ time: last.timestamp, id: last.callId }) }
+    : { items };
+}

@@ -1,0 +1,144 @@
+import { randomBytes } from "node:crypto";
+import { CompiledQuery } from "kysely";
+import { isDuplicateKey, isTransientError } from "../database/error-kind.ts";
+import type { CallRow, StoreDatabase } from "../database/schema.ts";
+import type { CallSink } from "./call-writer.ts";
+
+/** Rows and bytes that one statement inserts at the most: servers limit both parameters and packets. */
+const LARGEST_STATEMENT = 32;
+const LONGEST_STATEMENT = 1024 * 1024;
+
+const columns = Object.keys({
+  call_id: 0,
+  parent_call_id: 0,
+  replay_of: 0,
+  tool_name: 0,
+  display_name: 0,
+  session_id: 0,
+  message_id: 0,
+  caller: 0,
+  tid: 0,
+  depth: 0,
+  state: 0,
+  timestamp: 0,
+  duration: 0,
+  run_duration: 0,
+  instance: 0,
+  size: 0,
+  result_type: 0,
+  result_size: 0,
+  result_blob: 0,
+  more_blob: 0,
+  parameters_hash: 0,
+  flags: 0,
+  parameters: 0,
+  error: 0,
+  result_text: 0,
+  more: 0,
+} satisfies Record<keyof CallRow, 0>) as (keyof CallRow)[]; // The keys are exactly those, as `satisfies` checks.
+
+/** Puts batches of rows into `calls`. */
+export class CallTable implements CallSink {
+  readonly #db: StoreDatabase;
+  readonly #instance: string;
+  /** The text of the statement by its number of rows: building it anew costs more than running it. */
+  readonly #inserts = new Map<number, string>();
+
+  constructor(db: StoreDatabase, instance: string) {
+    this.#db = db;
+    this.#instance = instance;
+  }
+
+  isTransient(error: unknown): boolean {
+    return isTransientError(error);
+  }
+
+  async write(rows: readonly CallRow[], replaced: readonly string[]): Promise<void> {
+    const statements = splitRows(rows).map((group) => this.#insert(group));
+    const [only] = statements;
+    // One statement is a transaction of its own.
+    if (replaced.length === 0 && statements.length === 1 && only !== undefined) {
+      await this.#db.executeQuery(only);
+      return;
+    }
+    await this.#db.transaction().execute(async (transaction) => {
+      if (replaced.length > 0) await this.#deleteStarted(transaction, replaced);
+      for (const statement of statements) await transaction.executeQuery(statement);
+    });
+  }
+
+  /**
+   * A caller may choose an id that an earlier call had. Neither record may be lost for that, or a call could be hidden by
+   * repeating an id: the later one gets an id of its own.
+   */
+  async writeAlone(row: CallRow, isReplacing: boolean): Promise<void> {
+    const replaced = isReplacing ? [row.call_id] : [];
+    try {
+      await this.write([row], replaced);
+    } catch (error) {
+      if (!isDuplicateKey(error)) throw error;
+      if (row.state === "running" || (await this.#isWritten(row))) return;
+      await this.write([{ ...row, call_id: `${row.call_id}~${randomBytes(6).toString("hex")}` }], []);
+    }
+  }
+
+  /** The row itself, when a connection broke between its commit and the answer. */
+  async #isWritten({ call_id, timestamp, state }: CallRow): Promise<boolean> {
+    const found = await this.#db
+      .selectFrom("calls")
+      .select("call_id")
+      .where("call_id", "=", call_id)
+      .where("instance", "=", this.#instance)
+      .where("timestamp", "=", timestamp)
+      .where("state", "=", state)
+      .executeTakeFirst();
+    return found !== undefined;
+  }
+
+  async #deleteStarted(db: StoreDatabase, callIds: readonly string[]): Promise<void> {
+    await db
+      .deleteFrom("calls")
+      .where("call_id", "in", callIds)
+      .where("instance", "=", this.#instance)
+      // Another node may have taken this one for dead.
+      .where("state", "in", ["running", "interrupted"])
+      .execute();
+  }
+
+  #insert(rows: readonly CallRow[]): CompiledQuery {
+    const values: unknown[] = [];
+    for (const row of rows) for (const column of columns) values.push(row[column]);
+    return CompiledQuery.raw(this.#insertText(rows), values);
+  }
+
+  #insertText(rows: readonly CallRow[]): string {
+    const known = this.#inserts.get(rows.length);
+    if (known !== undefined) return known;
+    const inOrder = rows.map((row) => Object.fromEntries(columns.map((column) => [column, row[column]])));
+    // Every column of a row is in it, which `fromEntries` cannot say.
+    const { sql } = this.#db
+      .insertInto("calls")
+      .values(inOrder as unknown as CallRow[])
+      .compile();
+    this.#inserts.set(rows.length, sql);
+    return sql;
+  }
+}
+
+function splitRows(rows: readonly CallRow[]): CallRow[][] {
+  const groups: CallRow[][] = [];
+  let group: CallRow[] = [];
+  let length = 0;
+  for (const row of rows) {
+    // The size counts blobs too, which are not sent: the group is then smaller than it might be.
+    if (group.length === LARGEST_STATEMENT || (group.length > 0 && length + row.size > LONGEST_STATEMENT)) {
+      groups.push(group);
+      group = [];
+      length = 0;
+    }
+    group.push(row);
+    length += row.size;
+  }
+  if (group.length > 0) groups.push(group);
+  return groups;
+}

@@ -1,0 +1,61 @@
+import { realpathSync } from "node:fs";
+import { type Dialect, Kysely } from "kysely";
+import type { Engine } from "./engine.ts";
+import { createMysqlDialect } from "./mysql-dialect.ts";
+import { createPostgresDialect } from "./postgres-dialect.ts";
+import type { StoreDatabase, Tables } from "./schema.ts";
+import { createSqliteDialect } from "./sqlite-dialect.ts";
+
+export interface OpenedDatabase {
+  readonly db: StoreDatabase;
+  close(): Promise<void>;
+}
+
+/** `place` is the file of SQLite, the URL of a server. */
+export async function openDatabase(engine: Engine, place: string): Promise<OpenedDatabase> {
+  if (engine === "sqlite") return openShared(place);
+  const db = connect(
+    await (engine === "postgres" ? createPostgresDialect(place) : createMysqlDialect(place)),
+  );
+  return { db, close: () => db.destroy() };
+}
+
+interface SharedDatabase {
+  readonly db: StoreDatabase;
+  users: number;
+}
+
+const shared = new Map<string, SharedDatabase>();
+
+/**
+ * One connection for each file in a process. SQLite waits for a lock by blocking the thread: a second connection would
+ * keep the first from ever letting go of it.
+ */
+function openShared(file: string): OpenedDatabase {
+  const known = shared.get(pathOf(file));
+  const database = known ?? { db: connect(createSqliteDialect(file)), users: 0 };
+  const path = pathOf(file);
+  shared.set(path, database);
+  database.users++;
+  return {
+    db: database.db,
+    async close() {
+      if (--database.users > 0) return;
+      shared.delete(path);
+      await database.db.destroy();
+    },
+  };
+}
+
+function connect(dialect: Dialect): StoreDatabase {
+  return new Kysely<Tables>({ dialect });
+}
+
+/** Also for a file that is not there yet. */
+function pathOf(file: string): string {
+  try {
+    return realpathSync(file);
+  } catch {
+    return file;
+  }
+}

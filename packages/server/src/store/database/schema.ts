@@ -1,0 +1,100 @@
+import type { Kysely } from "kysely";
+
+/** The tables as queries see them. The columns are explained where the migrations make them. */
+export interface Tables {
+  calls: CallRow;
+  instances: { id: string; heartbeat_at: number };
+  tokens: TokenRow;
+  approvals: ApprovalRow;
+  approval_rules: ApprovalRuleRow;
+  secrets: { name: string; value: string; created_at: number; updated_at: number };
+  schedules: ScheduleRow;
+  registry_version: { id: number; version: number };
+}
+
+export type StoreDatabase = Kysely<Tables>;
+
+export interface CallRow {
+  call_id: string;
+  parent_call_id: string | null;
+  replay_of: string | null;
+  tool_name: string;
+  display_name: string;
+  session_id: string;
+  message_id: string;
+  caller: string;
+  tid: string | null;
+  depth: number;
+  state: "running" | "completed" | "error" | "interrupted";
+  timestamp: number;
+  duration: number | null;
+  run_duration: number | null;
+  instance: string;
+  size: number;
+  result_type: "text" | "json" | "error";
+  result_size: number;
+  result_blob: string | null;
+  more_blob: string | null;
+  parameters_hash: string;
+  flags: string | null;
+  parameters: string;
+  error: string | null;
+  result_text: string;
+  more: string | null;
+}
+
+export interface TokenRow {
+  id: string;
+  name: string;
+  hash: string;
+  scopes: string;
+  created_at: number;
+  last_used_at: number | null;
+  expires_at: number | null;
+}
+
+export interface ApprovalRow {
+  id: string;
+  call_id: string;
+  parent_call_id: string | null;
+  tool_name: string;
+  display_name: string;
+  session_id: string;
+  caller: string;
+  dangerous: number;
+  state: "pending" | "allowed" | "denied" | "expired";
+  created_at: number;
+  expires_at: number;
+  decided_at: number | null;
+  decided_by: string | null;
+  message: string;
+  input: string;
+  details: string | null;
+  reason: string | null;
+  edited_input: string | null;
+}
+
+export interface ApprovalRuleRow {
+  id: string;
+  tool: string;
+  decision: "allow" | "ask" | "deny";
+  session_id: string | null;
+  created_by: string;
+  created_at: number;
+  input: string | null;
+}
+
+export interface ScheduleRow {
+  id: string;
+  tool_name: string;
+  caller: string;
+  state: "active" | "finished" | "cancelled";
+  next_run_at: number | null;
+  last_run_at: number | null;
+  last_call_id: string | null;
+  runs: number;
+  missed: "run" | "skip";
+  created_at: number;
+  timing: string;
+  input: string;
+}

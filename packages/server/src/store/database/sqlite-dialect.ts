@@ -1,0 +1,87 @@
+import { chmodSync, closeSync, openSync } from "node:fs";
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import {
+  type Dialect,
+  SqliteAdapter,
+  type SqliteDatabase,
+  SqliteDialect,
+  type SqliteStatement,
+} from "kysely";
+
+const BUSY_TIMEOUT = 5_000;
+const CACHED_STATEMENTS = 200;
+
+/** Kysely on node:sqlite, with every statement compiled once. */
+export function createSqliteDialect(file: string): Dialect {
+  return new LockingDialect({ database: new CachingDatabase(openDatabase(file)) });
+}
+
+class LockingDialect extends SqliteDialect {
+  override createAdapter(): SqliteAdapter {
+    return new LockingAdapter();
+  }
+}
+
+/** Migrations run in one transaction, which takes the write lock at once: that is the lock between processes. */
+class LockingAdapter extends SqliteAdapter {
+  override get supportsTransactionalDdl(): boolean {
+    return true;
+  }
+}
+
+function openDatabase(file: string): DatabaseSync {
+  // SQLite gives its side files the mode of the main one, so that one is made first.
+  closeSync(openSync(file, "a", 0o600));
+  chmodSync(file, 0o600);
+  const database = new DatabaseSync(file, { timeout: BUSY_TIMEOUT, enableForeignKeyConstraints: true });
+  try {
+    database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+  return database;
+}
+
+/** What Kysely needs of a driver. The statements used least lately make room for new ones. */
+class CachingDatabase implements SqliteDatabase {
+  readonly #database: DatabaseSync;
+  readonly #statements = new Map<string, SqliteStatement>();
+
+  constructor(database: DatabaseSync) {
+    this.#database = database;
+  }
+
+  prepare(text: string): SqliteStatement {
+    const known = this.#statements.get(text);
+    if (known !== undefined) {
+      this.#statements.delete(text);
+      this.#statements.set(text, known);
+      return known;
+    }
+    // A transaction that reads first and then finds another writer cannot wait for it: it fails. So take the lock.
+    const made = wrap(this.#database.prepare(text === "begin" ? "begin immediate" : text));
+    this.#statements.set(text, made);
+    for (const oldest of this.#statements.keys()) {
+      if (this.#statements.size <= CACHED_STATEMENTS) break;
+      this.#statements.delete(oldest);
+    }
+    return made;
+  }
+
+  close(): void {
+    this.#statements.clear();
+    this.#database.close();
+  }
+}
+
+function wrap(statement: StatementSync): SqliteStatement {
+  // The repositories bind texts, numbers and nulls only; Kysely's type cannot say so.
+  const values = (parameters: readonly unknown[]) => parameters as SQLInputValue[];
+  return {
+    reader: statement.columns().length > 0,
+    all: (parameters) => statement.all(...values(parameters)),
+    run: (parameters) => statement.run(...values(parameters)),
+    iterate: (parameters) => statement.iterate(...values(parameters)),
+  };
+}

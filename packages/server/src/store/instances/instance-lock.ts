@@ -1,0 +1,44 @@
+import { closeSync, existsSync, mkdirSync, openSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
+/**
+ * A file that is locked as long as its process lives: the system lets go of the lock however the process ends, and no
+ * reused process id can be mistaken for it. Node has no file locks of its own, but SQLite does, on every platform.
+ */
+export class InstanceLock implements Disposable {
+  readonly #path: string;
+  readonly #holder: DatabaseSync;
+
+  constructor(directory: string, id: string) {
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    this.#path = join(directory, `${id}.lock`);
+    closeSync(openSync(this.#path, "a", 0o600));
+    this.#holder = new DatabaseSync(this.#path);
+    this.#holder.exec("begin exclusive");
+  }
+
+  [Symbol.dispose](): void {
+    this.#holder.close();
+    rmSync(this.#path, { force: true });
+  }
+}
+
+/** `absent`: no process with this id has its locks in this directory, or it ended in order. */
+export function probeInstanceLock(directory: string, id: string): "held" | "free" | "absent" {
+  const path = join(directory, `${id}.lock`);
+  if (!existsSync(path)) return "absent";
+  const probe = new DatabaseSync(path);
+  try {
+    probe.exec("begin exclusive");
+    return "free";
+  } catch {
+    return "held";
+  } finally {
+    probe.close();
+  }
+}
+
+export function removeInstanceLock(directory: string, id: string): void {
+  rmSync(join(directory, `${id}.lock`), { force: true });
+}

@@ -1,0 +1,112 @@
+import { randomUUID } from "node:crypto";
+import { type RawBuilder, sql } from "kysely";
+import type { Engine } from "../database/engine.ts";
+import type { StoreDatabase } from "../database/schema.ts";
+import { InstanceLock, probeInstanceLock, removeInstanceLock } from "./instance-lock.ts";
+
+const HEARTBEAT_INTERVAL = 10_000;
+const HEARTBEAT_LIMIT = 60_000;
+
+/**
+ * This opening of the store. A call under way is marked with it, so that others can tell whether whoever ran the call
+ * still lives: by a lock in the directory they share, or else by a heartbeat in the database they share.
+ */
+export class Instance {
+  readonly id = randomUUID();
+  readonly #db: StoreDatabase;
+  readonly #engine: Engine;
+  readonly #directory: string;
+  readonly #lock: InstanceLock;
+  #timer: NodeJS.Timeout | undefined;
+  #beating: Promise<void> = Promise.resolve();
+
+  private constructor(db: StoreDatabase, engine: Engine, directory: string) {
+    this.#db = db;
+    this.#engine = engine;
+    this.#directory = directory;
+    this.#lock = new InstanceLock(directory, this.id);
+  }
+
+  static async start(db: StoreDatabase, engine: Engine, directory: string): Promise<Instance> {
+    const instance = new Instance(db, engine, directory);
+    try {
+      await instance.#startBeating();
+    } catch (error) {
+      instance.#lock[Symbol.dispose]();
+      throw error;
+    }
+    return instance;
+  }
+
+  /** Those of the given instances that no longer live. Never this one. */
+  async findDead(ids: readonly string[]): Promise<string[]> {
+    const beating = new Set(await this.#findBeating());
+    return ids.filter((id) => {
+      if (id === this.id) return false;
+      const lock = probeInstanceLock(this.#directory, id);
+      return lock === "free" || (lock === "absent" && !beating.has(id));
+    });
+  }
+
+  async forget(dead: readonly string[]): Promise<void> {
+    for (const id of dead) removeInstanceLock(this.#directory, id);
+    if (dead.length > 0) await this.#db.deleteFrom("instances").where("id", "in", dead).execute();
+  }
+
+  /** While the database is still open. Others take it for dead from now on. */
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#beating;
+    try {
+      if (this.#timer !== undefined) {
+        await this.#db.deleteFrom("instances").where("id", "=", this.id).execute();
+      }
+    } finally {
+      this.#lock[Symbol.dispose]();
+    }
+  }
+
+  /** Only nodes of a shared database need a heartbeat: whoever opens a SQLite file sees the locks beside it. */
+  async #startBeating(): Promise<void> {
+    if (this.#engine === "sqlite") return;
+    await this.#beat();
+    this.#timer = setInterval(() => {
+      // A beat that fails is made up for by the next.
+      this.#beating = this.#beat().catch(() => {});
+    }, HEARTBEAT_INTERVAL);
+    this.#timer.unref();
+  }
+
+  async #beat(): Promise<void> {
+    const heartbeat_at = databaseNow(this.#engine);
+    const beaten = await this.#db
+      .updateTable("instances")
+      .set({ heartbeat_at })
+      .where("id", "=", this.id)
+      .executeTakeFirst();
+    if (beaten.numUpdatedRows > 0n) return;
+    await this.#db.insertInto("instances").values({ id: this.id, heartbeat_at }).execute();
+  }
+
+  async #findBeating(): Promise<string[]> {
+    const limit = sql<number>`${databaseNow(this.#engine)} - ${sql.lit(HEARTBEAT_LIMIT)}`;
+    const rows = await this.#db
+      .selectFrom("instances")
+      .select("id")
+      .where("heartbeat_at", ">", limit)
+      .execute();
+    return rows.map(({ id }) => id);
+  }
+}
+
+/** The clock of the database, because those of two nodes may differ by minutes. */
+function databaseNow(engine: Engine): RawBuilder<number> {
+  switch (engine) {
+    case "sqlite":
+      return sql`cast(unixepoch('subsec') * 1000 as integer)`;
+    case "postgres":
+      return sql`cast(extract(epoch from clock_timestamp()) * 1000 as bigint)`;
+    case "mysql":
+      return sql`cast(unix_timestamp(now(3)) * 1000 as signed)`;
+  }
+}

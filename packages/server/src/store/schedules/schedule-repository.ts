@@ -1,0 +1,119 @@
+import type { ScheduleRow, StoreDatabase } from "../database/schema.ts";
+import { toKey } from "../database/storable-text.ts";
+import { toJson } from "../database/stored-json.ts";
+import type { NewSchedule, ScheduleStep, ScheduleStore, StoredSchedule } from "./schedule-store.ts";
+
+const DUE_AT_ONCE = 100;
+
+export class ScheduleRepository implements ScheduleStore {
+  readonly #db: StoreDatabase;
+
+  constructor(db: StoreDatabase) {
+    this.#db = db;
+  }
+
+  async add(schedule: NewSchedule): Promise<StoredSchedule> {
+    const row: ScheduleRow = {
+      id: schedule.id,
+      tool_name: toKey(schedule.toolName),
+      caller: toKey(schedule.caller),
+      state: "active",
+      next_run_at: Math.round(schedule.nextRunAt),
+      last_run_at: null,
+      last_call_id: null,
+      runs: 0,
+      missed: schedule.missed,
+      created_at: Date.now(),
+      timing: toJson(schedule.timing),
+      input: toJson(schedule.arguments),
+    };
+    await this.#db.insertInto("schedules").values(row).execute();
+    return toSchedule(row);
+  }
+
+  async get(id: string): Promise<StoredSchedule | undefined> {
+    const row = await this.#db.selectFrom("schedules").selectAll().where("id", "=", id).executeTakeFirst();
+    return row === undefined ? undefined : toSchedule(row);
+  }
+
+  async list({ state }: { readonly state?: StoredSchedule["state"] } = {}): Promise<StoredSchedule[]> {
+    const all = this.#db.selectFrom("schedules").selectAll();
+    const rows = await (state === undefined ? all : all.where("state", "=", state))
+      // Engines place nulls differently.
+      .orderBy(({ case: choose }) => choose().when("next_run_at", "is", null).then(1).else(0).end())
+      .orderBy("next_run_at")
+      .orderBy("created_at", "desc")
+      .orderBy("id")
+      .execute();
+    return rows.map(toSchedule);
+  }
+
+  async listDue(now: number): Promise<StoredSchedule[]> {
+    const rows = await this.#db
+      .selectFrom("schedules")
+      .selectAll()
+      .where("state", "=", "active")
+      .where("next_run_at", "<=", Math.floor(now))
+      .orderBy("next_run_at")
+      .orderBy("id")
+      .limit(DUE_AT_ONCE)
+      .execute();
+    return rows.map(toSchedule);
+  }
+
+  async nextRunAt(): Promise<number | undefined> {
+    const row = await this.#db
+      .selectFrom("schedules")
+      .select("next_run_at")
+      .where("state", "=", "active")
+      .orderBy("next_run_at")
+      .limit(1)
+      .executeTakeFirst();
+    return row?.next_run_at ?? undefined;
+  }
+
+  async advance(id: string, { dueAt, nextRunAt, callId }: ScheduleStep): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable("schedules")
+      .set(({ eb }) => ({
+        state: nextRunAt === undefined ? "finished" : "active",
+        next_run_at: nextRunAt === undefined ? null : Math.round(nextRunAt),
+        ...(callId === undefined
+          ? {}
+          : { last_run_at: Date.now(), last_call_id: toKey(callId), runs: eb("runs", "+", 1) }),
+      }))
+      .where("id", "=", id)
+      .where("state", "=", "active")
+      .where("next_run_at", "=", dueAt)
+      .executeTakeFirst();
+    return numUpdatedRows > 0n;
+  }
+
+  async cancel(id: string): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable("schedules")
+      .set({ state: "cancelled", next_run_at: null })
+      .where("id", "=", id)
+      .where("state", "=", "active")
+      .executeTakeFirst();
+    return numUpdatedRows > 0n;
+  }
+}
+
+function toSchedule(row: ScheduleRow): StoredSchedule {
+  return {
+    id: row.id,
+    toolName: row.tool_name,
+    // Both were written by `add` above.
+    arguments: JSON.parse(row.input) as StoredSchedule["arguments"],
+    timing: JSON.parse(row.timing) as StoredSchedule["timing"],
+    caller: row.caller,
+    missed: row.missed,
+    state: row.state,
+    ...(row.next_run_at === null ? {} : { nextRunAt: row.next_run_at }),
+    ...(row.last_run_at === null ? {} : { lastRunAt: row.last_run_at }),
+    ...(row.last_call_id === null ? {} : { lastCallId: row.last_call_id }),
+    runs: row.runs,
+    createdAt: row.created_at,
+  };
+}

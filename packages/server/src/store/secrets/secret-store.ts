@@ -1,0 +1,16 @@
+/** What may be known of a secret. */
+export interface SecretInfo {
+  readonly name: string;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+/** Keeps values that have been encrypted before they come here. */
+export interface SecretStore {
+  /** Replaces the value that is there. */
+  set(name: string, encrypted: string): Promise<void>;
+  get(name: string): Promise<string | undefined>;
+  /** By name. */
+  list(): Promise<SecretInfo[]>;
+  remove(name: string): Promise<boolean>;
+}

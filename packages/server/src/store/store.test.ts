@@ -1,0 +1,10 @@
+import { testCalls } from "./testing/calls.fixture.ts";
+import { describeOnEveryEngine } from "./testing/engines.fixture.ts";
+import { testOpening } from "./testing/opening.fixture.ts";
+import { testSmallStores } from "./testing/small-stores.fixture.ts";
+
+describeOnEveryEngine((place) => {
+  testOpening(place);
+  testCalls(place);
+  testSmallStores(place);
+});

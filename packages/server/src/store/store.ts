@@ -1,0 +1,123 @@
+import type { ToolCallRecord, ToolResult } from "@toolrack/core";
+import type { ApprovalStore } from "./approvals/approval-store.ts";
+import type { RegistryVersion } from "./registry-version/registry-version.ts";
+import type { ScheduleStore } from "./schedules/schedule-store.ts";
+import type { SecretStore } from "./secrets/secret-store.ts";
+
+/** A call as it is kept. */
+export interface StoredCall extends Omit<ToolCallRecord, "status"> {
+  /** `error` also for a call that was interrupted. */
+  readonly status: "running" | "completed" | "error";
+  /** The bounded one; a larger whole is a blob, read by page. Empty while the call runs. */
+  readonly result: ToolResult;
+  /** Characters of the whole result text. */
+  readonly resultSize: number;
+  /** The call that this one repeats. */
+  readonly replayOf?: string;
+  /** `interrupted`: the process died while it ran. */
+  readonly outcome: "running" | "completed" | "error" | "interrupted";
+}
+
+/** A call that has begun, noted so that a crash leaves a trace. */
+export interface StartedCall {
+  readonly callId: string;
+  readonly parentCallId?: string;
+  readonly toolName: string;
+  readonly displayName: string;
+  readonly sessionID: string;
+  readonly caller: string;
+  readonly timestamp: number;
+  readonly parameters: Record<string, unknown>;
+}
+
+export interface CallQuery {
+  /** Glob over the tool's name: `*` for any characters, `?` for one. */
+  readonly tool?: string;
+  readonly status?: "running" | "completed" | "error" | "interrupted";
+  readonly session?: string;
+  readonly minDuration?: number;
+  readonly maxDuration?: number;
+  /** Milliseconds since the epoch. */
+  readonly since?: number;
+  readonly until?: number;
+  /** Anywhere in the arguments, the recorded result or the error, whatever the case of Latin letters. */
+  readonly text?: string;
+  readonly parent?: string;
+  /** At most 500; default 50. Newest first. */
+  readonly limit?: number;
+  /** From the page before. */
+  readonly cursor?: string;
+}
+
+export interface Page<Item> {
+  readonly items: readonly Item[];
+  readonly next?: string;
+}
+
+export interface CallStore {
+  /** Returns at once; written with the next batch. */
+  started(call: StartedCall): void;
+  /**
+   * Resolves when it is safely written. Never loses one that resolved, whatever happens to the process. `whole` is the
+   * whole text, when `result` has only a part of it. A call with the id of an earlier one is kept beside it, under that
+   * id with an ending of its own. Rejects when the database cannot be reached for seconds, or the disk is full.
+   */
+  finished(record: ToolCallRecord, result: ToolResult, replayOf?: string, whole?: string): Promise<void>;
+  get(callId: string): Promise<StoredCall | undefined>;
+  /**
+   * Running calls too. So that a page stays small, an item has the first 2,000 characters of the result's text and
+   * nothing else of the result, and no arguments longer than 16,000: `get` has all. Throws `InvalidCursorError`.
+   */
+  list(query: CallQuery): Promise<Page<StoredCall>>;
+  /** A page of the whole text of the result, in characters. Rejects when its blob is not on this node. */
+  readResult(
+    callId: string,
+    offset: number,
+    limit: number,
+  ): Promise<{ text: string; total: number } | undefined>;
+  /**
+   * Settles what a process that died left running; never a call of a process that lives, here or on another node.
+   * Answers how many. To be called at the start, and on a shared database every minute or so.
+   */
+  settleInterrupted(): Promise<number>;
+}
+
+export interface StoredToken {
+  readonly id: string;
+  readonly name: string;
+  readonly scopes: {
+    readonly tools?: readonly string[];
+    readonly experts?: readonly string[];
+    readonly admin?: boolean;
+  };
+  readonly createdAt: number;
+  readonly lastUsedAt?: number;
+  readonly expiresAt?: number;
+}
+
+export interface TokenStore {
+  /** Only the hash is kept. */
+  add(token: StoredToken, hash: string): Promise<void>;
+  findByHash(hash: string): Promise<StoredToken | undefined>;
+  list(): Promise<StoredToken[]>;
+  remove(id: string): Promise<boolean>;
+  touch(id: string, at: number): Promise<void>;
+}
+
+/** Everything that outlives the process, on SQLite, PostgreSQL or MySQL/MariaDB. */
+export interface Store {
+  readonly engine: "sqlite" | "postgres" | "mysql";
+  readonly calls: CallStore;
+  readonly tokens: TokenStore;
+  readonly approvals: ApprovalStore;
+  readonly secrets: SecretStore;
+  readonly schedules: ScheduleStore;
+  readonly registryVersion: RegistryVersion;
+  /**
+   * Deletes what is older (milliseconds) or more (bytes of all calls) than the retention says, oldest first, and blobs
+   * that nothing refers to. What is running or waiting for an answer stays.
+   */
+  prune(options: { readonly maxAge?: number; readonly maxBytes?: number }): Promise<void>;
+  /** Writes what is waiting, then closes. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,435 @@
+import { readdirSync, rmSync, statSync, utimesSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { ToolCallRecord, ToolResult } from "@toolrack/core";
+import { beforeAll, describe, expect, test } from "vitest";
+import { InvalidCursorError } from "../database/cursor.ts";
+import type { StoreOptions } from "../open-store.ts";
+import type { CallQuery, Store } from "../store.ts";
+import type { TestPlace } from "./engines.fixture.ts";
+import { makeRecord, makeStart, textResult } from "./records.fixture.ts";
+
+/** What every engine must do with calls. */
+export function testCalls(place: TestPlace): void {
+  let options: StoreOptions;
+  let store: Store;
+  beforeAll(async () => {
+    options = await place.make();
+    store = await place.open(options);
+  });
+  const finish = async (overrides: Partial<ToolCallRecord> = {}, result: ToolResult = textResult("ok")) => {
+    const record = makeRecord(overrides);
+    await store.calls.finished(record, result);
+    return record;
+  };
+
+  describe("a record", () => {
+    test("comes back as it was given", async () => {
+      const error = {
+        name: "InvalidArgumentError",
+        code: "invalid_arguments",
+        message: 'limit: expected number, got "many"',
+        details: { toolName: "t", input: { limit: "many" }, issues: [{ path: "limit" }] },
+        recoverable: true,
+      } as const;
+      const record = makeRecord({
+        parentCallId: "parent-1",
+        tid: "task-1",
+        depth: 3,
+        status: "error",
+        parameters: { limit: "many" },
+        error,
+        flags: { repaired: true, dropped: ["x"] },
+      });
+      const result: ToolResult = {
+        content: error.message,
+        type: "error",
+        structured: { a: [1, null, "é"] },
+        attachments: [{ type: "file", mime: "image/png", url: "data:image/png;base64,AAAA" }],
+        blocks: [{ type: "text", text: "x" }],
+        metadata: { cost: 1.5 },
+        error,
+      };
+      await store.calls.finished(record, result, "call_original");
+      expect(await store.calls.get(record.callId)).toEqual({
+        ...record,
+        result,
+        resultSize: error.message.length,
+        outcome: "error",
+        replayOf: "call_original",
+      });
+    });
+
+    test("of JSON keeps its structured value once and gives it back", async () => {
+      const structured = { items: [{ title: "四" }], n: 1e21 };
+      const result: ToolResult = { content: JSON.stringify(structured), type: "json", structured };
+      const { callId } = await finish({}, result);
+      expect((await store.calls.get(callId))?.result).toEqual(result);
+    });
+
+    test("that nobody wrote is not there", async () => {
+      expect(await store.calls.get("call_missing")).toBeUndefined();
+      expect(await store.calls.readResult("call_missing", 0, 10)).toBeUndefined();
+    });
+
+    test("holds any text: NUL, half characters, emoji, quotes, backslashes", async () => {
+      const nasty = "a\0b \ud83d c 😀𠮷 '\"\\ %_ \u2028";
+      const record = await finish(
+        {
+          callId: `id-${nasty}`,
+          toolName: nasty,
+          sessionID: nasty,
+          displayName: nasty,
+          caller: nasty,
+          messageID: nasty,
+          tid: nasty,
+          parameters: { [nasty]: nasty },
+        },
+        { content: nasty, type: "text", structured: [nasty], metadata: { [nasty]: 1 } },
+      );
+      const stored = await store.calls.get(record.callId);
+      expect(stored?.parameters).toEqual({ [nasty]: nasty });
+      expect(stored?.result.structured).toEqual([nasty]);
+      expect(stored?.result.content).toBe("a␀b \ufffd c 😀𠮷 '\"\\ %_ \u2028");
+      expect(stored?.caller).toContain("😀𠮷");
+      expect((await store.calls.list({ session: nasty })).items).toHaveLength(1);
+      expect((await store.calls.list({ text: "😀𠮷 '\"\\ %_" })).items[0]?.callId).toBe(stored?.callId);
+    });
+
+    test("keeps ids apart that differ in case or in a blank at the end, and very long ones", async () => {
+      const long = "x".repeat(5_000);
+      const ids = ["Same", "same", "same ", `${long}1`, `${long}2`];
+      for (const callId of ids) await finish({ callId }, textResult(callId.slice(-6)));
+      for (const callId of ids) {
+        expect((await store.calls.get(callId))?.result.content).toBe(callId.slice(-6));
+      }
+    });
+
+    test("with an id that is taken is kept beside the earlier one", async () => {
+      const sessionID = "twice";
+      await finish({ callId: "twice", sessionID }, textResult("first"));
+      await Promise.all([
+        finish({ callId: "twice", sessionID }, textResult("second")),
+        finish({ callId: "bystander", sessionID }, textResult("third")),
+      ]);
+      const { items } = await store.calls.list({ session: sessionID });
+      expect(items.map(({ result }) => result.content).sort()).toEqual(["first", "second", "third"]);
+      expect((await store.calls.get("twice"))?.result.content).toBe("first");
+      expect(items.find(({ result }) => result.content === "second")?.callId).toMatch(/^twice~[0-9a-f]{12}$/);
+    });
+
+    test("of huge arguments keeps their beginning and says so", async () => {
+      const { callId } = await finish({ parameters: { blob: "é".repeat(3_000_000) } });
+      const stored = await store.calls.get(callId);
+      expect(stored?.parameters).toEqual({
+        "[too large]": expect.stringMatching(/^3000011 characters of JSON: \{"blob":"éé/),
+      });
+      expect(JSON.stringify(stored).length).toBeLessThan(10_000);
+    });
+
+    test("of a value that JSON cannot hold is written all the same", async () => {
+      const circular: Record<string, unknown> = { big: 12n };
+      circular.self = circular;
+      const { callId } = await finish({}, { content: "c", type: "text", structured: circular });
+      expect((await store.calls.get(callId))?.result.structured).toEqual({ big: "12", self: "[circular]" });
+    });
+
+    test("of several thousand at once are all written, each once", async () => {
+      const records = Array.from({ length: 2_000 }, () => makeRecord({ sessionID: "crowd" }));
+      for (const record of records) store.calls.started(makeStart(record));
+      await Promise.all(records.map((record) => store.calls.finished(record, textResult("x"))));
+      const seen = await readAll({ session: "crowd", limit: 500 });
+      expect(seen).toEqual(records.map(({ callId }) => callId).reverse());
+    });
+  });
+
+  describe("a long result", () => {
+    test("is a blob that is read by page, the same text once", async () => {
+      const text = `${"0123456789".repeat(20_000)}the end`;
+      const one = await finish({}, textResult(text));
+      const two = await finish({}, textResult(text));
+      const stored = await store.calls.get(one.callId);
+      expect(stored?.resultSize).toBe(200_007);
+      expect(stored?.result.content).toContain(`kept as call ${one.callId}; read on from offset 16384`);
+      expect(stored!.result.content.length).toBeLessThan(20_000);
+      expect(await store.calls.readResult(two.callId, 199_998, 100)).toEqual({
+        text: "89the end",
+        total: 200_007,
+      });
+      expect(await store.calls.readResult(one.callId, 300_000, 10)).toEqual({ text: "", total: 200_007 });
+      expect(blobFiles(options.directory)).toHaveLength(1);
+    });
+
+    test("of which the record has a part is read whole, character for character", async () => {
+      const whole = `日本😀\0\ud83d${"語".repeat(30_000)}`;
+      const record = makeRecord();
+      await store.calls.finished(record, textResult("日本… cut …"), undefined, whole);
+      expect((await store.calls.get(record.callId))?.result.content).toBe("日本… cut …");
+      const pages: string[] = [];
+      for (let offset = 0; offset < whole.length; offset += 7_001) {
+        pages.push((await store.calls.readResult(record.callId, offset, 7_001))!.text);
+      }
+      expect(pages.join("")).toBe(whole);
+    });
+
+    test("keeps large attachments and structured values too", async () => {
+      const result: ToolResult = {
+        content: "a picture",
+        type: "text",
+        attachments: [
+          { type: "file", mime: "image/png", url: `data:image/png;base64,${"A".repeat(300_000)}` },
+        ],
+        structured: { rows: Array.from({ length: 5_000 }, (_, n) => `row ${n}`) },
+      };
+      const { callId } = await finish({ sessionID: "pictures" }, result);
+      expect((await store.calls.get(callId))?.result).toEqual(result);
+      const { items } = await store.calls.list({ session: "pictures" });
+      expect(JSON.stringify(items).length).toBeLessThan(2_000);
+    });
+
+    test("whose file is gone says so, and the record is still there", async () => {
+      const { callId } = await finish({}, textResult("gone".repeat(40_000)));
+      const file = blobFiles(options.directory).sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)[0]!;
+      rmSync(file);
+      await expect(store.calls.readResult(callId, 0, 10)).rejects.toThrow(
+        /not in this node's blob directory/,
+      );
+      expect((await store.calls.get(callId))?.result.content).toContain("gonegone");
+    });
+  });
+
+  describe("a list", () => {
+    const ids = async (query: CallQuery) => (await store.calls.list(query)).items.map(({ callId }) => callId);
+
+    test("goes from the newest to the oldest in pages, also through calls of one moment", async () => {
+      const made: string[] = [];
+      for (let n = 0; n < 25; n++) {
+        const timestamp = 1_600_000_000_000 + Math.floor(n / 10);
+        const callId = `page_${String(n).padStart(2, "0")}`;
+        made.push((await finish({ callId, timestamp, sessionID: "pages" })).callId);
+      }
+      const first = await store.calls.list({ session: "pages", limit: 4 });
+      expect(first.items.map(({ callId }) => callId)).toEqual(made.slice(-4).reverse());
+      expect(await readAll({ session: "pages", limit: 4 })).toEqual(made.toReversed());
+      expect((await store.calls.list({ session: "pages", limit: 25 })).next).toBeUndefined();
+    });
+
+    test("refuses a cursor that it did not give", async () => {
+      for (const cursor of ["", "nonsense", "WzEsMl0", Buffer.from('["x","y"]').toString("base64url"), "é"]) {
+        await expect(store.calls.list({ cursor })).rejects.toThrow(InvalidCursorError);
+      }
+    });
+
+    test("takes any limit for one between 1 and 500", async () => {
+      for (const limit of [0, -5, Number.NaN, 0.5]) {
+        expect((await store.calls.list({ session: "pages", limit })).items).toHaveLength(1);
+      }
+      expect((await store.calls.list({ session: "crowd", limit: 1e9 })).items).toHaveLength(500);
+      expect((await store.calls.list({ session: "crowd" })).items).toHaveLength(50);
+    });
+
+    test("finds tools by glob, case and all, and takes every other sign literally", async () => {
+      const sessionID = "globs";
+      for (const toolName of ["file_read", "file_Read", "fileXread", "file%read", "a[b]c", "a!c"]) {
+        await finish({ callId: toolName, toolName, sessionID });
+      }
+      const find = async (tool: string) => (await ids({ session: sessionID, tool })).sort();
+      expect(await find("file_read")).toEqual(["file_read"]);
+      expect(await find("file_r*")).toEqual(["file_read"]);
+      expect(await find("*_*ead")).toEqual(["file_Read", "file_read"]);
+      expect(await find("file?read")).toEqual(["file%read", "fileXread", "file_read"]);
+      expect(await find("*%*")).toEqual(["file%read"]);
+      expect(await find("*[b]*")).toEqual(["a[b]c"]);
+      expect(await find("*!*")).toEqual(["a!c"]);
+      expect(await find("\\*")).toEqual([]);
+    });
+
+    test("finds by status, session, parent, duration and time", async () => {
+      const sessionID = "filters";
+      const error = { name: "E", code: "execution_failed", message: "m", recoverable: true } as const;
+      await finish({ callId: "f1", sessionID, timestamp: 1000, duration: 5 });
+      await finish({ callId: "f2", sessionID, timestamp: 2000, duration: 50.5, parentCallId: "f1" });
+      await finish(
+        { callId: "f3", sessionID, timestamp: 3000, duration: 500, status: "error", error },
+        { content: "m", type: "error", error },
+      );
+      expect(await ids({ session: sessionID })).toEqual(["f3", "f2", "f1"]);
+      expect(await ids({ session: sessionID, status: "error" })).toEqual(["f3"]);
+      expect(await ids({ session: sessionID, status: "completed" })).toEqual(["f2", "f1"]);
+      expect(await ids({ parent: "f1" })).toEqual(["f2"]);
+      expect(await ids({ session: sessionID, minDuration: 50.5 })).toEqual(["f3", "f2"]);
+      expect(await ids({ session: sessionID, minDuration: 6, maxDuration: 51 })).toEqual(["f2"]);
+      expect(await ids({ session: sessionID, since: 2000, until: 2999.5 })).toEqual(["f2"]);
+      expect(await ids({ session: "Filters" })).toEqual([]);
+    });
+
+    test("finds text in arguments, results and errors, whatever the case of Latin letters", async () => {
+      const sessionID = "texts";
+      const message = "Disk FULL at 100%";
+      const error = { name: "E", code: "execution_failed", message, recoverable: true } as const;
+      await finish({ callId: "t1", sessionID, parameters: { note: 'He said "Hi"\nand left 北京' } });
+      await finish({ callId: "t2", sessionID }, textResult('Straße "Hi"\nparty 🎉'));
+      await finish(
+        { callId: "t3", sessionID, status: "error", error },
+        { content: "failed", type: "error", error },
+      );
+      const find = (text: string) => ids({ session: sessionID, text });
+      expect(await find('said "hi"\nAND')).toEqual(["t1"]);
+      expect(await find('"HI"')).toEqual(["t2", "t1"]);
+      expect(await find("北京")).toEqual(["t1"]);
+      expect(await find("🎉")).toEqual(["t2"]);
+      expect(await find("😀")).toEqual([]);
+      expect(await find("full at 100%")).toEqual(["t3"]);
+      expect(await find("full_at")).toEqual([]);
+      expect(await find("%")).toEqual(["t3"]);
+      expect(await find("' or 1=1 --")).toEqual([]);
+    });
+
+    test("shows long arguments as too large; the record has them", async () => {
+      const parameters = { text: "y".repeat(50_000) };
+      const { callId } = await finish({ sessionID: "long", parameters });
+      const { items } = await store.calls.list({ session: "long" });
+      expect(items[0]?.parameters).toEqual({ "[too large]": expect.any(String) });
+      expect((await store.calls.get(callId))?.parameters).toEqual(parameters);
+    });
+  });
+
+  describe("a call under way", () => {
+    test("is listed as running until it ends", async () => {
+      const other = await place.open(options);
+      const record = makeRecord({ sessionID: "running" });
+      store.calls.started(makeStart(record));
+      await expect.poll(() => other.calls.get(record.callId)).toBeDefined();
+      const { items } = await other.calls.list({ session: "running", status: "running" });
+      expect(items).toMatchObject([{ callId: record.callId, status: "running", outcome: "running" }]);
+      await store.calls.finished(record, textResult("done"));
+      expect(await other.calls.get(record.callId)).toMatchObject({
+        outcome: "completed",
+        result: { content: "done" },
+      });
+      expect((await other.calls.list({ session: "running" })).items).toHaveLength(1);
+    });
+
+    test("is not settled while its process lives, and is once it has ended", async () => {
+      const mortal = await place.open(options);
+      const record = makeRecord({ sessionID: "mortal" });
+      mortal.calls.started(makeStart(record));
+      await expect.poll(() => store.calls.get(record.callId)).toBeDefined();
+      expect(await store.calls.settleInterrupted()).toBe(0);
+      expect(await mortal.calls.settleInterrupted()).toBe(0);
+      await mortal.close();
+      expect(await store.calls.settleInterrupted()).toBe(1);
+      expect(await store.calls.get(record.callId)).toMatchObject({
+        status: "error",
+        outcome: "interrupted",
+        result: { type: "error", content: expect.stringContaining("not known") },
+        error: { code: "execution_failed" },
+      });
+      expect((await store.calls.list({ session: "mortal", status: "interrupted" })).items).toHaveLength(1);
+      expect(await store.calls.settleInterrupted()).toBe(0);
+    });
+
+    test("of another node is settled when its heartbeat has stopped, unless it ends after all", async (context) => {
+      if (options.url === undefined) return context.skip("SQLite is not shared between nodes");
+      const { directory } = await place.make();
+      const distant = await place.open({ ...options, directory });
+      const record = makeRecord({ sessionID: "distant" });
+      distant.calls.started(makeStart(record));
+      await expect.poll(() => store.calls.get(record.callId)).toBeDefined();
+      expect(await store.calls.settleInterrupted()).toBe(0);
+      await place.run(options, "update instances set heartbeat_at = heartbeat_at - 61000");
+      expect(await store.calls.settleInterrupted()).toBe(1);
+      expect((await store.calls.get(record.callId))?.outcome).toBe("interrupted");
+      await distant.calls.finished(record, textResult("done after all"));
+      expect(await store.calls.get(record.callId)).toMatchObject({
+        outcome: "completed",
+        result: { content: "done after all" },
+      });
+      expect((await store.calls.list({ session: "distant" })).items).toHaveLength(1);
+    });
+
+    test("is written when the store closes before it ended", async () => {
+      const brief = await place.open(options);
+      const begun = makeRecord();
+      const ended = makeRecord();
+      brief.calls.started(makeStart(begun));
+      const written = brief.calls.finished(ended, textResult("b".repeat(100_000)));
+      await brief.close();
+      await written;
+      expect((await store.calls.get(begun.callId))?.outcome).toBe("running");
+      expect((await store.calls.readResult(ended.callId, 99_999, 5))?.text).toBe("b");
+    });
+  });
+
+  describe("a lost connection", () => {
+    test("loses no record that was handed over meanwhile", async () => {
+      const own = await place.make();
+      const shaken = await place.open(own);
+      const records = Array.from({ length: 300 }, () => makeRecord());
+      const written = records.map(async (record, n) => {
+        await delay(n);
+        shaken.calls.started(makeStart(record));
+        await delay(n % 20);
+        await shaken.calls.finished(record, textResult("x"));
+      });
+      for (let times = 0; times < 4; times++) {
+        await delay(60);
+        await place.cutConnections(own);
+      }
+      await Promise.all(written);
+      const { items } = await shaken.calls.list({ limit: 500 });
+      expect(items.map(({ callId, outcome }) => `${callId} ${outcome}`).sort()).toEqual(
+        records.map(({ callId }) => `${callId} completed`).sort(),
+      );
+    });
+  });
+
+  describe("retention", () => {
+    test("deletes by age and by size, oldest first, and blobs that nothing refers to", async () => {
+      const own = await place.make();
+      const small = await place.open(own);
+      const now = Date.now();
+      const add = async (callId: string, age: number, content: string) => {
+        await small.calls.finished(makeRecord({ callId, timestamp: now - age }), textResult(content));
+      };
+      await add("ancient", 100_000, "a".repeat(100_000));
+      await add("shared", 90_000, "s".repeat(100_000));
+      for (let n = 0; n < 600; n++) void add(`filler${n}`, 80_000 + n, "x");
+      await add("old", 50_000, "o".repeat(1_000));
+      await add("young", 1_000, "s".repeat(100_000));
+      small.calls.started(makeStart(makeRecord({ callId: "running", timestamp: now - 200_000 })));
+      await expect.poll(() => small.calls.get("running")).toBeDefined();
+      const left = async () => (await small.calls.list({ limit: 500 })).items.map(({ callId }) => callId);
+
+      await small.prune({ maxAge: 70_000 });
+      expect(await left()).toEqual(["young", "old", "running"]);
+      // Too young to tell whether a record is about to refer to them.
+      expect(blobFiles(own.directory)).toHaveLength(2);
+      for (const file of blobFiles(own.directory)) utimesSync(file, 1, 1);
+      await small.prune({});
+      expect(blobFiles(own.directory)).toHaveLength(1);
+      expect((await small.calls.readResult("young", 0, 3))?.text).toBe("sss");
+
+      await small.prune({ maxBytes: 117_000 });
+      expect(await left()).toEqual(["young", "running"]);
+      await small.prune({ maxBytes: 0 });
+      expect(await left()).toEqual(["running"]);
+    });
+  });
+
+  async function readAll(query: CallQuery): Promise<string[]> {
+    const seen: string[] = [];
+    for (let cursor: string | undefined, isFirst = true; isFirst || cursor !== undefined; isFirst = false) {
+      const page = await store.calls.list({ ...query, ...(cursor === undefined ? {} : { cursor }) });
+      seen.push(...page.items.map(({ callId }) => callId));
+      cursor = page.next;
+    }
+    return seen;
+  }
+}
+
+function blobFiles(directory: string): string[] {
+  return readdirSync(join(directory, "blobs"), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+}

@@ -1,0 +1,212 @@
+import type { ApprovalRequest } from "@toolrack/core";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { NewSchedule } from "../schedules/schedule-store.ts";
+import type { Store } from "../store.ts";
+import type { TestPlace } from "./engines.fixture.ts";
+
+/** What every engine must do with tokens, approvals, secrets, schedules and the registry's version. */
+export function testSmallStores(place: TestPlace): void {
+  let store: Store;
+  /** Another node of the same database. */
+  let other: Store;
+  beforeAll(async () => {
+    const options = await place.make();
+    store = await place.open(options);
+    other = await place.open(options);
+  });
+
+  describe("tokens", () => {
+    test("are found by their hash and by nothing else", async () => {
+      const token = {
+        id: "t1",
+        name: "Büro 😀",
+        scopes: { tools: ["file_*"], admin: false },
+        createdAt: 1_000,
+        expiresAt: 2_000,
+      };
+      await store.tokens.add(token, "HASH");
+      expect(await other.tokens.findByHash("HASH")).toEqual(token);
+      expect(await store.tokens.findByHash("hash")).toBeUndefined();
+      await expect(store.tokens.add({ ...token, id: "t2" }, "HASH")).rejects.toThrow();
+      expect(await store.tokens.list()).toEqual([token]);
+    });
+
+    test("remember their last use, and are gone when removed", async () => {
+      await store.tokens.touch("t1", 5_000);
+      await store.tokens.touch("t1", 4_000);
+      expect((await store.tokens.findByHash("HASH"))?.lastUsedAt).toBe(5_000);
+      expect(await store.tokens.remove("t1")).toBe(true);
+      expect(await store.tokens.remove("t1")).toBe(false);
+      expect(await store.tokens.findByHash("HASH")).toBeUndefined();
+    });
+  });
+
+  describe("approvals", () => {
+    const request = (callId: string, expiresAt = Date.now() + 60_000): ApprovalRequest => ({
+      callId,
+      toolName: "file_delete",
+      displayName: "Delete/删除",
+      input: { path: "a\0b" },
+      message: "Delete it?",
+      details: { files: 3 },
+      dangerous: true,
+      sessionID: "s",
+      caller: "agent",
+      expiresAt,
+    });
+
+    test("are kept as they were asked", async () => {
+      const asked = request("c1");
+      expect(await store.approvals.add("a1", asked)).toMatchObject({ ...asked, id: "a1", state: "pending" });
+      expect(await other.approvals.get("a1")).toMatchObject({ ...asked, id: "a1", state: "pending" });
+      expect(await store.approvals.get("a0")).toBeUndefined();
+    });
+
+    test("take one answer, however many are given at once", async () => {
+      const answers = await Promise.all([
+        store.approvals.decide("a1", { decision: "allow", arguments: { path: "b" } }, "Ann"),
+        other.approvals.decide("a1", { decision: "deny", reason: "no" }, "Bob"),
+        store.approvals.decide("a1", { decision: "deny" }, "Cid"),
+      ]);
+      const accepted = answers.filter((answer) => answer?.isAccepted);
+      expect(accepted).toHaveLength(1);
+      const late = await store.approvals.decide("a1", { decision: "deny" }, "Dan");
+      expect(late).toEqual({ isAccepted: false, approval: accepted[0]?.approval });
+      expect(await store.approvals.decide("nobody", { decision: "deny" }, "Ann")).toBeUndefined();
+    });
+
+    test("keep the reason, the changed arguments and who decided", async () => {
+      await store.approvals.add("a2", request("c2"));
+      const arguments_ = { path: "c" };
+      const decision = { decision: "allow", arguments: arguments_, reason: "only this" } as const;
+      await store.approvals.decide("a2", decision, "Ann");
+      expect(await other.approvals.get("a2")).toMatchObject({
+        state: "allowed",
+        decidedBy: "Ann",
+        reason: "only this",
+        arguments: arguments_,
+        input: { path: "a\0b" },
+      });
+    });
+
+    test("expire, and take no answer afterwards", async () => {
+      await store.approvals.add("a3", request("c3", Date.now() - 1));
+      await store.approvals.add("a4", request("c4", Date.now() - 1));
+      const late = await store.approvals.decide("a3", { decision: "allow" }, "Ann");
+      expect(late).toMatchObject({ isAccepted: false, approval: { state: "expired" } });
+      await store.approvals.add("a5", request("c5"));
+      expect(await store.approvals.expire(Date.now() + 120_000)).toBe(1);
+      expect((await store.approvals.get("a5"))?.state).toBe("expired");
+    });
+
+    test("are listed in pages, newest first", async () => {
+      const first = await store.approvals.list({ limit: 3 });
+      const second = await store.approvals.list({ limit: 3, cursor: first.next! });
+      expect([...first.items, ...second.items].map(({ id }) => id).sort()).toEqual([
+        "a1",
+        "a2",
+        "a3",
+        "a4",
+        "a5",
+      ]);
+      expect((await store.approvals.list({ state: "allowed" })).items.map(({ id }) => id)).toContain("a2");
+      await expect(store.approvals.list({ cursor: "x" })).rejects.toThrow("cursor");
+    });
+
+    test("have rules for calls to come", async () => {
+      const always = { id: "r1", tool: "file_*", decision: "allow", createdBy: "Ann", createdAt: 1 } as const;
+      const once = {
+        id: "r2",
+        tool: "file_delete",
+        decision: "deny",
+        input: { path: "/etc" },
+        sessionID: "s",
+        createdBy: "Bob",
+        createdAt: 2,
+      } as const;
+      await store.approvals.addRule(once);
+      await store.approvals.addRule(always);
+      expect(await other.approvals.listRules()).toEqual([always, once]);
+      expect(await store.approvals.removeRule("r1")).toBe(true);
+      expect(await other.approvals.removeRule("r1")).toBe(false);
+    });
+  });
+
+  describe("secrets", () => {
+    test("are set, replaced, listed without their values, and removed", async () => {
+      await store.secrets.set("API_KEY", "v1:encrypted");
+      await Promise.all([store.secrets.set("OTHER", "x"), other.secrets.set("OTHER", "x")]);
+      await other.secrets.set("API_KEY", "v2:encrypted");
+      expect(await store.secrets.get("API_KEY")).toBe("v2:encrypted");
+      expect(await store.secrets.get("api_key")).toBeUndefined();
+      const listed = await store.secrets.list();
+      expect(listed.map(({ name }) => name)).toEqual(["API_KEY", "OTHER"]);
+      expect(JSON.stringify(listed)).not.toContain("encrypted");
+      expect(await store.secrets.remove("API_KEY")).toBe(true);
+      expect(await store.secrets.remove("API_KEY")).toBe(false);
+      await expect(store.secrets.set("n".repeat(300), "x")).rejects.toThrow("too long");
+    });
+  });
+
+  describe("schedules", () => {
+    const schedule = (id: string, nextRunAt: number): NewSchedule => ({
+      id,
+      toolName: "report",
+      arguments: { day: "月曜" },
+      caller: `schedule_tool_${id}`,
+      timing: { kind: "cron", expression: "0 9 * * 1", timeZone: "Asia/Tokyo" },
+      missed: "run",
+      nextRunAt,
+    });
+
+    test("come due in order, far in the future too", async () => {
+      const far = Date.UTC(2200, 0);
+      await store.schedules.add(schedule("s2", 2_000));
+      await store.schedules.add(schedule("s1", 1_000));
+      await store.schedules.add(schedule("s3", far));
+      expect(await other.schedules.nextRunAt()).toBe(1_000);
+      expect((await store.schedules.listDue(5_000)).map(({ id }) => id)).toEqual(["s1", "s2"]);
+      expect((await store.schedules.listDue(1_999)).map(({ id }) => id)).toEqual(["s1"]);
+      expect(await store.schedules.get("s3")).toMatchObject({
+        arguments: { day: "月曜" },
+        timing: { kind: "cron", timeZone: "Asia/Tokyo" },
+        nextRunAt: far,
+        runs: 0,
+      });
+    });
+
+    test("give each due time to one caller", async () => {
+      const step = (callId: string) => ({ dueAt: 1_000, nextRunAt: 9_000, callId });
+      const taken = await Promise.all([
+        store.schedules.advance("s1", step("c1")),
+        other.schedules.advance("s1", step("c2")),
+        store.schedules.advance("s1", step("c3")),
+      ]);
+      expect(taken.filter(Boolean)).toHaveLength(1);
+      expect(await store.schedules.get("s1")).toMatchObject({ runs: 1, nextRunAt: 9_000, state: "active" });
+    });
+
+    test("can pass over a time, finish, and be cancelled", async () => {
+      expect(await store.schedules.advance("s1", { dueAt: 9_000, nextRunAt: 10_000 })).toBe(true);
+      expect((await store.schedules.get("s1"))?.runs).toBe(1);
+      expect(await store.schedules.advance("s1", { dueAt: 10_000, callId: "last" })).toBe(true);
+      const finished = await store.schedules.get("s1");
+      expect(finished).toMatchObject({ state: "finished", runs: 2, lastCallId: "last" });
+      expect(finished).not.toHaveProperty("nextRunAt");
+      expect(await store.schedules.cancel("s1")).toBe(false);
+      expect(await other.schedules.cancel("s2")).toBe(true);
+      expect(await store.schedules.advance("s2", { dueAt: 2_000, callId: "late" })).toBe(false);
+      expect((await store.schedules.list()).map(({ id, state }) => `${id} ${state}`)[0]).toBe("s3 active");
+      expect(await store.schedules.list({ state: "cancelled" })).toHaveLength(1);
+    });
+  });
+
+  test("the registry's version rises by one for everybody who counts", async () => {
+    expect(await store.registryVersion.read()).toBe(0);
+    const versions = await Promise.all(
+      Array.from({ length: 10 }, (_, n) => (n % 2 ? store : other).registryVersion.bump()),
+    );
+    expect(versions.sort((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    expect(await other.registryVersion.read()).toBe(10);
+  });
+}

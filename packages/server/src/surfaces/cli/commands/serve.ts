@@ -1,0 +1,119 @@
+import type { ToolCallRecord, ToolError } from "@toolrack/core";
+import type { LoadReport } from "../../../index.ts";
+import { toLogLine } from "../../../log/log-line.ts";
+import type { ServeOptions, Serving } from "../../../serve.ts";
+import type { Cli } from "../cli.ts";
+import { CliError } from "../cli-error.ts";
+import { exitCodes } from "../exit-codes.ts";
+import { failuresIn, talkFailures } from "../file-problems.ts";
+import { findWorkspace } from "../find-workspace.ts";
+import { formatLogLine } from "../logs/format-log-line.ts";
+import { formatDuration } from "../text/duration.ts";
+import { shellQuote } from "../text/shell-quote.ts";
+import { configError, talkingLogger } from "../with-app.ts";
+
+export interface ServeCommandOptions {
+  readonly host?: string;
+  readonly port?: number;
+  readonly watch: boolean;
+}
+
+/** `toolrack serve`: serves the workspace until it is told to stop, which is no failure. */
+export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions): Promise<number> {
+  const root = findWorkspace(cli.directory);
+  const serving = await start(cli, root, {
+    logger: talkingLogger(cli),
+    ...(host === undefined ? {} : { host }),
+    ...(port === undefined ? {} : { port }),
+    ...(watch ? { onReload: (report) => tellReload(cli, report) } : {}),
+  });
+  const stopped = new Promise<void>((resolve) => cli.onInterrupt(resolve));
+  serving.app.registry.subscribe((event) => {
+    if (event.type === "record") tellCall(cli, event.record, event.error);
+    if (event.type === "approval" && event.decision === undefined) tellQuestion(cli, event.request.toolName);
+  });
+  tellReady(cli, serving, watch);
+  await stopped;
+  cli.talk("Stopping: calls under way may end. Once more stops at once.");
+  await serving.close();
+  cli.talk("Stopped.");
+  return exitCodes.ok;
+}
+
+async function start(cli: Cli, root: string, options: ServeOptions): Promise<Serving> {
+  const module = await import("../../../serve.ts");
+  try {
+    return await module.serve(root, options);
+  } catch (thrown) {
+    throw configError(thrown, root) ?? addressError(cli, thrown) ?? thrown;
+  }
+}
+
+/** What the system says when an address cannot be had, with what to type instead. */
+function addressError(cli: Cli, thrown: unknown): CliError | undefined {
+  if (!(thrown instanceof Error)) return undefined;
+  const { code } = (thrown.cause ?? {}) as { code?: unknown };
+  if (code !== "EADDRINUSE" && code !== "EACCES") return undefined;
+  return new CliError(`${thrown.message} This takes any that is free: ${cli.commandLine("serve --port 0")}`, {
+    code: "address_unavailable",
+    details: { cause: code },
+  });
+}
+
+function tellReady(cli: Cli, { app, url, token, interrupted }: Serving, isWatching: boolean): void {
+  const { report, registry, workspace } = app;
+  const tools = registry.list().length;
+  if (cli.json) {
+    const failures = failuresIn(report);
+    cli.printJsonLine({ type: "ready", url, workspace: workspace.directory, tools, failures, interrupted });
+    return;
+  }
+  const files = report.files.filter((file) => file.tools.length > 0).length;
+  cli.talk(`Workspace ${workspace.directory}`);
+  cli.talk(
+    `${amount(tools, "tool")} on the rack; ${amount(files, "tool file")} loaded in ${formatDuration(report.duration)}, ` +
+      `${failuresIn(report).length} failed`,
+  );
+  talkFailures(cli, report);
+  if (interrupted > 0)
+    cli.talk(`${amount(interrupted, "call")} of a run that died: settled as "interrupted".`);
+  const tokenFile = shellQuote(`${workspace.directory}/.toolrack/token`);
+  const curl = `curl -H "Authorization: Bearer $(cat ${tokenFile})"`;
+  cli.talk(`
+${cli.styleTalk("bold", `Serving at ${url}`)}
+Token ${token}
+
+The tools          ${curl} ${url}/api/tools
+For an agent loop  ${curl} ${url}/openai/tools
+Waiting questions  ${cli.commandLine("approvals")}
+
+${isWatching ? "Tool files are loaded anew when they change. " : ""}Ctrl-C stops the server.
+`);
+}
+
+function tellReload(cli: Cli, report: LoadReport): void {
+  if (cli.json) {
+    const { added, changed, removed, duration } = report;
+    cli.printJsonLine({ type: "reload", added, changed, removed, duration, failures: failuresIn(report) });
+    return;
+  }
+  const { added, changed, removed } = report;
+  const parts = Object.entries({ added, changed, removed }).filter(([, names]) => names.length > 0);
+  const what = parts.map(([how, names]) => `${how} ${names.join(", ")}`).join("; ");
+  cli.talk(`Reloaded in ${formatDuration(report.duration)}${what === "" ? "" : `: ${what}`}`);
+  talkFailures(cli, report);
+}
+
+function tellCall(cli: Cli, record: ToolCallRecord, error: ToolError | undefined): void {
+  const line = toLogLine(record, error);
+  if (cli.json) cli.printJsonLine({ type: "call", ...line });
+  else cli.talk(formatLogLine(cli, line, false, (style, text) => cli.styleTalk(style, text)));
+}
+
+function tellQuestion(cli: Cli, toolName: string): void {
+  if (!cli.json) cli.talk(`${toolName} waits for an answer: ${cli.commandLine("approvals")}`);
+}
+
+function amount(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}

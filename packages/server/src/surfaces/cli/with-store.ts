@@ -1,0 +1,20 @@
+import { join } from "node:path";
+import type { Store } from "../../store/store.ts";
+import type { Cli } from "./cli.ts";
+import { findWorkspace } from "./find-workspace.ts";
+
+/** Opens the store of the workspace without its tools, uses it, and closes it whatever happens. */
+export async function withStore<Result>(
+  cli: Cli,
+  use: (store: Store, directory: string) => Promise<Result>,
+): Promise<Result> {
+  const directory = join(findWorkspace(cli.directory), ".toolrack");
+  // Imported late, so that help and usage errors do not wait for the database.
+  const { openStore } = await import("../../store/open-store.ts");
+  const store = await openStore({ directory, url: process.env.DATABASE_URL ?? "" });
+  try {
+    return await use(store, directory);
+  } finally {
+    await store.close();
+  }
+}

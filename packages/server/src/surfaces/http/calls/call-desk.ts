@@ -1,0 +1,200 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { ProgressUpdate, RackEvent, ToolRegistry, ToolResult, ToolState } from "@toolrack/core";
+import { v7 as uuid } from "uuid";
+import type { Grant } from "../../../auth/grant.ts";
+import type { CallStore } from "../../../store/store.ts";
+import { HttpError } from "../http-error.ts";
+import type { AnnouncedCall, CallRecorder, RecordedCall } from "./call-recorder.ts";
+import type { CallSpans } from "./call-spans.ts";
+
+/** A call as a request asks for it. */
+export interface CallRequest {
+  readonly name: string;
+  readonly input: unknown;
+  readonly grant: Grant;
+  /** Cancels the call. */
+  readonly signal: AbortSignal;
+  readonly headers: IncomingHttpHeaders;
+  readonly callId?: string;
+  readonly sessionID?: string;
+  readonly messageID?: string;
+  readonly timeout?: number;
+  /** The call that this one repeats. */
+  readonly replayOf?: string;
+  readonly watcher?: CallWatcher;
+}
+
+/** Is told of a call while it is under way. */
+export interface CallWatcher {
+  state?(state: ToolState): void;
+  progress?(update: ProgressUpdate): void;
+}
+
+export interface EndedCall extends RecordedCall {
+  readonly callId: string;
+  readonly result: ToolResult;
+}
+
+export interface CallDeskParts {
+  readonly registry: ToolRegistry;
+  readonly calls: CallStore;
+  readonly recorder: CallRecorder;
+  readonly spans: CallSpans;
+  readonly maxCallsPerTool: number;
+}
+
+/** Where requests hand in calls: it gives them ids, limits them, has them recorded and knows those under way. */
+export class CallDesk {
+  readonly #parts: CallDeskParts;
+  readonly #active = new Map<string, AnnouncedCall>();
+  readonly #watchers = new Map<string, CallWatcher>();
+  readonly #running = new Map<string, number>();
+  #onIdle: (() => void) | undefined;
+  readonly #unsubscribe: () => void;
+  #promised = 0;
+
+  constructor(parts: CallDeskParts) {
+    this.#parts = parts;
+    this.#unsubscribe = parts.registry.subscribe((event) => this.#listen(event));
+  }
+
+  /**
+   * Makes the call and resolves when its record is safe. Rejects with `HttpError` only for what never became a
+   * call: a tool that the bearer may not see, an id that is taken, too many calls at once.
+   */
+  async run(request: CallRequest): Promise<EndedCall> {
+    this.#promised++;
+    try {
+      const callId = request.callId ?? uuid();
+      if (request.callId !== undefined) await this.#refuseTaken(request.callId);
+      return await this.#run(callId, request);
+    } finally {
+      this.#promised--;
+      this.#noteIdle();
+    }
+  }
+
+  /** A call under way that came through this desk. */
+  find(callId: string): AnnouncedCall | undefined {
+    return this.#active.get(callId);
+  }
+
+  /** Who made the call, while it is under way. */
+  callerOf(callId: string): string | undefined {
+    return this.#active.get(callId)?.caller;
+  }
+
+  /** Lets all calls on the rack end for so many milliseconds, then cancels what is left. */
+  async drain(limit: number): Promise<void> {
+    await this.#whenIdle(limit);
+    const { registry } = this.#parts;
+    for (const { callId } of registry.activeCalls()) registry.cancel(callId, "the server is stopping");
+    // A cancelled call ends at once, so that only its record is waited for.
+    await this.#whenIdle(limit);
+    this.#unsubscribe();
+  }
+
+  async #run(callId: string, request: CallRequest): Promise<EndedCall> {
+    const { registry, recorder, spans } = this.#parts;
+    const info = registry.get(request.name);
+    if (!request.grant.admin && (info === undefined || !request.grant.mayUse(info.name))) {
+      throw invisibleTool(request.name);
+    }
+    const toolName = info?.name ?? request.name;
+    this.#enter(toolName);
+    const call: AnnouncedCall = {
+      callId,
+      toolName,
+      displayName: info?.displayName ?? toolName,
+      sessionID: request.sessionID ?? "",
+      caller: request.grant.caller,
+      timestamp: Date.now(),
+      ...(request.replayOf === undefined ? {} : { replayOf: request.replayOf }),
+    };
+    this.#active.set(callId, call);
+    if (request.watcher !== undefined) this.#watchers.set(callId, request.watcher);
+    try {
+      const recorded = recorder.announce(call);
+      const options = {
+        callId,
+        caller: call.caller,
+        signal: request.signal,
+        ...(request.sessionID === undefined ? {} : { sessionID: request.sessionID }),
+        ...(request.messageID === undefined ? {} : { messageID: request.messageID }),
+        ...(request.timeout === undefined ? {} : { timeout: request.timeout }),
+      };
+      const result = await spans.run({ callId, toolName, info }, request.headers, () =>
+        registry.execute(request.name, request.input, options),
+      );
+      return { callId, result, ...(await recorded) };
+    } finally {
+      this.#active.delete(callId);
+      this.#watchers.delete(callId);
+      this.#leave(toolName);
+    }
+  }
+
+  async #refuseTaken(callId: string): Promise<void> {
+    const stored = await this.#parts.calls.get(callId);
+    // Looked at after the store: nothing else can begin between here and the call itself.
+    if (stored === undefined && this.#parts.registry.getState(callId) === undefined) return;
+    throw new HttpError(
+      "call_exists",
+      `There is a call "${callId}" already. Leave callId out to get a new one.`,
+      {
+        details: { callId },
+      },
+    );
+  }
+
+  #enter(toolName: string): void {
+    const running = this.#running.get(toolName) ?? 0;
+    const { maxCallsPerTool } = this.#parts;
+    if (running >= maxCallsPerTool) {
+      throw new HttpError(
+        "too_many_calls",
+        `"${toolName}" is running ${running} times, which is as often as it may. Call it when one has ended.`,
+        { details: { toolName, limit: maxCallsPerTool }, headers: { "Retry-After": "1" } },
+      );
+    }
+    this.#running.set(toolName, running + 1);
+  }
+
+  #leave(toolName: string): void {
+    const running = (this.#running.get(toolName) ?? 1) - 1;
+    if (running === 0) this.#running.delete(toolName);
+    else this.#running.set(toolName, running);
+  }
+
+  #listen(event: RackEvent): void {
+    if (event.type === "state") this.#watchers.get(event.callId)?.state?.(event.state);
+    if (event.type === "progress") this.#watchers.get(event.callId)?.progress?.(event.update);
+    if (event.type === "record") this.#noteIdle();
+  }
+
+  #whenIdle(limit: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, limit);
+      this.#onIdle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+      this.#noteIdle();
+    });
+  }
+
+  #noteIdle(): void {
+    if (this.#onIdle === undefined || this.#promised > 0) return;
+    // Other surfaces, and tools that nobody waits for, have calls on the rack too.
+    if (this.#parts.registry.activeCalls().length === 0) this.#onIdle();
+  }
+}
+
+/** The same words for a tool that is not there and one that must not be seen. */
+export function invisibleTool(name: string): HttpError {
+  return new HttpError(
+    "tool_not_found",
+    `This token knows no tool "${name}". GET /api/tools lists those that it may use.`,
+    { details: { toolName: name } },
+  );
+}

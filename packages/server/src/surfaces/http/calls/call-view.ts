@@ -1,0 +1,46 @@
+import type { ToolState } from "@toolrack/core";
+import type { StoredCall } from "../../../store/store.ts";
+import { jsonText } from "../json-text.ts";
+import type { AnnouncedCall } from "./call-recorder.ts";
+
+const PREVIEW = 200;
+
+/** A call as a list shows it: everything but the bodies, of which it shows the beginning. */
+export function summaryOf(call: StoredCall): Record<string, unknown> {
+  const { parameters, result, outcome, status: _, ...rest } = call;
+  return {
+    ...rest,
+    status: outcome,
+    parametersPreview: preview(jsonText(parameters)),
+    resultType: result.type,
+    resultPreview: preview(result.content),
+  };
+}
+
+/** A call that has ended, whole but for a result that was too long to keep in one piece. */
+export function detailOf(call: StoredCall): Record<string, unknown> {
+  const { outcome, status: _, ...rest } = call;
+  return { ...rest, status: outcome };
+}
+
+/** A call under way. Of one that a tool made, or another surface, only the state is known until it ends. */
+export function activeView(
+  active: { readonly callId: string; readonly toolName: string; readonly state: ToolState },
+  announced: AnnouncedCall | undefined,
+): Record<string, unknown> {
+  const { state } = active;
+  return {
+    ...announced,
+    callId: active.callId,
+    toolName: active.toolName,
+    status: state.status,
+    parameters: state.input,
+    ...(state.title === undefined ? {} : { title: state.title }),
+    ...(state.metadata === undefined ? {} : { metadata: state.metadata }),
+    ...("time" in state ? { startedAt: state.time.start } : {}),
+  };
+}
+
+function preview(text: string): string {
+  return text.length > PREVIEW ? `${text.slice(0, PREVIEW)}…` : text;
+}

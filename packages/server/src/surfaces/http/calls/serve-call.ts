@@ -1,0 +1,65 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { callerGone } from "../caller-gone.ts";
+import { eventText, openEventStream } from "../events/event-stream.ts";
+import { HttpError } from "../http-error.ts";
+import type { Reply } from "../route.ts";
+import { answerOf } from "./call-answer.ts";
+import type { CallDesk, CallRequest } from "./call-desk.ts";
+
+type WantedCall = Omit<CallRequest, "signal" | "headers" | "watcher">;
+
+/** Makes a call for a request: as one JSON answer, or as a stream when the request accepts one. */
+export async function serveCall(
+  desk: CallDesk,
+  call: WantedCall,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): Promise<Reply> {
+  const gone = callerGone(incoming, outgoing);
+  const request = { ...call, signal: gone.signal, headers: incoming.headers };
+  try {
+    if (acceptsStream(incoming)) return await streamCall(desk, request, outgoing);
+    return { body: answerOf(await desk.run(request), call.replayOf) };
+  } finally {
+    gone.release();
+  }
+}
+
+/** What the reader has not taken in yet; beyond it, states and progress are left out. */
+const MOST_WAITING = 1024 * 1024;
+
+/**
+ * `state` and `progress` events while the call is under way, and one last event: `result` with what a JSON answer
+ * would hold, or `error` with the envelope of the refusal.
+ */
+async function streamCall(desk: CallDesk, request: CallRequest, outgoing: ServerResponse): Promise<Reply> {
+  const send = (event: string, data: unknown) => {
+    if (!outgoing.headersSent) openEventStream(outgoing);
+    outgoing.write(eventText(event, data));
+  };
+  const sendIfTaken = (event: string, data: unknown) => {
+    if (outgoing.writableLength < MOST_WAITING) send(event, data);
+  };
+  // Most refusals come at once. Until one could have come the stream stays shut, so that it gets its own status.
+  let opening: NodeJS.Immediate | undefined;
+  const watcher: CallRequest["watcher"] = {
+    state(state) {
+      clearImmediate(opening);
+      if (state.status === "pending") opening = setImmediate(sendIfTaken, "state", state);
+      if (state.status === "running") sendIfTaken("state", state);
+    },
+    progress: (update) => sendIfTaken("progress", update),
+  };
+  try {
+    send("result", answerOf(await desk.run({ ...request, watcher }), request.replayOf));
+  } catch (thrown) {
+    if (!outgoing.headersSent || !(thrown instanceof HttpError)) throw thrown;
+    send("error", thrown.toEnvelope());
+  }
+  outgoing.end();
+  return "sent";
+}
+
+function acceptsStream({ headers }: IncomingMessage): boolean {
+  return /\btext\/event-stream\b/i.test(headers.accept ?? "");
+}

@@ -1,0 +1,118 @@
+import type { RackEvent, ToolCallRecord, ToolState } from "@toolrack/core";
+import type { LoadReport } from "../../../index.ts";
+import type { StoredApproval } from "../../../store/approvals/approval-store.ts";
+import type { CallDesk } from "../calls/call-desk.ts";
+import type { EventFeed } from "./event-feed.ts";
+import { LatestOnly } from "./latest-only.ts";
+
+const LONGEST_TEXT = 500;
+const LONGEST_LIST = 20;
+
+/** Tells the feed what happens on the rack. Events hold ids and summaries; bodies are read by id. */
+export function publishRack(feed: EventFeed, desk: Pick<CallDesk, "callerOf">): (event: RackEvent) => void {
+  const started = new Set<string>();
+  const latest = new LatestOnly();
+  const tell = (type: string, callId: string, data: object) => {
+    const caller = desk.callerOf(callId);
+    feed.publish(type, { callId, ...data }, caller === undefined ? "admins" : { caller });
+  };
+  return (event) => {
+    switch (event.type) {
+      case "tools":
+        feed.publish("tools.changed", { version: event.version }, "everyone");
+        return;
+      case "state": {
+        const { callId, state } = event;
+        const shown = { toolName: event.toolName, ...titleOf(state), at: Date.now() };
+        if (state.status === "pending") tell("call.queued", callId, shown);
+        if (state.status !== "running") return; // The end is told by the record, which says more.
+        if (started.has(callId)) latest.set(callId, "updated", () => tell("call.updated", callId, shown));
+        else tell("call.started", callId, shown);
+        started.add(callId);
+        return;
+      }
+      case "progress": {
+        const { callId, toolName, update } = event;
+        const said = update.message === undefined ? {} : { message: clip(update.message) };
+        latest.set(callId, "progress", () => tell("call.progress", callId, { toolName, ...update, ...said }));
+        return;
+      }
+      case "record": {
+        const { record, result } = event;
+        started.delete(record.callId);
+        latest.flush(record.callId);
+        tell(nameOf(record), record.callId, endOf(record, result.content.length));
+        return;
+      }
+      case "approval": {
+        const { input: _, details: __, ...request } = event.request;
+        const asked = { ...request, message: clip(request.message) };
+        if (event.decision === undefined) return tell("call.approval_requested", request.callId, asked);
+        const { decision, reason } = event.decision;
+        tell("call.approval_resolved", request.callId, { ...asked, decision, reason: clip(reason ?? "") });
+        return;
+      }
+      case "loop": {
+        const { callId, sessionID, verdict } = event;
+        tell("loop.detected", callId, {
+          sessionID,
+          action: verdict.action,
+          evidence: clip(verdict.evidence ?? ""),
+        });
+        return;
+      }
+    }
+  };
+}
+
+/** Tells the feed of questions that can be answered by their id, and of what became of them. */
+export function publishApprovals(feed: EventFeed): (approval: StoredApproval) => void {
+  return ({ id, callId, toolName, displayName, caller, sessionID, state, expiresAt, message }) =>
+    feed.publish(
+      "approval.changed",
+      { id, callId, toolName, displayName, caller, sessionID, state, expiresAt, message: clip(message) },
+      "admins",
+    );
+}
+
+/** Tells the feed that the tool files were loaded anew. */
+export function publishReload(feed: EventFeed, report: LoadReport): void {
+  const { added, changed, removed, duration, files } = report;
+  const failed = files
+    .filter(({ status }) => status === "failed" || status === "stale")
+    .map(({ file }) => file);
+  const few = (names: readonly string[]) => names.slice(0, LONGEST_LIST);
+  feed.publish(
+    "reload.finished",
+    { added: few(added), changed: few(changed), removed: few(removed), failed: few(failed), duration },
+    "admins",
+  );
+}
+
+function nameOf({ status, error }: ToolCallRecord): string {
+  if (status === "completed") return "call.completed";
+  return error?.code === "cancelled" ? "call.cancelled" : "call.failed";
+}
+
+function endOf(record: ToolCallRecord, resultSize: number): object {
+  const { parentCallId, toolName, displayName, sessionID, caller, timestamp, duration, error } = record;
+  return {
+    ...(parentCallId === undefined ? {} : { parentCallId }),
+    toolName,
+    displayName,
+    sessionID,
+    caller,
+    timestamp,
+    duration,
+    resultSize,
+    ...(error === undefined ? {} : { error: { code: error.code, message: clip(error.message) } }),
+  };
+}
+
+function titleOf({ title }: ToolState): object {
+  return title === undefined ? {} : { title: clip(title) };
+}
+
+function clip(text: string): string {
+  return text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}…` : text;
+}

@@ -1,0 +1,53 @@
+/**
+ * Every way in which a request can be refused, with the status it is answered with. The codes of a tool's own
+ * refusals are those of the core. `/openapi.json` is generated from this list.
+ */
+export const httpErrorCodes = {
+  bad_request: { status: 400, when: "The request line, the headers or the body could not be read." },
+  invalid_json: { status: 400, when: "The body is not JSON in UTF-8." },
+  invalid_request: {
+    status: 400,
+    when: "The path, the query or the body does not fit its schema; `details.issues` lists each place.",
+  },
+  unauthorized: { status: 401, when: "There is no token, or it is unknown or has expired." },
+  forbidden: { status: 403, when: "The token is valid but not an admin's." },
+  host_not_allowed: {
+    status: 403,
+    when: "The Host header names a host that this server does not answer for.",
+  },
+  origin_not_allowed: { status: 403, when: "A page of another origin made the request." },
+  permission_denied: { status: 403, when: "The tool asks for a permission that callers do not hold." },
+  approval_denied: { status: 403, when: "A person or a policy said no, or nobody answered in time." },
+  not_found: { status: 404, when: "There is nothing at this path." },
+  tool_not_found: { status: 404, when: "No tool that this token may see has this name or alias." },
+  call_not_found: { status: 404, when: "No call that this token may see has this id." },
+  approval_not_found: { status: 404, when: "There is no question with this id." },
+  approval_rule_not_found: { status: 404, when: "There is no approval rule with this id." },
+  method_not_allowed: { status: 405, when: "The path exists, but not for this method; see `Allow`." },
+  request_timeout: { status: 408, when: "The request did not arrive in time." },
+  call_exists: { status: 409, when: "A call with the wanted `callId` exists." },
+  call_ended: { status: 409, when: "The call has ended and cannot be cancelled any more." },
+  call_running: { status: 409, when: "The call has not ended and has no result yet." },
+  arguments_redacted: {
+    status: 409,
+    when: "Parts of the recorded arguments were masked, so the call cannot be repeated without new ones.",
+  },
+  approval_decided: { status: 409, when: "The question was answered, or nobody answered it in time." },
+  approval_elsewhere: { status: 409, when: "The call that asks waits in another process." },
+  tool_disabled: { status: 409, when: "An operator switched the tool off." },
+  loop_blocked: { status: 409, when: "The session repeats itself without progress." },
+  payload_too_large: { status: 413, when: "The body is larger than the server takes." },
+  unsupported_media_type: { status: 415, when: "The body is not sent as `application/json`." },
+  invalid_arguments: {
+    status: 422,
+    when: "The arguments do not fit the tool's schema; see `details.issues`.",
+  },
+  rate_limited: { status: 429, when: "The token makes more requests than it may; see `Retry-After`." },
+  too_many_calls: { status: 429, when: "The tool runs as often as it may at one time; see `Retry-After`." },
+  headers_too_large: { status: 431, when: "The headers are larger than the server takes." },
+  internal_error: { status: 500, when: "The server failed; its log says why." },
+  not_ready: { status: 503, when: "The store does not answer." },
+  stopping: { status: 503, when: "The server is stopping and takes no new work." },
+} as const satisfies Readonly<Record<string, { readonly status: number; readonly when: string }>>;
+
+export type HttpErrorCode = keyof typeof httpErrorCodes;

@@ -1,0 +1,27 @@
+import type { Logger, ToolRegistry } from "@toolrack/core";
+import type { ApprovalInbox } from "../../approvals/approval-inbox.ts";
+import type { Authenticator } from "../../auth/authenticator.ts";
+import type { App } from "../../index.ts";
+import type { Store } from "../../store/store.ts";
+import type { CallDesk } from "./calls/call-desk.ts";
+import type { CallRecorder } from "./calls/call-recorder.ts";
+import type { EventFeed } from "./events/event-feed.ts";
+import type { Metrics } from "./metrics/metrics.ts";
+import type { HttpSettings } from "./settings.ts";
+
+/** What the routes work with. */
+export interface HttpParts {
+  readonly registry: ToolRegistry;
+  readonly files: Pick<App["files"], "load" | "report">;
+  readonly store: Store;
+  readonly approvals: ApprovalInbox;
+  readonly authenticator: Authenticator;
+  readonly desk: CallDesk;
+  readonly feed: EventFeed;
+  readonly metrics: Metrics;
+  readonly settings: HttpSettings;
+  readonly logger: Logger;
+  readonly recorder: CallRecorder;
+  /** True once the server was told to stop. */
+  readonly stopping: () => boolean;
+}

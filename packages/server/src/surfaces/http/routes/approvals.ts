@@ -1,0 +1,173 @@
+import type { Answered } from "../../../approvals/approval-inbox.ts";
+import type { ApprovalRule, StoredApproval } from "../../../store/approvals/approval-store.ts";
+import { blameCursor } from "../blame-cursor.ts";
+import { HttpError } from "../http-error.ts";
+import type { HttpParts } from "../parts.ts";
+import { defineRoute, type Route } from "../route.ts";
+import { ref } from "../schemas.ts";
+
+interface ListQuery {
+  readonly state?: StoredApproval["state"] | "all";
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+interface DecisionBody {
+  readonly decision: "allow" | "deny";
+  readonly reason?: string;
+  readonly arguments?: Record<string, unknown>;
+  readonly scope?: "once" | "session" | "always";
+  readonly pattern?: { readonly tool?: string; readonly arguments?: Record<string, unknown> };
+}
+
+const identified = { id: { type: "string", minLength: 1, maxLength: 64 } };
+
+export function approvalRoutes({ approvals }: HttpParts): Route[] {
+  return [
+    defineRoute<object, ListQuery>({
+      method: "GET",
+      path: "/api/approvals",
+      id: "listApprovals",
+      tag: "approvals",
+      summary: "Questions that wait for a person, newest first",
+      description: "Secrets in the arguments are masked.",
+      access: "admin",
+      query: {
+        state: { enum: ["pending", "allowed", "denied", "expired", "all"], default: "pending" },
+        limit: { type: "integer", minimum: 1, maximum: 500, default: 50 },
+        cursor: { type: "string", description: "`next` of the page before." },
+      },
+      responses: { 200: { description: "A page of questions.", schema: ref("ApprovalPage") } },
+      async handle({ query: { state = "pending", ...page } }) {
+        const query = state === "all" ? page : { ...page, state };
+        return { body: await approvals.list(query).catch(blameCursor) };
+      },
+    }),
+    defineRoute<{ id: string }>({
+      method: "GET",
+      path: "/api/approvals/{id}",
+      id: "getApproval",
+      tag: "approvals",
+      summary: "One question, and the answer to it",
+      access: "admin",
+      params: identified,
+      responses: { 200: { description: "The question.", schema: ref("Approval") } },
+      errors: ["approval_not_found"],
+      async handle({ params: { id } }) {
+        return { body: await requireApproval(id) };
+      },
+    }),
+    defineRoute<{ id: string }, object, DecisionBody>({
+      method: "POST",
+      path: "/api/approvals/{id}",
+      id: "decideApproval",
+      tag: "approvals",
+      summary: "Answers a question; the first answer counts",
+      description: [
+        "`scope` makes the answer a rule: `session` for further calls of the call's session, `always` for all. The rule",
+        "speaks of this tool whatever its arguments, unless `pattern` says which tools and which arguments. Arguments",
+        "that were edited are validated like any others; a masked secret that is left as it is stays what it was.",
+      ].join(" "),
+      access: "admin",
+      params: identified,
+      body: {
+        required: true,
+        schema: {
+          type: "object",
+          properties: {
+            decision: { enum: ["allow", "deny"] },
+            reason: { type: "string", maxLength: 2_000, description: "Reaches the caller and its model." },
+            arguments: { type: "object", description: "With `allow`: run with these instead." },
+            scope: { enum: ["once", "session", "always"], default: "once" },
+            pattern: {
+              type: "object",
+              properties: {
+                tool: {
+                  type: "string",
+                  minLength: 1,
+                  description: "The tool's name; `*` stands for anything.",
+                },
+                arguments: {
+                  type: "object",
+                  description: "Arguments that a call must have at least; `*` in a text stands for anything.",
+                },
+              },
+              additionalProperties: false,
+            },
+          },
+          required: ["decision"],
+          additionalProperties: false,
+        },
+      },
+      responses: { 200: { description: "The question as it was answered.", schema: ref("Approval") } },
+      errors: ["approval_not_found", "approval_decided", "approval_elsewhere"],
+      async handle({ params: { id }, body, grant }) {
+        const { decision, reason, arguments: edited } = body;
+        if (decision === "deny" && edited !== undefined) {
+          throw misplaced("arguments", "Only a call that is allowed can be given other arguments.");
+        }
+        const rule = ruleOf(body, await requireApproval(id));
+        const answer = {
+          decision,
+          ...(reason === undefined ? {} : { reason }),
+          ...(edited === undefined ? {} : { arguments: edited }),
+          ...(rule === undefined ? {} : { rule }),
+        };
+        const answered = await approvals.answer(id, answer, grant.caller);
+        if (answered === undefined) throw unknownApproval(id);
+        if (answered.outcome !== "accepted") throw tooLate(answered);
+        return { body: answered.approval };
+      },
+    }),
+  ];
+
+  async function requireApproval(id: string): Promise<StoredApproval> {
+    const approval = await approvals.get(id);
+    if (approval === undefined) throw unknownApproval(id);
+    return approval;
+  }
+}
+
+function ruleOf(
+  { scope = "once", pattern }: DecisionBody,
+  approval: StoredApproval,
+): Pick<ApprovalRule, "tool" | "input" | "sessionID"> | undefined {
+  if (scope === "once") {
+    if (pattern === undefined) return undefined;
+    throw misplaced("pattern", 'A pattern needs a `scope` of "session" or "always".');
+  }
+  if (scope === "session" && approval.sessionID === "") {
+    throw misplaced("scope", 'The call belongs to no session. Answer it "once" or "always".');
+  }
+  return {
+    tool: pattern?.tool ?? approval.toolName,
+    ...(pattern?.arguments === undefined ? {} : { input: pattern.arguments }),
+    ...(scope === "session" ? { sessionID: approval.sessionID } : {}),
+  };
+}
+
+function misplaced(path: string, message: string): HttpError {
+  return new HttpError("invalid_request", message, { details: { in: "body", issues: [{ path, message }] } });
+}
+
+function tooLate({ outcome, approval }: Answered): HttpError {
+  const { id, state, decidedBy, decidedAt } = approval;
+  if (outcome === "elsewhere") {
+    const message = `The call of "${id}" waits in another process, which alone can go on with it. Answer it there.`;
+    return new HttpError("approval_elsewhere", message, { details: { id } });
+  }
+  const who = decidedBy === undefined ? "" : ` by ${decidedBy}`;
+  return new HttpError("approval_decided", `"${id}" was decided already: ${state}${who}.`, {
+    details: {
+      id,
+      state,
+      ...(decidedBy === undefined ? {} : { decidedBy }),
+      ...(decidedAt === undefined ? {} : { decidedAt }),
+    },
+  });
+}
+
+function unknownApproval(id: string): HttpError {
+  const message = `There is no question "${id}". GET /api/approvals lists those that wait.`;
+  return new HttpError("approval_not_found", message, { details: { id } });
+}

@@ -1,0 +1,136 @@
+import { Tool } from "@toolrack/core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { z } from "zod";
+import { sampleTools, TestServer } from "../server.fixture.ts";
+
+let server: TestServer;
+const arrived: unknown[] = [];
+
+beforeAll(async () => {
+  const echo = Tool.define({
+    name: "echo",
+    description: "Notes what arrived.",
+    parameters: z.object({ text: z.string(), times: z.number().optional(), delay: z.number().optional() }),
+    execute: async ({ input }) => {
+      if (input.delay !== undefined) await new Promise((resolve) => setTimeout(resolve, input.delay));
+      arrived.push(input);
+      return input.text;
+    },
+  });
+  server = await TestServer.start({ tools: [...sampleTools().tools, echo] });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+const call = (id: string, name: string, args: unknown) => ({
+  id,
+  type: "function",
+  function: { name, arguments: JSON.stringify(args) },
+});
+
+describe("GET /openai/tools", () => {
+  it("is the `tools` array itself, sorted, of enabled tools", async () => {
+    const { body } = await server.ask("/openai/tools");
+    const names = body.map((tool: { function: { name: string } }) => tool.function.name);
+    expect(names).toEqual([...names].sort());
+    expect(names).toContain("echo");
+    expect(body[0]).toMatchObject({
+      type: "function",
+      function: { name: "add", parameters: { type: "object" } },
+    });
+    expect(body[0].function.strict).toBeUndefined();
+  });
+
+  it("asks for strict mode on request, and follows the rack", async () => {
+    const strictEcho = async () =>
+      (await server.ask("/openai/tools?strict=true")).body.find(
+        (tool: { function: { name: string } }) => tool.function.name === "echo",
+      );
+    expect((await strictEcho()).function).toMatchObject({
+      strict: true,
+      parameters: { additionalProperties: false },
+    });
+    server.app.registry.disable("echo");
+    expect(await strictEcho()).toBeUndefined();
+    server.app.registry.enable("echo");
+  });
+
+  it("shows a token only its own tools", async () => {
+    const token = await server.issue({ tools: ["e*"] });
+    const { body } = await server.ask("/openai/tools", { token });
+    expect(body.map((tool: { function: { name: string } }) => tool.function.name)).toEqual(["echo"]);
+  });
+});
+
+describe("POST /openai/tool-calls", () => {
+  it("runs the calls of a message side by side and answers in their order", async () => {
+    arrived.length = 0;
+    const message = {
+      role: "assistant",
+      content: null,
+      tool_calls: [
+        call("c1", "echo", { text: "slower", delay: 60 }),
+        call("c2", "echo", { text: "slow", delay: 20 }),
+        call("c3", "echo", { text: "fast" }),
+      ],
+    };
+    const { body } = await server.ask("/openai/tool-calls", { method: "POST", body: message });
+    expect(body).toEqual([
+      { role: "tool", tool_call_id: "c1", content: "slower" },
+      { role: "tool", tool_call_id: "c2", content: "slow" },
+      { role: "tool", tool_call_id: "c3", content: "fast" },
+    ]);
+    expect(arrived).toMatchObject([{ text: "fast" }, { text: "slow" }, { text: "slower" }]);
+  });
+
+  it("lets one failing call spoil no other", async () => {
+    const token = await server.issue({ tools: ["echo", "fail"] });
+    const calls = [
+      call("a", "fail", {}),
+      call("b", "echo", { text: "fine" }),
+      call("c", "no_such_tool", {}),
+      { id: "d", type: "function", function: { name: "echo", arguments: "not json" } },
+      call("e", "add", { a: 1 }),
+    ];
+    const { status, body } = await server.ask("/openai/tool-calls", { method: "POST", body: calls, token });
+    expect(status).toBe(200);
+    expect(body.map((message: { tool_call_id: string }) => message.tool_call_id)).toEqual([
+      "a",
+      "b",
+      "c",
+      "d",
+      "e",
+    ]);
+    expect(body[0].content).toContain("the disk is on fire");
+    expect(body[1].content).toBe("fine");
+    expect(body[2].content).toContain("no_such_tool");
+    expect(body[3].content).toContain("JSON");
+    expect(body[4].content).toContain('knows no tool "add"');
+  });
+
+  it("takes what strict mode sends for arguments that are left out", async () => {
+    arrived.length = 0;
+    const calls = [call("s", "echo", { text: "hi", times: null, delay: null })];
+    await server.ask("/openai/tool-calls?strict=true", { method: "POST", body: calls });
+    expect(arrived).toEqual([{ text: "hi" }]);
+  });
+
+  it("records each call under its session", async () => {
+    await server.ask("/openai/tool-calls?sessionID=chat-1", {
+      method: "POST",
+      body: [call("x", "add", { a: 1 })],
+    });
+    const { body } = await server.ask("/api/calls?session=chat-1");
+    expect(body.items).toMatchObject([{ toolName: "add", status: "completed" }]);
+  });
+
+  it("refuses what holds no calls", async () => {
+    for (const body of [{}, { role: "user", content: "hi" }, "5", [1], { tool_calls: "x" }]) {
+      const { status } = await server.ask("/openai/tool-calls", { method: "POST", body });
+      expect(status).toBe(400);
+    }
+    expect((await server.ask("/openai/tool-calls", { method: "POST", body: [] })).body).toEqual([]);
+    expect((await server.ask("/openai/tool-calls", { method: "POST" })).body.error.code).toBe(
+      "invalid_request",
+    );
+  });
+});

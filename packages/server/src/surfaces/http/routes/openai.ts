@@ -1,0 +1,144 @@
+import {
+  parseOpenAIToolCalls,
+  type ToolCallRequest,
+  type ToolResult,
+  toOpenAIToolMessage,
+  toOpenAITools,
+} from "@toolrack/core";
+import type { Grant } from "../../../auth/grant.ts";
+import { callerGone } from "../caller-gone.ts";
+import { HttpError } from "../http-error.ts";
+import type { HttpParts } from "../parts.ts";
+import { defineRoute, type Route } from "../route.ts";
+import { ref } from "../schemas.ts";
+
+type Formatted = ReturnType<typeof toOpenAITools>;
+
+interface ToolCallsQuery {
+  readonly strict?: boolean;
+  readonly sessionID?: string;
+  readonly messageID?: string;
+}
+
+const MOST_CALLS = 128;
+const MOST_REMEMBERED = 16;
+
+const strict = {
+  type: "boolean",
+  default: false,
+  description:
+    "Strict mode. Say the same in both requests: it changes how arguments that are left out are written.",
+};
+
+/** Two requests that let any agent loop, in any language, use the rack. */
+export function openaiRoutes(parts: HttpParts): Route[] {
+  const format = formatter(parts);
+  return [
+    defineRoute<object, { strict?: boolean }>({
+      method: "GET",
+      path: "/openai/tools",
+      id: "openaiTools",
+      tag: "openai",
+      summary: "The `tools` of a Chat Completions request",
+      access: "token",
+      query: { strict },
+      responses: {
+        200: {
+          description: "Sorted by name, so that prompt caches hold.",
+          schema: { type: "array", items: ref("OpenAITool") },
+        },
+      },
+      handle: ({ query, grant }) => ({ body: format(grant, query.strict === true).tools }),
+    }),
+    defineRoute<object, ToolCallsQuery>({
+      method: "POST",
+      path: "/openai/tool-calls",
+      id: "openaiToolCalls",
+      tag: "openai",
+      summary: "Runs the calls of an assistant message",
+      description:
+        "The body is the message, or its `tool_calls`. The calls run side by side; the answer holds one message for each, in their order. A call that fails or is refused says so in its own message. Closing the connection cancels them.",
+      access: "token",
+      query: {
+        strict,
+        sessionID: {
+          type: "string",
+          maxLength: 200,
+          description: "Calls of one session share loop detection.",
+        },
+        messageID: { type: "string", maxLength: 200, description: "The model turn that makes the calls." },
+      },
+      body: {
+        required: true,
+        schema: {
+          anyOf: [
+            { type: "array", maxItems: MOST_CALLS, items: { type: "object" } },
+            {
+              type: "object",
+              properties: { tool_calls: { type: "array", maxItems: MOST_CALLS, items: { type: "object" } } },
+              required: ["tool_calls"],
+              additionalProperties: true,
+            },
+            {
+              type: "object",
+              properties: { function_call: { type: "object" } },
+              required: ["function_call"],
+              additionalProperties: true,
+            },
+          ],
+        },
+      },
+      responses: {
+        200: {
+          description: "Append them to the messages of the conversation.",
+          schema: { type: "array", items: ref("OpenAIToolMessage") },
+        },
+      },
+      errors: ["stopping"],
+      async handle({ query, body, grant, incoming, outgoing }) {
+        const formatted = format(grant, query.strict === true);
+        const requests = parseOpenAIToolCalls(body).map((call) => formatted.restore(call));
+        const gone = callerGone(incoming, outgoing);
+        const { strict: _, ...options } = query;
+        const answer = async ({ id, name, arguments: input }: ToolCallRequest) => {
+          const call = { name, input, grant, signal: gone.signal, headers: incoming.headers, ...options };
+          return toOpenAIToolMessage(id, await resultOf(() => parts.desk.run(call)));
+        };
+        try {
+          return { body: await Promise.all(requests.map(answer)) };
+        } finally {
+          gone.release();
+        }
+      },
+    }),
+  ];
+}
+
+/** One call that is refused must not spoil the others: the model reads why in the place of its result. */
+async function resultOf(run: () => Promise<{ readonly result: ToolResult }>): Promise<ToolResult> {
+  try {
+    return (await run()).result;
+  } catch (thrown) {
+    if (!(thrown instanceof HttpError)) throw thrown;
+    return { type: "error", content: thrown.message };
+  }
+}
+
+/** Formatting thousands of schemas takes a while, so it is done once for each state of the rack and each token. */
+function formatter({ registry }: HttpParts): (grant: Grant, strict: boolean) => Formatted {
+  const remembered = new Map<string, Formatted>();
+  let version = -1;
+  return (grant, strict) => {
+    const snapshot = registry.snapshot();
+    if (snapshot.version !== version || remembered.size >= MOST_REMEMBERED) remembered.clear();
+    version = snapshot.version;
+    const key = `${strict} ${grant.admin ? "" : grant.id}`;
+    let formatted = remembered.get(key);
+    if (formatted === undefined) {
+      const visible = snapshot.list().filter(({ name }) => grant.mayUse(name));
+      formatted = toOpenAITools(visible, { strict });
+      remembered.set(key, formatted);
+    }
+    return formatted;
+  };
+}

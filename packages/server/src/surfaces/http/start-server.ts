@@ -1,0 +1,183 @@
+import { createServer, type Server } from "node:http";
+import { type AddressInfo, isIPv6 } from "node:net";
+import { getRequestListener } from "@hono/node-server";
+import type { Logger } from "@toolrack/core";
+import { ApprovalInbox } from "../../approvals/approval-inbox.ts";
+import { Authenticator } from "../../auth/authenticator.ts";
+import { ensureMasterToken } from "../../auth/master-token.ts";
+import type { App, LoadReport } from "../../index.ts";
+import type { Store } from "../../store/store.ts";
+import { CallDesk } from "./calls/call-desk.ts";
+import { CallRecorder } from "./calls/call-recorder.ts";
+import { CallSpans } from "./calls/call-spans.ts";
+import { createHttpApp } from "./create-http-app.ts";
+import { EventFeed } from "./events/event-feed.ts";
+import { publishApprovals, publishRack, publishReload } from "./events/publish-rack.ts";
+import { HttpError } from "./http-error.ts";
+import { Metrics } from "./metrics/metrics.ts";
+import type { HttpParts } from "./parts.ts";
+import { refuseBrokenRequest } from "./refuse-broken-request.ts";
+import { securityHeaders } from "./security-headers.ts";
+import { defaultHttpSettings, type HttpSettings } from "./settings.ts";
+
+export interface ServerOptions extends Partial<HttpSettings> {
+  readonly app: Pick<App, "workspace" | "registry" | "files">;
+  readonly store: Store;
+  /** Where the app's own questions wait. Without it the inbox shows those that others left in the store. */
+  readonly approvals?: ApprovalInbox;
+  /** Default `127.0.0.1`. */
+  readonly host?: string;
+  /** Default 7300; 0 takes any free one. */
+  readonly port?: number;
+  readonly logger: Logger;
+}
+
+export interface RunningServer {
+  readonly url: string;
+  /** The workspace's own token. */
+  readonly token: string;
+  /** Tells readers of the event stream that tool files were loaded anew. */
+  reloaded(report: LoadReport): void;
+  /**
+   * Stops taking work, lets calls end for a while, cancels the rest, and resolves when their records are written.
+   * The app and the store stay open: they belong to whoever opened them.
+   */
+  close(): Promise<void>;
+}
+
+/** Serves a workspace over HTTP. Rejects when the address cannot be had. */
+export async function startServer(options: ServerOptions): Promise<RunningServer> {
+  const { app, store, approvals: given, logger, host = "127.0.0.1", port = 7300, ...settings } = options;
+  const { registry, files } = app;
+  const token = await ensureMasterToken(app.workspace.directory);
+  const approvals = given ?? (await ApprovalInbox.open({ store, logger }));
+  let stopping = false;
+
+  const recorder = new CallRecorder(registry, store.calls, logger);
+  const spans = new CallSpans();
+  const whole: HttpSettings = { ...defaultHttpSettings, ...withoutUndefined(settings) };
+  const { maxCallsPerTool } = whole;
+  const desk = new CallDesk({ registry, calls: store.calls, recorder, spans, maxCallsPerTool });
+  const feed = new EventFeed({ size: whole.feedSize, heartbeat: whole.heartbeat });
+  const metrics = new Metrics();
+  const parts: HttpParts = {
+    registry,
+    files,
+    store,
+    approvals,
+    authenticator: new Authenticator(token, store.tokens),
+    desk,
+    recorder,
+    feed,
+    metrics,
+    settings: whole,
+    logger,
+    stopping: () => stopping,
+  };
+  const unsubscribe = [spans.listen, metrics.listen, publishRack(feed, desk)].map((listen) =>
+    registry.subscribe(listen),
+  );
+  unsubscribe.push(approvals.subscribe(publishApprovals(feed)));
+
+  const server = makeServer(parts);
+  const stop = async () => {
+    stopping = true;
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    await desk.drain(whole.drainTimeout);
+    feed.close();
+    await recorder.close();
+    for (const end of unsubscribe) end();
+    metrics.close();
+    // Answers are on their way; who has not taken them in a moment holds the connection for nothing.
+    const sweep = setInterval(() => server.closeIdleConnections(), SWEEP);
+    const patience = setTimeout(() => server.closeAllConnections(), LAST_WORDS);
+    await closed;
+    clearInterval(sweep);
+    clearTimeout(patience);
+  };
+  try {
+    await listen(server, host, port);
+  } catch (thrown) {
+    await stop();
+    throw thrown;
+  }
+  let stopped: Promise<void> | undefined;
+  return {
+    url: urlOf(server, host),
+    token,
+    reloaded: (report) => publishReload(feed, report),
+    close() {
+      stopped ??= stop();
+      return stopped;
+    },
+  };
+}
+
+/** How long an answer may take to leave once everything else has ended. */
+const LAST_WORDS = 1_000;
+const SWEEP = 10;
+
+function makeServer(parts: HttpParts): Server {
+  const { headersTimeout, requestTimeout } = parts.settings;
+  const http = createHttpApp(parts);
+  const answer = getRequestListener(http.fetch, {
+    // Tools run in this process: its globals stay what Node makes them.
+    overrideGlobalObjects: false,
+    errorHandler(thrown) {
+      const error = new HttpError("bad_request", "The URL or the Host header of the request cannot be read.");
+      parts.logger.debug("A request was refused:", thrown);
+      return Response.json(error.toEnvelope(), { status: error.status });
+    },
+  });
+  const headers = Object.entries(securityHeaders);
+  const options = {
+    headersTimeout,
+    requestTimeout,
+    connectionsCheckingInterval: Math.min(1_000, headersTimeout),
+  };
+  const server = createServer(options, (incoming, outgoing) => {
+    for (const [name, value] of headers) outgoing.setHeader(name, value);
+    outgoing.on("error", () => {}); // The caller went away; whoever waits for it is told by `close`.
+    void answer(incoming, outgoing);
+  });
+  // A caller may close its side once it has asked. Node's types do not know this property; `net` has had it always.
+  Object.assign(server, { httpAllowHalfOpen: true });
+  server.on("clientError", refuseBrokenRequest);
+  return server;
+}
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) => reject(describe(error, host, port)));
+    server.listen(port, host, resolve);
+  });
+}
+
+function describe(error: NodeJS.ErrnoException, host: string, port: number): Error {
+  const place = `${host}:${port}`;
+  switch (error.code) {
+    case "EADDRINUSE":
+      return new Error(`Another program listens on ${place}. Stop it, or choose another port.`, {
+        cause: error,
+      });
+    case "EACCES":
+      return new Error(`This user may not listen on ${place}. Choose a port above 1023.`, { cause: error });
+    case "EADDRNOTAVAIL":
+    case "ENOTFOUND":
+      return new Error(`This machine has no address ${host}. Choose one that it has.`, { cause: error });
+    default:
+      return error;
+  }
+}
+
+/** Where a person on this machine finds it: an address that stands for all is none. */
+function urlOf(server: Server, host: string): string {
+  // Only a server on a pipe has no port.
+  const { port } = server.address() as AddressInfo;
+  const reachable = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
+  return `http://${isIPv6(reachable) ? `[${reachable}]` : reachable}:${port}`;
+}
+
+function withoutUndefined(settings: Partial<HttpSettings>): Partial<HttpSettings> {
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
+}
