@@ -9,6 +9,7 @@ import { DocsExamples, isCommand, isFile, isProgram, type Outcome, withWildcards
 import { blocksOf, chinesePathOf, type Page, pages, root, withoutFences } from "./docs-pages.ts";
 import { builtinPages } from "./write-builtin-reference.ts";
 import { errorPages } from "./write-error-reference.ts";
+import { httpPages } from "./write-http-reference.ts";
 
 /** The two languages show the same blocks, which is tested below: those of one are run. */
 const english = pages.filter(({ path }) => !path.includes("zh-CN"));
@@ -91,6 +92,13 @@ describe("the reference", () => {
     "of built-in tools is what the generator writes: %s",
     async (path, write) => {
       expect(textOf(path), "Run node scripts/run.mjs scripts/write-builtin-reference.ts").toBe(await write());
+    },
+  );
+
+  it.each(Object.entries(httpPages))(
+    "of the HTTP API is what the generator writes: %s",
+    async (path, write) => {
+      expect(textOf(path), "Run npm run docs:http").toBe(await write());
     },
   );
 

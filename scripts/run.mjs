@@ -13,5 +13,7 @@ const child = spawn(
   ["--conditions=toolrack-source", "--disable-warning=ExperimentalWarning", file, ...args],
   { stdio: "inherit" },
 );
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+// The terminal sends Ctrl-C to both of us, so only the others are handed on.
+process.on("SIGINT", () => {});
+for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
 child.on("exit", (code, signal) => process.exit(signal === null ? code : 1));

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // Plain JavaScript that any Node understands: it must be able to say that this Node is too old.
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
@@ -13,15 +13,27 @@ if (Number(process.versions.node.split(".")[0]) < NEEDED) {
 }
 
 const source = fileURLToPath(new URL("../src/main.ts", import.meta.url));
-if (existsSync(source)) {
-  // A checkout of the repo: run the sources themselves, so that nothing needs building first.
-  const { status } = spawnSync(
+// A checkout of the repo runs the sources themselves, so that nothing needs building first.
+if (existsSync(source)) runSources();
+else await import("../dist/main.js");
+
+function runSources() {
+  const child = spawn(
     process.execPath,
-    ["--conditions=toolrack-source", source, ...process.argv.slice(2)],
-    {
-      stdio: "inherit",
-    },
+    [
+      "--conditions=toolrack-source",
+      "--disable-warning=ExperimentalWarning",
+      source,
+      ...process.argv.slice(2),
+    ],
+    { stdio: "inherit" },
   );
-  process.exit(status ?? 1);
+  for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+  // Ctrl-C reaches the child from the terminal itself; handed on as well, it would count as pressed twice.
+  process.on("SIGINT", () => {});
+  child.on("error", (error) => {
+    console.error(error.message);
+    process.exit(1);
+  });
+  child.on("exit", (code) => process.exit(code ?? 1));
 }
-await import("../dist/main.js");

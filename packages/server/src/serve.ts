@@ -74,6 +74,8 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       logger,
       ...(host === undefined ? {} : { host }),
       ...(port === undefined ? {} : { port }),
+      allowedHosts: app.config.server?.allowedHosts ?? [],
+      allowedOrigins: app.config.server?.allowedOrigins ?? [],
     });
     opened.defer(() => server.close());
     // After the server, which records what overdue schedules begin at once.

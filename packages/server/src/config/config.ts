@@ -43,6 +43,10 @@ export interface Config {
     readonly host?: string;
     /** Default 7300; 0 takes any free one. */
     readonly port?: number;
+    /** Names in the `Host` header that are answered beside loopback and the address itself: those of a proxy. */
+    readonly allowedHosts?: readonly string[];
+    /** Origins whose pages may call the server from a browser. Default none. */
+    readonly allowedOrigins?: readonly string[];
   };
   /** What `toolrack serve` keeps of calls that have ended. */
   readonly retention?: {

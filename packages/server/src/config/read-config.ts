@@ -42,6 +42,8 @@ const schema = compileSchema({
       properties: {
         host: { type: "string", minLength: 1 },
         port: { type: "integer", minimum: 0, maximum: 65_535 },
+        allowedHosts: texts,
+        allowedOrigins: texts,
       },
     },
     retention: {

@@ -8,7 +8,16 @@ export async function withStore<Result>(
   cli: Cli,
   use: (store: Store, directory: string) => Promise<Result>,
 ): Promise<Result> {
-  const directory = join(findWorkspace(cli.directory), ".toolrack");
+  const workspace = findWorkspace(cli.directory);
+  const directory = join(workspace, ".toolrack");
+  // As the server does it: the file may say which database it is.
+  const { loadEnvironment } = await import("../../config/load-environment.ts");
+  const forget = await loadEnvironment(workspace, {
+    debug() {},
+    info() {},
+    warn: (text) => cli.talk(String(text)),
+    error: (text) => cli.talk(String(text)),
+  });
   // Imported late, so that help and usage errors do not wait for the database.
   const { openStore } = await import("../../store/open-store.ts");
   const store = await openStore({ directory, url: process.env.DATABASE_URL ?? "" });
@@ -16,5 +25,6 @@ export async function withStore<Result>(
     return await use(store, directory);
   } finally {
     await store.close();
+    forget();
   }
 }

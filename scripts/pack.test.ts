@@ -1,0 +1,225 @@
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it, type TestContext } from "vitest";
+import { cleanEnvironment } from "../packages/server/src/surfaces/cli/testing/spawn-cli.ts";
+import { root } from "./docs-pages.ts";
+
+const packages = ["core", "server"].map((name) => join(root, "packages", name));
+const olderNode = `node-${process.platform}-${process.arch}`;
+
+/** The package that a statement imports from, when it is no file of our own. */
+const imports = /^(?:import|export|\}) ?.*?from "((?:@[^/"]+\/)?[^./"][^/"]*)/gm;
+
+/** What somebody has who installed the product: a folder with a config, a tool and a program of their own. */
+const project = {
+  "package.json": `{ "private": true, "type": "module" }`,
+  "toolrack.config.ts": `import { defineConfig } from "toolrack";
+export default defineConfig({ databases: { main: "sqlite:main.db" } });`,
+  "tools/greet.ts": `import { Tool } from "@toolrack/core";
+export default Tool.define({
+  name: "greet",
+  description: "Greets somebody.",
+  parameters: { type: "object", properties: { name: { type: "string" } }, required: ["name"] },
+  execute: async ({ input }) => \`Hello, \${input.name}!\`,
+});`,
+  "program.mjs": `import { Tool, ToolRegistry } from "@toolrack/core";
+import { openWorkspace } from "toolrack";
+console.log(typeof Tool.define, typeof ToolRegistry, typeof openWorkspace);`,
+  "types.ts": `import { Tool } from "@toolrack/core";
+import { type Config, defineConfig } from "toolrack";
+export const config: Config = defineConfig({});
+export const tool = Tool.define({
+  name: "shout",
+  description: "Shouts.",
+  parameters: { type: "object", properties: { text: { type: "string" } }, required: ["text"] },
+  execute: async ({ input }) => input.text.toUpperCase(),
+});
+// @ts-expect-error: were the types lost, this would be no mistake.
+export const wrong: number = config;`,
+};
+
+describe("the packed product", () => {
+  let folder = "";
+  let app = "";
+  const tarballs: string[] = [];
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), "toolrack-pack-"));
+    for (const directory of packages) tarballs.push(await pack(directory, folder));
+    app = join(folder, "app");
+    mkdirSync(join(app, "tools"), { recursive: true });
+    for (const [file, text] of Object.entries(project)) writeFileSync(join(app, file), text);
+    await install(app, tarballs);
+  }, 120_000);
+
+  afterAll(() => {
+    for (const directory of [folder, ...packages.map((path) => join(path, "dist"))])
+      rmSync(directory, { recursive: true, force: true, maxRetries: 3 });
+  });
+
+  it("is built JavaScript and types, without sources and without anything made for tests", async () => {
+    for (const tarball of tarballs) {
+      const files = (await run("tar", ["-tzf", tarball], folder)).trim().split("\n");
+      expect(files).toContain("package/dist/index.js");
+      expect(files).toContain("package/dist/index.d.ts");
+      expect(files.filter((file) => /\.tsx?$/.test(file) && !file.endsWith(".d.ts"))).toEqual([]);
+      expect(files.filter((file) => /\b(test|tests|testing|fixture|test-servers?)\b[./]/.test(file))).toEqual(
+        [],
+      );
+      expect(
+        files.filter((file) => !/^package\/(dist|bin)\/.*\.(js|d\.ts)$/.test(file)).filter(isNotPaper),
+      ).toEqual([]);
+    }
+  });
+
+  it("imports nothing that its own manifest does not bring", async () => {
+    for (const name of ["@toolrack/core", "toolrack"]) {
+      const directory = join(app, "node_modules", name);
+      const { dependencies, optionalDependencies, peerDependencies } = JSON.parse(
+        readFileSync(join(directory, "package.json"), "utf8"),
+      );
+      const brought = Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies });
+      const scripts = readdirSync(join(directory, "dist"), { recursive: true, encoding: "utf8" })
+        .filter((file) => /\.(js|d\.ts)$/.test(file))
+        .map((file) => readFileSync(join(directory, "dist", file), "utf8"));
+      const names = scripts.flatMap((text) => [...text.matchAll(imports)].map(([, imported]) => imported!));
+      expect(names).not.toEqual([]);
+      const strangers = names.filter(
+        (imported) => !imported.startsWith("node:") && !brought.includes(imported),
+      );
+      expect([...new Set(strangers)]).toEqual([]);
+    }
+  });
+
+  it("gives TypeScript its types", async () => {
+    const compiler = join(root, "node_modules/typescript/bin/tsc");
+    const options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2024"];
+    await run(process.execPath, [compiler, ...options, "types.ts"], app);
+  });
+
+  describe("on the Node that runs the tests", () => worksWith(() => dirname(process.execPath)));
+
+  describe("on Node 24", () => {
+    let bin = "";
+    beforeAll(async () => {
+      const own = join(folder, "node-24");
+      mkdirSync(own);
+      writeFileSync(join(own, "package.json"), `{ "private": true }`);
+      // Node comes as a package for some systems only; the tests say "skipped" on the others.
+      await install(own, [`${olderNode}@24`]).catch(() => undefined);
+      bin = join(own, "node_modules", olderNode, "bin");
+    }, 60_000);
+
+    worksWith((context) => {
+      if (!existsSync(bin)) context.skip(`There is no package ${olderNode}@24 to be had.`);
+      return bin;
+    });
+  });
+
+  function worksWith(nodeFor: (context: TestContext) => string): void {
+    it("is imported as a library", async (context) => {
+      expect(await run("node", ["program.mjs"], app, nodeFor(context))).toBe("function function function\n");
+    });
+
+    it("calls a tool of the project, and one that runs a process of its own", async (context) => {
+      const bin = nodeFor(context);
+      expect(await run("npx", ["toolrack", "call", "greet", "name=Ann"], app, bin)).toBe("Hello, Ann!\n");
+      const create = ["database=main", "sql=CREATE TABLE IF NOT EXISTS things (id INTEGER)"];
+      await run("npx", ["toolrack", "call", "--yes", "internal_database_update", ...create], app, bin);
+      const read = ["database=main", "sql=SELECT count(*) AS things FROM things"];
+      const rows = await run("npx", ["toolrack", "call", "internal_database_query", ...read], app, bin);
+      expect(rows).toContain('1 row from "main"');
+    }, 30_000);
+
+    it("serves the project until SIGTERM", async (context) => {
+      const outcome = await serveOnce(app, nodeFor(context));
+      expect(outcome.answer).toMatchObject({ status: 200, body: expect.stringContaining("Hello, Bo!") });
+      expect(outcome.talk).toContain("Stopped.");
+    }, 30_000);
+  }
+});
+
+/** Starts `npx toolrack serve`, calls a tool over HTTP, and stops everything that was started. */
+async function serveOnce(directory: string, bin: string) {
+  // A process group of its own: npx starts a shell that does not hand signals on to the program.
+  const child = spawn("npx", ["toolrack", "serve", "--port", "0", "--json"], {
+    cwd: directory,
+    env: environmentWith(bin),
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let talk = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    talk += text;
+  });
+  const closed = once(child, "close");
+  try {
+    const lines = createInterface({ input: child.stdout });
+    const [line] = await Promise.race([once(lines, "line"), closed.then(() => [undefined])]);
+    if (line === undefined) throw new Error(`The server ended before it was ready: ${talk}`);
+    const token = readFileSync(join(directory, ".toolrack/token"), "utf8").trim();
+    const response = await fetch(`${JSON.parse(line).url}/api/tools/greet/calls`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify({ arguments: { name: "Bo" } }),
+    });
+    const answer = { status: response.status, body: await response.text() };
+    return { answer, ...(await stop()) };
+  } finally {
+    await stop();
+  }
+
+  async function stop() {
+    if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid!, "SIGTERM");
+    // Closed is not the end of npx but of all that could still write to its outputs: the program as well.
+    await closed;
+    return { talk };
+  }
+}
+
+async function pack(directory: string, destination: string): Promise<string> {
+  const args = ["pack", "--silent", "--pack-destination", destination];
+  const output = await run("npm", args, directory);
+  return join(destination, output.trim().split("\n").at(-1)!);
+}
+
+async function install(directory: string, what: readonly string[]): Promise<void> {
+  const quick = ["--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"];
+  await run("npm", ["install", ...quick, ...what], directory);
+}
+
+/** Gives what the program printed; rejects with what it complained of when it fails. */
+async function run(program: string, args: readonly string[], cwd: string, bin = dirname(process.execPath)) {
+  const env = environmentWith(bin);
+  const { stdout } = await promisify(execFile)(program, args, { cwd, env, maxBuffer: 16 << 20 }).catch(
+    (error) => {
+      throw new Error(`${error.message}\n${error.stdout}`);
+    },
+  );
+  return stdout;
+}
+
+/** The user's environment with this Node first; nothing of the npm that may have started the tests. */
+function environmentWith(bin: string): NodeJS.ProcessEnv {
+  const environment = cleanEnvironment({ PATH: `${bin}${delimiter}${process.env.PATH}` });
+  for (const name of ["npm_config_local_prefix", "npm_package_json", "INIT_CWD", "NODE_OPTIONS", "NODE_PATH"])
+    delete environment[name];
+  return environment;
+}
+
+function isNotPaper(file: string): boolean {
+  return !/^package\/(package\.json|README(\.[\w-]+)?\.md|LICENSE)$/.test(file);
+}
