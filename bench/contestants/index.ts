@@ -21,8 +21,11 @@ export const contestants = {
     load: async () => (await import("./ours.ts")).oursSession,
   },
   // The suite of tool files measures these two by itself; they set nothing up.
-  "node-import": { title: "plain import()", load: async () => ({}) },
-  "ours-files": { title: "ours (tool files)", load: async () => ({}) },
+  "node-import": { title: "plain import()", load: async (): Promise<Contestant> => ({}) },
+  "ours-files": { title: "ours (tool files)", load: async (): Promise<Contestant> => ({}) },
+  // So does the suite of HTTP with these.
+  "node-http": { title: "plain node:http", load: async (): Promise<Contestant> => ({}) },
+  "ours-http": { title: "ours (toolrack serve)", load: async (): Promise<Contestant> => ({}) },
   mastra: { title: "mastra", load: async () => (await import("./mastra.ts")).mastra },
   ai: { title: "ai sdk", load: async () => (await import("./ai.ts")).ai },
   "openai-agents": {
