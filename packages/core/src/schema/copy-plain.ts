@@ -6,6 +6,10 @@ const maximumDepth = 500;
 /** Members of all objects and arrays together; beyond it a value is an attack or a shared structure unrolled. */
 const maximumSize = 1_000_000;
 
+/** What the quick look takes on; anything beyond goes the careful way. */
+const ordinaryDepth = 50;
+const ordinarySize = 10_000;
+
 /** Thrown, and caught by the validators, when a value is no finite tree. */
 export class UnsafeValue {
   readonly issue: SchemaIssue;
@@ -34,9 +38,32 @@ export function copyPlain(value: unknown): unknown {
 export function withoutPrototypeKeys(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   seen = 0;
+  if (isOrdinary(value, 0)) return value;
+  seen = 0;
   if (!hasPrototypeKey(value, 0, value)) return value;
   seen = 0;
   return copyMember(value, false, 0, value);
+}
+
+/** A value of which a quick look shows that there is nothing to do: plain, small, and without such keys. */
+function isOrdinary(value: object, depth: number): boolean {
+  if (depth > ordinaryDepth) return false;
+  if (Array.isArray(value)) {
+    seen += value.length;
+    for (let index = 0; index < value.length; index++) {
+      const member: unknown = value[index];
+      if (typeof member === "object" && member !== null && !isOrdinary(member, depth + 1)) return false;
+    }
+    return seen <= ordinarySize;
+  }
+  if (Object.getPrototypeOf(value) !== Object.prototype) return false;
+  for (const key in value) {
+    if (key === "__proto__") return false;
+    const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
+    if (typeof member === "object" && member !== null && !isOrdinary(member, depth + 1)) return false;
+    seen++;
+  }
+  return seen <= ordinarySize;
 }
 
 /** How many members a tree has, counted up to a limit. For trees that `copyPlain` made. */
