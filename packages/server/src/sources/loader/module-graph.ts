@@ -9,6 +9,7 @@ import { LoadError } from "./load-failure.ts";
 import type { Resolution, Resolver } from "./resolver.ts";
 import type { StackMapper } from "./stack-mapper.ts";
 import { TrackedTimers } from "./tracked-timers.ts";
+import { withinTime } from "./within-time.ts";
 
 /** One evaluated version of one file. */
 export interface LoadedModule {
@@ -330,29 +331,6 @@ export class ModuleGraph {
 
 /** More than cores: most of the time goes into waiting for files. */
 const COMPILED_AT_ONCE = 32;
-
-const evaluate = Symbol.for("toolrack.evaluate");
-const trampoline = new vm.Script('globalThis[Symbol.for("toolrack.evaluate")]()', {
-  filename: "toolrack:evaluate",
-});
-
-/** Node can interrupt code only when a script starts it, so a script that does nothing else starts it. */
-function withinTime(call: () => void, limit: number): void {
-  const slot = globalThis as unknown as Record<symbol, unknown>; // The script can see globals only.
-  const { exit } = process;
-  slot[evaluate] = call;
-  process.exit = refuseExit;
-  try {
-    trampoline.runInThisContext({ timeout: limit, displayErrors: false });
-  } finally {
-    process.exit = exit;
-    delete slot[evaluate];
-  }
-}
-
-function refuseExit(): never {
-  throw new Error("process.exit() is not available to tool files.");
-}
 
 const requires = new Map<string, NodeJS.Require>();
 
