@@ -160,7 +160,12 @@ export class ToolFiles {
     const olds = new Map([...gone, ...loaded.keys()].map((path) => [path, this.#serving.get(path)]));
     const before = [...olds.values()].flatMap((old) => (old === undefined ? [] : namesOf(old)));
     const builtins = this.#builtinsBeside(gone, loaded);
-    const put = this.#inOrder(loaded).flatMap(([path]) => this.#withoutTakenAliases(path, loaded));
+    const holders = new Map(
+      [...this.#serving, ...loaded].flatMap(([path, file]) =>
+        namesOf(file).map((name) => [name.toLowerCase(), path] as const),
+      ),
+    );
+    const put = this.#inOrder(loaded).flatMap(([path]) => this.#withoutTakenAliases(path, loaded, holders));
     const refused = registry.apply({
       remove: [...before, ...builtins.remove],
       put: [...put, ...builtins.put],
@@ -188,11 +193,13 @@ export class ToolFiles {
   }
 
   /** A name that a file gives its tool counts more than the file name of another. */
-  #withoutTakenAliases(path: string, loaded: ReadonlyMap<string, ServingFile>): ToolInfo[] {
-    const others = [...this.#serving, ...loaded].filter(([other]) => other !== path);
-    const names = new Set(others.flatMap(([, file]) => namesOf(file)).map((name) => name.toLowerCase()));
+  #withoutTakenAliases(
+    path: string,
+    loaded: ReadonlyMap<string, ServingFile>,
+    holders: ReadonlyMap<string, string>,
+  ): ToolInfo[] {
     return loaded.get(path)!.recognised.tools.map((info) => {
-      const aliases = info.aliases?.filter((alias) => !names.has(alias.toLowerCase()));
+      const aliases = info.aliases?.filter((alias) => (holders.get(alias.toLowerCase()) ?? path) === path);
       return aliases?.length === info.aliases?.length ? info : { ...info, aliases: aliases ?? [] };
     });
   }
