@@ -1,5 +1,6 @@
 import { CompiledQuery, type Dialect, MysqlDialect } from "kysely";
 import type { PoolOptions } from "mysql2";
+import { mysqlAddress } from "../../database/mysql-address.ts";
 
 /** For MySQL and MariaDB. */
 export async function createMysqlDialect(url: string): Promise<Dialect> {
@@ -21,25 +22,11 @@ export async function createMysqlDialect(url: string): Promise<Dialect> {
   });
 }
 
-/** Read from the URL by hand, so that its query string cannot switch on what is off here. */
 function poolOptions(url: string): PoolOptions {
-  const { hostname, port, username, password, pathname, searchParams } = new URL(url);
-  const socketPath = searchParams.get("socketPath") ?? searchParams.get("socket");
-  const ssl = searchParams.get("ssl") ?? searchParams.get("sslmode") ?? searchParams.get("ssl-mode");
-  const isEncrypted = ssl !== null && !/^(false|0|disabled?|prefer(red)?)$/i.test(ssl);
   return {
-    host: hostname.replace(/^\[|\]$/g, ""),
-    port: port === "" ? 3306 : Number(port),
-    user: decodeURIComponent(username),
-    password: decodeURIComponent(password),
-    database: decodeURIComponent(pathname.slice(1)),
-    ...(socketPath === null ? {} : { socketPath }),
-    ...(isEncrypted ? { ssl: {} } : {}),
+    ...mysqlAddress(url),
     charset: "utf8mb4_bin",
     connectTimeout: 10_000,
     connectionLimit: 10,
-    multipleStatements: false,
-    // A server must not be able to ask for files of this machine.
-    flags: ["-LOCAL_FILES"],
   };
 }

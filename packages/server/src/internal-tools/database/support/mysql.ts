@@ -1,5 +1,6 @@
 import type { Duplex } from "node:stream";
 import type { Connection, ConnectionOptions, FieldPacket, ResultSetHeader } from "mysql2";
+import { mysqlAddress } from "../../../database/mysql-address.ts";
 import { type BoundSql, bindParameters } from "./placeholders.ts";
 import { RowCollector, uniqueColumns } from "./row-collector.ts";
 import type { DatabaseEngine, JsonValue, Statement, StatementResult } from "./statement.ts";
@@ -61,24 +62,10 @@ function drop(connection: Connection): void {
   (connection as Connection & { readonly stream: Duplex }).stream.destroy();
 }
 
-/** Read from the URL by hand, so that its query string cannot switch on what is off here. */
 function connectionOptions(url: string): ConnectionOptions {
-  const { hostname, port, username, password, pathname, searchParams } = new URL(url);
-  const socketPath = searchParams.get("socketPath") ?? searchParams.get("socket");
-  const ssl = searchParams.get("ssl") ?? searchParams.get("sslmode") ?? searchParams.get("ssl-mode");
-  const isEncrypted = ssl !== null && !/^(false|0|disabled?|prefer(red)?)$/i.test(ssl);
   return {
-    host: hostname.replace(/^\[|\]$/g, ""),
-    port: port === "" ? 3306 : Number(port),
-    user: decodeURIComponent(username),
-    password: decodeURIComponent(password),
-    database: decodeURIComponent(pathname.slice(1)),
-    ...(socketPath === null ? {} : { socketPath }),
-    ...(isEncrypted ? { ssl: {} } : {}),
+    ...mysqlAddress(url),
     connectTimeout: CONNECT_TIMEOUT,
-    multipleStatements: false,
-    // A server must not be able to ask for files of this machine.
-    flags: ["-LOCAL_FILES"],
     rowsAsArray: true,
     dateStrings: true,
     supportBigNumbers: true,
