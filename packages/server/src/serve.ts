@@ -3,6 +3,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "@toolrack/core";
 import { type App, openWorkspace } from "./app.ts";
 import { ApprovalInbox } from "./approvals/approval-inbox.ts";
+import { openCallOffice } from "./calls/open-call-office.ts";
 import type { Config } from "./config/config.ts";
 import { loadEnvironment } from "./config/load-environment.ts";
 import { startSchedules } from "./schedules/start-schedules.ts";
@@ -67,10 +68,12 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     opened.defer(() => Promise.race([app.close(), wait(PATIENCE)]));
 
     const { host = app.config.server?.host, port = app.config.server?.port } = options;
+    const calls = openCallOffice({ registry: app.registry, calls: store.calls, logger });
     const server = await startServer({
       app,
       store,
       approvals,
+      calls,
       logger,
       ...(host === undefined ? {} : { host }),
       ...(port === undefined ? {} : { port }),

@@ -1,8 +1,12 @@
+import { cannotAskCaller } from "../error/messages.ts";
+import { ToolExecutionError } from "../error/tool-error.ts";
 import type { RegistryView } from "../registry/view.ts";
 import { hashValue } from "../schema/hash-value.ts";
+import type { CallClient, ElicitAnswer, ElicitRequest } from "../tool/client.ts";
 import type { AskRequest, Logger, ProgressUpdate, ToolContext } from "../tool/context.ts";
 import type { ToolInfo } from "../tool/info.ts";
 import type { CallFrame } from "./frame.ts";
+import { pausing } from "./pausing.ts";
 import { redact } from "./redact.ts";
 import { ask } from "./stages/approve.ts";
 import { updateState } from "./state-of.ts";
@@ -103,6 +107,26 @@ export class FrameContext implements ToolContext {
       typeof request === "string" ? ask(frame, request) : ask(frame, request.message, request.details);
   }
 
+  get client(): CallClient | undefined {
+    const frame = this[frameKey];
+    const client = inherited(frame, "client");
+    return client === undefined ? undefined : new PatientClient(frame, client);
+  }
+
+  get elicit(): ToolContext["elicit"] {
+    const frame = this[frameKey];
+    const client = this.client;
+    return async (request: string | ElicitRequest) => {
+      if (client === undefined || !client.can("elicitation/create")) {
+        throw new ToolExecutionError(cannotAskCaller(frame.toolName), { toolName: frame.toolName });
+      }
+      const { message, schema = { type: "object", properties: {} } } =
+        typeof request === "string" ? { message: request } : request;
+      const params = { mode: "form", message, requestedSchema: schema };
+      return (await client.request("elicitation/create", params, frame.signal)) as ElicitAnswer;
+    };
+  }
+
   get callID(): string {
     return this[frameKey].callId;
   }
@@ -126,7 +150,15 @@ export class FrameContext implements ToolContext {
   }
 }
 
-type Inherited = "messageID" | "logger" | "agent" | "directory" | "worktree" | "messages" | "extra";
+type Inherited =
+  | "client"
+  | "messageID"
+  | "logger"
+  | "agent"
+  | "directory"
+  | "worktree"
+  | "messages"
+  | "extra";
 
 /** A child sees what its caller was told, unless it was told something else itself. Secrets are not inherited. */
 function inherited<Key extends Inherited>(frame: CallFrame, key: Key): CallFrame["options"][Key] {
@@ -135,6 +167,36 @@ function inherited<Key extends Inherited>(frame: CallFrame, key: Key): CallFrame
     if (value !== undefined) return value;
   }
   return undefined;
+}
+
+/** Time in which the caller thinks about a question is not the tool's time. */
+class PatientClient implements CallClient {
+  readonly #frame: CallFrame;
+  readonly #client: CallClient;
+
+  constructor(frame: CallFrame, client: CallClient) {
+    this.#frame = frame;
+    this.#client = client;
+  }
+
+  get name(): string {
+    return this.#client.name ?? "";
+  }
+
+  can(...[method]: Parameters<CallClient["can"]>): boolean {
+    return this.#client.can(method);
+  }
+
+  async request(...[method, params, signal]: Parameters<CallClient["request"]>): Promise<unknown> {
+    using _ = pausing(this.#frame);
+    return await this.#client.request(method, params, signal);
+  }
+
+  notify(method: string, params: object): void {
+    if (this.#frame.ended) return;
+    this.#frame.touch();
+    this.#client.notify(method, params);
+  }
 }
 
 function toProgress(update: ProgressUpdate | number, total?: number, message?: string): ProgressUpdate {

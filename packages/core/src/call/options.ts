@@ -1,5 +1,7 @@
 import type { RegistrySnapshot } from "../registry/snapshot.ts";
+import type { CallClient } from "../tool/client.ts";
 import type { Logger } from "../tool/context.ts";
+import type { ToolInfo } from "../tool/info.ts";
 import type { ToolState } from "./state.ts";
 
 /** What a caller says about a call. Everything is optional. */
@@ -15,6 +17,13 @@ export interface CallOptions {
   readonly caller?: string;
   /** What the caller holds. Without it, the registry's own default applies. */
   readonly permissions?: readonly string[];
+  /**
+   * Which tools the caller may reach at all. It holds for the whole chain: what a tool calls in turn must be allowed
+   * too, unless that tool says in `metadata.calls` that it calls it for whoever may use it.
+   */
+  readonly allow?: (tool: ToolInfo) => boolean;
+  /** The caller, when it can be asked something while the call runs. */
+  readonly client?: CallClient;
   /** Shortens the tool's own time limit, in milliseconds. */
   readonly timeout?: number;
   /** The list the caller was shown: its names decide which tool is meant. */

@@ -54,6 +54,25 @@ export function permissionDenied(name: string, missing: readonly string[]): stri
   );
 }
 
+/** `through`: the tool that wanted to make the call, when the caller did not ask for it directly. */
+export function outOfReach(name: string, through: string | undefined): string {
+  if (through === undefined) {
+    return `The tool "${name}" is not among those that this caller may use. It did not run. Use one of the listed tools.`;
+  }
+  return (
+    `"${through}" wanted to call "${name}", which is not among the tools that this caller may use. It did not run. ` +
+    `The operator can grant it to the caller, or list it in the metadata of "${through}" under calls.`
+  );
+}
+
+/** A tool wanted something from the other end in the middle of its run. */
+export function cannotAskCaller(name: string): string {
+  return (
+    `The tool "${name}" asks a question in the middle of its run, but this caller cannot be asked. ` +
+    "Call it from a client that answers questions (MCP elicitation), or give what it needs as arguments."
+  );
+}
+
 export function nobodyToAsk(name: string): string {
   return (
     `The tool "${name}" is dangerous and needs a person's consent, but nobody can be asked here. It did not run. ` +

@@ -10,6 +10,7 @@ import { assessHistory, LoopSessions } from "../call/loop-sessions.ts";
 import type { CallOptions } from "../call/options.ts";
 import { recordOf, type ToolCallRecord } from "../call/record.ts";
 import { type CallSettings, checkedSettings } from "../call/settings.ts";
+import { isWithinReach } from "../call/stages/permit.ts";
 import type { ToolState } from "../call/state.ts";
 import { stateOf, updateState } from "../call/state-of.ts";
 import { notFound } from "../error/messages.ts";
@@ -177,7 +178,15 @@ export class ToolRegistry implements RegistryReader {
   ): Promise<ToolResult> {
     const frame = frameOf(origin);
     const session = frame === undefined ? {} : { sessionID: frame.sessionID };
-    return this.execute(name, input, { ...session, ...context, permissions: frame?.permissions ?? [] });
+    // Its limits stay as they were for that call: it stands in for a call that it would have made itself.
+    const allow = (tool: ToolInfo) =>
+      (frame === undefined || isWithinReach(tool, frame)) && context.allow?.(tool) !== false;
+    return this.execute(name, input, {
+      ...session,
+      ...context,
+      allow,
+      permissions: frame?.permissions ?? [],
+    });
   }
 
   /** Cancels one call and the calls it made; all others go on. Says whether it was under way. */

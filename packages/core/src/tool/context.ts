@@ -1,5 +1,6 @@
 import type { ToolState } from "../call/state.ts";
 import type { RegistryView } from "../registry/view.ts";
+import type { CallClient, ElicitAnswer, ElicitRequest } from "./client.ts";
 import type { ToolInfo } from "./info.ts";
 import type { ToolResult } from "./result.ts";
 
@@ -61,6 +62,13 @@ export interface ToolContext<Input = Record<string, unknown>> {
   call(name: string, input?: unknown, options?: ChildOptions): Promise<ToolResult>;
   /** Resolves when a person agrees; rejects with `ApprovalDeniedError` otherwise. */
   ask(request: string | AskRequest): Promise<void>;
+  /**
+   * Asks whoever made the call for something, in the middle of the run: a choice, a name, a number. Rejects when that
+   * caller cannot be asked; `client?.can("elicitation/create")` says so beforehand.
+   */
+  elicit(request: string | ElicitRequest): Promise<ElicitAnswer>;
+  /** Whoever made the call, when it can be spoken to. */
+  readonly client: CallClient | undefined;
 
   /** `callId`, as older tools spell it. */
   readonly callID: string;

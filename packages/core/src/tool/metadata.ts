@@ -11,6 +11,11 @@ export interface ToolMetadata {
   readonly category?: string;
   /** What the caller must hold. `*` inside a held permission matches any run of characters. */
   readonly permissions?: readonly string[];
+  /**
+   * Names of tools, with `*` for any run of characters, that this one calls on behalf of whoever may use it, also of a
+   * caller who could not call them directly.
+   */
+  readonly calls?: readonly string[];
   /** Longest run in milliseconds; 0 means no limit. */
   readonly timeout?: number;
   /** Longest silence in milliseconds; every `progress()` and `metadata()` starts it anew. */

@@ -2,6 +2,7 @@ import { approvalDenied, approvalExpired, goingOnDenied, nobodyToAsk } from "../
 import { ApprovalDeniedError } from "../../error/tool-error.ts";
 import type { ApprovalDecision, ApprovalPolicy, ApprovalRequest, ApprovalVerdict } from "../approval.ts";
 import type { CallFrame } from "../frame.ts";
+import { pausing } from "../pausing.ts";
 import { accept, misfit, outcomeOf } from "./validate.ts";
 
 const USUAL_TIMEOUT = 5 * 60_000;
@@ -38,28 +39,9 @@ export async function ask(
 ): Promise<void> {
   const policy = frame.host.settings.approval;
   const request = requestFor(frame, message, details);
-  const goOn = pauseLimits(frame);
-  try {
-    const decision = await askPerson(frame, policy, request);
-    if (decision.decision === "deny") throw denied(frame, decision.reason);
-  } finally {
-    goOn();
-  }
-}
-
-/** While a person thinks, neither this call nor those that wait for it run out of time. */
-function pauseLimits(frame: CallFrame): () => void {
-  const start = performance.now();
-  for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) at.asking++;
-  return () => {
-    const now = performance.now();
-    for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
-      at.asking--;
-      at.deadline += now - start;
-      at.lastActivity = now;
-      if (!at.ended) at.host.deadlines.watch(at);
-    }
-  };
+  using _ = pausing(frame);
+  const decision = await askPerson(frame, policy, request);
+  if (decision.decision === "deny") throw denied(frame, decision.reason);
 }
 
 async function decide(

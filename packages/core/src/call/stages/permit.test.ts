@@ -28,6 +28,59 @@ describe("permit", () => {
     expect((await open.execute("guarded", {})).content).toBe("in");
   });
 
+  describe("a limit of the caller", () => {
+    const rack = (calls?: readonly string[]) => {
+      const registry = new ToolRegistry();
+      registry.register(Tool.define({ name: "inner", parameters: {}, execute: async () => "reached" }));
+      registry.register(
+        Tool.define({
+          name: "outer",
+          parameters: {},
+          ...(calls === undefined ? {} : { metadata: { calls } }),
+          execute: async ({ call }) => (await call("inner")).content,
+        }),
+      );
+      return registry;
+    };
+    const only = (name: string) => ({ allow: (tool: Tool.Info) => tool.name === name });
+
+    it("keeps other tools out, and says so", async () => {
+      const refused = await rack().execute("inner", {}, only("outer"));
+      expect(refused.error?.code).toBe("permission_denied");
+      expect(refused.content).toContain("not among those that this caller may use");
+    });
+
+    it("holds for what a tool calls in turn", async () => {
+      const refused = await rack().execute("outer", {}, only("outer"));
+      expect(refused.type).toBe("error");
+      expect(refused.content).toContain('"outer" wanted to call "inner"');
+    });
+
+    it("does not hold for what a tool says that it calls for everybody", async () => {
+      expect((await rack(["inn*"]).execute("outer", {}, only("outer"))).content).toBe("reached");
+      expect((await rack(["other"]).execute("outer", {}, only("outer"))).type).toBe("error");
+    });
+
+    it("still holds for a call that is made when the first has ended", async () => {
+      const registry = rack();
+      let late: Promise<Tool.Result> | undefined;
+      registry.register(
+        Tool.define({
+          name: "later",
+          parameters: {},
+          execute: async (context) => {
+            late = Promise.resolve().then(() => registry.executeDetached(context, "inner", {}));
+            return "done";
+          },
+        }),
+      );
+      await registry.execute("later", {}, only("later"));
+      expect((await late)?.error?.code).toBe("permission_denied");
+      await registry.execute("later", {});
+      expect((await late)?.content).toBe("reached");
+    });
+  });
+
   it.each([
     ["file:read", "file:read", true],
     ["file:read", "file:readx", false],

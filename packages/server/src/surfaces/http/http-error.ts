@@ -1,3 +1,4 @@
+import { CallRefused } from "../../calls/call-refused.ts";
 import { type HttpErrorCode, httpErrorCodes } from "./http-error-codes.ts";
 
 export interface HttpErrorOptions {
@@ -28,6 +29,17 @@ export class HttpError extends Error {
     this.status = httpErrorCodes[code].status;
     this.details = options.details ?? {};
     this.headers = options.headers ?? {};
+  }
+
+  /** What was thrown as this surface says it; undefined when it is no refusal but a failure. */
+  static from(thrown: unknown): HttpError | undefined {
+    if (thrown instanceof HttpError) return thrown;
+    if (!(thrown instanceof CallRefused)) return undefined;
+    const { code, message, details, retryAfter } = thrown;
+    return new HttpError(code, message, {
+      details,
+      ...(retryAfter === undefined ? {} : { headers: { "Retry-After": String(retryAfter) } }),
+    });
   }
 
   toEnvelope(): ErrorEnvelope {

@@ -1,10 +1,10 @@
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import type { ApprovalInbox } from "../../approvals/approval-inbox.ts";
 import type { Authenticator } from "../../auth/authenticator.ts";
+import type { CallDesk } from "../../calls/call-desk.ts";
+import type { CallRecorder } from "../../calls/call-recorder.ts";
 import type { App } from "../../index.ts";
 import type { Store } from "../../store/store.ts";
-import type { CallDesk } from "./calls/call-desk.ts";
-import type { CallRecorder } from "./calls/call-recorder.ts";
 import type { EventFeed } from "./events/event-feed.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { HttpSettings } from "./settings.ts";

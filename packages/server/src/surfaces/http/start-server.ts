@@ -5,16 +5,16 @@ import type { Logger } from "@toolrack/core";
 import { ApprovalInbox } from "../../approvals/approval-inbox.ts";
 import { Authenticator } from "../../auth/authenticator.ts";
 import { ensureMasterToken } from "../../auth/master-token.ts";
+import { type CallOffice, openCallOffice } from "../../calls/open-call-office.ts";
 import type { App, LoadReport } from "../../index.ts";
 import type { Store } from "../../store/store.ts";
-import { CallDesk } from "./calls/call-desk.ts";
-import { CallRecorder } from "./calls/call-recorder.ts";
-import { CallSpans } from "./calls/call-spans.ts";
 import { createHttpApp } from "./create-http-app.ts";
+import { openDoor } from "./door.ts";
 import { EventFeed } from "./events/event-feed.ts";
 import { publishApprovals, publishRack, publishReload } from "./events/publish-rack.ts";
 import { HttpError } from "./http-error.ts";
 import { Metrics } from "./metrics/metrics.ts";
+import { type Mount, mountServer } from "./mount.ts";
 import type { HttpParts } from "./parts.ts";
 import { refuseBrokenRequest } from "./refuse-broken-request.ts";
 import { securityHeaders } from "./security-headers.ts";
@@ -25,6 +25,10 @@ export interface ServerOptions extends Partial<HttpSettings> {
   readonly store: Store;
   /** Where the app's own questions wait. Without it the inbox shows those that others left in the store. */
   readonly approvals?: ApprovalInbox;
+  /** Where calls are handed in, when other surfaces share it. It is closed with the server. */
+  readonly calls?: CallOffice;
+  /** What is served beside the API. */
+  readonly mounts?: readonly Mount[];
   /** Default `127.0.0.1`. */
   readonly host?: string;
   /** Default 7300; 0 takes any free one. */
@@ -47,17 +51,17 @@ export interface RunningServer {
 
 /** Serves a workspace over HTTP. Rejects when the address cannot be had. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
-  const { app, store, approvals: given, logger, host = "127.0.0.1", port = 7300, ...settings } = options;
+  const { app, store, approvals: given, calls: openOffice, mounts = [], logger, ...others } = options;
+  const { host = "127.0.0.1", port = 7300, ...settings } = others;
   const { registry, files } = app;
   const token = await ensureMasterToken(app.workspace.directory);
   const approvals = given ?? (await ApprovalInbox.open({ store, logger }));
   let stopping = false;
 
-  const recorder = new CallRecorder(registry, store.calls, logger);
-  const spans = new CallSpans();
   const whole: HttpSettings = { ...defaultHttpSettings, ...withoutUndefined(settings) };
   const { maxCallsPerTool } = whole;
-  const desk = new CallDesk({ registry, calls: store.calls, recorder, spans, maxCallsPerTool });
+  const office = openOffice ?? openCallOffice({ registry, calls: store.calls, logger, maxCallsPerTool });
+  const { desk, recorder } = office;
   const feed = new EventFeed({ size: whole.feedSize, heartbeat: whole.heartbeat });
   const metrics = new Metrics();
   const parts: HttpParts = {
@@ -74,18 +78,16 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     logger,
     stopping: () => stopping,
   };
-  const unsubscribe = [spans.listen, metrics.listen, publishRack(feed, desk)].map((listen) =>
-    registry.subscribe(listen),
-  );
+  const unsubscribe = [metrics.listen, publishRack(feed, desk)].map((listen) => registry.subscribe(listen));
   unsubscribe.push(approvals.subscribe(publishApprovals(feed)));
 
-  const server = makeServer(parts);
+  const server = makeServer(parts, mounts);
   const stop = async () => {
     stopping = true;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    await desk.drain(whole.drainTimeout);
+    await office.close(whole.drainTimeout);
     feed.close();
-    await recorder.close();
+    for (const mount of mounts) mount.close?.();
     for (const end of unsubscribe) end();
     metrics.close();
     // Answers are on their way; who has not taken them in a moment holds the connection for nothing.
@@ -117,9 +119,11 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 const LAST_WORDS = 1_000;
 const SWEEP = 10;
 
-function makeServer(parts: HttpParts): Server {
+function makeServer(parts: HttpParts, mounts: readonly Mount[]): Server {
   const { headersTimeout, requestTimeout } = parts.settings;
-  const http = createHttpApp(parts);
+  const door = openDoor(parts);
+  const http = createHttpApp(parts, door);
+  const serveMount = mountServer(mounts, door, parts);
   const answer = getRequestListener(http.fetch, {
     // Tools run in this process: its globals stay what Node makes them.
     overrideGlobalObjects: false,
@@ -138,7 +142,7 @@ function makeServer(parts: HttpParts): Server {
   const server = createServer(options, (incoming, outgoing) => {
     for (const [name, value] of headers) outgoing.setHeader(name, value);
     outgoing.on("error", () => {}); // The caller went away; whoever waits for it is told by `close`.
-    void answer(incoming, outgoing);
+    if (!serveMount(incoming, outgoing)) void answer(incoming, outgoing);
   });
   // A caller may close its side once it has asked. Node's types do not know this property; `net` has had it always.
   Object.assign(server, { httpAllowHalfOpen: true });

@@ -1,5 +1,5 @@
 import type { ToolResult } from "@toolrack/core";
-import type { EndedCall } from "./call-desk.ts";
+import type { EndedCall } from "../../../calls/call-desk.ts";
 import { refusalOf } from "./call-refusal.ts";
 
 /** What a caller is told of a call that ran, whatever came of it. */

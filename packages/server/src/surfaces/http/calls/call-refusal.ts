@@ -1,7 +1,7 @@
 import type { ToolErrorCode } from "@toolrack/core";
+import type { EndedCall } from "../../../calls/call-desk.ts";
 import { HttpError } from "../http-error.ts";
 import type { HttpErrorCode } from "../http-error-codes.ts";
-import type { EndedCall } from "./call-desk.ts";
 
 /** The codes with which the pipeline refuses a call before the tool runs. The rest is what came of a run. */
 export const refusals = [

@@ -1,7 +1,7 @@
 import type { ToolState } from "@toolrack/core";
+import type { AnnouncedCall } from "../../../calls/call-recorder.ts";
 import type { StoredCall } from "../../../store/store.ts";
 import { jsonText } from "../json-text.ts";
-import type { AnnouncedCall } from "./call-recorder.ts";
 
 const PREVIEW = 200;
 

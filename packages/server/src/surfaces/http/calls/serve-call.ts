@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { CallDesk, CallRequest } from "../../../calls/call-desk.ts";
 import { callerGone } from "../caller-gone.ts";
 import { eventText, openEventStream } from "../events/event-stream.ts";
 import { HttpError } from "../http-error.ts";
 import type { Reply } from "../route.ts";
 import { answerOf } from "./call-answer.ts";
-import type { CallDesk, CallRequest } from "./call-desk.ts";
 
 type WantedCall = Omit<CallRequest, "signal" | "headers" | "watcher">;
 
@@ -53,8 +53,9 @@ async function streamCall(desk: CallDesk, request: CallRequest, outgoing: Server
   try {
     send("result", answerOf(await desk.run({ ...request, watcher }), request.replayOf));
   } catch (thrown) {
-    if (!outgoing.headersSent || !(thrown instanceof HttpError)) throw thrown;
-    send("error", thrown.toEnvelope());
+    const refusal = HttpError.from(thrown);
+    if (!outgoing.headersSent || refusal === undefined) throw thrown;
+    send("error", refusal.toEnvelope());
   }
   outgoing.end();
   return "sent";

@@ -1,7 +1,7 @@
 import type { RackEvent, ToolCallRecord, ToolState } from "@toolrack/core";
+import type { CallDesk } from "../../../calls/call-desk.ts";
 import type { LoadReport } from "../../../index.ts";
 import type { StoredApproval } from "../../../store/approvals/approval-store.ts";
-import type { CallDesk } from "../calls/call-desk.ts";
 import type { EventFeed } from "./event-feed.ts";
 import { LatestOnly } from "./latest-only.ts";
 

@@ -119,8 +119,9 @@ async function resultOf(run: () => Promise<{ readonly result: ToolResult }>): Pr
   try {
     return (await run()).result;
   } catch (thrown) {
-    if (!(thrown instanceof HttpError)) throw thrown;
-    return { type: "error", content: thrown.message };
+    const refusal = HttpError.from(thrown);
+    if (refusal === undefined) throw thrown;
+    return { type: "error", content: refusal.message };
   }
 }
 

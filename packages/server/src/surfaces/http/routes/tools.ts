@@ -1,5 +1,5 @@
 import { redact, type ToolInfo, toDefinition } from "@toolrack/core";
-import { invisibleTool } from "../calls/call-desk.ts";
+import { invisibleTool } from "../../../calls/call-desk.ts";
 import { refusals } from "../calls/call-refusal.ts";
 import { serveCall } from "../calls/serve-call.ts";
 import type { HttpParts } from "../parts.ts";

@@ -1,5 +1,5 @@
 import type { Logger, RackEvent, ToolCallRecord, ToolRegistry, ToolResult } from "@toolrack/core";
-import type { CallStore, StartedCall } from "../../../store/store.ts";
+import type { CallStore, StartedCall } from "../store/store.ts";
 
 /** What a surface knows of a call before it begins. */
 export type AnnouncedCall = Omit<StartedCall, "parameters"> & { readonly replayOf?: string };

@@ -1,10 +1,17 @@
-import type { IncomingHttpHeaders } from "node:http";
-import type { ProgressUpdate, RackEvent, ToolRegistry, ToolResult, ToolState } from "@toolrack/core";
+import type {
+  CallClient,
+  ProgressUpdate,
+  RackEvent,
+  ToolInfo,
+  ToolRegistry,
+  ToolResult,
+  ToolState,
+} from "@toolrack/core";
 import { v7 as uuid } from "uuid";
-import type { Grant } from "../../../auth/grant.ts";
-import type { CallStore } from "../../../store/store.ts";
-import { HttpError } from "../http-error.ts";
+import type { Grant } from "../auth/grant.ts";
+import type { CallStore } from "../store/store.ts";
 import type { AnnouncedCall, CallRecorder, RecordedCall } from "./call-recorder.ts";
+import { CallRefused } from "./call-refused.ts";
 import type { CallSpans } from "./call-spans.ts";
 
 /** A call as a request asks for it. */
@@ -14,7 +21,12 @@ export interface CallRequest {
   readonly grant: Grant;
   /** Cancels the call. */
   readonly signal: AbortSignal;
-  readonly headers: IncomingHttpHeaders;
+  /** What carries a trace on: `traceparent`, `tracestate`, `baggage`. */
+  readonly headers?: Readonly<Record<string, string | string[] | undefined>>;
+  /** A smaller set than the bearer's own, such as that of an expert. */
+  readonly allow?: (tool: ToolInfo) => boolean;
+  /** The caller, when it can be asked something while the call runs. */
+  readonly client?: CallClient;
   readonly callId?: string;
   readonly sessionID?: string;
   readonly messageID?: string;
@@ -59,7 +71,7 @@ export class CallDesk {
   }
 
   /**
-   * Makes the call and resolves when its record is safe. Rejects with `HttpError` only for what never became a
+   * Makes the call and resolves when its record is safe. Rejects with `CallRefused` only for what never became a
    * call: a tool that the bearer may not see, an id that is taken, too many calls at once.
    */
   async run(request: CallRequest): Promise<EndedCall> {
@@ -97,7 +109,8 @@ export class CallDesk {
   async #run(callId: string, request: CallRequest): Promise<EndedCall> {
     const { registry, recorder, spans } = this.#parts;
     const info = registry.get(request.name);
-    if (!request.grant.admin && (info === undefined || !request.grant.mayUse(info.name))) {
+    const { grant } = request;
+    if (!grant.admin && (info === undefined || !grant.mayUse(info.name))) {
       throw invisibleTool(request.name);
     }
     const toolName = info?.name ?? request.name;
@@ -107,7 +120,7 @@ export class CallDesk {
       toolName,
       displayName: info?.displayName ?? toolName,
       sessionID: request.sessionID ?? "",
-      caller: request.grant.caller,
+      caller: grant.caller,
       timestamp: Date.now(),
       ...(request.replayOf === undefined ? {} : { replayOf: request.replayOf }),
     };
@@ -115,15 +128,18 @@ export class CallDesk {
     if (request.watcher !== undefined) this.#watchers.set(callId, request.watcher);
     try {
       const recorded = recorder.announce(call);
+      const allow = limitOf(request);
       const options = {
         callId,
+        ...(allow === undefined ? {} : { allow }),
+        ...(request.client === undefined ? {} : { client: request.client }),
         caller: call.caller,
         signal: request.signal,
         ...(request.sessionID === undefined ? {} : { sessionID: request.sessionID }),
         ...(request.messageID === undefined ? {} : { messageID: request.messageID }),
         ...(request.timeout === undefined ? {} : { timeout: request.timeout }),
       };
-      const result = await spans.run({ callId, toolName, info }, request.headers, () =>
+      const result = await spans.run({ callId, toolName, info }, request.headers ?? {}, () =>
         registry.execute(request.name, request.input, options),
       );
       return { callId, result, ...(await recorded) };
@@ -138,12 +154,10 @@ export class CallDesk {
     const stored = await this.#parts.calls.get(callId);
     // Looked at after the store: nothing else can begin between here and the call itself.
     if (stored === undefined && this.#parts.registry.getState(callId) === undefined) return;
-    throw new HttpError(
+    throw new CallRefused(
       "call_exists",
       `There is a call "${callId}" already. Leave callId out to get a new one.`,
-      {
-        details: { callId },
-      },
+      { callId },
     );
   }
 
@@ -151,10 +165,11 @@ export class CallDesk {
     const running = this.#running.get(toolName) ?? 0;
     const { maxCallsPerTool } = this.#parts;
     if (running >= maxCallsPerTool) {
-      throw new HttpError(
+      throw new CallRefused(
         "too_many_calls",
         `"${toolName}" is running ${running} times, which is as often as it may. Call it when one has ended.`,
-        { details: { toolName, limit: maxCallsPerTool }, headers: { "Retry-After": "1" } },
+        { toolName, limit: maxCallsPerTool },
+        1,
       );
     }
     this.#running.set(toolName, running + 1);
@@ -191,10 +206,16 @@ export class CallDesk {
 }
 
 /** The same words for a tool that is not there and one that must not be seen. */
-export function invisibleTool(name: string): HttpError {
-  return new HttpError(
+export function invisibleTool(name: string): CallRefused {
+  return new CallRefused(
     "tool_not_found",
-    `This token knows no tool "${name}". GET /api/tools lists those that it may use.`,
-    { details: { toolName: name } },
+    `This token knows no tool "${name}". The list of tools has those that it may use.`,
+    { toolName: name },
   );
+}
+
+/** What the whole chain of calls may reach; an admin without further limits needs no asking. */
+function limitOf({ grant, allow }: CallRequest): CallRequest["allow"] {
+  if (grant.admin) return allow;
+  return (tool) => grant.mayUse(tool.name) && allow?.(tool) !== false;
 }

@@ -1,4 +1,3 @@
-import type { IncomingHttpHeaders } from "node:http";
 import {
   context,
   propagation,
@@ -37,7 +36,7 @@ export class CallSpans {
   /** Makes a call inside a span of its own, which continues the trace that the request's headers name. */
   run<Answer>(
     call: { readonly callId: string; readonly toolName: string; readonly info: ToolInfo | undefined },
-    headers: IncomingHttpHeaders,
+    headers: Readonly<Record<string, string | string[] | undefined>>,
     execute: () => Answer,
   ): Answer {
     const remote = propagation.extract(context.active(), headers);

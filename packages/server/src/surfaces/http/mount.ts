@@ -1,0 +1,67 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Grant } from "../../auth/grant.ts";
+import type { Door } from "./door.ts";
+import { HttpError } from "./http-error.ts";
+import type { HttpParts } from "./parts.ts";
+import { sendError } from "./send.ts";
+
+/**
+ * Another surface on the same port. It is given requests as Node has them, after the checks that all requests pass, so
+ * that its hot path costs no more than it must.
+ */
+export interface Mount {
+  /** Whether a request for this path, without its query, is meant for it. */
+  owns(path: string, method: string): boolean;
+  /** `open`: no token at all. */
+  readonly access: "open" | "token";
+  /** Answers the request. What it throws or rejects with is answered like any other refusal. */
+  handle(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant | undefined): void | Promise<void>;
+  /** What it says to who has no token, beside the usual challenge. */
+  challenge?(incoming: IncomingMessage): string;
+  /** Ends streams that would keep the server from closing. */
+  close?(): void;
+}
+
+/** Answers whether some mount took the request. */
+export function mountServer(
+  mounts: readonly Mount[],
+  door: Door,
+  parts: HttpParts,
+): (incoming: IncomingMessage, outgoing: ServerResponse) => boolean {
+  const serve = async (mount: Mount, incoming: IncomingMessage, outgoing: ServerResponse, path: string) => {
+    try {
+      const preflight = door.check(incoming, outgoing);
+      if (preflight !== undefined) {
+        outgoing.writeHead(204, preflight).end();
+        return;
+      }
+      const grant = mount.access === "open" ? undefined : await admit(mount, incoming);
+      await mount.handle(incoming, outgoing, grant);
+    } catch (thrown) {
+      sendError(thrown, incoming, outgoing, parts, path);
+    }
+  };
+  const admit = async (mount: Mount, incoming: IncomingMessage): Promise<Grant> => {
+    try {
+      return await door.admit(incoming);
+    } catch (thrown) {
+      const challenge = mount.challenge?.(incoming);
+      if (!(thrown instanceof HttpError) || thrown.code !== "unauthorized" || challenge === undefined)
+        throw thrown;
+      const usual = thrown.headers["WWW-Authenticate"];
+      throw new HttpError(thrown.code, thrown.message, {
+        details: thrown.details,
+        headers: { "WWW-Authenticate": `${usual}, ${challenge}` },
+      });
+    }
+  };
+  return (incoming, outgoing) => {
+    const { url = "/", method = "GET" } = incoming;
+    const end = url.indexOf("?");
+    const path = end === -1 ? url : url.slice(0, end);
+    const mount = mounts.find((candidate) => candidate.owns(path, method));
+    if (mount === undefined) return false;
+    void serve(mount, incoming, outgoing, path);
+    return true;
+  };
+}
