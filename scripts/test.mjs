@@ -1,11 +1,11 @@
 // `npm test`: types, lint and format, then the tests with coverage. All of them run; any failure fails the whole.
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
-import { bringTestServers } from "./bring-test-servers.mjs";
+import { bringTestPrograms } from "./bring-test-programs.mjs";
 import { findNode, root } from "./node-version.mjs";
 
 const node = findNode();
-const serversAreHere = bringTestServers();
+const programsAreHere = bringTestPrograms();
 const passed = process.argv.slice(2);
 
 const checks = [
@@ -14,7 +14,7 @@ const checks = [
   ["tests", "vitest/vitest.mjs", ["run", "--coverage", ...passed]],
 ];
 
-const failed = serversAreHere ? [] : ["test servers"];
+const failed = programsAreHere ? [] : ["test programs"];
 failed.push(...checks.filter(([name, file, args]) => !succeeds(name, file, args)).map(([name]) => name));
 if (failed.length > 0) console.error(`\nFailed: ${failed.join(", ")}.`);
 console.log(`\nchecks: ${checks.length + 1 - failed.length} passed, ${failed.length} failed`);

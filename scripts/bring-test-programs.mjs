@@ -1,26 +1,28 @@
-// Brings the servers that some tests talk to. As root on Debian they are installed; elsewhere their tests are skipped,
-// which is said loudly, and in CI is a failure.
+// Brings the programs that some tests need: databases, the sandbox's own, a browser. As root on Debian they are
+// installed; elsewhere their tests are skipped, which is said loudly, and in CI is a failure.
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 
-const servers = [
+const programs = [
   { name: "PostgreSQL", aptPackage: "postgresql", isHere: hasPostgres },
   {
     name: "MariaDB",
     aptPackage: "mariadb-server",
     isHere: () => ["/usr/sbin/mariadbd", "/usr/bin/mariadbd"].some(existsSync),
   },
+  { name: "bubblewrap", aptPackage: "bubblewrap", isHere: () => existsSync("/usr/bin/bwrap") },
+  { name: "Chromium", aptPackage: "chromium", isHere: () => existsSync("/usr/bin/chromium") },
 ];
 
 /** Answers whether the tests may go on. */
-export function bringTestServers() {
-  const missing = servers.filter((server) => !server.isHere());
+export function bringTestPrograms() {
+  const missing = programs.filter((program) => !program.isHere());
   if (missing.length === 0) return true;
   if (process.getuid?.() === 0 && existsSync("/usr/bin/apt-get"))
-    install(missing.map((server) => server.aptPackage));
-  const absent = servers.filter((server) => !server.isHere()).map((server) => server.name);
+    install(missing.map(({ aptPackage }) => aptPackage));
+  const absent = programs.filter((program) => !program.isHere()).map(({ name }) => name);
   if (absent.length === 0) return true;
-  console.warn(`\nSKIPPED: the tests against ${absent.join(" and ")}. Install the server to run them.\n`);
+  console.warn(`\nSKIPPED: the tests that need ${absent.join(" and ")}. Install it to run them.\n`);
   return process.env.CI !== "true";
 }
 
