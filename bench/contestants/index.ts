@@ -20,6 +20,8 @@ export const contestants = {
     title: "ours + session + loop guard",
     load: async () => (await import("./ours.ts")).oursSession,
   },
+  // The suite of records measures this one by itself.
+  "ours-record": { title: "ours + record", load: async (): Promise<Contestant> => ({}) },
   // The suite of tool files measures these two by itself; they set nothing up.
   "node-import": { title: "plain import()", load: async (): Promise<Contestant> => ({}) },
   "ours-files": { title: "ours (tool files)", load: async (): Promise<Contestant> => ({}) },

@@ -1,8 +1,10 @@
 import { call } from "./call.ts";
 import { files } from "./files.ts";
 import { http } from "./http.ts";
+import { record } from "./record.ts";
 import { registry } from "./registry.ts";
+import { subscribers } from "./subscribers.ts";
 
-export const suites = { call, registry, files, http };
+export const suites = { call, registry, files, record, http, subscribers };
 
 export type SuiteName = keyof typeof suites;

@@ -1,0 +1,43 @@
+import { expect, it } from "vitest";
+import { parseGrants } from "./grants.ts";
+
+it.each([
+  ["api.example.com", "api.example.com", 443, true],
+  ["api.example.com", "API.Example.com.", 80, true],
+  ["api.example.com", "api.example.com", 8080, false],
+  ["api.example.com", "example.com", 443, false],
+  ["api.example.com", "evil-api.example.com", 443, false],
+  ["api.example.com", "api.example.com.evil.org", 443, false],
+  ["*.example.com", "a.b.example.com", 443, true],
+  ["*.example.com", "example.com", 443, false],
+  ["*.example.com", "evilexample.com", 443, false],
+  ["host:8080", "host", 8080, true],
+  ["host:8080", "host", 443, false],
+  ["[::1]:8080", "::1", 8080, true],
+  ["10.0.0.0/8", "10.1.2.3", 443, false],
+  ["", "", 443, false],
+  ["*", "example.com", 443, false],
+  ["*.", "example.com", 443, false],
+  ["a:b:c", "a", 443, false],
+])("the grant %j lets %j on port %i through: %j", (grant, host, port, expected) => {
+  expect(parseGrants([grant]).allows(host, port)).toBe(expected);
+});
+
+it("takes only addresses and names of the own network for private ones", () => {
+  const hosts = [
+    "example.com",
+    "*.example.com",
+    "localhost:3000",
+    "127.0.0.1",
+    "intranet",
+    "nas.local",
+    "10.0.0.0/8",
+  ];
+  expect(parseGrants(hosts).mayBePrivate).toEqual([
+    "localhost",
+    "127.0.0.1",
+    "intranet",
+    "nas.local",
+    "10.0.0.0/8",
+  ]);
+});

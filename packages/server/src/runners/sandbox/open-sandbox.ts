@@ -1,0 +1,99 @@
+import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Confinement } from "./confinement/confinement.ts";
+import { findConfinement } from "./confinement/find-confinement.ts";
+import { Reaper } from "./confinement/reaper.ts";
+import { EgressProxies } from "./egress/egress-proxies.ts";
+import { runProgram } from "./run-program.ts";
+import { SandboxError } from "./sandbox-error.ts";
+import type { Sandbox, SandboxLevel, SandboxOptions } from "./types.ts";
+import { WorkerPool } from "./worker-pool.ts";
+
+/** Finds out what this machine can do and starts the first blank workers. Never rejects for want of isolation. */
+export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
+  mkdirSync(options.directory, { recursive: true });
+  // Not in the workspace: addresses of unix sockets are short, and tools' users must be able to pass through.
+  const temporary = mkdtempSync(join(realpathSync(tmpdir()), "toolrack-run-"));
+  chmodSync(temporary, 0o711);
+  const reaper = new Reaper(temporary);
+  const release = () => {
+    reaper.close();
+    rmSync(temporary, { recursive: true, force: true });
+  };
+  const { confinement, reason } = await findConfinement(options.directory, options.level ?? 3, {
+    reaper,
+    directory: temporary,
+  });
+  const refusal = refusalOf(options, confinement, reason);
+  if (confinement === undefined || refusal !== undefined) {
+    release();
+    return closedSandbox(refusal ?? "");
+  }
+
+  const sockets = join(temporary, "net");
+  mkdirSync(sockets, { mode: 0o700 });
+  const proxies = new EgressProxies(sockets);
+  const pool = new WorkerPool({
+    confinement,
+    proxies,
+    logger: options.logger,
+    blankWorkers: options.blankWorkers ?? 1,
+  });
+  const check = (code: { readonly label: string; readonly foreign: boolean }) => {
+    if (!code.foreign || confinement.level === 3 || options.allowForeignBelow3) return;
+    throw new SandboxError(
+      "sandbox_refused",
+      `${code.label} came from elsewhere, and such code runs at isolation level 3 only. This server has level 2: ${reason} The operator can also accept the lower level with sandbox.allowForeignBelow3.`,
+    );
+  };
+  let closing: Promise<void> | undefined;
+  return {
+    level: confinement.level,
+    ...(confinement.level === 3 || reason === undefined ? {} : { reason }),
+    async invoke(spec, invocation) {
+      check(spec);
+      return pool.invoke(spec, invocation);
+    },
+    retire: (keys) => pool.retire(keys),
+    async run(program, input, signal) {
+      check(program);
+      return runProgram(confinement, proxies, program, input, signal);
+    },
+    stats: () => pool.stats(),
+    close() {
+      closing ??= (async () => {
+        await pool.close();
+        await proxies.close();
+        release();
+      })();
+      return closing;
+    },
+  };
+}
+
+function refusalOf(
+  { require }: SandboxOptions,
+  confinement: Confinement | undefined,
+  reason: string | undefined,
+): string | undefined {
+  const level: SandboxLevel = confinement?.level ?? 0;
+  if (level === 0) return `No isolation can be had here. ${reason}`;
+  if (require === undefined || level >= require) return undefined;
+  return `The configuration asks for isolation level ${require} (sandbox.require), and this server has level ${level}. ${reason}`;
+}
+
+function closedSandbox(reason: string): Sandbox {
+  const refuse = async ({ label }: { readonly label: string }) => {
+    throw new SandboxError("sandbox_refused", `${label} cannot run. ${reason}`);
+  };
+  return {
+    level: 0,
+    reason,
+    invoke: refuse,
+    run: refuse,
+    retire() {},
+    stats: () => ({ blank: 0, warm: 0, busy: 0 }),
+    async close() {},
+  };
+}

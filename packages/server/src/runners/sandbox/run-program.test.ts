@@ -1,0 +1,181 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { SandboxHarness } from "./sandbox-harness.fixture.ts";
+import { levelsToTest } from "./test-levels.fixture.ts";
+import type { ProgramSpec } from "./types.ts";
+
+let directory: string;
+beforeAll(() => {
+  directory = mkdtempSync(join(tmpdir(), "toolrack-skill-"));
+  // Other users may look in, as they may in most workspaces.
+  rmSync(directory, { recursive: true });
+  mkdirSync(directory, { mode: 0o755 });
+  writeFileSync(join(directory, "data.txt"), "data of the skill");
+  writeFileSync(
+    join(directory, "script.js"),
+    `const fs = require("fs"); let input = ""; process.stdin.on("data", (chunk) => { input += chunk }).on("end", () => { console.log(JSON.stringify([input, process.argv.slice(2), fs.readFileSync("data.txt", "utf8"), process.env.TOKEN, process.version])); console.error("note"); process.exitCode = 5 })`,
+  );
+});
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+describe.each(levelsToTest)("programs at level %i", { timeout: 60_000 }, (level) => {
+  let harness: SandboxHarness;
+  beforeAll(async () => {
+    harness = await SandboxHarness.open({ level });
+  });
+  afterAll(() => harness[Symbol.asyncDispose]());
+
+  const run = (command: string, args: readonly string[], more: Partial<ProgramSpec> = {}, input = "") =>
+    harness.sandbox.run(
+      { label: "skill", command, args, directory, environment: {}, hosts: [], foreign: false, ...more },
+      input,
+      AbortSignal.timeout(30_000),
+    );
+
+  it("get input, arguments, environment and their directory, and give output and exit code", async () => {
+    const result = await run("node", ["script.js", "a", "b c"], { environment: { TOKEN: "t" } }, "input ü");
+    expect(JSON.parse(result.stdout)).toEqual([
+      "input ü",
+      ["a", "b c"],
+      "data of the skill",
+      "t",
+      process.version,
+    ]);
+    expect(result).toMatchObject({ exitCode: 5, signal: null, stderr: "note\n", truncated: false });
+  });
+
+  it("cannot change their directory or read the machine", async () => {
+    const source = `for (const act of [() => require("fs").writeFileSync("made", ""), () => require("fs").readFileSync("/etc/shadow")]) { try { act(); console.log("done") } catch (error) { console.log(error.code) } }`;
+    const { stdout } = await run("node", ["-e", source]);
+    expect(stdout).not.toContain("done");
+    expect(readdirSync(directory)).toEqual(["data.txt", "script.js"]);
+  });
+
+  it("are cut off when they flood", async () => {
+    const result = await run("node", ["-e", `for (;;) require("fs").writeSync(1, "x".repeat(1000))`], {
+      limits: { outputBytes: 50_000 },
+    });
+    expect(result.truncated).toBe(true);
+    expect(result.stdout.length).toBe(50_000);
+  });
+
+  it("end at their time limit, and when the caller gives up", async () => {
+    const endless = ["-e", "for (;;);"];
+    await expect(run("node", endless, { limits: { timeoutMs: 300 } })).rejects.toMatchObject({
+      code: "sandbox_limit",
+      data: { limit: "time" },
+    });
+    const controller = new AbortController();
+    const running = harness.sandbox.run(
+      {
+        label: "skill",
+        command: "node",
+        args: endless,
+        directory,
+        environment: {},
+        hosts: [],
+        foreign: false,
+      },
+      "",
+      controller.signal,
+    );
+    controller.abort(new Error("enough"));
+    await expect(running).rejects.toThrow("enough");
+  });
+
+  it.runIf(level === 2)("are refused when they are not Node's, with the remedy", async () => {
+    await expect(run("sh", ["-c", "true"])).rejects.toThrow(/Install bubblewrap/);
+  });
+
+  describe.runIf(level === 3)("of any kind", () => {
+    it("run: shell and whatever /usr has", async () => {
+      const { stdout, exitCode } = await run(
+        "sh",
+        ["-c", "cat; pwd; id -u; echo $TOKEN; exit 4"],
+        { environment: { TOKEN: "t" } },
+        "in ",
+      );
+      expect(stdout).toMatch(/^in \/program\n\d+\nt\n$/);
+      expect(stdout).not.toContain("\n0\n");
+      expect(exitCode).toBe(4);
+    });
+
+    it("that do not exist are reported", async () => {
+      const { exitCode, stderr } = await run("no-such-program", []);
+      expect(exitCode).toBe(127);
+      expect(stderr).toContain("no-such-program");
+    });
+
+    it("killed by a signal are reported so", async () => {
+      expect(await run("sh", ["-c", "kill -9 $$"])).toMatchObject({ exitCode: null, signal: "SIGKILL" });
+    });
+
+    it("leave no process behind, not even in sessions of their own", async () => {
+      const marker = `4${Math.floor(Math.random() * 1e8)}`;
+      await run("sh", ["-c", `setsid sleep ${marker} >/dev/null 2>&1 & sleep 0.2`]);
+      const controller = new AbortController();
+      const running = harness.sandbox.run(
+        {
+          label: "skill",
+          command: "sh",
+          args: ["-c", `setsid sleep ${marker} & sleep ${marker}`],
+          directory,
+          environment: {},
+          hosts: [],
+          foreign: false,
+        },
+        "",
+        controller.signal,
+      );
+      await vi.waitFor(() => expect(processesWith(marker)).not.toEqual([]), 10_000);
+      controller.abort(new Error("enough"));
+      await expect(running).rejects.toThrow("enough");
+      await vi.waitFor(() => expect(processesWith(marker)).toEqual([]), 10_000);
+    });
+
+    it("cannot bomb with processes or memory", async () => {
+      const marker = `5${Math.floor(Math.random() * 1e8)}`;
+      const bomb = `i=0; while [ $i -lt 300 ]; do sleep ${marker} & i=$((i+1)); done; echo started $i`;
+      const { stderr } = await run("sh", ["-c", bomb], { limits: { timeoutMs: 20_000 } });
+      expect(stderr).toMatch(/fork|Resource temporarily/i);
+      await vi.waitFor(() => expect(processesWith(marker)).toEqual([]), 10_000);
+      const hungry = await run("sh", ["-c", "head -c 2000000000 /dev/zero | tail -c 1500000000 | wc -c"]);
+      expect(hungry.stdout.trim()).not.toBe("1500000000");
+    });
+
+    it("cannot make namespaces, trace, mount or see the host's processes", async () => {
+      const tries = [
+        "unshare -Ur true",
+        "unshare -m true",
+        "mount -t tmpfs none /tmp",
+        "chroot / true",
+        "test -e /root",
+        "test -e /home",
+        "test -e /etc/shadow",
+        "test -e /etc/passwd",
+        `kill -0 ${process.pid}`,
+        "touch /usr/made",
+        "touch /program/made",
+        "touch /made",
+        "ls /proc | grep -x 200",
+      ];
+      const script = tries
+        .map((attempt) => `if ${attempt} >/dev/null 2>&1; then echo "worked: ${attempt}"; fi`)
+        .join("\n");
+      expect(await run("sh", ["-c", `${script}\necho end`])).toMatchObject({ stdout: "end\n", exitCode: 0 });
+    });
+  });
+});
+
+function processesWith(marker: string): string[] {
+  return readdirSync("/proc").filter((name) => {
+    if (!/^\d+$/.test(name)) return false;
+    try {
+      return readFileSync(`/proc/${name}/cmdline`, "utf8").split("\0").includes(marker);
+    } catch {
+      return false;
+    }
+  });
+}

@@ -1,0 +1,128 @@
+import type { Readable } from "node:stream";
+import type { Confinement, Launched } from "./confinement/confinement.ts";
+import { killGroup } from "./confinement/process-tree.ts";
+import type { EgressProxies } from "./egress/egress-proxies.ts";
+import { withDefaultLimits } from "./limits.ts";
+import type { ProgramEnd } from "./program-bootstrap.ts";
+import { SandboxError } from "./sandbox-error.ts";
+import type { ProgramResult, ProgramSpec } from "./types.ts";
+
+/** Runs one program to its end. Rejects with the signal's reason, or a `SandboxError` when it could not be started. */
+export async function runProgram(
+  confinement: Confinement,
+  proxies: EgressProxies,
+  program: ProgramSpec,
+  input: string,
+  signal: AbortSignal,
+): Promise<ProgramResult> {
+  signal.throwIfAborted();
+  const limits = withDefaultLimits(program.limits);
+  const hasNetwork = program.hosts.length > 0 && confinement.level === 3;
+  const egressSocket = hasNetwork ? await proxies.socketFor(program.hosts) : undefined;
+  const launched = confinement.startProgram({
+    program,
+    limits,
+    ...(egressSocket === undefined ? {} : { egressSocket }),
+  });
+  const { child } = launched;
+  const kill = () => killGroup(child.pid);
+  const output = new CappedOutput(limits.outputBytes, kill);
+  const stdout = output.collect(child.stdout);
+  const stderr = output.collect(child.stderr);
+  const report = collectReport(launched);
+  child.stdin?.on("error", () => {});
+  child.stdin?.end(input);
+
+  const timeoutMs = program.limits?.timeoutMs;
+  let hasTimedOut = false;
+  const timer =
+    timeoutMs === undefined
+      ? undefined
+      : setTimeout(() => {
+          hasTimedOut = true;
+          kill();
+        }, timeoutMs);
+  signal.addEventListener("abort", kill, { once: true });
+  try {
+    const [exitCode, exitSignal] = await endOf(launched);
+    signal.throwIfAborted();
+    if (hasTimedOut)
+      throw new SandboxError(
+        "sandbox_limit",
+        `${program.label} was ended: it ran longer than ${timeoutMs} ms.`,
+        {
+          limit: "time",
+          stderr: stderr().slice(-2_000),
+        },
+      );
+    const end = report() ?? { exitCode, signal: exitSignal };
+    if (end.failure !== undefined)
+      throw new SandboxError(
+        "sandbox_start_failed",
+        `${program.label} could not be started: ${end.failure}.`,
+      );
+    return {
+      exitCode: end.exitCode,
+      signal: end.signal,
+      stdout: stdout(),
+      stderr: stderr(),
+      truncated: output.isFull,
+    };
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", kill);
+    launched.release();
+  }
+}
+
+/** Both streams share one budget. When it is spent, the rest is thrown away and the program ended. */
+class CappedOutput {
+  isFull = false;
+  #left: number;
+  readonly #onFull: () => void;
+
+  constructor(bytes: number, onFull: () => void) {
+    this.#left = bytes;
+    this.#onFull = onFull;
+  }
+
+  collect(stream: Readable | null): () => string {
+    const chunks: Buffer[] = [];
+    stream?.on("data", (chunk: Buffer) => {
+      chunks.push(chunk.subarray(0, this.#left));
+      this.#left -= Math.min(this.#left, chunk.length);
+      if (this.#left > 0 || this.isFull) return;
+      this.isFull = true;
+      this.#onFull();
+    });
+    return () => Buffer.concat(chunks).toString("utf8");
+  }
+}
+
+function endOf({ child }: Launched): Promise<[number | null, string | null]> {
+  return new Promise((resolve, reject) => {
+    child.on("error", (error) =>
+      reject(new SandboxError("sandbox_start_failed", `The sandbox could not be started: ${error.message}.`)),
+    );
+    child.on("close", (exitCode, signal) => resolve([exitCode, signal]));
+  });
+}
+
+/** How the program itself ended, which bubblewrap does not pass on. At level 2 nobody reports, as nobody is between. */
+function collectReport({ child }: Launched): () => ProgramEnd | undefined {
+  let text = "";
+  // Stdio 3 is a pipe; Node's types know only the first three.
+  const channel = child.stdio[3] as unknown as Readable;
+  channel.on("data", (chunk: Buffer) => {
+    if (text.length < 10_000) text += chunk;
+  });
+  channel.on("error", () => {});
+  return () => {
+    try {
+      // The line comes from our own process in the sandbox; the program has no hold of the descriptor.
+      return JSON.parse(text) as ProgramEnd;
+    } catch {
+      return undefined;
+    }
+  };
+}
