@@ -74,6 +74,15 @@ describe("secrets", () => {
     );
   });
 
+  it("are masked here when they were set elsewhere, after the next look", async () => {
+    const here = await open();
+    const elsewhere = await open();
+    await elsewhere.set("LATE", "value-of-late");
+    expect([...here.values()]).toEqual([]);
+    await here.refresh();
+    expect([...here.values()]).toEqual(["value-of-late"]);
+  });
+
   it("are removed, and names and values that make no sense are refused", async () => {
     const secrets = await open();
     await secrets.set("A", "value");

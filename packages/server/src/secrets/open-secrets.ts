@@ -15,6 +15,8 @@ export interface Secrets {
   list(): Promise<SecretInfo[]>;
   /** Says whether there was such a secret. Needs no key. */
   remove(name: string): Promise<boolean>;
+  /** Reads what was set elsewhere since, so that it is masked here too. */
+  refresh(): Promise<void>;
   /** Every value known here, for masking: those of the opening, and all that were set or read since. */
   values(): Iterable<string>;
   /** What could not be read at the opening: the reason by name. */
@@ -29,14 +31,15 @@ export interface SecretsOptions {
   readonly keyring?: () => Promise<Keyring | undefined>;
 }
 
-const validName = /^[A-Za-z_][A-Za-z0-9_.-]{0,99}$/;
+/** Alone, or behind the name of the only tool that is given it: `weather/API_KEY`. */
+const validName = /^(?:[A-Za-z0-9_-]{1,64}\/)?[A-Za-z_][A-Za-z0-9_.-]{0,99}$/;
 const LONGEST_VALUE = 64 * 1024;
 
 /** Opens the secrets of a workspace. A secret that cannot be read does not keep the others from being used. */
 export async function openSecrets(options: SecretsOptions): Promise<Secrets> {
   const { directory, keyring = osKeyring } = options;
   const secrets = new StoredSecrets(options.store.secrets, new EncryptionKey(directory, keyring));
-  await secrets.load();
+  await secrets.refresh();
   return secrets;
 }
 
@@ -44,6 +47,8 @@ class StoredSecrets implements Secrets {
   readonly unreadable = new Map<string, string>();
   readonly #store: Store["secrets"];
   readonly #key: EncryptionKey;
+  /** When what was read last had been set. */
+  readonly #seen = new Map<string, number>();
   /** Also values that were replaced: calls under way may still show them. */
   readonly #known = new Set<string>();
 
@@ -52,14 +57,18 @@ class StoredSecrets implements Secrets {
     this.#key = key;
   }
 
-  async load(): Promise<void> {
-    for (const { name } of await this.#store.list()) {
+  async refresh(): Promise<void> {
+    for (const { name, updatedAt } of await this.#store.list()) {
+      if (this.#seen.get(name) === updatedAt) continue;
+      this.#seen.set(name, updatedAt);
       try {
         await this.get(name);
       } catch (thrown) {
         if (!(thrown instanceof SecretError)) throw thrown;
         this.unreadable.set(name, thrown.message);
+        continue;
       }
+      this.unreadable.delete(name);
     }
   }
 

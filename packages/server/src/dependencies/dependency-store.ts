@@ -1,0 +1,170 @@
+import { existsSync } from "node:fs";
+import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Logger } from "@toolrack/core";
+import { type DependencyMap, dependencyKey } from "./dependency-map.ts";
+import { type PnpmProgress, runPnpm } from "./run-pnpm.ts";
+
+export interface DependencyStoreOptions {
+  /** `.toolrack/deps` of the workspace. */
+  readonly directory: string;
+  /** The workspace's `.npmrc`; the user's own holds where there is none. It never comes near the packages. */
+  readonly npmrc?: string;
+  readonly logger: Logger;
+}
+
+const HOUR = 60 * 60_000;
+const MOMENT = 2_000;
+
+/**
+ * Installed packages, by what was asked for. Every set lies in a folder of its own that appears in one step, whole,
+ * and is never changed again; so an install that was killed leaves nothing that anybody would use, and two
+ * processes that install the same set do not disturb each other.
+ */
+export class DependencyStore {
+  readonly #directory: string;
+  readonly #npmrc: string | undefined;
+  readonly #logger: Logger;
+  readonly #installing = new Map<string, Promise<string>>();
+
+  constructor({ directory, npmrc, logger }: DependencyStoreOptions) {
+    this.#directory = directory;
+    this.#npmrc = npmrc;
+    this.#logger = logger;
+  }
+
+  /** The folder whose `node_modules` holds the packages; installs them first where needed. */
+  install(dependencies: DependencyMap, label: string, signal?: AbortSignal): Promise<string> {
+    const key = dependencyKey(dependencies);
+    const running = this.#installing.get(key);
+    if (running !== undefined) return running;
+    const installing = this.#install(key, dependencies, label, signal).finally(() =>
+      this.#installing.delete(key),
+    );
+    this.#installing.set(key, installing);
+    return installing;
+  }
+
+  /** Deletes sets that nobody used for so long, and what killed installs left behind. Answers how many. */
+  async prune(unusedFor: number): Promise<number> {
+    const now = Date.now();
+    let removed = 0;
+    for (const name of await readdir(this.#directory).catch(() => [])) {
+      const isLeftover = name.startsWith("installing-");
+      if (!isLeftover && !/^[0-9a-f]{32}$/.test(name)) continue;
+      const path = join(this.#directory, name);
+      const used = await stat(path).catch(() => undefined);
+      if (used === undefined || now - used.mtimeMs < (isLeftover ? HOUR : unusedFor)) continue;
+      await rm(path, { recursive: true, force: true });
+      removed++;
+    }
+    return removed;
+  }
+
+  async #install(
+    key: string,
+    dependencies: DependencyMap,
+    label: string,
+    signal: AbortSignal | undefined,
+  ): Promise<string> {
+    const finished = join(this.#directory, key);
+    if (existsSync(join(finished, "node_modules"))) {
+      await touch(finished);
+      return finished;
+    }
+    await mkdir(join(this.#directory, "locks"), { recursive: true });
+    const names = Object.keys(dependencies).join(", ");
+    this.#logger.info(`[${label}] installing ${names}`);
+    const started = performance.now();
+    const temporary = await mkdtemp(join(this.#directory, "installing-"));
+    try {
+      // Workers that read it run as users of their own.
+      await chmod(temporary, 0o755);
+      await this.#fill(temporary, key, dependencies, label, signal);
+      await this.#moveIntoPlace(temporary, finished);
+    } finally {
+      await rm(temporary, { recursive: true, force: true });
+    }
+    this.#logger.info(`[${label}] installed ${names} (${Math.round(performance.now() - started)} ms)`);
+    return finished;
+  }
+
+  async #fill(
+    folder: string,
+    key: string,
+    dependencies: DependencyMap,
+    label: string,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const manifest = { name: "toolrack-dependencies", private: true, dependencies };
+    await writeFile(join(folder, "package.json"), JSON.stringify(manifest, null, 2));
+    await writeFile(join(folder, "pnpm-workspace.yaml"), this.#settings());
+    // A set that was deleted comes back as it was, also without a network.
+    const lock = join(this.#directory, "locks", `${key}.yaml`);
+    const isLocked = await copyFile(lock, join(folder, "pnpm-lock.yaml")).then(
+      () => true,
+      () => false,
+    );
+    await runPnpm({
+      directory: folder,
+      args: [
+        "install",
+        "--prod",
+        "--ignore-scripts",
+        "--prefer-offline",
+        isLocked ? "--frozen-lockfile" : "--no-frozen-lockfile",
+      ],
+      onProgress: this.#progress(label),
+      ...(this.#npmrc !== undefined && existsSync(this.#npmrc) ? { npmrc: this.#npmrc } : {}),
+      ...(signal === undefined ? {} : { signal }),
+    });
+    // pnpm makes no folder for an empty set.
+    await mkdir(join(folder, "node_modules"), { recursive: true });
+    if (!isLocked) await copyFile(join(folder, "pnpm-lock.yaml"), lock).catch(() => {});
+  }
+
+  /** Somebody else may have been faster; then theirs is as good. */
+  async #moveIntoPlace(temporary: string, finished: string): Promise<void> {
+    try {
+      await rename(temporary, finished);
+    } catch (thrown) {
+      const { code } = thrown as NodeJS.ErrnoException;
+      if (code !== "ENOTEMPTY" && code !== "EEXIST") throw thrown;
+      if (existsSync(join(finished, "node_modules"))) return;
+      await rm(finished, { recursive: true, force: true });
+      await rename(temporary, finished);
+    }
+  }
+
+  /** In the folder itself, so that no workspace further up has a say, and nothing is shared outside the store. */
+  #settings(): string {
+    return [
+      "packages: []",
+      `storeDir: ${JSON.stringify(join(this.#directory, "store"))}`,
+      `cacheDir: ${JSON.stringify(join(this.#directory, "cache"))}`,
+      `stateDir: ${JSON.stringify(join(this.#directory, "cache"))}`,
+      "ignoreScripts: true",
+      "fetchRetries: 1",
+      "fetchRetryMintimeout: 500",
+      "enableGlobalVirtualStore: false",
+      "nodeLinker: isolated",
+      "verifyDepsBeforeRun: false",
+      "",
+    ].join("\n");
+  }
+
+  #progress(label: string): (progress: PnpmProgress) => void {
+    let told = performance.now();
+    return ({ resolved, added }) => {
+      if (performance.now() - told < MOMENT) return;
+      told = performance.now();
+      this.#logger.info(`[${label}] ${resolved} packages found, ${added} installed`);
+    };
+  }
+}
+
+/** When it was last used, for `prune`. */
+async function touch(folder: string): Promise<void> {
+  const now = new Date();
+  await utimes(folder, now, now).catch(() => {});
+}

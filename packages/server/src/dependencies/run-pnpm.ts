@@ -1,0 +1,121 @@
+import { spawn } from "node:child_process";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { DependencyError } from "./dependency-error.ts";
+
+export interface PnpmRun {
+  /** The folder with the package.json. */
+  readonly directory: string;
+  readonly args: readonly string[];
+  /** The file with the operator's registries and their keys, instead of the user's own. */
+  readonly npmrc?: string;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: PnpmProgress) => void;
+}
+
+export interface PnpmProgress {
+  readonly resolved: number;
+  readonly added: number;
+}
+
+/** One line of pnpm's machine-readable report, as far as it is used here. */
+interface ReportLine {
+  readonly name?: string;
+  readonly level?: string;
+  readonly status?: string;
+  readonly code?: string;
+  readonly hint?: string;
+  readonly pkgName?: string;
+  readonly package?: { readonly name?: string };
+  readonly err?: { readonly message?: string };
+}
+
+/** Runs pnpm. Resolves when it ended well, and rejects with a `DependencyError` that names the package. */
+export async function runPnpm({ directory, args, npmrc, signal, onProgress }: PnpmRun): Promise<void> {
+  const child = spawn(process.execPath, [pnpmPath(), ...args, "--reporter=ndjson"], {
+    cwd: directory,
+    env: environment(npmrc),
+    stdio: ["ignore", "pipe", "pipe"],
+    ...(signal === undefined ? {} : { signal, killSignal: "SIGKILL" }),
+  });
+  const ended = new Promise<number | null>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", resolve);
+  });
+  // Whoever awaits it below hears of the failure; reading the report comes first.
+  ended.catch(() => {});
+  let failure: ReportLine | undefined;
+  let resolved = 0;
+  let added = 0;
+  const talk: string[] = [];
+  createInterface(child.stderr).on("line", (line) => talk.push(line));
+  for await (const line of createInterface(child.stdout)) {
+    const report = parse(line);
+    if (report === undefined) talk.push(line);
+    else if (report.level === "error") failure ??= report;
+    else if (report.name === "pnpm:progress") {
+      if (report.status === "resolved") resolved++;
+      if (report.status === "imported") added++;
+      onProgress?.({ resolved, added });
+    }
+  }
+  const code = await ended;
+  if (code !== 0) throw toError(failure, talk);
+}
+
+function pnpmPath(): string {
+  // The package's only export is its manifest.
+  return join(dirname(createRequire(import.meta.url).resolve("pnpm")), "bin", "pnpm.mjs");
+}
+
+/** The operator's own settings for registries and proxies hold; what would change how Node runs does not. */
+function environment(npmrc: string | undefined): NodeJS.ProcessEnv {
+  const { NODE_OPTIONS: _options, NODE_PATH: _path, ...rest } = process.env;
+  const { npm_config_registry: registry } = rest;
+  return {
+    // pnpm does not look at npm's name for it, where machines have it.
+    ...(registry === undefined ? {} : { pnpm_config_registry: registry }),
+    ...rest,
+    ...(npmrc === undefined ? {} : { npm_config_userconfig: npmrc }),
+    CI: "1",
+  };
+}
+
+function parse(line: string): ReportLine | undefined {
+  try {
+    const value: unknown = JSON.parse(line);
+    return typeof value === "object" && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const network =
+  /FETCH_(?!404)|ENOTFOUND|ECONN|ETIMEDOUT|EAI_AGAIN|SOCKET|NO_OFFLINE|META_FETCH_FAIL|ENETUNREACH/;
+
+function toError(failure: ReportLine | undefined, talk: readonly string[]): DependencyError {
+  const { code = "", hint, pkgName, package: wanted, err } = failure ?? {};
+  const message = err?.message ?? (talk.slice(-5).join("\n") || "pnpm ended without saying why.");
+  const packageName =
+    pkgName ??
+    wanted?.name ??
+    /(?:No matching version found for|registry\S*\/)\s*((?:@[^/@\s]+\/)?[^/@\s:]+)/.exec(message)?.[1];
+  const which = packageName === undefined ? "The packages" : `The package "${packageName}"`;
+  const isTemporary = network.test(code) || network.test(message);
+  return new DependencyError(
+    `${which} could not be installed: ${message}`,
+    remedyFor(code, isTemporary, hint),
+    {
+      isTemporary,
+      ...(packageName === undefined ? {} : { packageName }),
+    },
+  );
+}
+
+function remedyFor(code: string, isTemporary: boolean, hint: string | undefined): string {
+  if (code === "ERR_PNPM_FETCH_404") return "Check its name, and that the registry has it.";
+  if (code === "ERR_PNPM_NO_MATCHING_VERSION") return "Ask for a version that the registry has.";
+  if (isTemporary) return "Check that the registry can be reached from here, then reload.";
+  return hint?.split("\n")[0] || "Correct getDependencies(), then reload.";
+}

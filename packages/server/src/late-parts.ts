@@ -1,0 +1,132 @@
+import { existsSync, mkdtempSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import type { Logger } from "@toolrack/core";
+import type { Config } from "./config/config.ts";
+import type { Sandbox } from "./runners/sandbox/types.ts";
+import type { Secrets } from "./secrets/open-secrets.ts";
+import type { ToolSecrets } from "./secrets/tool-secrets.ts";
+import type { ModuleGraphParts } from "./sources/loader/module-graph.ts";
+import type { SingleFileTools } from "./sources/single-file/single-file-tools.ts";
+import type { Store } from "./store/store.ts";
+
+/** Packages that no tool used for so long are deleted. */
+const UNUSED_DEPENDENCIES = 30 * 24 * 60 * 60_000;
+
+/**
+ * The parts of a workspace that most commands never need: opened, and even imported, by the first who asks, and
+ * closed with the workspace.
+ */
+export class LateParts {
+  readonly #root: string;
+  readonly #config: Config;
+  readonly #logger: Logger;
+  readonly #isTemporary: boolean;
+  /** Where the sandbox and the packages of tools lie, in the workspace or beside it. */
+  #folder: string | undefined;
+  #pruning: Promise<unknown> | undefined;
+  #sandbox: Promise<Sandbox> | undefined;
+  #store: Promise<Store> | undefined;
+
+  /** `isTemporary`: nothing is written into the workspace for the sandbox's sake. */
+  constructor(root: string, config: Config, logger: Logger, isTemporary = false) {
+    this.#isTemporary = isTemporary;
+    this.#root = root;
+    this.#config = config;
+    this.#logger = logger;
+  }
+
+  readonly sandbox = (): Promise<Sandbox> => {
+    this.#sandbox ??= this.#openSandbox();
+    return this.#sandbox;
+  };
+
+  readonly store = (): Promise<Store> => {
+    this.#store ??= this.#openStore();
+    return this.#store;
+  };
+
+  /** Nothing when none was made yet. */
+  readonly existingStore = async (): Promise<Store | undefined> => {
+    const isMade =
+      (process.env.DATABASE_URL ?? "") !== "" || existsSync(join(this.#root, ".toolrack", "toolrack.db"));
+    return isMade ? this.store() : undefined;
+  };
+
+  /** Nothing when they are only to be read and no store was made yet. */
+  readonly secrets = async (isWriting: boolean): Promise<Secrets | undefined> => {
+    const directory = join(this.#root, ".toolrack");
+    const url = process.env.DATABASE_URL ?? "";
+    if (!isWriting && url === "" && !existsSync(join(directory, "toolrack.db"))) return undefined;
+    const [store, { openSecrets }] = await Promise.all([this.store(), import("./secrets/open-secrets.ts")]);
+    return openSecrets({ directory, store });
+  };
+
+  async singleFiles(parts: {
+    readonly modules: ModuleGraphParts;
+    readonly toolSecrets: ToolSecrets;
+    readonly secrets: () => Iterable<string>;
+    readonly isCached: boolean;
+  }): Promise<SingleFileTools> {
+    const { modules, toolSecrets, secrets, isCached } = parts;
+    const [{ SingleFileTools }, { ToolLogs }, { DependencyStore }] = await Promise.all([
+      import("./sources/single-file/single-file-tools.ts"),
+      import("./sources/single-file/tool-logs.ts"),
+      import("./dependencies/dependency-store.ts"),
+    ]);
+    const { file = "log/ToolBox.log", ...rotation } = this.#config.log ?? {};
+    const dependencies = new DependencyStore({
+      directory: join(this.#toolrackFolder(), "deps"),
+      npmrc: join(this.#root, ".npmrc"),
+      logger: this.#logger,
+    });
+    this.#pruning ??= dependencies.prune(UNUSED_DEPENDENCIES).catch(() => {});
+    return new SingleFileTools({
+      workspace: this.#root,
+      compiler: modules.compiler,
+      stacks: modules.stacks,
+      sandbox: this.sandbox,
+      dependencies,
+      variables: toolSecrets,
+      logs: new ToolLogs({ ...rotation, folder: join(dirname(resolve(this.#root, file)), "tools"), secrets }),
+      config: this.#config.sandbox ?? {},
+      logger: this.#logger,
+      isCached,
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#pruning;
+    await (await this.#sandbox?.catch(() => undefined))?.close();
+    if (this.#isTemporary && this.#folder !== undefined)
+      await rm(this.#folder, { recursive: true, force: true });
+    await (await this.#store?.catch(() => undefined))?.close();
+  }
+
+  #toolrackFolder(): string {
+    this.#folder ??= this.#isTemporary
+      ? mkdtempSync(join(tmpdir(), "toolrack-workspace-"))
+      : join(this.#root, ".toolrack");
+    return this.#folder;
+  }
+
+  async #openStore(): Promise<Store> {
+    const { openStore } = await import("./store/open-store.ts");
+    return openStore({ directory: join(this.#root, ".toolrack"), url: process.env.DATABASE_URL ?? "" });
+  }
+
+  async #openSandbox(): Promise<Sandbox> {
+    const { openSandbox } = await import("./runners/sandbox/open-sandbox.ts");
+    const { require, allowForeign } = this.#config.sandbox ?? {};
+    const sandbox = await openSandbox({
+      directory: join(this.#toolrackFolder(), "sandbox"),
+      logger: this.#logger,
+      ...(require === undefined ? {} : { require }),
+      ...(allowForeign === undefined ? {} : { allowForeignBelow3: allowForeign }),
+    });
+    if (sandbox.reason !== undefined)
+      this.#logger.warn(`[sandbox] level ${sandbox.level}: ${sandbox.reason}`);
+    return sandbox;
+  }
+}

@@ -1,0 +1,153 @@
+import type { ProgressUpdate, ToolContext, ToolResult } from "@toolrack/core";
+import type { ProgramResult } from "../../runners/sandbox/types.ts";
+import { matches } from "./grants.ts";
+import type { KeptItems } from "./kept-items.ts";
+import type { LogLine, StorageChange } from "./messages.ts";
+
+/** What a call's worker may have of the host. */
+export interface CallHostParts {
+  readonly tool: string;
+  readonly items: KeptItems;
+  readonly isDryRun: boolean;
+  /** Patterns of tools outside the sandbox that it may call. */
+  readonly callableTools: readonly string[];
+  /** Names that the tool's schema declares. */
+  readonly variables: readonly string[];
+  readonly setVariable: (name: string, value: string | undefined) => Promise<void>;
+  readonly runProgram: (
+    command: string,
+    args: readonly string[],
+    options: ProgramOptions,
+  ) => Promise<ProgramResult>;
+  readonly log: (line: LogLine) => void;
+}
+
+export interface ProgramOptions {
+  readonly input: string;
+  readonly timeoutMs: number;
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+const PROGRAM_TIMEOUT = 30_000;
+
+/** Answers what the worker of one call asks for and reports. All that comes in is data of unreviewed code. */
+export class CallHost {
+  readonly #context: ToolContext<never>;
+  readonly #parts: CallHostParts;
+
+  constructor(context: ToolContext<never>, parts: CallHostParts) {
+    this.#context = context;
+    this.#parts = parts;
+  }
+
+  readonly onRequest = async (method: string, params: unknown): Promise<unknown> => {
+    const given = asRecord(params);
+    switch (method) {
+      case "callTool":
+        return this.#callTool(textOf(given.id, "the name of a tool"), given.params);
+      case "execute":
+        return this.#execute(given);
+      case "storage.read":
+        return this.#parts.items.snapshot();
+      case "storage.settle":
+        return this.#parts.items.settle(Number(given.version), Number(given.changes));
+      case "environment.set":
+        return this.#setVariable(given.name, textOf(given.value, "a value"));
+      case "environment.remove":
+        return this.#setVariable(given.name, undefined);
+      default:
+        throw new Error(`The host has no "${method}".`);
+    }
+  };
+
+  readonly onNotify = (method: string, params: unknown): void => {
+    const given = asRecord(params);
+    if (method === "log") this.#parts.log(toLogLine(given));
+    if (method === "progress") this.#context.progress(toProgress(given));
+    if (method === "storage" && !this.#parts.isDryRun) {
+      const change = toChange(given);
+      if (change !== undefined) this.#parts.items.apply(change);
+    }
+  };
+
+  /** A chained call through the one pipeline, with what the caller holds and never more. */
+  async #callTool(name: string, params: unknown): Promise<unknown> {
+    const { tool, callableTools, isDryRun } = this.#parts;
+    const wanted = this.#context.registry.get(name);
+    const isSandboxed = wanted?.metadata.singleFile !== undefined;
+    if (wanted !== undefined && !isSandboxed) {
+      if (isDryRun) {
+        throw new Error(`The tool "${name}" was not called: it has no dry run, and this is one.`);
+      }
+      if (!callableTools.some((pattern) => matches(pattern, wanted.name))) {
+        throw Object.assign(
+          new Error(
+            `The tool "${name}" runs outside the sandbox, and "${tool}" was not granted to call it. ` +
+              `The operator can grant it in the config: sandbox: { grants: { "${tool}": { tools: ["${wanted.name}"] } } }.`,
+          ),
+          { code: "TOOL_NOT_GRANTED" },
+        );
+      }
+    }
+    return returnedBy(await this.#context.call(name, params ?? {}));
+  }
+
+  async #execute({ command, args, options }: Record<string, unknown>): Promise<unknown> {
+    const { input, timeout, env } = asRecord(options);
+    const list = Array.isArray(args) ? args.map(String) : [];
+    const result = await this.#parts.runProgram(textOf(command, "a command"), list, {
+      input: typeof input === "string" ? input : "",
+      timeoutMs: typeof timeout === "number" && timeout > 0 ? timeout : PROGRAM_TIMEOUT,
+      environment: Object.fromEntries(
+        Object.entries(asRecord(env)).map(([name, value]) => [name, String(value)]),
+      ),
+    });
+    const { exitCode, stdout, stderr } = result;
+    return { success: exitCode === 0, exitCode, stdout, stderr };
+  }
+
+  async #setVariable(name: unknown, value: string | undefined): Promise<void> {
+    const { variables, tool, setVariable } = this.#parts;
+    const known = textOf(name, "the name of a variable");
+    if (!variables.includes(known)) {
+      throw new Error(
+        `"${known}" is not in the environment that getSchema() of "${tool}" declares. Add it there.`,
+      );
+    }
+    await setVariable(known, value);
+  }
+}
+
+/** What the other tool gave, as its own code would have returned it. */
+function returnedBy({ structured, content }: ToolResult): unknown {
+  return structured ?? content;
+}
+
+function toLogLine({ level, text, data }: Record<string, unknown>): LogLine {
+  const known = level === "debug" || level === "warn" || level === "error" ? level : "info";
+  return { level: known, text: String(text ?? ""), ...(data === undefined ? {} : { data }) };
+}
+
+function toProgress({ progress, total, message }: Record<string, unknown>): ProgressUpdate {
+  return {
+    progress: typeof progress === "number" ? progress : 0,
+    ...(typeof total === "number" ? { total } : {}),
+    ...(typeof message === "string" ? { message } : {}),
+  };
+}
+
+function toChange({ type, key, value }: Record<string, unknown>): StorageChange | undefined {
+  if (type === "clear") return { type };
+  if (typeof key !== "string") return undefined;
+  if (type === "remove") return { type, key };
+  return type === "set" ? { type, key, value } : undefined;
+}
+
+function asRecord(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+function textOf(value: unknown, what: string): string {
+  if (typeof value === "string" && value !== "") return value;
+  throw new TypeError(`${what} must be a text that is not empty.`);
+}

@@ -1,0 +1,205 @@
+import { createHash } from "node:crypto";
+import { DependencyError } from "../../dependencies/dependency-error.ts";
+import type { DependencyMap } from "../../dependencies/dependency-map.ts";
+import type { DependencyStore } from "../../dependencies/dependency-store.ts";
+import type { Sandbox } from "../../runners/sandbox/types.ts";
+import { LoadError } from "../loader/load-failure.ts";
+import type { StackMapper } from "../loader/stack-mapper.ts";
+import { checkDependencies, checkDescription } from "./check-description.ts";
+import type { Description } from "./description.ts";
+import type { DescriptionCache } from "./description-cache.ts";
+import type { RawDescription, ThrownData, ToolSource, WorkerSettings } from "./messages.ts";
+import { rebuild } from "./thrown-error.ts";
+import { workerCode, workerProgram } from "./worker-code.ts";
+
+export interface DescribeParts {
+  readonly sandbox: () => Promise<Sandbox>;
+  readonly dependencies: DependencyStore;
+  readonly cache: DescriptionCache;
+  readonly stacks: StackMapper;
+}
+
+export interface DescribedFile {
+  readonly description: Description;
+  /** Holds `node_modules`, when the tool has dependencies. */
+  readonly dependencies?: string;
+  /** Of the file's content. */
+  readonly hash: string;
+}
+
+const TIME_LIMIT = 10_000;
+const QUIET = "Keep the top of the file, getMetadata() and getSchema() free of waiting and long work.";
+
+/**
+ * Asks a file what tool it is, in a worker that has nothing: no network, no settings, no secrets. Installs what the
+ * tool depends on. Throws `LoadError`.
+ */
+export async function describeFile(
+  source: ToolSource,
+  label: string,
+  isForeign: boolean,
+  parts: DescribeParts,
+): Promise<DescribedFile> {
+  const hash = digest(source.filename, source.code);
+  const ask = (folder?: string, names: readonly string[] = []) =>
+    askWorker({ source, label, isForeign, hash, names, ...(folder === undefined ? {} : { folder }) }, parts);
+
+  let raw = await ask();
+  const declared = checkDependencies(raw.answers.getDependencies);
+  refuseUndeclared(raw, declared);
+  // Without the declaration nothing can be installed, and so the failure cannot be one of a missing package.
+  if (raw.missing.length === 0) refuseThrown(raw, source, parts.stacks);
+  const names = Object.keys(declared);
+  const folder = names.length === 0 ? undefined : await install(declared, label, parts.dependencies);
+  // What the file said while something stood in for its packages may be wrong.
+  if (raw.missing.length > 0) {
+    raw = await ask(folder, names);
+    refuseThrown(raw, source, parts.stacks);
+  }
+  const description = checkDescription(raw);
+  return { description, hash, ...(folder === undefined ? {} : { dependencies: folder }) };
+}
+
+interface Question {
+  readonly source: ToolSource;
+  readonly label: string;
+  readonly isForeign: boolean;
+  readonly hash: string;
+  readonly folder?: string;
+  readonly names: readonly string[];
+}
+
+async function askWorker(question: Question, { sandbox, cache }: DescribeParts): Promise<RawDescription> {
+  const { source, label, isForeign, hash, folder, names } = question;
+  const key = digest(hash, await workerProgram(), process.version, folder ?? "");
+  const known = await cache.get(key);
+  if (known !== undefined) return known;
+  const settings: WorkerSettings = {
+    tool: label,
+    isDescribing: true,
+    isDryRun: true,
+    environment: {},
+    dependencies: names,
+    storage: { version: 0, items: {} },
+  };
+  const box = await sandbox();
+  const workerKey = `describe:${key}`;
+  const spec = {
+    key: workerKey,
+    label,
+    code: await workerCode(source),
+    filename: source.filename,
+    hosts: [],
+    settings,
+    foreign: isForeign,
+    limits: { maxCallsPerWorker: 1, concurrency: 1 },
+    ...(folder === undefined ? {} : { dependencies: folder }),
+  };
+  try {
+    const signal = AbortSignal.timeout(TIME_LIMIT);
+    const raw = parse(await box.invoke(spec, { method: "describe", params: {}, signal }));
+    // What failed for want of a package, or for reasons of the moment, is asked again.
+    if (raw.failure === undefined && Object.keys(raw.thrown).length === 0) await cache.add(key, raw);
+    return raw;
+  } catch (thrown) {
+    throw failed(thrown);
+  } finally {
+    box.retire([workerKey]);
+  }
+}
+
+async function install(declared: DependencyMap, label: string, store: DependencyStore): Promise<string> {
+  try {
+    return await store.install(declared, label);
+  } catch (thrown) {
+    if (!(thrown instanceof DependencyError)) throw thrown;
+    throw new LoadError(thrown.message, thrown.remedy, { cause: thrown, retry: thrown.isTemporary });
+  }
+}
+
+function refuseUndeclared({ missing, failure, answers }: RawDescription, declared: DependencyMap): void {
+  const undeclared = missing.filter((name) => declared[name] === undefined);
+  if (undeclared.length === 0) return;
+  if (failure !== undefined && answers.getDependencies === undefined) {
+    throw new LoadError(
+      `It cannot be evaluated before its packages (${missing.join(", ")}) are there: ${failure.message}`,
+      "Load them inside execute() with await this.api.importx(name), so that getDependencies() can be asked first.",
+    );
+  }
+  const list = undeclared.map((name) => `"${name}"`).join(", ");
+  throw new LoadError(
+    `It requires ${list}, which getDependencies() does not declare.`,
+    `Add it to getDependencies(): { ${list}: "*" }.`,
+  );
+}
+
+function refuseThrown(
+  { failure, thrown }: RawDescription,
+  { filename }: ToolSource,
+  stacks: StackMapper,
+): void {
+  const [method, error] = failure === undefined ? (Object.entries(thrown)[0] ?? []) : [undefined, failure];
+  if (error === undefined) return;
+  const line = stacks.lineOf(rebuild(error), filename);
+  const where = line === undefined ? {} : { line };
+  if (method !== undefined) {
+    throw new LoadError(`${method}() threw ${describe(error)}`, `Correct ${method}().`, where);
+  }
+  const remedy = /exports no tool/.test(error.message)
+    ? "See toolrack new single-file NAME for a file to begin with."
+    : "Correct the file at this place.";
+  throw new LoadError(/exports no tool/.test(error.message) ? error.message : describe(error), remedy, where);
+}
+
+function describe({ name, message }: ThrownData): string {
+  return name === "Error" ? message : `${name}: ${message}`;
+}
+
+function failed(thrown: unknown): LoadError {
+  const { name, message, code } = thrown as { name?: string; message?: string; code?: string };
+  if (name === "TimeoutError") {
+    return new LoadError(`It did not say what it is within ${TIME_LIMIT / 1000} s.`, QUIET, {
+      cause: thrown,
+    });
+  }
+  const isRefused = code === "sandbox_refused";
+  const remedy = isRefused ? "Run toolrack doctor to see what the sandbox needs." : QUIET;
+  return new LoadError(`It could not be asked what it is: ${message ?? String(thrown)}`, remedy, {
+    cause: thrown,
+    retry: isRefused || code === "sandbox_ended",
+  });
+}
+
+/** The worker's answer is data of unreviewed code: only its form is relied on here. */
+function parse(answer: unknown): RawDescription {
+  const { answers, thrown, members, missing, failure } = asRecord(answer);
+  return {
+    answers: asRecord(answers),
+    thrown: Object.fromEntries(
+      Object.entries(asRecord(thrown)).map(([key, value]) => [key, toThrown(value)]),
+    ),
+    members: Object.fromEntries(
+      Object.entries(asRecord(members)).map(([key, value]) => [key, String(value)]),
+    ),
+    missing: Array.isArray(missing) ? missing.map(String) : [],
+    ...(failure === undefined ? {} : { failure: toThrown(failure) }),
+  };
+}
+
+function toThrown(value: unknown): ThrownData {
+  const { name, message, code, stack } = asRecord(value);
+  return {
+    name: String(name ?? "Error"),
+    message: String(message ?? ""),
+    ...(code === undefined ? {} : { code: String(code) }),
+    ...(typeof stack === "string" ? { stack } : {}),
+  };
+}
+
+function asRecord(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+function digest(...parts: readonly string[]): string {
+  return createHash("sha256").update(parts.join("\0")).digest("hex").slice(0, 32);
+}

@@ -1,0 +1,189 @@
+import { readFile, realpath, stat } from "node:fs/promises";
+import { join, relative, sep } from "node:path";
+import type { Logger, ToolContext } from "@toolrack/core";
+import type { SandboxConfig } from "../../config/sandbox-config.ts";
+import type { DependencyStore } from "../../dependencies/dependency-store.ts";
+import type { Sandbox } from "../../runners/sandbox/types.ts";
+import type { FileVersion } from "../file-version.ts";
+import type { FilePlace } from "../internal/adapt-internal.ts";
+import type { Compiler } from "../loader/compile.ts";
+import { LoadError } from "../loader/load-failure.ts";
+import type { StackMapper } from "../loader/stack-mapper.ts";
+import type { RecognisedFile } from "../recognised.ts";
+import { adaptSingleFile, nameOf } from "./adapt-single-file.ts";
+import { type DescribedFile, describeFile } from "./describe-file.ts";
+import { DescriptionCache } from "./description-cache.ts";
+import { grantedHosts, missingHosts } from "./grants.ts";
+import { KeptItems } from "./kept-items.ts";
+import type { LogLine, ToolSource } from "./messages.ts";
+import { SingleFileTool, type ToolVariables } from "./single-file-tool.ts";
+import type { ToolLogs } from "./tool-logs.ts";
+import { workerCode } from "./worker-code.ts";
+
+export interface SingleFileOptions {
+  /** Absolute. */
+  readonly workspace: string;
+  readonly compiler: Compiler;
+  readonly stacks: StackMapper;
+  /** Opened when it is first needed. */
+  readonly sandbox: () => Promise<Sandbox>;
+  readonly dependencies: DependencyStore;
+  readonly variables: ToolVariables;
+  readonly logs: ToolLogs;
+  readonly config: SandboxConfig;
+  readonly logger: Logger;
+  /** Whether what tools said about themselves is kept for the next start. */
+  readonly isCached: boolean;
+}
+
+/** What a file turned out to be, and how to let go of it. */
+export interface LoadedSingleFile {
+  readonly recognised: RecognisedFile;
+  readonly retire: () => Promise<void>;
+}
+
+const LARGEST_SOURCE = 1024 * 1024;
+const AT_ONCE = 4;
+
+interface PreparedFile {
+  readonly source: ToolSource;
+  readonly file: DescribedFile;
+  readonly isForeign: boolean;
+}
+
+/** Loads single-file tools. The server itself never evaluates a line of one. */
+export class SingleFileTools {
+  readonly #options: SingleFileOptions;
+  readonly #cache: DescriptionCache;
+  readonly #prepared = new Map<string, Promise<PreparedFile>>();
+  /** What tools have stored, by name: a new version goes on with it. */
+  readonly #items = new Map<string, KeptItems>();
+
+  constructor(options: SingleFileOptions) {
+    this.#options = options;
+    const folder = join(options.workspace, ".toolrack", "cache", "single-file");
+    this.#cache = new DescriptionCache(options.isCached ? folder : undefined);
+  }
+
+  /** Asks many files at once what they are. What is wrong with one is said when it is loaded. */
+  async prepare(paths: readonly string[]): Promise<void> {
+    const waiting = [...paths];
+    const worker = async () => {
+      for (let path = waiting.shift(); path !== undefined; path = waiting.shift()) {
+        const preparing = this.#prepare(path);
+        this.#prepared.set(path, preparing);
+        await preparing.catch(() => {});
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  }
+
+  /** Throws `LoadError`. */
+  async load(path: string, place: FilePlace, version: FileVersion): Promise<LoadedSingleFile> {
+    const preparing = this.#prepared.get(path) ?? this.#prepare(path);
+    this.#prepared.delete(path);
+    const { source, file, isForeign } = await preparing;
+    const { description } = file;
+    const name = nameOf(description);
+    const { config, sandbox, variables, stacks, workspace } = this.#options;
+    const grants = new Map(Object.entries(config.grants ?? {}));
+    const grant = grants.get(name) ?? grants.get(description.metadata.id) ?? {};
+    const hosts = grantedHosts(description.hosts, grant.hosts ?? []);
+    const { concurrency } = description.metadata;
+    const tool = new SingleFileTool({
+      name,
+      file,
+      filename: source.filename,
+      code: await workerCode(source),
+      hosts,
+      grant,
+      isForeign,
+      limits: { ...config.limits, ...(typeof concurrency === "number" ? { concurrency } : {}) },
+      sandbox,
+      variables,
+      items: this.#itemsOf(name),
+      programFolder: join(workspace, ".toolrack", "storage", name),
+      stacks,
+      log: (line, context) => this.#log(name, line, context),
+    });
+    const run = (context: ToolContext<never>) => version.run(context, () => tool.run(context));
+    const info = adaptSingleFile(description, place, hosts, run);
+    const warnings = [...description.warnings, ...hostWarnings(name, description.hosts, grant.hosts ?? [])];
+    return {
+      recognised: { contract: "single-file", tools: [info], warnings },
+      retire: () => tool.retire(),
+    };
+  }
+
+  close(): void {
+    this.#options.logs.close();
+  }
+
+  async #prepare(path: string): Promise<PreparedFile> {
+    const { workspace, compiler, stacks, sandbox, dependencies } = this.#options;
+    const origin = relative(workspace, path);
+    // Code that is not reviewed need not know where on the machine it lies.
+    const filename = `/${origin.split(sep).join("/").replaceAll("../", "")}`;
+    const text = await readSource(path);
+    const { code, map } = await compile(compiler, filename, text);
+    stacks.add(filename, map);
+    const isForeign = !(await liesIn(path, workspace));
+    const source = { code, filename };
+    const parts = { sandbox, dependencies, cache: this.#cache, stacks };
+    return { source, isForeign, file: await describeFile(source, origin, isForeign, parts) };
+  }
+
+  #itemsOf(name: string): KeptItems {
+    const known = this.#items.get(name);
+    if (known !== undefined) return known;
+    const items = new KeptItems(join(this.#options.workspace, ".toolrack", "storage", name));
+    this.#items.set(name, items);
+    return items;
+  }
+
+  #log(name: string, line: LogLine, context: ToolContext<never>): void {
+    this.#options.logs.write(name, context.callId, line);
+    const { level, text, data } = line;
+    context.logger[level](`[${name}] ${text}`, ...(data === undefined ? [] : [data]));
+  }
+}
+
+async function readSource(path: string): Promise<string> {
+  const { size } = await stat(path);
+  if (size > LARGEST_SOURCE) {
+    throw new LoadError(
+      `The file has ${(size / 1024 / 1024).toFixed(1)} MiB; a single-file tool may have ${LARGEST_SOURCE / 1024 / 1024} MiB.`,
+      "Keep data in a package that getDependencies() names, or fetch it in execute().",
+    );
+  }
+  return readFile(path, "utf8");
+}
+
+async function compile(compiler: Compiler, filename: string, text: string): ReturnType<Compiler["compile"]> {
+  try {
+    return await compiler.compile(filename, text, "{}");
+  } catch (thrown) {
+    if (!(thrown instanceof LoadError)) throw thrown;
+    const { message, remedy, line } = thrown;
+    throw new LoadError(message, remedy, { cause: thrown, ...(line === undefined ? {} : { line }) });
+  }
+}
+
+/** A link that leads out of the workspace leads to what somebody else wrote. */
+async function liesIn(path: string, workspace: string): Promise<boolean> {
+  const [file, folder] = await Promise.all([realpath(path), realpath(workspace)]);
+  return file.startsWith(folder + sep) && !file.includes(`${sep}node_modules${sep}`);
+}
+
+function hostWarnings(
+  name: string,
+  declared: readonly string[] | undefined,
+  granted: readonly string[],
+): string[] {
+  const missing = missingHosts(declared, granted);
+  if (missing.length === 0) return [];
+  const hosts = JSON.stringify([...granted, ...missing]);
+  return [
+    `It wants to reach ${missing.join(", ")}, which is not granted. Grant it in the config: sandbox: { grants: { "${name}": { hosts: ${hosts} } } }.`,
+  ];
+}

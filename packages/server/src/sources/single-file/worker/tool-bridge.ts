@@ -1,0 +1,118 @@
+import type { BusinessMatch } from "../messages.ts";
+import { describeThrown } from "./describe-thrown.ts";
+import type { ToolObject } from "./load-tool.ts";
+import { matchError } from "./match-error.ts";
+
+type Mode = "execute" | "dryrun";
+
+/** What one dry run of a bridge gave. */
+interface DryRunOutcome {
+  readonly success: boolean;
+  readonly result?: unknown;
+  readonly error?: string;
+}
+
+const described = new WeakMap<object, BusinessMatch>();
+
+/** The entry of `getBridgeErrors` that fits an error which a bridge has thrown. */
+export function bridgeMatchOf(thrown: unknown): BusinessMatch | undefined {
+  return typeof thrown === "object" && thrown !== null ? described.get(thrown) : undefined;
+}
+
+/**
+ * `this.api.bridge`: every operation that reaches outside has a `real` side and a `mock` side; a dry run takes the
+ * mocks, so that all of the tool's own logic can be tried without consequences.
+ */
+export class ToolBridge {
+  readonly #tool: ToolObject;
+  readonly #api: () => unknown;
+  #mode: Mode;
+
+  constructor(tool: ToolObject, api: () => unknown, isDryRun: boolean) {
+    this.#tool = tool;
+    this.#api = api;
+    this.#mode = isDryRun ? "dryrun" : "execute";
+  }
+
+  get isDryRun(): boolean {
+    return this.#mode === "dryrun";
+  }
+
+  get mode(): Mode {
+    return this.#mode;
+  }
+
+  setMode(mode: Mode): void {
+    if (mode !== "execute" && mode !== "dryrun") {
+      throw new TypeError(`The mode of a bridge is "execute" or "dryrun", not ${JSON.stringify(mode)}.`);
+    }
+    this.#mode = mode;
+  }
+
+  async execute(operation: string, args?: unknown): Promise<unknown> {
+    return this.#run(operation, args, this.isDryRun ? "mock" : "real");
+  }
+
+  /** Runs the mock, with the arguments that the tool gives for trying when there are no others. */
+  async dryRun(operation: string, args?: unknown): Promise<unknown> {
+    return this.#run(operation, args ?? (await this.getMockArgs(operation)), "mock");
+  }
+
+  async dryRunAll(): Promise<Record<string, DryRunOutcome>> {
+    const outcomes: Record<string, DryRunOutcome> = {};
+    for (const operation of Object.keys(await this.#bridges())) {
+      try {
+        outcomes[operation] = { success: true, result: await this.dryRun(operation) };
+      } catch (thrown) {
+        outcomes[operation] = { success: false, error: describeThrown(thrown).message };
+      }
+    }
+    return outcomes;
+  }
+
+  async getMockArgs(operation: string): Promise<unknown> {
+    const { getMockArgs } = this.#tool;
+    return typeof getMockArgs === "function" ? ((await getMockArgs.call(this.#tool, operation)) ?? {}) : {};
+  }
+
+  async getBridgeErrors(): Promise<unknown> {
+    const { getBridgeErrors } = this.#tool;
+    return typeof getBridgeErrors === "function" ? getBridgeErrors.call(this.#tool) : {};
+  }
+
+  async #run(operation: string, args: unknown, side: "real" | "mock"): Promise<unknown> {
+    const bridges = await this.#bridges();
+    const bridge = bridges[operation];
+    const run = bridge?.[side];
+    if (typeof run !== "function") {
+      const known = Object.keys(bridges).join(", ") || "none";
+      throw new Error(
+        bridge === undefined
+          ? `There is no bridge "${operation}". getBridges() has: ${known}.`
+          : `The bridge "${operation}" has no ${side}. Add a function ${side}(args, api) to it in getBridges().`,
+      );
+    }
+    try {
+      return await run.call(this.#tool, args, this.#api());
+    } catch (thrown) {
+      await this.#describe(operation, thrown);
+      throw thrown;
+    }
+  }
+
+  /** Remembers what the tool has to say about a failure of this operation. */
+  async #describe(operation: string, thrown: unknown): Promise<void> {
+    if (typeof thrown !== "object" || thrown === null) return;
+    const all = await this.getBridgeErrors();
+    const entries = Array.isArray(all) ? all : (all as Record<string, unknown> | undefined)?.[operation];
+    const match = matchError(entries, thrown, describeThrown(thrown));
+    if (match !== undefined) described.set(thrown, match);
+  }
+
+  async #bridges(): Promise<Record<string, Record<string, unknown>>> {
+    const { getBridges } = this.#tool;
+    const bridges = typeof getBridges === "function" ? await getBridges.call(this.#tool) : undefined;
+    // The tool's own object: what is missing in it is found when it is used.
+    return (bridges ?? {}) as Record<string, Record<string, unknown>>;
+  }
+}
