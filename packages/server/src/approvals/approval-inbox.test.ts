@@ -154,37 +154,64 @@ describe("the inbox", () => {
     });
   });
 
-  it("closes at the start what a process that died left open, and leaves what waits in one that lives", async () => {
-    await withRack(async ({ store }) => {
-      const request = {
-        toolName: "wipe",
-        displayName: "wipe",
-        input: {},
-        message: "?",
-        dangerous: true,
-        sessionID: "",
-        caller: "tester",
-        expiresAt: Date.now() + 60_000,
-      };
-      await store.approvals.add("dead", { ...request, callId: "c-dead" });
-      const alive = {
-        callId: "c-alive",
-        toolName: "wipe",
-        displayName: "wipe",
-        sessionID: "",
-        caller: "tester",
-      };
-      store.calls.started({ ...alive, timestamp: Date.now(), parameters: {} });
-      await expect.poll(() => store.calls.get("c-alive")).toBeDefined();
-      await store.approvals.add("alive", { ...request, callId: "c-alive" });
-      await store.approvals.add("child", { ...request, callId: "c-child", parentCallId: "c-alive" });
+  describe("after the process of a call has ended", () => {
+    const request = {
+      toolName: "wipe",
+      displayName: "wipe",
+      input: { path: "tmp/z" },
+      message: "?",
+      dangerous: true,
+      stage: "before" as const,
+      sessionID: "",
+      caller: "tester",
+      expiresAt: Date.now() + 60_000,
+    };
 
-      const next = await ApprovalInbox.open({ store, logger: silent });
-      expect(await next.get("dead")).toMatchObject({ state: "denied", decidedBy: "toolrack" });
-      const { items } = await next.list({ state: "pending" });
-      expect(items.map(({ id }) => id).sort()).toEqual(["alive", "child"]);
-      expect(await next.answer("alive", { decision: "allow" }, "tester")).toMatchObject({
-        outcome: "elsewhere",
+    it("closes the questions whose call cannot be made anew, and leaves what waits in a process that lives", async () => {
+      await withRack(async ({ store }, directory) => {
+        const gone = await openStore({ directory });
+        await gone.approvals.add("dead", { ...request, callId: "c-dead" });
+        await gone.close();
+        await store.approvals.add("alive", { ...request, callId: "c-alive" });
+
+        const next = await ApprovalInbox.open({ store, logger: silent });
+        expect(await next.get("dead")).toMatchObject({ state: "denied", decidedBy: "toolrack" });
+        expect((await next.list({ state: "pending" })).items.map(({ id }) => id)).toEqual(["alive"]);
+        expect(await next.answer("alive", { decision: "allow" }, "tester")).toMatchObject({
+          outcome: "elsewhere",
+        });
+      });
+    });
+
+    it("keeps the others open, and makes the call once somebody agrees", async () => {
+      await withRack(async ({ store }, directory) => {
+        const gone = await openStore({ directory });
+        await gone.approvals.add("kept", { ...request, callId: "c-kept" }, true);
+        await gone.close();
+
+        const ran: unknown[] = [];
+        const registry = new ToolRegistry({ approval: { ask: (...asked) => next.policy.ask!(...asked) } });
+        registry.register(
+          Tool.define({
+            name: "wipe",
+            parameters: { type: "object", properties: { path: { type: "string" } } },
+            metadata: { dangerous: true },
+            execute: async ({ input, callId }) => void ran.push({ input, callId }),
+          }),
+        );
+        const next: ApprovalInbox = await ApprovalInbox.open({
+          store,
+          logger: silent,
+          resume: ({ callId, approval, input }) => registry.execute(approval.toolName, input, { callId }),
+        });
+        expect((await next.list({ state: "pending" })).items.map(({ id }) => id)).toEqual(["kept"]);
+        const answered = await next.answer("kept", { decision: "allow" }, "tester");
+        expect(answered).toMatchObject({ outcome: "accepted", approval: { state: "allowed" } });
+        await next.close();
+        expect(ran).toEqual([{ input: { path: "tmp/z" }, callId: "c-kept-resumed" }]);
+        expect(await next.answer("kept", { decision: "deny" }, "tester")).toMatchObject({
+          outcome: "decided",
+        });
       });
     });
   });

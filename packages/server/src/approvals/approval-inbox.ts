@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import {
   type ApprovalDecision,
   type ApprovalPolicy,
@@ -6,12 +7,12 @@ import {
   type ApprovalVerdict,
   type Logger,
   redact,
+  type SchemaIssue,
 } from "@toolrack/core";
 import type { ApprovalQuery, ApprovalRule, StoredApproval } from "../store/approvals/approval-store.ts";
 import type { Page, Store } from "../store/store.ts";
 import { restoreMasked } from "./restore-masked.ts";
 import { ruleFor } from "./rule-for.ts";
-import { settleOrphans } from "./settle-orphans.ts";
 
 /** What a person says to a question. */
 export interface Answer {
@@ -21,6 +22,19 @@ export interface Answer {
   readonly arguments?: Readonly<Record<string, unknown>>;
   /** Makes the answer a rule for calls to come. */
   readonly rule?: Pick<ApprovalRule, "tool" | "input" | "sessionID">;
+}
+
+export type NewRule = Pick<ApprovalRule, "tool" | "input" | "sessionID" | "caller" | "decision">;
+
+/** An answer that cannot be taken: the question stays open. */
+export class UnfitAnswer extends Error {
+  readonly issues: readonly SchemaIssue[];
+
+  constructor(message: string, issues: readonly SchemaIssue[] = []) {
+    super(message);
+    this.name = "UnfitAnswer";
+    this.issues = issues;
+  }
 }
 
 export interface Answered {
@@ -34,10 +48,28 @@ export interface InboxParts {
   readonly logger: Logger;
   /** Secret values; they are masked in what is kept and shown. */
   readonly secrets?: () => Iterable<string>;
+  /** Who made the first call of a call's chain. Default: the call's own caller. */
+  readonly originOf?: (callId: string) => string | undefined;
+  /** Makes a call anew whose process ended while its question waited. Without it, such a question is closed. */
+  readonly resume?: (call: ResumedCall) => Promise<unknown>;
+  /** What is wrong with arguments that a person wrote for a tool. Without it, the call itself finds out. */
+  readonly check?: (
+    toolName: string,
+    input: Readonly<Record<string, unknown>>,
+  ) => Promise<readonly SchemaIssue[]>;
+}
+
+/** A call that somebody agreed to after its process had ended. */
+export interface ResumedCall {
+  /** The new one's id. */
+  readonly callId: string;
+  readonly approval: StoredApproval;
+  readonly input: Readonly<Record<string, unknown>>;
 }
 
 interface Waiting {
   readonly request: ApprovalRequest;
+  readonly isResumable: boolean;
   readonly settle: (decision: ApprovalDecision) => void;
 }
 
@@ -55,23 +87,46 @@ export class ApprovalInbox {
   readonly #store: InboxParts["store"];
   readonly #logger: Logger;
   readonly #secrets: () => Iterable<string>;
+  readonly #originOf: InboxParts["originOf"];
+  readonly #resume: InboxParts["resume"];
+  readonly #check: InboxParts["check"];
   readonly #waiting = new Map<string, Waiting>();
+  /** Calls that are made anew with an answer that was given before they began. */
+  readonly #agreed = new Set<string>();
   readonly #writing = new Set<Promise<unknown>>();
   readonly #listeners = new Set<(approval: StoredApproval) => void>();
   #rules: readonly ApprovalRule[];
+  /** Counts the rules made and removed here. */
+  #changes = 0;
   #isStopping = false;
 
-  private constructor({ store, logger, secrets = () => [] }: InboxParts, rules: readonly ApprovalRule[]) {
+  private constructor(parts: InboxParts, rules: readonly ApprovalRule[]) {
+    const { store, logger, secrets = () => [], originOf, resume, check } = parts;
+    this.#check = check;
+    this.#originOf = originOf;
+    this.#resume = resume;
     this.#store = store;
     this.#logger = logger;
     this.#secrets = secrets;
     this.#rules = rules;
   }
 
-  /** Closes what processes that are gone left open. Calls that were interrupted must have been settled before. */
+  /** Closes what processes that are gone left open. */
   static async open(parts: InboxParts): Promise<ApprovalInbox> {
-    await settleOrphans(parts.store, SERVER);
-    return new ApprovalInbox(parts, await parts.store.approvals.listRules());
+    const inbox = new ApprovalInbox(parts, []);
+    await inbox.refresh();
+    return inbox;
+  }
+
+  /** Takes up what other processes that share the store did: rules they made, questions they left behind. */
+  async refresh(): Promise<void> {
+    const { approvals } = this.#store;
+    await approvals.expire(Date.now());
+    await approvals.closeOrphans("the server stopped before anybody answered", SERVER);
+    const changes = this.#changes;
+    const rules = await approvals.listRules();
+    // A rule that was made here in the meantime is not lost to an older list.
+    if (changes === this.#changes) this.#rules = rules;
   }
 
   /** How the rack obtains consent. */
@@ -106,22 +161,21 @@ export class ApprovalInbox {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Undefined when there is no such question. */
+  /** Undefined when there is no such question. Throws `UnfitAnswer` for arguments that the tool could not run with. */
   async answer(id: string, answer: Answer, by: string): Promise<Answered | undefined> {
     const { approvals } = this.#store;
     const waiting = this.#waiting.get(id);
-    if (waiting === undefined) {
-      await approvals.expire(Date.now());
-      const approval = await approvals.get(id);
-      return approval && { outcome: approval.state === "pending" ? "elsewhere" : "decided", approval };
-    }
-    const decision = this.#decisionOf(answer, waiting.request);
+    if (waiting === undefined) return this.#answerOther(id, answer, by);
+    const decision = await this.#decisionOf(answer, waiting.request);
     const decided = await approvals.decide(id, this.#masked(decision), by);
     if (decided === undefined) return undefined;
     if (!decided.isAccepted) return { outcome: "decided", approval: decided.approval };
     try {
       // Before the call goes on: what it does next may be what the rule is for.
-      if (answer.rule !== undefined) await this.addRule({ ...answer.rule, decision: answer.decision }, by);
+      if (answer.rule !== undefined) {
+        const bound = this.#boundTo(answer.rule, waiting.request);
+        await this.addRule({ ...bound, decision: answer.decision }, by);
+      }
     } finally {
       waiting.settle(decision);
       this.#tell(decided.approval);
@@ -129,26 +183,75 @@ export class ApprovalInbox {
     return { outcome: "accepted", approval: decided.approval };
   }
 
-  async addRule(
-    rule: Pick<ApprovalRule, "tool" | "input" | "sessionID" | "decision">,
-    by: string,
-  ): Promise<ApprovalRule> {
+  /** A question whose call does not wait in this process. */
+  async #answerOther(id: string, answer: Answer, by: string): Promise<Answered | undefined> {
+    const { approvals } = this.#store;
+    await approvals.expire(Date.now());
+    const approval = await approvals.get(id);
+    if (approval === undefined) return undefined;
+    if (approval.state !== "pending") return { outcome: "decided", approval };
+    if (this.#resume === undefined || !(await approvals.isOrphan(id)))
+      return { outcome: "elsewhere", approval };
+    const decision = await this.#decisionOf(answer, approval);
+    const decided = await approvals.decide(id, decision, by);
+    if (decided === undefined) return undefined;
+    if (!decided.isAccepted) return { outcome: "decided", approval: decided.approval };
+    if (answer.rule !== undefined) {
+      const bound = answer.rule.sessionID === undefined ? {} : { caller: approval.caller };
+      await this.addRule({ ...answer.rule, ...bound, decision: answer.decision }, by);
+    }
+    this.#tell(decided.approval);
+    if (decision.decision === "allow") {
+      this.#track(this.#makeAnew(approval, decision.arguments ?? approval.input, this.#resume));
+    }
+    return { outcome: "accepted", approval: decided.approval };
+  }
+
+  async #makeAnew(
+    approval: StoredApproval,
+    input: Readonly<Record<string, unknown>>,
+    resume: NonNullable<InboxParts["resume"]>,
+  ): Promise<void> {
+    const callId = `${approval.callId}${RESUMED}`;
+    this.#agreed.add(callId);
+    try {
+      await resume({ callId, approval, input });
+    } finally {
+      this.#agreed.delete(callId);
+    }
+  }
+
+  async addRule(rule: NewRule, by: string): Promise<ApprovalRule> {
     const whole = { ...rule, id: newId(), createdBy: by, createdAt: Date.now() };
     await this.#store.approvals.addRule(whole);
+    this.#changes++;
     this.#rules = [...this.#rules, whole];
     return whole;
   }
 
   async removeRule(id: string): Promise<boolean> {
     const isRemoved = await this.#store.approvals.removeRule(id);
+    this.#changes++;
     this.#rules = this.#rules.filter((rule) => rule.id !== id);
     return isRemoved;
   }
 
-  /** Refuses what waits and all that is still to come: nobody can answer a server that is stopping. */
+  /**
+   * Ends what waits, and refuses what is still to come. Questions whose call can be made anew stay open: whoever agrees
+   * after the restart has the call made.
+   */
   stop(): void {
     this.#isStopping = true;
-    for (const id of this.#waiting.keys()) this.#giveUp(id, STOPPING);
+    for (const [id, { isResumable, settle }] of this.#waiting) {
+      if (!isResumable) this.#giveUp(id, STOPPING);
+      else {
+        this.#waiting.delete(id);
+        settle({
+          decision: "deny",
+          reason: `${STOPPING}; the question stays open, and agreeing to it makes the call`,
+        });
+      }
+    }
   }
 
   /** Stops, and resolves when everything is written. */
@@ -158,26 +261,40 @@ export class ApprovalInbox {
   }
 
   #verdict(request: ApprovalRequest): ApprovalVerdict {
-    const rule = ruleFor(this.#rules, request);
-    if (rule === undefined) return request.dangerous ? "ask" : "allow";
+    const rule = ruleFor(this.#rules, request, this.#callerOf(request));
+    if (rule?.decision !== "deny" && this.#agreed.has(request.callId)) return "allow";
+    if (rule === undefined) return request.dangerous || request.stage === "during" ? "ask" : "allow";
     if (rule.decision !== "deny") return rule.decision;
     return { decision: "deny", reason: `the approval rule ${rule.id} denies ${rule.tool}` };
   }
 
+  /** Anybody may name a session: consent in it is consent to the caller who was asked about. */
+  #boundTo(rule: NonNullable<Answer["rule"]>, request: ApprovalRequest): Omit<NewRule, "decision"> {
+    const caller = this.#callerOf(request);
+    return rule.sessionID === undefined || caller === undefined ? rule : { ...rule, caller };
+  }
+
+  #callerOf({ callId, caller }: ApprovalRequest): string | undefined {
+    return this.#originOf === undefined ? caller : this.#originOf(callId);
+  }
+
   async #ask(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision> {
+    if (this.#agreed.delete(request.callId)) return { decision: "allow" };
     if (this.#isStopping) return { decision: "deny", reason: STOPPING };
     const id = newId();
     const { promise, resolve } = Promise.withResolvers<ApprovalDecision>();
     const giveUp = () => this.#giveUp(id, "the call ended before anybody answered");
-    const writing = this.#store.approvals.add(id, this.#shownOf(request));
+    const shown = this.#shownOf(request);
+    const isResumable = this.#resume !== undefined && canBeMadeAnew(request, shown);
+    const writing = this.#store.approvals.add(id, shown, isResumable);
     this.#track(writing);
     const approval = await writing;
-    this.#waiting.set(id, { request, settle: resolve });
+    this.#waiting.set(id, { request, isResumable, settle: resolve });
     this.#tell(approval);
     signal.addEventListener("abort", giveUp, { once: true });
     // The call, or the server, may have ended while the question was being written.
     if (signal.aborted) giveUp();
-    if (this.#isStopping) this.#giveUp(id, STOPPING);
+    if (this.#isStopping) this.stop();
     try {
       return await promise;
     } finally {
@@ -210,17 +327,27 @@ export class ApprovalInbox {
     return {
       ...request,
       input: this.#mask(input),
+      message: String(redact(request.message, { values: this.#secrets() })),
       ...(details === undefined ? {} : { details: this.#mask(details) }),
     };
   }
 
-  #decisionOf(answer: Answer, { input }: ApprovalRequest): ApprovalDecision {
+  async #decisionOf(answer: Answer, { input, stage, toolName }: ApprovalRequest): Promise<ApprovalDecision> {
     const said = answer.reason === undefined ? {} : { reason: answer.reason };
     if (answer.decision === "deny") return { decision: "deny", ...said };
     if (answer.arguments === undefined) return { decision: "allow", ...said };
-    const restored = restoreMasked(answer.arguments, this.#mask(input), input);
+    if (stage === "during") {
+      throw new UnfitAnswer(
+        `"${toolName}" is running and only asks whether it may go on: its arguments stay.`,
+      );
+    }
     // An object stays one.
-    return { decision: "allow", ...said, arguments: restored as Record<string, unknown> };
+    const edited = restoreMasked(answer.arguments, this.#mask(input), input) as Record<string, unknown>;
+    const issues = (await this.#check?.(toolName, edited)) ?? [];
+    if (issues.length > 0) {
+      throw new UnfitAnswer(`The edited arguments do not fit the schema of "${toolName}".`, issues);
+    }
+    return { decision: "allow", ...said, arguments: edited };
   }
 
   #masked(decision: ApprovalDecision): ApprovalDecision {
@@ -256,6 +383,14 @@ export class ApprovalInbox {
 }
 
 const STOPPING = "the server is stopping";
+/** What the id of a call that is made anew ends with. */
+const RESUMED = "-resumed";
+
+/** Of a chain only the first call could be made anew, and of masked arguments nothing is left to make it with. */
+function canBeMadeAnew(request: ApprovalRequest, shown: ApprovalRequest): boolean {
+  const { stage, parentCallId, input } = request;
+  return stage === "before" && parentCallId === undefined && isDeepStrictEqual(shown.input, input);
+}
 
 /** Short enough to be typed. */
 function newId(): string {

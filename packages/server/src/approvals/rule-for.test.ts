@@ -19,17 +19,26 @@ const request = (input: Record<string, unknown> = {}, sessionID = "s1"): Approva
   input,
   message: "?",
   dangerous: true,
+  stage: "before",
   sessionID,
   caller: "tester",
   expiresAt: 0,
 });
 
-const verdict = (rules: ApprovalRule[], asked = request()) => ruleFor(rules, asked)?.decision;
+const verdict = (rules: ApprovalRule[], asked = request()) => ruleFor(rules, asked, asked.caller)?.decision;
 
 describe("the rule for a call", () => {
   it("is none when no rule speaks of it", () => {
     expect(verdict([])).toBeUndefined();
     expect(verdict([rule("allow", "file_read")])).toBeUndefined();
+  });
+
+  it("for one caller holds for what that caller's calls make in turn, and for nobody else", () => {
+    const rules = [rule("allow", "file_*", { sessionID: "s1", caller: "ann_1" })];
+    const nested = { ...request(), caller: "outer_7" };
+    expect(ruleFor(rules, nested, "ann_1")?.decision).toBe("allow");
+    expect(ruleFor(rules, nested, "bob_2")).toBeUndefined();
+    expect(ruleFor(rules, nested, undefined)).toBeUndefined();
   });
 
   it("denies before it asks, and asks before it allows, whichever came first", () => {

@@ -2,19 +2,30 @@ import { isDeepStrictEqual } from "node:util";
 import type { ApprovalRequest } from "@toolrack/core";
 import { matchesPattern } from "../auth/matches-pattern.ts";
 import type { ApprovalRule } from "../store/approvals/approval-store.ts";
+import { toKey } from "../store/database/storable-text.ts";
 
 const strongestFirst = ["deny", "ask", "allow"] as const;
 
-/** The rule that answers a call: deny beats ask, and ask beats allow. Undefined when no rule speaks of it. */
-export function ruleFor(rules: readonly ApprovalRule[], request: ApprovalRequest): ApprovalRule | undefined {
-  const fitting = rules.filter((rule) => fits(rule, request));
+/**
+ * The rule that answers a call: deny beats ask, and ask beats allow. Undefined when no rule speaks of it. `origin` is
+ * whoever made the first call of the chain.
+ */
+export function ruleFor(
+  rules: readonly ApprovalRule[],
+  request: ApprovalRequest,
+  origin: string | undefined,
+): ApprovalRule | undefined {
+  const fitting = rules.filter((rule) => fits(rule, request, origin));
   return strongestFirst
     .map((decision) => fitting.find((rule) => rule.decision === decision))
     .find((rule) => rule !== undefined);
 }
 
-function fits({ tool, sessionID, input, decision }: ApprovalRule, request: ApprovalRequest): boolean {
-  if (sessionID !== undefined && sessionID !== request.sessionID) return false;
+function fits(rule: ApprovalRule, request: ApprovalRequest, origin: string | undefined): boolean {
+  const { tool, sessionID, caller, input, decision } = rule;
+  // A rule comes from the store, which shortens sessions with odd names.
+  if (sessionID !== undefined && toKey(sessionID) !== toKey(request.sessionID)) return false;
+  if (caller !== undefined && caller !== origin) return false;
   if (!matchesPattern(tool, request.toolName)) return false;
   return input === undefined || fitsValue(input, request.input, decision === "allow");
 }

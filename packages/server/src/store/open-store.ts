@@ -1,19 +1,24 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Kysely } from "kysely";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { type Kysely, sql } from "kysely";
 import { ApprovalRepository } from "./approvals/approval-repository.ts";
 import { BlobDirectory } from "./blobs/blob-directory.ts";
 import { CallRepository } from "./calls/call-repository.ts";
 import { collectBlobs, pruneCalls } from "./calls/prune-calls.ts";
 import { type Engine, engineOf } from "./database/engine.ts";
 import { type OpenedDatabase, openDatabase } from "./database/open-database.ts";
+import { ExpertRepository } from "./experts/expert-repository.ts";
 import { Instance } from "./instances/instance.ts";
+import { McpServerRepository } from "./mcp-servers/mcp-server-repository.ts";
 import { migrate } from "./migrations/migrate.ts";
 import { RegistryVersion } from "./registry-version/registry-version.ts";
 import { ScheduleRepository } from "./schedules/schedule-repository.ts";
 import { SecretRepository } from "./secrets/secret-repository.ts";
+import { SkillRepository } from "./skills/skill-repository.ts";
 import type { Store } from "./store.ts";
 import { TokenRepository } from "./tokens/token-repository.ts";
+import { ToolSwitchRepository } from "./tool-switches/tool-switch-repository.ts";
 
 export interface StoreOptions {
   /** For the SQLite file, blobs and locks. Made, for this user only, when it is not there. */
@@ -33,7 +38,9 @@ export async function openStore({ directory, url = "" }: StoreOptions): Promise<
   const { db } = database;
   const blobs = new BlobDirectory(join(directory, "blobs"));
   const calls = new CallRepository({ db, engine, blobs, instance });
-  const approvals = new ApprovalRepository(db);
+  const approvals = new ApprovalRepository(db, instance);
+  const schedules = new ScheduleRepository(db);
+  const registryVersion = new RegistryVersion(db);
   let closing: Promise<void> | undefined;
   return {
     engine,
@@ -41,12 +48,21 @@ export async function openStore({ directory, url = "" }: StoreOptions): Promise<
     tokens: new TokenRepository(db),
     approvals,
     secrets: new SecretRepository(db),
-    schedules: new ScheduleRepository(db),
-    registryVersion: new RegistryVersion(db),
+    schedules,
+    skills: new SkillRepository(db, registryVersion),
+    mcpServers: new McpServerRepository(db),
+    experts: new ExpertRepository(db, registryVersion),
+    toolSwitches: new ToolSwitchRepository(db, registryVersion),
+    registryVersion,
     async prune(retention) {
       await pruneCalls(db, retention);
-      if (retention.maxAge !== undefined) await approvals.prune(Date.now() - retention.maxAge);
+      if (retention.maxAge !== undefined) {
+        const oldest = Date.now() - retention.maxAge;
+        await approvals.prune(oldest);
+        await schedules.prune(oldest);
+      }
       await collectBlobs(db, blobs);
+      if (engine === "sqlite") await shrink(db);
     },
     close() {
       closing ??= close(calls, instance, database);
@@ -73,6 +89,20 @@ async function close(calls: CallRepository, instance: Instance, database: Opened
     await instance.stop();
   } finally {
     await database.close();
+  }
+}
+
+/** Gives pages that are free back to the disk, some at a time so that calls can be written in between. */
+async function shrink(db: OpenedDatabase["db"]): Promise<void> {
+  for (;;) {
+    const { rows } = await sql<{ freelist_count: number }>`pragma freelist_count`.execute(db);
+    const free = rows[0]?.freelist_count ?? 0;
+    if (free === 0) return;
+    await sql`pragma incremental_vacuum(500)`.execute(db);
+    const after = await sql<{ freelist_count: number }>`pragma freelist_count`.execute(db);
+    // A file from before this was possible gives nothing back.
+    if ((after.rows[0]?.freelist_count ?? 0) >= free) return;
+    await nextTurn();
   }
 }
 

@@ -1,8 +1,12 @@
 import type { ToolCallRecord, ToolResult } from "@toolrack/core";
 import type { ApprovalStore } from "./approvals/approval-store.ts";
+import type { ExpertStore } from "./experts/expert-store.ts";
+import type { McpServerStore } from "./mcp-servers/mcp-server-store.ts";
 import type { RegistryVersion } from "./registry-version/registry-version.ts";
 import type { ScheduleStore } from "./schedules/schedule-store.ts";
 import type { SecretStore } from "./secrets/secret-store.ts";
+import type { SkillStore } from "./skills/skill-store.ts";
+import type { ToolSwitchStore } from "./tool-switches/tool-switch-store.ts";
 
 /** A call as it is kept. */
 export interface StoredCall extends Omit<ToolCallRecord, "status"> {
@@ -42,7 +46,12 @@ export interface CallQuery {
   readonly until?: number;
   /** Anywhere in the arguments, the recorded result or the error, whatever the case of Latin letters. */
   readonly text?: string;
+  /** The call that made them. */
   readonly parent?: string;
+  /** A call, all that it made, and all that those made. */
+  readonly root?: string;
+  /** Glob over the caller. */
+  readonly caller?: string;
   /** At most 500; default 50. Newest first. */
   readonly limit?: number;
   /** From the page before. */
@@ -112,10 +121,14 @@ export interface Store {
   readonly approvals: ApprovalStore;
   readonly secrets: SecretStore;
   readonly schedules: ScheduleStore;
+  readonly skills: SkillStore;
+  readonly mcpServers: McpServerStore;
+  readonly experts: ExpertStore;
+  readonly toolSwitches: ToolSwitchStore;
   readonly registryVersion: RegistryVersion;
   /**
    * Deletes what is older (milliseconds) or more (bytes of all calls) than the retention says, oldest first, and blobs
-   * that nothing refers to. What is running or waiting for an answer stays.
+   * that nothing refers to. What is running, waiting for an answer or scheduled stays.
    */
   prune(options: { readonly maxAge?: number; readonly maxBytes?: number }): Promise<void>;
   /** Writes what is waiting, then closes. */

@@ -3,18 +3,21 @@ import { formatCursor, pageLimit, parseCursor } from "../database/cursor.ts";
 import type { ApprovalRow, ApprovalRuleRow, StoreDatabase } from "../database/schema.ts";
 import { toKey, toStorableText } from "../database/storable-text.ts";
 import { fromJson, toJson } from "../database/stored-json.ts";
+import type { Instance } from "../instances/instance.ts";
 import type { Page } from "../store.ts";
 import type { ApprovalQuery, ApprovalRule, ApprovalStore, StoredApproval } from "./approval-store.ts";
 
 export class ApprovalRepository implements ApprovalStore {
   readonly #db: StoreDatabase;
+  readonly #instance: Instance;
 
-  constructor(db: StoreDatabase) {
+  constructor(db: StoreDatabase, instance: Instance) {
     this.#db = db;
+    this.#instance = instance;
   }
 
-  async add(id: string, request: ApprovalRequest): Promise<StoredApproval> {
-    const row = toRow(id, request);
+  async add(id: string, request: ApprovalRequest, isResumable = false): Promise<StoredApproval> {
+    const row = { ...toRow(id, request), instance: this.#instance.id, resumable: isResumable ? 1 : 0 };
     await this.#db.insertInto("approvals").values(row).execute();
     return toApproval(row);
   }
@@ -43,6 +46,35 @@ export class ApprovalRepository implements ApprovalStore {
     const last = items.at(-1);
     if (rows.length <= count || last === undefined) return { items };
     return { items, next: formatCursor({ time: last.createdAt, id: last.id }) };
+  }
+
+  async isOrphan(id: string): Promise<boolean> {
+    const row = await this.#db
+      .selectFrom("approvals")
+      .select("instance")
+      .where("id", "=", id)
+      .where("state", "=", "pending")
+      .executeTakeFirst();
+    return row !== undefined && (await this.#instance.findDead([row.instance ?? ""])).length > 0;
+  }
+
+  async closeOrphans(reason: string, decidedBy: string): Promise<number> {
+    const owners = await this.#db
+      .selectFrom("approvals")
+      .select("instance")
+      .distinct()
+      .where("state", "=", "pending")
+      .execute();
+    const dead = await this.#instance.findDead(owners.map(({ instance }) => instance ?? ""));
+    if (dead.length === 0) return 0;
+    const { numUpdatedRows } = await this.#db
+      .updateTable("approvals")
+      .set({ state: "denied", decided_at: Date.now(), decided_by: toKey(decidedBy), reason })
+      .where("state", "=", "pending")
+      .where(({ or, eb }) => or([eb("resumable", "=", 0), eb("resumable", "is", null)]))
+      .where(({ fn, val }) => fn.coalesce("instance", val("")), "in", dead)
+      .executeTakeFirst();
+    return Number(numUpdatedRows);
   }
 
   async decide(id: string, decision: ApprovalDecision, decidedBy: string) {
@@ -88,6 +120,7 @@ export class ApprovalRepository implements ApprovalStore {
         created_by: toKey(rule.createdBy),
         created_at: rule.createdAt,
         input: rule.input === undefined ? null : toJson(rule.input),
+        caller: rule.caller === undefined ? null : toKey(rule.caller),
       })
       .execute();
   }
@@ -110,8 +143,13 @@ export class ApprovalRepository implements ApprovalStore {
     return numDeletedRows > 0n;
   }
 
-  /** Deletes answered questions that are older than the given time. */
+  /** Deletes answered questions, and rules of sessions, that are older than the given time. */
   async prune(oldest: number): Promise<void> {
+    await this.#db
+      .deleteFrom("approval_rules")
+      .where("session_id", "is not", null)
+      .where("created_at", "<", Math.floor(oldest))
+      .execute();
     await this.#db
       .deleteFrom("approvals")
       .where("state", "!=", "pending")
@@ -120,7 +158,7 @@ export class ApprovalRepository implements ApprovalStore {
   }
 }
 
-function toRow(id: string, request: ApprovalRequest): ApprovalRow {
+function toRow(id: string, request: ApprovalRequest): Omit<ApprovalRow, "instance" | "resumable"> {
   return {
     id,
     call_id: toKey(request.callId),
@@ -140,6 +178,7 @@ function toRow(id: string, request: ApprovalRequest): ApprovalRow {
     details: request.details === undefined ? null : toJson(request.details),
     reason: null,
     edited_input: null,
+    stage: request.stage,
   };
 }
 
@@ -156,6 +195,7 @@ function toApproval(row: ApprovalRow): StoredApproval {
     message: row.message,
     ...(details === undefined ? {} : { details }),
     dangerous: row.dangerous === 1,
+    stage: row.stage ?? "before",
     sessionID: row.session_id,
     caller: row.caller,
     state: row.state,
@@ -176,6 +216,7 @@ function toRule(row: ApprovalRuleRow): ApprovalRule {
     decision: row.decision,
     ...(input === undefined ? {} : { input }),
     ...(row.session_id === null ? {} : { sessionID: row.session_id }),
+    ...(row.caller === null ? {} : { caller: row.caller }),
     createdBy: row.created_by,
     createdAt: row.created_at,
   };

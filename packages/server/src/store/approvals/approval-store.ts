@@ -23,6 +23,8 @@ export interface ApprovalRule {
   readonly input?: Readonly<Record<string, unknown>>;
   /** Only for calls of this session. */
   readonly sessionID?: string;
+  /** Only for calls of this caller. */
+  readonly caller?: string;
   readonly createdBy: string;
   readonly createdAt: number;
 }
@@ -35,8 +37,11 @@ export interface ApprovalQuery {
 }
 
 export interface ApprovalStore {
-  /** Resolves when the question is safely written. */
-  add(id: string, request: ApprovalRequest): Promise<StoredApproval>;
+  /**
+   * Resolves when the question is safely written. `isResumable`: the call can be made anew if its process ends before
+   * anybody answered, so the question stays open then.
+   */
+  add(id: string, request: ApprovalRequest, isResumable?: boolean): Promise<StoredApproval>;
   get(id: string): Promise<StoredApproval | undefined>;
   /** Throws `InvalidCursorError`. */
   list(query: ApprovalQuery): Promise<Page<StoredApproval>>;
@@ -49,6 +54,10 @@ export interface ApprovalStore {
     decision: ApprovalDecision,
     decidedBy: string,
   ): Promise<{ readonly isAccepted: boolean; readonly approval: StoredApproval } | undefined>;
+  /** Whether the question waits for an answer, but the process whose call asked it no longer lives. */
+  isOrphan(id: string): Promise<boolean>;
+  /** Denies the orphans whose call cannot be made anew: an answer could change nothing any more. Answers how many. */
+  closeOrphans(reason: string, decidedBy: string): Promise<number>;
   /** Ends the questions that nobody answered in time. Answers how many. */
   expire(now: number): Promise<number>;
   addRule(rule: ApprovalRule): Promise<void>;

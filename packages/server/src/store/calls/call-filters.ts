@@ -1,9 +1,13 @@
-import type { Expression, ExpressionBuilder, SqlBool } from "kysely";
+import { type Expression, type ExpressionBuilder, type SqlBool, sql } from "kysely";
 import type { Engine } from "../database/engine.ts";
 import { contains, matchesGlob } from "../database/like-pattern.ts";
 import type { Tables } from "../database/schema.ts";
 import { toKey, toStorableText } from "../database/storable-text.ts";
 import type { CallQuery } from "../store.ts";
+
+/** Said beside what implies it, because the index by state has only rows of which it is said. */
+export const isNotCompleted = sql<SqlBool>`state <> 'completed'`;
+const hasSession = sql<SqlBool>`session_id <> ''`;
 
 /** The conditions of a query, all of them checked by the database. */
 export function filterCalls(
@@ -15,9 +19,19 @@ export function filterCalls(
   if (query.tool !== undefined) {
     conditions.push(matchesGlob(engine, "tool_name", toStorableText(query.tool)));
   }
-  if (query.status !== undefined) conditions.push(expression("state", "=", query.status));
-  if (query.session !== undefined) conditions.push(expression("session_id", "=", toKey(query.session)));
+  if (query.status !== undefined) {
+    conditions.push(expression("state", "=", query.status));
+    if (query.status !== "completed") conditions.push(isNotCompleted);
+  }
+  if (query.session !== undefined) {
+    conditions.push(expression("session_id", "=", toKey(query.session)));
+    if (query.session !== "") conditions.push(hasSession);
+  }
   if (query.parent !== undefined) conditions.push(expression("parent_call_id", "=", toKey(query.parent)));
+  if (query.root !== undefined) conditions.push(isInChain(toKey(query.root)));
+  if (query.caller !== undefined) {
+    conditions.push(matchesGlob(engine, "caller", toStorableText(query.caller)));
+  }
   if (query.minDuration !== undefined) conditions.push(expression("duration", ">=", query.minDuration));
   if (query.maxDuration !== undefined) conditions.push(expression("duration", "<=", query.maxDuration));
   if (query.since !== undefined) conditions.push(expression("timestamp", ">=", Math.ceil(query.since)));
@@ -34,4 +48,17 @@ export function filterCalls(
     );
   }
   return expression.and(conditions);
+}
+
+/**
+ * Whether a call is the given one or was made by it, directly or not. The root itself may not have been written yet when
+ * calls that it made are. `union` leaves out what was found before, so that damaged records cannot go round in circles.
+ */
+function isInChain(root: string): Expression<SqlBool> {
+  return sql`call_id in (
+    with recursive chain as (
+      select call_id from calls where call_id = ${root} or parent_call_id = ${root}
+      union
+      select made.call_id from calls made join chain on made.parent_call_id = chain.call_id
+    ) select call_id from chain)`;
 }

@@ -7,7 +7,7 @@ import type { StoreDatabase, Tables } from "../database/schema.ts";
 import { toKey } from "../database/storable-text.ts";
 import type { Instance } from "../instances/instance.ts";
 import type { CallQuery, CallStore, Page, StartedCall, StoredCall } from "../store.ts";
-import { filterCalls } from "./call-filters.ts";
+import { filterCalls, isNotCompleted } from "./call-filters.ts";
 import { needsBlobs, prepareFinished, toFinishedRow, toRowWithBlobs, toStartedRow } from "./call-row.ts";
 import { CallTable } from "./call-table.ts";
 import { CallWriter } from "./call-writer.ts";
@@ -43,7 +43,7 @@ export class CallRepository implements CallStore {
   }
 
   started(call: StartedCall): void {
-    this.#writer.started(toStartedRow(call, this.#instance.id));
+    this.#writer.started(toKey(call.callId), () => toStartedRow(call, this.#instance.id));
   }
 
   finished(record: ToolCallRecord, result: ToolResult, replayOf?: string, whole?: string): Promise<void> {
@@ -117,9 +117,13 @@ export class CallRepository implements CallStore {
       .select("instance")
       .distinct()
       .where("state", "=", "running")
+      .where(isNotCompleted)
       .execute();
     const dead = await this.#instance.findDead(running.map(({ instance }) => instance));
-    if (dead.length === 0) return 0;
+    if (dead.length === 0) {
+      await this.#instance.sweep();
+      return 0;
+    }
     const { message } = interruptedError;
     const { numUpdatedRows } = await this.#db
       .updateTable("calls")
@@ -131,9 +135,11 @@ export class CallRepository implements CallStore {
         result_size: message.length,
       })
       .where("state", "=", "running")
+      .where(isNotCompleted)
       .where("instance", "in", dead)
       .executeTakeFirst();
     await this.#instance.forget(dead);
+    await this.#instance.sweep();
     return Number(numUpdatedRows);
   }
 

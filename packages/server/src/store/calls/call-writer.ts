@@ -16,7 +16,12 @@ interface Entry {
   /** Nobody waits for a started row. */
   readonly resolve?: () => void;
   readonly reject?: (error: unknown) => void;
-  /** A started row is held back until then, on the `performance` clock. */
+}
+
+interface Start {
+  /** Most calls end before it is asked for. */
+  readonly makeRow: () => CallRow;
+  /** It is held back until then, on the `performance` clock. */
   readonly due: number;
 }
 
@@ -31,7 +36,7 @@ const RETRY_DELAYS = [50, 200, 1_000, 4_000];
  */
 export class CallWriter {
   readonly #sink: CallSink;
-  readonly #starts = new Map<string, Entry>();
+  readonly #starts = new Map<string, Start>();
   /** Calls whose started row has been written, or is being written. */
   readonly #running = new Set<string>();
   #finishes: Entry[] = [];
@@ -43,15 +48,15 @@ export class CallWriter {
     this.#sink = sink;
   }
 
-  started(row: CallRow): void {
-    this.#starts.set(row.call_id, { row, due: performance.now() + START_DELAY });
+  started(callId: string, makeRow: () => CallRow): void {
+    this.#starts.set(callId, { makeRow, due: performance.now() + START_DELAY });
     this.#arm();
   }
 
   finished(row: CallRow): Promise<void> {
     this.#starts.delete(row.call_id);
     return new Promise((resolve, reject) => {
-      this.#finishes.push({ row, resolve, reject, due: 0 });
+      this.#finishes.push({ row, resolve, reject });
       this.#begin();
     });
   }
@@ -85,11 +90,11 @@ export class CallWriter {
   #take(): Entry[] {
     const batch: Entry[] = [];
     const now = this.#isHurried ? Number.POSITIVE_INFINITY : performance.now();
-    for (const [id, entry] of this.#starts) {
-      if (entry.due > now || batch.length === LARGEST_BATCH) break;
+    for (const [id, { due, makeRow }] of this.#starts) {
+      if (due > now || batch.length === LARGEST_BATCH) break;
       this.#starts.delete(id);
       this.#running.add(id);
-      batch.push(entry);
+      batch.push({ row: makeRow() });
     }
     const room = LARGEST_BATCH - batch.length;
     const finishes = this.#finishes;

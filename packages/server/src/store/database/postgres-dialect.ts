@@ -2,6 +2,7 @@ import { type Dialect, PostgresDialect } from "kysely";
 import type { PoolConfig } from "pg";
 
 const INT8 = 20;
+const QUERY_LIMIT = 30_000;
 
 export async function createPostgresDialect(url: string): Promise<Dialect> {
   // Loaded only where it is used: most workspaces keep their records in SQLite.
@@ -12,6 +13,10 @@ export async function createPostgresDialect(url: string): Promise<Dialect> {
   const pool = new pg.Pool({
     connectionString: url,
     connectionTimeoutMillis: 10_000,
+    // A server that hangs fails what waits for it: nothing here takes that long.
+    query_timeout: QUERY_LIMIT,
+    statement_timeout: QUERY_LIMIT,
+    keepAlive: true,
     application_name: "toolrack",
     max: 10,
     // The declared type is a family of overloads for each format; this one function answers all of them.

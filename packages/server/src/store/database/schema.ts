@@ -1,7 +1,9 @@
 import type { Kysely } from "kysely";
+import type { McpServerTables } from "../mcp-servers/mcp-server-tables.ts";
+import type { SkillTables } from "../skills/skill-tables.ts";
 
 /** The tables as queries see them. The columns are explained where the migrations make them. */
-export interface Tables {
+export interface Tables extends SkillTables, McpServerTables {
   calls: CallRow;
   instances: { id: string; heartbeat_at: number };
   tokens: TokenRow;
@@ -9,6 +11,7 @@ export interface Tables {
   approval_rules: ApprovalRuleRow;
   secrets: { name: string; value: string; created_at: number; updated_at: number };
   schedules: ScheduleRow;
+  tool_switches: ToolSwitchRow;
   registry_version: { id: number; version: number };
 }
 
@@ -72,6 +75,9 @@ export interface ApprovalRow {
   details: string | null;
   reason: string | null;
   edited_input: string | null;
+  stage: "before" | "during" | null;
+  instance: string | null;
+  resumable: number | null;
 }
 
 export interface ApprovalRuleRow {
@@ -82,6 +88,7 @@ export interface ApprovalRuleRow {
   created_by: string;
   created_at: number;
   input: string | null;
+  caller: string | null;
 }
 
 export interface ScheduleRow {
@@ -97,4 +104,13 @@ export interface ScheduleRow {
   created_at: number;
   timing: string;
   input: string;
+  ended_at: number | null;
+}
+
+export interface ToolSwitchRow {
+  name_key: string;
+  tool_name: string;
+  enabled: number;
+  switched_by: string;
+  switched_at: number;
 }

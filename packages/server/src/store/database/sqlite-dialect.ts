@@ -1,15 +1,24 @@
 import { chmodSync, closeSync, openSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import { setTimeout as wait } from "node:timers/promises";
 import {
+  type DatabaseConnection,
   type Dialect,
   SqliteAdapter,
   type SqliteDatabase,
   SqliteDialect,
+  type SqliteDialectConfig,
+  SqliteDriver,
   type SqliteStatement,
 } from "kysely";
+import { isTransientError } from "./error-kind.ts";
 
-const BUSY_TIMEOUT = 5_000;
+/** SQLite waits for another process by blocking this one, so it does not wait long; the driver waits on without. */
+const BUSY_TIMEOUT = 50;
+const LONGEST_WAIT = 5_000;
 const CACHED_STATEMENTS = 200;
+/** Pages of the log, 16 MB. Calls change the same few pages again and again, which are then copied once. */
+const CHECKPOINT_AFTER = 4_000;
 
 /** Kysely on node:sqlite, with every statement compiled once. */
 export function createSqliteDialect(file: string): Dialect {
@@ -17,8 +26,42 @@ export function createSqliteDialect(file: string): Dialect {
 }
 
 class LockingDialect extends SqliteDialect {
+  readonly #config: SqliteDialectConfig;
+
+  constructor(config: SqliteDialectConfig) {
+    super(config);
+    this.#config = config;
+  }
+
+  override createDriver(): SqliteDriver {
+    return new PatientDriver(this.#config);
+  }
+
   override createAdapter(): SqliteAdapter {
     return new LockingAdapter();
+  }
+}
+
+/** Waits for the lock of another process while this one goes on with everything else. */
+class PatientDriver extends SqliteDriver {
+  override async acquireConnection(): Promise<DatabaseConnection> {
+    const connection = await super.acquireConnection();
+    return {
+      executeQuery: (query) => patiently(() => connection.executeQuery(query)),
+      streamQuery: (query, size) => connection.streamQuery(query, size),
+    };
+  }
+}
+
+async function patiently<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+  const end = Date.now() + LONGEST_WAIT;
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!isTransientError(error) || Date.now() > end) throw error;
+      await wait(10 + Math.random() * 40);
+    }
   }
 }
 
@@ -35,7 +78,11 @@ function openDatabase(file: string): DatabaseSync {
   chmodSync(file, 0o600);
   const database = new DatabaseSync(file, { timeout: BUSY_TIMEOUT, enableForeignKeyConstraints: true });
   try {
-    database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
+    // The first takes effect in a new file only: what is deleted later can then be given back to the disk.
+    database.exec(
+      "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;",
+    );
+    database.exec(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_AFTER}`);
   } catch (error) {
     database.close();
     throw error;

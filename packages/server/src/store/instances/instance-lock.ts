@@ -1,4 +1,4 @@
-import { closeSync, existsSync, mkdirSync, openSync, rmSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
@@ -37,6 +37,13 @@ export function probeInstanceLock(directory: string, id: string): "held" | "free
   } finally {
     probe.close();
   }
+}
+
+/** The ids of all instances that have, or left, a lock here. */
+export function lockedInstances(directory: string): string[] {
+  return readdirSync(directory)
+    .filter((name) => name.endsWith(".lock"))
+    .map((name) => name.slice(0, -".lock".length));
 }
 
 export function removeInstanceLock(directory: string, id: string): void {

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
 import type { Engine } from "../database/engine.ts";
 import type { StoreDatabase } from "../database/schema.ts";
-import { InstanceLock, probeInstanceLock, removeInstanceLock } from "./instance-lock.ts";
+import { InstanceLock, lockedInstances, probeInstanceLock, removeInstanceLock } from "./instance-lock.ts";
 
 const HEARTBEAT_INTERVAL = 10_000;
 const HEARTBEAT_LIMIT = 60_000;
@@ -46,6 +46,14 @@ export class Instance {
       const lock = probeInstanceLock(this.#directory, id);
       return lock === "free" || (lock === "absent" && !beating.has(id));
     });
+  }
+
+  /** Takes away the locks that nobody holds any more. To be called when what their processes left is settled. */
+  async sweep(): Promise<void> {
+    const free = lockedInstances(this.#directory).filter(
+      (id) => id !== this.id && probeInstanceLock(this.#directory, id) === "free",
+    );
+    await this.forget(free);
   }
 
   async forget(dead: readonly string[]): Promise<void> {

@@ -1,6 +1,11 @@
 import type { Kysely } from "kysely";
 import type { Engine } from "../database/engine.ts";
 import { createFirstTables } from "./0001-first-tables.ts";
+import { createSkillTables } from "./0002-skills.ts";
+import { createSwitches } from "./0003-switches.ts";
+import { createMcpServerTables } from "./0004-mcp-servers.ts";
+import { addLiveQuestions } from "./0005-live-questions.ts";
+import { makeIndexesLeaner } from "./0006-leaner-indexes.ts";
 
 /**
  * A step is run once for a database, in the order of the names, and never changed after a release. MySQL cannot undo a
@@ -10,4 +15,9 @@ export type MigrationStep = (db: Kysely<unknown>, engine: Engine) => Promise<voi
 
 export const migrationSteps: Readonly<Record<string, MigrationStep>> = {
   "0001_first_tables": createFirstTables,
+  "0002_skills": createSkillTables,
+  "0003_switches": createSwitches,
+  "0004_mcp_servers": createMcpServerTables,
+  "0005_live_questions": addLiveQuestions,
+  "0006_leaner_indexes": makeIndexesLeaner,
 };

@@ -26,6 +26,7 @@ export class ScheduleRepository implements ScheduleStore {
       created_at: Date.now(),
       timing: toJson(schedule.timing),
       input: toJson(schedule.arguments),
+      ended_at: null,
     };
     await this.#db.insertInto("schedules").values(row).execute();
     return toSchedule(row);
@@ -78,6 +79,7 @@ export class ScheduleRepository implements ScheduleStore {
       .set(({ eb }) => ({
         state: nextRunAt === undefined ? "finished" : "active",
         next_run_at: nextRunAt === undefined ? null : Math.round(nextRunAt),
+        ended_at: nextRunAt === undefined ? Date.now() : null,
         ...(callId === undefined
           ? {}
           : { last_run_at: Date.now(), last_call_id: toKey(callId), runs: eb("runs", "+", 1) }),
@@ -92,11 +94,20 @@ export class ScheduleRepository implements ScheduleStore {
   async cancel(id: string): Promise<boolean> {
     const { numUpdatedRows } = await this.#db
       .updateTable("schedules")
-      .set({ state: "cancelled", next_run_at: null })
+      .set({ state: "cancelled", next_run_at: null, ended_at: Date.now() })
       .where("id", "=", id)
       .where("state", "=", "active")
       .executeTakeFirst();
     return numUpdatedRows > 0n;
+  }
+
+  /** Deletes those that ended before the given time. */
+  async prune(oldest: number): Promise<void> {
+    await this.#db
+      .deleteFrom("schedules")
+      .where("state", "!=", "active")
+      .where("ended_at", "<", Math.floor(oldest))
+      .execute();
   }
 }
 
@@ -115,5 +126,6 @@ function toSchedule(row: ScheduleRow): StoredSchedule {
     ...(row.last_call_id === null ? {} : { lastCallId: row.last_call_id }),
     runs: row.runs,
     createdAt: row.created_at,
+    ...(row.ended_at === null ? {} : { endedAt: row.ended_at }),
   };
 }

@@ -19,6 +19,8 @@ export interface StoredSchedule {
   readonly lastCallId?: string;
   readonly runs: number;
   readonly createdAt: number;
+  /** When it ran for the last time, or was cancelled. */
+  readonly endedAt?: number;
 }
 
 export type NewSchedule = Pick<

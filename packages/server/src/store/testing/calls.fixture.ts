@@ -263,6 +263,35 @@ export function testCalls(place: TestPlace): void {
       expect(await ids({ session: "Filters" })).toEqual([]);
     });
 
+    test("finds by caller, exactly or by glob", async () => {
+      const sessionID = "callers";
+      for (const caller of ["ann_1", "ann_2", "Ann_1", "schedule_tool_7"]) {
+        await finish({ callId: `by ${caller}`, sessionID, caller });
+      }
+      const find = async (caller: string) => (await ids({ session: sessionID, caller })).sort();
+      expect(await find("ann_1")).toEqual(["by ann_1"]);
+      expect(await find("ann_*")).toEqual(["by ann_1", "by ann_2"]);
+      expect(await find("schedule_tool_?")).toEqual(["by schedule_tool_7"]);
+      expect(await find("nobody")).toEqual([]);
+    });
+
+    test("finds a whole chain by its root, also before the root itself is recorded", async () => {
+      const sessionID = "chains";
+      await finish({ callId: "k2", sessionID, timestamp: 2000, parentCallId: "k1" });
+      await finish({ callId: "k3", sessionID, timestamp: 3000, parentCallId: "k2" });
+      await finish({ callId: "k4", sessionID, timestamp: 4000, parentCallId: "elsewhere" });
+      expect(await ids({ root: "k1" })).toEqual(["k3", "k2"]);
+      await finish({ callId: "k1", sessionID, timestamp: 1000 });
+      expect(await ids({ root: "k1" })).toEqual(["k3", "k2", "k1"]);
+      expect(await readAll({ root: "k1", limit: 1 })).toEqual(["k3", "k2", "k1"]);
+      expect(await ids({ root: "k2" })).toEqual(["k3", "k2"]);
+      expect(await ids({ root: "nobody" })).toEqual([]);
+      // Damaged records may name each other.
+      await finish({ callId: "o1", sessionID, timestamp: 5000, parentCallId: "o2" });
+      await finish({ callId: "o2", sessionID, timestamp: 6000, parentCallId: "o1" });
+      expect(await ids({ root: "o1" })).toEqual(["o2", "o1"]);
+    });
+
     test("finds text in arguments, results and errors, whatever the case of Latin letters", async () => {
       const sessionID = "texts";
       const message = "Disk FULL at 100%";
@@ -323,7 +352,7 @@ export function testCalls(place: TestPlace): void {
         status: "error",
         outcome: "interrupted",
         result: { type: "error", content: expect.stringContaining("not known") },
-        error: { code: "execution_failed" },
+        error: { code: "outcome_unknown" },
       });
       expect((await store.calls.list({ session: "mortal", status: "interrupted" })).items).toHaveLength(1);
       expect(await store.calls.settleInterrupted()).toBe(0);

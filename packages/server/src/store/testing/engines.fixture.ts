@@ -34,6 +34,7 @@ interface Server {
   start?(): Promise<TestDatabaseServer>;
   /** Makes an empty database beside the one the URL names. */
   createDatabase?(url: string, name: string): Promise<void>;
+  dropDatabase?(url: string, name: string): Promise<void>;
   cutConnections?(url: string): Promise<void>;
 }
 
@@ -44,6 +45,7 @@ export function describeOnEveryEngine(tests: (place: TestPlace) => void): void {
       console.warn(`SKIPPED: the store on ${server.title}. ${server.missing}`);
     describe.skipIf(server.missing !== undefined)(`the store on ${server.title}`, () => {
       const directories: string[] = [];
+      const made: string[] = [];
       const stores: Store[] = [];
       let running: TestDatabaseServer | undefined;
       let databases = 0;
@@ -53,6 +55,7 @@ export function describeOnEveryEngine(tests: (place: TestPlace) => void): void {
       }, 90_000);
       afterAll(async () => {
         for (const store of stores) await store.close();
+        for (const name of made) await server.dropDatabase?.(running!.url, name);
         await running?.[Symbol.asyncDispose]();
         for (const directory of directories) await rm(directory, { recursive: true, force: true });
       }, 30_000);
@@ -61,9 +64,13 @@ export function describeOnEveryEngine(tests: (place: TestPlace) => void): void {
         const directory = await mkdtemp(join(tmpdir(), "toolrack-store-"));
         directories.push(directory);
         if (running === undefined) return { directory };
-        const name = `store_${++databases}`;
+        // The server may be somebody's own.
+        const name = `toolrack_test_${process.pid}_${++databases}`;
         await server.createDatabase?.(running.url, name);
-        return { directory, url: running.url.replace(/\/[^/]+$/, `/${name}`) };
+        made.push(name);
+        const url = new URL(running.url);
+        url.pathname = name;
+        return { directory, url: url.href };
       };
       tests({
         make,
@@ -86,14 +93,18 @@ export function describeOnEveryEngine(tests: (place: TestPlace) => void): void {
 }
 
 function servers(): Server[] {
+  const { POSTGRES_URL, MYSQL_URL } = process.env;
   const postgres = findPostgres();
   const mariadb = findMariadb();
   return [
     { title: "SQLite" },
     {
       title: "PostgreSQL",
-      ...(postgres === undefined ? { missing: "Install Debian's postgresql to run it." } : {}),
-      start: () => startPostgres(postgres!),
+      ...(postgres === undefined && POSTGRES_URL === undefined
+        ? { missing: "Install PostgreSQL, or name a server in POSTGRES_URL, to run it." }
+        : {}),
+      start: () => (POSTGRES_URL === undefined ? startPostgres(postgres!) : givenServer(POSTGRES_URL)),
+      dropDatabase: (url, name) => runOnPostgres(url, `DROP DATABASE ${name} WITH (FORCE)`),
       createDatabase: (url, name) => runOnPostgres(url, `CREATE DATABASE ${name}`),
       cutConnections: (url) =>
         runOnPostgres(
@@ -103,13 +114,21 @@ function servers(): Server[] {
     },
     {
       title: "MariaDB",
-      ...(mariadb === undefined ? { missing: "Install Debian's mariadb-server to run it." } : {}),
-      start: () => startMariadb(mariadb!),
+      ...(mariadb === undefined && MYSQL_URL === undefined
+        ? { missing: "Install MariaDB, or name a server in MYSQL_URL, to run it." }
+        : {}),
+      start: () => (MYSQL_URL === undefined ? startMariadb(mariadb!) : givenServer(MYSQL_URL)),
+      dropDatabase: (url, name) => runOnMariadb(url, `DROP DATABASE ${name}`),
       // With a character set that cannot hold most of what the tests write, as an old server would have it.
       createDatabase: (url, name) => runOnMariadb(url, `CREATE DATABASE ${name} CHARACTER SET latin1`),
       cutConnections: cutMariadbConnections,
     },
   ];
+}
+
+/** A server that runs already, and goes on after the tests. */
+async function givenServer(url: string): Promise<TestDatabaseServer> {
+  return { url, [Symbol.asyncDispose]: async () => {} };
 }
 
 async function runOnPostgres(url: string, statement: string): Promise<void> {

@@ -50,6 +50,7 @@ export function testSmallStores(place: TestPlace): void {
       message: "Delete it?",
       details: { files: 3 },
       dangerous: true,
+      stage: "before",
       sessionID: "s",
       caller: "agent",
       expiresAt,
@@ -121,6 +122,7 @@ export function testSmallStores(place: TestPlace): void {
         decision: "deny",
         input: { path: "/etc" },
         sessionID: "s",
+        caller: "agent",
         createdBy: "Bob",
         createdAt: 2,
       } as const;
@@ -199,14 +201,35 @@ export function testSmallStores(place: TestPlace): void {
       expect((await store.schedules.list()).map(({ id, state }) => `${id} ${state}`)[0]).toBe("s3 active");
       expect(await store.schedules.list({ state: "cancelled" })).toHaveLength(1);
     });
+
+    test("are deleted some time after they ended, and never while they are active", async () => {
+      await store.prune({ maxAge: 60_000 });
+      expect((await store.schedules.list()).map(({ id }) => id).sort()).toEqual(["s1", "s2", "s3"]);
+      await store.prune({ maxAge: -1_000 });
+      expect((await other.schedules.list()).map(({ id }) => id)).toEqual(["s3"]);
+    });
+  });
+
+  describe("switches of tools", () => {
+    test("keep the last decision, by whom and when, whatever the case of the name", async () => {
+      const off = { toolName: "file_delete", enabled: false, by: "Ann", at: 1_000 };
+      const on = { toolName: "File_Delete", enabled: true, by: "Bob", at: 2_000 };
+      await store.toolSwitches.set(off);
+      expect(await other.toolSwitches.list()).toEqual([off]);
+      await other.toolSwitches.set(on);
+      const another = { toolName: "a_tool", enabled: false, by: "Ann", at: 3_000 };
+      await Promise.all([store.toolSwitches.set(another), other.toolSwitches.set(another)]);
+      expect(await store.toolSwitches.list()).toEqual([another, on]);
+    });
   });
 
   test("the registry's version rises by one for everybody who counts", async () => {
-    expect(await store.registryVersion.read()).toBe(0);
+    const before = await store.registryVersion.read();
     const versions = await Promise.all(
       Array.from({ length: 10 }, (_, n) => (n % 2 ? store : other).registryVersion.bump()),
     );
-    expect(versions.sort((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-    expect(await other.registryVersion.read()).toBe(10);
+    const expected = Array.from({ length: 10 }, (_, n) => before + n + 1);
+    expect(versions.sort((a, b) => a - b)).toEqual(expected);
+    expect(await other.registryVersion.read()).toBe(before + 10);
   });
 }

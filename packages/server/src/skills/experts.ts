@@ -1,0 +1,133 @@
+import type { ToolInfo, ToolRegistry } from "@toolrack/core";
+import { matchesPattern } from "../auth/matches-pattern.ts";
+import {
+  type ExpertChanges,
+  ExpertConflictError,
+  type ExpertStore,
+  type NewExpert,
+  type StoredExpert,
+} from "../store/experts/expert-store.ts";
+import { SkillInputError, SkillMissingError } from "./skill-input-error.ts";
+import { skillToolInfo } from "./skill-tool-info.ts";
+
+/** An expert, and which tools it has at any moment. */
+export interface Expert extends StoredExpert {
+  /** Another one whenever `allows` may answer differently for a tool that has not changed. */
+  readonly version: string;
+  allows(tool: ToolInfo): boolean;
+  /** The enabled tools that it has now, in the rack's order. */
+  list(): ToolInfo[];
+}
+
+export interface ExpertsParts {
+  readonly registry: ToolRegistry;
+  /** Without it there are none. */
+  readonly store?: ExpertStore;
+  /** The id of a skill by its id or name. */
+  readonly skillId: (idOrName: string) => string | undefined;
+}
+
+/** The experts: named sets of tools. They are in memory, so that asking for one costs nothing. */
+export class Experts {
+  readonly #parts: ExpertsParts;
+  #byId: ReadonlyMap<string, Expert> = new Map();
+  #byName: ReadonlyMap<string, Expert> = new Map();
+
+  constructor(parts: ExpertsParts) {
+    this.#parts = parts;
+  }
+
+  /** Reads them anew. */
+  async load(): Promise<void> {
+    const stored = (await this.#parts.store?.list()) ?? [];
+    const all = stored.map((expert) => this.#toExpert(expert));
+    this.#byId = new Map(all.map((expert) => [expert.id, expert]));
+    this.#byName = new Map(all.map((expert) => [expert.name.toLowerCase(), expert]));
+  }
+
+  /** In order of their making. */
+  list(): Expert[] {
+    return [...this.#byId.values()];
+  }
+
+  /** By its name, whatever the case, or by its id. */
+  find(nameOrId: string): Expert | undefined {
+    return this.#byName.get(nameOrId.toLowerCase()) ?? this.#byId.get(nameOrId);
+  }
+
+  /** The same for one that must be there: throws `SkillMissingError`. */
+  require(nameOrId: string): Expert {
+    const found = this.find(nameOrId);
+    if (found === undefined) throw missing(nameOrId);
+    return found;
+  }
+
+  /** Throws `SkillInputError` for a skill that does not exist or a name that is taken. */
+  async create(expert: NewExpert): Promise<Expert> {
+    const skills = this.#skillIds(expert.skills ?? []);
+    const added = await namingField(this.#store().add({ ...expert, skills }));
+    await this.load();
+    return this.require(added.id);
+  }
+
+  async update(nameOrId: string, changes: ExpertChanges): Promise<Expert> {
+    const { id } = this.require(nameOrId);
+    const skills = changes.skills === undefined ? {} : { skills: this.#skillIds(changes.skills) };
+    const updated = await namingField(this.#store().update(id, { ...changes, ...skills }));
+    await this.load();
+    if (updated === undefined) throw missing(nameOrId);
+    return this.require(id);
+  }
+
+  async remove(nameOrId: string): Promise<Expert> {
+    const expert = this.require(nameOrId);
+    await this.#store().remove(expert.id);
+    await this.load();
+    return expert;
+  }
+
+  #store(): ExpertStore {
+    const { store } = this.#parts;
+    if (store === undefined) throw new Error("Experts need a store, and none is open.");
+    return store;
+  }
+
+  #skillIds(skills: readonly string[]): string[] {
+    return skills.map((skill, position) => {
+      const id = this.#parts.skillId(skill);
+      if (id !== undefined) return id;
+      throw SkillInputError.of(`skills[${position}]`, `There is no skill "${skill}".`);
+    });
+  }
+
+  #toExpert(stored: StoredExpert): Expert {
+    const skills = new Set(stored.skills);
+    const { registry } = this.#parts;
+    const allows = (tool: ToolInfo): boolean => {
+      const skill = skillToolInfo(tool);
+      if (skill !== undefined && skills.has(skill.skillId)) return true;
+      return stored.tools.some((pattern) => fits(pattern, tool));
+    };
+    const version = JSON.stringify([stored.id, stored.skills, stored.tools]);
+    return { ...stored, version, allows, list: () => registry.list().filter(allows) };
+  }
+}
+
+/** A pattern speaks of any name that the tool answers to. */
+function fits(pattern: string, { name, aliases = [], displayName }: ToolInfo): boolean {
+  const names = displayName === undefined ? [name, ...aliases] : [name, ...aliases, displayName];
+  return names.some((one) => matchesPattern(pattern, one));
+}
+
+async function namingField<Value>(work: Promise<Value>): Promise<Value> {
+  try {
+    return await work;
+  } catch (thrown) {
+    if (thrown instanceof ExpertConflictError) throw SkillInputError.of(thrown.field, thrown.message);
+    throw thrown;
+  }
+}
+
+function missing(nameOrId: string): SkillMissingError {
+  return new SkillMissingError("expert", `There is no expert "${nameOrId}".`);
+}

@@ -1,0 +1,158 @@
+import { createHash } from "node:crypto";
+import { readdir, realpath, stat } from "node:fs/promises";
+import { join, relative, resolve, sep } from "node:path";
+import type { Sandbox } from "../runners/sandbox/types.ts";
+import type { LoadedSkill } from "../sources/skills/loaded-skill.ts";
+import { materialise } from "../sources/skills/skill-files.ts";
+import { findSkillFolders, readSkillFolder, type SkillFolder } from "../sources/skills/skill-folder.ts";
+import type { SkillStore, StoredSkill, StoredSkillTool } from "../store/skills/skill-store.ts";
+
+/** A folder that is no skill, although it has a `SKILL.md`. */
+export interface FailedFolder {
+  /** Relative to the workspace. */
+  readonly folder: string;
+  readonly reason: string;
+}
+
+export interface SkillPlaces {
+  /** Absolute. */
+  readonly workspace: string;
+  /** Absolute folders, each of whose folders may be a skill. */
+  readonly folders: readonly string[];
+  readonly sandbox: () => Promise<Sandbox>;
+}
+
+/** Reads folders, and remembers what it read as long as nothing in them changes. */
+export class FolderReader {
+  readonly #places: SkillPlaces;
+  readonly #read = new Map<string, { revision: string; folder: SkillFolder | Error }>();
+
+  constructor(places: SkillPlaces) {
+    this.#places = places;
+  }
+
+  async readAll(): Promise<{ skills: LoadedSkill[]; failed: FailedFolder[] }> {
+    const skills: LoadedSkill[] = [];
+    const failed: FailedFolder[] = [];
+    const directories = await findSkillFolders(this.#places.folders);
+    for (const known of this.#read.keys()) if (!directories.includes(known)) this.#read.delete(known);
+    for (const directory of directories) {
+      const revision = await revisionOf(directory);
+      const folder = await this.#readOne(directory, revision);
+      const place = relative(this.#places.workspace, directory);
+      if (folder instanceof Error) {
+        failed.push({ folder: place, reason: folder.message });
+        continue;
+      }
+      const twin = skills.find(({ id, name }) => id === folder.skill.id || name === folder.skill.name);
+      if (twin !== undefined) {
+        const reason = `Another folder has the skill "${twin.name}" already. Give one of them another name.`;
+        failed.push({ folder: place, reason });
+        continue;
+      }
+      skills.push(toLoaded(folder, directory, place, revision));
+    }
+    return { skills, failed };
+  }
+
+  async #readOne(directory: string, revision: string): Promise<SkillFolder | Error> {
+    const known = this.#read.get(directory);
+    if (known?.revision === revision) return known.folder;
+    const folder = await readSkillFolder(directory, { sandbox: this.#places.sandbox, trusted: true }).catch(
+      (thrown: unknown) => (thrown instanceof Error ? thrown : new Error(String(thrown))),
+    );
+    this.#read.set(directory, { revision, folder });
+    return folder;
+  }
+}
+
+function toLoaded(
+  { skill, tools, warnings }: SkillFolder,
+  directory: string,
+  place: string,
+  revision: string,
+): LoadedSkill {
+  const time = 0;
+  return {
+    description: "",
+    instructions: "",
+    frontMatter: {},
+    enabled: true,
+    ...skill,
+    sourcePath: place,
+    trusted: true,
+    createdAt: time,
+    updatedAt: time,
+    owner: "folder",
+    directory,
+    revision,
+    warnings,
+    tools: tools.map((tool) => ({
+      description: "",
+      usage: "",
+      enabled: true,
+      ...tool,
+      skillId: skill.id,
+      createdAt: time,
+      updatedAt: time,
+    })),
+  };
+}
+
+/** A skill of the tables with its tools, and its files where scripts find them. */
+export async function loadStoredSkill(
+  skill: StoredSkill,
+  tools: readonly StoredSkillTool[],
+  store: Pick<SkillStore, "listFiles">,
+  workspace: string,
+): Promise<LoadedSkill> {
+  const warnings: string[] = [];
+  const directory = await directoryOf(skill, tools, store, workspace).catch((thrown: Error) => {
+    warnings.push(thrown.message);
+    return undefined;
+  });
+  return {
+    ...skill,
+    owner: "database",
+    ...(directory === undefined ? {} : { directory }),
+    // The folder's name is made of the files' content.
+    revision: `${skill.updatedAt}`,
+    warnings,
+    tools,
+  };
+}
+
+async function directoryOf(
+  { id, sourcePath }: StoredSkill,
+  tools: readonly StoredSkillTool[],
+  store: Pick<SkillStore, "listFiles">,
+  workspace: string,
+): Promise<string | undefined> {
+  if (!tools.some(({ type }) => type === "script")) return undefined;
+  const files = await store.listFiles(id);
+  if (files.length > 0) return materialise(join(workspace, ".toolrack", "skills"), id, files);
+  return sourcePath === undefined ? undefined : confined(sourcePath, workspace);
+}
+
+/** Scripts see the whole folder, so it must be one of the workspace, and none that holds its settings. */
+async function confined(sourcePath: string, workspace: string): Promise<string> {
+  const directory = resolve(workspace, sourcePath);
+  const [root, real] = await Promise.all([realpath(workspace), realpath(directory).catch(() => undefined)]);
+  if (real === undefined) throw new Error(`Its folder ${sourcePath} does not exist.`);
+  const inside = relative(root, real);
+  if (inside === "" || inside.startsWith("..") || inside.split(sep)[0] === ".toolrack") {
+    throw new Error(`Its folder ${sourcePath} must be a folder inside the workspace.`);
+  }
+  return directory;
+}
+
+/** Changes whenever a file below the folder does. */
+async function revisionOf(directory: string): Promise<string> {
+  const hash = createHash("sha256");
+  const names = await readdir(directory, { recursive: true }).catch(() => []);
+  for (const name of names.sort()) {
+    const found = await stat(join(directory, name)).catch(() => undefined);
+    if (found?.isFile()) hash.update(`${name}\0${found.size}\0${found.mtimeMs}\0${found.ino}\0`);
+  }
+  return hash.digest("hex");
+}

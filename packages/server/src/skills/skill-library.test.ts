@@ -1,0 +1,86 @@
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { expect, it } from "vitest";
+import { openStore } from "../store/open-store.ts";
+import { TestLibrary } from "./testing/library.fixture.ts";
+
+const tool = { name: "t", type: "http" as const, endpoint: "https://x.example" };
+
+it("follows what another process changes in the database", async () => {
+  await using fixture = await TestLibrary.open();
+  fixture.library.follow();
+  const other = await openStore({ directory: join(fixture.directory, ".toolrack") });
+  const added = await other.skills.add({
+    skill: { name: "Elsewhere" },
+    tools: [{ ...tool, id: "far" }],
+    files: [],
+  });
+  const changed = new Promise<void>((resolve) => {
+    const stop = fixture.library.subscribe(() => {
+      stop();
+      resolve();
+    });
+  });
+  await changed;
+  expect(fixture.registry.get("far")?.displayName).toBe("Elsewhere/t");
+  await other.skills.remove(added.id);
+  while (fixture.registry.get("far") !== undefined) await wait(20);
+  await other.close();
+});
+
+it("takes its own changes for its own: nothing is read again for them", async () => {
+  await using fixture = await TestLibrary.open();
+  const { library, registry } = fixture;
+  const { id } = await library.add({ skill: { name: "A" }, tools: [{ ...tool, id: "a" }], files: [] });
+  await library.add({ skill: { name: "B" }, tools: [{ ...tool, id: "b" }], files: [] });
+  const before = registry.get("b");
+  await library.updateTool(id, "a", { description: "new" });
+  await library.reload();
+  expect(registry.get("b")).toBe(before);
+  expect(registry.get("a")?.description).toBe("new");
+});
+
+it("keeps order among changes that are made at once", async () => {
+  await using fixture = await TestLibrary.open();
+  const { library, registry } = fixture;
+  const { id } = await library.add({ skill: { name: "A" }, tools: [{ ...tool, id: "a" }], files: [] });
+  await Promise.all([
+    library.updateTool(id, "a", { description: "one" }),
+    library.addTool(id, { ...tool, id: "c", name: "c" }),
+    library.updateTool(id, "a", { description: "two" }),
+    library.reload(),
+  ]);
+  expect(registry.get("a")?.description).toBe("two");
+  expect(registry.get("c")).toBeDefined();
+});
+
+it("leaves a tool off that an operator switched off, whatever becomes of its row", async () => {
+  await using fixture = await TestLibrary.open();
+  const { id } = await fixture.library.add({
+    skill: { name: "A" },
+    tools: [{ ...tool, id: "a" }],
+    files: [],
+  });
+  fixture.registry.disable("a");
+  await fixture.library.updateTool(id, "a", { description: "new" });
+  expect(fixture.registry.get("a")).toMatchObject({ description: "new", disabled: true });
+});
+
+it("holds a folder of scripts to the workspace", async () => {
+  await using fixture = await TestLibrary.open({
+    files: { "data/ok/index.js": "exports.execute = () => 1" },
+  });
+  const add = (name: string, sourcePath: string) =>
+    fixture.library.add({
+      skill: { name, sourcePath },
+      tools: [{ name: "t", type: "script", id: name }],
+      files: [],
+    });
+  expect((await add("ok", "data/ok")).warnings).toEqual([]);
+  expect((await fixture.registry.execute("ok", {})).structured).toBe(1);
+  for (const path of ["..", ".", ".toolrack", "/etc", "data/none"]) {
+    const skill = await add(`s${Math.abs(path.length * 7 + path.charCodeAt(0))}`, path);
+    expect(skill.warnings).toEqual([expect.stringContaining(path)]);
+    expect(fixture.library.failureOf(skill.tools[0]!.id)).toContain("needs a command");
+  }
+});

@@ -1,0 +1,395 @@
+import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
+import { adaptSkillTool } from "../sources/skills/adapt-skill-tool.ts";
+import type { LoadedSkill } from "../sources/skills/loaded-skill.ts";
+import type { SkillSurroundings } from "../sources/skills/run-environment.ts";
+import { isSafePath, readSkillFiles } from "../sources/skills/skill-files.ts";
+import { SkillSource } from "../sources/skills/skill-source.ts";
+import type { ToolNames } from "../sources/skills/tool-names.ts";
+import { UsageError } from "../sources/skills/usage-error.ts";
+import { newId } from "../store/skills/new-id.ts";
+import {
+  type NewSkillTool,
+  type SkillBundle,
+  type SkillChanges,
+  SkillConflictError,
+  type SkillFile,
+  type SkillToolChanges,
+  type StoredSkillTool,
+} from "../store/skills/skill-store.ts";
+import type { Store } from "../store/store.ts";
+import { Experts } from "./experts.ts";
+import { otherFiles } from "./export-skill.ts";
+import { type FailedFolder, FolderReader, loadStoredSkill } from "./load-skills.ts";
+import { SkillInputError, SkillMissingError, SkillReadOnlyError } from "./skill-input-error.ts";
+
+export interface SkillLibraryOptions {
+  readonly registry: ToolRegistry;
+  /** Without it, only folders have skills, and nothing can be changed. */
+  readonly store?: Pick<Store, "skills" | "experts" | "registryVersion">;
+  /** Absolute. */
+  readonly workspace: string;
+  /** Absolute folders, each of whose folders may be a skill. */
+  readonly folders: readonly string[];
+  readonly names: ToolNames;
+  readonly surroundings: Omit<SkillSurroundings, "registry" | "workspace">;
+  readonly logger: Logger;
+}
+
+/** How often the database is asked whether another process changed something. */
+const POLL = 1_000;
+
+/** All skills of a workspace, on the rack. Every change is on the rack when its promise resolves. */
+export class SkillLibrary {
+  readonly experts: Experts;
+  readonly #options: SkillLibraryOptions;
+  readonly #surroundings: SkillSurroundings;
+  readonly #source: SkillSource;
+  readonly #folders: FolderReader;
+  readonly #listeners = new Set<() => void>();
+  #failed: readonly FailedFolder[] = [];
+  #version = -1;
+  #pending: Promise<unknown> = Promise.resolve();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: SkillLibraryOptions) {
+    const { registry, workspace, folders, names, store } = options;
+    this.#options = options;
+    this.#surroundings = { ...options.surroundings, registry, workspace };
+    this.#source = new SkillSource({ surroundings: this.#surroundings, names });
+    this.#folders = new FolderReader({ workspace, folders, sandbox: this.#surroundings.sandbox });
+    this.experts = new Experts({
+      registry,
+      ...(store === undefined ? {} : { store: store.experts }),
+      skillId: (idOrName) => this.find(idOrName)?.id,
+    });
+  }
+
+  /** Those of folders first; each group in its order. */
+  list(): LoadedSkill[] {
+    return this.#source.skills();
+  }
+
+  /** By its id, or by its name. */
+  find(idOrName: string): LoadedSkill | undefined {
+    return this.#source.get(idOrName) ?? this.list().find(({ name }) => name === idOrName);
+  }
+
+  /** The same for one that must be there: throws `SkillMissingError`. */
+  require(idOrName: string): LoadedSkill {
+    const found = this.find(idOrName);
+    if (found === undefined) throw missingSkill(idOrName);
+    return found;
+  }
+
+  /** Why a tool is not on the rack. */
+  failureOf(toolId: string): string | undefined {
+    return this.#source.failureOf(toolId);
+  }
+
+  /** By its id or name. Throws `SkillMissingError`. */
+  requireTool(skill: LoadedSkill, idOrName: string): StoredSkillTool {
+    return toolOf(skill, idOrName);
+  }
+
+  /** What a tool is called by on the rack; undefined while it is not there. */
+  nameOf(toolId: string): string | undefined {
+    return this.#source.failureOf(toolId) === undefined
+      ? this.#options.registry.get(toolId)?.name
+      : undefined;
+  }
+
+  /** Folders with a `SKILL.md` that cannot be used. */
+  failedFolders(): readonly FailedFolder[] {
+    return this.#failed;
+  }
+
+  /** What lies beside its `SKILL.md`, `tools.json` not counted. */
+  async filesOf({ id, owner, directory }: LoadedSkill): Promise<SkillFile[]> {
+    if (owner === "database") return this.#store().skills.listFiles(id);
+    return directory === undefined ? [] : otherFiles(await readSkillFiles(directory));
+  }
+
+  /** Brings the rack in step with folders, tables and experts. */
+  reload(): Promise<void> {
+    return this.#inTurn(() => this.#reload());
+  }
+
+  /** Follows what other processes change in the database, until it is closed. */
+  follow(): void {
+    const { store, logger } = this.#options;
+    if (store === undefined || this.#timer !== undefined) return;
+    this.#timer = setInterval(() => {
+      this.#inTurn(async () => {
+        if ((await store.registryVersion.read()) !== this.#version) await this.#reload();
+      }).catch((error) => logger.warn(`Skills could not be read: ${reasonOf(error)}`));
+    }, POLL);
+    this.#timer.unref();
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#pending;
+  }
+
+  /** Is told after every change, until the function that it answers is called. */
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** With tools and files, all or nothing; one with the same id is replaced when it is said so. */
+  add(bundle: SkillBundle, { replace = false }: { readonly replace?: boolean } = {}): Promise<LoadedSkill> {
+    return this.#inTurn(async () => {
+      const { skill, tools, files } = bundle;
+      checkSkill(skill);
+      for (const { path } of files)
+        if (!isSafePath(path)) throw SkillInputError.of("files", `"${path}" is no path for a file.`);
+      this.#refuseFolderTwin(skill);
+      const { skills } = this.#store();
+      const exists = replace && skill.id !== undefined && (await skills.get(skill.id)) !== undefined;
+      const write = exists
+        ? skills.replace(skill.id!, { skill, tools, files })
+        : skills.add({ skill, tools, files });
+      return this.#show((await namingField(write)).id);
+    });
+  }
+
+  update(idOrName: string, changes: SkillChanges): Promise<LoadedSkill> {
+    return this.#inTurn(async () => {
+      const { id } = this.#editable(idOrName);
+      checkSkill(changes);
+      if (changes.name !== undefined) this.#refuseFolderTwin({ name: changes.name });
+      await namingField(this.#store().skills.update(id, changes));
+      return this.#show(id);
+    });
+  }
+
+  /** Null removes a file; others stay as they are. */
+  updateFiles(idOrName: string, files: Readonly<Record<string, SkillFile | null>>): Promise<LoadedSkill> {
+    return this.#inTurn(async () => {
+      const { id } = this.#editable(idOrName);
+      const kept = new Map((await this.#store().skills.listFiles(id)).map((file) => [file.path, file]));
+      for (const [path, file] of Object.entries(files)) {
+        if (!isSafePath(path)) throw SkillInputError.of("files", `"${path}" is no path for a file.`);
+        if (file === null) kept.delete(path);
+        else kept.set(path, file);
+      }
+      await this.#store().skills.putFiles(id, [...kept.values()]);
+      return this.#show(id);
+    });
+  }
+
+  remove(idOrName: string): Promise<LoadedSkill> {
+    return this.#inTurn(async () => {
+      const skill = this.#editable(idOrName);
+      await this.#store().skills.remove(skill.id);
+      this.#source.remove(skill.id);
+      await this.#written();
+      return skill;
+    });
+  }
+
+  addTool(idOrName: string, tool: NewSkillTool): Promise<StoredSkillTool> {
+    return this.#inTurn(async () => {
+      const skill = this.#editable(idOrName);
+      await this.#check(skill, tool);
+      const added = await namingField(this.#store().skills.addTool(skill.id, tool));
+      await this.#show(skill.id);
+      if (added === undefined) throw missingSkill(idOrName);
+      return added;
+    });
+  }
+
+  updateTool(skillId: string, toolId: string, changes: SkillToolChanges): Promise<StoredSkillTool> {
+    return this.#inTurn(async () => {
+      const skill = this.#editable(skillId);
+      const old = toolOf(skill, toolId);
+      await this.#check(skill, toNewTool({ ...old, ...changes }));
+      const updated = await namingField(this.#store().skills.updateTool(old.id, changes));
+      await this.#show(skill.id);
+      if (updated === undefined) throw missingTool(skill, toolId);
+      return updated;
+    });
+  }
+
+  removeTool(skillId: string, toolId: string): Promise<StoredSkillTool> {
+    return this.#inTurn(async () => {
+      const skill = this.#editable(skillId);
+      const tool = toolOf(skill, toolId);
+      await this.#store().skills.removeTool(tool.id);
+      await this.#show(skill.id);
+      return tool;
+    });
+  }
+
+  /**
+   * A tool that nobody has saved, as it would be on the rack, under a name of its own. Whoever tries it hangs it up and
+   * takes it down. Throws `SkillInputError`.
+   */
+  async draft(idOrName: string, tool: NewSkillTool): Promise<ToolInfo> {
+    const skill = this.require(idOrName);
+    const id = newId();
+    const info = await this.#check(skill, { ...tool, id });
+    return { ...info, name: `draft_${id}`, aliases: [], disabled: false };
+  }
+
+  /** Says of a tool what would become of it. Throws `SkillInputError` that names the field. */
+  async #check(skill: LoadedSkill, tool: NewSkillTool): Promise<ToolInfo> {
+    const { name } = tool;
+    if (name.trim() === "" || [...name].length > 64) {
+      throw SkillInputError.of("name", "It must have 1 to 64 characters.");
+    }
+    const candidate = toStoredTool(skill.id, tool);
+    const { skills } = this.#store();
+    const whole = await loadStoredSkill(skill, [candidate], skills, this.#options.workspace);
+    const placed = skill.owner === "folder" ? skill : whole;
+    try {
+      return adaptSkillTool(placed, candidate, this.#surroundings, "id");
+    } catch (thrown) {
+      if (thrown instanceof UsageError) throw SkillInputError.of(thrown.field, thrown.message);
+      throw thrown;
+    }
+  }
+
+  async #reload(): Promise<void> {
+    const { store, logger } = this.#options;
+    const version = (await store?.registryVersion.read()) ?? 0;
+    const { skills: inFolders, failed } = await this.#folders.readAll();
+    const stored = await this.#readStored();
+    const ids = new Set(stored.map(({ id }) => id));
+    const names = new Set(stored.map(({ name }) => name));
+    const shadowed = inFolders.filter(({ id, name }) => ids.has(id) || names.has(name));
+    this.#failed = [
+      ...failed,
+      ...shadowed.map(({ name, sourcePath = "" }) => ({
+        folder: sourcePath,
+        reason: `The database has the skill "${name}", and a skill has one owner. Delete one of the two.`,
+      })),
+    ];
+    for (const { folder, reason } of this.#failed) logger.warn(`[skills] ${folder}: ${reason}`);
+    this.#source.replaceAll([...inFolders.filter((skill) => !shadowed.includes(skill)), ...stored]);
+    await this.experts.load();
+    this.#version = version;
+    this.#tell();
+  }
+
+  async #readStored(): Promise<LoadedSkill[]> {
+    const { store, workspace } = this.#options;
+    if (store === undefined) return [];
+    const skills = await store.skills.list();
+    const tools = Map.groupBy(await store.skills.listTools(), ({ skillId }) => skillId);
+    return Promise.all(
+      skills.map((skill) => loadStoredSkill(skill, tools.get(skill.id) ?? [], store.skills, workspace)),
+    );
+  }
+
+  /** Puts one skill on the rack as the tables have it now. */
+  async #show(id: string): Promise<LoadedSkill> {
+    const { skills } = this.#store();
+    const stored = await skills.get(id);
+    if (stored === undefined) throw missingSkill(id);
+    const loaded = await loadStoredSkill(stored, await skills.listTools(id), skills, this.#options.workspace);
+    this.#source.put(loaded);
+    await this.#written();
+    return loaded;
+  }
+
+  /** After a change of our own, which the next look at the database need not take for somebody else's. */
+  async #written(): Promise<void> {
+    const version = await this.#store().registryVersion.read();
+    if (version === this.#version + 1) this.#version = version;
+    await this.experts.load();
+    this.#tell();
+  }
+
+  #store(): NonNullable<SkillLibraryOptions["store"]> {
+    const { store } = this.#options;
+    if (store === undefined) throw new Error("Skills can only be changed where a store is open.");
+    return store;
+  }
+
+  #editable(idOrName: string): LoadedSkill {
+    const skill = this.require(idOrName);
+    if (skill.owner === "database") return skill;
+    throw new SkillReadOnlyError(
+      `The skill "${skill.name}" lives in the folder ${skill.sourcePath}. Change it there, or import the folder and delete it.`,
+    );
+  }
+
+  #refuseFolderTwin({ id, name }: { readonly id?: string; readonly name?: string }): void {
+    const twin = this.list().find(
+      (skill) => skill.owner === "folder" && (skill.id === id || skill.name === name),
+    );
+    if (twin === undefined) return;
+    throw SkillInputError.of(
+      "name",
+      `The folder ${twin.sourcePath} has the skill "${twin.name}", and a skill has one owner.`,
+    );
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** Changes and reloads one after another: the rack is never behind the tables. */
+  #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+    const next = this.#pending.then(work);
+    this.#pending = next.catch(() => {});
+    return next;
+  }
+}
+
+function checkSkill({ name, mark }: { readonly name?: string; readonly mark?: string | null }): void {
+  if (name !== undefined && (name.trim() === "" || [...name].length > 128)) {
+    throw SkillInputError.of("name", "It must have 1 to 128 characters.");
+  }
+  if (typeof mark === "string" && !/^[A-Za-z0-9_-]{1,50}$/.test(mark)) {
+    throw SkillInputError.of("mark", "It must be letters, digits, _ and -, at most 50.");
+  }
+}
+
+function toStoredTool(skillId: string, tool: NewSkillTool): StoredSkillTool {
+  return {
+    id: newId(),
+    description: "",
+    usage: "",
+    enabled: true,
+    ...tool,
+    skillId,
+    createdAt: 0,
+    updatedAt: 0,
+  };
+}
+
+function toNewTool(tool: { readonly [Key in keyof NewSkillTool]: NewSkillTool[Key] | null }): NewSkillTool {
+  const entries = Object.entries(tool).filter(([, value]) => value !== null);
+  // Without what is null it is exactly that.
+  return Object.fromEntries(entries) as unknown as NewSkillTool;
+}
+
+function toolOf(skill: LoadedSkill, idOrName: string): StoredSkillTool {
+  const found = skill.tools.find(({ id, name }) => id === idOrName || name === idOrName);
+  if (found === undefined) throw missingTool(skill, idOrName);
+  return found;
+}
+
+async function namingField<Value>(work: Promise<Value>): Promise<Value> {
+  try {
+    return await work;
+  } catch (thrown) {
+    if (thrown instanceof SkillConflictError) throw SkillInputError.of(thrown.field, thrown.message);
+    throw thrown;
+  }
+}
+
+function missingSkill(idOrName: string): SkillMissingError {
+  return new SkillMissingError("skill", `There is no skill "${idOrName}".`);
+}
+
+function missingTool({ name }: LoadedSkill, tool: string): SkillMissingError {
+  return new SkillMissingError("skill_tool", `The skill "${name}" has no tool "${tool}".`);
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

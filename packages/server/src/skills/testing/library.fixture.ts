@@ -1,0 +1,113 @@
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { type Logger, ToolRegistry } from "@toolrack/core";
+import { openSandbox } from "../../runners/sandbox/open-sandbox.ts";
+import type { Sandbox } from "../../runners/sandbox/types.ts";
+import { openStore } from "../../store/open-store.ts";
+import type { Store } from "../../store/store.ts";
+import { SkillLibrary, type SkillLibraryOptions } from "../skill-library.ts";
+
+export interface LibraryFixtureOptions {
+  readonly files?: Readonly<Record<string, string>>;
+  readonly secrets?: Readonly<Record<string, string>>;
+  readonly names?: SkillLibraryOptions["names"];
+  readonly allowPrivate?: readonly string[];
+}
+
+/** A real library on a real store, with a real sandbox, in a folder of its own. */
+export class TestLibrary {
+  readonly directory: string;
+  readonly registry: ToolRegistry;
+  readonly store: Store;
+  readonly library: SkillLibrary;
+  readonly messages: string[];
+  #sandbox: Promise<Sandbox> | undefined;
+
+  private constructor(directory: string, store: Store, options: LibraryFixtureOptions) {
+    const messages: string[] = [];
+    const say = (...values: unknown[]) => void messages.push(values.join(" "));
+    const logger: Logger = { debug: say, info: say, warn: say, error: say };
+    const secrets = new Map(Object.entries(options.secrets ?? {}));
+    this.messages = messages;
+    this.directory = directory;
+    this.store = store;
+    this.registry = new ToolRegistry({ logger, permissions: ["*"], secrets: () => secrets.values() });
+    this.library = new SkillLibrary({
+      registry: this.registry,
+      store,
+      workspace: directory,
+      folders: [join(directory, "skills")],
+      names: options.names ?? "id",
+      logger,
+      surroundings: {
+        allowPrivate: options.allowPrivate ?? [],
+        readSecret: async (name) => secrets.get(name),
+        sandbox: () => {
+          this.#sandbox ??= openSandbox({
+            directory: join(directory, ".toolrack", "sandbox"),
+            logger,
+            blankWorkers: 0,
+          });
+          return this.#sandbox;
+        },
+        logger,
+      },
+    });
+  }
+
+  static async open(options: LibraryFixtureOptions = {}): Promise<TestLibrary> {
+    const directory = await mkdtemp(join(tmpdir(), "toolrack-skills-"));
+    const store = await openStore({ directory: join(directory, ".toolrack") });
+    const fixture = new TestLibrary(directory, store, options);
+    for (const [name, text] of Object.entries(options.files ?? {})) await fixture.write(name, text);
+    await fixture.library.reload();
+    return fixture;
+  }
+
+  async write(name: string, text: string): Promise<void> {
+    const path = join(this.directory, name);
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, text);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.library.close();
+    await (await this.#sandbox)?.close();
+    await this.store.close();
+    await rm(this.directory, { recursive: true, force: true });
+  }
+}
+
+/** A real HTTP service on this machine, that remembers what it was asked. */
+export class TestService {
+  readonly url: string;
+  readonly asked: { method: string; url: string; headers: IncomingMessage["headers"]; body: string }[];
+  readonly #server: Server;
+
+  private constructor(server: Server, asked: TestService["asked"]) {
+    this.#server = server;
+    this.asked = asked;
+    // Only a server on a pipe has no port.
+    this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  }
+
+  static async start(answer: RequestListener): Promise<TestService> {
+    const asked: TestService["asked"] = [];
+    const server = createServer(async (incoming, outgoing) => {
+      let body = "";
+      for await (const chunk of incoming) body += chunk;
+      asked.push({ method: incoming.method ?? "", url: incoming.url ?? "", headers: incoming.headers, body });
+      answer(incoming, outgoing);
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    return new TestService(server, asked);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+}

@@ -1,0 +1,147 @@
+import {
+  type CallOptions,
+  parseOpenAIToolCalls,
+  type ToolInfo,
+  type ToolRegistry,
+  type ToolResult,
+  toOpenAITools,
+} from "@toolrack/core";
+import type { LoadedSkill } from "../sources/skills/loaded-skill.ts";
+import type { Expert } from "./experts.ts";
+import type { SkillLibrary } from "./skill-library.ts";
+import { type OpenAITool, SkillLoader } from "./skill-loader.ts";
+import { type SkillToolInfo, skillToolInfo } from "./skill-tool-info.ts";
+
+export interface ToolManagerParts {
+  readonly registry: ToolRegistry;
+  readonly library: SkillLibrary;
+  /** Id or name. Without it, the manager has every tool of the rack. */
+  readonly expertId?: string;
+}
+
+/** What became of one call of a model. */
+export interface ToolCallOutcome {
+  readonly toolCallId: string;
+  /** Exactly as the model wrote it. */
+  readonly toolName: string;
+  /** For people. */
+  readonly displayName: string;
+  readonly success: boolean;
+  readonly data?: unknown;
+  readonly error?: string;
+  readonly result: ToolResult;
+}
+
+export interface ToolMessage {
+  readonly role: "tool";
+  readonly tool_call_id: string;
+  readonly name: string;
+  readonly content: string;
+}
+
+/**
+ * The tools of one expert, for a chat service: definitions out, calls in, messages out. It keeps nothing of its own:
+ * a change of a skill shows in the very next list.
+ */
+export class ToolManager {
+  readonly skillLoader: SkillLoader;
+  readonly #parts: ToolManagerParts;
+  #cached: { key: unknown; version: number; tools: ReadonlyMap<string, SkillToolInfo> } | undefined;
+
+  constructor(parts: ToolManagerParts) {
+    this.#parts = parts;
+    this.skillLoader = new SkillLoader(parts);
+  }
+
+  /** The skills that it has. Throws `SkillMissingError` for an expert that does not exist. */
+  async initialize(): Promise<LoadedSkill[]> {
+    const { library, expertId } = this.#parts;
+    return expertId === undefined ? library.list() : this.skillLoader.loadSkillsForExpert(expertId);
+  }
+
+  /** What is known of the skills' tools, by the name that models call them by. */
+  get toolRegistry(): ReadonlyMap<string, SkillToolInfo> {
+    const { version } = this.#parts.registry.snapshot();
+    const key = this.#expert();
+    if (this.#cached?.version !== version || this.#cached.key !== key) {
+      const entries = this.#tools().flatMap((info): [string, SkillToolInfo][] => {
+        const skill = skillToolInfo(info);
+        return skill === undefined ? [] : [[info.name, skill]];
+      });
+      this.#cached = { key, version, tools: new Map(entries) };
+    }
+    return this.#cached.tools;
+  }
+
+  /** The `tools` of a request. Without `_meta`: models are told nothing else. */
+  getToolDefinitions(): OpenAITool[] {
+    return [...toOpenAITools(this.#tools().map(asModelsKnowIt)).tools];
+  }
+
+  /** All side by side; the outcomes are in the order of the calls. Never rejects for a call that fails. */
+  executeToolCalls(toolCalls: unknown, context: CallOptions = {}): Promise<ToolCallOutcome[]> {
+    const { restore } = toOpenAITools(this.#tools().map(asModelsKnowIt));
+    const run = async (call: ReturnType<typeof parseOpenAIToolCalls>[number]): Promise<ToolCallOutcome> => {
+      const meant = restore(call);
+      const result = await this.executeTool(meant.name, meant.arguments, context);
+      const isSuccess = result.type !== "error";
+      return {
+        toolCallId: call.id,
+        toolName: call.name,
+        displayName: this.formatToolDisplay(meant.name),
+        success: isSuccess,
+        ...(isSuccess ? { data: result.structured ?? result.content } : { error: result.content }),
+        result,
+      };
+    };
+    return Promise.all(parseOpenAIToolCalls(toolCalls).map(run));
+  }
+
+  /** One tool, by its id or any other name of it. One that the expert does not have is refused. Never rejects. */
+  executeTool(toolId: string, params: unknown, context: CallOptions = {}): Promise<ToolResult> {
+    const expert = this.#expert();
+    if (expert === undefined) return this.#parts.registry.execute(toolId, params, context);
+    const allow = (tool: ToolInfo) => expert.allows(tool) && context.allow?.(tool) !== false;
+    const extra = { ...context.extra, expertId: expert.id };
+    return this.#parts.registry.execute(toolId, params, { ...context, allow, extra });
+  }
+
+  /** The messages that answer the calls, each with the very name that the model used. */
+  formatToolResultsForLLM(outcomes: readonly ToolCallOutcome[]): ToolMessage[] {
+    return outcomes.map(({ toolCallId, toolName, ...outcome }) => ({
+      role: "tool",
+      tool_call_id: toolCallId,
+      name: toolName,
+      content: JSON.stringify(envelopeOf(outcome)),
+    }));
+  }
+
+  /** `SearXNG Search/web_search`, for logs; the name itself for a tool of no skill. */
+  formatToolDisplay(toolId: string): string {
+    const info = this.#parts.registry.get(toolId);
+    const skill = info === undefined ? undefined : skillToolInfo(info);
+    return skill === undefined ? (info?.name ?? toolId) : `${skill.skillName}/${skill.toolName}`;
+  }
+
+  #expert(): Expert | undefined {
+    const { library, expertId } = this.#parts;
+    return expertId === undefined ? undefined : library.experts.require(expertId);
+  }
+
+  #tools(): ToolInfo[] {
+    return this.#expert()?.list() ?? this.#parts.registry.list();
+  }
+}
+
+/** Built-in tools have no row, and go by `builtin_{name}`. */
+function asModelsKnowIt(info: ToolInfo): ToolInfo {
+  const builtin = info.aliases?.find((alias) => alias.startsWith("builtin_"));
+  return builtin === undefined ? info : { ...info, name: builtin };
+}
+
+/** `{success, data}` or `{success, error}`. A tool that answers in this form is not wrapped again. */
+function envelopeOf({ success, data, error }: Omit<ToolCallOutcome, "toolCallId" | "toolName">): object {
+  if (!success) return { success: false, error };
+  const isEnvelope = typeof data === "object" && data !== null && "success" in data;
+  return isEnvelope ? data : { success: true, data };
+}

@@ -1,0 +1,41 @@
+import { parseDocument, stringify } from "yaml";
+
+export interface SkillText {
+  readonly frontMatter: Readonly<Record<string, unknown>>;
+  /** Markdown below it. */
+  readonly body: string;
+}
+
+/** Aliases may repeat a value so often that it fills the memory; no skill needs more. */
+const MOST_ALIASES = 20;
+const LARGEST = 1024 * 1024;
+
+/** Takes a `SKILL.md` apart. Nothing in it is ever evaluated. Throws with the line that is wrong. */
+export function readSkillText(text: string): SkillText {
+  if (text.length > LARGEST) throw new Error("SKILL.md is larger than 1 MiB.");
+  const found = /^\uFEFF?---[ \t]*\r?\n([\s\S]*?)(?:\r?\n)?---[ \t]*(?:\r?\n|$)/.exec(text);
+  if (found === null) {
+    if (/^\uFEFF?---/.test(text))
+      throw new Error("The front matter has no end. Close it with a line of three dashes.");
+    return { frontMatter: {}, body: text };
+  }
+  const document = parseDocument(found[1]!, { prettyErrors: true, uniqueKeys: true });
+  const problem = document.errors[0];
+  if (problem !== undefined) {
+    // The line of the dashes comes before what the parser saw.
+    const line = (problem.linePos?.[0].line ?? 0) + 1;
+    throw new Error(`The front matter is not YAML (line ${line}): ${problem.message.split("\n")[0]}`);
+  }
+  const value: unknown = document.toJS({ maxAliasCount: MOST_ALIASES });
+  if (value === null || value === undefined) return { frontMatter: {}, body: text.slice(found[0].length) };
+  if (typeof value !== "object" || Array.isArray(value)) {
+    throw new Error("The front matter must be a map such as `name: pdf`.");
+  }
+  // What YAML knows beside JSON, such as dates, becomes what JSON makes of it.
+  const plain = JSON.parse(JSON.stringify(value)) as Record<string, unknown>;
+  return { frontMatter: plain, body: text.slice(found[0].length) };
+}
+
+export function writeSkillText({ frontMatter, body }: SkillText): string {
+  return `---\n${stringify(frontMatter, { lineWidth: 0 })}---\n${body}`;
+}

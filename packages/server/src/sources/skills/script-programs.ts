@@ -1,0 +1,56 @@
+/**
+ * What runs inside the sandbox to call a function of a skill's module. The request comes on standard input as JSON:
+ * `{marker, method, file, toolName, params, context}`. The answer is the line that begins with the marker, which nobody
+ * but the host knows before, so that whatever the module prints is only noise.
+ */
+export const nodeProgram = `
+const { resolve } = require("node:path");
+const { pathToFileURL } = require("node:url");
+const chunks = [];
+process.stdin.on("data", (chunk) => chunks.push(chunk)).on("end", async () => {
+  const { marker, method, file, toolName, params, context } = JSON.parse(Buffer.concat(chunks).toString());
+  const plain = (_key, value) => (typeof value === "bigint" ? String(value) : value);
+  const answer = (message) =>
+    process.stdout.write("\\n" + marker + JSON.stringify(message, plain) + "\\n", () => process.exit(0));
+  try {
+    const loaded = await import(pathToFileURL(resolve(file)).href);
+    const candidates = [loaded, loaded.default, loaded.default?.default];
+    const owner = candidates.find((one) => typeof one?.[method] === "function");
+    if (owner === undefined) throw new Error(file + " exports no function " + method + ".");
+    const value = await (method === "getTools" ? owner.getTools() : owner.execute(toolName, params, context));
+    answer({ value: value === undefined ? null : value });
+  } catch (error) {
+    answer({ error: { message: String(error?.message ?? error), stack: String(error?.stack ?? "") } });
+  }
+});`;
+
+export const pythonProgram = `
+import asyncio, importlib.util, inspect, json, os, sys, traceback
+request = json.loads(sys.stdin.buffer.read().decode("utf-8"))
+out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+def answer(message):
+    out.write("\\n" + request["marker"] + json.dumps(message, ensure_ascii=False, default=str) + "\\n")
+    out.flush()
+    os._exit(0)
+try:
+    path = os.path.abspath(request["file"])
+    sys.path.insert(0, os.path.dirname(path))
+    sys.dont_write_bytecode = True
+    spec = importlib.util.spec_from_file_location("skill", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    snake = {"getTools": "get_tools"}.get(request["method"], request["method"])
+    function = getattr(module, request["method"], None) or getattr(module, snake, None)
+    if function is None:
+        raise Exception(request["file"] + " has no function " + request["method"] + ".")
+    if request["method"] == "getTools":
+        value = function()
+    else:
+        value = function(request["toolName"], request["params"], request["context"])
+    if inspect.isawaitable(value):
+        async def wait(): return await value
+        value = asyncio.run(wait())
+    answer({"value": value})
+except BaseException as error:
+    answer({"error": {"message": str(error) or type(error).__name__, "stack": traceback.format_exc()}})
+`;

@@ -1,0 +1,84 @@
+import { createHash, randomUUID } from "node:crypto";
+import { access, lstat, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { SkillFile } from "../../store/skills/skill-store.ts";
+
+const MOST_FILES = 1_000;
+const MOST_BYTES = 20 * 1024 * 1024;
+const skipped = new Set(["node_modules", ".git", "__pycache__", ".DS_Store"]);
+
+/** The files below a skill's folder, by their paths in order. Links are left out: they may lead anywhere. */
+export async function readSkillFiles(folder: string): Promise<SkillFile[]> {
+  const files: SkillFile[] = [];
+  let size = 0;
+  const walk = async (path: string): Promise<void> => {
+    const entries = await readdir(join(folder, path), { withFileTypes: true });
+    for (const entry of entries.sort((one, other) => (one.name < other.name ? -1 : 1))) {
+      if (skipped.has(entry.name)) continue;
+      const own = path === "" ? entry.name : `${path}/${entry.name}`;
+      if (entry.isDirectory()) await walk(own);
+      if (!entry.isFile()) continue;
+      const { mode, size: bytes } = await lstat(join(folder, own));
+      size += bytes;
+      if (size > MOST_BYTES || files.length === MOST_FILES) {
+        throw new Error(
+          `The skill has more than ${MOST_FILES} files or 20 MiB. Keep what is not needed elsewhere.`,
+        );
+      }
+      files.push({ path: own, content: await readFile(join(folder, own)), executable: (mode & 0o100) !== 0 });
+    }
+  };
+  await walk("");
+  return files;
+}
+
+/** Whether the path stays below the folder it is written to. */
+export function isSafePath(path: string): boolean {
+  const parts = path.split("/");
+  return (
+    path !== "" &&
+    path.length <= 255 &&
+    !/[\0\\:]/.test(path) &&
+    parts.every((part) => part !== "" && part !== "." && part !== "..")
+  );
+}
+
+/** Throws for a path that would leave the folder. */
+export async function writeSkillFiles(folder: string, files: readonly SkillFile[]): Promise<void> {
+  for (const { path, content, executable } of files) {
+    if (!isSafePath(path)) throw new Error(`"${path}" cannot be the path of a file of a skill.`);
+    const target = join(folder, path);
+    await mkdir(dirname(target), { recursive: true });
+    await writeFile(target, content, { mode: executable ? 0o755 : 0o644 });
+  }
+}
+
+/** A folder that holds exactly these files, made once for each content. Several processes may make it at once. */
+export async function materialise(parent: string, id: string, files: readonly SkillFile[]): Promise<string> {
+  const folder = join(parent, `${id}-${digestOf(files)}`);
+  const isThere = await access(folder).then(
+    () => true,
+    () => false,
+  );
+  if (isThere) return folder;
+  const temporary = join(parent, `.${id}-${randomUUID()}`);
+  await mkdir(temporary, { recursive: true, mode: 0o755 });
+  try {
+    await writeSkillFiles(temporary, files);
+    await rename(temporary, folder);
+  } catch (thrown) {
+    await rm(temporary, { recursive: true, force: true });
+    const { code } = thrown as NodeJS.ErrnoException;
+    // Another process was faster, with the same files.
+    if (code !== "ENOTEMPTY" && code !== "EEXIST") throw thrown;
+  }
+  return folder;
+}
+
+function digestOf(files: readonly SkillFile[]): string {
+  const hash = createHash("sha256");
+  for (const { path, content, executable } of files) {
+    hash.update(`${path}\0${content.length}\0${executable}\0`).update(content);
+  }
+  return hash.digest("hex").slice(0, 16);
+}

@@ -1,0 +1,145 @@
+import { isDuplicateKey } from "../database/error-kind.ts";
+import type { StoreDatabase } from "../database/schema.ts";
+import { toStorableText } from "../database/storable-text.ts";
+import { toJson } from "../database/stored-json.ts";
+import type { RegistryVersion } from "../registry-version/registry-version.ts";
+import { newId } from "../skills/new-id.ts";
+import type { ExpertRow } from "../skills/skill-tables.ts";
+import {
+  type ExpertChanges,
+  ExpertConflictError,
+  type ExpertStore,
+  type NewExpert,
+  type StoredExpert,
+} from "./expert-store.ts";
+
+export class ExpertRepository implements ExpertStore {
+  readonly #db: StoreDatabase;
+  readonly #version: RegistryVersion;
+
+  constructor(db: StoreDatabase, version: RegistryVersion) {
+    this.#db = db;
+    this.#version = version;
+  }
+
+  async list(): Promise<StoredExpert[]> {
+    const rows = await this.#db
+      .selectFrom("experts")
+      .selectAll()
+      .orderBy("created_at")
+      .orderBy("id")
+      .execute();
+    const links = await this.#db.selectFrom("expert_skills").selectAll().orderBy("position").execute();
+    const skills = Map.groupBy(links, ({ expert_id }) => expert_id);
+    return rows.map((row) => toExpert(row, skills.get(row.id)?.map(({ skill_id }) => skill_id) ?? []));
+  }
+
+  add(expert: NewExpert): Promise<StoredExpert> {
+    const id = expert.id ?? newId();
+    return this.#change(async (db) => {
+      const row = toRow(expert, id, Date.now());
+      await refuseTaken(db, row.name_key, id);
+      if ((await find(db, id)) !== undefined) {
+        throw new ExpertConflictError("id", `There is an expert with the id "${id}" already.`);
+      }
+      await db.insertInto("experts").values(row).execute();
+      return toExpert(row, await linkSkills(db, id, expert.skills ?? []));
+    });
+  }
+
+  update(id: string, changes: ExpertChanges): Promise<StoredExpert | undefined> {
+    return this.#change(async (db) => {
+      const old = await find(db, id);
+      if (old === undefined) return undefined;
+      const row = toRow({ ...old, ...changes }, id, Date.now(), old.createdAt);
+      await refuseTaken(db, row.name_key, id);
+      const { id: _, ...values } = row;
+      await db.updateTable("experts").set(values).where("id", "=", id).execute();
+      if (changes.skills === undefined) return toExpert(row, old.skills);
+      await db.deleteFrom("expert_skills").where("expert_id", "=", id).execute();
+      return toExpert(row, await linkSkills(db, id, changes.skills));
+    });
+  }
+
+  remove(id: string): Promise<boolean> {
+    return this.#change(async (db) => {
+      await db.deleteFrom("expert_skills").where("expert_id", "=", id).execute();
+      const { numDeletedRows } = await db.deleteFrom("experts").where("id", "=", id).executeTakeFirst();
+      return numDeletedRows > 0n;
+    });
+  }
+
+  async #change<Result>(edit: (db: StoreDatabase) => Promise<Result>): Promise<Result> {
+    try {
+      return await this.#db.transaction().execute(async (db) => {
+        const result = await edit(db);
+        await this.#version.bump(db);
+        return result;
+      });
+    } catch (thrown) {
+      if (!isDuplicateKey(thrown)) throw thrown;
+      throw new ExpertConflictError("name", "An expert with this name was made at the same moment.");
+    }
+  }
+}
+
+async function find(db: StoreDatabase, id: string): Promise<StoredExpert | undefined> {
+  const row = await db.selectFrom("experts").selectAll().where("id", "=", id).executeTakeFirst();
+  if (row === undefined) return undefined;
+  const links = await db
+    .selectFrom("expert_skills")
+    .select("skill_id")
+    .where("expert_id", "=", id)
+    .orderBy("position")
+    .execute();
+  return toExpert(
+    row,
+    links.map(({ skill_id }) => skill_id),
+  );
+}
+
+async function linkSkills(db: StoreDatabase, id: string, skills: readonly string[]): Promise<string[]> {
+  const unique = [...new Set(skills)];
+  const rows = unique.map((skill, position) => ({ expert_id: id, skill_id: skill, position }));
+  if (rows.length > 0) await db.insertInto("expert_skills").values(rows).execute();
+  return unique;
+}
+
+async function refuseTaken(db: StoreDatabase, key: string, own: string): Promise<void> {
+  const twin = await db
+    .selectFrom("experts")
+    .select(["id", "name"])
+    .where("name_key", "=", key)
+    .where("id", "<>", own)
+    .executeTakeFirst();
+  if (twin === undefined) return;
+  throw new ExpertConflictError("name", `There is an expert "${twin.name}" already (${twin.id}).`);
+}
+
+function toRow(expert: NewExpert, id: string, now: number, createdAt = now): ExpertRow {
+  const name = toStorableText(expert.name);
+  return {
+    id,
+    name,
+    name_key: name.toLowerCase(),
+    created_at: createdAt,
+    updated_at: now,
+    description: toStorableText(expert.description ?? ""),
+    instructions: toStorableText(expert.instructions ?? ""),
+    tools: toJson(expert.tools ?? []),
+  };
+}
+
+function toExpert(row: ExpertRow, skills: readonly string[]): StoredExpert {
+  return {
+    id: row.id,
+    name: row.name,
+    description: row.description,
+    instructions: row.instructions,
+    skills,
+    // Written by `toRow`.
+    tools: JSON.parse(row.tools) as string[],
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}

@@ -1,0 +1,17 @@
+/** Why something about an upstream server cannot be done. */
+export type McpServerErrorCode =
+  | "mcp_server_not_found"
+  | "mcp_server_exists"
+  | "mcp_server_read_only"
+  | "mcp_server_invalid"
+  | "mcp_tool_not_found";
+
+export class McpServerError extends Error {
+  override readonly name = "McpServerError";
+  readonly code: McpServerErrorCode;
+
+  constructor(code: McpServerErrorCode, message: string) {
+    super(message);
+    this.code = code;
+  }
+}

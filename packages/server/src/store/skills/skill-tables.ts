@@ -1,0 +1,59 @@
+import type { SkillToolType } from "./skill-store.ts";
+
+export interface SkillRow {
+  id: string;
+  name: string;
+  mark: string | null;
+  enabled: number;
+  trusted: number;
+  created_at: number;
+  updated_at: number;
+  source_path: string | null;
+  description: string;
+  front_matter: string;
+  skill_md: string;
+}
+
+export interface SkillToolRow {
+  id: string;
+  skill_id: string;
+  name: string;
+  type: SkillToolType;
+  method: string | null;
+  enabled: number;
+  position: number;
+  created_at: number;
+  updated_at: number;
+  display_name: string | null;
+  command: string | null;
+  endpoint: string | null;
+  description: string;
+  usage: string;
+}
+
+export interface SkillFileRow {
+  skill_id: string;
+  path: string;
+  executable: number;
+  content: string;
+}
+
+export interface ExpertRow {
+  id: string;
+  name: string;
+  name_key: string;
+  created_at: number;
+  updated_at: number;
+  description: string;
+  instructions: string;
+  tools: string;
+}
+
+/** The tables of skills and experts, as queries see them. */
+export interface SkillTables {
+  skills: SkillRow;
+  skill_tools: SkillToolRow;
+  skill_files: SkillFileRow;
+  experts: ExpertRow;
+  expert_skills: { expert_id: string; skill_id: string; position: number };
+}
