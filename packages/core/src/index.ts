@@ -47,6 +47,16 @@ export {
 export { fromStrictArguments } from "./format/strict-arguments.ts";
 export { fromTagArguments, parseTagCalls, toTagResult } from "./format/tags.ts";
 export type { ToolCallRequest } from "./format/tool-call-request.ts";
+export type { PromptArgument, PromptConfig, PromptInfo, PromptMessage } from "./offering/define-prompt.ts";
+export type {
+  ResourceBody,
+  ResourceConfig,
+  ResourceContents,
+  ResourceInfo,
+} from "./offering/define-resource.ts";
+export type { OfferingContext } from "./offering/offering-context.ts";
+export * as Prompt from "./offering/prompt.ts";
+export * as Resource from "./offering/resource.ts";
 export { type Observation, ToolDispatcher } from "./registry/dispatcher.ts";
 export { type DoomLoopDetectionResult, type RefusedTool, ToolRegistry } from "./registry/registry.ts";
 export { RegistrySnapshot } from "./registry/snapshot.ts";

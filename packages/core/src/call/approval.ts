@@ -9,6 +9,8 @@ export interface ApprovalRequest {
   readonly message: string;
   readonly details?: Readonly<Record<string, unknown>>;
   readonly dangerous: boolean;
+  /** `before`: whether the call may run at all. `during`: something that the tool asks while it runs. */
+  readonly stage: "before" | "during";
   readonly sessionID: string;
   readonly caller: string;
   /** Milliseconds since the epoch; no answer by then is a denial. */
@@ -18,7 +20,7 @@ export interface ApprovalRequest {
 export type ApprovalDecision =
   | {
       readonly decision: "allow";
-      /** Run with these arguments instead; they are validated like any others. */
+      /** Run with these arguments instead; they are validated like any others. Too late for a question `during` a run. */
       readonly arguments?: Readonly<Record<string, unknown>>;
       readonly reason?: string;
     }
@@ -31,7 +33,10 @@ export type ApprovalVerdict = "allow" | "deny" | "ask" | ApprovalDecision;
  * and the error's message as the reason.
  */
 export interface ApprovalPolicy {
-  /** Called for every call that reached this stage. Without it: dangerous tools `ask`, all others `allow`. */
+  /**
+   * Called for every call that reached this stage, and for every question that a tool asks `during` its run. Without
+   * it: dangerous tools and questions `ask`, all others `allow`.
+   */
   decide?(request: ApprovalRequest): ApprovalVerdict | Promise<ApprovalVerdict>;
   /** Called when the verdict is `ask`. The signal aborts when the call ends before an answer came. */
   ask?(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision>;

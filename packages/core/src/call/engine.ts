@@ -1,5 +1,6 @@
 import { clip } from "../error/clip.ts";
 import { cancelled, duplicateCallId, timedOut } from "../error/messages.ts";
+import type { ToolErrorResponse } from "../error/response.ts";
 import { childFailure, copyFor, toToolError } from "../error/to-tool-error.ts";
 import {
   InvalidArgumentError,
@@ -12,11 +13,14 @@ import {
 import type { ToolResult } from "../tool/result.ts";
 import { compose } from "./compose.ts";
 import type { CallFrame } from "./frame.ts";
+import { maskValue } from "./mask-value.ts";
 import { recordOf } from "./record.ts";
+import { SecretMask } from "./secret-mask.ts";
 import { approve } from "./stages/approve.ts";
 import { bound } from "./stages/bound.ts";
 import { check } from "./stages/check.ts";
 import { guard } from "./stages/guard.ts";
+import { mask } from "./stages/mask.ts";
 import { permit } from "./stages/permit.ts";
 import { resolve } from "./stages/resolve.ts";
 import { run } from "./stages/run.ts";
@@ -24,7 +28,10 @@ import { validate } from "./stages/validate.ts";
 import { stateChanged, visibleInput } from "./state-of.ts";
 
 /** The life of a call, in order. Recording is no stage: it happens once, whichever way the call ends. */
-const advance = compose([resolve, validate, permit, guard, approve, run, check, bound], { complete, fail });
+const advance = compose([resolve, validate, permit, guard, approve, run, check, mask, bound], {
+  complete,
+  fail,
+});
 
 /** Runs a call to its end. The promise never rejects: a failure is a result of type `error`. */
 export function startCall(frame: CallFrame): Promise<ToolResult> {
@@ -128,9 +135,16 @@ function fail(frame: CallFrame, thrown: unknown): void {
   const returned = frame.draft?.type === "error" ? frame.draft : undefined;
   frame.error = error;
   frame.draft = { ...returned, content: returned?.content || error.message, type: "error" };
+  quietly(() => mask(frame));
   quietly(() => bound(frame));
-  frame.result = { ...frame.draft, type: "error", error: error.toResponse() };
+  frame.result = { ...frame.draft, type: "error", error: responseOf(frame, error) };
   end(frame, "error");
+}
+
+/** What whoever made the call is told; another tool, which is a program, is told all. */
+function responseOf(frame: CallFrame, error: ToolError): ToolErrorResponse {
+  const response = error.toResponse();
+  return frame.parent === undefined ? maskValue(response, frame.host.settings.secrets()) : response;
 }
 
 /** Which call an error ended. A tool may throw the same object twice, and it may pass on that of a child. */
@@ -174,10 +188,14 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
 function tellRecord(frame: CallFrame, result: ToolResult): void {
   const { error, host } = frame;
   if (!host.events.wanted) return;
+  const found = new Set<string>();
+  const record = recordOf(frame, found);
+  // The caller may read the secrets of its own arguments; whoever reads the record may not.
+  const known = frame.parent === undefined ? result : maskValue(result, host.settings.secrets());
   host.events.emit({
     type: "record",
-    record: recordOf(frame),
-    result,
+    record,
+    result: found.size === 0 ? known : maskValue(known, new SecretMask(found)),
     ...(error === undefined ? {} : { error }),
   });
 }

@@ -90,7 +90,7 @@ export class FrameContext implements ToolContext {
         callId: frame.callId,
         toolName: frame.toolName,
         update: redact(toProgress(update, total, message), {
-          values: frame.host.settings.secrets(),
+          known: frame.host.settings.secrets(),
         }) as ProgressUpdate,
       });
     };

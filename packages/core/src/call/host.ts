@@ -9,11 +9,11 @@ import type { CallHistory } from "./history.ts";
 import type { KeptResults } from "./kept-results.ts";
 import type { LoopSessions } from "./loop-sessions.ts";
 import type { CallOptions } from "./options.ts";
-import type { CallSettings } from "./settings.ts";
+import type { CheckedSettings } from "./settings.ts";
 
 /** What the stages need of the registry they run in. */
 export interface CallHost {
-  readonly settings: CallSettings;
+  readonly settings: CheckedSettings;
   readonly history: CallHistory;
   readonly results: KeptResults;
   readonly sessions: LoopSessions;

@@ -7,6 +7,7 @@ import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/
 import { hashValue } from "../schema/hash-value.ts";
 import type { RawResult } from "../tool/to-result.ts";
 import type { CallFrame } from "./frame.ts";
+import { maskValue } from "./mask-value.ts";
 import { toEpoch } from "./state-of.ts";
 
 /** Sessions end without saying so; the one that was quiet longest makes room. */
@@ -31,9 +32,10 @@ export class LoopSessions {
   /** Whether the call may run. */
   assessNext(frame: CallFrame): LoopVerdict | undefined {
     try {
-      const state = this.get(frame.sessionID);
+      const key = keyOf(frame);
+      const state = this.get(key);
       const verdict = assessNext(state, candidateOf(frame));
-      if (verdict.action === "stop") this.#states.set(frame.sessionID, recordStop(state, verdict));
+      if (verdict.action === "stop") this.#states.set(key, recordStop(state, verdict));
       return verdict;
     } catch {
       return undefined;
@@ -44,17 +46,23 @@ export class LoopSessions {
   observe(frame: CallFrame): void {
     if (!this.watches(frame) || frame.result === undefined) return;
     try {
-      const state = recordCall(this.get(frame.sessionID), loopRecordOf(frame), frame.input);
-      this.#remember(frame.sessionID, state);
+      const key = keyOf(frame);
+      const state = recordCall(this.get(key), loopRecordOf(frame), frame.input);
+      this.#remember(key, state);
       const blocked = frame.flags?.loop;
       const verdict = blocked ?? assessFinished(state, frame.callId);
       if (verdict.action === "none") return;
-      if (verdict.action === "stop") this.#states.set(frame.sessionID, recordStop(state, verdict));
+      if (verdict.action === "stop") this.#states.set(key, recordStop(state, verdict));
       frame.flag().loop = verdict;
       if (blocked === undefined) nudge(frame, verdict);
       const { events } = frame.host;
       if (events.wanted)
-        events.emit({ type: "loop", callId: frame.callId, sessionID: frame.sessionID, verdict });
+        events.emit({
+          type: "loop",
+          callId: frame.callId,
+          sessionID: frame.sessionID,
+          verdict: maskValue(verdict, frame.host.settings.secrets()),
+        });
     } catch {
       // A detector that fails must not become the cause of a failure.
     }
@@ -81,7 +89,7 @@ export class LoopSessions {
 
   clear(sessionID?: string): void {
     if (sessionID === undefined) this.#states.clear();
-    else this.#states.delete(sessionID);
+    else for (const key of this.#states.keys()) if (sessionOf(key) === sessionID) this.#states.delete(key);
   }
 
   #remember(sessionID: string, state: LoopState): void {
@@ -92,6 +100,19 @@ export class LoopSessions {
     const quietest = this.#states.keys().next().value;
     if (quietest !== undefined) this.#states.delete(quietest);
   }
+}
+
+/** No name of a session has it. */
+const OWNED_BY = "\u0000";
+
+function keyOf({ sessionID, options }: CallFrame): string {
+  const { sessionOwner } = options;
+  return sessionOwner === undefined ? sessionID : sessionID + OWNED_BY + sessionOwner;
+}
+
+function sessionOf(key: string): string {
+  const end = key.indexOf(OWNED_BY);
+  return end === -1 ? key : key.slice(0, end);
 }
 
 /**

@@ -10,6 +10,8 @@ export interface CallOptions {
   readonly callId?: string;
   /** Calls of one session share history and loop detection. Without one, loop detection is off. */
   readonly sessionID?: string;
+  /** Whose session it is, where callers choose the names of sessions: those of two owners share nothing. */
+  readonly sessionOwner?: string;
   /** The model turn that makes the call; identical calls of one turn count once for loop detection. */
   readonly messageID?: string;
   /** Cancels the call. */

@@ -1,8 +1,9 @@
 import type { ToolErrorResponse } from "../error/response.ts";
 import { hashValue } from "../schema/hash-value.ts";
 import type { CallFlags, CallFrame } from "./frame.ts";
+import { maskValue } from "./mask-value.ts";
 import { redact } from "./redact.ts";
-import { secretsOf, toEpoch, visibleInput } from "./state-of.ts";
+import { ownSecrets, toEpoch, visibleInput } from "./state-of.ts";
 
 /** What is remembered of a finished call. Plain JSON, secrets masked. */
 export interface ToolCallRecord {
@@ -29,10 +30,11 @@ export interface ToolCallRecord {
   readonly flags?: CallFlags;
 }
 
-export function recordOf(frame: CallFrame): ToolCallRecord {
+/** `found` is given the secrets of the arguments. */
+export function recordOf(frame: CallFrame, found = new Set<string>()): ToolCallRecord {
   const { entry, options, parent, error, flags } = frame;
   const tid = tidOf(frame);
-  const found = new Set<string>();
+  const known = frame.host.settings.secrets();
   return {
     toolName: frame.toolName,
     displayName: entry?.info.displayName ?? frame.toolName,
@@ -51,8 +53,10 @@ export function recordOf(frame: CallFrame): ToolCallRecord {
     runDuration: frame.startedAt === 0 ? 0 : frame.endedAt - frame.startedAt,
     ...(error === undefined
       ? {}
-      : { error: redact(error.toResponse(), { values: secretsOf(frame, found) }) as ToolErrorResponse }),
-    ...(flags === undefined ? {} : { flags: { ...flags } }),
+      : {
+          error: redact(error.toResponse(), { known, values: ownSecrets(frame, found) }) as ToolErrorResponse,
+        }),
+    ...(flags === undefined ? {} : { flags: maskValue({ ...flags }, known) }),
   };
 }
 

@@ -1,4 +1,5 @@
-const REDACTED = "[redacted]";
+import { REDACTED, SecretMask } from "./secret-mask.ts";
+
 const DEEPEST = 64;
 
 /** Words of a key that make its value secret whatever it is. */
@@ -23,6 +24,8 @@ const secretParameters = new Set(["token", "key", "signature", "sig"]);
 export interface RedactOptions {
   /** Secret values themselves; every occurrence inside a text is masked. */
   readonly values?: Iterable<string>;
+  /** More of them, made ready once for many texts. */
+  readonly known?: SecretMask;
   /** Is given what was masked for its key or its place in a text, to mask it where it is repeated. */
   readonly found?: Set<string>;
 }
@@ -32,19 +35,18 @@ export interface RedactOptions {
  * very deep parts replaced, everything plain JSON. Never throws and never changes what it is given.
  */
 export function redact(value: unknown, options: RedactOptions = {}): unknown {
-  // A very short value would mask half of any text; nobody's secret has three characters.
-  const values = [...(options.values ?? [])].filter((secret) => secret.length > 3 && secret !== REDACTED);
-  // A secret may be a part of another one, whose rest would be left standing.
-  if (values.length > 1) values.sort((one, other) => other.length - one.length);
+  const { values, known = SecretMask.empty, found } = options;
   try {
-    return copy(value, { values, found: options.found }, [], 0);
+    const given = values === undefined ? SecretMask.empty : SecretMask.of(values);
+    return copy(value, { known, given, found }, [], 0);
   } catch {
     return "[unreadable]";
   }
 }
 
 interface Mask {
-  readonly values: readonly string[];
+  readonly known: SecretMask;
+  readonly given: SecretMask;
   readonly found: Set<string> | undefined;
 }
 
@@ -115,9 +117,8 @@ function collect(item: unknown, found: Set<string>, seen: Set<unknown>): void {
   }
 }
 
-function maskText(text: string, { values, found }: Mask): string {
-  let masked = text;
-  for (const secret of values) if (masked.includes(secret)) masked = masked.replaceAll(secret, REDACTED);
+function maskText(text: string, { known, given, found }: Mask): string {
+  let masked = given.apply(known.apply(text));
   if (masked.includes("://")) {
     masked = masked.replace(password, (_, before: string, secret: string) => {
       found?.add(secret);

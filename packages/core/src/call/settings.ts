@@ -1,6 +1,7 @@
 import type { Logger } from "../tool/context.ts";
 import { DefinitionError } from "../tool/definition-error.ts";
 import type { ApprovalPolicy } from "./approval.ts";
+import { SecretMask } from "./secret-mask.ts";
 
 /** How a registry runs calls. Every value has a safe default. */
 export interface CallSettings {
@@ -26,8 +27,16 @@ export interface CallSettings {
   readonly logger: Logger;
   /** What tools see as their directory when the caller names none. Default empty. */
   readonly directory: string;
-  /** Secret values that must never appear in a record. Read whenever a record is made. */
+  /**
+   * Secret values that are masked in records, events and results. Asked several times in every call, so the same frozen
+   * array should be given until something in it changes.
+   */
   readonly secrets: () => Iterable<string>;
+}
+
+/** The settings as the pipeline has them. */
+export interface CheckedSettings extends Omit<CallSettings, "secrets"> {
+  readonly secrets: () => SecretMask;
 }
 
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
@@ -51,7 +60,7 @@ export const defaultSettings: CallSettings = {
 const limits = ["timeout", "maxArguments", "maxContent", "maxDepth", "keptResults"] as const;
 
 /** The settings with defaults filled in. Throws `DefinitionError` for a number that makes no sense. */
-export function checkedSettings(given: Partial<CallSettings>): CallSettings {
+export function checkedSettings(given: Partial<CallSettings>): CheckedSettings {
   const settings = { ...defaultSettings };
   for (const [key, value] of Object.entries(given)) {
     if (value !== undefined) Object.assign(settings, { [key]: value });
@@ -63,15 +72,30 @@ export function checkedSettings(given: Partial<CallSettings>): CallSettings {
   if (!Number.isInteger(settings.historyLimit) || settings.historyLimit < 0) {
     throw new DefinitionError("The setting historyLimit must be a whole number, 0 or more.", "historyLimit");
   }
-  const { secrets } = settings;
-  return { ...settings, secrets: () => quietSecrets(secrets) };
+  return { ...settings, secrets: readySecrets(settings.secrets) };
 }
 
-/** A host that cannot say its secrets must not cost a call its record. */
-function quietSecrets(secrets: CallSettings["secrets"]): Iterable<string> {
-  try {
-    return [...secrets()];
-  } catch {
-    return [];
-  }
+/**
+ * The secrets made ready for masking, again only when they have changed. A host that cannot say them must not cost a
+ * call its record; those that it said before are masked.
+ */
+function readySecrets(secrets: CallSettings["secrets"]): () => SecretMask {
+  let given: Iterable<string> | undefined;
+  let values: readonly string[] = [];
+  let mask = SecretMask.empty;
+  return () => {
+    try {
+      const now = secrets();
+      if (now === given && Object.isFrozen(now)) return mask;
+      const list = [...now];
+      if (list.length !== values.length || list.some((value, at) => value !== values[at])) {
+        mask = new SecretMask(list);
+        values = list;
+      }
+      given = now;
+    } catch {
+      // Nobody is left to tell.
+    }
+    return mask;
+  };
 }

@@ -7,14 +7,17 @@ export function stateOf(frame: CallFrame): ToolState {
   const found = new Set<string>();
   const state = rawState(frame, found);
   // A copy of the same shape.
-  return redact(state, { values: secretsOf(frame, found) }) as ToolState;
+  return redact(state, {
+    known: frame.host.settings.secrets(),
+    values: ownSecrets(frame, found),
+  }) as ToolState;
 }
 
-/** The host's secrets, and those of the call's own arguments, which its error may repeat. */
-export function secretsOf(frame: CallFrame, found: Set<string>): Iterable<string> {
+/** The secrets of the call's own arguments, which its result or error may repeat. */
+export function ownSecrets(frame: CallFrame, found: Set<string>): Iterable<string> {
   // Of large arguments only a masked extract is remembered; the error still has them.
   if (frame.error !== undefined) redact(frame.error.input, { found });
-  return [...frame.host.settings.secrets(), ...found];
+  return found;
 }
 
 function rawState(frame: CallFrame, found: Set<string>): ToolState {
@@ -74,7 +77,7 @@ export function stateChanged(frame: CallFrame): void {
 export function visibleInput(frame: CallFrame, found = new Set<string>()): Record<string, unknown> {
   const validated = frame.status !== "pending" && frame.startedAt > 0;
   const shown: unknown = validated ? frame.input : frame.raw;
-  const plain = redact(shown, { values: frame.host.settings.secrets(), found });
+  const plain = redact(shown, { known: frame.host.settings.secrets(), found });
   if (typeof plain === "object" && plain !== null && !Array.isArray(plain))
     return plain as Record<string, unknown>;
   return plain === undefined || plain === null ? {} : { raw: plain };

@@ -63,6 +63,12 @@ export const toolErrorCodes = {
     when: "The tool threw, rejected, returned an error, or returned what its output schema forbids.",
     details: "`cause`: what the tool said.",
   },
+  outcome_unknown: {
+    name: "OutcomeUnknownError",
+    recoverable: true,
+    when: "The process that ran the tool ended before the call did. The tool may have done all, some or none of its work, and is not run again by itself.",
+    details: "",
+  },
 } as const;
 
 export type ToolErrorCode = keyof typeof toolErrorCodes;

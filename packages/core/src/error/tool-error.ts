@@ -125,6 +125,12 @@ export class ToolExecutionError extends ToolError {
   }
 }
 
+export class OutcomeUnknownError extends ToolError {
+  constructor(message: string, options?: ToolErrorOptions) {
+    super("outcome_unknown", message, options);
+  }
+}
+
 /** A tool may throw megabytes; whoever reads the message needs the beginning. */
 function clipMessage(message: string): string {
   return message.length > LONGEST_MESSAGE

@@ -9,7 +9,7 @@ import { KeptResults, type PageOptions, pageOf, type ResultPage } from "../call/
 import { assessHistory, LoopSessions } from "../call/loop-sessions.ts";
 import type { CallOptions } from "../call/options.ts";
 import { recordOf, type ToolCallRecord } from "../call/record.ts";
-import { type CallSettings, checkedSettings } from "../call/settings.ts";
+import { type CallSettings, type CheckedSettings, checkedSettings } from "../call/settings.ts";
 import { isWithinReach } from "../call/stages/permit.ts";
 import type { ToolState } from "../call/state.ts";
 import { stateOf, updateState } from "../call/state-of.ts";
@@ -225,7 +225,7 @@ export class ToolRegistry implements RegistryReader {
 
   /** The last finished calls, oldest first. */
   getCallHistory(limit = this.#host.settings.historyLimit): ToolCallRecord[] {
-    return this.#host.history.recent(limit).map(recordOf);
+    return this.#host.history.recent(limit).map((frame) => recordOf(frame));
   }
 
   /**
@@ -272,8 +272,9 @@ export class ToolRegistry implements RegistryReader {
 
   /** A page of the whole text of a result, also of one that was cut for the model. */
   readResult(callId: string, page: PageOptions = {}): ResultPage | undefined {
-    const text = this.#host.results.get(callId) ?? this.#host.history.get(callId)?.result?.content;
-    return text === undefined ? undefined : pageOf(text, page);
+    const { results, history, settings } = this.#host;
+    const text = results.get(callId) ?? history.get(callId)?.result?.content;
+    return text === undefined ? undefined : pageOf(settings.secrets().apply(text), page);
   }
 
   /** Tells the listener of every change and call until the function that it returns is called. */
@@ -309,7 +310,7 @@ export class ToolRegistry implements RegistryReader {
     return new CallFrame(this.#host, history.nextSequence(), callId, asked, input, options, parent);
   }
 
-  #makeHost(settings: CallSettings): CallHost {
+  #makeHost(settings: CheckedSettings): CallHost {
     const history = new CallHistory(settings.historyLimit);
     const find = (name: string) => this.#catalog.find(name);
     const toolCount = () => this.#catalog.size;

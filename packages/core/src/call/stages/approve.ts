@@ -2,6 +2,7 @@ import { approvalDenied, approvalExpired, goingOnDenied, nobodyToAsk } from "../
 import { ApprovalDeniedError } from "../../error/tool-error.ts";
 import type { ApprovalDecision, ApprovalPolicy, ApprovalRequest, ApprovalVerdict } from "../approval.ts";
 import type { CallFrame } from "../frame.ts";
+import { maskValue } from "../mask-value.ts";
 import { pausing } from "../pausing.ts";
 import { accept, misfit, outcomeOf } from "./validate.ts";
 
@@ -40,7 +41,7 @@ export async function ask(
   const policy = frame.host.settings.approval;
   const request = requestFor(frame, message, details);
   using _ = pausing(frame);
-  const decision = await askPerson(frame, policy, request);
+  const decision = await decide(frame, policy, request);
   if (decision.decision === "deny") throw denied(frame, decision.reason);
 }
 
@@ -74,18 +75,25 @@ async function askPerson(
     });
   }
   const { events } = frame.host;
-  if (events.wanted) events.emit({ type: "approval", request });
+  const secrets = frame.host.settings.secrets();
+  const tell = (decision?: ApprovalDecision) => {
+    if (!events.wanted) return;
+    const { message, details } = request;
+    const shown = maskValue({ message, ...(details === undefined ? {} : { details }) }, secrets);
+    events.emit({ type: "approval", request: { ...request, ...shown }, ...(decision && { decision }) });
+  };
+  tell();
   try {
     const answer = await inTime(frame, request, (signal) =>
       refuseOnThrow(() => person.call(policy, request, signal)),
     );
     const decision = isDecision(answer) ? answer : refusal("the answer was not a decision");
-    if (events.wanted) events.emit({ type: "approval", request, decision });
+    tell(decision);
     return decision;
   } catch (thrown) {
     // Whoever shows the question must learn that it is closed, also when nobody answered it.
     const reason = thrown instanceof Error ? thrown.message : String(thrown);
-    if (events.wanted) events.emit({ type: "approval", request, decision: refusal(reason) });
+    tell(refusal(reason));
     throw thrown;
   }
 }
@@ -154,6 +162,7 @@ function requestFor(
     message: message ?? `Run "${info.displayName ?? info.name}"?`,
     ...(details === undefined ? {} : { details }),
     dangerous: isDangerous(frame),
+    stage: frame.startedAt > 0 ? "during" : "before",
     sessionID: frame.sessionID,
     caller: frame.caller,
     expiresAt: Date.now() + timeout,

@@ -1,6 +1,8 @@
 import type { RawResult } from "../../tool/to-result.ts";
 import type { CallFrame } from "../frame.ts";
 import { keepResultKeys } from "../loop-sessions.ts";
+import { SecretMask } from "../secret-mask.ts";
+import { visibleInput } from "../state-of.ts";
 
 /**
  * Caps what goes to a model. The whole text is kept and can be read in pages by call id. A call made by another
@@ -12,11 +14,16 @@ export function bound(frame: CallFrame): void {
   const fits = draft.content.length <= frame.host.settings.maxContent;
   if (frame.parent === undefined) keepResultKeys(frame, draft, fits);
   if (fits) return;
+  // What is kept can be read by others than the caller.
+  const found = new Set<string>();
+  visibleInput(frame, found);
+  const masks = [frame.host.settings.secrets(), new SecretMask(found)];
+  const content = masks.reduce((text, secrets) => secrets.apply(text), draft.content);
   if (frame.parent !== undefined) {
-    frame.host.results.keep(frame.callId, draft.content);
+    frame.host.results.keep(frame.callId, content);
     return;
   }
-  frame.draft = shorten(frame, draft);
+  frame.draft = shorten(frame, { ...draft, content });
   frame.flag().truncated = true;
 }
 

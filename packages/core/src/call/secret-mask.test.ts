@@ -1,0 +1,24 @@
+import { expect, it } from "vitest";
+import { SecretMask } from "./secret-mask.ts";
+
+const many = Array.from({ length: 50 }, (_, index) => `value-${index}-of-many`);
+
+it.each([
+  ["few", 2],
+  ["many", 50],
+])("finds every value wherever it stands, out of %s", (_, count) => {
+  const mask = new SecretMask(many.slice(0, count));
+  for (const value of many.slice(0, count)) {
+    for (const text of [value, `${value}after`, `before${value}`, `密码${value}🔑`, `valuevalue-${value}`]) {
+      expect(mask.apply(text)).toBe(text.replace(value, "[redacted]"));
+    }
+  }
+  const clear = "value-51-of-man and nothing else";
+  expect(mask.apply(clear)).toBe(clear);
+});
+
+it("masks the longest first, and never what is too short to be a secret", () => {
+  const mask = new SecretMask(["abc", "secret", "secret-and-more", "", "x1x2", "y1y2"]);
+  expect(mask.apply("abc secret-and-more secret")).toBe("abc [redacted] [redacted]");
+  expect(new SecretMask(["abc", ""]).isEmpty).toBe(true);
+});

@@ -1,0 +1,77 @@
+import { Tool, type ToolInfo, toDefinition } from "@toolrack/core";
+
+export const searchToolName = "toolrack_search";
+export const callToolName = "toolrack_call";
+
+export function isMetaTool(name: string): boolean {
+  return name === searchToolName || name === callToolName;
+}
+
+const USUAL_LIMIT = 10;
+const MOST = 50;
+
+/**
+ * Two tools through which a client reaches all others: for one that would be given too many, and for one whose list
+ * is no longer true. They show and call what their own caller may use, and nothing else.
+ */
+export function metaTools(): ToolInfo[] {
+  return [searchTool(), callTool()];
+}
+
+function searchTool(): ToolInfo {
+  return Tool.define({
+    name: searchToolName,
+    title: "Search tools",
+    description:
+      "Finds tools on this rack by what they do or by their name, and answers with their names, descriptions and " +
+      `parameter schemas. Call what it finds with ${callToolName}.`,
+    parameters: {
+      type: "object",
+      properties: {
+        query: { type: "string", minLength: 1, description: "What the tool should do, or its name." },
+        limit: { type: "integer", minimum: 1, maximum: MOST, default: USUAL_LIMIT },
+      },
+      required: ["query"],
+      additionalProperties: false,
+    },
+    metadata: { readOnly: true, idempotent: true, openWorld: false },
+    execute: async ({ input, registry }) => {
+      const { query, limit = USUAL_LIMIT } = input as { query: string; limit?: number };
+      const wanted = query.trim();
+      const exact = registry.get(wanted);
+      const found = [...(exact === undefined ? [] : [exact]), ...registry.search(wanted)];
+      const usable = [...new Set(found)].filter(
+        ({ name, disabled }) => !isMetaTool(name) && disabled !== true,
+      );
+      return { tools: usable.slice(0, limit).map(describe) };
+    },
+  });
+}
+
+function callTool(): ToolInfo {
+  return Tool.define({
+    name: callToolName,
+    title: "Call a tool",
+    description:
+      `Calls any tool of this rack by its name, as ${searchToolName} shows it, with arguments that fit its ` +
+      "parameters. Answers with that tool's own result.",
+    parameters: {
+      type: "object",
+      properties: {
+        name: { type: "string", minLength: 1, description: "The tool's name." },
+        arguments: { type: "object", description: "The tool's arguments.", default: {} },
+      },
+      required: ["name"],
+      additionalProperties: false,
+    },
+    execute: async ({ input, call }) => {
+      const { name, arguments: args = {} } = input as { name: string; arguments?: Record<string, unknown> };
+      return call(name, args);
+    },
+  });
+}
+
+function describe(info: ToolInfo): object {
+  const { name, title, description, inputSchema } = toDefinition(info);
+  return { name, ...(title === undefined ? {} : { title }), description, parameters: inputSchema };
+}

@@ -1,0 +1,194 @@
+import type { Logger } from "@toolrack/core";
+import type {
+  CompletionAnswer,
+  CompletionRequest,
+  OfferedDirectory,
+  OfferedPrompt,
+  OfferedResource,
+  OfferedSkill,
+  OfferedTemplate,
+  OfferingChange,
+  OfferingReader,
+  OfferingSource,
+  PromptAnswer,
+  ResourceAnswer,
+} from "./offering-source.ts";
+
+/**
+ * The prompts, resources and skills of all sources. Lists are in the same order whenever the same things are there.
+ * Of two that claim one name or URI, the one whose source's key comes first is listed and answers.
+ */
+export class Offerings {
+  readonly #logger: Logger;
+  readonly #listeners = new Set<(change: OfferingChange) => void>();
+  readonly #unsubscribe = new Map<string, () => void>();
+  readonly #watched = new Map<string, { watchers: number; stop: () => void }>();
+  #sources: readonly OfferingSource[] = [];
+
+  constructor({ logger }: { readonly logger: Logger }) {
+    this.#logger = logger;
+  }
+
+  /** A source of the same key is replaced. */
+  add(source: OfferingSource): void {
+    this.#unsubscribe.get(source.key)?.();
+    const others = this.#sources.filter(({ key }) => key !== source.key);
+    this.#sources = [...others, source].sort((one, other) => (one.key < other.key ? -1 : 1));
+    this.#unsubscribe.set(source.key, source.subscribe?.((change) => this.#tell(change)) ?? (() => {}));
+    this.#tellOf(source);
+  }
+
+  remove(key: string): void {
+    const source = this.#sources.find((candidate) => candidate.key === key);
+    if (source === undefined) return;
+    this.#unsubscribe.get(key)?.();
+    this.#unsubscribe.delete(key);
+    this.#sources = this.#sources.filter((candidate) => candidate !== source);
+    this.#tellOf(source);
+  }
+
+  prompts(reader: OfferingReader): Promise<OfferedPrompt[]> {
+    return this.#list(
+      "prompts",
+      (source) => source.prompts?.(reader),
+      ({ name }) => name,
+    );
+  }
+
+  resources(reader: OfferingReader): Promise<OfferedResource[]> {
+    return this.#list(
+      "resources",
+      (source) => source.resources?.(reader),
+      ({ uri }) => uri,
+    );
+  }
+
+  resourceTemplates(reader: OfferingReader): Promise<OfferedTemplate[]> {
+    return this.#list(
+      "resource templates",
+      (source) => source.resourceTemplates?.(reader),
+      ({ uriTemplate }) => uriTemplate,
+    );
+  }
+
+  skills(reader: OfferingReader): Promise<OfferedSkill[]> {
+    return this.#list(
+      "skills",
+      (source) => source.skills?.(reader),
+      ({ uri }) => uri,
+    );
+  }
+
+  /** Undefined when no source has it. */
+  getPrompt(
+    name: string,
+    args: Readonly<Record<string, string>>,
+    reader: OfferingReader,
+  ): Promise<PromptAnswer | undefined> {
+    return this.#first((source) => source.getPrompt?.(name, args, reader));
+  }
+
+  readResource(uri: string, reader: OfferingReader): Promise<ResourceAnswer | undefined> {
+    return this.#first((source) => source.readResource?.(uri, reader));
+  }
+
+  complete(request: CompletionRequest, reader: OfferingReader): Promise<CompletionAnswer | undefined> {
+    return this.#first((source) => source.complete?.(request, reader));
+  }
+
+  readDirectory(uri: string, reader: OfferingReader): Promise<OfferedDirectory | undefined> {
+    return this.#first((source) => source.readDirectory?.(uri, reader));
+  }
+
+  async getSkill(uri: string, reader: OfferingReader): Promise<OfferedSkill | undefined> {
+    const skills = await this.skills(reader);
+    return skills.find((skill) => skill.uri === uri);
+  }
+
+  /** Tells of changes of this resource until the function that it answers is called. */
+  watchResource(uri: string): () => void {
+    const watched = this.#watched.get(uri) ?? { watchers: 0, stop: this.#startWatching(uri) };
+    watched.watchers++;
+    this.#watched.set(uri, watched);
+    let isWatching = true;
+    return () => {
+      if (!isWatching) return;
+      isWatching = false;
+      watched.watchers--;
+      if (watched.watchers > 0) return;
+      this.#watched.delete(uri);
+      watched.stop();
+    };
+  }
+
+  subscribe(listener: (change: OfferingChange) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Stops listening to the sources. */
+  close(): void {
+    for (const stop of this.#unsubscribe.values()) stop();
+    for (const { stop } of this.#watched.values()) stop();
+    this.#unsubscribe.clear();
+    this.#watched.clear();
+    this.#listeners.clear();
+  }
+
+  #startWatching(uri: string): () => void {
+    for (const source of this.#sources) {
+      const stop = source.watchResource?.(uri);
+      if (stop !== undefined) return stop;
+    }
+    return () => {};
+  }
+
+  /** One source that fails leaves the lists of the others whole. */
+  async #list<Item>(
+    what: string,
+    from: (source: OfferingSource) => readonly Item[] | Promise<readonly Item[]> | undefined,
+    keyOf: (item: Item) => string,
+  ): Promise<Item[]> {
+    const lists = await Promise.all(
+      this.#sources.map(async (source) => {
+        try {
+          return (await from(source)) ?? [];
+        } catch (thrown) {
+          const reason = thrown instanceof Error ? thrown.message : String(thrown);
+          this.#logger.warn(`The ${what} of ${source.key} could not be listed: ${reason}`);
+          return [];
+        }
+      }),
+    );
+    const items = new Map<string, Item>();
+    for (const item of lists.flat()) if (!items.has(keyOf(item))) items.set(keyOf(item), item);
+    return [...items.values()];
+  }
+
+  async #first<Answer>(
+    from: (source: OfferingSource) => Promise<Answer | undefined> | undefined,
+  ): Promise<Answer | undefined> {
+    for (const source of this.#sources) {
+      const answer = await from(source);
+      if (answer !== undefined) return answer;
+    }
+    return undefined;
+  }
+
+  #tellOf(source: OfferingSource): void {
+    if (source.prompts !== undefined) this.#tell({ kind: "prompts" });
+    if (source.resources !== undefined || source.resourceTemplates !== undefined)
+      this.#tell({ kind: "resources" });
+    if (source.skills !== undefined) this.#tell({ kind: "skills" });
+  }
+
+  #tell(change: OfferingChange): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(change);
+      } catch (error) {
+        this.#logger.error("A listener to prompts and resources failed:", error);
+      }
+    }
+  }
+}

@@ -1,0 +1,65 @@
+import { UpstreamError } from "./protocol/upstream-error.ts";
+
+interface Waiting {
+  readonly enter: () => void;
+  readonly leave: (reason: unknown) => void;
+}
+
+/** How many calls one server is given at a time. Further ones wait their turn, and only so many may wait. */
+export class Bulkhead {
+  readonly #size: number;
+  readonly #queue: number;
+  readonly #waiting = new Set<Waiting>();
+  #inside = 0;
+
+  constructor(size: number, queue: number) {
+    this.#size = size;
+    this.#queue = queue;
+  }
+
+  get inside(): number {
+    return this.#inside;
+  }
+
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  /** Undefined when there is room at once. Whoever came in must `leave`. Rejects with the signal's reason. */
+  enter(signal: AbortSignal): Promise<void> | undefined {
+    if (this.#inside < this.#size) {
+      this.#inside++;
+      return undefined;
+    }
+    if (this.#waiting.size >= this.#queue) {
+      throw new UpstreamError(
+        "busy",
+        `The server already works on ${this.#inside} calls and ${this.#waiting.size} more wait for it. Make fewer calls at one time.`,
+      );
+    }
+    return new Promise((resolve, reject) => {
+      const onAbort = () => waiting.leave(signal.reason);
+      const waiting: Waiting = {
+        enter: () => {
+          signal.removeEventListener("abort", onAbort);
+          this.#inside++;
+          resolve();
+        },
+        leave: (reason) => {
+          this.#waiting.delete(waiting);
+          reject(reason);
+        },
+      };
+      this.#waiting.add(waiting);
+      signal.addEventListener("abort", onAbort, { once: true });
+    });
+  }
+
+  leave(): void {
+    this.#inside--;
+    const [next] = this.#waiting;
+    if (next === undefined) return;
+    this.#waiting.delete(next);
+    next.enter();
+  }
+}

@@ -1,0 +1,63 @@
+import { hashValue } from "@toolrack/core";
+import type { UpstreamTool } from "./catalogue.ts";
+
+/** What a change of an upstream tool's definition leads to. `off`: nothing is remembered. */
+export type PinningPolicy = "quarantine" | "trust" | "off";
+
+/** The part of a tool's definition that was agreed to. */
+export type PinnedDefinition = Omit<UpstreamTool, "_meta">;
+
+/** One place in which a definition is not what was agreed to. */
+export interface DefinitionChange {
+  /** `description`, or a path such as `inputSchema.properties.path`. */
+  readonly path: string;
+  readonly before?: unknown;
+  readonly after?: unknown;
+}
+
+export function pinOf({
+  name,
+  title,
+  description,
+  inputSchema,
+  outputSchema,
+  annotations,
+}: UpstreamTool): PinnedDefinition {
+  return {
+    name,
+    ...(title === undefined ? {} : { title }),
+    ...(description === undefined ? {} : { description }),
+    inputSchema,
+    ...(outputSchema === undefined ? {} : { outputSchema }),
+    ...(annotations === undefined ? {} : { annotations }),
+  };
+}
+
+/** Whatever the order of keys. */
+export function samePin(one: PinnedDefinition, other: PinnedDefinition): boolean {
+  return hashValue(one) === hashValue(other);
+}
+
+const MOST_CHANGES = 50;
+
+/** What a person must see to decide. */
+export function differences(before: unknown, after: unknown, path = ""): DefinitionChange[] {
+  if (hashValue(before) === hashValue(after)) return [];
+  if (!isRecord(before) || !isRecord(after)) {
+    return [
+      {
+        path,
+        ...(before === undefined ? {} : { before }),
+        ...(after === undefined ? {} : { after }),
+      },
+    ];
+  }
+  const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
+  return keys
+    .flatMap((key) => differences(before[key], after[key], path === "" ? key : `${path}.${key}`))
+    .slice(0, MOST_CHANGES);
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,56 @@
+import { readFile } from "node:fs/promises";
+import { parseJsonc } from "../../../text/parse-jsonc.ts";
+import { problemOfKey, readServerEntry, type ServerEntry } from "./server-entry.ts";
+
+/** What a file said. A broken entry does not keep the others from being used. */
+export interface McpFile {
+  readonly entries: ReadonlyMap<string, ServerEntry>;
+  /** What is wrong with the others, by key. */
+  readonly problems: ReadonlyMap<string, string>;
+}
+
+const nothing: McpFile = { entries: new Map(), problems: new Map() };
+
+/** Reads an `mcp.json`; empty when there is none. Throws when the file as a whole cannot be read. */
+export async function readMcpFile(path: string): Promise<McpFile> {
+  const text = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
+    throw new Error(`${path} cannot be read: ${error.message}`);
+  });
+  if (text === undefined) return nothing;
+  return toMcpFile(parse(text, path), path);
+}
+
+/** The servers of a parsed file, in the form of most clients (`mcpServers`) or that of VS Code (`servers`). */
+export async function toMcpFile(document: unknown, path: string): Promise<McpFile> {
+  const { mcpServers, servers } = isRecord(document) ? document : {};
+  const listed = mcpServers ?? servers;
+  if (listed === undefined && isRecord(document) && Object.keys(document).length === 0) return nothing;
+  if (!isRecord(listed)) {
+    throw new Error(`${path} has no servers. It must be an object with "mcpServers": { "name": { … } }.`);
+  }
+  const entries = new Map<string, ServerEntry>();
+  const problems = new Map<string, string>();
+  for (const [key, given] of Object.entries(listed)) {
+    try {
+      const problem = problemOfKey(key);
+      if (problem !== undefined) throw new Error(problem);
+      entries.set(key, await readServerEntry(given));
+    } catch (thrown) {
+      problems.set(key, `The entry "${key}" of ${path} is not valid. ${(thrown as Error).message}`);
+    }
+  }
+  return { entries, problems };
+}
+
+function parse(text: string, path: string): unknown {
+  try {
+    return parseJsonc(text);
+  } catch (thrown) {
+    throw new Error(`${path} is not valid JSON: ${(thrown as Error).message}`);
+  }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,172 @@
+import { compileSchema } from "@toolrack/core";
+
+/** How an upstream server is reached: a process that talks over its standard streams, or an address. */
+export type ServerTransport = "stdio" | "http" | "sse";
+
+/** What an entry says about single tools, by the names that the server gives them; `*` stands for anything. */
+export interface ToolChoices {
+  /** Only these are offered. */
+  readonly include?: readonly string[];
+  /** These are left out. */
+  readonly exclude?: readonly string[];
+  /** These are listed but switched off. */
+  readonly disable?: readonly string[];
+  /** These wait for a person's consent before every call. */
+  readonly ask?: readonly string[];
+  /** Another last part of the name, by the server's own name for it. */
+  readonly rename?: Readonly<Record<string, string>>;
+  /** Another description, by the server's own name for the tool. */
+  readonly describe?: Readonly<Record<string, string>>;
+}
+
+/** Limits of one server, in milliseconds where they are times. */
+export interface ServerLimits {
+  /** From the start to the end of the handshake. Default 60,000. */
+  readonly connect?: number;
+  /** For each list that is asked for. Default 30,000. */
+  readonly list?: number;
+  /** The longest call. Default: what the config says for all tools. */
+  readonly call?: number;
+  /** The longest silence in a call; progress starts it anew. Default: none but the longest call. */
+  readonly idle?: number;
+  /** Calls at one time; further ones wait. Default 16. */
+  readonly concurrency?: number;
+  /** Calls that may wait; further ones fail. Default 256. */
+  readonly queue?: number;
+  /** A process that nobody called for so long is ended, and started by the next call. Default: never. */
+  readonly rest?: number;
+}
+
+/** One entry of `mcpServers`, as it is written; variables are not yet replaced. */
+export interface ServerEntry {
+  readonly type?: ServerTransport;
+  readonly command?: string;
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly envFile?: string;
+  readonly cwd?: string;
+  readonly url?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The longest call in milliseconds, as several clients write it. */
+  readonly timeout?: number;
+  readonly enabled?: boolean;
+  /** What only Toolrack reads. */
+  readonly toolrack?: {
+    /** A package, `name@version`, that is installed beforehand and run by Node, instead of `npx` at every start. */
+    readonly install?: string;
+    readonly tools?: ToolChoices;
+    readonly limits?: ServerLimits;
+    /** Folders that the server is told of when it asks for roots outside a call. Default none. */
+    readonly roots?: readonly string[];
+  };
+}
+
+const text = { type: "string" } as const;
+const filled = { type: "string", minLength: 1 } as const;
+const texts = { type: "array", items: text } as const;
+const textMap = { type: "object", additionalProperties: text } as const;
+const time = { type: "number", exclusiveMinimum: 0 } as const;
+
+/** The schema of an entry. Keys that it does not name are those of other programs and stay as they are. */
+export const serverEntrySchema = {
+  type: "object",
+  properties: {
+    type: { enum: ["stdio", "http", "sse", "streamable-http", "streamableHttp"] },
+    command: filled,
+    args: texts,
+    env: textMap,
+    envFile: filled,
+    cwd: filled,
+    url: filled,
+    headers: textMap,
+    timeout: time,
+    enabled: { type: "boolean" },
+    disabled: { type: "boolean" },
+    toolrack: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        install: filled,
+        roots: texts,
+        tools: {
+          type: "object",
+          additionalProperties: false,
+          properties: {
+            include: texts,
+            exclude: texts,
+            disable: texts,
+            ask: texts,
+            rename: textMap,
+            describe: textMap,
+          },
+        },
+        limits: {
+          type: "object",
+          additionalProperties: false,
+          properties: {
+            connect: time,
+            list: time,
+            call: time,
+            idle: time,
+            concurrency: { type: "integer", minimum: 1 },
+            queue: { type: "integer", minimum: 0 },
+            rest: time,
+          },
+        },
+      },
+    },
+  },
+} as const;
+
+const compiled = compileSchema(serverEntrySchema);
+
+/** Letters, digits, `_`, `-` and `.`: what names of tools can be made of and a person can type. */
+const validKey = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/;
+
+/** Why a text cannot be the key of a server; undefined when it can. */
+export function problemOfKey(key: string): string | undefined {
+  if (validKey.test(key)) return undefined;
+  return `"${key.slice(0, 100)}" cannot be the key of a server. Use letters, digits, _ . and -, at most 100.`;
+}
+
+/** Checks an entry and gives it one form. Throws an `Error` that names each key that is wrong. */
+export async function readServerEntry(given: unknown): Promise<ServerEntry> {
+  const outcome = await compiled.validate(given);
+  if (!outcome.ok) {
+    const problems = outcome.issues.map(({ path, message }) =>
+      path === "" ? message : `${path}: ${message}`,
+    );
+    throw new Error(problems.join(" "));
+  }
+  // What passed the schema has these types.
+  const { type, disabled, enabled, ...rest } = outcome.value as Omit<ServerEntry, "type"> & {
+    readonly type?: string;
+    readonly disabled?: boolean;
+  };
+  const transport = type === "streamable-http" || type === "streamableHttp" ? "http" : type;
+  checkReach(rest, transport);
+  return {
+    ...rest,
+    ...(transport === undefined ? {} : { type: transport as ServerTransport }),
+    ...(disabled === true || enabled === false ? { enabled: false } : {}),
+  };
+}
+
+/** Whether an entry starts a process. */
+export function isLocal({ url, type }: ServerEntry): boolean {
+  return url === undefined && (type === undefined || type === "stdio");
+}
+
+function checkReach(entry: Omit<ServerEntry, "type">, type: string | undefined): void {
+  const starts = entry.command !== undefined || entry.toolrack?.install !== undefined;
+  if (starts && entry.url !== undefined) {
+    throw new Error("It has both a command and a url. Keep the one by which the server is reached.");
+  }
+  if (!starts && entry.url === undefined) {
+    throw new Error("It has neither a command nor a url. Say how the server is started, or where it is.");
+  }
+  if (starts && (type === "http" || type === "sse")) {
+    throw new Error(`Its type is "${type}", but it has a command and no url.`);
+  }
+  if (!starts && type === "stdio") throw new Error('Its type is "stdio", but it has no command.');
+}

@@ -1,0 +1,191 @@
+import { hashValue, type Logger, type ToolRegistry } from "@toolrack/core";
+import type { DependencyStore } from "../../dependencies/dependency-store.ts";
+import type { Offerings } from "../../offerings/offerings.ts";
+import type { McpServerStore, StoredMcpServer } from "../../store/mcp-servers/mcp-server-store.ts";
+import type { Catalogue, UpstreamTool } from "./catalogue/catalogue.ts";
+import type { PinningPolicy } from "./catalogue/pin.ts";
+import { isOffered, toTool } from "./catalogue/to-tool.ts";
+import { ToolPins } from "./catalogue/tool-pins.ts";
+import type { Surroundings } from "./config/expand.ts";
+import type { ServerEntry } from "./config/server-entry.ts";
+import { McpOfferings } from "./mcp-offerings.ts";
+import { fingerprintOf, type Verdict } from "./protocol/verdict.ts";
+import { RackTools } from "./rack-tools.ts";
+import { Upstream } from "./upstream.ts";
+
+/** What all servers share. */
+export interface ServerSurroundings {
+  readonly registry: ToolRegistry;
+  readonly offerings: Offerings | undefined;
+  readonly store: McpServerStore;
+  readonly logger: Logger;
+  readonly surroundings: Surroundings;
+  readonly clientInfo: { readonly name: string; readonly version: string };
+  readonly packages: Pick<DependencyStore, "install">;
+  readonly pinning: PinningPolicy;
+  readonly mask: (text: string) => string;
+  /** The keys of all servers, for names that cannot be mistaken. */
+  readonly keys: () => Iterable<string>;
+  readonly onChange: () => void;
+}
+
+/** A server as it is wanted: the entry, where it stands, and whether it is switched on. */
+export interface WantedServer {
+  readonly key: string;
+  readonly entry: ServerEntry;
+  readonly place: "file" | "store";
+  readonly isEnabled: boolean;
+}
+
+interface KeptCatalogue extends Catalogue {
+  readonly fingerprint: string;
+}
+
+/** One upstream server with its place on the rack: its tools, what was agreed to about them, its prompts and resources. */
+export class ManagedServer {
+  readonly key: string;
+  readonly pins: ToolPins;
+  readonly #shared: ServerSurroundings;
+  readonly #tools: RackTools;
+  readonly #offerings: McpOfferings;
+  #wanted: WantedServer;
+  #upstream: Upstream;
+  /** Grows whenever calls must reach another upstream than before. */
+  #generation = 0;
+
+  private constructor(
+    wanted: WantedServer,
+    row: StoredMcpServer | undefined,
+    pins: ToolPins,
+    shared: ServerSurroundings,
+  ) {
+    this.key = wanted.key;
+    this.pins = pins;
+    this.#shared = shared;
+    this.#wanted = wanted;
+    this.#tools = new RackTools(shared.registry, shared.logger);
+    this.#upstream = this.#makeUpstream(row);
+    this.#offerings = new McpOfferings(this.key, () => this.#upstream, shared.keys);
+  }
+
+  /** Lists what was known of the server before, and starts it without waiting for it. */
+  static async open(
+    wanted: WantedServer,
+    row: StoredMcpServer | undefined,
+    shared: ServerSurroundings,
+  ): Promise<ManagedServer> {
+    const pins = await ToolPins.open(wanted.key, shared.store, shared.pinning);
+    const server = new ManagedServer(wanted, row, pins, shared);
+    server.apply();
+    shared.offerings?.add(server.#offerings);
+    server.#upstream.start();
+    return server;
+  }
+
+  get wanted(): WantedServer {
+    return this.#wanted;
+  }
+
+  get upstream(): Upstream {
+    return this.#upstream;
+  }
+
+  get tools(): RackTools {
+    return this.#tools;
+  }
+
+  /** Takes over a new version of the entry; the server is only restarted when its part of it changed. */
+  async change(wanted: WantedServer): Promise<void> {
+    const isSame = runsAlike(this.#wanted, wanted);
+    this.#wanted = wanted;
+    if (!isSame) {
+      await this.#upstream.stop();
+      this.#generation++;
+      this.#upstream = this.#makeUpstream(await this.#shared.store.get(this.key));
+      this.#upstream.start();
+    }
+    this.apply();
+    this.#offerings.changed(["prompts", "resources"]);
+  }
+
+  /** Hangs up the tools as the catalogue, the entry, the pins and the operator's words together want them. */
+  apply(): void {
+    const { entry } = this.#wanted;
+    const upstream = this.#upstream;
+    const choices = entry.toolrack?.tools ?? {};
+    const source = {
+      key: this.key,
+      entry,
+      get state() {
+        return upstream.state;
+      },
+      call: upstream.call.bind(upstream),
+    };
+    const offered = this.#wanted.isEnabled
+      ? upstream.catalogue.tools.filter(({ name }) => isOffered(choices, name))
+      : [];
+    const keys = [...this.#shared.keys()];
+    const tools = offered.map((tool) => toTool(source, tool, this.pins.of(tool.name), keys));
+    this.#tools.replace(tools, this.#generation);
+  }
+
+  find(name: string): UpstreamTool | undefined {
+    return this.#upstream.catalogue.tools.find((tool) => tool.name === name);
+  }
+
+  async close(): Promise<void> {
+    this.#shared.offerings?.remove(this.#offerings.key);
+    this.#tools.clear();
+    await this.#upstream.stop();
+    await this.pins.settled().catch(() => {});
+  }
+
+  #makeUpstream(row: StoredMcpServer | undefined): Upstream {
+    const { entry, place, isEnabled } = this.#wanted;
+    const { surroundings, clientInfo, packages, mask, logger, onChange } = this.#shared;
+    // Both columns hold what this class wrote.
+    const kept = row?.catalogue as KeptCatalogue | undefined;
+    const catalogue = kept?.fingerprint === fingerprintOf(entry) ? kept : undefined;
+    return new Upstream({
+      key: this.key,
+      entry,
+      place: place === "file" ? "mcp.json" : "mcp_servers",
+      isEnabled,
+      surroundings,
+      clientInfo,
+      packages,
+      mask,
+      logger,
+      verdict: row?.verdict as Verdict | undefined,
+      catalogue,
+      onState: onChange,
+      onVerdict: (verdict) => this.#keep({ verdict: verdict ?? null }),
+      onCatalogue: (found, changed) => {
+        this.pins.inspect(found.tools);
+        this.apply();
+        this.#offerings.changed(changed.flatMap((list) => (list === "tools" ? [] : [list])));
+        const keep: KeptCatalogue = { ...found, fingerprint: fingerprintOf(entry) };
+        this.#keep({ catalogue: keep });
+        onChange();
+      },
+      onResourceUpdated: (uri) => this.#offerings.updated(uri),
+    });
+  }
+
+  #keep(change: Parameters<McpServerStore["put"]>[1]): void {
+    this.#shared.store.put(this.key, change).catch((error: Error) => {
+      this.#shared.logger.warn(
+        `What was learnt about the MCP server "${this.key}" could not be kept: ${error.message}`,
+      );
+    });
+  }
+}
+
+/** What is said about single tools does not concern the running server. */
+function runsAlike(one: WantedServer, other: WantedServer): boolean {
+  const running = ({ entry, isEnabled }: WantedServer) => {
+    const { tools: _, ...toolrack } = entry.toolrack ?? {};
+    return hashValue([{ ...entry, toolrack }, isEnabled]);
+  };
+  return running(one) === running(other);
+}

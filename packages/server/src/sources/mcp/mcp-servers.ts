@@ -1,0 +1,399 @@
+import { join, resolve } from "node:path";
+import { hashValue, type Logger, redact, type ToolRegistry } from "@toolrack/core";
+import { DependencyStore } from "../../dependencies/dependency-store.ts";
+import type { Offerings } from "../../offerings/offerings.ts";
+import type { Secrets } from "../../secrets/open-secrets.ts";
+import { McpServerError } from "../../store/mcp-servers/mcp-server-error.ts";
+import type {
+  McpServerStore,
+  StoredMcpServer,
+  ToolOverride,
+} from "../../store/mcp-servers/mcp-server-store.ts";
+import { watchFiles } from "../watch-files.ts";
+import type { PinningPolicy } from "./catalogue/pin.ts";
+import { isOffered } from "./catalogue/to-tool.ts";
+import { rackNameOf } from "./catalogue/tool-names.ts";
+import type { ToolPin } from "./catalogue/tool-pins.ts";
+import { type McpFile, readMcpFile } from "./config/read-mcp-file.ts";
+import { problemOfKey, readServerEntry, type ServerEntry } from "./config/server-entry.ts";
+import { ManagedServer, type ServerSurroundings, type WantedServer } from "./managed-server.ts";
+import type { LogLine } from "./process/recent-lines.ts";
+import type { RefusedUpstreamTool } from "./rack-tools.ts";
+import type { UpstreamStatus } from "./upstream-status.ts";
+
+export interface McpServersParts {
+  readonly registry: ToolRegistry;
+  readonly offerings?: Offerings;
+  readonly store: McpServerStore;
+  readonly secrets: Pick<Secrets, "get" | "values">;
+  readonly logger: Logger;
+  /** The workspace. */
+  readonly directory: string;
+  /** The file with `mcpServers`, relative to the workspace. Default `mcp.json`. */
+  readonly file?: string;
+  /** Default `quarantine`. */
+  readonly pinning?: PinningPolicy;
+  /** Where packages are installed. Default: `.toolrack/mcp` of the workspace. */
+  readonly packages?: Pick<DependencyStore, "install">;
+  /** How servers are told who we are. */
+  readonly clientInfo?: { readonly name: string; readonly version: string };
+}
+
+/** A server as people and programs see it. */
+export interface McpServerView extends Omit<UpstreamStatus, "since"> {
+  readonly key: string;
+  /** `file`: it stands in `mcp.json` and is changed there. */
+  readonly place: "file" | "store";
+  readonly enabled: boolean;
+  /** With secrets masked. */
+  readonly entry: object;
+  readonly since: number;
+  readonly tools: number;
+  readonly quarantined: number;
+  readonly prompts: number;
+  readonly resources: number;
+  /** Tools that could not be hung up. */
+  readonly refused: readonly RefusedUpstreamTool[];
+}
+
+export interface McpToolView {
+  /** As the server names it. */
+  readonly name: string;
+  /** As the rack names it. */
+  readonly rackName: string;
+  readonly description?: string;
+  /** Whether the entry lets it in. */
+  readonly offered: boolean;
+  readonly pin: ToolPin["state"];
+  readonly changes: ToolPin["changes"];
+  readonly approvedAt?: number;
+  readonly approvedBy?: string;
+  readonly override: ToolOverride;
+}
+
+export interface McpServerUpdate {
+  readonly entry?: unknown;
+  readonly enabled?: boolean;
+  /** What is said about tools, by the names that the server gives them; null takes back what was said. */
+  readonly tools?: Readonly<Record<string, ToolOverride | null>>;
+}
+
+/** The upstream MCP servers of a workspace: those of `mcp.json` and those of the store. */
+export class McpServers {
+  readonly #parts: McpServersParts;
+  readonly #path: string;
+  readonly #servers = new Map<string, ManagedServer>();
+  readonly #shared: ServerSurroundings;
+  readonly #listeners = new Set<() => void>();
+  #file: McpFile = { entries: new Map(), problems: new Map() };
+  #fileProblem: string | undefined;
+  #rows = new Map<string, StoredMcpServer>();
+  #watcher: { close(): Promise<void> } | undefined;
+  /** Changes are made one after the other. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #isClosed = false;
+
+  private constructor(parts: McpServersParts) {
+    this.#parts = parts;
+    this.#path = resolve(parts.directory, parts.file ?? "mcp.json");
+    const mask = (text: string) => String(redact(text, { values: parts.secrets.values() }));
+    this.#shared = {
+      registry: parts.registry,
+      offerings: parts.offerings,
+      store: parts.store,
+      logger: parts.logger,
+      surroundings: {
+        directory: parts.directory,
+        environment: process.env,
+        secret: (name) => parts.secrets.get(name),
+      },
+      clientInfo: parts.clientInfo ?? { name: "toolrack", version: "0" },
+      packages:
+        parts.packages ??
+        new DependencyStore({
+          directory: join(parts.directory, ".toolrack", "mcp"),
+          npmrc: join(parts.directory, ".npmrc"),
+          logger: parts.logger,
+        }),
+      pinning: parts.pinning ?? "quarantine",
+      mask,
+      keys: () => [...this.#file.entries.keys(), ...this.#rows.keys()],
+      onChange: () => {
+        for (const listener of this.#listeners) listener();
+      },
+    };
+  }
+
+  /** Starts all servers and waits for none of them; until they answer, they offer what they offered last. */
+  static async open(parts: McpServersParts): Promise<McpServers> {
+    const servers = new McpServers(parts);
+    await servers.reload();
+    return servers;
+  }
+
+  /** Reads the file again whenever it changes. */
+  watch(): void {
+    this.#watcher ??= watchFiles([this.#path], () => this.reload());
+  }
+
+  /** What is wrong with the file as a whole; its last good state goes on. */
+  get fileProblem(): string | undefined {
+    return this.#fileProblem;
+  }
+
+  /** Entries that cannot be used, with the reason, by key. */
+  get problems(): ReadonlyMap<string, string> {
+    return this.#file.problems;
+  }
+
+  /** Is told whenever something about a server changed. Answers how to stop. */
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Brings the servers in line with the file and the store. What did not change goes on undisturbed. */
+  reload(): Promise<void> {
+    return this.#inTurn(async () => {
+      try {
+        this.#file = await readMcpFile(this.#path);
+        this.#fileProblem = undefined;
+        for (const problem of this.#file.problems.values()) this.#parts.logger.warn(problem);
+      } catch (thrown) {
+        this.#fileProblem = `${(thrown as Error).message} The servers go on as the file last said.`;
+        this.#parts.logger.warn(this.#fileProblem);
+      }
+      await this.#reconcile();
+    });
+  }
+
+  /** By key. */
+  list(): McpServerView[] {
+    return [...this.#servers.values()].map(viewOf).sort((one, other) => (one.key < other.key ? -1 : 1));
+  }
+
+  get(key: string): McpServerView {
+    return viewOf(this.#require(key));
+  }
+
+  log(key: string): readonly LogLine[] {
+    return this.#require(key).upstream.lines.all();
+  }
+
+  /** In the order of the server. */
+  tools(key: string): McpToolView[] {
+    const server = this.#require(key);
+    const { entry } = server.wanted;
+    const { rename = {}, ...choices } = entry.toolrack?.tools ?? {};
+    return server.upstream.catalogue.tools.map(({ name, description }) => {
+      const { state, changes, approvedAt, approvedBy, override } = server.pins.of(name);
+      return {
+        name,
+        rackName: rackNameOf(key, override.rename ?? rename[name] ?? name, this.#shared.keys()),
+        ...(description === undefined ? {} : { description }),
+        offered: isOffered(choices, name),
+        pin: state,
+        changes,
+        ...(approvedAt === undefined ? {} : { approvedAt }),
+        ...(approvedBy === undefined ? {} : { approvedBy }),
+        override,
+      };
+    });
+  }
+
+  add(key: string, given: unknown): Promise<McpServerView> {
+    return this.#inTurn(async () => {
+      const problem = problemOfKey(key);
+      if (problem !== undefined) throw new McpServerError("mcp_server_invalid", problem);
+      if (this.#servers.has(key)) {
+        throw new McpServerError(
+          "mcp_server_exists",
+          `There is an MCP server "${key}" already. Choose another key, or change that one.`,
+        );
+      }
+      await this.#parts.store.put(key, { entry: await checked(given), enabled: null });
+      await this.#reconcile();
+      return this.get(key);
+    });
+  }
+
+  update(key: string, { entry, enabled, tools = {} }: McpServerUpdate): Promise<McpServerView> {
+    return this.#inTurn(async () => {
+      const server = this.#require(key);
+      if (entry !== undefined) this.#refuseFile(server, "changed");
+      for (const name of Object.keys(tools)) this.#requireTool(server, name);
+      if (entry !== undefined || enabled !== undefined) {
+        await this.#parts.store.put(key, {
+          ...(entry === undefined ? {} : { entry: await checked(entry) }),
+          ...(enabled === undefined ? {} : { enabled }),
+        });
+      }
+      for (const [name, override] of Object.entries(tools)) await server.pins.override(name, override ?? {});
+      await this.#reconcile();
+      server.apply();
+      return this.get(key);
+    });
+  }
+
+  remove(key: string): Promise<void> {
+    return this.#inTurn(async () => {
+      const server = this.#require(key);
+      this.#refuseFile(server, "removed");
+      await this.#parts.store.remove(key);
+      await this.#reconcile();
+    });
+  }
+
+  /** Resolves when it is ready or has failed. */
+  async restart(key: string): Promise<McpServerView> {
+    await this.#require(key).upstream.restart();
+    return this.get(key);
+  }
+
+  /** Agrees to the tool as it is now. Without a name: to all tools of the server. */
+  async approve(key: string, name: string | undefined, by: string): Promise<McpToolView[]> {
+    const server = this.#require(key);
+    const wanted = name === undefined ? server.upstream.catalogue.tools : [this.#requireTool(server, name)];
+    for (const tool of wanted) await server.pins.approve(tool, by);
+    server.apply();
+    this.#shared.onChange();
+    const names = new Set(wanted.map((tool) => tool.name));
+    return this.tools(key).filter((tool) => names.has(tool.name));
+  }
+
+  /** Ends all servers, and resolves when nothing of them is left. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#watcher?.close();
+    await this.#turn.catch(() => {});
+    await Promise.all([...this.#servers.values()].map((server) => server.close()));
+    this.#servers.clear();
+  }
+
+  async #reconcile(): Promise<void> {
+    if (this.#isClosed) return;
+    const rows = await this.#parts.store.list();
+    this.#rows = new Map(rows.map((row) => [row.key, row]));
+    const wanted = await this.#wanted();
+    const keysBefore = hashValue([...this.#servers.keys()].sort());
+    const leaving = [...this.#servers.values()].filter(({ key }) => !wanted.has(key));
+    for (const { key } of leaving) this.#servers.delete(key);
+    await Promise.all([
+      ...leaving.map((server) => server.close()),
+      ...[...wanted.values()].map((server) => this.#bring(server)),
+    ]);
+    // Names depend on which servers there are.
+    if (keysBefore !== hashValue([...this.#servers.keys()].sort())) {
+      for (const server of this.#servers.values()) server.apply();
+    }
+    this.#shared.onChange();
+  }
+
+  async #bring(wanted: WantedServer): Promise<void> {
+    const server = this.#servers.get(wanted.key);
+    if (server === undefined) {
+      this.#servers.set(
+        wanted.key,
+        await ManagedServer.open(wanted, this.#rows.get(wanted.key), this.#shared),
+      );
+    } else if (hashValue(server.wanted) !== hashValue(wanted)) {
+      await server.change(wanted);
+    }
+  }
+
+  /** What the file and the store say together. Of two with one key, that of the file counts. */
+  async #wanted(): Promise<Map<string, WantedServer>> {
+    const wanted = new Map<string, WantedServer>();
+    for (const { key, entry: given, enabled } of this.#rows.values()) {
+      if (given === undefined) continue;
+      try {
+        const entry = await readServerEntry(given);
+        wanted.set(key, { key, entry, place: "store", isEnabled: enabled ?? entry.enabled !== false });
+      } catch (thrown) {
+        this.#parts.logger.warn(
+          `The MCP server "${key}" of the store is not valid. ${(thrown as Error).message}`,
+        );
+      }
+    }
+    for (const [key, entry] of this.#file.entries) {
+      if (wanted.has(key)) {
+        this.#parts.logger.warn(
+          `The MCP server "${key}" stands in ${this.#path} and in the store. The file counts.`,
+        );
+      }
+      const { enabled } = this.#rows.get(key) ?? {};
+      wanted.set(key, { key, entry, place: "file", isEnabled: enabled ?? entry.enabled !== false });
+    }
+    return wanted;
+  }
+
+  #require(key: string): ManagedServer {
+    const server = this.#servers.get(key);
+    if (server !== undefined) return server;
+    const known = [...this.#servers.keys()].sort().join(", ");
+    const broken = this.#file.problems.get(key);
+    throw new McpServerError(
+      "mcp_server_not_found",
+      broken ??
+        `There is no MCP server "${key}". ${known === "" ? "There are none." : `There are: ${known}.`}`,
+    );
+  }
+
+  #requireTool(server: ManagedServer, name: string) {
+    const tool = server.find(name);
+    if (tool !== undefined) return tool;
+    throw new McpServerError("mcp_tool_not_found", `The MCP server "${server.key}" has no tool "${name}".`);
+  }
+
+  #refuseFile(server: ManagedServer, what: string): void {
+    if (server.wanted.place === "store") return;
+    throw new McpServerError(
+      "mcp_server_read_only",
+      `The MCP server "${server.key}" stands in ${this.#path} and is ${what} there.`,
+    );
+  }
+
+  #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+    const done = this.#turn.then(work, work);
+    this.#turn = done.catch(() => {});
+    return done;
+  }
+}
+
+async function checked(given: unknown): Promise<ServerEntry> {
+  try {
+    return await readServerEntry(given);
+  } catch (thrown) {
+    throw new McpServerError("mcp_server_invalid", `The entry is not valid. ${(thrown as Error).message}`);
+  }
+}
+
+function viewOf(server: ManagedServer): McpServerView {
+  const { key, wanted, upstream, tools, pins } = server;
+  const { catalogue, status } = upstream;
+  return {
+    ...status,
+    key,
+    place: wanted.place,
+    enabled: wanted.isEnabled,
+    entry: redact(masked(wanted.entry)) as object,
+    tools: tools.names.length,
+    quarantined: catalogue.tools.filter(({ name }) => pins.of(name).state === "quarantined").length,
+    prompts: catalogue.prompts.length,
+    resources: catalogue.resources.length + catalogue.templates.length,
+    refused: tools.refused,
+  };
+}
+
+/** Values of variables and headers may be secrets that somebody wrote down in clear; a reference to one is none. */
+function masked(entry: ServerEntry): ServerEntry {
+  const hide = (values: Readonly<Record<string, string>>) =>
+    Object.fromEntries(
+      Object.entries(values).map(([name, value]) => [name, /\$\{/.test(value) ? value : "[hidden]"]),
+    );
+  return {
+    ...entry,
+    ...(entry.env === undefined ? {} : { env: hide(entry.env) }),
+    ...(entry.headers === undefined ? {} : { headers: hide(entry.headers) }),
+  };
+}

@@ -1,0 +1,54 @@
+/** One line that a server wrote, or that was noted about it. */
+export interface LogLine {
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  /** `stderr`: the server's own words. `log`: an MCP log message of it. `rack`: what was done with the server. */
+  readonly from: "stderr" | "log" | "rack";
+  readonly text: string;
+}
+
+const LONGEST_LINE = 2_000;
+
+/** The last lines about a server, with secrets masked before they are kept. */
+export class RecentLines {
+  readonly #lines: LogLine[] = [];
+  readonly #size: number;
+  readonly #mask: (text: string) => string;
+  #rest = "";
+
+  constructor(mask: (text: string) => string, size = 500) {
+    this.#mask = mask;
+    this.#size = size;
+  }
+
+  add(from: LogLine["from"], text: string): void {
+    // Whoever floods its standard error must not make us keep all of it.
+    const line = this.#mask(text.length > LONGEST_LINE ? `${text.slice(0, LONGEST_LINE)}…` : text);
+    this.#lines.push({ at: Date.now(), from, text: line });
+    if (this.#lines.length > this.#size) this.#lines.shift();
+  }
+
+  /** A piece of standard error, which need not end where a line ends. */
+  addPiece(piece: string): void {
+    const lines = (this.#rest + piece).split(/\r?\n/);
+    const rest = lines.pop() ?? "";
+    for (const line of lines) if (line.trim() !== "") this.add("stderr", line);
+    this.#rest = rest.slice(0, LONGEST_LINE + 1);
+  }
+
+  /** What came without the end of its line is a line too once nothing follows. */
+  flush(): void {
+    if (this.#rest.trim() !== "") this.add("stderr", this.#rest);
+    this.#rest = "";
+  }
+
+  all(): readonly LogLine[] {
+    return [...this.#lines];
+  }
+
+  /** The last words of the server itself since a moment, for messages. */
+  tail(count: number, since = 0): string[] {
+    const said = this.#lines.filter(({ from, at }) => from === "stderr" && at >= since);
+    return said.slice(-count).map(({ text }) => text);
+  }
+}

@@ -1,0 +1,225 @@
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+import { setTimeout as delay } from "node:timers/promises";
+import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
+import { ProcessGroup } from "../../../internal-tools/system/support/process-group.ts";
+import { findMarked, MARK, nextMark } from "./mark.ts";
+import type { RecentLines } from "./recent-lines.ts";
+import { unwatchGroup, watchGroup } from "./watchdog.ts";
+
+export interface ProcessSpec {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+}
+
+/** How a server's process ended. */
+export interface ProcessEnd {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** How long a server may take to end by itself once its input has ended. */
+const FAREWELL = 1_000;
+/** A message that is longer is no message. */
+const LONGEST_MESSAGE = 64 * 1024 * 1024;
+
+/**
+ * A server as a process of its own, one message a line. Lines that are no JSON are counted and skipped: servers print
+ * all kinds of things. The process leads its own group; `close` ends all of it, and what has left it.
+ */
+export class StdioTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: Transport["onmessage"];
+  /** The era is probed on the very process, and not on a second one, when a transport has these two. */
+  readonly stderr = null;
+  /** Lines on standard output that were no message. */
+  noise = 0;
+  ended: ProcessEnd | undefined;
+
+  readonly #spec: ProcessSpec;
+  readonly #lines: RecentLines;
+  readonly #mark = nextMark();
+  #child: ChildProcessWithoutNullStreams | undefined;
+  #group: ProcessGroup | undefined;
+  #pieces: Buffer[] = [];
+  #length = 0;
+  #closing: Promise<void> | undefined;
+  #isClosed = false;
+
+  constructor(spec: ProcessSpec, lines: RecentLines) {
+    this.#spec = spec;
+    this.#lines = lines;
+  }
+
+  get pid(): number | null {
+    return this.#child?.pid ?? null;
+  }
+
+  start(): Promise<void> {
+    const { command, args, env, cwd } = this.#spec;
+    return new Promise((resolve, reject) => {
+      const child = spawn(command, [...args], {
+        cwd,
+        env: { ...env, [MARK]: this.#mark },
+        stdio: ["pipe", "pipe", "pipe"],
+        detached: process.platform !== "win32",
+        // There, npx and its like are scripts that only the shell can start.
+        shell: process.platform === "win32",
+        windowsHide: true,
+      });
+      this.#child = child;
+      child.once("error", (error: NodeJS.ErrnoException) => {
+        reject(startError(error, this.#spec));
+        this.#closed();
+      });
+      child.once("spawn", () => {
+        this.#group = new ProcessGroup(child);
+        watchGroup(this.#group.id);
+        resolve();
+      });
+      child.once("exit", (code, signal) => {
+        this.ended = { code, signal };
+        // Its last words may still be in the pipe, which a descendant may hold open for ever.
+        void Promise.race([new Promise((done) => child.once("close", done)), delay(100)]).then(() =>
+          this.#closed(),
+        );
+      });
+      child.stdin.on("error", (error) => this.onerror?.(error));
+      child.stdout.on("data", (piece: Buffer) => this.#read(piece));
+      child.stdout.on("error", (error) => this.onerror?.(error));
+      child.stderr.setEncoding("utf8");
+      child.stderr.on("data", (piece: string) => this.#lines.addPiece(piece));
+      child.stderr.on("error", () => {});
+    });
+  }
+
+  send(message: JSONRPCMessage): Promise<void> {
+    return this.write(`${JSON.stringify(message)}\n`);
+  }
+
+  /** A whole line, its end included. */
+  write(line: string): Promise<void> {
+    const stdin = this.#child?.stdin;
+    if (stdin === undefined || !stdin.writable)
+      return Promise.reject(new Error("The server's process has ended."));
+    if (stdin.write(line)) return Promise.resolve();
+    return new Promise((resolve) => {
+      const done = () => {
+        stdin.off("drain", done).off("close", done);
+        resolve();
+      };
+      stdin.once("drain", done).once("close", done);
+    });
+  }
+
+  /** Closes its input, waits a moment, then ends it and everything that it started. Resolves when all is gone. */
+  close(): Promise<void> {
+    this.#closing ??= this.#end();
+    return this.#closing;
+  }
+
+  async #end(): Promise<void> {
+    const child = this.#child;
+    const group = this.#group;
+    if (child?.pid !== undefined && this.ended === undefined) {
+      child.stdin.end();
+      await Promise.race([new Promise((done) => child.once("exit", done)), delay(FAREWELL)]);
+    }
+    if (group !== undefined) {
+      await group.end();
+      await endMarked(this.#mark);
+      unwatchGroup(group.id);
+    }
+    child?.stdout.destroy();
+    child?.stderr.destroy();
+    this.#closed();
+  }
+
+  #closed(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#lines.flush();
+    const { onclose } = this;
+    delete this.onclose;
+    onclose?.();
+    // A server that ended by itself may have left children.
+    if (this.#closing === undefined) void this.close();
+  }
+
+  #read(piece: Buffer): void {
+    let from = 0;
+    for (;;) {
+      const end = piece.indexOf(10, from);
+      if (end === -1) break;
+      const last = piece.subarray(from, end);
+      const line = this.#length === 0 ? last : Buffer.concat([...this.#pieces, last]);
+      this.#pieces = [];
+      this.#length = 0;
+      from = end + 1;
+      this.#take(line);
+    }
+    if (from === piece.length) return;
+    const rest = piece.subarray(from);
+    this.#pieces.push(rest);
+    this.#length += rest.length;
+    if (this.#length <= LONGEST_MESSAGE) return;
+    this.#lines.add(
+      "rack",
+      `It wrote more than ${LONGEST_MESSAGE} bytes without the end of a line and was ended.`,
+    );
+    this.#pieces = [];
+    this.#length = 0;
+    void this.close();
+  }
+
+  #take(line: Buffer): void {
+    const text = line.toString("utf8");
+    let message: unknown;
+    try {
+      message = JSON.parse(text);
+    } catch {
+      if (text.trim() !== "") this.#skip(text);
+      return;
+    }
+    if (typeof message !== "object" || message === null) {
+      this.#skip(text);
+      return;
+    }
+    try {
+      // Several messages in one line were allowed once.
+      for (const one of Array.isArray(message) ? message : [message]) this.onmessage?.(one as JSONRPCMessage);
+    } catch (error) {
+      this.onerror?.(error as Error);
+    }
+  }
+
+  #skip(text: string): void {
+    this.noise++;
+    if (this.noise <= 5) this.#lines.add("stderr", text);
+  }
+}
+
+/** What has left the group: daemons, and whatever started a session of its own. */
+async function endMarked(mark: string): Promise<void> {
+  for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+    const left = findMarked(mark);
+    if (left.length === 0) return;
+    for (const id of left) {
+      try {
+        process.kill(id, signal);
+      } catch {
+        // It has ended in between.
+      }
+    }
+    for (let round = 0; round < 20 && findMarked(mark).length > 0; round++) await delay(25);
+  }
+}
+
+function startError(error: NodeJS.ErrnoException, { command, cwd }: ProcessSpec): Error {
+  if (error.code !== "ENOENT")
+    return new Error(`"${command}" cannot be started: ${error.message}`, { cause: error });
+  const message = `"${command}" cannot be started: there is no such program, or no folder ${cwd}. Install it, or give its whole path.`;
+  return new Error(message, { cause: error });
+}

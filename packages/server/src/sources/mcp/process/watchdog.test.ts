@@ -1,0 +1,49 @@
+import { spawn } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { expect, it } from "vitest";
+import { processesWith } from "../testing/upstream-rack.fixture.ts";
+
+const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+it.skipIf(process.platform !== "linux")(
+  "a rack that is killed without warning leaves no process of its servers behind",
+  { timeout: 60_000 },
+  async () => {
+    const folder = await mkdtemp(join(tmpdir(), "toolrack-watchdog-"));
+    const value = crypto.randomUUID();
+    // It ignores the end of its input and SIGTERM, and has a child that left its group.
+    const entry = {
+      command: process.execPath,
+      args: [at("../testing/odd-server.fixture.mjs"), "deaf", "daemon"],
+      env: { ODD_TEST: value },
+    };
+    const rack = spawn(
+      process.execPath,
+      [
+        "--conditions=toolrack-source",
+        at("../testing/rack-process.fixture.ts"),
+        folder,
+        JSON.stringify(entry),
+      ],
+      { stdio: ["ignore", "pipe", "inherit"] },
+    );
+    try {
+      await new Promise((resolve, reject) => {
+        rack.stdout.once("data", resolve);
+        rack.once("exit", () => reject(new Error("The rack ended before it was ready.")));
+      });
+      expect(await processesWith(`ODD_TEST=${value}`)).toHaveLength(2);
+      rack.kill("SIGKILL");
+      const deadline = Date.now() + 30_000;
+      while ((await processesWith(`ODD_TEST=${value}`)).length > 0 && Date.now() < deadline) await delay(50);
+      expect(await processesWith(`ODD_TEST=${value}`)).toEqual([]);
+    } finally {
+      rack.kill("SIGKILL");
+      await rm(folder, { recursive: true, force: true });
+    }
+  },
+);

@@ -1,0 +1,187 @@
+import {
+  Client,
+  type PriorDiscovery,
+  SSEClientTransport,
+  StreamableHTTPClientTransport,
+  type Transport,
+} from "@modelcontextprotocol/client";
+import type { DependencyStore } from "../../../dependencies/dependency-store.ts";
+import type { ResolvedEntry } from "../config/resolve-entry.ts";
+import { installedProgram } from "../process/installed-program.ts";
+import type { RecentLines } from "../process/recent-lines.ts";
+import { StdioTransport } from "../process/stdio-transport.ts";
+import { allCapabilities } from "./ask-caller.ts";
+import { RequestLane, toUpstreamError } from "./request-lane.ts";
+import { UpstreamError } from "./upstream-error.ts";
+import { UpstreamSession } from "./upstream-session.ts";
+import type { Verdict } from "./verdict.ts";
+
+export interface ConnectOptions {
+  readonly entry: ResolvedEntry;
+  /** What is known from an earlier time. */
+  readonly prior: Verdict | undefined;
+  readonly fingerprint: string;
+  readonly lines: RecentLines;
+  readonly clientInfo: { readonly name: string; readonly version: string };
+  /** Where packages are installed. */
+  readonly packages: Pick<DependencyStore, "install">;
+  /** The server's name in what is said about installing. */
+  readonly label: string;
+  /** In milliseconds, for the handshake. */
+  readonly timeout: number;
+  readonly signal: AbortSignal;
+}
+
+/** A server that is asked which protocol it speaks and says nothing speaks the old one. */
+const LONGEST_PROBE = 10_000;
+
+/** Starts or reaches a server and shakes hands. Rejects with an `Error` whose message says what happened. */
+export async function connectUpstream(options: ConnectOptions): Promise<UpstreamSession> {
+  const { entry, prior } = options;
+  if (entry.kind === "process") {
+    const open = await processOpener(entry, options);
+    return connectProcess(open, options);
+  }
+  const kind = entry.type ?? prior?.transport;
+  if (kind === "sse") return connect(openAddress(entry, "sse"), "sse", options, { kind: "legacy" });
+  try {
+    return await connect(openAddress(entry, "http"), "http", options, priorOf(prior));
+  } catch (thrown) {
+    if (entry.type === "http" || !isOldServer(thrown)) throw thrown;
+    // As the protocol says for servers from before Streamable HTTP.
+    return connect(openAddress(entry, "sse"), "sse", options, { kind: "legacy" });
+  }
+}
+
+async function connectProcess(open: () => Transport, options: ConnectOptions): Promise<UpstreamSession> {
+  const prior = priorOf(options.prior);
+  if (prior !== undefined) return connect(open(), "stdio", options, prior);
+  const transport = open();
+  try {
+    return await connect(transport, "stdio", options, undefined);
+  } catch (thrown) {
+    // Some servers end when the first thing that they are sent is not what they expect; those speak the old protocol.
+    const isProbe = (thrown as Error | undefined)?.message.startsWith("Version negotiation failed") === true;
+    if (!isProbe || options.signal.aborted) throw thrown;
+    return connect(open(), "stdio", options, { kind: "legacy" });
+  }
+}
+
+async function connect(
+  transport: Transport,
+  kind: Verdict["transport"],
+  options: ConnectOptions,
+  prior: PriorDiscovery | undefined,
+): Promise<UpstreamSession> {
+  const { clientInfo, timeout, lines, signal } = options;
+  const roots = options.entry.roots.map((uri) => ({ uri }));
+  const client = new Client(clientInfo, {
+    capabilities: allCapabilities,
+    versionNegotiation: { mode: "auto", probe: { timeoutMs: Math.min(LONGEST_PROBE, timeout / 3) } },
+  });
+  // For a server that asks before the lane is there.
+  client.setRequestHandler("roots/list", () => ({ roots }));
+  const giveUp = () => void transport.close().catch(() => {});
+  const limit = AbortSignal.timeout(timeout);
+  const either = AbortSignal.any([signal, limit]);
+  either.addEventListener("abort", giveUp, { once: true });
+  try {
+    either.throwIfAborted();
+    await Promise.race([
+      client.connect(transport, { timeout, ...(prior === undefined ? {} : { prior }) }),
+      rejection(either),
+    ]);
+  } catch (thrown) {
+    await transport.close().catch(() => {});
+    if (signal.aborted) throw new UpstreamError("unavailable", "It was stopped while it started.");
+    if (limit.aborted) {
+      throw new UpstreamError("timeout", `It did not finish the handshake within ${timeout} ms.`);
+    }
+    throw describe(thrown, transport);
+  } finally {
+    either.removeEventListener("abort", giveUp);
+  }
+  const era = client.getProtocolEra() ?? "legacy";
+  const discover = client.getDiscoverResult();
+  const lane = new RequestLane({
+    transport,
+    modern: era === "modern" ? client.getNegotiatedProtocolVersion() : undefined,
+    clientInfo,
+    roots,
+    onLog: (params) => lines.add("log", logText(params)),
+  });
+  const verdict: Verdict = {
+    era,
+    ...(era === "modern" && discover !== undefined ? { discover } : {}),
+    transport: kind,
+    at: prior === undefined ? Date.now() : (options.prior?.at ?? Date.now()),
+    fingerprint: options.fingerprint,
+  };
+  return new UpstreamSession({ client, transport, lane, verdict });
+}
+
+async function processOpener(
+  entry: ResolvedEntry & { readonly kind: "process" },
+  { lines, packages, label, signal }: ConnectOptions,
+): Promise<() => Transport> {
+  const { install, command, args, env, cwd } = entry;
+  if (install === undefined) {
+    return () => new StdioTransport({ command: command ?? "", args, env, cwd }, lines);
+  }
+  const program = await installedProgram(packages, install, label, command, signal);
+  return () => new StdioTransport({ command: process.execPath, args: [program, ...args], env, cwd }, lines);
+}
+
+function openAddress(
+  { url, headers }: ResolvedEntry & { readonly kind: "address" },
+  kind: "http" | "sse",
+): Transport {
+  const requestInit = { headers: { ...headers } };
+  if (kind === "sse") return new SSEClientTransport(url, { requestInit });
+  return new StreamableHTTPClientTransport(url, { requestInit });
+}
+
+function priorOf(verdict: Verdict | undefined): PriorDiscovery | undefined {
+  if (verdict === undefined) return undefined;
+  if (verdict.discover !== undefined) return { kind: "modern", discover: verdict.discover };
+  return { kind: "legacy" };
+}
+
+function isOldServer(thrown: unknown): boolean {
+  const { status } = ((thrown as Error | undefined)?.cause ?? {}) as { status?: unknown };
+  return status === 400 || status === 404 || status === 405;
+}
+
+function rejection(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+}
+
+function describe(thrown: unknown, transport: Transport): Error {
+  const ended = transport instanceof StdioTransport ? transport.ended : undefined;
+  if (ended !== undefined && !isProbeFailure(thrown)) {
+    const how = ended.signal === null ? `ended with exit code ${ended.code}` : `was ended by ${ended.signal}`;
+    return new UpstreamError("unavailable", `It ${how} before the handshake was complete.`, {
+      cause: thrown,
+    });
+  }
+  const error = toUpstreamError(thrown);
+  // What fetch says names no reason; what caused it does.
+  const { cause } = ((error.cause as Error | undefined) ?? {}) as { cause?: unknown };
+  if (!/fetch failed/.test(error.message) || !(cause instanceof Error)) return error;
+  return new UpstreamError(
+    error.kind,
+    `It cannot be reached: ${cause.message || String((cause as { code?: unknown }).code)}`,
+    { cause: thrown },
+  );
+}
+
+function isProbeFailure(thrown: unknown): boolean {
+  return (thrown as Error | undefined)?.message.startsWith("Version negotiation failed") === true;
+}
+
+function logText({ level, logger, data }: Readonly<Record<string, unknown>>): string {
+  const said = typeof data === "string" ? data : (JSON.stringify(data) ?? "");
+  return [level, logger, said].filter((part) => typeof part === "string" && part !== "").join(" ");
+}

@@ -1,0 +1,174 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Client, Transport } from "@modelcontextprotocol/client";
+import { StdioTransport } from "../process/stdio-transport.ts";
+import type { LaneRequest, RequestLane } from "./request-lane.ts";
+import { UpstreamError } from "./upstream-error.ts";
+import type { Verdict } from "./verdict.ts";
+
+/** Which lists of a server have changed. */
+export type ListName = "tools" | "prompts" | "resources";
+
+export interface SessionListeners {
+  onListChanged(list: ListName): void;
+  onResourceUpdated(uri: string): void;
+  /** Called once, when the connection has ended without our doing. */
+  onLost(reason: UpstreamError): void;
+}
+
+interface SessionParts {
+  readonly client: Client;
+  readonly transport: Transport;
+  readonly lane: RequestLane;
+  readonly verdict: Verdict;
+}
+
+const MOST_PAGES = 64;
+const RETIRE_POLL = 100;
+
+/** A connection to an upstream server that is open. */
+export class UpstreamSession {
+  readonly verdict: Verdict;
+  readonly #client: Client;
+  readonly #transport: Transport;
+  readonly #lane: RequestLane;
+  readonly #watched = new Set<string>();
+  #subscription: { close(): Promise<void> } | undefined;
+  #isClosed = false;
+
+  constructor({ client, transport, lane, verdict }: SessionParts) {
+    this.#client = client;
+    this.#transport = transport;
+    this.#lane = lane;
+    this.verdict = verdict;
+  }
+
+  get protocolVersion(): string | undefined {
+    return this.#client.getNegotiatedProtocolVersion();
+  }
+
+  get serverInfo():
+    | { readonly name: string; readonly version: string; readonly title?: string | undefined }
+    | undefined {
+    return this.#client.getServerVersion();
+  }
+
+  get instructions(): string | undefined {
+    return this.#client.getInstructions();
+  }
+
+  get capabilities(): Readonly<Record<string, unknown>> {
+    return this.#client.getServerCapabilities() ?? {};
+  }
+
+  get pid(): number | undefined {
+    return this.#transport instanceof StdioTransport ? (this.#transport.pid ?? undefined) : undefined;
+  }
+
+  get noise(): number {
+    return this.#transport instanceof StdioTransport ? this.#transport.noise : 0;
+  }
+
+  get inFlight(): number {
+    return this.#lane.inFlight;
+  }
+
+  request(request: LaneRequest): Promise<unknown> {
+    return this.#lane.request(request);
+  }
+
+  /** All pages of a list. */
+  async list(method: string, member: string, timeout: number): Promise<Readonly<Record<string, unknown>>[]> {
+    const items: Record<string, unknown>[] = [];
+    let cursor: unknown;
+    for (let page = 0; page < MOST_PAGES; page++) {
+      const result = await this.request({ method, params: cursor === undefined ? {} : { cursor }, timeout });
+      const { [member]: found, nextCursor } = (result ?? {}) as Record<string, unknown>;
+      if (Array.isArray(found))
+        items.push(...found.filter((item) => typeof item === "object" && item !== null));
+      if (typeof nextCursor !== "string" || nextCursor === "" || nextCursor === cursor) return items;
+      cursor = nextCursor;
+    }
+    throw new UpstreamError("refused", `The server's answer to ${method} has more than ${MOST_PAGES} pages.`);
+  }
+
+  /** Has changes told from now on. */
+  async listen(listeners: SessionListeners): Promise<void> {
+    const { onListChanged, onResourceUpdated } = listeners;
+    const client = this.#client;
+    client.setNotificationHandler("notifications/tools/list_changed", () => onListChanged("tools"));
+    client.setNotificationHandler("notifications/prompts/list_changed", () => onListChanged("prompts"));
+    client.setNotificationHandler("notifications/resources/list_changed", () => onListChanged("resources"));
+    client.setNotificationHandler("notifications/resources/updated", ({ params }) =>
+      onResourceUpdated(params.uri),
+    );
+    this.#onLost(listeners);
+    if (this.verdict.era === "modern") await this.#listenModern();
+  }
+
+  /** Begins to be told of changes of a resource; whether the server does so is its own affair. */
+  async watchResource(uri: string): Promise<void> {
+    this.#watched.add(uri);
+    if (this.verdict.era === "modern") return this.#listenModern();
+    await this.request({ method: "resources/subscribe", params: { uri }, timeout: 30_000 }).catch(() => {});
+  }
+
+  async unwatchResource(uri: string): Promise<void> {
+    this.#watched.delete(uri);
+    if (this.verdict.era === "modern") return this.#listenModern();
+    await this.request({ method: "resources/unsubscribe", params: { uri }, timeout: 30_000 }).catch(() => {});
+  }
+
+  /** Ends the connection and, where there is one, the process with all that it started. */
+  async close(reason: Error = new UpstreamError("unavailable", "The connection was closed.")): Promise<void> {
+    this.#isClosed = true;
+    this.#lane.close(reason);
+    await this.#client.close().catch(() => {});
+    // The client may have let go of the transport before.
+    await this.#transport.close().catch(() => {});
+  }
+
+  /** Ends the connection once nobody waits for an answer over it any more. */
+  async retire(): Promise<void> {
+    while (this.inFlight > 0 && !this.#isClosed) await delay(RETIRE_POLL);
+    await this.close();
+  }
+
+  #onLost({ onLost }: SessionListeners): void {
+    this.#client.onclose = () => {
+      if (this.#isClosed) return;
+      this.#isClosed = true;
+      const reason = new UpstreamError("unavailable", this.#describeEnd());
+      this.#lane.close(reason);
+      onLost(reason);
+    };
+  }
+
+  #describeEnd(): string {
+    const ended = this.#transport instanceof StdioTransport ? this.#transport.ended : undefined;
+    if (ended === undefined) return "Its connection was closed.";
+    return ended.signal === null
+      ? `It ended with exit code ${ended.code}.`
+      : `It was ended by ${ended.signal}.`;
+  }
+
+  /** One stream for all that we want to be told of; a change of it is a new stream. */
+  async #listenModern(): Promise<void> {
+    const { tools, prompts, resources } = this.capabilities as Record<
+      string,
+      { listChanged?: boolean } | undefined
+    >;
+    const filter = {
+      ...(tools?.listChanged ? { toolsListChanged: true } : {}),
+      ...(prompts?.listChanged ? { promptsListChanged: true } : {}),
+      ...(resources?.listChanged ? { resourcesListChanged: true } : {}),
+      ...(this.#watched.size > 0 ? { resourceSubscriptions: [...this.#watched] } : {}),
+    };
+    const before = this.#subscription;
+    this.#subscription = undefined;
+    if (Object.keys(filter).length > 0 && !this.#isClosed) {
+      // A server that cannot be listened to can still be called.
+      this.#subscription = await this.#client.listen(filter, { timeout: 10_000 }).catch(() => undefined);
+    }
+    await before?.close().catch(() => {});
+  }
+}

@@ -1,0 +1,141 @@
+// An MCP server of the old protocol, written by hand so that it can misbehave in every way that real ones do.
+// Its behaviour is chosen by its arguments.
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+
+const flags = new Set(process.argv.slice(2));
+const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
+const text = (value) => ({ content: [{ type: "text", text: String(value) }] });
+const waiting = new Map();
+let asked = 0;
+
+if (flags.has("die")) {
+  console.error("first words");
+  console.error("the database at 10.0.0.1 is gone");
+  process.exit(3);
+}
+if (flags.has("noisy")) {
+  console.log("Welcome to the odd server!");
+  console.log("{not json");
+}
+if (flags.has("deaf")) process.on("SIGTERM", () => {});
+if (flags.has("daemon")) {
+  // Leaves the group and ignores everything that asks.
+  spawn(process.execPath, ["-e", "process.on('SIGTERM',()=>{}); setInterval(()=>{},1000)"], {
+    detached: true,
+    stdio: "ignore",
+  }).unref();
+}
+
+const tool = (name, description, properties = {}) => ({
+  name,
+  description,
+  inputSchema: { type: "object", properties },
+});
+
+function tools() {
+  const file = process.env.ODD_TOOLS_FILE;
+  if (file !== undefined) return JSON.parse(readFileSync(file, "utf8"));
+  return [
+    tool("echo", "Says it again.", { text: { type: "string" } }),
+    tool("hang", "Never answers."),
+    tool("crash", "Ends the server."),
+    tool("environment", "All variables."),
+    tool("progress", "Reports three times."),
+    tool("ask", "Asks the person.", { question: { type: "string" } }),
+    tool("cancelled", "Which requests were cancelled."),
+    tool("pid", "The process."),
+    tool("fail", "Answers with an error."),
+    tool("change", "Tells that the list changed."),
+  ];
+}
+
+const cancelled = [];
+
+async function call({ name, arguments: args = {}, _meta = {} }) {
+  switch (name) {
+    case "echo":
+      return text(args.text);
+    case "hang":
+      return undefined;
+    case "crash":
+      console.error("about to crash");
+      process.kill(process.pid, "SIGKILL");
+      return undefined;
+    case "environment":
+      return text(JSON.stringify(process.env));
+    case "progress":
+      for (let step = 1; step <= 3; step++) {
+        send({
+          method: "notifications/progress",
+          params: { progressToken: _meta.progressToken, progress: step, total: 3, message: `step ${step}` },
+        });
+      }
+      return text("done");
+    case "ask": {
+      const question = `q${++asked}`;
+      send({
+        id: question,
+        method: "elicitation/create",
+        params: {
+          message: args.question ?? "Your name?",
+          requestedSchema: { type: "object", properties: { name: { type: "string" } } },
+        },
+      });
+      const answer = await new Promise((resolve) => waiting.set(question, resolve));
+      return text(JSON.stringify(answer));
+    }
+    case "cancelled":
+      return text(JSON.stringify(cancelled));
+    case "pid":
+      return text(process.pid);
+    case "fail":
+      throw Object.assign(new Error("the moon is in the wrong house"), { code: -32042 });
+    case "change":
+      send({ method: "notifications/tools/list_changed" });
+      return text("told");
+    default:
+      return text(`called ${name}`);
+  }
+}
+
+async function answer({ id, method, params = {} }) {
+  switch (method) {
+    case "initialize":
+      if (flags.has("silent")) return;
+      return send({
+        id,
+        result: {
+          protocolVersion: params.protocolVersion,
+          capabilities: { tools: { listChanged: true } },
+          serverInfo: { name: "odd", version: "1.0.0" },
+        },
+      });
+    case "tools/list":
+      return send({ id, result: { tools: tools() } });
+    case "tools/call":
+      try {
+        const result = await call(params);
+        if (result !== undefined) send({ id, result });
+      } catch (error) {
+        send({ id, error: { code: error.code ?? -32603, message: error.message } });
+      }
+      return;
+    default:
+      if (flags.has("touchy")) process.exit(1);
+      if (!flags.has("silent")) send({ id, error: { code: -32601, message: "Method not found" } });
+  }
+}
+
+for await (const line of createInterface(process.stdin)) {
+  const message = JSON.parse(line);
+  if (message.method === undefined) {
+    waiting.get(message.id)?.(message.result ?? message.error);
+  } else if (message.id !== undefined) {
+    void answer(message);
+  } else if (message.method === "notifications/cancelled") {
+    cancelled.push(message.params.requestId);
+  }
+}
+if (flags.has("deaf")) setInterval(() => {}, 1000);

@@ -1,0 +1,9 @@
+import { UpstreamRack } from "./upstream-rack.fixture.ts";
+
+/** A rack in a process of its own, to be killed by a test: prints `ready` once its server is. */
+const [folder, entry] = process.argv.slice(2);
+const rack = await UpstreamRack.create(folder);
+await rack.open({ odd: JSON.parse(entry ?? "{}") });
+await rack.until("odd", "ready");
+process.stdout.write("ready\n");
+setInterval(() => {}, 1_000);

@@ -1,0 +1,49 @@
+import type { Verdict } from "./protocol/verdict.ts";
+
+export type UpstreamState = "starting" | "ready" | "needs-auth" | "backoff" | "failed" | "disabled";
+
+/** What may be seen of a server at a moment. */
+export interface UpstreamStatus {
+  readonly state: UpstreamState;
+  /** Why it is not ready. */
+  readonly reason?: string;
+  /** Since when it is in this state. Milliseconds since the epoch, as are the others. */
+  readonly since: number;
+  /** Its process was ended because nobody called it; the next call starts it. */
+  readonly resting: boolean;
+  /** `open`: calls fail at once. `half-open`: it is being tried again. */
+  readonly circuit: "closed" | "open" | "half-open";
+  /** How often it failed in a row. */
+  readonly failures: number;
+  readonly nextAttemptAt?: number;
+  readonly transport: Verdict["transport"];
+  readonly era?: Verdict["era"];
+  readonly protocolVersion?: string;
+  readonly serverInfo?: { readonly name: string; readonly version: string };
+  readonly pid?: number;
+  readonly inFlight: number;
+  readonly waiting: number;
+  /** Lines on its standard output that were no messages. */
+  readonly noise: number;
+}
+
+export function circuitOf(state: UpstreamState, failures: number): UpstreamStatus["circuit"] {
+  if (state === "ready") return "closed";
+  if (state === "starting") return failures === 0 ? "closed" : "half-open";
+  return "open";
+}
+
+/** What a caller is told who cannot be served now: what happened, what comes next, and what the server said last. */
+export function describeAbsence(
+  key: string,
+  { state, reason, nextAttemptAt }: Pick<UpstreamStatus, "state" | "reason" | "nextAttemptAt">,
+  lastWords: readonly string[],
+): string {
+  const how = state === "ready" ? "not running" : state;
+  const next =
+    nextAttemptAt === undefined
+      ? `See: toolrack mcp-servers show ${key}`
+      : `It is started again in ${Math.max(0, Math.round((nextAttemptAt - Date.now()) / 100) / 10)} s.`;
+  const words = lastWords.length === 0 ? "" : `\nIts last words:\n${lastWords.join("\n")}`;
+  return `The MCP server "${key}" is not available (${how}). ${reason === undefined ? "" : `${reason} `}${next}${words}`;
+}

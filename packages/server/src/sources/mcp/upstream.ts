@@ -1,0 +1,414 @@
+import type { CallClient, Logger, ToolContext } from "@toolrack/core";
+import type { DependencyStore } from "../../dependencies/dependency-store.ts";
+import { pauseAfter } from "./backoff.ts";
+import { Bulkhead } from "./bulkhead.ts";
+import { type Catalogue, emptyCatalogue, type UpstreamTool } from "./catalogue/catalogue.ts";
+import { readCatalogue } from "./catalogue/read-catalogue.ts";
+import type { Surroundings } from "./config/expand.ts";
+import { resolveEntry } from "./config/resolve-entry.ts";
+import { isLocal, type ServerEntry, type ServerLimits } from "./config/server-entry.ts";
+import { RecentLines } from "./process/recent-lines.ts";
+import { UpstreamError } from "./protocol/upstream-error.ts";
+import type { ListName, UpstreamSession } from "./protocol/upstream-session.ts";
+import { fingerprintOf, stillHolds, type Verdict } from "./protocol/verdict.ts";
+import { circuitOf, describeAbsence, type UpstreamState, type UpstreamStatus } from "./upstream-status.ts";
+
+export interface UpstreamParts {
+  readonly key: string;
+  readonly entry: ServerEntry;
+  /** Where the entry stands, for messages: `mcp.json` or `mcp_servers`. */
+  readonly place: string;
+  readonly isEnabled: boolean;
+  readonly surroundings: Surroundings;
+  readonly clientInfo: { readonly name: string; readonly version: string };
+  /** Where packages are installed. */
+  readonly packages: Pick<DependencyStore, "install">;
+  readonly mask: (text: string) => string;
+  readonly logger: Logger;
+  /** From an earlier time. */
+  readonly verdict: Verdict | undefined;
+  readonly catalogue: Catalogue | undefined;
+  onState(): void;
+  onVerdict(verdict: Verdict | undefined): void;
+  onCatalogue(catalogue: Catalogue, changed: readonly ListName[]): void;
+  onResourceUpdated(uri: string): void;
+}
+
+type Limits = Required<Pick<ServerLimits, "connect" | "list" | "concurrency" | "queue">> & ServerLimits;
+
+/** A server that held out for so long starts with a clean slate when it fails. */
+const STEADY = 60_000;
+const TAIL = 8;
+/** Several changes at once are one change. */
+const QUIET = 50;
+
+/**
+ * One upstream server and the care for it: starts it without making anybody wait, notices when it is gone, tries again
+ * with growing pauses, and lets calls fail at once in between.
+ */
+export class Upstream {
+  readonly key: string;
+  readonly entry: ServerEntry;
+  readonly lines: RecentLines;
+  readonly #parts: UpstreamParts;
+  readonly #limits: Limits;
+  readonly #bulkhead: Bulkhead;
+  #state: UpstreamState;
+  #reason: string | undefined;
+  #since = Date.now();
+  #failures = 0;
+  #nextAttemptAt: number | undefined;
+  #isResting = false;
+  #session: UpstreamSession | undefined;
+  #verdict: Verdict | undefined;
+  #catalogue: Catalogue;
+  /** The attempt under way; resolves when it has ended, however. */
+  #starting: Promise<void> | undefined;
+  readonly #stop = new AbortController();
+  #attemptStop = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+  #restTimer: NodeJS.Timeout | undefined;
+  #readyAt = 0;
+  #attemptAt = 0;
+  readonly #changed = new Set<ListName>();
+  #refresh: NodeJS.Timeout | undefined;
+  readonly #watched = new Set<string>();
+
+  constructor(parts: UpstreamParts) {
+    this.#parts = parts;
+    this.key = parts.key;
+    this.entry = parts.entry;
+    this.lines = new RecentLines(parts.mask);
+    const limits = parts.entry.toolrack?.limits ?? {};
+    this.#limits = { connect: 60_000, list: 30_000, concurrency: 16, queue: 256, ...limits };
+    this.#bulkhead = new Bulkhead(this.#limits.concurrency, this.#limits.queue);
+    this.#verdict = stillHolds(parts.verdict, parts.entry);
+    this.#catalogue = parts.catalogue ?? emptyCatalogue;
+    this.#state = parts.isEnabled ? "starting" : "disabled";
+  }
+
+  get state(): UpstreamState {
+    return this.#state;
+  }
+
+  get catalogue(): Catalogue {
+    return this.#catalogue;
+  }
+
+  get status(): UpstreamStatus {
+    const session = this.#session;
+    const verdict = session?.verdict ?? this.#verdict;
+    const serverInfo = session?.serverInfo ?? this.#catalogue.serverInfo;
+    return {
+      state: this.#state,
+      ...(this.#reason === undefined ? {} : { reason: this.#reason }),
+      since: this.#since,
+      resting: this.#isResting,
+      circuit: circuitOf(this.#state, this.#failures),
+      failures: this.#failures,
+      ...(this.#nextAttemptAt === undefined ? {} : { nextAttemptAt: this.#nextAttemptAt }),
+      transport:
+        verdict?.transport ?? (isLocal(this.entry) ? "stdio" : this.entry.type === "sse" ? "sse" : "http"),
+      ...(verdict === undefined ? {} : { era: verdict.era }),
+      ...(session?.protocolVersion === undefined ? {} : { protocolVersion: session.protocolVersion }),
+      ...(serverInfo === undefined
+        ? {}
+        : { serverInfo: { name: serverInfo.name, version: serverInfo.version } }),
+      ...(session?.pid === undefined ? {} : { pid: session.pid }),
+      inFlight: this.#bulkhead.inside,
+      waiting: this.#bulkhead.waiting,
+      noise: session?.noise ?? 0,
+    };
+  }
+
+  /** Returns at once. */
+  start(): void {
+    if (this.#state === "disabled" || this.#stop.signal.aborted) return;
+    this.#attempt();
+  }
+
+  /** Ends it, and resolves when nothing of it is left. */
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    this.#attemptStop.abort();
+    clearTimeout(this.#timer);
+    clearTimeout(this.#restTimer);
+    clearTimeout(this.#refresh);
+    const session = this.#session;
+    this.#session = undefined;
+    const reason = new UpstreamError("unavailable", `The MCP server "${this.key}" was stopped.`);
+    await Promise.all([session?.close(reason), this.#starting]);
+  }
+
+  /** Tries anew, whatever happened before. Resolves when it is ready or has failed. */
+  async restart(): Promise<void> {
+    if (this.#state === "disabled" || this.#stop.signal.aborted) return;
+    clearTimeout(this.#timer);
+    this.#attemptStop.abort();
+    await this.#starting;
+    const session = this.#session;
+    this.#session = undefined;
+    await session?.close(
+      new UpstreamError("unavailable", `The MCP server "${this.key}" is being restarted.`),
+    );
+    this.#failures = 0;
+    await this.#attempt();
+  }
+
+  /** Calls a tool. Rejects with `UpstreamError`, or with the reason of the context's signal. */
+  call(tool: UpstreamTool, context: ToolContext): Promise<unknown> {
+    return this.request({
+      method: "tools/call",
+      params: { name: tool.name, arguments: context.input },
+      signal: context.signal,
+      client: context.client,
+      onProgress: (update) => context.progress(update),
+    });
+  }
+
+  /** Sends anything else. */
+  async request(request: {
+    readonly method: string;
+    readonly params: Readonly<Record<string, unknown>>;
+    readonly signal: AbortSignal;
+    readonly client?: CallClient | undefined;
+    readonly timeout?: number;
+    readonly onProgress?: (update: { progress: number; total?: number; message?: string }) => void;
+  }): Promise<unknown> {
+    const session = this.#session ?? (await this.#available(request.signal));
+    const turn = this.#bulkhead.enter(request.signal);
+    if (turn !== undefined) await turn;
+    clearTimeout(this.#restTimer);
+    try {
+      return await session.request(request);
+    } catch (thrown) {
+      if (!(thrown instanceof UpstreamError)) throw thrown;
+      return await this.#recover(thrown, session, request);
+    } finally {
+      this.#bulkhead.leave();
+      this.#restLater();
+    }
+  }
+
+  /** Begins to be told of changes of a resource, also after a new start. Answers how to end it. */
+  watchResource(uri: string): () => void {
+    this.#watched.add(uri);
+    void this.#session?.watchResource(uri).catch(() => {});
+    return () => {
+      this.#watched.delete(uri);
+      void this.#session?.unwatchResource(uri).catch(() => {});
+    };
+  }
+
+  /** A lost session is made anew and the request sent once more: the server that forgot it has done nothing. */
+  async #recover(
+    error: UpstreamError,
+    session: UpstreamSession,
+    request: Parameters<UpstreamSession["request"]>[0],
+  ): Promise<unknown> {
+    if (error.kind === "refused" || error.kind === "timeout" || error.kind === "busy") throw error;
+    if (session === this.#session) {
+      this.#session = undefined;
+      // Others may still wait for answers over connections of their own.
+      void session.retire();
+      if (error.kind !== "session") this.#failed(error);
+    }
+    if (error.kind !== "session") throw this.#unavailable(error.message);
+    if (this.#session === undefined) await this.#attempt();
+    const again = this.#session;
+    if (again === undefined) throw this.#unavailable();
+    return again.request(request);
+  }
+
+  /** Waits for a server that starts for the first time or wakes up; fails at once for one that has failed. */
+  async #available(signal: AbortSignal): Promise<UpstreamSession> {
+    if (this.#isResting) void this.#attempt();
+    if (this.#failures === 0 && this.#starting !== undefined) {
+      await Promise.race([this.#starting, aborted(signal)]);
+    }
+    if (this.#session === undefined) throw this.#unavailable();
+    return this.#session;
+  }
+
+  #attempt(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#nextAttemptAt = undefined;
+    this.#starting ??= this.#connect().finally(() => {
+      this.#starting = undefined;
+    });
+    return this.#starting;
+  }
+
+  async #connect(): Promise<void> {
+    if (this.#stop.signal.aborted) return;
+    this.#isResting = false;
+    this.#attemptStop = new AbortController();
+    const { signal } = this.#attemptStop;
+    this.#attemptAt = Date.now();
+    this.#enter("starting", this.#failures === 0 ? undefined : this.#reason);
+    const prior = stillHolds(this.#verdict, this.entry);
+    let session: UpstreamSession | undefined;
+    try {
+      session = await this.#open(prior, signal);
+      const catalogue = await readCatalogue(session, this.#limits.list);
+      await session.listen({
+        onListChanged: (list) => this.#listChanged(list),
+        onResourceUpdated: (uri) => this.#parts.onResourceUpdated(uri),
+        onLost: (reason) => this.#lost(session, reason),
+      });
+      for (const uri of this.#watched) void session.watchResource(uri).catch(() => {});
+      if (signal.aborted) throw new UpstreamError("unavailable", "It was stopped while it started.");
+      this.#ready(session, catalogue);
+    } catch (thrown) {
+      await session?.close();
+      if (signal.aborted) return;
+      // What was remembered may be why; the next attempt finds out anew.
+      if (prior !== undefined) this.#remember(undefined);
+      this.#failed(thrown);
+    }
+  }
+
+  async #open(prior: Verdict | undefined, signal: AbortSignal): Promise<UpstreamSession> {
+    const { key, place, surroundings, clientInfo, packages } = this.#parts;
+    const entry = await resolveEntry(this.entry, `${place}: ${key}`, surroundings).catch((error: Error) => {
+      throw new ConfigurationError(error.message);
+    });
+    // Imported late: a workspace without upstream servers never loads the client.
+    const { connectUpstream } = await import("./protocol/connect-upstream.ts");
+    return connectUpstream({
+      entry,
+      prior,
+      fingerprint: fingerprintOf(this.entry),
+      lines: this.lines,
+      clientInfo,
+      packages,
+      label: `mcp server ${key}`,
+      timeout: this.#limits.connect,
+      signal,
+    });
+  }
+
+  #ready(session: UpstreamSession, catalogue: Catalogue): void {
+    this.#session = session;
+    this.#readyAt = Date.now();
+    this.#remember(session.verdict);
+    this.#catalogue = catalogue;
+    this.#parts.onCatalogue(catalogue, ["tools", "prompts", "resources"]);
+    this.#enter("ready");
+    this.#restLater();
+  }
+
+  #lost(session: UpstreamSession | undefined, reason: UpstreamError): void {
+    if (session === undefined || session !== this.#session) return;
+    this.#session = undefined;
+    if (!this.#stop.signal.aborted) this.#failed(reason);
+  }
+
+  #failed(thrown: unknown): void {
+    const message = thrown instanceof Error ? thrown.message : String(thrown);
+    if (this.#readyAt > 0 && Date.now() - this.#readyAt > STEADY) this.#failures = 0;
+    this.#readyAt = 0;
+    this.#failures++;
+    this.lines.add("rack", message);
+    if (thrown instanceof UpstreamError && thrown.kind === "unauthorized") {
+      const remedy =
+        'Give its entry a header such as "Authorization": "Bearer …" with its token kept as a secret, then restart it.';
+      this.#enter("needs-auth", `It asks for credentials: ${message} ${remedy}`);
+      return;
+    }
+    if (thrown instanceof ConfigurationError || isMissingProgram(thrown)) {
+      this.#enter("failed", message);
+      return;
+    }
+    const pause = pauseAfter(this.#failures);
+    this.#nextAttemptAt = Date.now() + pause;
+    this.#enter("backoff", message);
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#attempt(), pause);
+    this.#timer.unref();
+  }
+
+  #enter(state: UpstreamState, reason?: string): void {
+    const isNew = state !== this.#state || reason !== this.#reason;
+    this.#state = state;
+    this.#reason = reason;
+    if (!isNew) return;
+    this.#since = Date.now();
+    if (reason !== undefined && state !== "starting") {
+      this.#parts.logger.warn(`MCP server "${this.key}": ${state}. ${reason}`);
+    }
+    this.#parts.onState();
+  }
+
+  #remember(verdict: Verdict | undefined): void {
+    const isNew = verdict?.at !== this.#verdict?.at || verdict?.era !== this.#verdict?.era;
+    this.#verdict = verdict;
+    if (isNew) this.#parts.onVerdict(verdict);
+  }
+
+  #listChanged(list: ListName): void {
+    this.#changed.add(list);
+    clearTimeout(this.#refresh);
+    this.#refresh = setTimeout(() => void this.#reread(), QUIET);
+    this.#refresh.unref();
+  }
+
+  async #reread(): Promise<void> {
+    const session = this.#session;
+    if (session === undefined) return;
+    const changed = [...this.#changed];
+    this.#changed.clear();
+    try {
+      const catalogue = await readCatalogue(session, this.#limits.list);
+      if (session !== this.#session) return;
+      this.#catalogue = catalogue;
+      this.#parts.onCatalogue(catalogue, changed);
+    } catch (thrown) {
+      this.lines.add("rack", `Its lists changed but could not be read: ${(thrown as Error).message}`);
+    }
+  }
+
+  #restLater(): void {
+    const { rest } = this.#limits;
+    if (rest === undefined || this.#bulkhead.inside > 0 || !isLocal(this.entry)) return;
+    clearTimeout(this.#restTimer);
+    this.#restTimer = setTimeout(() => {
+      const session = this.#session;
+      if (session === undefined || this.#bulkhead.inside > 0) return;
+      this.#session = undefined;
+      this.#isResting = true;
+      this.#failures = 0;
+      this.#parts.onState();
+      void session.close();
+    }, rest);
+    this.#restTimer.unref();
+  }
+
+  #unavailable(reason = this.#reason): UpstreamError {
+    const facts = {
+      state: this.#state,
+      ...(reason === undefined ? {} : { reason }),
+      ...(this.#nextAttemptAt === undefined ? {} : { nextAttemptAt: this.#nextAttemptAt }),
+    };
+    const lastWords = this.lines.tail(TAIL, this.#attemptAt);
+    return new UpstreamError("unavailable", describeAbsence(this.key, facts, lastWords));
+  }
+}
+
+/** The entry itself is wrong: trying again changes nothing. */
+class ConfigurationError extends Error {}
+
+function isMissingProgram(thrown: unknown): boolean {
+  for (let at: unknown = thrown; at instanceof Error; at = at.cause) {
+    const { code } = at as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "EACCES") return true;
+  }
+  return false;
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    else signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+}

@@ -1,0 +1,154 @@
+import {
+  CLIENT_CAPABILITIES_META_KEY,
+  type InputRequiredResult,
+  inputRequired,
+  LOG_LEVEL_META_KEY,
+  type LoggingLevel,
+  ProtocolError,
+  ProtocolErrorCode,
+  type Server,
+  type ServerContext,
+} from "@modelcontextprotocol/server";
+import type { ClientAbilities, Exchange, Notice, Question, Wants } from "./exchange.ts";
+import type { Binding, HeldExchanges } from "./held-exchanges.ts";
+import type { ServerPlace } from "./server-place.ts";
+
+/** One request of a client, as far as an exchange cares. */
+export interface Leg extends ServerPlace {
+  readonly server: Server;
+  readonly context: ServerContext;
+}
+
+/** What the client of this request says that it can be asked. */
+export function abilitiesOf({ server, context, era, canAsk }: Leg): ClientAbilities {
+  if (era === "modern") return envelopeOf(context)[CLIENT_CAPABILITIES_META_KEY] ?? {};
+  return canAsk ? (server.getClientCapabilities() ?? {}) : {};
+}
+
+export function wantsOf({ context, era }: Leg): Wants {
+  return {
+    progress: context.mcpReq._meta?.progressToken !== undefined,
+    messages: era === "legacy" || envelopeOf(context)[LOG_LEVEL_META_KEY] !== undefined,
+  };
+}
+
+/** What the client calls itself. */
+export function clientNameOf({ server }: Leg): string {
+  const info = server.getClientVersion();
+  return info === undefined ? "" : `${info.name} ${info.version}`;
+}
+
+/**
+ * Carries an exchange to the client until it ends, or until the client has to come back with answers. Rejects with
+ * what the work rejected with.
+ */
+export async function carry<Result>(
+  exchange: Exchange<Result>,
+  leg: Leg,
+  held: HeldExchanges,
+  binding: Binding,
+): Promise<Result | InputRequiredResult> {
+  const { context, era } = leg;
+  const cancel = () => exchange.cancel(reasonOf(context.mcpReq.signal));
+  context.mcpReq.signal.addEventListener("abort", cancel, { once: true });
+  if (context.mcpReq.signal.aborted) cancel();
+  const asking = new AbortController();
+  try {
+    for (;;) {
+      const step = await exchange.next();
+      switch (step.kind) {
+        case "says":
+          for (const notice of step.notices) await tell(notice, context);
+          break;
+        case "asks":
+          if (era === "modern") return sendBack(exchange, held, binding);
+          for (const question of step.questions) void askNow(exchange, question, context, asking.signal);
+          break;
+        case "ended":
+          held.forget(exchange);
+          return step.result;
+        case "failed":
+          held.forget(exchange);
+          throw step.reason;
+      }
+    }
+  } finally {
+    asking.abort("the call has ended");
+    context.mcpReq.signal.removeEventListener("abort", cancel);
+  }
+}
+
+/** Gives a client that came back its answers to the work that waited for them. Throws when it came for something else. */
+export function takeAnswers(exchange: Exchange<unknown>, subject: string, leg: Leg): void {
+  if (exchange.subject !== subject) {
+    throw new ProtocolError(
+      ProtocolErrorCode.InvalidParams,
+      "This requestState was given for another request.",
+    );
+  }
+  exchange.wants = wantsOf(leg);
+  for (const [key, value] of Object.entries(leg.context.mcpReq.inputResponses ?? {}))
+    exchange.answer(key, value);
+}
+
+function envelopeOf({ mcpReq }: ServerContext): {
+  readonly [CLIENT_CAPABILITIES_META_KEY]?: ClientAbilities;
+  readonly [LOG_LEVEL_META_KEY]?: string;
+} {
+  return mcpReq.envelope ?? {};
+}
+
+/** The questions that are open, those that were answered wrongly among them. */
+export function sendBack(
+  exchange: Exchange<unknown>,
+  held: HeldExchanges,
+  binding: Binding,
+): InputRequiredResult {
+  const requests = exchange.open.map(({ key, method, params }) => [key, { method, params }] as const);
+  return inputRequired({
+    // Made from what MCP's own methods are asked with; the types of the SDK spell out each of their shapes.
+    inputRequests: Object.fromEntries(requests) as never,
+    requestState: held.hold(exchange, binding),
+  });
+}
+
+async function askNow(
+  exchange: Exchange<unknown>,
+  { key, method, params, signal }: Question,
+  { mcpReq }: ServerContext,
+  ended: AbortSignal,
+): Promise<void> {
+  try {
+    const request = { method, params: params as Record<string, unknown> };
+    const answer = await mcpReq.send(request, { signal: AbortSignal.any([signal, ended]), timeout: LONGEST });
+    if (!exchange.answer(key, answer))
+      exchange.refuse(key, new Error("The client's answer does not fit what it was asked for."));
+  } catch (thrown) {
+    exchange.refuse(key, thrown);
+  }
+}
+
+/** A person may take their time; the call's own limits end it. */
+const LONGEST = 2 ** 31 - 1;
+
+async function tell(notice: Notice, { mcpReq }: ServerContext): Promise<void> {
+  if (notice.kind === "progress") {
+    const progressToken = mcpReq._meta?.progressToken;
+    if (progressToken === undefined) return;
+    await mcpReq.notify({ method: "notifications/progress", params: { ...notice.update, progressToken } });
+    return;
+  }
+  const { method, params } = notice;
+  if (method !== "notifications/message") {
+    await mcpReq.notify({ method, params: { ...params } });
+    return;
+  }
+  const { level, data, logger } = params as { level?: LoggingLevel; data?: unknown; logger?: string };
+  // The SDK knows which levels the client asked for.
+  await mcpReq.log(level ?? "info", data, logger);
+}
+
+function reasonOf({ reason }: AbortSignal): string {
+  if (typeof reason === "string") return reason;
+  return reason instanceof Error ? reason.message : "the client cancelled it";
+}

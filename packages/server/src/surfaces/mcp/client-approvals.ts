@@ -1,0 +1,73 @@
+import type { Logger } from "@toolrack/core";
+import type { Answer, ApprovalInbox } from "../../approvals/approval-inbox.ts";
+import type { StoredApproval } from "../../store/approvals/approval-store.ts";
+import { currentExchange } from "./current-exchange.ts";
+import type { Exchange } from "./exchange.ts";
+
+const LONGEST_INPUT = 4_000;
+
+/**
+ * Puts questions that wait in the inbox to the person at the MCP client too, when it can ask them. The first answer
+ * counts, wherever it comes from. Answers how to stop.
+ */
+export function letClientsApprove(approvals: ApprovalInbox, logger: Logger): () => void {
+  const asked = new Map<string, AbortController>();
+  return approvals.subscribe((approval) => {
+    const { id, state } = approval;
+    if (state !== "pending") {
+      asked.get(id)?.abort("the question was answered elsewhere");
+      asked.delete(id);
+      return;
+    }
+    const exchange = currentExchange.getStore();
+    if (exchange === undefined || !exchange.can("elicitation/create")) return;
+    const withdrawn = new AbortController();
+    asked.set(id, withdrawn);
+    void ask(exchange, approval, withdrawn.signal)
+      .then((answer) => answer && approvals.answer(id, answer, approverOf(exchange, approval)))
+      .catch((thrown) => {
+        const reason = thrown instanceof Error ? thrown.message : String(thrown);
+        logger.warn(`The approval ${id} could not be answered by the MCP client: ${reason}`);
+      })
+      .finally(() => asked.delete(id));
+  });
+}
+
+/** Undefined when the client gives no answer: then the question goes on waiting in the inbox. */
+async function ask(
+  exchange: Exchange<unknown>,
+  { message, input, toolName }: StoredApproval,
+  signal: AbortSignal,
+): Promise<Answer | undefined> {
+  const params = {
+    mode: "form",
+    message: `${message}\n\n${toolName} ${clip(JSON.stringify(input, null, 2))}`,
+    requestedSchema: {
+      type: "object",
+      properties: {
+        approve: { type: "boolean", title: "Allow this call", default: false },
+        reason: { type: "string", title: "Reason", description: "The model is told it when you refuse." },
+      },
+      required: ["approve"],
+    },
+  };
+  let answer: { action?: unknown; content?: { approve?: unknown; reason?: unknown } };
+  try {
+    answer = (await exchange.request("elicitation/create", params, signal)) as typeof answer; // Checked on arrival.
+  } catch {
+    return undefined;
+  }
+  const reason = answer.content?.reason;
+  const said = typeof reason === "string" && reason !== "" ? { reason } : {};
+  if (answer.action === "accept" && answer.content?.approve === true) return { decision: "allow", ...said };
+  if (answer.action === "cancel") return { decision: "deny", reason: "the question was dismissed" };
+  return { decision: "deny", ...said };
+}
+
+function approverOf({ name }: Exchange<unknown>, { caller }: StoredApproval): string {
+  return name === "" ? `MCP client of ${caller}` : `${name} (${caller})`;
+}
+
+function clip(text: string): string {
+  return text.length <= LONGEST_INPUT ? text : `${text.slice(0, LONGEST_INPUT)}…`;
+}

@@ -1,0 +1,68 @@
+import { type Grant, masterGrant } from "../../auth/grant.ts";
+import { matchesPattern } from "../../auth/matches-pattern.ts";
+import type { Config } from "../../config/config.ts";
+import { metaTools } from "../../meta-tools/meta-tools.ts";
+import type { Mount } from "../http/mount.ts";
+import { letClientsApprove } from "./client-approvals.ts";
+import { HeldExchanges } from "./held-exchanges.ts";
+import { type McpMountOptions, mcpMount } from "./http/mcp-mount.ts";
+import { resourceMetadataMount } from "./http/resource-metadata.ts";
+import type { McpParts } from "./mcp-parts.ts";
+import { productVersion } from "./product-version.ts";
+import { type StdioConnection, serveMcpStdio } from "./stdio/serve-mcp-stdio.ts";
+import type { StdioStreams } from "./stdio/stdio-transport.ts";
+import { TaskDesk } from "./tasks/task-desk.ts";
+import { ToolLists } from "./tool-lists.ts";
+import { type ExpertResolver, Viewer } from "./viewer.ts";
+
+export type McpSurfaceParts = Omit<McpParts, "lists" | "held" | "tasks" | "serverInfo"> & {
+  readonly config: NonNullable<Config["mcp"]>;
+  /** Without it there are no experts. */
+  readonly experts?: ExpertResolver;
+};
+
+/** What the transports share. */
+export interface McpSurface {
+  readonly parts: McpParts;
+  /** For the HTTP server. */
+  mounts(options?: Omit<McpMountOptions, "experts">): Mount[];
+  /** Serves the process that started us, as the operator or as one of its experts. Rejects when there is none such. */
+  stdio(streams: StdioStreams, expert?: string): Promise<StdioConnection>;
+  close(): void;
+}
+
+/** Whoever can start a process in the workspace is its operator. */
+const operator: Grant = { ...masterGrant, caller: "mcp" };
+
+const USUAL_THRESHOLD = 100;
+
+/** Opens the rack to MCP clients. The meta-tools are hung on the rack, unless they are off. */
+export function createMcpSurface({ config, experts, ...given }: McpSurfaceParts): McpSurface {
+  const { metaTools: mode = "auto", threshold = USUAL_THRESHOLD, alwaysListed = [] } = config;
+  const isPinned = (name: string) => alwaysListed.some((pattern) => matchesPattern(pattern, name));
+  const parts: McpParts = {
+    ...given,
+    serverInfo: { name: "toolrack", title: "Toolrack", version: productVersion() },
+    lists: new ToolLists(given.registry, { mode, threshold, isPinned }),
+    held: new HeldExchanges(),
+    tasks: new TaskDesk(given),
+  };
+  if (mode !== "off") given.registry.apply({ put: metaTools() });
+  const stop = config.approvals === "inbox" ? () => {} : letClientsApprove(given.approvals, given.logger);
+  return {
+    parts,
+    mounts: (options) => [
+      mcpMount(parts, { ...options, ...(experts === undefined ? {} : { experts }) }),
+      resourceMetadataMount(),
+    ],
+    async stdio(streams, name) {
+      const expert = name === undefined ? undefined : await experts?.(name);
+      if (name !== undefined && expert === undefined) throw new Error(`There is no expert "${name}".`);
+      return serveMcpStdio(parts, new Viewer(operator, expert), streams);
+    },
+    close() {
+      stop();
+      parts.held.close();
+    },
+  };
+}

@@ -1,0 +1,246 @@
+import type { CallClient, ClientMethod, ProgressUpdate } from "@toolrack/core";
+import { isAcceptable } from "./is-acceptable.ts";
+
+/** What the other end said that it can be asked, as MCP has it. */
+export interface ClientAbilities {
+  readonly elicitation?: object;
+  readonly sampling?: object;
+  readonly roots?: object;
+  readonly extensions?: Readonly<Record<string, unknown>>;
+}
+
+export interface Question {
+  readonly key: string;
+  readonly method: ClientMethod;
+  readonly params: object;
+  /** Aborts when the answer is no longer wanted. */
+  readonly signal: AbortSignal;
+}
+
+export type Notice =
+  | { readonly kind: "progress"; readonly update: ProgressUpdate }
+  | { readonly kind: "message"; readonly method: string; readonly params: object };
+
+/** What happens next in an exchange. `asks` tells each question once; it stays open until it is answered. */
+export type Step<Result> =
+  | { readonly kind: "ended"; readonly result: Result }
+  | { readonly kind: "failed"; readonly reason: unknown }
+  | { readonly kind: "asks"; readonly questions: readonly Question[] }
+  | { readonly kind: "says"; readonly notices: readonly Notice[] };
+
+/** What the request that is being answered wants to hear while it waits. */
+export interface Wants {
+  readonly progress: boolean;
+  readonly messages: boolean;
+}
+
+export interface ExchangeOptions {
+  /** What the client asked for: a tool, a prompt or a resource, by its name. */
+  readonly subject: string;
+  /** The id that the call behind it is to have; made later when not given. */
+  readonly callId?: string;
+  readonly abilities: ClientAbilities;
+  readonly clientName?: string;
+  /** Answers that came before the questions, by the keys that their askers give them. */
+  readonly answers?: Readonly<Record<string, unknown>>;
+  readonly wants: Wants;
+}
+
+interface Open {
+  readonly question: Question;
+  readonly settle: (answer: unknown) => void;
+  readonly refuse: (reason: unknown) => void;
+}
+
+/** Where an asker of a question may say by which key it is to be known. */
+const keyName = "toolrack/key";
+
+/**
+ * One piece of work and the client that waits for it. The work may ask and tell the client things; whoever carries
+ * messages takes them out step by step. So the same work can be answered in one message, in a stream, or over many
+ * requests between which it waits here.
+ */
+export class Exchange<Result> implements CallClient {
+  readonly name: string;
+  readonly subject: string;
+  readonly callId: string | undefined;
+  wants: Wants;
+  readonly #abilities: ClientAbilities;
+  readonly #answers: Readonly<Record<string, unknown>>;
+  readonly #controller = new AbortController();
+  readonly #open = new Map<string, Open>();
+  #untold: Question[] = [];
+  #notices: Notice[] = [];
+  #end: Step<Result> | undefined;
+  #wake: (() => void) | undefined;
+  #asked = 0;
+  #missed: ClientMethod | undefined;
+
+  constructor({ subject, callId, abilities, clientName = "", answers = {}, wants }: ExchangeOptions) {
+    this.subject = subject;
+    this.callId = callId;
+    this.#abilities = abilities;
+    this.#answers = answers;
+    this.name = clientName;
+    this.wants = wants;
+  }
+
+  /** Begins the work. To be called once. */
+  start(work: (signal: AbortSignal) => Promise<Result>): this {
+    work(this.#controller.signal).then(
+      (result) => this.#finish({ kind: "ended", result }),
+      (reason) => this.#finish({ kind: "failed", reason }),
+    );
+    return this;
+  }
+
+  get isOver(): boolean {
+    return this.#end !== undefined;
+  }
+
+  /** What the client was to be asked although it never said that it can be. */
+  get missed(): ClientMethod | undefined {
+    return this.#missed;
+  }
+
+  /** The questions that wait for an answer. */
+  get open(): readonly Question[] {
+    return Array.from(this.#open.values(), ({ question }) => question);
+  }
+
+  /** What the work ended with, once it has, and when nothing has to be said before. */
+  get ended(): Result | undefined {
+    return this.#end?.kind === "ended" && this.#notices.length === 0 ? this.#end.result : undefined;
+  }
+
+  /** Resolves when there is a step to be taken. Only one may wait at a time. */
+  stirred(): Promise<void> | undefined {
+    if (this.#end !== undefined || this.#notices.length > 0 || this.#untold.length > 0) return undefined;
+    return new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  /** Only one may wait at a time. */
+  async next(): Promise<Step<Result>> {
+    for (;;) {
+      if (this.#notices.length > 0) {
+        const notices = this.#notices;
+        this.#notices = [];
+        return { kind: "says", notices };
+      }
+      if (this.#end !== undefined) return this.#end;
+      if (this.#untold.length > 0) {
+        // What is asked in one go is told in one go.
+        await new Promise((resolve) => setImmediate(resolve));
+        const questions = this.#untold.filter(({ key }) => this.#open.has(key));
+        this.#untold = [];
+        if (questions.length > 0) return { kind: "asks", questions };
+        continue;
+      }
+      await this.stirred();
+    }
+  }
+
+  /** Takes an answer, unless it is not one to this question: then the question stays open. */
+  answer(key: string, value: unknown): boolean {
+    const open = this.#open.get(key);
+    if (open === undefined || !isAcceptable(open.question.method, open.question.params, value)) return false;
+    this.#open.delete(key);
+    open.settle(value);
+    return true;
+  }
+
+  /** The client cannot answer. */
+  refuse(key: string, reason: unknown): void {
+    const open = this.#open.get(key);
+    this.#open.delete(key);
+    open?.refuse(reason);
+  }
+
+  cancel(reason: string): void {
+    this.#controller.abort(reason);
+    for (const [key] of this.#open) this.refuse(key, new Error(reason));
+  }
+
+  progress(update: ProgressUpdate): void {
+    if (this.wants.progress) this.#say({ kind: "progress", update });
+  }
+
+  can(method: ClientMethod): boolean {
+    switch (method) {
+      case "elicitation/create":
+        return this.#abilities.elicitation !== undefined;
+      case "sampling/createMessage":
+        return this.#abilities.sampling !== undefined;
+      case "roots/list":
+        return this.#abilities.roots !== undefined;
+    }
+  }
+
+  request(method: ClientMethod, params: object, signal: AbortSignal): Promise<unknown> {
+    if (!this.can(method)) {
+      this.#missed = method;
+      return Promise.reject(new Error(`The MCP client that made this call did not declare ${method}.`));
+    }
+    const { given, key } = this.#keyOf(method, params);
+    const asked = withoutKey(params);
+    if (given && Object.hasOwn(this.#answers, key) && isAcceptable(method, asked, this.#answers[key])) {
+      return Promise.resolve(this.#answers[key]);
+    }
+    return new Promise((settle, refuse) => {
+      const withdrawn = new AbortController();
+      const withdraw = () => {
+        this.#open.delete(key);
+        withdrawn.abort(signal.reason);
+        refuse(signal.reason);
+      };
+      if (signal.aborted) return withdraw();
+      signal.addEventListener("abort", withdraw, { once: true });
+      const question = { key, method, params: asked, signal: withdrawn.signal };
+      this.#open.set(key, { question, settle, refuse });
+      this.#untold.push(question);
+      this.#stir();
+    });
+  }
+
+  notify(method: string, params: object): void {
+    if (method === "notifications/message" && !this.wants.messages) return;
+    this.#say({ kind: "message", method, params });
+  }
+
+  #say(notice: Notice): void {
+    if (this.#end !== undefined) return;
+    this.#notices.push(notice);
+    this.#stir();
+  }
+
+  #keyOf(method: ClientMethod, params: object): { given: boolean; key: string } {
+    const wanted = (params as { _meta?: Record<string, unknown> })._meta?.[keyName];
+    if (typeof wanted === "string" && wanted !== "" && !this.#open.has(wanted)) {
+      return { given: true, key: wanted };
+    }
+    this.#asked++;
+    return { given: false, key: `${method.slice(0, method.indexOf("/"))}-${this.#asked}` };
+  }
+
+  #finish(end: Step<Result>): void {
+    this.#end = end;
+    this.#open.clear();
+    this.#stir();
+  }
+
+  #stir(): void {
+    const wake = this.#wake;
+    this.#wake = undefined;
+    wake?.();
+  }
+}
+
+/** The key is between the asker and the rack. */
+function withoutKey(params: object): object {
+  const { _meta, ...rest } = params as { _meta?: Record<string, unknown> };
+  if (_meta === undefined) return params;
+  const { [keyName]: _, ...meta } = _meta;
+  return Object.keys(meta).length === 0 ? rest : { ...rest, _meta: meta };
+}

@@ -1,0 +1,145 @@
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import type { EndedCall } from "../../../calls/call-desk.ts";
+import type { ClientAbilities, Exchange } from "../exchange.ts";
+import type { Era, HotPath } from "../hot/hot-path.ts";
+import { type HotCall, type HotRequest, modernVersion, readHotRequest } from "../hot/hot-request.ts";
+import type { Viewer } from "../viewer.ts";
+import type { LegacySession } from "./legacy-sessions.ts";
+
+/** `begun`: the call runs, and the SDK is to go on with it. */
+export type HotAnswer =
+  | { readonly kind: "answered" }
+  | { readonly kind: "begun"; readonly exchange: Exchange<EndedCall> };
+
+export interface HotPlace {
+  readonly viewer: Viewer;
+  readonly session: LegacySession | undefined;
+  readonly incoming: IncomingMessage;
+  readonly outgoing: ServerResponse;
+}
+
+/** Answers a message by the short way. Undefined when it is not one for it. */
+export async function answerHot(
+  hot: HotPath,
+  body: unknown,
+  place: HotPlace,
+): Promise<HotAnswer | undefined> {
+  cancelHot(body, place.session);
+  const request = readHotRequest(body);
+  if (request === undefined) return undefined;
+  const { headers } = place.incoming;
+  const era = request.envelope === undefined ? "legacy" : "modern";
+  if (!(era === "modern" ? fitsModern(request, headers) : fitsLegacy(headers))) return undefined;
+  if (request.kind === "call") return call(hot, request, era, place);
+  const bytes = await hot.list(request, era, place.viewer);
+  if (bytes === undefined) return undefined;
+  sendResult(place, bytes, request.id);
+  return { kind: "answered" };
+}
+
+async function call(
+  hot: HotPath,
+  request: HotCall,
+  era: Era,
+  place: HotPlace,
+): Promise<HotAnswer | undefined> {
+  const { viewer, session, outgoing } = place;
+  const exchange = hot.begin(request, viewer, {
+    subject: request.params.name,
+    ...clientOf(request, session),
+    wants: { progress: false, messages: era === "legacy" },
+  });
+  if (exchange === undefined) return undefined;
+  const leave = () => {
+    // In a session the client may come for other things; there it cancels with a message.
+    if (session === undefined && !outgoing.writableFinished)
+      exchange.cancel("the client closed the connection");
+  };
+  outgoing.once("close", leave);
+  session?.calls.set(request.id, exchange);
+  const outcome = await hot.outcome(exchange, request.id, era, viewer);
+  outgoing.off("close", leave);
+  session?.calls.delete(request.id);
+  if (outcome.kind === "begun") return outcome;
+  send(place, outcome.text);
+  return { kind: "answered" };
+}
+
+/** The SDK knows nothing of calls that it was not given. */
+function cancelHot(body: unknown, session: LegacySession | undefined): void {
+  if (session === undefined || session.calls.size === 0) return;
+  const { method, params } = body as { method?: unknown; params?: { requestId?: unknown; reason?: unknown } };
+  if (method !== "notifications/cancelled") return;
+  const exchange = session.calls.get(params?.requestId as string | number); // Any other kind of id is not in it.
+  exchange?.cancel(typeof params?.reason === "string" ? params.reason : "the client cancelled it");
+}
+
+function clientOf({ envelope }: HotCall, session: LegacySession | undefined): Envelope {
+  if (envelope !== undefined) return envelope;
+  const info = session?.server.getClientVersion();
+  return {
+    abilities: session?.server.getClientCapabilities() ?? {},
+    clientName: info === undefined ? "" : `${info.name} ${info.version}`,
+  };
+}
+
+interface Envelope {
+  readonly abilities: ClientAbilities;
+  readonly clientName: string;
+}
+
+/** The headers that the newer version wants, each exactly as the body has it. */
+function fitsModern(request: HotRequest, headers: IncomingHttpHeaders): boolean {
+  return (
+    headers["content-type"] === "application/json" &&
+    headers["mcp-protocol-version"] === modernVersion &&
+    (request.kind === "list"
+      ? headers["mcp-method"] === "tools/list"
+      : headers["mcp-method"] === "tools/call" && headers["mcp-name"] === request.params.name) &&
+    acceptsBoth(headers)
+  );
+}
+
+const legacyVersions: ReadonlySet<unknown> = new Set([
+  undefined,
+  "2025-11-25",
+  "2025-06-18",
+  "2025-03-26",
+  "2024-11-05",
+]);
+
+function fitsLegacy(headers: IncomingHttpHeaders): boolean {
+  return (
+    headers["content-type"] === "application/json" &&
+    legacyVersions.has(headers["mcp-protocol-version"]) &&
+    acceptsBoth(headers)
+  );
+}
+
+function acceptsBoth({ accept }: IncomingHttpHeaders): boolean {
+  return accept !== undefined && accept.includes("application/json") && accept.includes("text/event-stream");
+}
+
+const start = Buffer.from('{"result":');
+
+function sendResult(place: HotPlace, result: Buffer, id: string | number): void {
+  const { outgoing } = place;
+  const end = `,"jsonrpc":"2.0","id":${JSON.stringify(id)}}`;
+  writeHead(place, start.length + result.length + Buffer.byteLength(end));
+  outgoing.cork();
+  outgoing.write(start);
+  outgoing.write(result);
+  outgoing.end(end);
+  outgoing.uncork();
+}
+
+function send(place: HotPlace, text: string): void {
+  writeHead(place, Buffer.byteLength(text));
+  place.outgoing.end(text);
+}
+
+function writeHead({ outgoing, session }: HotPlace, length: number): void {
+  outgoing.setHeader("Content-Type", "application/json");
+  outgoing.setHeader("Content-Length", length);
+  if (session !== undefined) outgoing.setHeader("mcp-session-id", session.id);
+}

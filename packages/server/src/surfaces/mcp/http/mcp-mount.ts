@@ -1,0 +1,156 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { isLegacyRequest } from "@modelcontextprotocol/server";
+import type { Grant } from "../../../auth/grant.ts";
+import type { Mount } from "../../http/mount.ts";
+import { HotPath } from "../hot/hot-path.ts";
+import type { McpParts } from "../mcp-parts.ts";
+import { publishChanges } from "../publish-changes.ts";
+import { authInfoOf, SdkFaces } from "../sdk-faces.ts";
+import { type ExpertResolver, Viewer } from "../viewer.ts";
+import { watchListened } from "../watch-listened.ts";
+import { answerHot, type HotAnswer } from "./answer-hot.ts";
+import { headerMismatch } from "./header-mismatch.ts";
+import { type LegacySession, LegacySessions, type SessionLimits } from "./legacy-sessions.ts";
+import { readMessage } from "./read-message.ts";
+import { metadataChallenge } from "./resource-metadata.ts";
+import { sendJsonRpcError } from "./send-json-rpc-error.ts";
+import { sendWebResponse, toWebRequest } from "./web-exchange.ts";
+
+export interface McpMountOptions {
+  readonly experts?: ExpertResolver;
+  readonly sessions?: SessionLimits;
+  /** The largest body, in bytes. Default 10 MiB. */
+  readonly maxBody?: number;
+}
+
+const USUAL_BODY = 10 * 1024 * 1024;
+const HEADER_MISMATCH = -32020;
+
+/** The rack at `/mcp` and `/mcp/{expert}`, for clients of all versions of the protocol. */
+export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount {
+  const { experts, maxBody = USUAL_BODY } = options;
+  const sessions = new LegacySessions(parts, options.sessions);
+  const faces = new SdkFaces(parts);
+  const hot = new HotPath(parts, faces);
+  const unsubscribe = publishChanges(parts, faces.modern.notify, sessions);
+
+  const handle = async (incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant) => {
+    const viewer = await viewerOf(incoming, grant, experts);
+    if (viewer === undefined) return sendJsonRpcError(outgoing, 404, -32001, "There is no such expert.");
+    const id = incoming.headers["mcp-session-id"];
+    const session = typeof id === "string" ? sessions.find(id, viewer) : undefined;
+    if (incoming.method !== "POST") {
+      if (session !== undefined) return serveSession(session, incoming, outgoing);
+      return refuseMethod(id, outgoing);
+    }
+    const read = await readMessage(incoming, maxBody);
+    if (!read.ok) return sendJsonRpcError(outgoing, read.status, read.code, read.message);
+    let body: unknown;
+    try {
+      body = JSON.parse(read.text);
+    } catch {
+      return sendJsonRpcError(outgoing, 400, -32700, "The body is not JSON.");
+    }
+    if (typeof id === "string" && session === undefined) return refuseSession(outgoing);
+    const answer = await answerHot(hot, body, { viewer, session, incoming, outgoing });
+    if (answer?.kind === "answered") return;
+    await serveBySdk(viewer, session, incoming, outgoing, body, answer);
+  };
+
+  const serveBySdk = async (
+    viewer: Viewer,
+    session: LegacySession | undefined,
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    body: unknown,
+    begun: Extract<HotAnswer, { kind: "begun" }> | undefined,
+  ) => {
+    const request = toWebRequest(incoming, outgoing);
+    const given = { parsedBody: body, authInfo: authInfoOf(viewer, begun?.exchange) };
+    if (!(await isLegacyRequest(request, body))) {
+      const mismatch = headerMismatch(parts, viewer, body, incoming.headers);
+      if (mismatch !== undefined) {
+        return sendJsonRpcError(outgoing, 400, HEADER_MISMATCH, mismatch, { id: idOf(body) });
+      }
+      const watched = watchListened(parts, body);
+      outgoing.once("close", () => {
+        for (const stop of watched) stop();
+      });
+      return sendWebResponse(await faces.modern.fetch(request, given), outgoing);
+    }
+    if (session !== undefined) return serveSession(session, incoming, outgoing, given);
+    if (!isInitialize(body)) return sendWebResponse(await faces.stateless(request, given), outgoing);
+    const opened = await sessions.open(viewer);
+    if (opened !== undefined) return serveSession(opened, incoming, outgoing, given);
+    const advice = "There are as many sessions as this server keeps, all of them busy.";
+    sendJsonRpcError(outgoing, 503, -32001, advice, { id: idOf(body) });
+  };
+
+  return {
+    access: "token",
+    owns: (path) => path === "/mcp" || /^\/mcp\/[^/]+$/.test(path),
+    handle: (incoming, outgoing, grant) => handle(incoming, outgoing, grant!), // `access` says that there is one.
+    challenge: metadataChallenge,
+    close() {
+      unsubscribe();
+      sessions.close();
+      void faces.modern.close();
+    },
+  };
+}
+
+async function viewerOf(
+  { url = "/" }: IncomingMessage,
+  grant: Grant,
+  experts: ExpertResolver | undefined,
+): Promise<Viewer | undefined> {
+  const end = url.indexOf("?");
+  const path = end === -1 ? url : url.slice(0, end);
+  if (path === "/mcp") return new Viewer(grant);
+  const name = decode(path.slice("/mcp/".length));
+  const expert = name === undefined ? undefined : await experts?.(name);
+  return expert === undefined || !grant.mayUseExpert(expert.name) ? undefined : new Viewer(grant, expert);
+}
+
+async function serveSession(
+  session: LegacySession,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  given: Parameters<LegacySession["transport"]["handleRequest"]>[1] = {},
+): Promise<void> {
+  session.busy++;
+  outgoing.once("close", () => {
+    session.busy--;
+    session.usedAt = Date.now();
+  });
+  const response = await session.transport.handleRequest(toWebRequest(incoming, outgoing), given);
+  await sendWebResponse(response, outgoing);
+}
+
+function isInitialize(body: unknown): boolean {
+  return (body as { method?: unknown } | null)?.method === "initialize";
+}
+
+/** Only sessions have a stream to be read, and an end. */
+function refuseMethod(id: unknown, outgoing: ServerResponse): void {
+  if (typeof id === "string") refuseSession(outgoing);
+  else sendJsonRpcError(outgoing, 405, -32000, "Method not allowed.", { headers: { Allow: "POST" } });
+}
+
+/** By this status a client knows that it has to begin anew. */
+function refuseSession(outgoing: ServerResponse): void {
+  sendJsonRpcError(outgoing, 404, -32001, "There is no such session. Initialize a new one.");
+}
+
+function idOf(body: unknown): string | number | null {
+  const { id } = body as { id?: unknown };
+  return typeof id === "string" || typeof id === "number" ? id : null;
+}
+
+function decode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}

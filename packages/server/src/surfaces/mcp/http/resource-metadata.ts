@@ -1,0 +1,36 @@
+import type { IncomingMessage } from "node:http";
+import type { TLSSocket } from "node:tls";
+import type { Mount } from "../../http/mount.ts";
+
+const WELL_KNOWN = "/.well-known/oauth-protected-resource";
+
+/** Tells clients how `/mcp` is protected: by bearer tokens in the header, which the operator hands out. */
+export function resourceMetadataMount(): Mount {
+  return {
+    access: "open",
+    owns: (path) => path === WELL_KNOWN || path.startsWith(`${WELL_KNOWN}/mcp`),
+    handle(incoming, outgoing) {
+      const { pathname } = new URL(incoming.url ?? "/", "http://localhost");
+      const resource = pathname.slice(WELL_KNOWN.length) || "/mcp";
+      const body = JSON.stringify({
+        resource: `${originOf(incoming)}${resource}`,
+        resource_name: "Toolrack",
+        bearer_methods_supported: ["header"],
+      });
+      outgoing.writeHead(200, { "Content-Type": "application/json", "Cache-Control": "max-age=3600" });
+      outgoing.end(body);
+    },
+  };
+}
+
+/** Where the metadata of what was asked for is, as a challenge names it. */
+export function metadataChallenge(incoming: IncomingMessage): string {
+  const { pathname } = new URL(incoming.url ?? "/mcp", "http://localhost");
+  return `resource_metadata="${originOf(incoming)}${WELL_KNOWN}${pathname}"`;
+}
+
+/** The server's address as its caller knows it; the host was checked before. */
+function originOf({ headers, socket }: IncomingMessage): string {
+  const isSecure = (socket as TLSSocket).encrypted === true || headers["x-forwarded-proto"] === "https";
+  return `${isSecure ? "https" : "http"}://${headers.host ?? "localhost"}`;
+}

@@ -1,0 +1,53 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+
+/** The request as the SDK takes it. Its body was read before; the signal aborts when the caller goes away. */
+export function toWebRequest(incoming: IncomingMessage, outgoing: ServerResponse): Request {
+  const gone = new AbortController();
+  outgoing.once("close", () => {
+    if (!outgoing.writableFinished) gone.abort("the client closed the connection");
+  });
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(incoming.headers)) {
+    if (value !== undefined) headers.set(name, Array.isArray(value) ? value.join(", ") : value);
+  }
+  const { method = "GET", url = "/" } = incoming;
+  return new Request(new URL(url, "http://localhost"), { method, headers, signal: gone.signal });
+}
+
+/** Sends what the SDK answered; a stream goes on until either side ends it. */
+export async function sendWebResponse(response: Response, outgoing: ServerResponse): Promise<void> {
+  for (const [name, value] of response.headers) {
+    // Node decides by itself how the connection goes on.
+    if (name !== "connection") outgoing.setHeader(name, value);
+  }
+  outgoing.statusCode = response.status;
+  const type = response.headers.get("content-type") ?? "";
+  if (response.body === null || !type.includes("text/event-stream")) {
+    const bytes = Buffer.from(await response.arrayBuffer());
+    outgoing.setHeader("Content-Length", bytes.length);
+    outgoing.end(bytes);
+    return;
+  }
+  outgoing.flushHeaders();
+  const reader = response.body.getReader();
+  outgoing.once("close", () => void reader.cancel().catch(() => {}));
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      if (!outgoing.write(value) && !outgoing.destroyed) await drained(outgoing);
+    }
+  } finally {
+    outgoing.end();
+  }
+}
+
+function drained(outgoing: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      outgoing.off("drain", done).off("close", done);
+      resolve();
+    };
+    outgoing.on("drain", done).on("close", done);
+  });
+}

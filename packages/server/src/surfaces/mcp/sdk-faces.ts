@@ -1,0 +1,69 @@
+import {
+  type AuthInfo,
+  createMcpHandler,
+  type LegacyHttpHandler,
+  legacyStatelessFallback,
+  type McpHttpHandler,
+  type McpRequestContext,
+} from "@modelcontextprotocol/server";
+import type { EndedCall } from "../../calls/call-desk.ts";
+import { createMcpServer } from "./create-mcp-server.ts";
+import type { Exchange } from "./exchange.ts";
+import { modernVersion } from "./hot/hot-request.ts";
+import type { McpParts } from "./mcp-parts.ts";
+import { Viewer } from "./viewer.ts";
+
+/** The SDK as it answers single requests: all of the newer version, and those of the older ones without a session. */
+export class SdkFaces {
+  readonly modern: McpHttpHandler;
+  readonly stateless: LegacyHttpHandler;
+
+  constructor(parts: McpParts) {
+    const factory = ({ era, authInfo }: McpRequestContext) => {
+      const viewer = authInfo?.extra?.viewer;
+      if (!(viewer instanceof Viewer)) throw new Error("A request came without a viewer.");
+      return createMcpServer(parts, viewer, { era, canAsk: false });
+    };
+    this.modern = createMcpHandler(factory, {
+      legacy: "reject",
+      onerror: (error) => parts.logger.debug("MCP:", error.message),
+    });
+    this.stateless = legacyStatelessFallback(factory);
+  }
+
+  /** The `result` of `tools/list` as the SDK writes it; undefined when it refuses. */
+  async listBytes(
+    era: "legacy" | "modern",
+    cursor: string | undefined,
+    viewer: Viewer,
+  ): Promise<Buffer | undefined> {
+    const isModern = era === "modern";
+    const envelope = {
+      "io.modelcontextprotocol/protocolVersion": modernVersion,
+      "io.modelcontextprotocol/clientCapabilities": {},
+    };
+    const params = { ...(cursor === undefined ? {} : { cursor }), ...(isModern ? { _meta: envelope } : {}) };
+    const parsedBody = { jsonrpc: "2.0", id: 1, method: "tools/list", params };
+    const request = new Request("http://localhost/mcp", {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        accept: "application/json, text/event-stream",
+        ...(isModern ? { "mcp-protocol-version": modernVersion, "mcp-method": "tools/list" } : {}),
+      },
+    });
+    const face = isModern ? this.modern.fetch : this.stateless;
+    const response = await face(request, { parsedBody, authInfo: authInfoOf(viewer) });
+    const line = (await response.text()).split("\n").find((text) => text.includes('"jsonrpc"')) ?? "";
+    const message = line.slice(line.indexOf("{"));
+    const start = '{"result":';
+    const end = ',"jsonrpc":"2.0","id":1}';
+    if (!message.startsWith(start) || !message.endsWith(end)) return undefined;
+    return Buffer.from(message.slice(start.length, -end.length));
+  }
+}
+
+/** The SDK hands this on to whoever answers: so that learns whose request it is, and of a call that has begun. */
+export function authInfoOf(viewer: Viewer, running?: Exchange<EndedCall>): AuthInfo {
+  return { token: "", clientId: viewer.grant.id, scopes: [], extra: { viewer, running } };
+}

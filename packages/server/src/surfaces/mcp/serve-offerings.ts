@@ -1,0 +1,145 @@
+import {
+  ProtocolError,
+  ProtocolErrorCode,
+  ResourceNotFoundError,
+  type Server,
+} from "@modelcontextprotocol/server";
+import { MissingPromptArguments } from "../../offerings/file-offerings.ts";
+import { bindingOf } from "./binding-of.ts";
+import { readCallResult, resultTemplate } from "./call-results.ts";
+import { abilitiesOf, carry, clientNameOf, type Leg, takeAnswers, wantsOf } from "./carry.ts";
+import { currentExchange } from "./current-exchange.ts";
+import { Exchange } from "./exchange.ts";
+import type { McpParts } from "./mcp-parts.ts";
+import { pageOf } from "./page-of.ts";
+import type { ServerPlace } from "./server-place.ts";
+import type { Viewer } from "./viewer.ts";
+
+/** How long a read may be kept: not at all, since what is behind it may change at any time. */
+const readCache = { ttlMs: 0, cacheScope: "private" } as const;
+
+/** Prompts, resources and completion, from whatever sources there are. */
+export function serveOfferings(server: Server, parts: McpParts, viewer: Viewer, place: ServerPlace): void {
+  const { offerings } = parts;
+  server.setRequestHandler("prompts/list", async ({ params }, { mcpReq }) => {
+    const prompts = await offerings.prompts(viewer.reader(mcpReq.signal));
+    return paged("prompts", prompts, ({ name }) => name, params?.cursor);
+  });
+  server.setRequestHandler("resources/list", async ({ params }, { mcpReq }) => {
+    const resources = await offerings.resources(viewer.reader(mcpReq.signal));
+    return paged("resources", resources, ({ uri }) => uri, params?.cursor);
+  });
+  server.setRequestHandler("resources/templates/list", async ({ params }, { mcpReq }) => {
+    const templates = await offerings.resourceTemplates(viewer.reader(mcpReq.signal));
+    return paged(
+      "resourceTemplates",
+      [...templates, resultTemplate],
+      ({ uriTemplate }) => uriTemplate,
+      params?.cursor,
+    );
+  });
+  server.setRequestHandler("prompts/get", ({ params }, context) => {
+    const leg: Leg = { server, context, ...place };
+    return converse(leg, parts, viewer, params.name, async (client, signal) => {
+      const found = await offerings.getPrompt(
+        params.name,
+        params.arguments ?? {},
+        viewer.reader(signal, client),
+      );
+      if (found === undefined)
+        throw invalid(`There is no prompt "${params.name}". prompts/list has those that there are.`);
+      return found;
+    });
+  });
+  server.setRequestHandler("resources/read", ({ params: { uri } }, context) => {
+    const leg: Leg = { server, context, ...place };
+    return converse(leg, parts, viewer, uri, async (client, signal) => {
+      const found =
+        (await readCallResult(parts, viewer, uri)) ??
+        (await offerings.readResource(uri, viewer.reader(signal, client)));
+      if (found === undefined) throw new ResourceNotFoundError(uri);
+      return { ...found, ...(place.era === "modern" ? readCache : {}) };
+    });
+  });
+  server.setRequestHandler("completion/complete", async ({ params }, { mcpReq }) => {
+    const { ref, argument, context } = params;
+    const request = { ref, argument, others: context?.arguments ?? {} };
+    const found = await offerings.complete(request, viewer.reader(mcpReq.signal));
+    if (found === undefined) throw invalid("There is no such prompt or resource template to complete.");
+    return { completion: { ...found, values: [...found.values] } };
+  });
+  if (place.era === "legacy" && place.canAsk) serveSubscriptions(server, parts);
+}
+
+/** In the older versions a session subscribes, and is told on its own stream. */
+function serveSubscriptions(server: Server, { offerings }: McpParts): void {
+  const watched = new Map<string, () => void>();
+  server.setRequestHandler("resources/subscribe", ({ params: { uri } }) => {
+    if (!watched.has(uri)) watched.set(uri, offerings.watchResource(uri));
+    return {};
+  });
+  server.setRequestHandler("resources/unsubscribe", ({ params: { uri } }) => {
+    watched.get(uri)?.();
+    watched.delete(uri);
+    return {};
+  });
+  const unsubscribe = offerings.subscribe((change) => {
+    if (change.kind !== "resource" || !watched.has(change.uri)) return;
+    void server.sendResourceUpdated({ uri: change.uri }).catch(() => {});
+  });
+  server.onclose = () => {
+    unsubscribe();
+    for (const stop of watched.values()) stop();
+    watched.clear();
+  };
+}
+
+/** Work that may ask the client, and so may take several of its requests. */
+async function converse<Result extends object>(
+  leg: Leg,
+  parts: McpParts,
+  viewer: Viewer,
+  subject: string,
+  work: (client: Exchange<Result>, signal: AbortSignal) => Promise<Result>,
+) {
+  const waiting = leg.context.mcpReq.requestState<Exchange<Result>>();
+  if (waiting !== undefined) takeAnswers(waiting, subject, leg);
+  const exchange = waiting ?? begin(leg, subject, work);
+  try {
+    // The same shapes as those of the SDK, which are written with mutable members.
+    return (await carry(exchange, leg, parts.held, bindingOf(viewer, leg.context))) as never;
+  } catch (thrown) {
+    throw thrown instanceof MissingPromptArguments ? invalid(thrown.message) : thrown;
+  }
+}
+
+function begin<Result>(
+  leg: Leg,
+  subject: string,
+  work: (client: Exchange<Result>, signal: AbortSignal) => Promise<Result>,
+): Exchange<Result> {
+  const exchange = new Exchange<Result>({
+    subject,
+    abilities: abilitiesOf(leg),
+    clientName: clientNameOf(leg),
+    answers: leg.context.mcpReq.inputResponses ?? {},
+    wants: wantsOf(leg),
+  });
+  return exchange.start((signal) => currentExchange.run(exchange, () => work(exchange, signal)));
+}
+
+function paged<Item>(
+  member: string,
+  all: readonly Item[],
+  keyOf: (item: Item) => string,
+  cursor: string | undefined,
+) {
+  const sorted = all.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
+  const { items, nextCursor } = pageOf(sorted, keyOf, cursor);
+  // The same shapes as those of the SDK, which are written with mutable members.
+  return { [member]: items, ...(nextCursor === undefined ? {} : { nextCursor }) } as never;
+}
+
+function invalid(message: string): ProtocolError {
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+}

@@ -1,0 +1,55 @@
+import type { Server } from "@modelcontextprotocol/server";
+import { serveStdio } from "@modelcontextprotocol/server/stdio";
+import { createMcpServer } from "../create-mcp-server.ts";
+import type { McpParts } from "../mcp-parts.ts";
+import { publishChanges } from "../publish-changes.ts";
+import type { Viewer } from "../viewer.ts";
+import { watchListened } from "../watch-listened.ts";
+import { type StdioStreams, StdioTransport } from "./stdio-transport.ts";
+
+/** A connection to the one client that started this process. */
+export interface StdioConnection {
+  /** Resolves when the client has closed its side. */
+  readonly closed: Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Serves one client over two streams, in the version of the protocol that it begins with. */
+export function serveMcpStdio(parts: McpParts, viewer: Viewer, streams: StdioStreams): StdioConnection {
+  const { promise: closed, resolve } = Promise.withResolvers<void>();
+  const watched: (() => void)[] = [];
+  const transport = new StdioTransport(streams, (message) => {
+    watched.push(...watchListened(parts, message));
+    return false;
+  });
+  let current: Server | undefined;
+  const handle = serveStdio(
+    ({ era }) => {
+      current = createMcpServer(parts, viewer, { era, canAsk: era === "legacy" });
+      return current;
+    },
+    { transport, onerror: (error) => parts.logger.debug("MCP:", error.message) },
+  );
+  // Over this transport the SDK itself hands what a server says on to who listens, in both eras.
+  const tell = (say: (server: Server) => Promise<void>) => {
+    if (current !== undefined) void say(current).catch(() => {});
+  };
+  const stopPublishing = publishChanges(
+    parts,
+    {
+      toolsChanged: () => {},
+      promptsChanged: () => {},
+      resourcesChanged: () => {},
+      resourceUpdated: (uri) => tell((server) => server.sendResourceUpdated({ uri })),
+    },
+    { tell },
+  );
+  const onclose = transport.onclose;
+  transport.onclose = () => {
+    onclose?.();
+    stopPublishing();
+    for (const stop of watched) stop();
+    resolve();
+  };
+  return { closed, close: () => handle.close() };
+}

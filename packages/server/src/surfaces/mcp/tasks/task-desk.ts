@@ -1,0 +1,177 @@
+import type { EndedCall } from "../../../calls/call-desk.ts";
+import type { StoredCall } from "../../../store/store.ts";
+import type { Exchange } from "../exchange.ts";
+import type { McpParts } from "../mcp-parts.ts";
+import { toolAnswer } from "../tool-answer.ts";
+import type { Viewer } from "../viewer.ts";
+
+/** What a client is told of a task, in the words of the extension. */
+export type TaskView = Readonly<Record<string, unknown>> & {
+  readonly taskId: string;
+  readonly status: TaskStatus;
+};
+
+export type TaskStatus = "working" | "input_required" | "completed" | "failed" | "cancelled";
+
+interface LiveTask {
+  readonly exchange: Exchange<EndedCall>;
+  readonly principal: string;
+  readonly createdAt: number;
+  updatedAt: number;
+  message: string | undefined;
+}
+
+/** An error of the protocol, which no record has. */
+interface FailedTask {
+  readonly principal: string;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly error: object;
+}
+
+/** How long a task can be asked for at least, and how often that makes sense, in milliseconds. */
+const TIME_TO_LIVE = 60 * 60_000;
+const POLL_INTERVAL = 500;
+const MOST_FAILED = 1000;
+
+/**
+ * Calls that nobody waits for: the client comes back for them. A task is a call and has its id. While it runs it is
+ * here; afterwards its record is the task, also after a restart.
+ */
+export class TaskDesk {
+  readonly #parts: Pick<McpParts, "store" | "recorder">;
+  readonly #live = new Map<string, LiveTask>();
+  readonly #failed = new Map<string, FailedTask>();
+
+  constructor(parts: Pick<McpParts, "store" | "recorder">) {
+    this.#parts = parts;
+  }
+
+  /** Goes on with a call that has begun, without its client. `toError` says what of an end is no result. */
+  adopt(
+    taskId: string,
+    exchange: Exchange<EndedCall>,
+    viewer: Viewer,
+    toError: (end: { readonly ended?: EndedCall; readonly reason?: unknown }) => object | undefined,
+  ): TaskView {
+    const now = Date.now();
+    const task: LiveTask = {
+      exchange,
+      principal: viewer.principal,
+      createdAt: now,
+      updatedAt: now,
+      message: undefined,
+    };
+    this.#live.set(taskId, task);
+    exchange.wants = { progress: true, messages: false };
+    void this.#follow(taskId, task, toError);
+    return { resultType: "task", ...base(taskId, "working", now, now) };
+  }
+
+  /** Undefined when there is no such task for this viewer. */
+  async get(taskId: string, viewer: Viewer): Promise<TaskView | undefined> {
+    const live = this.#live.get(taskId);
+    if (live !== undefined) return live.principal === viewer.principal ? liveView(taskId, live) : undefined;
+    const failed = this.#failed.get(taskId);
+    if (failed !== undefined) {
+      if (failed.principal !== viewer.principal) return undefined;
+      return { ...base(taskId, "failed", failed.createdAt, failed.updatedAt), error: failed.error };
+    }
+    const call = await this.#stored(taskId, viewer);
+    return call === undefined ? undefined : storedView(call);
+  }
+
+  /** Answers whether there is such a task. */
+  async update(taskId: string, answers: Readonly<Record<string, unknown>>, viewer: Viewer): Promise<boolean> {
+    const live = this.#live.get(taskId);
+    if (live === undefined || live.principal !== viewer.principal) return this.#isKnown(taskId, viewer);
+    for (const [key, value] of Object.entries(answers)) {
+      if (live.exchange.answer(key, value)) live.updatedAt = Date.now();
+    }
+    return true;
+  }
+
+  /** Answers whether there is such a task. One that has ended stays as it ended. */
+  async cancel(taskId: string, viewer: Viewer): Promise<boolean> {
+    const live = this.#live.get(taskId);
+    if (live === undefined || live.principal !== viewer.principal) return this.#isKnown(taskId, viewer);
+    live.exchange.cancel("the client cancelled the task");
+    return true;
+  }
+
+  async #isKnown(taskId: string, viewer: Viewer): Promise<boolean> {
+    return (await this.get(taskId, viewer)) !== undefined;
+  }
+
+  async #follow(
+    taskId: string,
+    task: LiveTask,
+    toError: (end: { readonly ended?: EndedCall; readonly reason?: unknown }) => object | undefined,
+  ): Promise<void> {
+    for (;;) {
+      const step = await task.exchange.next();
+      task.updatedAt = Date.now();
+      if (step.kind === "says") {
+        for (const notice of step.notices)
+          if (notice.kind === "progress") task.message = notice.update.message;
+      } else if (step.kind === "ended" || step.kind === "failed") {
+        const error = toError(step.kind === "ended" ? { ended: step.result } : { reason: step.reason });
+        if (error !== undefined) this.#fail(taskId, task, error);
+        this.#live.delete(taskId);
+        return;
+      }
+    }
+  }
+
+  #fail(taskId: string, { principal, createdAt, updatedAt }: LiveTask, error: object): void {
+    this.#failed.set(taskId, { principal, createdAt, updatedAt, error });
+    const oldest = this.#failed.keys().next();
+    if (this.#failed.size > MOST_FAILED && oldest.value !== undefined) this.#failed.delete(oldest.value);
+  }
+
+  async #stored(taskId: string, { grant }: Viewer): Promise<StoredCall | undefined> {
+    await this.#parts.recorder.flush();
+    const call = await this.#parts.store.calls.get(taskId);
+    if (call === undefined || call.parentCallId !== undefined) return undefined;
+    return grant.admin || call.caller === grant.caller ? call : undefined;
+  }
+}
+
+function base(taskId: string, status: TaskStatus, createdAt: number, updatedAt: number) {
+  return {
+    taskId,
+    status,
+    createdAt: new Date(createdAt).toISOString(),
+    lastUpdatedAt: new Date(updatedAt).toISOString(),
+    ttlMs: TIME_TO_LIVE,
+    pollIntervalMs: POLL_INTERVAL,
+  };
+}
+
+function liveView(taskId: string, { exchange, createdAt, updatedAt, message }: LiveTask): TaskView {
+  const { open } = exchange;
+  const said = message === undefined ? {} : { statusMessage: message };
+  if (open.length === 0) return { ...base(taskId, "working", createdAt, updatedAt), ...said };
+  const requests = open.map(({ key, method, params }) => [key, { method, params }] as const);
+  return {
+    ...base(taskId, "input_required", createdAt, updatedAt),
+    ...said,
+    inputRequests: Object.fromEntries(requests),
+  };
+}
+
+function storedView(call: StoredCall): TaskView {
+  const { callId, timestamp, duration, outcome, error, result } = call;
+  const common = (status: TaskStatus) => base(callId, status, timestamp, timestamp + Math.round(duration));
+  if (outcome === "running") return common("working");
+  if (outcome === "interrupted") {
+    return {
+      ...common("failed"),
+      error: { code: -32603, message: error?.message ?? "The server ended while it ran." },
+    };
+  }
+  if (error?.code === "cancelled") return common("cancelled");
+  // The extension keeps `failed` for errors of the protocol: a tool that failed has a result that says so.
+  const ended = { callId, record: { ...call, status: call.status as "completed" }, recorded: true, result };
+  return { ...common("completed"), result: toolAnswer(ended, true) };
+}

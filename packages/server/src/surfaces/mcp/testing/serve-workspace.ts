@@ -1,0 +1,59 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cp, mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+const main = resolve(import.meta.dirname, "../../../main.ts");
+
+/** The words that run the real program. */
+export const program: readonly string[] = [process.execPath, "--conditions=toolrack-source", main];
+
+/** The workspace that has what the conformance suite asks for. */
+export const conformanceWorkspace = join(import.meta.dirname, "conformance");
+
+export interface ServedWorkspace {
+  readonly directory: string;
+  readonly url: string;
+  readonly token: string;
+  readonly process: ChildProcess;
+  close(): Promise<void>;
+}
+
+/** A copy of a workspace, since what runs in it writes into it. */
+export async function copyWorkspace(source: string): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), "toolrack-mcp-"));
+  await cp(source, directory, { recursive: true });
+  return directory;
+}
+
+/** Runs `toolrack serve` on a copy of the workspace. */
+export async function serveWorkspace(source: string): Promise<ServedWorkspace> {
+  const directory = await copyWorkspace(source);
+  const [node, ...words] = program;
+  const child = spawn(node!, [...words, "serve", "--dir", directory, "--port", "0"], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const url = await new Promise<string>((found, reject) => {
+    let said = "";
+    const listen = (text: string) => {
+      said += text;
+      const address = /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0];
+      if (address !== undefined) found(address);
+    };
+    child.stdout.setEncoding("utf8").on("data", listen);
+    child.stderr.setEncoding("utf8").on("data", listen);
+    child.on("exit", (code) => reject(new Error(`The server ended with ${code}: ${said}`)));
+  });
+  return {
+    directory,
+    url,
+    token: (await readFile(join(directory, ".toolrack/token"), "utf8")).trim(),
+    process: child,
+    async close() {
+      child.kill();
+      if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,48 @@
+import { ProtocolError, ProtocolErrorCode } from "@modelcontextprotocol/server";
+import { type ToolRegistry, toMcpResult } from "@toolrack/core";
+import { type EndedCall, invisibleTool } from "../../calls/call-desk.ts";
+import { CallRefused } from "../../calls/call-refused.ts";
+import { resultUri } from "./call-results.ts";
+import type { Viewer } from "./viewer.ts";
+
+export type ToolAnswer = ReturnType<typeof toMcpResult>;
+
+/** The result as the protocol says it; a result that was cut comes with a link to the whole. */
+export function toolAnswer({ callId, record, result }: EndedCall, canLink: boolean): ToolAnswer {
+  const answer = toMcpResult(result);
+  if (record.flags?.truncated !== true || !canLink) return answer;
+  const link = {
+    type: "resource_link",
+    uri: resultUri(callId),
+    name: `The whole result of ${record.toolName}`,
+    mimeType: "text/plain",
+  };
+  return { ...answer, content: [...answer.content, link] };
+}
+
+/** Throws for a name that means nothing to this viewer: the protocol wants an error there, not a result. */
+export function requireVisible(registry: ToolRegistry, viewer: Viewer, name: string): void {
+  const info = registry.get(name);
+  if (info !== undefined && viewer.sees(info)) return;
+  throw new ProtocolError(ProtocolErrorCode.InvalidParams, unknownTool(registry, viewer, name));
+}
+
+/** What never became a call is an error of the protocol. */
+export function toProtocolError(reason: unknown): unknown {
+  if (!(reason instanceof CallRefused)) return reason;
+  const code = reason.code === "tool_not_found" ? ProtocolErrorCode.InvalidParams : BUSY;
+  return new ProtocolError(code, reason.message, reason.details);
+}
+
+/** Of the codes that the protocol leaves to implementations. */
+const BUSY = -32001;
+
+function unknownTool(registry: ToolRegistry, { grant, expert }: Viewer, name: string): string {
+  if (!grant.admin || expert !== undefined) return invisibleTool(name).message;
+  try {
+    registry.require(name);
+    return invisibleTool(name).message;
+  } catch (thrown) {
+    return thrown instanceof Error ? thrown.message : String(thrown);
+  }
+}

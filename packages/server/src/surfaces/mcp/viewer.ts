@@ -1,0 +1,56 @@
+import type { CallClient, ToolInfo } from "@toolrack/core";
+import type { Grant } from "../../auth/grant.ts";
+import { isMetaTool } from "../../meta-tools/meta-tools.ts";
+import type { OfferingReader } from "../../offerings/offering-source.ts";
+
+/** What an expert lets through, as `/mcp/{expert}` serves it. */
+export interface ExpertView {
+  readonly name: string;
+  readonly allow: (tool: ToolInfo) => boolean;
+  /** Another one whenever `allow` may answer differently. */
+  readonly version: string | number;
+  /** What a client is told of it at the beginning. */
+  readonly instructions?: string;
+}
+
+/** Undefined: there is no such expert. */
+export type ExpertResolver = (nameOrId: string) => ExpertView | undefined | Promise<ExpertView | undefined>;
+
+/** Who looks at the rack through MCP, and how much of it is there for them. */
+export class Viewer {
+  readonly grant: Grant;
+  readonly expert: ExpertView | undefined;
+  /** The same for viewers that see the same tools. */
+  readonly key: string;
+  /** Whom a session or a state belongs to. */
+  readonly principal: string;
+
+  constructor(grant: Grant, expert?: ExpertView) {
+    // Meta-tools show and reach nothing beyond what the bearer may use, so that everybody may use them.
+    this.grant = grant.admin ? grant : { ...grant, mayUse: (name) => isMetaTool(name) || grant.mayUse(name) };
+    this.expert = expert;
+    const seen = expert === undefined ? "" : `${expert.name}@${expert.version}`;
+    this.key = `${grant.admin ? "admin" : grant.id}/${seen}`;
+    this.principal = `${grant.id}/${expert?.name ?? ""}`;
+  }
+
+  sees(tool: ToolInfo): boolean {
+    return this.grant.mayUse(tool.name) && this.allow?.(tool) !== false;
+  }
+
+  get allow(): ((tool: ToolInfo) => boolean) | undefined {
+    const { expert } = this;
+    return expert === undefined ? undefined : (tool) => isMetaTool(tool.name) || expert.allow(tool);
+  }
+
+  reader(signal: AbortSignal, client?: CallClient): OfferingReader {
+    const { grant, expert } = this;
+    return {
+      caller: grant.caller,
+      mayUse: (name) => grant.mayUse(name),
+      ...(expert === undefined ? {} : { expert: expert.name }),
+      ...(client === undefined ? {} : { client }),
+      signal,
+    };
+  }
+}
