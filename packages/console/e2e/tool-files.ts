@@ -1,0 +1,113 @@
+/** The tools of the workspace that the browser tests open. */
+export const toolFiles: Readonly<Record<string, string>> = {
+  "tools/hello-world.ts": `import { Tool } from "@toolrack/core";
+
+export const helloWorld = Tool.define({
+  name: "hello_world",
+  displayName: "Hello World/问候",
+  description: "Greets somebody by name. 按名字问候。",
+  parameters: {
+    type: "object",
+    properties: {
+      name: { type: "string", description: "Whom to greet." },
+      language: { type: "string", enum: ["en", "zh"], default: "en", description: "The language." },
+    },
+    required: ["name"],
+  },
+  metadata: { category: "text", tags: ["greeting"], readOnly: true },
+  execute: async (context) => {
+    const { name, language } = context.input;
+    const counted = await context.call("count_letters", { text: name });
+    return (language === "zh" ? "你好，" : "Hello, ") + name + "! Letters: " + counted.content;
+  },
+});
+
+export const countLetters = Tool.define({
+  name: "count_letters",
+  description: "Counts the letters of a text.",
+  parameters: { type: "object", properties: { text: { type: "string" } }, required: ["text"] },
+  metadata: { category: "text", tags: ["counting"], readOnly: true },
+  execute: async ({ input }) => String([...input.text].length),
+});
+`,
+  "tools/reports/report.ts": `import { Tool } from "@toolrack/core";
+
+export const report = Tool.define({
+  name: "report",
+  description: "Writes a report in Markdown, step by step.",
+  parameters: {
+    type: "object",
+    properties: {
+      title: { type: "string", default: "Weekly report" },
+      steps: { type: "integer", minimum: 1, maximum: 50, default: 3 },
+      audience: { anyOf: [{ type: "string", enum: ["team", "board"] }, { type: "null" }], description: "For whom." },
+      filters: {
+        type: "object",
+        properties: { since: { type: "string", format: "date" }, labels: { type: "array", items: { type: "string" } } },
+        required: ["labels"],
+      },
+      output: {
+        oneOf: [
+          { title: "As a file", type: "object", properties: { kind: { const: "file" }, path: { type: "string" } }, required: ["kind", "path"] },
+          { title: "As mail", type: "object", properties: { kind: { const: "mail" }, to: { type: "string", format: "email" } }, required: ["kind", "to"] },
+        ],
+      },
+      headers: { type: "object", additionalProperties: { type: "string" } },
+      anything: {},
+    },
+  },
+  metadata: { category: "reports", tags: ["markdown"] },
+  execute: async (context) => {
+    const { title, steps } = context.input;
+    for (let step = 1; step <= steps; step++) {
+      context.progress(step, steps, "Section " + step);
+      await new Promise((resolve, reject) => {
+        const timer = setTimeout(resolve, steps > 20 ? 400 : 30);
+        context.signal.addEventListener("abort", () => { clearTimeout(timer); reject(context.signal.reason); });
+      });
+    }
+    return "# " + title + "\\n\\nAll **" + steps + "** sections are done.\\n\\n- first\\n- second\\n";
+  },
+});
+
+export const inventory = Tool.define({
+  name: "inventory",
+  description: "Lists what is in stock, as data.",
+  parameters: { type: "object", properties: {} },
+  metadata: { readOnly: true },
+  execute: async () => ({ items: [{ sku: "A-1", count: 3 }, { sku: "B-7", count: 0 }], updated: "2026-11-15" }),
+});
+
+export const longText = Tool.define({
+  name: "long_text",
+  description: "Answers with a long text.",
+  parameters: { type: "object", properties: { lines: { type: "integer", default: 1000 } } },
+  execute: async ({ input }) => Array.from({ length: input.lines }, (_, index) => "line " + index + " of the long text").join("\\n"),
+});
+
+export const flaky = Tool.define({
+  name: "flaky",
+  description: "Fails when it is told to.",
+  parameters: { type: "object", properties: { fail: { type: "boolean", default: true } } },
+  execute: async ({ input }) => {
+    if (input.fail) throw new Error("The upstream answered 503; it is down for maintenance until 14:00.");
+    return "fine";
+  },
+});
+`,
+  "tools/drafts.ts": `import { Tool } from "@toolrack/core";
+
+export const deleteDraft = Tool.define({
+  name: "delete_draft",
+  displayName: "Drafts/删除草稿",
+  description: "Deletes a draft for good.",
+  parameters: {
+    type: "object",
+    properties: { path: { type: "string", description: "The draft." }, force: { type: "boolean", default: false } },
+    required: ["path"],
+  },
+  metadata: { category: "drafts", dangerous: true, confirm: "Delete this draft for good?" },
+  execute: async ({ input }) => "deleted " + input.path,
+});
+`,
+};

@@ -1,0 +1,42 @@
+// Fails the build when the first load of any page outgrows its budget: what index.html, the entry and the page's own
+// chunk bring, gzipped.
+import { readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+
+const BUDGET = 250_000;
+const dist = join(import.meta.dirname, "..", "dist");
+const manifest = JSON.parse(readFileSync(join(dist, ".vite", "manifest.json"), "utf8"));
+
+const entry = Object.keys(manifest).find((key) => manifest[key].isEntry);
+const pages = manifest[entry].dynamicImports.filter((key) => key.startsWith("src/pages/"));
+const languages = manifest[entry].dynamicImports.filter((key) => key.startsWith("src/i18n/"));
+const always = ["index.html", "theme.js", "icon.svg"];
+
+let tooLarge = false;
+for (const page of pages) {
+  // One language is loaded; the larger one counts.
+  const sizes = (languages.length === 0 ? [[]] : languages.map((language) => [language])).map((language) =>
+    sizeOf([entry, page, ...language]),
+  );
+  const size = Math.max(...sizes);
+  const over = size > BUDGET;
+  tooLarge ||= over;
+  console.log(`${String(size).padStart(8)} bytes  ${page}${over ? `  is beyond ${BUDGET}` : ""}`);
+}
+if (pages.length === 0) throw new Error("The build has no pages; this check would see nothing.");
+process.exit(tooLarge ? 1 : 0);
+
+function sizeOf(keys) {
+  const files = new Set(always);
+  const seen = new Set();
+  const visit = (key) => {
+    if (seen.has(key)) return;
+    seen.add(key);
+    const chunk = manifest[key];
+    files.add(chunk.file);
+    for (const style of chunk.css ?? []) files.add(style);
+    for (const imported of chunk.imports ?? []) visit(imported);
+  };
+  for (const key of keys) visit(key);
+  return [...files].reduce((sum, file) => sum + statSync(join(dist, `${file}.gz`)).size, 0);
+}

@@ -1,0 +1,43 @@
+/** What the server refused and why, or `unreachable` when it did not answer at all. */
+export class ApiError extends Error {
+  override readonly name = "ApiError";
+  readonly status: number;
+  readonly code: string;
+  readonly details: Readonly<Record<string, unknown>>;
+
+  constructor(status: number, code: string, message: string, details: Readonly<Record<string, unknown>> = {}) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.details = details;
+  }
+
+  static async from(response: Response): Promise<ApiError> {
+    const text = await response.text().catch(() => "");
+    return ApiError.read(parse(text), response.status) ?? new ApiError(response.status, "unreadable", text.slice(0, 500));
+  }
+
+  /** Reads the envelope that every refusal has. */
+  static read(envelope: unknown, status: number): ApiError | undefined {
+    if (!isObject(envelope) || !isObject(envelope.error)) return undefined;
+    const { code, message, details } = envelope.error;
+    return new ApiError(status, String(code), String(message), isObject(details) ? details : {});
+  }
+
+  /** The server is older than this page, or was built without the part. */
+  get isUnknownPath(): boolean {
+    return this.status === 404 && this.code === "not_found";
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,123 @@
+import { ref } from "vue";
+import { ApiError } from "./api-error.ts";
+import { readEvents } from "./read-events.ts";
+import { open } from "./request.ts";
+
+export type StreamState = "connecting" | "open" | "waiting" | "closed";
+
+/** What happens on the rack. `reset`: events were missed, so lists are to be read anew. */
+export interface RackEvent {
+  readonly type: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 15_000;
+/** The server gives a sign of life every 15 seconds; a connection without any is dead although nobody said so. */
+const LONGEST_SILENCE = 40_000;
+
+type Listener = (event: RackEvent) => void;
+
+/**
+ * The one connection that tells the console what happens. It resumes where it broke off, and tells its listeners
+ * `reset` when what happened in between is not known any more.
+ */
+export class EventStream {
+  readonly state = ref<StreamState>("closed");
+  /** When the next attempt is made, while it waits. */
+  readonly retryAt = ref(0);
+  readonly #listeners = new Set<Listener>();
+  #lastId: string | undefined;
+  #run: AbortController | undefined;
+  #wake: (() => void) | undefined;
+
+  subscribe(listener: Listener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  start(): void {
+    if (this.#run !== undefined) return;
+    this.#run = new AbortController();
+    void this.#keepOpen(this.#run.signal);
+  }
+
+  stop(): void {
+    this.#run?.abort();
+    this.#run = undefined;
+    this.#lastId = undefined;
+    this.#wake?.();
+    this.state.value = "closed";
+  }
+
+  /** Tries now instead of later. */
+  retryNow(): void {
+    this.#wake?.();
+  }
+
+  async #keepOpen(signal: AbortSignal): Promise<void> {
+    let wait = FIRST_WAIT;
+    while (!signal.aborted) {
+      this.state.value = "connecting";
+      const opened = await this.#read(signal);
+      if (signal.aborted) return;
+      wait = opened ? FIRST_WAIT : Math.min(wait * 2, LONGEST_WAIT);
+      this.state.value = "waiting";
+      // Many consoles that lost one server do not all come back in the same instant.
+      await this.#sleep(wait * (0.75 + Math.random() / 2));
+    }
+  }
+
+  /** Reads until the connection ends. Says whether there was one. */
+  async #read(outer: AbortSignal): Promise<boolean> {
+    const attempt = new AbortController();
+    const signal = AbortSignal.any([outer, attempt.signal]);
+    let watch: ReturnType<typeof setTimeout> | undefined;
+    const stillAlive = () => {
+      clearTimeout(watch);
+      watch = setTimeout(() => attempt.abort(), LONGEST_SILENCE);
+    };
+    const isResumed = this.#lastId !== undefined;
+    let opened = false;
+    try {
+      stillAlive();
+      const headers: Record<string, string> = this.#lastId === undefined ? {} : { "last-event-id": this.#lastId };
+      const response = await open("/api/events", { signal, headers });
+      opened = true;
+      this.state.value = "open";
+      if (response.body === null) return true;
+      for await (const { event, id, data } of readEvents(response.body, { onBytes: stillAlive })) {
+        if (id !== undefined) this.#lastId = id;
+        // The first `ready` is the beginning; a later one means that the server did not know where we were.
+        if (event === "ready" && !isResumed) continue;
+        this.#tell({ type: event === "ready" ? "reset" : event, data: dataOf(data) });
+      }
+    } catch (thrown) {
+      if (thrown instanceof ApiError && thrown.status === 401) this.stop();
+    } finally {
+      clearTimeout(watch);
+    }
+    return opened;
+  }
+
+  #tell(event: RackEvent): void {
+    for (const listener of this.#listeners) listener(event);
+  }
+
+  #sleep(milliseconds: number): Promise<void> {
+    this.retryAt.value = Date.now() + milliseconds;
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, milliseconds);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}
+
+function dataOf(text: string): RackEvent["data"] {
+  const value: unknown = JSON.parse(text);
+  // Every event of the feed carries an object; anything else is nothing a listener could read.
+  return typeof value === "object" && value !== null ? (value as RackEvent["data"]) : {};
+}

@@ -1,0 +1,23 @@
+import { type ComputedRef, type InjectionKey, inject, provide } from "vue";
+
+/** What all fields of one form share. */
+export interface FormContext {
+  /** What the server said about places in the arguments, by path. */
+  readonly issues: ComputedRef<ReadonlyMap<string, string>>;
+  readonly disabled: ComputedRef<boolean>;
+  /** A field tells that what was typed is no value yet, or that it is one again. */
+  report(path: string, isProblem: boolean): void;
+  idOf(path: string): string;
+}
+
+const key: InjectionKey<FormContext> = Symbol("form");
+
+export function provideForm(context: FormContext): void {
+  provide(key, context);
+}
+
+export function useForm(): FormContext {
+  const context = inject(key);
+  if (context === undefined) throw new Error("A field was drawn outside of a SchemaForm.");
+  return context;
+}

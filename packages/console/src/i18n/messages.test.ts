@@ -1,0 +1,46 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { en } from "./en.ts";
+import { zhCN } from "./zh-cn.ts";
+
+const english = flatten(en);
+const chinese = flatten(zhCN);
+
+it("has the same texts in both languages", () => {
+  expect([...chinese.keys()].sort()).toEqual([...english.keys()].sort());
+});
+
+it("leaves no Chinese text in English", () => {
+  const untranslated = [...chinese].filter(([, text]) => !/\p{Script=Han}/u.test(text));
+  expect(untranslated).toEqual([]);
+});
+
+it("names the same values in both languages", () => {
+  const names = (text: string) => [...new Set(text.match(/\{\w+\}/g))].sort();
+  for (const [key, text] of english) expect([key, names(chinese.get(key) ?? "")]).toEqual([key, names(text)]);
+});
+
+it("has every text that the pages ask for, and no other", () => {
+  const source = sources(join(import.meta.dirname, ".."));
+  const asked = new Set([...source.matchAll(/["'`]([a-z][A-Za-z]*(?:\.[A-Za-z0-9]+)+)["'`]/g)].map(([, key]) => key!));
+  const families = [...source.matchAll(/`([a-z][A-Za-z.]*\.)\$\{/g)].map(([, prefix]) => prefix!);
+  const unused = [...english.keys()].filter((key) => !asked.has(key) && !families.some((family) => key.startsWith(family)));
+  expect(unused).toEqual([]);
+  const missing = [...source.matchAll(/\bt\(\s*["'`]([a-zA-Z]+\.[A-Za-z0-9.]+)["'`]/g)].map(([, key]) => key!).filter((key) => !english.has(key));
+  expect(missing).toEqual([]);
+});
+
+function flatten(texts: object, prefix = ""): Map<string, string> {
+  const entries = Object.entries(texts).flatMap(([key, value]): [string, string][] =>
+    typeof value === "string" ? [[prefix + key, value]] : [...flatten(value, `${prefix}${key}.`)],
+  );
+  return new Map(entries);
+}
+
+function sources(directory: string): string {
+  return readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && /\.(vue|ts)$/.test(entry.name) && !/\.test\.ts$|^(en|zh-cn)\.ts$/.test(entry.name))
+    .map((entry) => readFileSync(join(entry.parentPath, entry.name), "utf8"))
+    .join("\n");
+}

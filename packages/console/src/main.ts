@@ -1,0 +1,12 @@
+import "./main.css";
+import { createApp } from "vue";
+import { openSession } from "./api/session.ts";
+import { i18n, preferredLanguage, setLanguage } from "./i18n/i18n.ts";
+import App from "./shell/App.vue";
+import { openRouter } from "./shell/router.ts";
+import "./theme/theme.ts";
+
+// Before the router reads the address: the token in it is not for anybody's history.
+openSession();
+await setLanguage(preferredLanguage(), { remember: false });
+createApp(App).use(i18n).use(openRouter()).mount("#app");

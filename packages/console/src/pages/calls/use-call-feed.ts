@@ -1,0 +1,98 @@
+import { computed, onScopeDispose, type Ref, ref, shallowRef, watch } from "vue";
+import { ApiError } from "../../api/api-error.ts";
+import { useEvents } from "../../api/events.ts";
+import { request } from "../../api/request.ts";
+import type { CallPage, CallSummary } from "../../api/types.ts";
+import { mergeHead } from "./call-feed.ts";
+
+export type CallQuery = Readonly<Record<string, string | number | undefined>>;
+
+const PAGE = 100;
+/** However much happens, the newest page is read no more often. */
+const PAUSE = 600;
+
+/** The calls that fit a query, newest first: live at its head, and as far back as somebody scrolls. */
+export function useCallFeed(query: Ref<CallQuery>, isPaused: Ref<boolean>) {
+  const calls = shallowRef<readonly CallSummary[]>([]);
+  const next = ref<string>();
+  const error = shallowRef<ApiError>();
+  const isLoading = ref(false);
+  /** What happened while the feed was paused. */
+  const missed = ref(0);
+  let generation = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+
+  const read = (cursor?: string) => request<CallPage>("/api/calls", { query: { ...query.value, limit: PAGE, cursor } });
+
+  async function attempt(work: (isCurrent: () => boolean) => Promise<void>): Promise<void> {
+    const mine = generation;
+    isLoading.value = true;
+    try {
+      await work(() => mine === generation);
+      if (mine === generation) error.value = undefined;
+    } catch (thrown) {
+      if (mine === generation) error.value = thrown instanceof ApiError ? thrown : new ApiError(0, "unexpected", String(thrown));
+    } finally {
+      if (mine === generation) isLoading.value = false;
+    }
+  }
+
+  function restart(): Promise<void> {
+    generation++;
+    missed.value = 0;
+    return attempt(async (isCurrent) => {
+      const page = await read();
+      if (!isCurrent()) return;
+      calls.value = page.items;
+      next.value = page.next;
+    });
+  }
+
+  function refresh(): Promise<void> {
+    return attempt(async (isCurrent) => {
+      const page = await read();
+      if (!isCurrent()) return;
+      // When more came than a page holds, the gap between would be invisible: begin anew instead.
+      const known = new Set(calls.value.map(({ callId }) => callId));
+      const hasGap = calls.value.length > 0 && page.next !== undefined && !page.items.some(({ callId }) => known.has(callId));
+      calls.value = hasGap ? page.items : mergeHead(calls.value, page.items);
+      if (hasGap || calls.value.length === page.items.length) next.value = page.next;
+    });
+  }
+
+  async function readMore(): Promise<void> {
+    const cursor = next.value;
+    if (cursor === undefined || isLoading.value) return;
+    await attempt(async (isCurrent) => {
+      const page = await read(cursor);
+      if (!isCurrent()) return;
+      const known = new Set(calls.value.map(({ callId }) => callId));
+      calls.value = [...calls.value, ...page.items.filter(({ callId }) => !known.has(callId))];
+      next.value = page.next;
+    });
+  }
+
+  useEvents(["call."], (event) => {
+    if (event.type === "call.progress" || event.type === "call.updated") return;
+    if (isPaused.value) {
+      if (event.type === "call.completed" || event.type === "call.failed" || event.type === "call.cancelled") missed.value++;
+      return;
+    }
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      void refresh();
+    }, PAUSE);
+  });
+  watch(query, restart, { immediate: true });
+  watch(isPaused, (paused) => {
+    if (!paused) {
+      missed.value = 0;
+      void refresh();
+    }
+  });
+  onScopeDispose(() => {
+    generation++;
+    clearTimeout(timer);
+  });
+  return { calls, hasMore: computed(() => next.value !== undefined), error, isLoading, missed, restart, readMore };
+}

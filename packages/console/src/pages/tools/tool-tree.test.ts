@@ -1,0 +1,60 @@
+import { expect, it } from "vitest";
+import type { FileReport, ToolSummary } from "../../api/types.ts";
+import { tagsOf, treeRows } from "./tool-tree.ts";
+
+const tools = [
+  tool("greeting", { origin: "tools/greeting.ts", displayName: "Greeting/问候", tags: ["text"] }),
+  tool("slugify", { origin: "tools/text/slugify.js", status: "disabled" }),
+  tool("internal_file_read", { origin: "built-in file/read", description: "读取文件内容" }),
+  tool("internal_file_delete", { origin: "built-in file/delete", dangerous: true }),
+  tool("schedule_tool", { category: "toolbox" }),
+];
+const broken: FileReport = { file: "tools/text/broken.ts", status: "failed", tools: [], warnings: [], failure: { file: "tools/text/broken.ts", line: 3, reason: "Unexpected end", remedy: "Close it." } };
+const rack = { tools, troubled: [broken] };
+const everything = { q: "", show: "all" as const, tag: "" };
+
+it("sorts tools and files in trouble by source and group", () => {
+  expect(treeRows(rack, everything, new Set()).map(({ id }) => id)).toEqual([
+    "files",
+    "tool greeting",
+    "files/text",
+    "file tools/text/broken.ts",
+    "tool slugify",
+    "builtin",
+    "builtin/file",
+    "tool internal_file_delete",
+    "tool internal_file_read",
+    "other",
+    "other/toolbox",
+    "tool schedule_tool",
+  ]);
+});
+
+it("leaves out what is folded", () => {
+  const ids = treeRows(rack, everything, new Set(["files/text", "builtin"])).map(({ id }) => id);
+  expect(ids).toEqual(["files", "tool greeting", "files/text", "builtin", "other", "other/toolbox", "tool schedule_tool"]);
+});
+
+it("finds words anywhere in what a tool says of itself, in Chinese too", () => {
+  const found = (q: string) => leaves({ ...everything, q });
+  expect(found("文件")).toEqual(["tool internal_file_read"]);
+  expect(found("问候")).toEqual(["tool greeting"]);
+  expect(found("FILE delete")).toEqual(["tool internal_file_delete"]);
+  expect(found("unexpected")).toEqual(["file tools/text/broken.ts"]);
+});
+
+it("filters by state and tag", () => {
+  expect(leaves({ ...everything, show: "failed" })).toEqual(["file tools/text/broken.ts"]);
+  expect(leaves({ ...everything, show: "disabled" })).toEqual(["tool slugify"]);
+  expect(leaves({ ...everything, show: "dangerous" })).toEqual(["tool internal_file_delete"]);
+  expect(leaves({ ...everything, tag: "text" })).toEqual(["tool greeting"]);
+  expect(tagsOf(tools)).toEqual([["text", 1]]);
+});
+
+function leaves(filter: Parameters<typeof treeRows>[1]): string[] {
+  return treeRows(rack, filter, new Set()).filter(({ kind }) => kind === "tool" || kind === "file").map(({ id }) => id);
+}
+
+function tool(name: string, more: Partial<ToolSummary>): ToolSummary {
+  return { name, displayName: name, status: "ok", dangerous: false, readOnly: false, createdAt: 0, ...more };
+}

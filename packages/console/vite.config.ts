@@ -1,0 +1,28 @@
+import tailwindcss from "@tailwindcss/vite";
+import vue from "@vitejs/plugin-vue";
+import { defineConfig } from "vite";
+
+// While developing, `TOOLRACK_URL=http://127.0.0.1:7300 npm run dev -w packages/console` speaks to a running server.
+const target = process.env.TOOLRACK_URL ?? "http://127.0.0.1:7300";
+const serverPaths = ["/api", "/openai", "/v1", "/mcp", "/metrics", "/openapi.json", "/healthz", "/readyz"];
+
+export default defineConfig({
+  root: import.meta.dirname,
+  plugins: [vue(), tailwindcss()],
+  define: {
+    __VUE_OPTIONS_API__: "false",
+    __VUE_PROD_DEVTOOLS__: "false",
+    __VUE_PROD_HYDRATION_MISMATCH_DETAILS__: "false",
+    __VUE_I18N_LEGACY_API__: "false",
+    __VUE_I18N_FULL_INSTALL__: "false",
+    __INTLIFY_PROD_DEVTOOLS__: "false",
+  },
+  build: {
+    target: "es2023",
+    manifest: true,
+    // The security policy takes no inline styles or scripts, and small files travel well over HTTP.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+  },
+  server: { proxy: Object.fromEntries(serverPaths.map((path) => [path, { target, changeOrigin: true }])) },
+});
