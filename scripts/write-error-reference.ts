@@ -135,6 +135,8 @@ function rows(translate: (text: string) => string, yes: string, no: string): str
 /** By the English sentence, so that a sentence that changes in the code cannot keep an old translation. */
 const chinese: Readonly<Record<string, string>> = {
   "": "",
+  "The process that ran the tool ended before the call did. The tool may have done all, some or none of its work, and is not run again by itself.":
+    "运行工具的进程在调用结束之前就结束了。工具可能完成了全部、部分工作，或什么也没做；它不会自动重新运行。",
   "No tool has this name or alias.": "没有工具使用这个名称或别名。",
   "`suggestions`: the nearest names.": "`suggestions`：最接近的名称。",
   "The tool exists but an operator switched it off.": "工具存在，但已被管理员停用。",

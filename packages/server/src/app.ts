@@ -1,12 +1,23 @@
 import { join, resolve } from "node:path";
-import { type ApprovalPolicy, type Logger, redact, ToolRegistry } from "@toolrack/core";
+import { type ApprovalPolicy, type Logger, redact, type ToolInfo, ToolRegistry } from "@toolrack/core";
+import { CallOrigins } from "./auth/call-origins.ts";
+import { readMasterToken } from "./auth/master-token.ts";
 import type { Config } from "./config/config.ts";
 import { loadEnvironment } from "./config/load-environment.ts";
-import { readConfig } from "./config/read-config.ts";
+import { type ConfigOrigin, readConfig } from "./config/read-config.ts";
 import type { Workspace } from "./config/workspace.ts";
 import { forgetCompiledSources } from "./host/forget-compiled-sources.ts";
+import { LateParts } from "./late-parts.ts";
 import { CallLog } from "./log/call-log.ts";
 import { knownSecrets } from "./log/known-secrets.ts";
+import { FileOfferings } from "./offerings/file-offerings.ts";
+import { Offerings } from "./offerings/offerings.ts";
+import type { Sandbox } from "./runners/sandbox/types.ts";
+import { MaskedValues } from "./secrets/masked-values.ts";
+import type { Secrets } from "./secrets/open-secrets.ts";
+import { ToolSecrets } from "./secrets/tool-secrets.ts";
+import { openSkills, skillFoldersOf } from "./skills/open-skills.ts";
+import type { SkillLibrary } from "./skills/skill-library.ts";
 import type { InternalSurroundings } from "./sources/internal/adapt-internal.ts";
 import { loadBuiltins } from "./sources/internal/load-builtins.ts";
 import type { LoadReport } from "./sources/load-report.ts";
@@ -15,11 +26,13 @@ import { ModuleGraph, type ModuleGraphParts } from "./sources/loader/module-grap
 import { Resolver } from "./sources/loader/resolver.ts";
 import { StackMapper } from "./sources/loader/stack-mapper.ts";
 import { type ProvidedParts, providedModules, provideModule } from "./sources/provided-modules.ts";
+import type { SingleFileTools } from "./sources/single-file/single-file-tools.ts";
 import { ToolFiles } from "./sources/tool-files.ts";
 import { buildReloadTool } from "./sources/toolbox/build-reload-tool.ts";
 import { makeCallToolHandler } from "./sources/toolbox/handler.ts";
 import { logTool } from "./sources/toolbox/log-tool.ts";
 import { watchFiles } from "./sources/watch-files.ts";
+import type { Store } from "./store/store.ts";
 
 export interface OpenOptions {
   readonly approval?: ApprovalPolicy;
@@ -27,6 +40,10 @@ export interface OpenOptions {
   readonly logger: Logger;
   /** Secret values that no record may show. */
   readonly secrets?: () => Iterable<string>;
+  /** Where sandboxed tools get theirs from; the workspace's store is opened for it when not given. */
+  readonly toolSecrets?: Secrets;
+  /** Where skills and experts are; that of the workspace is opened, when it has one, if none is given. */
+  readonly store?: Store;
   /** `false` leaves the built-in tools out, whatever the config says. */
   readonly builtins?: boolean;
   /** Folders of tool files instead of those that the config names; absolute. */
@@ -39,9 +56,24 @@ export interface OpenOptions {
 export interface App {
   readonly workspace: Workspace;
   readonly config: Config;
+  /** Which keys of it are set, and by what. */
+  readonly configOrigins: readonly ConfigOrigin[];
   readonly registry: ToolRegistry;
   readonly files: ToolFiles;
+  /** Prompts, resources and skills, from wherever they come. */
+  readonly offerings: Offerings;
+  /** Skills and experts, with their tools on the rack. */
+  readonly skills: SkillLibrary;
   readonly log: CallLog;
+  /** Who is behind a call. */
+  readonly origins: CallOrigins;
+  /** Where unreviewed code runs. Opened by the first who asks, and closed with the workspace. */
+  readonly sandbox: () => Promise<Sandbox>;
+  /**
+   * The workspace's store, for commands that keep what they do in it: opened by the first who asks, and closed with the
+   * workspace, unless it was given. The secrets in it are masked from then on.
+   */
+  readonly store: () => Promise<Store>;
   /** What opening it found. */
   readonly report: LoadReport;
   /** Reloads whenever a tool file changes, until it is closed. */
@@ -70,11 +102,22 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     evaluationLimit: EVALUATION_LIMIT,
   };
   const unloadEnvironment = await loadEnvironment(root, logger);
-  const config = await readConfig(root, ModuleGraph.empty(modules));
+  const { config, origins: configOrigins } = await readConfig(root, ModuleGraph.empty(modules));
   const folders = options.folders ?? (config.tools ?? ["tools"]).map((folder) => resolve(root, folder));
   const workspace = toWorkspace(root, config, folders);
-  const known = knownSecrets(workspace.databases, process.env);
-  const secrets = () => [...known, ...(options.secrets?.() ?? [])];
+  const late = new LateParts(root, config, logger, options.cache === false);
+  const token = await readMasterToken(root);
+  const known = [...knownSecrets(workspace.databases, process.env), ...(token === undefined ? [] : [token])];
+  const toolSecrets = new ToolSecrets(
+    options.toolSecrets === undefined ? late.secrets : async () => options.toolSecrets,
+  );
+  let skillSecrets = options.toolSecrets;
+  const { list: secrets } = new MaskedValues(
+    () => known,
+    () => options.secrets?.() ?? [],
+    () => toolSecrets.values(),
+    () => skillSecrets?.values() ?? [],
+  );
 
   const registry = new ToolRegistry({
     logger,
@@ -84,6 +127,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     secrets,
     ...(options.approval === undefined ? {} : { approval: options.approval }),
   });
+  const origins = new CallOrigins(registry);
   const log = new CallLog({ ...config.log, file: logFileOf(root, config) });
   registry.subscribe(log.listen);
 
@@ -94,7 +138,16 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     model: (config.models ?? {}) as InternalSurroundings["model"],
     workspace,
   };
+  const offerings = new Offerings({ logger });
+  const fileOfferings = new FileOfferings();
+  offerings.add(fileOfferings);
+  let singleFiles: Promise<SingleFileTools> | undefined;
   const files = new ToolFiles({
+    singleFiles: () => {
+      singleFiles ??= late.singleFiles({ modules, toolSecrets, secrets, isCached: options.cache !== false });
+      return singleFiles;
+    },
+    onOffered: (offered) => fileOfferings.replace(offered),
     registry,
     workspace: root,
     folders,
@@ -102,9 +155,11 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     modules,
     logger,
     builtins: [
-      ...(config.builtins === false || options.builtins === false ? [] : loadBuiltins(surroundings)),
+      ...(config.builtins === false || options.builtins === false
+        ? []
+        : loadBuiltins(surroundings).map(withBuiltinName)),
       { ...buildReloadTool(() => files.load()), origin: "built-in toolbox/buildReload_tool" },
-      { ...logTool(log), origin: "built-in toolbox/log_tool" },
+      { ...logTool(log, (callId) => origins.of(callId)), origin: "built-in toolbox/log_tool" },
     ],
   });
   provided = {
@@ -120,26 +175,72 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   };
 
   const report = await files.load();
+  // After the files: a skill's tool may stand for one of theirs.
+  // Tools of files work without it; whoever needs the store itself is told why it is not there.
+  const withoutStore = (error: Error) => {
+    logger.warn(`Skills and experts that the store keeps are left out. ${error.message}`);
+    return undefined;
+  };
+  const skills = await openSkills({
+    registry,
+    config,
+    workspace,
+    store:
+      options.store ?? (options.cache === false ? undefined : await late.existingStore().catch(withoutStore)),
+    sandbox: late.sandbox,
+    secrets: async () => {
+      skillSecrets ??= await late.secrets(false);
+      return skillSecrets;
+    },
+    offerings,
+    logger,
+  });
 
-  let watcher: ReturnType<typeof watchFiles> | undefined;
+  const watchers: ReturnType<typeof watchFiles>[] = [];
   return {
     workspace,
     config,
+    configOrigins,
     registry,
     files,
+    offerings,
+    skills,
     log,
+    origins,
+    sandbox: late.sandbox,
+    async store() {
+      const store = options.store ?? (await late.store());
+      await toolSecrets.load();
+      return store;
+    },
     report,
     watch(onReload) {
-      watcher ??= watchFiles(folders, async () => onReload(await files.load()));
+      if (watchers.length > 0) return;
+      watchers.push(
+        watchFiles(folders, async () => {
+          onReload(await files.load());
+          await skills.reload();
+        }),
+        watchFiles(skillFoldersOf(config, workspace), () => skills.reload()),
+      );
     },
     async close() {
-      await watcher?.close();
+      await Promise.all(watchers.map((watcher) => watcher.close()));
+      await skills.close();
       await files.close();
+      offerings.close();
+      (await singleFiles)?.close();
+      await late.close();
       await modules.compiler.settle();
       log.close();
       unloadEnvironment();
     },
   };
+}
+
+/** Built-in tools have no row in the tables of skills, where they go by this name. */
+function withBuiltinName(info: ToolInfo): ToolInfo {
+  return { ...info, aliases: [...(info.aliases ?? []), info.name.replace(/^internal_/, "builtin_")] };
 }
 
 function toWorkspace(directory: string, config: Config, toolFolders: readonly string[]): Workspace {

@@ -1,16 +1,13 @@
-import { join, resolve } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
+import { resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
-import { type App, openWorkspace } from "./app.ts";
-import { ApprovalInbox } from "./approvals/approval-inbox.ts";
-import { openCallOffice } from "./calls/open-call-office.ts";
+import type { App } from "./app.ts";
 import type { Config } from "./config/config.ts";
-import { loadEnvironment } from "./config/load-environment.ts";
+import { openRack } from "./open-rack.ts";
+import { importTasks } from "./schedules/import-tasks.ts";
+import { SCHEDULE_TOOL } from "./schedules/schedule-tool-name.ts";
 import { startSchedules } from "./schedules/start-schedules.ts";
-import { openSecrets } from "./secrets/open-secrets.ts";
 import { writeServerAddress } from "./server-address.ts";
 import type { LoadReport } from "./sources/load-report.ts";
-import { openStore } from "./store/open-store.ts";
 import type { Store } from "./store/store.ts";
 import { startServer } from "./surfaces/http/start-server.ts";
 
@@ -40,8 +37,6 @@ const DAY = 24 * 60 * 60_000;
 const HOUR = 60 * 60_000;
 const USUAL_DAYS = 30;
 const USUAL_BYTES = 1024 ** 3;
-/** How long tools may take to clean up. */
-const PATIENCE = 6_000;
 
 /** Opens a workspace with all that outlives a call, and serves it. Leaves nothing open when it rejects. */
 export async function serve(directory: string, options: ServeOptions): Promise<Serving> {
@@ -50,30 +45,16 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   // What was opened last is closed first.
   const opened = new AsyncDisposableStack();
   try {
-    // Before the store, because the file may say which database it is.
-    const forget = await loadEnvironment(root, logger);
-    opened.defer(async () => forget());
-    const folder = join(root, ".toolrack");
-    const url = process.env.DATABASE_URL;
-    const store = await openStore({ directory: folder, ...(url === undefined ? {} : { url }) });
-    opened.defer(() => store.close());
-    const interrupted = await store.calls.settleInterrupted();
-    const known = await openSecrets({ directory: folder, store });
-    for (const reason of known.unreadable.values()) logger.warn(reason);
-    const secrets = () => known.values();
-    const approvals = await ApprovalInbox.open({ store, logger, secrets });
-    opened.defer(() => approvals.close());
-
-    const app = await openWorkspace(root, { logger, secrets, approval: approvals.policy });
-    opened.defer(() => Promise.race([app.close(), wait(PATIENCE)]));
-
+    const rack = await openRack(root, { logger, watch: options.onReload !== undefined }, opened);
+    const { app, store, approvals, calls, mcp, mcpServers, origins, interrupted } = rack;
     const { host = app.config.server?.host, port = app.config.server?.port } = options;
-    const calls = openCallOffice({ registry: app.registry, calls: store.calls, logger });
     const server = await startServer({
       app,
       store,
       approvals,
       calls,
+      mcpServers,
+      mounts: mcp.mounts(),
       logger,
       ...(host === undefined ? {} : { host }),
       ...(port === undefined ? {} : { port }),
@@ -82,19 +63,30 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     });
     opened.defer(() => server.close());
     // After the server, which records what overdue schedules begin at once.
-    const schedules = await startSchedules({ registry: app.registry, store, logger });
-    for (const tool of schedules.tools) app.registry.register(tool);
+    if (app.registry.get(SCHEDULE_TOOL) === undefined) {
+      await importTasks({ directory: root, registry: app.registry, store, logger });
+    }
+    const schedules = await startSchedules({
+      registry: app.registry,
+      store,
+      desk: calls.desk,
+      origins,
+      logger,
+    });
+    for (const tool of schedules.tools) {
+      // A team may bring the tool that it has.
+      if (app.registry.get(tool.name) === undefined) app.registry.register(tool);
+      else
+        logger.warn(
+          `The workspace has a tool "${tool.name}" of its own, which stays. Schedules that the store has run all the same.`,
+        );
+    }
     opened.defer(() => schedules.close());
     // Before the server drains: a call that waits for a person would hold it up for nothing.
     opened.defer(() => approvals.stop());
 
     const { onReload } = options;
-    if (onReload !== undefined) {
-      app.watch((report) => {
-        server.reloaded(report);
-        onReload(report);
-      });
-    }
+    if (onReload !== undefined) app.watch(onReload);
     opened.defer(keepHouse(store, app.config, logger));
     opened.defer(await writeServerAddress(root, server.url));
     return {

@@ -13,7 +13,7 @@ export async function ensureMasterToken(workspace: string): Promise<string> {
   const file = join(folder, "token");
   const existing = await readToken(file);
   if (existing !== undefined) return existing;
-  await mkdir(folder, { recursive: true });
+  await mkdir(folder, { recursive: true, mode: 0o700 });
   const draft = `${file}.${randomBytes(6).toString("hex")}`;
   try {
     await writeFile(draft, `${randomBytes(32).toString("base64url")}\n`, { mode: 0o600, flag: "wx" });
@@ -27,6 +27,11 @@ export async function ensureMasterToken(workspace: string): Promise<string> {
   const token = await readToken(file);
   if (token === undefined) throw new Error(`The token file ${file} vanished while it was being made.`);
   return token;
+}
+
+/** Undefined when none has been made yet, or there is no usable one. */
+export function readMasterToken(workspace: string): Promise<string | undefined> {
+  return readToken(join(workspace, ".toolrack", "token")).catch(() => undefined);
 }
 
 async function readToken(file: string): Promise<string | undefined> {

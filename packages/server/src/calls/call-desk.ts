@@ -135,7 +135,7 @@ export class CallDesk {
         ...(request.client === undefined ? {} : { client: request.client }),
         caller: call.caller,
         signal: request.signal,
-        ...(request.sessionID === undefined ? {} : { sessionID: request.sessionID }),
+        ...(request.sessionID === undefined ? {} : { sessionID: request.sessionID, sessionOwner: grant.id }),
         ...(request.messageID === undefined ? {} : { messageID: request.messageID }),
         ...(request.timeout === undefined ? {} : { timeout: request.timeout }),
       };

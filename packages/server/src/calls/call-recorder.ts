@@ -10,21 +10,23 @@ export interface RecordedCall {
   readonly recorded: boolean;
 }
 
+type StateEvent = Extract<RackEvent, { type: "state" }>;
+
 interface Announcement {
   readonly call: AnnouncedCall;
   readonly settle: (recorded: RecordedCall) => void;
-  started: boolean;
 }
 
 /**
- * Keeps every call of the rack in the store, also those that tools make and those of other surfaces. One that was
- * announced is noted when it begins, and whoever announced it learns when its record is safe.
+ * Keeps every call of the rack in the store, also those that tools make and those of other surfaces: noted when it
+ * begins, so that a crash leaves a trace, and kept when it ends. Whoever announced one learns when its record is safe.
  */
 export class CallRecorder {
   readonly #registry: ToolRegistry;
   readonly #calls: CallStore;
   readonly #logger: Logger;
   readonly #announced = new Map<string, Announcement>();
+  readonly #begun = new Set<string>();
   readonly #writing = new Set<Promise<boolean>>();
   readonly #unsubscribe: () => void;
   #failures = 0;
@@ -44,7 +46,7 @@ export class CallRecorder {
   /** To be called right before the call is made. Resolves once it has ended and its record is safe. */
   announce(call: AnnouncedCall): Promise<RecordedCall> {
     return new Promise((settle) => {
-      this.#announced.set(call.callId, { call, settle, started: false });
+      this.#announced.set(call.callId, { call, settle });
     });
   }
 
@@ -59,25 +61,42 @@ export class CallRecorder {
   }
 
   #listen(event: RackEvent): void {
-    if (event.type === "state") this.#begin(event.callId, event.state.input);
+    if (event.type === "state") this.#begin(event);
     if (event.type === "record") this.#end(event.record, event.result);
   }
 
-  #begin(callId: string, parameters: Record<string, unknown>): void {
-    const announcement = this.#announced.get(callId);
-    if (announcement === undefined || announcement.started) return;
-    announcement.started = true;
-    const { replayOf: _, ...call } = announcement.call;
+  #begin(event: StateEvent): void {
+    const { callId, state } = event;
+    // One that was refused at once is only told of when it has ended.
+    if (this.#begun.has(callId) || state.status === "completed" || state.status === "error") return;
+    this.#begun.add(callId);
+    const { replayOf: _, ...call } = this.#announced.get(callId)?.call ?? this.#unannounced(event);
     try {
-      this.#calls.started({ ...call, parameters });
+      this.#calls.started({ ...call, parameters: state.input });
     } catch (thrown) {
       this.#refused(callId, thrown);
     }
   }
 
+  #unannounced({ callId, parentCallId, toolName, sessionID, caller }: StateEvent): AnnouncedCall {
+    // It may be called by an alias.
+    const info = this.#registry.get(toolName);
+    const name = info?.name ?? toolName;
+    return {
+      callId,
+      ...(parentCallId === undefined ? {} : { parentCallId }),
+      toolName: name,
+      displayName: info?.displayName ?? name,
+      sessionID,
+      caller,
+      timestamp: Date.now(),
+    };
+  }
+
   #end(record: ToolCallRecord, result: ToolResult): void {
     const announcement = this.#announced.get(record.callId);
     this.#announced.delete(record.callId);
+    this.#begun.delete(record.callId);
     const writing = this.#write(record, result, announcement?.call.replayOf);
     this.#writing.add(writing);
     writing.then((recorded) => {

@@ -1,3 +1,5 @@
+import type { SandboxConfig } from "./sandbox-config.ts";
+
 /**
  * The host application's services, as contract 1 finds them in `ctx.service`. Say what yours are:
  * `declare module "toolrack" { interface Services { project: ProjectService } }`.
@@ -55,6 +57,42 @@ export interface Config {
     /** The oldest are deleted when all together are larger. Default 1 GiB. */
     readonly maxBytes?: number;
   };
+  /** How the rack is shown to MCP clients, and which MCP servers it uses itself. */
+  readonly mcp?: {
+    /** The file with the `mcpServers` that the rack uses, relative to the workspace. Default `mcp.json`. */
+    readonly file?: string;
+    /**
+     * What happens to a tool of such a server whose description or schema is not what was approved. Default
+     * `quarantine`: it is switched off until somebody approves the change. `trust`: the change is taken over. `off`:
+     * nothing is remembered. What is seen for the first time is trusted.
+     */
+    readonly pinning?: "quarantine" | "trust" | "off";
+    /**
+     * Whether clients are shown `toolrack_search` and `toolrack_call` instead of all tools; calls by any name work all
+     * the same. Default `auto`: when there are more than `threshold`.
+     */
+    readonly metaTools?: "auto" | "on" | "off";
+    /** Default 100. */
+    readonly threshold?: number;
+    /** Tools that are listed beside the meta-tools, as patterns. Default none. */
+    readonly alwaysListed?: readonly string[];
+    /**
+     * Who is asked before a dangerous tool runs for an MCP client. Default `client`: the person at the client, when it
+     * can ask them, and the inbox; the first answer counts. `inbox`: the inbox alone.
+     */
+    readonly approvals?: "client" | "inbox";
+  };
+  /** Tools that live in the database and in folders with a `SKILL.md`. */
+  readonly skills?: {
+    /** What models call them by: `id` (default), or `readable` names such as `searxng_search__web_search`. */
+    readonly toolNames?: "id" | "readable";
+    /** Folders of skills, relative to the workspace. Default `["skills"]`. */
+    readonly folders?: readonly string[];
+    /** Lets http tools of skills reach private addresses. `TOOLRACK_ALLOW_PRIVATE_NETWORK=1` does the same. */
+    readonly allowPrivateNetwork?: boolean;
+  };
+  /** What tools that run in the sandbox may have and use. */
+  readonly sandbox?: SandboxConfig;
   /** Longest run of a tool that sets no limit of its own, in milliseconds. Default 120,000. */
   readonly timeout?: number;
   /** What callers hold who do not say, as patterns. Default: everything, since the tools are the operator's own. */

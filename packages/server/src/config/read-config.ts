@@ -1,9 +1,24 @@
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { compileSchema } from "@toolrack/core";
 import { LoadError } from "../sources/loader/load-failure.ts";
 import type { ModuleGraph } from "../sources/loader/module-graph.ts";
 import type { Config } from "./config.ts";
+import { configSchema } from "./config-schema.ts";
+import { configVariables } from "./config-variables.ts";
+import { readVariables, type SetVariable } from "./read-variables.ts";
+
+/** A key that is set, and by what. */
+export interface ConfigOrigin {
+  readonly key: string;
+  /** `toolrack.config.ts`, `TOOLRACK_SERVER_PORT`, or `TOOLRACK_SERVER_PORT in .env`. */
+  readonly from: string;
+}
+
+export interface ReadConfig {
+  readonly config: Config;
+  readonly origins: readonly ConfigOrigin[];
+}
 
 const names = [
   "toolrack.config.ts",
@@ -12,57 +27,25 @@ const names = [
   "toolrack.config.mjs",
   "toolrack.config.cjs",
 ];
-const texts = { type: "array", items: { type: "string" } } as const;
-const anything = { type: "object", additionalProperties: true } as const;
+const schema = compileSchema(configSchema);
 
-const schema = compileSchema({
-  type: "object",
-  additionalProperties: false,
-  properties: {
-    tools: texts,
-    builtins: { type: "boolean" },
-    services: anything,
-    models: anything,
-    context: anything,
-    roots: texts,
-    databases: { type: "object", additionalProperties: { type: "string" } },
-    network: { type: "object", additionalProperties: false, properties: { allowPrivate: texts } },
-    log: {
-      type: "object",
-      additionalProperties: false,
-      properties: {
-        file: { type: "string", minLength: 1 },
-        maxBytes: { type: "integer", minimum: 1024 },
-        keep: { type: "integer", minimum: 0, maximum: 1000 },
-      },
-    },
-    server: {
-      type: "object",
-      additionalProperties: false,
-      properties: {
-        host: { type: "string", minLength: 1 },
-        port: { type: "integer", minimum: 0, maximum: 65_535 },
-        allowedHosts: texts,
-        allowedOrigins: texts,
-      },
-    },
-    retention: {
-      type: "object",
-      additionalProperties: false,
-      properties: {
-        days: { type: "number", exclusiveMinimum: 0 },
-        maxBytes: { type: "integer", minimum: 1024 },
-      },
-    },
-    timeout: { type: "number", minimum: 0 },
-    permissions: texts,
-  },
-});
-
-/** The workspace's config file, validated; empty when there is none. Throws `LoadError`. */
-export async function readConfig(workspace: string, graph: ModuleGraph): Promise<Config> {
+/** The workspace's config file, over which variables of the environment win. Throws `LoadError`. */
+export async function readConfig(workspace: string, graph: ModuleGraph): Promise<ReadConfig> {
   const path = names.map((name) => join(workspace, name)).find((candidate) => existsSync(candidate));
-  if (path === undefined) return {};
+  const config = path === undefined ? {} : await readFile(path, graph);
+  const variables = await readVariables(workspace, process.env);
+  const own = configVariables.filter(({ path: place }) => valueAt(config, place) !== undefined);
+  const origins = new Map(own.map(({ key }) => [key, basename(path ?? "")]));
+  for (const { key, name, file } of variables) {
+    origins.set(key, file === undefined ? name : `${name} in ${file}`);
+  }
+  return {
+    config: variables.reduce(withVariable, config),
+    origins: [...origins].map(([key, from]) => ({ key, from })),
+  };
+}
+
+async function readFile(path: string, graph: ModuleGraph): Promise<Config> {
   const { exports } = await graph.load(path);
   const config = (exports as { default?: unknown }).default ?? exports;
   // Services and models are live objects: they are looked at, and handed on as they are.
@@ -72,6 +55,21 @@ export async function readConfig(workspace: string, graph: ModuleGraph): Promise
     key === "" ? message : `${key}: ${message}`,
   );
   throw new LoadError(`The config is not valid. ${problems.join(" ")}`, "Correct these keys.", { path });
+}
+
+function withVariable(config: Config, { path, value }: SetVariable): Config {
+  return withValue(config, path, value) as Config; // The value was held against the key's own schema.
+}
+
+/** A copy with another value; what lies beside it is handed on as it is. */
+function withValue(holder: unknown, [key, ...rest]: readonly string[], value: unknown): unknown {
+  if (key === undefined) return value;
+  const object = (holder ?? {}) as Record<string, unknown>;
+  return { ...object, [key]: withValue(object[key], rest, value) };
+}
+
+function valueAt(holder: unknown, path: readonly string[]): unknown {
+  return path.reduce((at, key) => (at as Record<string, unknown> | undefined)?.[key], holder);
 }
 
 function shallow(config: unknown): unknown {

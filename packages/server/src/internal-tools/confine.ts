@@ -54,6 +54,12 @@ export function realRoots(workspace: Confinement): Promise<string[]> {
   return Promise.all(workspace.roots.map((root) => realPathOf(root)));
 }
 
+/** Where the server keeps its own files, which tools may not touch: the folder, and what it is a link to. */
+export async function ownFolders(workspace: Confinement): Promise<string[]> {
+  const own = join(await realPathOf(workspace.directory), ownFolder);
+  return [own, await realPathOf(own)];
+}
+
 /** Whether `path` is `directory` or lies in it. Both must be absolute and real. */
 export function isInside(directory: string, path: string): boolean {
   const way = relative(directory, path);
@@ -72,8 +78,7 @@ function checkSpelling(path: string): void {
 
 /** The server's token and database lie in the workspace; a tool that reads them could approve its own calls. */
 async function refuseOwn(workspace: Confinement, path: string, real: string): Promise<void> {
-  const own = join(await realPathOf(workspace.directory), ownFolder);
-  if (!isInside(own, real) && !isInside(await realPathOf(own), real)) return;
+  if (!(await ownFolders(workspace)).some((own) => isInside(own, real))) return;
   throw new Error(
     `"${path}" belongs to the server itself: tools may not touch ${ownFolder}. Use another path.`,
   );

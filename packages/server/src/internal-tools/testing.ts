@@ -70,7 +70,7 @@ class OpenWorkspace implements TestWorkspace {
   call(tool: InternalTool, input: unknown, options?: CallOptions): Promise<ToolResult> {
     const registry = new ToolRegistry({
       maxContent: Number.MAX_SAFE_INTEGER,
-      approval: { decide: () => "allow", ...this.#person() },
+      approval: { decide: ({ stage }) => (stage === "during" ? "ask" : "allow"), ...this.#person() },
     });
     registry.register(
       Tool.define({

@@ -267,4 +267,25 @@ describe("log_tool", () => {
       "not a regular expression",
     );
   });
+
+  it("shows others than the operator only what they called themselves, and what that called", async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      ...tools,
+      "tools/outer.ts": `import { Tool } from "@toolrack/core";
+export const outer = Tool.define({ name: "outer", description: "Calls.", parameters: { type: "object" },
+  execute: async (context) => { const { structured } = await context.call(context.input.tool, context.input.input ?? {}); return structured; } });`,
+    });
+    const { registry } = await workspace.open();
+    await registry.execute("echo", { text: "of ann" }, { caller: "ann_1" });
+    await registry.execute("outer", { tool: "echo", input: { text: "of bob's tool" } }, { caller: "bob_2" });
+    await registry.execute("echo", { text: "of bob" }, { caller: "bob_2" });
+    const textsFor = async (caller: string, tool = "log_tool", input: object = { tool: "echo" }) => {
+      const { structured } = await registry.execute(tool, input, { caller });
+      return (structured as { lines: { args: { text: string } }[] }).lines.map(({ args }) => args.text);
+    };
+    expect(await textsFor("ann_1")).toEqual(["of ann"]);
+    expect(await textsFor("bob_2")).toEqual(["of bob", "of bob's tool"]);
+    expect(await textsFor("bob_2", "outer", { tool: "log_tool", input: { tool: "echo" } })).toHaveLength(2);
+    for (const operator of ["", "cli", "http"]) expect(await textsFor(operator)).toHaveLength(3);
+  });
 });

@@ -6,6 +6,16 @@ it("knows the passwords of databases, as written and as sent", () => {
   expect(knownSecrets(databases, {})).toEqual(["p%40ss", "p@ss"]);
 });
 
+it("knows passwords in addresses, unless they are the user's name again", () => {
+  const environment = {
+    DATABASE_URL: "mysql://ann:s%2Fcret@h/db",
+    REDIS: "redis://:redis-pass@h:6379",
+    LOCAL: "postgres://postgres:postgres@localhost/db",
+    HOME_PAGE: "http://h:80/a@b",
+  };
+  expect(knownSecrets({}, environment)).toEqual(["s%2Fcret", "s/cret", "redis-pass"]);
+});
+
 it("knows variables by their names, and takes neither short values nor places for secrets", () => {
   const environment = {
     OPENAI_API_KEY: "sk-12345678",

@@ -1,15 +1,21 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
+import type { CallOrigins } from "../auth/call-origins.ts";
+import type { Grant } from "../auth/grant.ts";
+import type { CallDesk } from "../calls/call-desk.ts";
 import type { StoredSchedule } from "../store/schedules/schedule-store.ts";
 import type { Store } from "../store/store.ts";
-import { creatorOfSchedule, mayUse } from "./creator.ts";
+import { type Creator, creatorOfSchedule } from "./creator.ts";
 import { SCHEDULE_TOOL } from "./schedule-tool-name.ts";
 import { nextRunAt } from "./timing.ts";
 
 export interface ScheduleParts {
   readonly registry: ToolRegistry;
   readonly store: Pick<Store, "schedules" | "tokens">;
+  /** Where runs are handed in like all other calls: noted when they begin, limited, and recorded. */
+  readonly desk: Pick<CallDesk, "run">;
+  readonly origins: Pick<CallOrigins, "of">;
   readonly logger: Logger;
 }
 
@@ -89,7 +95,8 @@ export class ScheduleRunner {
     const { id, toolName } = schedule;
     const now = Date.now();
     const next = nextOrReason(schedule, dueAt, now);
-    const refusal = typeof next === "string" ? next : await this.#refusal(schedule);
+    const creator = await creatorOfSchedule(schedule, store.tokens);
+    const refusal = typeof next === "string" ? next : this.#refusal(schedule, creator);
     if (refusal !== undefined) {
       logger.warn(`The schedule ${id} of "${toolName}" is cancelled: ${refusal}.`);
       return store.schedules.cancel(id);
@@ -99,7 +106,7 @@ export class ScheduleRunner {
     const step = { dueAt, ...(typeof next === "number" ? { nextRunAt: next } : {}) };
     if (!(await store.schedules.advance(id, passOver === undefined ? { ...step, callId } : step)))
       return false;
-    if (passOver === undefined) void this.#run(schedule, callId);
+    if (passOver === undefined) void this.#run(schedule, creator.grant!, callId);
     else logger.warn(`The schedule ${id} does not run "${toolName}" this time: ${passOver}.`);
     return true;
   }
@@ -111,22 +118,30 @@ export class ScheduleRunner {
   }
 
   /** What was allowed when it was made may not be any more. */
-  async #refusal(schedule: StoredSchedule): Promise<string | undefined> {
-    const { registry, store } = this.#parts;
-    const name = registry.get(schedule.toolName)?.name ?? schedule.toolName;
+  #refusal(schedule: StoredSchedule, { grant }: Creator): string | undefined {
+    const name = this.#parts.registry.get(schedule.toolName)?.name ?? schedule.toolName;
     if (name === SCHEDULE_TOOL) return "a schedule may not make schedules";
-    const creator = await creatorOfSchedule(schedule, store.tokens);
-    if (creator.grant === undefined) return "the token that it was made with was removed or has expired";
-    return mayUse(creator, name) ? undefined : "the token that it was made with may not use that tool";
+    if (grant === undefined) return "the token that it was made with was removed or has expired";
+    return grant.mayUse(name) ? undefined : "the token that it was made with may not use that tool";
   }
 
-  async #run({ id, toolName, arguments: input }: StoredSchedule, callId: string): Promise<void> {
-    const { registry, logger } = this.#parts;
+  /** The whole chain of calls may reach no more than the creator may. Never rejects. */
+  async #run(schedule: StoredSchedule, creator: Grant, callId: string): Promise<void> {
+    const { desk, logger } = this.#parts;
+    const { id, toolName, arguments: input } = schedule;
+    const grant = { ...creator, caller: `${SCHEDULE_TOOL}_${id}` };
     this.#running.add(id);
-    const result = await registry.execute(toolName, input, { callId, caller: `${SCHEDULE_TOOL}_${id}` });
-    this.#running.delete(id);
-    if (result.error !== undefined) {
-      logger.warn(`The schedule ${id} ran "${toolName}", which failed: ${result.error.message}`);
+    try {
+      // Nobody waits for it who could go away.
+      const { signal } = new AbortController();
+      const { result } = await desk.run({ name: toolName, input, grant, signal, callId });
+      if (result.error !== undefined) {
+        logger.warn(`The schedule ${id} ran "${toolName}", which failed: ${result.error.message}`);
+      }
+    } catch (thrown) {
+      logger.warn(`The schedule ${id} could not run "${toolName}": ${textOf(thrown)}`);
+    } finally {
+      this.#running.delete(id);
     }
   }
 }

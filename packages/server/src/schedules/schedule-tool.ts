@@ -1,10 +1,11 @@
 import { BusinessError, compileSchema, InvalidArgumentError, Tool, type ToolInfo } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
 import type { StoredSchedule } from "../store/schedules/schedule-store.ts";
-import { type Creator, creatorOfCall, maySee, mayUse } from "./creator.ts";
+import { type Creator, creatorOfCall, maySee } from "./creator.ts";
 import type { ScheduleParts } from "./schedule-runner.ts";
 import { SCHEDULE_TOOL } from "./schedule-tool-name.ts";
-import { describeTiming, nextRunAt, parseTiming, type TimingWish } from "./timing.ts";
+import { scheduleView } from "./schedule-view.ts";
+import { nextRunAt, parseTiming, type TimingWish } from "./timing.ts";
 
 const MOST_ACTIVE = 1_000;
 
@@ -16,7 +17,7 @@ interface NewScheduleWish extends TimingWish {
 
 /** `schedule_tool` of the toolbox contract: makes, lists and cancels schedules. */
 export function scheduleTool(parts: ScheduleParts, onChange: () => void): ToolInfo {
-  const { schedules, tokens } = parts.store;
+  const { schedules } = parts.store;
   return Tool.define({
     name: SCHEDULE_TOOL,
     description:
@@ -66,18 +67,18 @@ export function scheduleTool(parts: ScheduleParts, onChange: () => void): ToolIn
       required: ["action"],
     },
     metadata: { category: "toolbox", permissions: ["schedule:manage"] },
-    execute: async ({ input, caller }) => {
-      const creator = await creatorOfCall(caller, tokens);
+    execute: async ({ input, callId }) => {
+      const creator = await creatorOfCall(parts.origins.of(callId), parts.store);
       const visible = async (state?: "active") =>
         (await schedules.list(state === undefined ? {} : { state })).filter((one) => maySee(creator, one));
       if (input.action === "list") {
         const found = await visible(input.all === true ? undefined : "active");
-        return { total: found.length, schedules: found.map(view) };
+        return { total: found.length, schedules: found.map(scheduleView) };
       }
       if (input.action === "create") {
         const schedule = await create(input, creator, parts);
         onChange();
-        return { created: view(schedule) };
+        return { created: scheduleView(schedule) };
       }
       if (input.action === "cancel") return cancel(input.id, await visible(), parts);
       const isOnce = input.action === "cancel_all_once";
@@ -126,7 +127,7 @@ async function checkedTool(
   registry: ScheduleParts["registry"],
 ): Promise<string> {
   const known = registry.get(asked);
-  if (!mayUse(creator, known?.name ?? asked)) {
+  if (creator.grant?.mayUse(known?.name ?? asked) !== true) {
     throw invalid(`This token knows no tool "${asked}". Schedule one that it may use.`);
   }
   const { name, parameters } = known ?? registry.require(asked);
@@ -152,22 +153,6 @@ async function cancel(
   if (await store.schedules.cancel(id)) return { cancelled: [id] };
   const { state } = (await store.schedules.get(id)) ?? schedule;
   throw new BusinessError(`The schedule "${id}" is ${state} already; nothing has changed.`);
-}
-
-function view(schedule: StoredSchedule): Record<string, unknown> {
-  const { id, toolName, timing, missed, state, runs, lastCallId } = schedule;
-  return {
-    id,
-    toolName,
-    toolArgs: schedule.arguments,
-    state,
-    ...describeTiming(timing),
-    ...(schedule.nextRunAt === undefined ? {} : { nextRun: new Date(schedule.nextRunAt).toISOString() }),
-    ...(schedule.lastRunAt === undefined ? {} : { lastRun: new Date(schedule.lastRunAt).toISOString() }),
-    ...(lastCallId === undefined ? {} : { lastCallId }),
-    runs,
-    missed: missed === "run" ? "run_once" : "skip",
-  };
 }
 
 function invalid(message: string): InvalidArgumentError {

@@ -3,8 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Tool, type ToolCallRecord, ToolRegistry, type ToolResult } from "@toolrack/core";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { CallOrigins } from "../auth/call-origins.ts";
 import { grantOf } from "../auth/grant.ts";
 import { issueToken } from "../auth/issue-token.ts";
+import { openCallOffice } from "../calls/open-call-office.ts";
 import { openStore } from "../store/open-store.ts";
 import type { Store } from "../store/store.ts";
 import { type Schedules, startSchedules } from "./start-schedules.ts";
@@ -54,6 +56,17 @@ async function startNode(): Promise<Node> {
     Tool.define({ name: "note", parameters, aliases: ["memo"], execute: async () => "noted" }),
   );
   registry.register(Tool.define({ name: "waits", parameters, execute: () => waiting }));
+  registry.register(
+    Tool.define({
+      name: "relay",
+      parameters: {
+        type: "object",
+        properties: { name: { type: "string" }, input: { type: "object", additionalProperties: true } },
+        required: ["name"],
+      },
+      execute: async ({ input, call }) => (await call(input.name, input.input)).content,
+    }),
+  );
   const runs: ToolCallRecord[] = [];
   registry.subscribe((event) => {
     if (event.type === "record" && event.record.toolName !== "schedule_tool") runs.push(event.record);
@@ -62,7 +75,9 @@ async function startNode(): Promise<Node> {
   const say = (text: unknown) => void warnings.push(String(text));
   const logger = { debug() {}, info() {}, warn: say, error: say };
   const own = await openStore({ directory });
-  const schedules = await startSchedules({ registry, store: own, logger });
+  const origins = new CallOrigins(registry);
+  const { desk } = openCallOffice({ registry, calls: own.calls, logger });
+  const schedules = await startSchedules({ registry, store: own, desk, origins, logger });
   for (const tool of schedules.tools) registry.register(tool);
   const call: Node["call"] = (input, caller = "ai") => registry.execute("schedule_tool", input, { caller });
   const node = { store: own, registry, schedules, runs, warnings, call };
@@ -134,6 +149,28 @@ describe("a schedule", () => {
     vi.setSystemTime(Date.now() + 40 * DAY - 70 * SECOND);
     await pass(30 * SECOND);
     expect(node.runs).toHaveLength(1);
+  });
+
+  it("is noted when its run begins, so that a crash leaves a trace of it", async () => {
+    const node = await startNode();
+    const id = await create(node, { toolName: "waits", delaySeconds: 1, toolArgs: { text: "hello" } });
+    await pass(2 * SECOND);
+    const { lastCallId } = (await store.schedules.get(id))!;
+    let noted = await store.calls.get(lastCallId!);
+    // Calls that end at once are not noted, by a clock that is not the tests' own.
+    for (let turn = 0; noted === undefined && turn < 500; turn++) {
+      await pass(5);
+      noted = await store.calls.get(lastCallId!);
+    }
+    expect(noted).toMatchObject({
+      outcome: "running",
+      toolName: "waits",
+      caller: `schedule_tool_${id}`,
+      parameters: { text: "hello" },
+    });
+    release();
+    await settle();
+    expect(await store.calls.get(lastCallId!)).toMatchObject({ outcome: "completed" });
   });
 
   it("does not run beside itself: a time that comes during a run is passed over", async () => {
@@ -278,6 +315,37 @@ describe("a token's schedule", () => {
     await create(node, { toolName: "memo", delaySeconds: 1 }, caller);
     await pass(2 * SECOND);
     expect(node.runs).toHaveLength(1);
+  });
+
+  it("reaches no more than the token does, through the tools that it runs, also after a restart", async () => {
+    const { caller } = await token("narrow", ["schedule_tool", "relay"]);
+    await create(
+      await startNode(),
+      { toolName: "relay", toolArgs: { name: "note" }, interval: "every@10s" },
+      caller,
+    );
+    await nodes[0]!.schedules.close();
+    const restarted = await startNode();
+    await pass(11 * SECOND);
+    expect(restarted.runs.map(({ toolName, error }) => [toolName, error?.code])).toEqual([
+      ["note", "permission_denied"],
+      ["relay", "execution_failed"],
+    ]);
+  });
+
+  it("is the token's also when a tool makes it, and when what it runs makes another", async () => {
+    const node = await startNode();
+    const { id, caller } = await token("narrow", ["schedule_tool", "relay"]);
+    const make = (toolName: string, more: object = {}) => ({
+      name: "schedule_tool",
+      input: { action: "create", toolName, delaySeconds: 5, ...more },
+    });
+    const ask = (input: object) => node.registry.execute("relay", input, { caller });
+    expect((await ask(make("note"))).content).toContain("knows no tool");
+    await ask(make("relay", { toolArgs: make("relay", { toolArgs: { name: "note" } }) }));
+    await pass(6 * SECOND);
+    const all = await store.schedules.list();
+    expect(all.map(({ caller: by }) => by)).toEqual([`token:${id}`, `token:${id}`]);
   });
 
   it("ends with the token, whether it is removed or expires", async () => {

@@ -69,7 +69,7 @@ describe("a bad file is reported with place, reason and remedy, and stops nothin
       /strin/,
       /definition/,
     ],
-    ["is a single-file tool", "x", undefined, /sandbox/, /contract/],
+    ["is a single-file tool", "x", 1, /x is not defined/, /Correct the file/],
   ])(
     "one that %s",
     async (what, text, line, reason, remedy) => {

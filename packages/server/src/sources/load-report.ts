@@ -28,6 +28,14 @@ export interface LoadReport {
   readonly duration: number;
 }
 
+/** What listeners are told of each load. One that `failed` changed nothing. */
+export type LoadEvent =
+  | { readonly type: "started" }
+  | { readonly type: "finished"; readonly report: LoadReport }
+  | { readonly type: "failed"; readonly error: unknown };
+
+export type LoadListener = (event: LoadEvent) => void;
+
 export function failures(report: LoadReport): LoadFailure[] {
   return report.files.flatMap(({ failure }) => (failure === undefined ? [] : [failure]));
 }

@@ -1,11 +1,12 @@
 import { basename, extname, relative, resolve, sep } from "node:path";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import { adaptDefined } from "./define/adapt-defined.ts";
+import { offeredBy } from "./define/offered-by.ts";
 import { describeLoad } from "./describe-load.ts";
 import { FailedFiles } from "./failed-files.ts";
 import { FileVersion } from "./file-version.ts";
 import { adaptInternal, type FilePlace, type InternalSurroundings } from "./internal/adapt-internal.ts";
-import type { FileReport, LoadReport } from "./load-report.ts";
+import type { FileReport, LoadEvent, LoadListener, LoadReport } from "./load-report.ts";
 import { LoadError, type LoadFailure } from "./loader/load-failure.ts";
 import { type LoadedModule, ModuleGraph, type ModuleGraphParts } from "./loader/module-graph.ts";
 import {
@@ -15,9 +16,11 @@ import {
   signFiles,
   type UnreadableFile,
 } from "./loader/scan-files.ts";
+import { TrackedTimers } from "./loader/tracked-timers.ts";
 import type { RecognisedFile } from "./recognised.ts";
 import { reportOf, unreadableReport } from "./report-file.ts";
 import { namesOf, type ServingFile } from "./serving-file.ts";
+import type { SingleFileTools } from "./single-file/single-file-tools.ts";
 import { adaptToolbox } from "./toolbox/adapt-toolbox.ts";
 
 export interface ToolFilesOptions {
@@ -28,8 +31,12 @@ export interface ToolFilesOptions {
   readonly folders: readonly string[];
   readonly surroundings: InternalSurroundings;
   readonly modules: ModuleGraphParts;
+  /** Made when there is a first such file; without it they are refused. */
+  readonly singleFiles?: () => Promise<SingleFileTools>;
   /** Tools that are on the rack wherever no file has taken their name. */
   readonly builtins?: readonly ToolInfo[];
+  /** Is told, after each load, what the files offer beside tools. */
+  readonly onOffered?: (offered: Pick<Required<RecognisedFile>, "prompts" | "resources">) => void;
   /** Is told what was found, loaded and refused, and when a version that was replaced could not clean up. */
   readonly logger: Logger;
 }
@@ -38,7 +45,7 @@ export interface ToolFilesOptions {
 const CLOSE_LIMIT = 10_000;
 
 /** The single-file tools of contract 5 are recognised by name, before any of them is evaluated. */
-const singleFile = /\.tool\.[mc]?[jt]s$/;
+const singleFileName = /\.tool\.[mc]?[jt]s$/;
 
 /**
  * The tool files of a workspace on the rack. A reload builds a candidate of everything that changed, hangs it up
@@ -54,6 +61,7 @@ export class ToolFiles {
   readonly #failed = new FailedFiles();
   #pending: Promise<unknown> = Promise.resolve();
   readonly #retiring = new Set<Promise<unknown>>();
+  readonly #listeners = new Set<LoadListener>();
 
   constructor(options: ToolFilesOptions) {
     this.#options = options;
@@ -62,9 +70,26 @@ export class ToolFiles {
 
   /** Brings the rack in step with the files. Loads one after another; a second request waits for the first. */
   load(): Promise<LoadReport> {
-    const next = this.#pending.then(() => this.#load());
+    const next = this.#pending.then(async () => {
+      this.#tell({ type: "started" });
+      try {
+        const report = await this.#load();
+        this.#options.onOffered?.(this.offered());
+        this.#tell({ type: "finished", report });
+        return report;
+      } catch (error) {
+        this.#tell({ type: "failed", error });
+        throw error;
+      }
+    });
     this.#pending = next.catch(() => {});
     return next;
+  }
+
+  /** Tells the listener of every load, whoever wants it, until the function that it returns is called. */
+  subscribe(listener: LoadListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   /** The files as they stand. */
@@ -87,6 +112,15 @@ export class ToolFiles {
     return [...files, ...this.#unreadable.map((found) => unreadableReport(found, workspace))];
   }
 
+  /** What the files offer beside tools, in the order of their paths. */
+  offered(): Pick<Required<RecognisedFile>, "prompts" | "resources"> {
+    const files = [...this.#serving].sort(([one], [other]) => (one < other ? -1 : 1));
+    return {
+      prompts: files.flatMap(([, { recognised }]) => recognised.prompts ?? []),
+      resources: files.flatMap(([, { recognised }]) => recognised.resources ?? []),
+    };
+  }
+
   /** Lets every file clean up. */
   async close(): Promise<void> {
     await this.#pending;
@@ -98,6 +132,16 @@ export class ToolFiles {
     });
     await Promise.race([Promise.all(this.#retiring), late]);
     clearTimeout(timer);
+  }
+
+  #tell(event: LoadEvent): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(event);
+      } catch (error) {
+        this.#options.logger.warn("Somebody who was told of a load failed:", error);
+      }
+    }
   }
 
   async #load(): Promise<LoadReport> {
@@ -120,7 +164,9 @@ export class ToolFiles {
     for (const path of this.#failed.paths()) if (!scanned.has(path)) this.#failed.delete(path);
     this.#scanned = scanned;
 
-    await candidate.prepare(wanted.filter((path) => !singleFile.test(path)));
+    await candidate.prepare(wanted.filter((path) => !singleFileName.test(path)));
+    const sandboxed = wanted.filter((path) => singleFileName.test(path));
+    if (sandboxed.length > 0) await (await this.#options.singleFiles?.())?.prepare(sandboxed);
     const loaded = new Map<string, ServingFile>();
     for (const path of wanted) await this.#loadFile(path, candidate, loaded);
 
@@ -258,9 +304,12 @@ export class ToolFiles {
   async #loadFile(path: string, graph: ModuleGraph, loaded: Map<string, ServingFile>): Promise<void> {
     this.#failed.delete(path);
     try {
-      if (singleFile.test(path)) throw noSandbox();
-      const module = await graph.load(path);
       const version = new FileVersion(path, this.#options.modules.stacks);
+      if (singleFileName.test(path)) {
+        loaded.set(path, await this.#loadSingleFile(path, version));
+        return;
+      }
+      const module = await graph.load(path);
       const recognised = await this.#recognise(module, version);
       if (recognised !== undefined) loaded.set(path, { version, module, recognised });
     } catch (thrown) {
@@ -270,16 +319,25 @@ export class ToolFiles {
     }
   }
 
+  async #loadSingleFile(path: string, version: FileVersion): Promise<ServingFile> {
+    const tools = await this.#options.singleFiles?.();
+    if (tools === undefined) throw noSandbox();
+    const { recognised, retire } = await tools.load(path, this.#placeOf(path), version);
+    return { version, module: outsideModule(path, retire), recognised };
+  }
+
   async #recognise(module: LoadedModule, version: FileVersion): Promise<RecognisedFile | undefined> {
     const exports = toRecord(module.exports);
     const place = this.#placeOf(module.path);
     const { surroundings } = this.#options;
-    return (
+    const recognised =
       adaptInternal(exports.default, place, version, surroundings) ??
       adaptInternal(module.exports, place, version, surroundings) ??
       (await adaptDefined(exports, place, version)) ??
-      adaptToolbox(exports, place, version)
-    );
+      adaptToolbox(exports, place, version);
+    const { prompts, resources } = offeredBy(exports);
+    if (prompts.length + resources.length === 0) return recognised;
+    return { contract: "define", tools: [], warnings: [], ...recognised, prompts, resources };
   }
 
   /** A file may take the place of a built-in tool by taking its name; when it goes, the built-in is back. */
@@ -386,9 +444,15 @@ function changesBetween(
 
 function noSandbox(): LoadError {
   return new LoadError(
-    "Single-file tools (*.tool.*) run in a sandbox, which this version does not have.",
-    "Write it in another contract, or wait for the version that has the sandbox.",
+    "Single-file tools (*.tool.*) run in a sandbox, which this host does not have.",
+    "Open the workspace with the toolrack program, or write the tool in another contract.",
   );
+}
+
+/** Stands for a file that was not evaluated here: it imports nothing, and its workers end when it is destroyed. */
+function outsideModule(path: string, destroy: () => Promise<void>): LoadedModule {
+  const timers = new TrackedTimers();
+  return { path, filename: path, id: path, exports: { destroy }, dependencies: new Set(), timers };
 }
 
 /** The named exports of a module; `module.exports` itself is the default of one that was not an ES module. */

@@ -10,6 +10,7 @@ import {
   truncate,
   writeFile,
 } from "node:fs/promises";
+import { basename, dirname } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openTestWorkspace, type TestWorkspace } from "../testing.ts";
 import copy from "./copy.ts";
@@ -183,4 +184,45 @@ describe("copying a folder", () => {
 it("refuses to copy from or to a place outside", async () => {
   expect(await space.failure(copy, { source: "/etc/passwd", destination: "x" })).toContain("lies outside");
   expect(await space.failure(copy, { source: "a.txt", destination: "/tmp/x" })).toContain("lies outside");
+});
+
+describe("the server's own files", () => {
+  beforeEach(async () => {
+    await mkdir(space.path(".toolrack/blobs"), { recursive: true });
+    await writeFile(space.path(".toolrack/token"), "the-token");
+  });
+
+  it("are left out of a copy of the workspace, which says so", async () => {
+    await using outside = await openTestWorkspace();
+    const roots = [space.directory, outside.directory];
+    await using both = await openTestWorkspace({}, { directory: space.directory, roots });
+    both.answer = "allow";
+    const input = { source: ".", destination: outside.path("c"), recursive: true };
+    const copied = await both.structured<{ skipped: { path: string }[] }>(copy, input);
+    expect(copied.skipped).toEqual([{ path: ".toolrack", reason: "it belongs to the server itself" }]);
+    const there = await readdir(outside.path("c"));
+    expect(there).toContain("a.txt");
+    expect(there).not.toContain(".toolrack");
+    expect(await both.text(copy, { ...input, destination: outside.path("d") })).toContain(
+      "Left out .toolrack: it belongs to the server itself.",
+    );
+  });
+
+  it("are not replaced by a copy that is merged over the workspace", async () => {
+    const above = dirname(space.directory);
+    const name = basename(space.directory);
+    await mkdir(space.path("fake", name, ".toolrack"), { recursive: true });
+    await writeFile(space.path("fake", name, ".toolrack/token"), "known-token");
+    await writeFile(space.path("fake", name, "a.txt"), "merged");
+    await using wide = await openTestWorkspace(
+      {},
+      { directory: space.directory, roots: [space.directory, above] },
+    );
+    wide.answer = "allow";
+    await using elsewhere = await openTestWorkspace();
+    await wide.text(copy, { source: `fake/${name}`, destination: elsewhere.path(name) });
+    await wide.text(copy, { source: elsewhere.path(name), destination: above, overwrite: true });
+    expect(await contentOf("a.txt")).toBe("merged");
+    expect(await contentOf(".toolrack/token")).toBe("the-token");
+  });
 });

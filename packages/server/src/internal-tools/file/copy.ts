@@ -2,7 +2,7 @@ import type { Stats } from "node:fs";
 import { rename } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
 import type { InternalTool, InternalToolContext } from "../../sources/internal/contract.ts";
-import { type Confinement, confinePath, isInside, showPath } from "../confine.ts";
+import { type Confinement, confinePath, isInside, ownFolders, showPath } from "../confine.ts";
 import { askBeforeWriting } from "./support/ask-before-writing.ts";
 import { type Copied, type CopyOptions, copyEntry } from "./support/copy-entry.ts";
 import { checkReplaceable, type Destination, findDestination } from "./support/destination.ts";
@@ -24,7 +24,7 @@ export default {
   description:
     "Copies a file or a whole folder inside the workspace. Into an existing folder the copy keeps its name; missing " +
     "folders are created. Existing files are only replaced with overwrite: true, and an existing folder of the same " +
-    "name is then merged. Links in a folder are copied as links when they stay inside the workspace, otherwise left " +
+    "name is then merged. The server's own .toolrack is left out. Links in a folder are copied as links when they stay inside the workspace, otherwise left " +
     "out and reported.",
   inputSchema: {
     type: "object",
@@ -76,6 +76,7 @@ export default {
       copied,
       overwrite: args.overwrite,
       preserve: false,
+      ownFolders: await ownFolders(workspace),
       refuseLink: (link, target, copy) => refuseLink(workspace, link, target, copy),
       onProgress: () => progress(copied.files, undefined, `${countEntries(copied)} copied`),
     });

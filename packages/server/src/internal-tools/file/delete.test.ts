@@ -110,3 +110,12 @@ it("stops when it is cancelled", async () => {
   await expect(removal).rejects.toThrow("aborted");
   expect(await names("many")).toHaveLength(100);
 });
+
+it("refuses a folder in which the server keeps its own files, reached by a link", async () => {
+  await using space = await openTestWorkspace({ "state/own/token": "the-token", "state/other.txt": "" });
+  await symlink("state/own", space.path(".toolrack"));
+  expect(await space.failure(remove, { path: "state", recursive: true })).toContain(
+    "holds files of the server itself",
+  );
+  expect(await readFile(space.path("state/own/token"), "utf8")).toBe("the-token");
+});

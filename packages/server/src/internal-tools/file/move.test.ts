@@ -157,3 +157,11 @@ describe.skipIf(!isOtherDisk)("moving to another file system", () => {
     expect(await readFile(join(far, "x"), "utf8")).toBe("b");
   });
 });
+
+it("refuses a folder in which the server keeps its own files, reached by a link", async () => {
+  await using space = await openTestWorkspace({ "state/own/token": "the-token" });
+  await symlink("state/own", space.path(".toolrack"));
+  expect(await space.failure(move, { source: "state", destination: "moved" })).toContain(
+    "holds files of the server itself",
+  );
+});

@@ -2,7 +2,7 @@ import type { Stats } from "node:fs";
 import { readdir, rename, rmdir, unlink } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import type { InternalTool, InternalToolContext } from "../../sources/internal/contract.ts";
-import { confinePath, isInside, showPath } from "../confine.ts";
+import { confinePath, isInside, ownFolders, showPath } from "../confine.ts";
 import { askBeforeWriting } from "./support/ask-before-writing.ts";
 import { type Copied, copyEntry } from "./support/copy-entry.ts";
 import { checkReplaceable, type Destination, findDestination } from "./support/destination.ts";
@@ -108,7 +108,8 @@ async function moveAcross(
   destination: Destination,
   context: InternalToolContext,
 ): Promise<void> {
-  const { signal, progress } = context;
+  const { signal, progress, workspace } = context;
+  const own = await ownFolders(workspace);
   const copied: Copied = { files: 0, folders: 0, bytes: 0, skipped: [] };
   await withTemporary(destination.real, async (temporary) => {
     await copyEntry(source, temporary, {
@@ -116,6 +117,7 @@ async function moveAcross(
       copied,
       overwrite: false,
       preserve: true,
+      ownFolders: own,
       refuseLink: async () => undefined,
       onProgress: () => progress(copied.files, undefined, `${countEntries(copied)} copied`),
     });

@@ -40,7 +40,7 @@ export class CompileCache {
     const lines = this.#fresh.join("");
     this.#fresh = [];
     try {
-      await mkdir(dirname(this.#file), { recursive: true });
+      await mkdir(dirname(this.#file), { recursive: true, mode: 0o700 });
       await appendFile(this.#file, lines);
     } catch {
       // See above: a cache may be missing.

@@ -1,14 +1,22 @@
 import { Tool, type ToolInfo } from "@toolrack/core";
+import { masterGrant } from "../../auth/grant.ts";
 import type { CallLog } from "../../log/call-log.ts";
 import type { LogLine } from "../../log/log-line.ts";
 import { readLog } from "../../log/read-log.ts";
 
-/** `log_tool` of the toolbox contract: looks calls up in the log. */
-export function logTool(log: CallLog): ToolInfo {
+/** Callers that act for the operator of the workspace: the program itself, its command line, and its own token. */
+const operators: ReadonlySet<string | undefined> = new Set(["", "cli", masterGrant.caller]);
+
+/**
+ * `log_tool` of the toolbox contract: looks calls up in the log. Whoever is not the operator sees the calls that it made
+ * itself, and what those called in turn, as over HTTP. `originOf` says who is behind a call.
+ */
+export function logTool(log: CallLog, originOf: (callId: string) => string | undefined): ToolInfo {
   return Tool.define({
     name: "log_tool",
     description:
-      "Looks up recorded tool calls in the log by tool, status, duration and time, a page at a time. 查询工具调用日志。",
+      "Looks up recorded tool calls in the log by tool, status, duration and time, a page at a time. " +
+      "Only the operator sees the calls of others. 查询工具调用日志。",
     parameters: {
       type: "object",
       properties: {
@@ -29,14 +37,16 @@ export function logTool(log: CallLog): ToolInfo {
       },
     },
     metadata: { category: "toolbox", readOnly: true },
-    execute: async ({ input, signal }) => {
+    execute: async ({ input, signal, callId }) => {
       const { page = 1, pageSize = 20, order = "newest", toolName, tool = toolName, ...rest } = input;
       const query = { ...rest, ...(tool === undefined ? {} : { tool }) };
       log.flush();
+      const origin = originOf(callId);
+      const isVisible = operators.has(origin) ? () => true : await ownLines(log.file, origin, signal);
       const found: LogLine[] = [];
       for await (const line of readLog(log.file, query)) {
         signal.throwIfAborted();
-        found.push(line);
+        if (isVisible(line)) found.push(line);
       }
       if (order === "newest") found.reverse();
       const lines = found.slice((page - 1) * pageSize, page * pageSize);
@@ -44,3 +54,31 @@ export function logTool(log: CallLog): ToolInfo {
     },
   });
 }
+
+/** Which lines are of calls that the caller made, or that were made in them. A call ends after those that it makes. */
+async function ownLines(
+  file: string,
+  caller: string | undefined,
+  signal: AbortSignal,
+): Promise<(line: LogLine) => boolean> {
+  const parents = new Map<string, string>();
+  const own = new Set<string>();
+  for await (const { callId, parentCallId, caller: maker } of readLog(file)) {
+    signal.throwIfAborted();
+    if (parentCallId !== undefined) parents.set(callId, parentCallId);
+    else if (maker === caller && caller !== undefined) own.add(callId);
+  }
+  return ({ callId }) => {
+    let at = callId;
+    // A damaged log may lead in a circle.
+    for (let depth = 0; depth < DEEPEST; depth++) {
+      const parent = parents.get(at);
+      if (parent === undefined) return own.has(at);
+      at = parent;
+    }
+    return false;
+  };
+}
+
+/** Chains are no deeper than the pipeline allows. */
+const DEEPEST = 64;

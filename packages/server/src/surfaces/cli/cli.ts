@@ -32,6 +32,11 @@ export class Cli {
     this.#write(text.endsWith("\n") ? text : `${text}\n`);
   }
 
+  /** The same, exactly as it is. */
+  write(text: string): void {
+    this.#write(text);
+  }
+
   printJson(value: unknown): void {
     this.print(JSON.stringify(value, bigIntAsText, 2));
   }

@@ -6,12 +6,16 @@ import type { CallCommandOptions } from "./commands/call.ts";
 import type { CheckOptions } from "./commands/check.ts";
 import type { ListOptions } from "./commands/list.ts";
 import type { LogsOptions } from "./commands/logs.ts";
+import type { McpCommandOptions } from "./commands/mcp.ts";
+import type { McpServerAction, McpServersOptions } from "./commands/mcp-servers.ts";
+import type { ScheduleAction, SchedulesOptions } from "./commands/schedules.ts";
 import type { SearchOptions } from "./commands/search.ts";
 import type { SecretAction } from "./commands/secrets.ts";
 import type { ServeCommandOptions } from "./commands/serve.ts";
+import type { SkillAction, SkillsOptions } from "./commands/skills.ts";
 import type { TokenAction, TokensOptions } from "./commands/tokens.ts";
 import type { Shell } from "./completion/completion-scripts.ts";
-import { type ContractName, contracts } from "./new/contracts.ts";
+import { type ContractName, contractNames } from "./new/contracts.ts";
 
 /** Does the work of a command and answers with the exit code. */
 export type Action = (cli: Cli) => Promise<number>;
@@ -45,6 +49,23 @@ Examples:
   toolrack approvals approve 3f9a1c20be77 --scope always --when '{"path": "drafts/*"}'
   toolrack approvals deny 3f9a1c20be77 --reason 'ask for the archive instead'`;
 
+const mcpServersHelp = `
+Examples:
+  toolrack mcp-servers
+  toolrack mcp-servers add docs --url https://example.com/mcp --header 'Authorization=Bearer \${secret:DOCS}'
+  toolrack mcp-servers add files -- npx -y @modelcontextprotocol/server-filesystem /data
+  toolrack mcp-servers add memory --install @modelcontextprotocol/server-memory@2026.8.31
+  toolrack mcp-servers show files
+  toolrack mcp-servers approve files read_file
+  toolrack mcp-servers import ~/.cursor/mcp.json`;
+
+const skillsHelp = `
+Examples:
+  toolrack skills import ./pdf-tools
+  toolrack skills import dump.sql --trust
+  toolrack skills show pdf-tools
+  toolrack skills export "SearXNG Search" --to skills`;
+
 /**
  * The whole command line. What a command does is imported only when it is run, so that help, completion and usage
  * errors come at once.
@@ -67,11 +88,6 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   const does = (action: Action) => perform(program.opts<GlobalOptions>(), action);
 
   program
-    .command("start")
-    .description("open the workspace, say what is in it and run one of its tools")
-    .action(() => does(async (cli) => (await import("./commands/start.ts")).start(cli)));
-
-  program
     .command("serve")
     .description("serve the tools over HTTP, until Ctrl-C")
     .option(
@@ -83,6 +99,15 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--no-watch", "do not load tool files anew when they change")
     .action((options: ServeCommandOptions) =>
       does(async (cli) => (await import("./commands/serve.ts")).serve(cli, options)),
+    );
+
+  program
+    .command("mcp")
+    .description("serve the tools to the MCP client that starts this, over standard input and output")
+    .option("--expert <name>", "only what this expert has")
+    .option("--no-watch", "do not load tool files anew when they change")
+    .action((options: McpCommandOptions) =>
+      does(async (cli) => (await import("./commands/mcp.ts")).mcp(cli, options)),
     );
 
   program
@@ -106,12 +131,39 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     );
 
   program
+    .command("schedules")
+    .description("show and cancel what is to run later")
+    .addArgument(new Argument("[action]", "what to do").choices(["list", "cancel"]))
+    .argument("[id]", "the schedule")
+    .option("--all", "list those that have ended too")
+    .action((action: ScheduleAction | undefined, id: string | undefined, options: SchedulesOptions) =>
+      does(async (cli) => (await import("./commands/schedules.ts")).schedules(cli, action, id, options)),
+    );
+
+  program
     .command("secrets")
     .description("keep values that tools need, encrypted; none is ever printed")
     .addArgument(new Argument("[action]", "what to do").choices(["list", "set", "remove"]))
     .argument("[name]", "the secret; set reads its value from standard input, or asks for it")
-    .action((action: SecretAction | undefined, name: string | undefined) =>
-      does(async (cli) => (await import("./commands/secrets.ts")).secrets(cli, action, name)),
+    .argument("[variable]", "with a tool's name before it: what only this tool is given")
+    .action((action: SecretAction | undefined, name: string | undefined, variable: string | undefined) =>
+      does(async (cli) => (await import("./commands/secrets.ts")).secrets(cli, action, name, variable)),
+    );
+
+  program
+    .command("skills")
+    .description("show, import and export skills: sets of tools in the database and in folders")
+    .addArgument(
+      new Argument("[action]", "what to do").choices(["list", "show", "import", "export", "trust", "remove"]),
+    )
+    .argument("[names...]", "skills by id or name; for import folders, .sql dumps or .csv tables")
+    .option("--to <dir>", "export: the folder to write into; default: here")
+    .option("--all", "export: all skills")
+    .option("--replace", "import, export: also what is there already")
+    .option("--trust", "import: it is my own, so give it the network and the secrets that it names")
+    .addHelpText("after", skillsHelp)
+    .action((action: SkillAction | undefined, names: string[], options: SkillsOptions) =>
+      does(async (cli) => (await import("./commands/skills.ts")).skills(cli, action, names, options)),
     );
 
   program
@@ -120,10 +172,47 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .addArgument(new Argument("[action]", "what to do").choices(["list", "create", "remove"]))
     .argument("[name]", "the token's name; for remove also its id")
     .option("--tools <pattern...>", "create: may use these tools, such as internal_file_*")
+    .option("--experts <pattern...>", "create: may use these experts")
     .option("--admin", "create: may do everything")
     .option("--expires <duration>", "create: is valid for so long, such as 12h or 30d; default: for ever")
     .action((action: TokenAction | undefined, name: string | undefined, options: TokensOptions) =>
       does(async (cli) => (await import("./commands/tokens.ts")).tokens(cli, action, name, options)),
+    );
+
+  program
+    .command("mcp-servers")
+    .description("show and change the MCP servers whose tools are on the rack of the running server")
+    .addArgument(
+      new Argument("[action]", "what to do").choices([
+        "list",
+        "show",
+        "add",
+        "remove",
+        "enable",
+        "disable",
+        "restart",
+        "approve",
+        "import",
+      ]),
+    )
+    .argument("[key]", "the server; for import the file, such as ~/.cursor/mcp.json")
+    .argument("[rest...]", "approve: the tool, or all of them; add: the command and its arguments, after --")
+    .option("--url <url>", "add: the server's address")
+    .option("--type <type>", "add: http or sse; default: found out")
+    .option("--header <name=value...>", "add: a header; secrets by their names, as in the examples")
+    .option("--env <name=value...>", "add: a variable of its environment")
+    .option("--install <package@version>", "add: a package that is installed ahead and run by Node")
+    .addHelpText("after", mcpServersHelp)
+    .action(
+      (
+        action: McpServerAction | undefined,
+        key: string | undefined,
+        rest: string[],
+        options: McpServersOptions,
+      ) =>
+        does(async (cli) =>
+          (await import("./commands/mcp-servers.ts")).mcpServers(cli, action, key, rest, options),
+        ),
     );
 
   program
@@ -154,9 +243,10 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   program
     .command("call")
     .description("run a tool")
-    .argument("<name>", "its name or an alias")
+    .argument("<name>", "its name or an alias, tool://NAME, or a toolx call as YAML, @FILE or -")
     .argument("[key=value...]", "its arguments")
     .option("--args <json>", "the arguments as JSON, @FILE, or - for standard input")
+    .option("--dry-run", "try a sandboxed tool without a network, with its mocks, keeping nothing")
     .option("-y, --yes", "approve dangerous tools beforehand")
     .option("--timeout <duration>", "stop it after 500ms, 30s, 2m")
     .option("--session <id>", "the session that the call belongs to")
@@ -169,10 +259,19 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   program
     .command("new")
     .description("write the beginnings of a tool")
-    .addArgument(new Argument("[contract]", "how it is written").choices(Object.keys(contracts)))
+    // Offered, but not the only words: with --style the name stands here.
+    .addArgument(new Argument("[contract]", "how it is written").choices(contractNames).argParser(String))
     .argument("[name]", "its name; GROUP/ACTION for internal")
-    .action((contract?: ContractName, name?: string) =>
-      does(async (cli) => (await import("./commands/new.ts")).newTool(cli, contract, name)),
+    .addOption(
+      new Option("--style <contract>", "instead of the first word: new NAME --style single-file").choices(
+        contractNames,
+      ),
+    )
+    .action((first: string | undefined, second: string | undefined, options: { style?: ContractName }) =>
+      does(async (cli) => {
+        const words = [first, second].filter((word) => word !== undefined);
+        return (await import("./commands/new.ts")).newTool(cli, words, options.style);
+      }),
     );
 
   program

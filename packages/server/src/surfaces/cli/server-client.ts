@@ -1,6 +1,6 @@
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { readServerAddress } from "../../server-address.ts";
+import { readMasterToken } from "../../auth/master-token.ts";
+import { isServerProof, newNonce } from "../../auth/server-proof.ts";
+import { isAlive, readServerAddress, type ServerAddress } from "../../server-address.ts";
 import type { Cli } from "./cli.ts";
 import { CliError } from "./cli-error.ts";
 import { findWorkspace } from "./find-workspace.ts";
@@ -17,32 +17,35 @@ export class ServerClient {
     this.#advice = advice;
   }
 
-  /** Finds the server by what it noted in the workspace. Throws `CliError` when there is none. */
+  /**
+   * Finds the server by what it noted in the workspace, and has it prove that it is that server: another program may
+   * listen where a server that was killed did, and must not be sent the token. Throws `CliError` when there is none.
+   */
   static async find(cli: Cli): Promise<ServerClient> {
     const workspace = findWorkspace(cli.directory);
     const advice = `Start one with: ${cli.commandLine("serve")}`;
     const address = await readServerAddress(workspace);
-    const token = await readFile(join(workspace, ".toolrack", "token"), "utf8").catch(() => undefined);
+    const token = await readMasterToken(workspace);
     if (address === undefined || token === undefined) {
       throw new CliError(`No server runs on ${workspace}. ${advice}`, { code: "no_server" });
     }
-    return new ServerClient(address.url, token.trim(), advice);
+    await checkProof(address, token, advice);
+    return new ServerClient(address.url, token, advice);
   }
 
   /** The answer's body. Throws `CliError` for a refusal, with its code and its words. */
   async ask<Body>(path: string, method = "GET", body?: unknown): Promise<Body> {
     const response = await fetch(this.#url + path, {
       method,
+      // The server never sends anybody elsewhere.
+      redirect: "error",
       headers: {
         authorization: `Bearer ${this.#token}`,
         ...(body === undefined ? {} : { "content-type": "application/json" }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     }).catch((error: Error) => {
-      throw new CliError(`No server answers at ${this.#url} any more. ${this.#advice}`, {
-        code: "no_server",
-        details: { url: this.#url, cause: String(error.cause ?? error.message) },
-      });
+      throw gone(this.#url, this.#advice, error);
     });
     const answer = await response.json().catch(() => undefined);
     // What the server answers is what its description says.
@@ -56,4 +59,32 @@ export class ServerClient {
     )?.error ?? {};
     throw new CliError(message, { code, ...(details === undefined ? {} : { details }) });
   }
+}
+
+/** How long a server may take to say who it is. */
+const PATIENCE = 10_000;
+
+async function checkProof(address: ServerAddress, token: string, advice: string): Promise<void> {
+  const { url, pid } = address;
+  const nonce = newNonce();
+  const signal = AbortSignal.timeout(PATIENCE);
+  const response = await fetch(`${url}/identity/${nonce}`, { redirect: "error", signal }).catch(
+    (error: Error) => {
+      throw gone(url, advice, error);
+    },
+  );
+  const answer = (await response.json().catch(() => undefined)) as { proof?: unknown } | undefined;
+  if (isServerProof(answer?.proof, token, Number(new URL(url).port), nonce)) return;
+  const ended = isAlive(address) ? "" : `The server that was there, process ${pid}, has ended. `;
+  throw new CliError(
+    `What answers at ${url} is not the server of this workspace, so it was not sent the token. ${ended}${advice}`,
+    { code: "no_server", details: { url, pid } },
+  );
+}
+
+function gone(url: string, advice: string, error: Error): CliError {
+  return new CliError(`No server answers at ${url} any more. ${advice}`, {
+    code: "no_server",
+    details: { url, cause: String(error.cause ?? error.message) },
+  });
 }

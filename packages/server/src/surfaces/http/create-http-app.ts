@@ -6,6 +6,7 @@ import type { Grant } from "../../auth/grant.ts";
 import { checkerOf } from "./check-request.ts";
 import type { Door } from "./door.ts";
 import { HttpError } from "./http-error.ts";
+import { identityRoutes } from "./identity-route.ts";
 import { jsonText } from "./json-text.ts";
 import type { HttpParts } from "./parts.ts";
 import { readBody } from "./read-body.ts";
@@ -14,9 +15,14 @@ import { approvalRuleRoutes } from "./routes/approval-rules.ts";
 import { approvalRoutes } from "./routes/approvals.ts";
 import { callRoutes } from "./routes/calls.ts";
 import { eventRoutes } from "./routes/events.ts";
+import { expertRoutes } from "./routes/experts.ts";
 import { healthRoutes } from "./routes/health.ts";
+import { mcpServerRoutes } from "./routes/mcp-servers.ts";
 import { openaiRoutes } from "./routes/openai.ts";
+import { scheduleRoutes } from "./routes/schedules.ts";
 import { serverRoutes } from "./routes/server.ts";
+import { skillToolRoutes } from "./routes/skill-tools.ts";
+import { skillRoutes } from "./routes/skills.ts";
 import { toolRoutes } from "./routes/tools.ts";
 import { json, sendError, sendText } from "./send.ts";
 
@@ -27,11 +33,17 @@ export function createHttpApp(parts: HttpParts, door: Door): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   const routes: Route[] = [
     ...healthRoutes(parts),
+    ...identityRoutes(parts),
     ...serverRoutes(parts, () => routes),
     ...toolRoutes(parts),
     ...callRoutes(parts),
     ...approvalRoutes(parts),
     ...approvalRuleRoutes(parts),
+    ...scheduleRoutes(parts),
+    ...mcpServerRoutes(parts),
+    ...skillRoutes(parts),
+    ...skillToolRoutes(parts),
+    ...expertRoutes(parts),
     ...eventRoutes(parts),
     ...openaiRoutes(parts),
   ];

@@ -3,8 +3,10 @@ import type { ApprovalInbox } from "../../approvals/approval-inbox.ts";
 import type { Authenticator } from "../../auth/authenticator.ts";
 import type { CallDesk } from "../../calls/call-desk.ts";
 import type { CallRecorder } from "../../calls/call-recorder.ts";
-import type { App } from "../../index.ts";
+import type { App, McpServers } from "../../index.ts";
+import type { SkillLibrary } from "../../skills/skill-library.ts";
 import type { Store } from "../../store/store.ts";
+import type { ToolSwitches } from "../../switches/tool-switches.ts";
 import type { EventFeed } from "./events/event-feed.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { HttpSettings } from "./settings.ts";
@@ -14,7 +16,11 @@ export interface HttpParts {
   readonly registry: ToolRegistry;
   readonly files: Pick<App["files"], "load" | "report">;
   readonly store: Store;
+  readonly skills: SkillLibrary;
   readonly approvals: ApprovalInbox;
+  readonly switches: ToolSwitches;
+  /** The upstream MCP servers; undefined where none are kept. */
+  readonly mcpServers: McpServers | undefined;
   readonly authenticator: Authenticator;
   readonly desk: CallDesk;
   readonly feed: EventFeed;
@@ -22,6 +28,8 @@ export interface HttpParts {
   readonly settings: HttpSettings;
   readonly logger: Logger;
   readonly recorder: CallRecorder;
+  /** Shows to who has the workspace's token that this is its server; see `serverProof`. */
+  readonly prove: (port: number, nonce: string) => string;
   /** True once the server was told to stop. */
   readonly stopping: () => boolean;
 }

@@ -1,4 +1,4 @@
-import { STATUS_CODES } from "node:http";
+import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import { HttpError } from "./http-error.ts";
 
@@ -8,7 +8,21 @@ export function refuseBrokenRequest(error: NodeJS.ErrnoException, socket: Duplex
     socket.destroy();
     return;
   }
-  const refusal = refusalOf(error.code);
+  refuse(socket, refusalOf(error.code));
+}
+
+/** Nobody is connected to anywhere from here. */
+export function refuseConnect(_: IncomingMessage, socket: Duplex): void {
+  // Whoever asked may be gone already.
+  socket.on("error", () => {});
+  refuse(socket, new HttpError("method_not_allowed", "This server is no proxy: CONNECT leads nowhere."));
+}
+
+export function unknownExpectation(): HttpError {
+  return new HttpError("expectation_failed", "Of what `Expect` can ask for, this server knows 100-continue.");
+}
+
+function refuse(socket: Duplex, refusal: HttpError): void {
   const body = JSON.stringify(refusal.toEnvelope());
   socket.end(
     [

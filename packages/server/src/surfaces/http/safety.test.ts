@@ -107,9 +107,30 @@ describe("Host and Origin", () => {
     const { socket, closed } = server.socket();
     socket.write("GET /healthz HTTP/1.1\r\nHost: a b/c\r\nConnection: close\r\n\r\n");
     expect(await closed).toMatch(/^HTTP\/1.1 400 .*bad_request/s);
-    const none = server.socket();
-    none.socket.write("GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n");
-    expect(await none.closed).toMatch(/^HTTP\/1.1 400/);
+  });
+
+  it.each<[string, string, RegExp]>([
+    ["no Host", "GET /healthz HTTP/1.1\r\n", /^HTTP\/1.1 400 .*"bad_request"/s],
+    [
+      "two of them",
+      "GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: b\r\n",
+      /^HTTP\/1.1 400 .*"bad_request"/s,
+    ],
+    [
+      "an unknown expectation",
+      "GET /healthz HTTP/1.1\r\nHost: localhost\r\nExpect: foo\r\n",
+      /^HTTP\/1.1 417 .*"expectation_failed"/s,
+    ],
+    [
+      "CONNECT",
+      "CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n",
+      /^HTTP\/1.1 405 .*"method_not_allowed"/s,
+    ],
+    ["HTTP/1.0, which knows no Host", "GET /healthz HTTP/1.0\r\n", /^HTTP\/1.1 200 .*"ok"/s],
+  ])("answers a request with %s in its own form", async (_, head, expected) => {
+    const { socket, closed } = server.socket();
+    socket.write(`${head}Connection: close\r\n\r\n`);
+    expect(await closed).toMatch(expected);
   });
 
   it("refuses pages of other origins and has no CORS for them", async () => {

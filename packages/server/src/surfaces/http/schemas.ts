@@ -1,6 +1,8 @@
 import type { JsonSchemaObject } from "@toolrack/core";
 import { toolErrorCodes } from "@toolrack/core";
 import { httpErrorCodes } from "./http-error-codes.ts";
+import { mcpServerSchema, mcpServerToolSchema } from "./mcp-server-schemas.ts";
+import { skillSchemas } from "./skill-schemas.ts";
 
 const text: JsonSchemaObject = { type: "string" };
 const names: JsonSchemaObject = { type: "array", items: text };
@@ -12,11 +14,20 @@ const moment: JsonSchemaObject = { type: "number", description: "Milliseconds si
 const toolSummary = {
   name: { ...text, description: "The name by which the tool is called." },
   displayName: { ...text, description: "The name people see." },
+  toolId: { ...text, description: "What it is known by for good: the id of a skill's tool, or the name." },
+  skillName: { ...text, description: "The skill that it belongs to." },
+  toolName: { ...text, description: "Its name within the skill." },
   title: text,
   description: text,
   status: {
     enum: ["ok", "stale", "disabled"],
     description: "`stale`: its file changed and no longer loads; the last good version serves.",
+  },
+  switched: {
+    type: "object",
+    description: "What an operator decided about it last, by whom and when.",
+    properties: { enabled: { type: "boolean" }, by: text, at: moment },
+    required: ["enabled", "by", "at"],
   },
   category: text,
   tags: names,
@@ -55,12 +66,14 @@ const approvalRule = {
   decision: { enum: ["allow", "ask", "deny"] },
   input: { ...anyObject, description: "Arguments that a call must have at least." },
   sessionID: text,
+  caller: { ...text, description: "Only for calls of this caller." },
   createdBy: text,
   createdAt: moment,
 };
 
 /** The named schemas of `/openapi.json`. */
 export const schemas = {
+  ...skillSchemas,
   Error: {
     type: "object",
     description: "Every error has this form.",
@@ -188,6 +201,11 @@ export const schemas = {
       input: { ...anyObject, description: "The arguments; secrets are masked." },
       details: anyObject,
       dangerous: { type: "boolean" },
+      stage: {
+        enum: ["before", "during"],
+        description:
+          "`before`: whether the call may run. `during`: something that the tool asks while it runs.",
+      },
       state: {
         enum: ["pending", "allowed", "denied", "expired"],
         description: "`expired`: nobody answered in time, which is a denial.",
@@ -214,6 +232,31 @@ export const schemas = {
     properties: approvalRule,
     required: ["id", "tool", "decision", "createdBy", "createdAt"],
   },
+  Schedule: {
+    type: "object",
+    description: "A tool that is to run later. One of `time`, `interval` and `cron` says when.",
+    properties: {
+      id: text,
+      toolName: text,
+      toolArgs: anyObject,
+      state: { enum: ["active", "finished", "cancelled"] },
+      time: { ...text, description: "Once." },
+      interval: { ...text, description: "Again and again, such as `every@5m`." },
+      cron: text,
+      timeZone: text,
+      nextRun: text,
+      lastRun: text,
+      lastCallId: { ...text, description: "The call that ran last." },
+      runs: whole,
+      missed: {
+        enum: ["skip", "run_once"],
+        description: "What becomes of times that pass while the server is down.",
+      },
+    },
+    required: ["id", "toolName", "toolArgs", "state", "runs", "missed"],
+  },
+  McpServer: mcpServerSchema,
+  McpServerTool: mcpServerToolSchema,
   FileReport: {
     type: "object",
     properties: {

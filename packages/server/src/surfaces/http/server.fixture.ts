@@ -64,7 +64,7 @@ export class TestServer {
     const say = (...values: unknown[]) => void workspace.messages.push(values.join(" "));
     const logger = { debug: say, info: say, warn: say, error: say };
     const approvals = await ApprovalInbox.open({ store, logger });
-    const app = await workspace.open(inbox ? { approval: approvals.policy, ...open } : open);
+    const app = await workspace.open({ store, ...(inbox ? { approval: approvals.policy } : {}), ...open });
     for (const tool of tools) app.registry.register(tool);
     const starting = startServer({ app, store, approvals, port: 0, logger, ...settings });
     const server = await starting.catch(async (error) => {

@@ -74,11 +74,15 @@ it("waits for calls that came another way too", async () => {
   expect(await server.store.calls.get("elsewhere")).toMatchObject({ outcome: "completed" });
 });
 
-it("tells readers of the stream of reloads that others made", async () => {
+it("tells readers of the stream of every reload, whoever made it", async () => {
   await using server = await TestServer.start();
   const events = new StreamReader(await server.fetch("/api/events"));
   await events.until("ready");
-  server.server.reloaded(await server.app.files.load());
+  await server.app.files.load();
+  await events.until("reload.started");
+  await events.until("reload.finished");
+  await server.call("buildReload_tool");
+  await events.until("reload.started");
   expect((await events.until("reload.finished")).data).toMatchObject({ added: [] });
   await events.cancel();
 });

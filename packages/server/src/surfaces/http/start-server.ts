@@ -5,28 +5,34 @@ import type { Logger } from "@toolrack/core";
 import { ApprovalInbox } from "../../approvals/approval-inbox.ts";
 import { Authenticator } from "../../auth/authenticator.ts";
 import { ensureMasterToken } from "../../auth/master-token.ts";
+import { serverProof } from "../../auth/server-proof.ts";
 import { type CallOffice, openCallOffice } from "../../calls/open-call-office.ts";
-import type { App, LoadReport } from "../../index.ts";
+import type { App, McpServers } from "../../index.ts";
 import type { Store } from "../../store/store.ts";
+import { ToolSwitches } from "../../switches/tool-switches.ts";
 import { createHttpApp } from "./create-http-app.ts";
 import { openDoor } from "./door.ts";
 import { EventFeed } from "./events/event-feed.ts";
-import { publishApprovals, publishRack, publishReload } from "./events/publish-rack.ts";
+import { publishApprovals, publishLoads, publishRack } from "./events/publish-rack.ts";
 import { HttpError } from "./http-error.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { type Mount, mountServer } from "./mount.ts";
 import type { HttpParts } from "./parts.ts";
-import { refuseBrokenRequest } from "./refuse-broken-request.ts";
+import { refuseBrokenRequest, refuseConnect, unknownExpectation } from "./refuse-broken-request.ts";
 import { securityHeaders } from "./security-headers.ts";
+import { sendError } from "./send.ts";
 import { defaultHttpSettings, type HttpSettings } from "./settings.ts";
+import { settleHost } from "./settle-host.ts";
 
 export interface ServerOptions extends Partial<HttpSettings> {
-  readonly app: Pick<App, "workspace" | "registry" | "files">;
+  readonly app: Pick<App, "workspace" | "registry" | "files" | "skills">;
   readonly store: Store;
   /** Where the app's own questions wait. Without it the inbox shows those that others left in the store. */
   readonly approvals?: ApprovalInbox;
   /** Where calls are handed in, when other surfaces share it. It is closed with the server. */
   readonly calls?: CallOffice;
+  /** The upstream MCP servers. They belong to whoever opened them. */
+  readonly mcpServers?: McpServers;
   /** What is served beside the API. */
   readonly mounts?: readonly Mount[];
   /** Default `127.0.0.1`. */
@@ -40,8 +46,6 @@ export interface RunningServer {
   readonly url: string;
   /** The workspace's own token. */
   readonly token: string;
-  /** Tells readers of the event stream that tool files were loaded anew. */
-  reloaded(report: LoadReport): void;
   /**
    * Stops taking work, lets calls end for a while, cancels the rest, and resolves when their records are written.
    * The app and the store stay open: they belong to whoever opened them.
@@ -51,7 +55,16 @@ export interface RunningServer {
 
 /** Serves a workspace over HTTP. Rejects when the address cannot be had. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
-  const { app, store, approvals: given, calls: openOffice, mounts = [], logger, ...others } = options;
+  const {
+    app,
+    store,
+    approvals: given,
+    calls: openOffice,
+    mcpServers,
+    mounts = [],
+    logger,
+    ...others
+  } = options;
   const { host = "127.0.0.1", port = 7300, ...settings } = others;
   const { registry, files } = app;
   const token = await ensureMasterToken(app.workspace.directory);
@@ -64,11 +77,19 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const { desk, recorder } = office;
   const feed = new EventFeed({ size: whole.feedSize, heartbeat: whole.heartbeat });
   const metrics = new Metrics();
+  const unsubscribe = [metrics.listen, publishRack(feed, desk)].map((listen) => registry.subscribe(listen));
+  unsubscribe.push(approvals.subscribe(publishApprovals(feed)), files.subscribe(publishLoads(feed)));
+  // After those who tell of changes: its own changes are told after the ones that it answers.
+  const switches = await ToolSwitches.open({ registry, store, logger });
+  unsubscribe.push(() => switches.close());
   const parts: HttpParts = {
     registry,
     files,
+    skills: app.skills,
     store,
     approvals,
+    switches,
+    mcpServers,
     authenticator: new Authenticator(token, store.tokens),
     desk,
     recorder,
@@ -76,10 +97,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     metrics,
     settings: whole,
     logger,
+    prove: (at, nonce) => serverProof(token, at, nonce),
     stopping: () => stopping,
   };
-  const unsubscribe = [metrics.listen, publishRack(feed, desk)].map((listen) => registry.subscribe(listen));
-  unsubscribe.push(approvals.subscribe(publishApprovals(feed)));
 
   const server = makeServer(parts, mounts);
   const stop = async () => {
@@ -107,7 +127,6 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   return {
     url: urlOf(server, host),
     token,
-    reloaded: (report) => publishReload(feed, report),
     close() {
       stopped ??= stop();
       return stopped;
@@ -138,15 +157,24 @@ function makeServer(parts: HttpParts, mounts: readonly Mount[]): Server {
     headersTimeout,
     requestTimeout,
     connectionsCheckingInterval: Math.min(1_000, headersTimeout),
+    // Node would refuse it in words of its own.
+    requireHostHeader: false,
   };
   const server = createServer(options, (incoming, outgoing) => {
     for (const [name, value] of headers) outgoing.setHeader(name, value);
     outgoing.on("error", () => {}); // The caller went away; whoever waits for it is told by `close`.
+    const unclear = settleHost(incoming);
+    if (unclear !== undefined) return sendError(unclear, incoming, outgoing, parts, "(none)");
     if (!serveMount(incoming, outgoing)) void answer(incoming, outgoing);
   });
   // A caller may close its side once it has asked. Node's types do not know this property; `net` has had it always.
   Object.assign(server, { httpAllowHalfOpen: true });
   server.on("clientError", refuseBrokenRequest);
+  server.on("connect", refuseConnect);
+  server.on("checkExpectation", (incoming, outgoing) => {
+    for (const [name, value] of headers) outgoing.setHeader(name, value);
+    sendError(unknownExpectation(), incoming, outgoing, parts, "(none)");
+  });
   return server;
 }
 

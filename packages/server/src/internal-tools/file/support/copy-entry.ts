@@ -32,6 +32,8 @@ export interface CopyOptions {
   readonly overwrite: boolean;
   /** Keep exact modes, owners and times, as a move must. */
   readonly preserve: boolean;
+  /** They belong to the server, and are neither read nor written. Absolute and real. */
+  readonly ownFolders: readonly string[];
   /** Why a link may not be copied; `undefined` when it may. */
   readonly refuseLink: (link: string, target: string, copy: string) => Promise<string | undefined>;
   readonly onProgress: (copied: Copied) => void;
@@ -49,11 +51,21 @@ export async function copyEntry(
   path = "",
 ): Promise<void> {
   options.signal.throwIfAborted();
+  if (isOwn(source, options) || isOwn(target, options)) {
+    options.copied.skipped.push({ path, reason: "it belongs to the server itself" });
+    return;
+  }
   const stats = await lstat(source);
   if (stats.isSymbolicLink()) return copyLink(source, target, options, path);
   if (stats.isDirectory()) return copyFolder(source, target, stats, options, path);
   if (stats.isFile()) return copyFile(source, target, stats, options);
   options.copied.skipped.push({ path, reason: "it is neither a file nor a folder" });
+}
+
+/** Some file systems do not tell names by their case; no tool needs such a name either. */
+function isOwn(path: string, { ownFolders }: CopyOptions): boolean {
+  const name = path.toLowerCase();
+  return ownFolders.some((own) => own.toLowerCase() === name);
 }
 
 async function copyFolder(

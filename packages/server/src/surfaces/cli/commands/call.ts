@@ -1,15 +1,21 @@
+import { readFile } from "node:fs/promises";
+import { text } from "node:stream/consumers";
 import type { RackEvent, ToolCallRecord, ToolResult } from "@toolrack/core";
 import type { App } from "../../../index.ts";
 import { parsePairs } from "../arguments/parse-pairs.ts";
 import { readArguments } from "../arguments/read-arguments.ts";
 import { parametersOf } from "../arguments/schema-parts.ts";
 import { approvalPolicy } from "../call/approval-policy.ts";
+import { openRecorder } from "../call/open-recorder.ts";
+import { isToolxDocument, parseToolReference, parseToolx, type ToolxCall } from "../call/parse-toolx.ts";
 import { ProgressLine } from "../call/progress-line.ts";
 import { describeAttachment, formatBytes, saveOutput } from "../call/save-output.ts";
 import { wholeResult } from "../call/whole-result.ts";
 import type { Cli } from "../cli.ts";
+import { CliError, usageError } from "../cli-error.ts";
 import { exitCodeOf, exitCodes } from "../exit-codes.ts";
 import { talkFailures } from "../file-problems.ts";
+import { manualOf } from "../show/manual-sections.ts";
 import { parseDuration } from "../text/duration.ts";
 import { printable } from "../text/printable.ts";
 import { withApp } from "../with-app.ts";
@@ -20,6 +26,7 @@ export interface CallCommandOptions {
   readonly timeout?: string;
   readonly session?: string;
   readonly output?: string;
+  readonly dryRun?: boolean;
 }
 
 interface Outcome {
@@ -30,17 +37,27 @@ interface Outcome {
 /** `toolrack call`: runs one tool through the pipeline. */
 export async function call(
   cli: Cli,
-  name: string,
+  given: string,
   pairs: readonly string[],
   options: CallCommandOptions,
 ): Promise<number> {
-  const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout, "--timeout");
-  const base = options.args === undefined ? undefined : await readArguments(options.args);
+  const toolx = await readToolx(given);
+  if (toolx?.mode === "manual") return (await import("./show.ts")).show(cli, toolx.tool);
+  const name = toolx?.tool ?? given;
+  const isDryRun = options.dryRun === true || toolx?.mode === "dryrun";
+  const timeout =
+    options.timeout === undefined ? toolx?.timeout : parseDuration(options.timeout, "--timeout");
+  const args = options.args === undefined ? undefined : await readArguments(options.args);
+  const base = toolx === undefined && args === undefined ? undefined : { ...toolx?.parameters, ...args };
   const interrupt = new AbortController();
+  // Read from the disk while the workspace is opened; whoever needs it is told when it cannot be had.
+  void import("../../../store/open-store.ts").catch(() => {});
   return withApp(cli, { approval: approvalPolicy(cli, options.yes === true) }, async (app) => {
     const info = app.registry.get(name);
     // The tool that is missed may be in one of them.
     if (info === undefined) talkFailures(cli, app.report);
+    if (isDryRun && info !== undefined && manualOf(info) === undefined) throw noDryRun(info.name);
+    const recorder = await openRecorder(cli, app);
     const input = parsePairs(pairs, info === undefined ? {} : parametersOf(info), base);
     cli.onInterrupt(() => {
       interrupt.abort("interrupted");
@@ -52,12 +69,34 @@ export async function call(
       signal: interrupt.signal,
       ...(timeout === undefined ? {} : { timeout }),
       ...(options.session === undefined ? {} : { sessionID: options.session }),
+      ...(isDryRun ? { extra: { dryRun: true } } : {}),
     });
+    if (isDryRun && result.error === undefined) cli.talk("This was a dry run: nothing was sent or kept.");
     if (result.error?.code === "timed_out") cli.patience = 1_000;
+    await recorder?.close();
     await report(cli, result, record, options.output);
     if (interrupt.signal.aborted) return exitCodes.interrupted;
     return result.error === undefined ? exitCodes.ok : exitCodeOf(result.error.code);
   });
+}
+
+/** The call behind `tool://NAME`, a YAML text, `@FILE` with one, or `-` for one on standard input. */
+async function readToolx(given: string): Promise<ToolxCall | undefined> {
+  if (parseToolReference(given) !== undefined || isToolxDocument(given)) return parseToolx(given);
+  if (given === "-") return parseToolx(await text(process.stdin));
+  if (!given.startsWith("@")) return undefined;
+  const path = given.slice(1);
+  const found = await readFile(path, "utf8").catch((thrown: Error) => {
+    throw usageError(`The file ${path} cannot be read: ${thrown.message}`);
+  });
+  return parseToolx(found);
+}
+
+function noDryRun(name: string): CliError {
+  return new CliError(
+    `The tool "${name}" has no dry run, and was not called. Only tools that run in the sandbox have one.`,
+    { code: "no_dry_run", details: { tool: name } },
+  );
 }
 
 async function run(

@@ -6,15 +6,15 @@ import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { describeFailure } from "../file-problems.ts";
-import { type ContractName, offeredContracts } from "../new/contracts.ts";
+import { type ContractName, contractNames } from "../new/contracts.ts";
 import { type Scaffold, scaffold } from "../new/scaffold.ts";
 import { shellQuote } from "../text/shell-quote.ts";
 import { withApp } from "../with-app.ts";
 
 /** `toolrack new`: a file to begin a tool with, written, loaded and ready to be called. */
-export async function newTool(cli: Cli, givenContract?: ContractName, givenName?: string): Promise<number> {
-  if (givenContract === "single-file") throw notSupportedYet();
-  const { contract, name } = await complete(cli, givenContract, givenName);
+export async function newTool(cli: Cli, words: readonly string[], style?: ContractName): Promise<number> {
+  const given = understand(words, style);
+  const { contract, name } = await complete(cli, given.contract, given.name);
   // Names are checked before anything is opened.
   scaffold(contract, name, { hasZod: false });
   return withApp(cli, {}, async (app) => {
@@ -27,13 +27,23 @@ export async function newTool(cli: Cli, givenContract?: ContractName, givenName?
   });
 }
 
-/** A file that cannot load would fail every check, so none is made. */
-function notSupportedYet(): CliError {
-  const others = offeredContracts.join(", ");
-  return new CliError(
-    `Single-file tools are not supported yet: they need a sandbox, which this version does not have. Nothing was made. Other contracts: ${others}.`,
-    { code: "not_supported" },
-  );
+/** `CONTRACT NAME`, or `NAME --style CONTRACT`. */
+function understand(
+  words: readonly string[],
+  style: ContractName | undefined,
+): { contract?: ContractName; name?: string } {
+  const [first, second] = words;
+  if (style !== undefined) {
+    if (second !== undefined)
+      throw usageError(`With --style only the name is given: toolrack new NAME --style ${style}.`);
+    return { contract: style, ...(first === undefined ? {} : { name: first }) };
+  }
+  if (first === undefined) return {};
+  const contract = contractNames.find((known) => known === first);
+  if (contract === undefined) {
+    throw usageError(`"${first}" is not a contract. Contracts: ${contractNames.join(", ")}.`);
+  }
+  return { contract, ...(second === undefined ? {} : { name: second }) };
 }
 
 async function complete(
@@ -44,7 +54,7 @@ async function complete(
   if (contract !== undefined && name !== undefined) return { contract, name };
   if (!cli.interactive || cli.json) {
     throw usageError(
-      `Say which tool to make: toolrack new CONTRACT NAME. Contracts: ${offeredContracts.join(", ")}.`,
+      `Say which tool to make: toolrack new CONTRACT NAME. Contracts: ${contractNames.join(", ")}.`,
     );
   }
   const { askScaffold } = await import("../new/ask-scaffold.ts");

@@ -1,6 +1,7 @@
 import { text as readAll } from "node:stream/consumers";
 import { isCancel, password } from "@clack/prompts";
 import type { Secrets } from "../../../secrets/open-secrets.ts";
+import { toolSecretName } from "../../../secrets/tool-secrets.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
@@ -13,10 +14,14 @@ export type SecretAction = "list" | "set" | "remove";
 export async function secrets(
   cli: Cli,
   action: SecretAction | undefined,
-  name: string | undefined,
+  first: string | undefined,
+  variable: string | undefined,
 ): Promise<number> {
   if (action === undefined || action === "list") return withSecrets(cli, (kept) => list(cli, kept));
-  if (name === undefined) throw usageError(`Say which secret: toolrack secrets ${action} NAME.`);
+  if (first === undefined) {
+    throw usageError(`Say which secret: toolrack secrets ${action} NAME, or TOOL NAME for one tool alone.`);
+  }
+  const name = variable === undefined ? first : ofTool(first, variable);
   // Asked for before anything is opened: it may take a while.
   const value = action === "set" ? await readValue(cli, name) : undefined;
   return withSecrets(cli, async (kept) => {
@@ -26,6 +31,14 @@ export async function secrets(
     else cli.talk(`The secret ${name} is set.`);
     return exitCodes.ok;
   });
+}
+
+/** Somebody may have written the value there, where others can see it: then it must not become a name. */
+function ofTool(tool: string, variable: string): string {
+  if (/^[A-Za-z_][A-Za-z0-9_]{0,99}$/.test(variable)) return toolSecretName(tool, variable);
+  throw usageError(
+    "The second word is the variable that the tool declares, such as API_KEY. The value is read from standard input, or asked for, and never given on the command line.",
+  );
 }
 
 async function list(cli: Cli, kept: Secrets): Promise<number> {

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, statSync } from "node:fs";
+import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -17,6 +18,9 @@ export const greet = Tool.define({ name: "greet", description: "Greets.", parame
 export const remove = Tool.define({ name: "remove", description: "Removes.", metadata: { dangerous: true }, parameters: path, execute: async ({ input }) => "removed " + input.path });
 export const slow = Tool.define({ name: "slow", description: "Takes a while.", parameters: path,
   execute: async ({ input }) => { await new Promise((resolve) => setTimeout(resolve, 700)); return "done " + input.path; } });
+export const nest = Tool.define({ name: "nest", description: "Has another tool work for ever.", parameters: path,
+  execute: async ({ input, call }) => (await call("endless", input)).content });
+export const endless = Tool.define({ name: "endless", description: "Never ends.", parameters: path, execute: () => new Promise(() => {}) });
 `;
 
 /** The real program, serving. */
@@ -175,6 +179,44 @@ describe("toolrack serve", () => {
     expect((await served.ask("/api/calls/waiting")).body).toMatchObject({ status: "error" });
     expect((await served.ask(`/api/approvals/${id}`)).body).toMatchObject({ state: "denied" });
   }, 15_000);
+
+  it("knows after a crash of the calls that tools had made", async () => {
+    void served.call("nest", "deep", { callId: "outer" }).catch(() => {});
+    const running = async () => (await served.ask("/api/calls?status=running")).body.items;
+    await expect.poll(running, { timeout: 5_000 }).toHaveLength(2);
+    const child = (await running()).find(({ toolName }: Json) => toolName === "endless");
+    expect(child).toMatchObject({ parentCallId: "outer", caller: "nest_outer" });
+    await served.stop("SIGKILL");
+    served = new Served(workspace.directory, ["--no-watch"]);
+    await served.says("Ctrl-C stops");
+    for (const id of ["outer", child.callId]) {
+      expect((await served.ask(`/api/calls/${id}`)).body.status).toBe("interrupted");
+    }
+  }, 15_000);
+
+  it("is not sent the token when another program listens where it did", async () => {
+    const { url } = JSON.parse(readFileSync(join(workspace.directory, ".toolrack/server.json"), "utf8"));
+    await served.stop("SIGKILL");
+    const heard: string[] = [];
+    const impostor = createHttpServer((incoming, outgoing) => {
+      heard.push(`${incoming.url} ${JSON.stringify(incoming.headers)}`);
+      outgoing.end('{"items": [], "proof": "of nothing"}');
+    }).listen(Number(new URL(url).port), "127.0.0.1");
+    await once(impostor, "listening");
+    const { code, stderr } = await cli("approvals");
+    impostor.close();
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/is not the server of this workspace, so it was not sent the token\. .*has ended/);
+    const token = readFileSync(join(workspace.directory, ".toolrack/token"), "utf8").trim();
+    expect(heard).toHaveLength(1);
+    expect(heard[0]).not.toContain(token);
+    served = new Served(workspace.directory, ["--no-watch", "--host", "0.0.0.0"]);
+    await served.says("Ctrl-C stops");
+  }, 15_000);
+
+  it("warns who listens for others that nothing is encrypted", async () => {
+    await served.says(/warning: others on the network reach this server at .*unencrypted/);
+  });
 
   it("closes after a crash the question of a call that died with the process", async () => {
     const call = served.call("remove", "d.txt", { callId: "dies" }).catch(() => "cut off");

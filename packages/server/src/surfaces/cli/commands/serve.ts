@@ -8,6 +8,7 @@ import { exitCodes } from "../exit-codes.ts";
 import { failuresIn, talkFailures } from "../file-problems.ts";
 import { findWorkspace } from "../find-workspace.ts";
 import { formatLogLine } from "../logs/format-log-line.ts";
+import { isOnlyHere, reachOf } from "../serve/reach.ts";
 import { formatDuration } from "../text/duration.ts";
 import { shellQuote } from "../text/shell-quote.ts";
 import { configError, talkingLogger } from "../with-app.ts";
@@ -33,6 +34,7 @@ export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions
     if (event.type === "approval" && event.decision === undefined) tellQuestion(cli, event.request.toolName);
   });
   tellReady(cli, serving, watch);
+  tellReach(cli, serving, host ?? serving.app.config.server?.host ?? "127.0.0.1");
   await stopped;
   cli.talk("Stopping: calls under way may end. Once more stops at once.");
   await serving.close();
@@ -89,6 +91,17 @@ Waiting questions  ${cli.commandLine("approvals")}
 
 ${isWatching ? "Tool files are loaded anew when they change. " : ""}Ctrl-C stops the server.
 `);
+}
+
+/** Who listens for others is told what that means: there is no encryption here. */
+function tellReach(cli: Cli, { url }: Serving, host: string): void {
+  const { port } = new URL(url);
+  if (isOnlyHere(host)) return;
+  const addresses = reachOf(host, port).join(", ") || "no address yet";
+  cli.talk(
+    `warning: others on the network reach this server at ${addresses}. Tokens and results travel unencrypted: ` +
+      "put a proxy with TLS in front of it, or listen on 127.0.0.1 only.",
+  );
 }
 
 function tellReload(cli: Cli, report: LoadReport): void {

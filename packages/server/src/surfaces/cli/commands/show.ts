@@ -1,4 +1,5 @@
 import { compileSchema, type JsonSchemaObject, type ToolInfo } from "@toolrack/core";
+import type { App } from "../../../index.ts";
 import { describeType } from "../arguments/describe-type.ts";
 import { exampleCall } from "../arguments/example-call.ts";
 import { follow, type Property, parametersOf, propertiesOf } from "../arguments/schema-parts.ts";
@@ -6,6 +7,7 @@ import { type Cli, labelOf } from "../cli.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { talkFailures } from "../file-problems.ts";
 import { requireTool } from "../require-tool.ts";
+import { manualOf, manualSections } from "../show/manual-sections.ts";
 import { oneLine, printable } from "../text/printable.ts";
 import { renderTable } from "../text/render-table.ts";
 import { toolSummary } from "../tool-summary.ts";
@@ -13,12 +15,12 @@ import { withApp } from "../with-app.ts";
 
 /** `toolrack show`: everything about one tool. */
 export function show(cli: Cli, name: string): Promise<number> {
-  return withApp(cli, {}, async ({ registry, report }) => {
+  return withApp(cli, {}, async ({ registry, report, sandbox }) => {
     // A tool that is missed may be in one of the files that failed.
     if (registry.get(name) === undefined) talkFailures(cli, report);
     const info = requireTool(registry, name);
     if (cli.json) cli.printJson(asJson(cli, info));
-    else for (const part of sections(cli, info)) cli.print(part);
+    else for (const part of sections(cli, info, await isolationOf(info, sandbox))) cli.print(part);
     return exitCodes.ok;
   });
 }
@@ -35,7 +37,14 @@ function asJson(cli: Cli, info: ToolInfo): unknown {
   };
 }
 
-function sections(cli: Cli, info: ToolInfo): string[] {
+/** How well this machine can keep the tool from doing harm; nothing for one that runs in the server itself. */
+async function isolationOf(info: ToolInfo, sandbox: App["sandbox"]): Promise<string | undefined> {
+  if (manualOf(info) === undefined) return undefined;
+  const { level, reason } = await sandbox();
+  return level === 3 ? "sandbox, level 3" : `sandbox, level ${level} (reduced): ${reason ?? ""}`;
+}
+
+function sections(cli: Cli, info: ToolInfo, isolation: string | undefined): string[] {
   const title = (text: string) => `\n${cli.style("bold", text)}`;
   const schema = parametersOf(info);
   const label = labelOf(info);
@@ -43,9 +52,15 @@ function sections(cli: Cli, info: ToolInfo): string[] {
     cli.style("bold", info.name) + (label === info.name ? "" : `  ${printable(label)}`),
     ...(info.description ? [printable(info.description)] : []),
     "",
-    ...renderTable(facts(info)),
+    ...renderTable([...facts(info), ...(isolation === undefined ? [] : [["isolation", oneLine(isolation)]])]),
     title("Parameters"),
     parameterTable(cli, schema),
+    ...manualSections(info).flatMap(({ title: name, head, rows }) => [
+      title(name),
+      renderTable(rows, { head, columns: cli.columns, styleHead: (text) => cli.style("dim", text) }).join(
+        "\n",
+      ),
+    ]),
     title("JSON Schema of the parameters"),
     printable(JSON.stringify(schema, null, 2)),
     title("Example"),

@@ -30,6 +30,13 @@ describe("toolrack tokens", { timeout: 30_000 }, () => {
     expect(JSON.parse((await tokens("list", "--json")).stdout)).toEqual({ tokens: [] });
   });
 
+  it("makes a token for experts", async () => {
+    const made = await tokens("create", "expert", "--experts", "writer", "review-*", "--json");
+    expect(JSON.parse(made.stdout)).toMatchObject({ scopes: { experts: ["writer", "review-*"] } });
+    expect((await tokens()).stdout).toContain("expert:writer expert:review-*");
+    expect((await tokens("remove", "expert")).code).toBe(0);
+  });
+
   it("asks for the id when two have one name", async () => {
     const made = await Promise.all([1, 2].map(() => tokens("create", "twin", "--admin", "--json")));
     const [first, second] = made.map(({ stdout }) => JSON.parse(stdout));
@@ -44,6 +51,7 @@ describe("toolrack tokens", { timeout: 30_000 }, () => {
   it.each<[number, string, string[]]>([
     [2, "no name", ["create"]],
     [2, "nothing that it may do", ["create", "x"]],
+    [2, "tools without a name", ["create", "x", "--tools", ""]],
     [2, "a duration without a unit", ["create", "x", "--admin", "--expires", "30"]],
     [2, "an unknown action", ["revoke", "x"]],
     [1, "an unknown one to remove", ["remove", "unknown"]],

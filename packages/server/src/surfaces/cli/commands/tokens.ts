@@ -12,6 +12,7 @@ export type TokenAction = "list" | "create" | "remove";
 
 export interface TokensOptions {
   readonly tools?: readonly string[];
+  readonly experts?: readonly string[];
   readonly admin?: boolean;
   readonly expires?: string;
 }
@@ -36,18 +37,29 @@ export async function tokens(
   });
 }
 
-function toWish(name: string, { tools, admin = false, expires }: TokensOptions) {
-  if (tools === undefined && !admin) {
+function toWish(name: string, { tools, experts, admin = false, expires }: TokensOptions) {
+  if (tools === undefined && experts === undefined && !admin) {
     throw usageError(
-      "Say what the token may do: --tools with names or patterns such as 'file_*', or --admin.",
+      "Say what the token may do: --tools or --experts with names or patterns such as 'file_*', or --admin.",
     );
+  }
+  for (const [option, patterns] of Object.entries({ tools, experts })) {
+    if (patterns?.some((pattern) => pattern.trim() === "")) {
+      throw usageError(
+        `--${option} has a pattern that is empty, which fits nothing. Name one, or write '*'.`,
+      );
+    }
   }
   if (name.trim() === "" || name.length > 100) {
     throw usageError("A token needs a name of at most 100 characters.");
   }
   return {
     name,
-    scopes: { ...(tools === undefined ? {} : { tools }), ...(admin ? { admin } : {}) },
+    scopes: {
+      ...(tools === undefined ? {} : { tools }),
+      ...(experts === undefined ? {} : { experts }),
+      ...(admin ? { admin } : {}),
+    },
     ...(expires === undefined ? {} : { expiresAt: Date.now() + parseDuration(expires, "--expires") }),
   };
 }
@@ -104,7 +116,8 @@ async function remove(cli: Cli, kept: TokenStore, named: string): Promise<number
 
 function describeScopes({ scopes }: StoredToken): string {
   if (scopes.admin === true) return "admin";
-  return oneLine((scopes.tools ?? []).join(" "));
+  const experts = (scopes.experts ?? []).map((expert) => `expert:${expert}`);
+  return oneLine([...(scopes.tools ?? []), ...experts].join(" "));
 }
 
 function describeExpiry({ expiresAt }: StoredToken): string {

@@ -7,6 +7,7 @@ import type { App } from "../../../index.ts";
 import { findFormatter } from "../../../internal-tools/code/support/find-formatter.ts";
 import { failuresIn, whereOf } from "../file-problems.ts";
 import { configOf, entryAt } from "../find-workspace.ts";
+import { checkKey, checkStore, checkToken } from "./own-files.ts";
 
 /** One thing that was looked at. `warn`: something does less than it could; `fail`: something does not work. */
 export interface Check {
@@ -33,6 +34,10 @@ export async function checkWorkspace(app: App): Promise<Check[]> {
     checkConfig(app),
     checkTools(app),
     await checkLog(app),
+    await checkStore(app),
+    await checkKey(app),
+    await checkToken(app),
+    await checkSandbox(app),
     await checkFormatter(app),
     ...(await checkDatabases(app)),
   ];
@@ -74,9 +79,13 @@ async function checkBubblewrap(): Promise<Check> {
   });
 }
 
-function checkConfig({ workspace }: App): Check {
+function checkConfig({ workspace, configOrigins }: App): Check {
   const file = configOf(workspace.directory);
-  return { name: "config", status: "ok", message: file ?? "none, which is fine: the defaults apply" };
+  if (configOrigins.length === 0) {
+    return { name: "config", status: "ok", message: file ?? "none, which is fine: the defaults apply" };
+  }
+  const keys = configOrigins.map(({ key, from }) => `${key} (${from})`).join(", ");
+  return { name: "config", status: "ok", message: `${file ?? "no file"}; set: ${keys}` };
 }
 
 function checkTools({ registry, report }: App): Check {
@@ -99,6 +108,15 @@ async function checkLog({ log }: App): Promise<Check> {
     while (entryAt(place) === undefined && place !== dirname(place)) place = dirname(place);
     await access(place, constants.W_OK);
     return log.file;
+  });
+}
+
+async function checkSandbox({ sandbox }: App): Promise<Check> {
+  const remedy = "Tools of files named *.tool.* run in it. What it lacks on this machine is named above.";
+  return attempt("sandbox", "warn", remedy, async () => {
+    const { level, reason } = await sandbox();
+    if (reason !== undefined) throw new Error(`level ${level}: ${reason}`);
+    return `level ${level}`;
   });
 }
 
@@ -130,7 +148,7 @@ async function checkDatabases({ registry, workspace }: App): Promise<Check[]> {
   );
 }
 
-async function attempt(
+export async function attempt(
   name: string,
   otherwise: "warn" | "fail",
   remedy: string,

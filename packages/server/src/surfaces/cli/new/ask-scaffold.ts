@@ -1,5 +1,5 @@
 import { isCancel, select, text } from "@clack/prompts";
-import { type ContractName, contracts, offeredContracts } from "./contracts.ts";
+import { type ContractName, contractNames, contracts } from "./contracts.ts";
 import { nameProblem } from "./scaffold.ts";
 
 /** Asks for what the command line left out. Nothing when the person went away. */
@@ -20,7 +20,7 @@ export async function askScaffold(
 async function askContract(): Promise<ContractName | undefined> {
   const answer = await select<ContractName>({
     message: "How do you want to write the tool?",
-    options: offeredContracts.map((value) => ({ value, label: value, hint: contracts[value] })),
+    options: contractNames.map((value) => ({ value, label: value, hint: contracts[value] })),
     output: process.stderr,
   });
   return isCancel(answer) ? undefined : answer;

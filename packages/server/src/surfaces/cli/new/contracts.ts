@@ -4,11 +4,9 @@ export const contracts = {
   toolbox: "a schema, a default function and destroy in tools/NAME.ts",
   define: "Tool.define in tools/NAME.ts",
   plugin: "opencode's tool() in tools/NAME.ts",
-  "single-file": "getMetadata, getSchema and execute in tools/NAME.tool.js (needs the sandbox)",
+  "single-file": "getMetadata, getSchema and execute in tools/NAME.tool.js, run in the sandbox",
 } as const;
 
 export type ContractName = keyof typeof contracts;
 
-/** Those that can run in this version: single-file tools wait for the sandbox. */
-export const offeredContracts = (Object.keys(contracts) as ContractName[]) // The keys of a constant object are its type's keys.
-  .filter((name) => name !== "single-file");
+export const contractNames = Object.keys(contracts) as ContractName[]; // The keys of a constant object are its type's keys.

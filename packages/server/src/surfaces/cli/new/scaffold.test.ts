@@ -8,6 +8,7 @@ it.each<[ContractName, string, string]>([
   ["toolbox", "greet_box", "greet_box"],
   ["define", "greet-defined", "greet-defined"],
   ["plugin", "greet_plugin", "greet_plugin"],
+  ["single-file", "greet-file", "greet-file"],
 ])("the scaffold of %s loads without a warning and runs", async (contract, name, tool) => {
   const made = scaffold(contract, name, { hasZod: false });
   await using workspace = await TemporaryWorkspace.create({ [`tools/${made.file}`]: made.text });
@@ -33,17 +34,6 @@ it("the plugin scaffold uses tool.schema where Zod is installed", async () => {
   });
   const { registry } = await workspace.open();
   expect((await registry.execute("greet", { name: "Ada" })).content).toBe("Hello, Ada!");
-});
-
-it("the single-file scaffold fulfils its contract, and waits for the sandbox", async () => {
-  const made = scaffold("single-file", "greet", { hasZod: false });
-  const module = { exports: {} as Record<string, (...args: unknown[]) => unknown> };
-  new Function("module", made.text)(module);
-  const { getMetadata, getSchema, execute } = module.exports;
-  expect(getMetadata?.()).toMatchObject({ id: "greet", version: "1.0.0" });
-  expect(getSchema?.()).toMatchObject({ parameters: { required: ["name"] } });
-  const api = { logger: { info() {} } };
-  expect(await execute?.call({ api }, { name: "Ada" })).toBe("Hello, Ada!");
 });
 
 it("says what is wrong with a name", () => {

@@ -1,6 +1,6 @@
 import type { RackEvent, ToolCallRecord, ToolState } from "@toolrack/core";
 import type { CallDesk } from "../../../calls/call-desk.ts";
-import type { LoadReport } from "../../../index.ts";
+import type { LoadEvent, LoadReport } from "../../../index.ts";
 import type { StoredApproval } from "../../../store/approvals/approval-store.ts";
 import type { EventFeed } from "./event-feed.ts";
 import { LatestOnly } from "./latest-only.ts";
@@ -75,8 +75,20 @@ export function publishApprovals(feed: EventFeed): (approval: StoredApproval) =>
     );
 }
 
-/** Tells the feed that the tool files were loaded anew. */
-export function publishReload(feed: EventFeed, report: LoadReport): void {
+/** Tells the feed of each load of the tool files, whoever asked for it. */
+export function publishLoads(feed: EventFeed): (event: LoadEvent) => void {
+  return (event) => {
+    if (event.type === "started") feed.publish("reload.started", {}, "admins");
+    if (event.type === "finished") publishReport(feed, event.report);
+    if (event.type === "failed") {
+      const { error } = event;
+      const message = clip(error instanceof Error ? error.message : String(error));
+      feed.publish("reload.failed", { message }, "admins");
+    }
+  };
+}
+
+function publishReport(feed: EventFeed, report: LoadReport): void {
   const { added, changed, removed, duration, files } = report;
   const failed = files
     .filter(({ status }) => status === "failed" || status === "stale")

@@ -79,7 +79,12 @@ it("makes an answer a rule of the session, which can be listed and taken back", 
   await call;
   expect((await server.call("wipe", {}, { sessionID: "s1" })).body.result.content).toContain("wiped");
   const { items } = (await server.ask("/api/approval-rules")).body;
-  expect(items).toMatchObject([{ tool: "wipe", sessionID: "s1", decision: "allow" }]);
+  expect(items).toMatchObject([{ tool: "wipe", sessionID: "s1", caller: "http", decision: "allow" }]);
+  // Another caller that names the same session is asked all the same.
+  const token = await server.issue({ tools: ["wipe"] });
+  const stranger = server.call("wipe", {}, { sessionID: "s1" }, { token });
+  await decide((await question()).id, { decision: "deny" });
+  expect((await stranger).status).toBe(403);
 
   const path = `/api/approval-rules/${items[0].id}`;
   expect((await server.ask(path, { method: "DELETE" })).status).toBe(200);

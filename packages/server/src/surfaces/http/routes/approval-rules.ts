@@ -1,10 +1,8 @@
-import type { ApprovalRule } from "../../../store/approvals/approval-store.ts";
+import type { NewRule } from "../../../approvals/approval-inbox.ts";
 import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { ref } from "../schemas.ts";
-
-type RuleBody = Pick<ApprovalRule, "tool" | "decision" | "input" | "sessionID">;
 
 export function approvalRuleRoutes({ approvals }: HttpParts): Route[] {
   return [
@@ -27,7 +25,7 @@ export function approvalRuleRoutes({ approvals }: HttpParts): Route[] {
       },
       handle: () => ({ body: { items: approvals.rules } }),
     }),
-    defineRoute<object, object, RuleBody>({
+    defineRoute<object, object, NewRule>({
       method: "POST",
       path: "/api/approval-rules",
       id: "addApprovalRule",
@@ -48,6 +46,7 @@ export function approvalRuleRoutes({ approvals }: HttpParts): Route[] {
               description: "Arguments that a call must have at least; `*` in a text stands for anything.",
             },
             sessionID: { type: "string", minLength: 1, description: "Only for calls of this session." },
+            caller: { type: "string", minLength: 1, description: "Only for calls of this caller." },
           },
           required: ["tool", "decision"],
           additionalProperties: false,

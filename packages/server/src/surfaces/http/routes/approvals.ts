@@ -1,4 +1,4 @@
-import type { Answered } from "../../../approvals/approval-inbox.ts";
+import { type Answered, UnfitAnswer } from "../../../approvals/approval-inbox.ts";
 import type { ApprovalRule, StoredApproval } from "../../../store/approvals/approval-store.ts";
 import { blameCursor } from "../blame-cursor.ts";
 import { HttpError } from "../http-error.ts";
@@ -64,9 +64,11 @@ export function approvalRoutes({ approvals }: HttpParts): Route[] {
       tag: "approvals",
       summary: "Answers a question; the first answer counts",
       description: [
-        "`scope` makes the answer a rule: `session` for further calls of the call's session, `always` for all. The rule",
+        "`scope` makes the answer a rule: `session` for further calls of the same caller in the call's session, `always` for all. The rule",
         "speaks of this tool whatever its arguments, unless `pattern` says which tools and which arguments. Arguments",
-        "that were edited are validated like any others; a masked secret that is left as it is stays what it was.",
+        "that were edited are validated at once; a masked secret that is left as it is stays what it was. A question",
+        "whose `stage` is `during` comes from a tool that already runs: its arguments cannot be edited. A question whose",
+        "server was restarted meanwhile can still be answered: agreeing makes the call anew, as `<callId>-resumed`.",
       ].join(" "),
       access: "admin",
       params: identified,
@@ -85,6 +87,7 @@ export function approvalRoutes({ approvals }: HttpParts): Route[] {
                 tool: {
                   type: "string",
                   minLength: 1,
+                  maxLength: 200,
                   description: "The tool's name; `*` stands for anything.",
                 },
                 arguments: {
@@ -100,7 +103,7 @@ export function approvalRoutes({ approvals }: HttpParts): Route[] {
         },
       },
       responses: { 200: { description: "The question as it was answered.", schema: ref("Approval") } },
-      errors: ["approval_not_found", "approval_decided", "approval_elsewhere"],
+      errors: ["approval_not_found", "approval_decided", "approval_elsewhere", "invalid_arguments"],
       async handle({ params: { id }, body, grant }) {
         const { decision, reason, arguments: edited } = body;
         if (decision === "deny" && edited !== undefined) {
@@ -113,7 +116,7 @@ export function approvalRoutes({ approvals }: HttpParts): Route[] {
           ...(edited === undefined ? {} : { arguments: edited }),
           ...(rule === undefined ? {} : { rule }),
         };
-        const answered = await approvals.answer(id, answer, grant.caller);
+        const answered = await approvals.answer(id, answer, grant.caller).catch(blameArguments);
         if (answered === undefined) throw unknownApproval(id);
         if (answered.outcome !== "accepted") throw tooLate(answered);
         return { body: answered.approval };
@@ -144,6 +147,14 @@ function ruleOf(
     ...(pattern?.arguments === undefined ? {} : { input: pattern.arguments }),
     ...(scope === "session" ? { sessionID: approval.sessionID } : {}),
   };
+}
+
+/** It is the person's own mistake, not that of the caller who waits: the question stays open. */
+function blameArguments(thrown: unknown): never {
+  if (!(thrown instanceof UnfitAnswer)) throw thrown;
+  const { message, issues } = thrown;
+  if (issues.length === 0) throw misplaced("arguments", message);
+  throw new HttpError("invalid_arguments", `${message} The question stays open.`, { details: { issues } });
 }
 
 function misplaced(path: string, message: string): HttpError {

@@ -46,6 +46,13 @@ describe("GET /api/calls", () => {
     const { body } = await server.call("outer", { input: { a: 1 } });
     const children = await server.ask(`/api/calls?parent=${body.callId}`);
     expect(children.body.items).toMatchObject([{ toolName: "add", parentCallId: body.callId }]);
+    const chain = await server.ask(`/api/calls?root=${body.callId}`);
+    expect(chain.body.items.map(({ toolName }: { toolName: string }) => toolName).sort()).toEqual([
+      "add",
+      "outer",
+    ]);
+    const byCaller = await server.ask(`/api/calls?root=${body.callId}&caller=outer_*`);
+    expect(byCaller.body.items).toMatchObject([{ toolName: "add", caller: `outer_${body.callId}` }]);
   });
 });
 

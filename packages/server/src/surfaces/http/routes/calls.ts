@@ -41,7 +41,12 @@ export function callRoutes(parts: HttpParts): Route[] {
         tool: { type: "string", description: "The tool's name; `*` stands for anything." },
         status: { enum: ["running", "completed", "error", "interrupted"] },
         session: { type: "string" },
+        caller: { type: "string", description: "Who made them; `*` stands for anything." },
         parent: { type: "string", description: "The call that made them." },
+        root: {
+          type: "string",
+          description: "A call: the answer has it, the calls that it made, and those that they made in turn.",
+        },
         text: { type: "string", description: "Anywhere in the arguments, the result or the error." },
         minDuration: milliseconds,
         maxDuration: milliseconds,

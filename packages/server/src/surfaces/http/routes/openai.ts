@@ -5,8 +5,8 @@ import {
   toOpenAIToolMessage,
   toOpenAITools,
 } from "@toolrack/core";
-import type { Grant } from "../../../auth/grant.ts";
 import { callerGone } from "../caller-gone.ts";
+import { expertQuery, type Reach, reachOf } from "../expert-access.ts";
 import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Route } from "../route.ts";
@@ -16,6 +16,7 @@ type Formatted = ReturnType<typeof toOpenAITools>;
 
 interface ToolCallsQuery {
   readonly strict?: boolean;
+  readonly expert?: string;
   readonly sessionID?: string;
   readonly messageID?: string;
 }
@@ -33,22 +34,26 @@ const strict = {
 /** Two requests that let any agent loop, in any language, use the rack. */
 export function openaiRoutes(parts: HttpParts): Route[] {
   const format = formatter(parts);
+  const { experts } = parts.skills;
   return [
-    defineRoute<object, { strict?: boolean }>({
+    defineRoute<object, { strict?: boolean; expert?: string }>({
       method: "GET",
       path: "/openai/tools",
       id: "openaiTools",
       tag: "openai",
       summary: "The `tools` of a Chat Completions request",
       access: "token",
-      query: { strict },
+      query: { strict, expert: expertQuery },
       responses: {
         200: {
           description: "Sorted by name, so that prompt caches hold.",
           schema: { type: "array", items: ref("OpenAITool") },
         },
       },
-      handle: ({ query, grant }) => ({ body: format(grant, query.strict === true).tools }),
+      errors: ["expert_not_found"],
+      handle: ({ query, grant }) => ({
+        body: format(reachOf(grant, experts, query.expert), query.strict === true).tools,
+      }),
     }),
     defineRoute<object, ToolCallsQuery>({
       method: "POST",
@@ -61,6 +66,7 @@ export function openaiRoutes(parts: HttpParts): Route[] {
       access: "token",
       query: {
         strict,
+        expert: expertQuery,
         sessionID: {
           type: "string",
           maxLength: 200,
@@ -94,12 +100,15 @@ export function openaiRoutes(parts: HttpParts): Route[] {
           schema: { type: "array", items: ref("OpenAIToolMessage") },
         },
       },
-      errors: ["stopping"],
-      async handle({ query, body, grant, incoming, outgoing }) {
-        const formatted = format(grant, query.strict === true);
+      errors: ["stopping", "expert_not_found"],
+      async handle({ query, body, grant: bearer, incoming, outgoing }) {
+        const reach = reachOf(bearer, experts, query.expert);
+        const { grant, allow } = reach;
+        const formatted = format(reach, query.strict === true);
         const requests = parseOpenAIToolCalls(body).map((call) => formatted.restore(call));
         const gone = callerGone(incoming, outgoing);
-        const { strict: _, ...options } = query;
+        const { strict: _strict, expert: _expert, ...rest } = query;
+        const options = { ...rest, ...(allow === undefined ? {} : { allow }) };
         const answer = async ({ id, name, arguments: input }: ToolCallRequest) => {
           const call = { name, input, grant, signal: gone.signal, headers: incoming.headers, ...options };
           return toOpenAIToolMessage(id, await resultOf(() => parts.desk.run(call)));
@@ -126,17 +135,17 @@ async function resultOf(run: () => Promise<{ readonly result: ToolResult }>): Pr
 }
 
 /** Formatting thousands of schemas takes a while, so it is done once for each state of the rack and each token. */
-function formatter({ registry }: HttpParts): (grant: Grant, strict: boolean) => Formatted {
+function formatter({ registry }: HttpParts): (reach: Reach, strict: boolean) => Formatted {
   const remembered = new Map<string, Formatted>();
   let version = -1;
-  return (grant, strict) => {
+  return ({ grant, allow, expert }, strict) => {
     const snapshot = registry.snapshot();
     if (snapshot.version !== version || remembered.size >= MOST_REMEMBERED) remembered.clear();
     version = snapshot.version;
-    const key = `${strict} ${grant.admin ? "" : grant.id}`;
+    const key = `${strict} ${grant.admin ? "" : grant.id} ${expert?.version ?? ""}`;
     let formatted = remembered.get(key);
     if (formatted === undefined) {
-      const visible = snapshot.list().filter(({ name }) => grant.mayUse(name));
+      const visible = snapshot.list().filter((info) => grant.mayUse(info.name) && allow?.(info) !== false);
       formatted = toOpenAITools(visible, { strict });
       remembered.set(key, formatted);
     }

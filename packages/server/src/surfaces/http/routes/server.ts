@@ -1,4 +1,3 @@
-import { publishReload } from "../events/publish-rack.ts";
 import { describeApi } from "../openapi.ts";
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Route } from "../route.ts";
@@ -82,12 +81,7 @@ export function serverRoutes(
       responses: {
         200: { description: "What was loaded, removed and refused.", schema: ref("LoadReport") },
       },
-      async handle() {
-        feed.publish("reload.started", {}, "admins");
-        const report = await files.load();
-        publishReload(feed, report);
-        return { body: report };
-      },
+      handle: async () => ({ body: await files.load() }),
     }),
   ];
 }

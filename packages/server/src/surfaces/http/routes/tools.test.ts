@@ -60,6 +60,10 @@ describe("GET and PATCH /api/tools/{name}", () => {
   it("switches a tool off and on", async () => {
     const off = await server.ask("/api/tools/fail", { method: "PATCH", body: { enabled: false } });
     expect(off.body.status).toBe("disabled");
+    const { items } = (await server.ask("/api/tools?status=disabled")).body;
+    expect(items).toMatchObject([
+      { name: "fail", switched: { enabled: false, by: "http", at: expect.any(Number) } },
+    ]);
     const refused = await server.call("fail");
     expect([refused.status, refused.body.error.code]).toEqual([409, "tool_disabled"]);
     await server.ask("/api/tools/fail", { method: "PATCH", body: { enabled: true } });

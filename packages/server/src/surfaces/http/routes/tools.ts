@@ -1,7 +1,10 @@
 import { redact, type ToolInfo, toDefinition } from "@toolrack/core";
 import { invisibleTool } from "../../../calls/call-desk.ts";
+import { skillToolInfo } from "../../../skills/skill-tool-info.ts";
+import type { ToolSwitch } from "../../../store/tool-switches/tool-switch-store.ts";
 import { refusals } from "../calls/call-refusal.ts";
 import { serveCall } from "../calls/serve-call.ts";
+import { expertQuery, reachOf } from "../expert-access.ts";
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Route, type RouteRequest } from "../route.ts";
 import { ref } from "../schemas.ts";
@@ -11,6 +14,7 @@ interface ListQuery {
   readonly category?: string;
   readonly tag?: string;
   readonly status?: "ok" | "stale" | "disabled";
+  readonly expert?: string;
   readonly limit?: number;
   readonly cursor?: string;
 }
@@ -54,7 +58,7 @@ export const callResponses: Route["responses"] = {
 };
 
 export function toolRoutes(parts: HttpParts): Route[] {
-  const { registry, desk } = parts;
+  const { registry, desk, switches } = parts;
   return [
     defineRoute<object, ListQuery>({
       method: "GET",
@@ -69,10 +73,12 @@ export function toolRoutes(parts: HttpParts): Route[] {
         category: { type: "string" },
         tag: { type: "string" },
         status: { enum: ["ok", "stale", "disabled"] },
+        expert: expertQuery,
         limit: { type: "integer", minimum: 1, maximum: 1000, default: 100 },
         cursor: { type: "string", pattern: "^\\d{1,9}$", description: "`next` of the page before." },
       },
       responses: { 200: { description: "A page of tools.", schema: ref("ToolPage") } },
+      errors: ["expert_not_found"],
       handle: (request) => ({ body: listTools(parts, request) }),
     }),
     defineRoute<{ name: string }>({
@@ -88,7 +94,7 @@ export function toolRoutes(parts: HttpParts): Route[] {
       handle({ params, grant }) {
         const info = registry.get(params.name);
         if (info === undefined || !grant.mayUse(info.name)) throw invisibleTool(params.name);
-        return { body: detailOf(info, staleTools(parts)) };
+        return { body: detailOf(info, parts) };
       },
     }),
     defineRoute<{ name: string }, object, { enabled: boolean }>({
@@ -97,7 +103,8 @@ export function toolRoutes(parts: HttpParts): Route[] {
       id: "switchTool",
       tag: "tools",
       summary: "Switches a tool on or off",
-      description: "Calls under way end as usual. A reload of the tool's file keeps the switch as it is.",
+      description:
+        "Calls under way end as usual. The switch is kept: it outlives reloads and restarts, and holds for a tool that comes later under the same name.",
       access: "admin",
       params: named,
       body: {
@@ -111,14 +118,15 @@ export function toolRoutes(parts: HttpParts): Route[] {
       },
       responses: { 200: { description: "The tool as it is now.", schema: ref("Tool") } },
       errors: ["tool_not_found"],
-      handle({ params, body }) {
+      async handle({ params, body, grant }) {
         const info = registry.get(params.name);
         if (info === undefined) throw invisibleTool(params.name);
-        if (body.enabled === info.disabled) registry.update(info.name, { disabled: !body.enabled });
-        return { body: detailOf(registry.get(info.name)!, staleTools(parts)) };
+        await switches.set(info.name, body.enabled, grant.caller);
+        // A reload may have taken it away while the decision was written, which holds all the same.
+        return { body: detailOf(registry.get(info.name) ?? info, parts) };
       },
     }),
-    defineRoute<{ name: string }, object, CallBody>({
+    defineRoute<{ name: string }, { expert?: string }, CallBody>({
       method: "POST",
       path: "/api/tools/{name}/calls",
       id: "callTool",
@@ -127,6 +135,7 @@ export function toolRoutes(parts: HttpParts): Route[] {
       description: "Closing the connection before the answer has come cancels the call.",
       access: "token",
       params: named,
+      query: { expert: expertQuery },
       body: {
         schema: {
           type: "object",
@@ -143,17 +152,22 @@ export function toolRoutes(parts: HttpParts): Route[] {
         },
       },
       responses: callResponses,
-      errors: [...refusals, "call_exists", "too_many_calls", "stopping"],
-      handle({ params, body, grant, incoming, outgoing }) {
+      errors: [...refusals, "expert_not_found", "call_exists", "too_many_calls", "stopping"],
+      handle({ params, query, body, grant, incoming, outgoing }) {
         const { arguments: input, ...options } = body;
-        return serveCall(desk, { name: params.name, input, grant, ...options }, incoming, outgoing);
+        const { grant: reached, allow } = reachOf(grant, parts.skills.experts, query.expert);
+        const limit = allow === undefined ? {} : { allow };
+        const call = { name: params.name, input, grant: reached, ...options, ...limit };
+        return serveCall(desk, call, incoming, outgoing);
       },
     }),
   ];
 }
 
-function listTools(parts: HttpParts, { query, grant }: RouteRequest<object, ListQuery, unknown>): unknown {
+function listTools(parts: HttpParts, request: RouteRequest<object, ListQuery, unknown>): unknown {
   const { registry } = parts;
+  const { query } = request;
+  const { grant, allow } = reachOf(request.grant, parts.skills.experts, query.expert);
   const { q, category, tag, status, limit = 100 } = query;
   const snapshot = registry.snapshot();
   const all =
@@ -162,6 +176,7 @@ function listTools(parts: HttpParts, { query, grant }: RouteRequest<object, List
   const wanted = all.filter(
     (info) =>
       grant.mayUse(info.name) &&
+      allow?.(info) !== false &&
       (category === undefined || info.metadata.category === category) &&
       (tag === undefined || (info.metadata.tags?.includes(tag) ?? false)) &&
       (status === undefined || statusOf(info, stale) === status),
@@ -169,7 +184,7 @@ function listTools(parts: HttpParts, { query, grant }: RouteRequest<object, List
   const start = Number(query.cursor ?? 0);
   const end = start + limit;
   return {
-    items: wanted.slice(start, end).map((info) => summaryOf(info, stale)),
+    items: wanted.slice(start, end).map((info) => summaryOf(info, stale, parts)),
     total: wanted.length,
     version: snapshot.version,
     ...(end < wanted.length ? { next: String(end) } : {}),
@@ -187,15 +202,21 @@ function statusOf(info: ToolInfo, stale: ReadonlySet<string>): "ok" | "stale" | 
   return stale.has(info.name) ? "stale" : "ok";
 }
 
-function summaryOf(info: ToolInfo, stale: ReadonlySet<string>): Record<string, unknown> {
+function summaryOf(
+  info: ToolInfo,
+  stale: ReadonlySet<string>,
+  { switches }: HttpParts,
+): Record<string, unknown> {
   const { name, displayName, title, description, aliases, origin, createdAt, metadata } = info;
   const { category, tags, permissions, dangerous, readOnly } = metadata;
   return {
     name,
     displayName: displayName ?? name,
+    ...skillFacts(info),
     title,
     description,
     status: statusOf(info, stale),
+    switched: switchOf(switches.get(name)),
     category,
     tags,
     aliases,
@@ -207,15 +228,28 @@ function summaryOf(info: ToolInfo, stale: ReadonlySet<string>): Record<string, u
   };
 }
 
-function detailOf(info: ToolInfo, stale: ReadonlySet<string>): Record<string, unknown> {
+/** A tool of a skill by the names that its table has for it. */
+function skillFacts(info: ToolInfo): Record<string, unknown> {
+  const skill = skillToolInfo(info);
+  if (skill === undefined) return { toolId: info.name };
+  return { toolId: skill.toolId, skillName: skill.skillName, toolName: skill.toolName };
+}
+
+function detailOf(info: ToolInfo, parts: HttpParts): Record<string, unknown> {
+  const summary = summaryOf(info, staleTools(parts), parts);
   const metadata = redact(info.metadata);
   try {
     const { inputSchema, outputSchema } = toDefinition(info);
-    return { ...summaryOf(info, stale), inputSchema, outputSchema, metadata };
+    return { ...summary, inputSchema, outputSchema, metadata };
   } catch {
     // Some schemas of libraries have no JSON form. Such a tool can still be called.
-    return { ...summaryOf(info, stale), metadata };
+    return { ...summary, metadata };
   }
+}
+
+/** Who decided that the tool is on or off, and when. */
+function switchOf(decided: ToolSwitch | undefined): Omit<ToolSwitch, "toolName"> | undefined {
+  return decided && { enabled: decided.enabled, by: decided.by, at: decided.at };
 }
 
 function byName(left: ToolInfo, right: ToolInfo): number {

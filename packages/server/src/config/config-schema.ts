@@ -1,0 +1,72 @@
+import type { JsonSchemaObject } from "@toolrack/core";
+import { sandboxConfigSchema } from "./sandbox-config.ts";
+
+const texts = { type: "array", items: { type: "string" } } as const;
+const anything = { type: "object", additionalProperties: true } as const;
+
+/** What a config may say. Variables of the environment, and their documentation, are derived from it. */
+export const configSchema = {
+  type: "object",
+  additionalProperties: false,
+  properties: {
+    tools: texts,
+    builtins: { type: "boolean" },
+    services: anything,
+    models: anything,
+    context: anything,
+    roots: texts,
+    databases: { type: "object", additionalProperties: { type: "string" } },
+    network: { type: "object", additionalProperties: false, properties: { allowPrivate: texts } },
+    log: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        file: { type: "string", minLength: 1 },
+        maxBytes: { type: "integer", minimum: 1024 },
+        keep: { type: "integer", minimum: 0, maximum: 1000 },
+      },
+    },
+    server: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        host: { type: "string", minLength: 1 },
+        port: { type: "integer", minimum: 0, maximum: 65_535 },
+        allowedHosts: texts,
+        allowedOrigins: texts,
+      },
+    },
+    retention: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        days: { type: "number", exclusiveMinimum: 0 },
+        maxBytes: { type: "integer", minimum: 1024 },
+      },
+    },
+    mcp: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        file: { type: "string", minLength: 1 },
+        pinning: { enum: ["quarantine", "trust", "off"] },
+        metaTools: { enum: ["auto", "on", "off"] },
+        threshold: { type: "integer", minimum: 0 },
+        alwaysListed: texts,
+        approvals: { enum: ["client", "inbox"] },
+      },
+    },
+    skills: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        toolNames: { enum: ["id", "readable"] },
+        folders: texts,
+        allowPrivateNetwork: { type: "boolean" },
+      },
+    },
+    sandbox: sandboxConfigSchema,
+    timeout: { type: "number", minimum: 0 },
+    permissions: texts,
+  },
+} as const satisfies JsonSchemaObject;

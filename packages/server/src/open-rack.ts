@@ -1,0 +1,183 @@
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import type { Logger, ToolRegistry } from "@toolrack/core";
+import { type App, openWorkspace } from "./app.ts";
+import { ApprovalInbox } from "./approvals/approval-inbox.ts";
+import { issuesOf } from "./approvals/issues-of.ts";
+import { resumeCall } from "./approvals/resume-call.ts";
+import type { CallOrigins } from "./auth/call-origins.ts";
+import { ensureMasterToken } from "./auth/master-token.ts";
+import { type CallOffice, openCallOffice } from "./calls/open-call-office.ts";
+import { loadEnvironment } from "./config/load-environment.ts";
+import { openMcpServers } from "./open-mcp-servers.ts";
+import { openSecrets, type Secrets } from "./secrets/open-secrets.ts";
+import type { McpServers } from "./sources/mcp/mcp-servers.ts";
+import { openStore } from "./store/open-store.ts";
+import type { Store } from "./store/store.ts";
+import { createMcpSurface, type McpSurface } from "./surfaces/mcp/create-mcp-surface.ts";
+
+export interface OpenRackOptions {
+  readonly logger: Logger;
+  /** Takes up changes of `mcp.json` as they come. */
+  readonly watch: boolean;
+}
+
+/** A workspace with all that outlives a call: what every way of serving it shares. */
+export interface OpenedRack {
+  readonly app: App;
+  readonly store: Store;
+  readonly approvals: ApprovalInbox;
+  readonly calls: CallOffice;
+  readonly mcp: McpSurface;
+  readonly mcpServers: McpServers;
+  readonly origins: CallOrigins;
+  /** How many calls a process that died had left running. */
+  readonly interrupted: number;
+}
+
+/** How often it is looked for secrets that were set elsewhere. */
+const LOOK_FOR_SECRETS = 2_000;
+/** How long tools may take to clean up. */
+const PATIENCE = 6_000;
+
+/** Opens the workspace. What is to be closed is on the stack, also when it rejects. */
+export async function openRack(
+  root: string,
+  options: OpenRackOptions,
+  opened: AsyncDisposableStack,
+): Promise<OpenedRack> {
+  const { logger } = options;
+  // Before the store, because the file may say which database it is.
+  const forget = await loadEnvironment(root, logger);
+  opened.defer(async () => forget());
+  const folder = join(root, ".toolrack");
+  const url = process.env.DATABASE_URL;
+  const store = await openStore({ directory: folder, ...(url === undefined ? {} : { url }) });
+  opened.defer(() => within(store.close(), "The store", logger));
+  const interrupted = await store.calls.settleInterrupted();
+  const known = await openSecrets({ directory: folder, store });
+  for (const reason of known.unreadable.values()) logger.warn(reason);
+  // Made before the tools are loaded, so that none of them can show it.
+  const token = await ensureMasterToken(root);
+  const secrets = () => [token, ...known.values()];
+  opened.defer(keepKnowing(known, logger));
+  // The rack, whose calls they follow, asks the inbox.
+  let origins: CallOrigins | undefined;
+  const originOf = (callId: string) => origins?.of(callId);
+  let rack: Rack | undefined;
+  const approvals = await ApprovalInbox.open({
+    store,
+    logger,
+    secrets,
+    originOf,
+    resume: async (call) => rack && resumeCall(call, rack.calls.desk, store),
+    check: async (name, input) => (rack === undefined ? [] : issuesOf(rack.registry, name, input)),
+  });
+  opened.defer(() => within(approvals.close(), "The approvals", logger));
+
+  const app = await openWorkspace(root, {
+    logger,
+    secrets,
+    toolSecrets: known,
+    store,
+    approval: approvals.policy,
+  });
+  opened.defer(() => Promise.race([app.close(), wait(PATIENCE)]));
+  origins = app.origins;
+  app.skills.follow();
+
+  const mcpServers = await openMcpServers({ app, store, secrets: known, logger });
+  opened.defer(() => mcpServers.close());
+  if (options.watch) mcpServers.watch();
+
+  const calls = openCallOffice({ registry: app.registry, calls: store.calls, logger });
+  rack = { registry: app.registry, calls };
+  const mcp = createMcpSurface({
+    registry: app.registry,
+    desk: calls.desk,
+    recorder: calls.recorder,
+    store,
+    approvals,
+    offerings: app.offerings,
+    logger,
+    config: app.config.mcp ?? {},
+    experts(name) {
+      const expert = app.skills.experts.find(name);
+      if (expert === undefined) return undefined;
+      const { description: instructions, version, allows: allow } = expert;
+      return { name: expert.name, version, allow, ...(instructions ? { instructions } : {}) };
+    },
+  });
+  opened.defer(async () => mcp.close());
+  opened.defer(followOthers(store, approvals, logger));
+  return { app, store, approvals, calls, mcp, mcpServers, origins, interrupted };
+}
+
+/** What questions that are answered late, or with other arguments, need of the rack. */
+interface Rack {
+  readonly registry: ToolRegistry;
+  readonly calls: CallOffice;
+}
+
+/** How often what other processes did on the same store is taken up. */
+const FOLLOWING = 10_000;
+
+/** Settles what processes that died left behind, and learns of rules that others made. Answers how to end it. */
+function followOthers(store: Store, approvals: ApprovalInbox, logger: Logger): () => Promise<void> {
+  const follow = async () => {
+    await store.calls.settleInterrupted();
+    await approvals.refresh();
+  };
+  let following: Promise<void> | undefined;
+  const timer = setInterval(() => {
+    // A store that hangs is not asked again before it has answered.
+    following ??= follow()
+      .catch((error) => logger.debug("What other processes did could not be taken up:", error))
+      .finally(() => {
+        following = undefined;
+      });
+  }, FOLLOWING);
+  timer.unref();
+  return async () => {
+    clearInterval(timer);
+    await Promise.race([following, wait(PATIENCE, undefined, { ref: false })]);
+  };
+}
+
+/** How long what is on its way to the disk may take when the server ends. */
+const LAST_WRITES = 15_000;
+
+/** A database that does not answer must not keep the process from ending. */
+async function within(closing: Promise<void>, what: string, logger: Logger): Promise<void> {
+  const late = Symbol();
+  const outcome = await Promise.race([closing, wait(LAST_WRITES, late, { ref: false })]);
+  if (outcome !== late) return;
+  process.exitCode = 1;
+  logger.error(
+    `${what} did not close within ${LAST_WRITES / 1000} s. What it had not written yet may be lost.`,
+  );
+}
+
+/** Learns of secrets that other processes set, so that they are masked here too. Answers how to end it. */
+function keepKnowing(known: Secrets, logger: Logger): () => Promise<void> {
+  let looking: Promise<void> | undefined;
+  let complaint = "";
+  const complain = (error: unknown) => {
+    const reason = error instanceof Error ? error.message : String(error);
+    // Said once, not every time.
+    if (reason !== complaint) logger.warn(`Secrets that were set meanwhile could not be read: ${reason}`);
+    complaint = reason;
+  };
+  const timer = setInterval(() => {
+    looking ??= known
+      .refresh()
+      .catch(complain)
+      .finally(() => {
+        looking = undefined;
+      });
+  }, LOOK_FOR_SECRETS);
+  return async () => {
+    clearInterval(timer);
+    await Promise.race([looking, wait(PATIENCE, undefined, { ref: false })]);
+  };
+}

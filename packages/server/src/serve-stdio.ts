@@ -1,0 +1,39 @@
+import { resolve } from "node:path";
+import type { Logger } from "@toolrack/core";
+import { openRack } from "./open-rack.ts";
+import type { LoadReport } from "./sources/load-report.ts";
+import type { StdioStreams } from "./surfaces/mcp/stdio/stdio-transport.ts";
+
+export interface ServeStdioOptions {
+  readonly logger: Logger;
+  readonly streams: StdioStreams;
+  /** Only what this expert has. */
+  readonly expert?: string;
+  /** Reloads tool files whenever they change, and tells of it. */
+  readonly onReload?: (report: LoadReport) => void;
+  /** Ends it from this side. */
+  readonly signal: AbortSignal;
+}
+
+/** How long calls may go on after the client has gone, in milliseconds. */
+const DRAIN = 2_000;
+
+/** Opens a workspace and serves it to the process at the other end of the streams, until either side ends it. */
+export async function serveStdio(directory: string, options: ServeStdioOptions): Promise<void> {
+  const { logger, streams, expert, onReload, signal } = options;
+  await using opened = new AsyncDisposableStack();
+  const { app, approvals, calls, mcp } = await openRack(
+    resolve(directory),
+    { logger, watch: onReload !== undefined },
+    opened,
+  );
+  opened.defer(() => calls.close(DRAIN));
+  // Before the calls drain: one that waits for a person would hold them up for nothing.
+  opened.defer(() => approvals.stop());
+  const connection = await mcp.stdio(streams, expert);
+  if (onReload !== undefined) app.watch(onReload);
+  const stop = () => void connection.close();
+  signal.addEventListener("abort", stop, { once: true });
+  if (signal.aborted) stop();
+  await connection.closed;
+}

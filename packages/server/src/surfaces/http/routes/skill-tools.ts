@@ -1,0 +1,193 @@
+import type { JsonSchemaObject } from "@toolrack/core";
+import type { NewSkillTool, SkillToolChanges, SkillToolType } from "../../../store/skills/skill-store.ts";
+import { refusals } from "../calls/call-refusal.ts";
+import { serveCall } from "../calls/serve-call.ts";
+import type { HttpParts } from "../parts.ts";
+import { defineRoute, type Route } from "../route.ts";
+import { ref } from "../schemas.ts";
+import { refusing } from "./skill-errors.ts";
+import { skillToolView } from "./skill-view.ts";
+import { skillParams } from "./skills.ts";
+import { callResponses } from "./tools.ts";
+
+interface ToolBody {
+  readonly name: string;
+  readonly type: SkillToolType;
+  readonly displayName?: string | null;
+  readonly description?: string;
+  readonly usage?: unknown;
+  readonly command?: string | null;
+  readonly endpoint?: string | null;
+  readonly method?: string | null;
+  readonly enabled?: boolean;
+}
+
+const line = (longest: number, description: string): JsonSchemaObject => ({
+  type: ["string", "null"],
+  maxLength: longest,
+  description,
+});
+
+const fields = {
+  name: {
+    type: "string",
+    minLength: 1,
+    maxLength: 64,
+    description: "Unique within the skill: `web_search`.",
+  },
+  displayName: line(128, "For people: `网页搜索`."),
+  description: { type: "string", maxLength: 100_000, description: "What models are told of it." },
+  type: { enum: ["http", "script", "builtin"] },
+  usage: {
+    description:
+      "What it takes, as an object or as its JSON text: a JSON Schema, `{parameters, …settings}`, `{properties}` or a list of parameters.",
+  },
+  command: line(512, "`script`: what to run. `builtin`: the tool that it stands for."),
+  endpoint: line(
+    4_096,
+    "`http`: the address, with `{name}` for parameters and `{{secret:NAME}}` for secrets.",
+  ),
+  method: line(16, "`http`: GET unless said otherwise."),
+  enabled: { type: "boolean" },
+};
+const toolSchema = {
+  type: "object",
+  properties: fields,
+  required: ["name", "type"],
+  additionalProperties: false,
+};
+const toolParams = {
+  ...skillParams,
+  toolId: { type: "string", minLength: 1, maxLength: 128, description: "Its id or name." },
+};
+
+/** The tools of a skill. */
+export function skillToolRoutes({ skills, registry, desk }: HttpParts): Route[] {
+  const viewOf = (skillId: string, toolId: string) => {
+    const skill = skills.require(skillId);
+    return skillToolView(skills, skill, skills.requireTool(skill, toolId));
+  };
+  return [
+    defineRoute<{ id: string }, object, ToolBody>({
+      method: "POST",
+      path: "/api/skills/{id}/tools",
+      id: "addSkillTool",
+      tag: "skills",
+      summary: "Adds a tool to a skill",
+      access: "admin",
+      params: skillParams,
+      body: { required: true, schema: toolSchema },
+      responses: { 200: { description: "The tool, on the rack.", schema: ref("SkillTool") } },
+      errors: ["skill_not_found", "skill_read_only"],
+      handle: async ({ params, body }) => ({
+        body: await refusing(async () => {
+          const tool = await skills.addTool(params.id, toNewTool(body));
+          return viewOf(tool.skillId, tool.id);
+        }),
+      }),
+    }),
+    defineRoute<{ id: string; toolId: string }>({
+      method: "GET",
+      path: "/api/skills/{id}/tools/{toolId}",
+      id: "getSkillTool",
+      tag: "skills",
+      summary: "One tool of a skill",
+      access: "admin",
+      params: toolParams,
+      responses: { 200: { description: "The tool.", schema: ref("SkillTool") } },
+      errors: ["skill_not_found", "skill_tool_not_found"],
+      handle: async ({ params }) => ({ body: await refusing(() => viewOf(params.id, params.toolId)) }),
+    }),
+    defineRoute<{ id: string; toolId: string }, object, Partial<ToolBody>>({
+      method: "PATCH",
+      path: "/api/skills/{id}/tools/{toolId}",
+      id: "changeSkillTool",
+      tag: "skills",
+      summary: "Changes a tool of a skill",
+      description:
+        "Only what the body has is changed; null takes a field away. Calls under way end on the old version.",
+      access: "admin",
+      params: toolParams,
+      body: { required: true, schema: { type: "object", properties: fields, additionalProperties: false } },
+      responses: { 200: { description: "The tool as it is now.", schema: ref("SkillTool") } },
+      errors: ["skill_not_found", "skill_tool_not_found", "skill_read_only"],
+      handle: async ({ params, body }) => ({
+        body: await refusing(async () => {
+          const tool = await skills.updateTool(params.id, params.toolId, toChanges(body));
+          return viewOf(tool.skillId, tool.id);
+        }),
+      }),
+    }),
+    defineRoute<{ id: string; toolId: string }>({
+      method: "DELETE",
+      path: "/api/skills/{id}/tools/{toolId}",
+      id: "removeSkillTool",
+      tag: "skills",
+      summary: "Deletes a tool of a skill",
+      access: "admin",
+      params: toolParams,
+      responses: {
+        200: {
+          description: "It is gone.",
+          schema: { type: "object", properties: { id: { type: "string" } }, required: ["id"] },
+        },
+      },
+      errors: ["skill_not_found", "skill_tool_not_found", "skill_read_only"],
+      handle: async ({ params }) => ({
+        body: { id: (await refusing(() => skills.removeTool(params.id, params.toolId))).id },
+      }),
+    }),
+    defineRoute<{ id: string }, object, { tool: ToolBody; arguments?: unknown }>({
+      method: "POST",
+      path: "/api/skills/{id}/try",
+      id: "trySkillTool",
+      tag: "skills",
+      summary: "Calls a tool that has not been saved",
+      description:
+        "It is on the rack under a name of its own while the call lasts. The call is recorded like any other.",
+      access: "admin",
+      params: skillParams,
+      body: {
+        required: true,
+        schema: {
+          type: "object",
+          properties: { tool: toolSchema, arguments: { description: "An object, or its JSON as text." } },
+          required: ["tool"],
+          additionalProperties: false,
+        },
+      },
+      responses: callResponses,
+      errors: [...refusals, "skill_not_found", "stopping"],
+      async handle({ params, body, grant, incoming, outgoing }) {
+        const draft = await refusing(() => skills.draft(params.id, toNewTool(body.tool)));
+        registry.register(draft);
+        try {
+          return await serveCall(
+            desk,
+            { name: draft.name, input: body.arguments, grant },
+            incoming,
+            outgoing,
+          );
+        } finally {
+          registry.unregister(draft.name);
+        }
+      },
+    }),
+  ];
+}
+
+function toNewTool({ usage, ...tool }: ToolBody): NewSkillTool {
+  const given = Object.entries(tool).filter(([, value]) => value !== null);
+  // Without what is null it is exactly that: the schema saw to the rest.
+  return { ...Object.fromEntries(given), ...usageText(usage) } as NewSkillTool;
+}
+
+function toChanges({ usage, ...changes }: Partial<ToolBody>): SkillToolChanges {
+  return { ...changes, ...usageText(usage) };
+}
+
+function usageText(usage: unknown): { usage?: string } {
+  if (usage === undefined) return {};
+  if (usage === null) return { usage: "" };
+  return { usage: typeof usage === "string" ? usage : JSON.stringify(usage) };
+}

@@ -1,0 +1,182 @@
+import type { JsonSchemaObject } from "@toolrack/core";
+import type { SkillChanges, SkillFile, StoredSkill } from "../../../store/skills/skill-store.ts";
+import type { HttpParts } from "../parts.ts";
+import { defineRoute, type Route } from "../route.ts";
+import { ref } from "../schemas.ts";
+import { refusing } from "./skill-errors.ts";
+import { skillDetail, skillSummary } from "./skill-view.ts";
+
+interface SkillBody
+  extends Partial<Pick<StoredSkill, "description" | "instructions" | "frontMatter" | "enabled">> {
+  readonly name?: string;
+  readonly mark?: string | null;
+  readonly sourcePath?: string | null;
+  readonly trusted?: boolean;
+  readonly files?: Readonly<Record<string, string | null>>;
+}
+
+const text = { type: "string", maxLength: 1_000_000 };
+const optional = (schema: JsonSchemaObject): JsonSchemaObject => ({ ...schema, type: [schema.type, "null"] });
+
+const fields = {
+  name: { type: "string", minLength: 1, maxLength: 128, description: "For people: `SearXNG Search`." },
+  description: { ...text, description: "What it is for, and when to use it." },
+  mark: optional({
+    type: "string",
+    maxLength: 50,
+    description: "What readable names of its tools begin with.",
+  }),
+  instructions: { ...text, description: "The Markdown of its SKILL.md." },
+  frontMatter: { type: "object", additionalProperties: true, description: "What else SKILL.md says." },
+  sourcePath: optional({
+    type: "string",
+    maxLength: 512,
+    description: "A folder of the workspace with its scripts.",
+  }),
+  enabled: { type: "boolean" },
+  files: {
+    type: "object",
+    additionalProperties: { type: ["string", "null"] },
+    description: "Text files beside its SKILL.md, by their paths; null removes one.",
+  },
+};
+
+export const skillParams = {
+  id: { type: "string", minLength: 1, maxLength: 128, description: "Its id or name." },
+};
+
+/** Skills: read, made, changed and deleted. What is changed is on the rack when the answer comes. */
+export function skillRoutes({ skills }: HttpParts): Route[] {
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/api/skills",
+      id: "listSkills",
+      tag: "skills",
+      summary: "The skills, and folders that could not be read",
+      access: "admin",
+      responses: {
+        200: {
+          description: "Those of folders first.",
+          schema: {
+            type: "object",
+            properties: {
+              items: { type: "array", items: ref("SkillSummary") },
+              failed: {
+                type: "array",
+                items: {
+                  type: "object",
+                  properties: { folder: { type: "string" }, reason: { type: "string" } },
+                  required: ["folder", "reason"],
+                },
+              },
+            },
+            required: ["items", "failed"],
+          },
+        },
+      },
+      handle: () => ({
+        body: {
+          items: skills.list().map((skill) => skillSummary(skills, skill)),
+          failed: skills.failedFolders(),
+        },
+      }),
+    }),
+    defineRoute<object, object, SkillBody & { readonly name: string }>({
+      method: "POST",
+      path: "/api/skills",
+      id: "addSkill",
+      tag: "skills",
+      summary: "Makes a skill",
+      access: "admin",
+      body: {
+        required: true,
+        schema: { type: "object", properties: fields, required: ["name"], additionalProperties: false },
+      },
+      responses: { 200: { description: "The skill.", schema: ref("Skill") } },
+      async handle({ body }) {
+        const { files = {}, mark, sourcePath, ...skill } = body;
+        const bundle = {
+          skill: { ...skill, ...(mark ? { mark } : {}), ...(sourcePath ? { sourcePath } : {}) },
+          tools: [],
+          files: Object.values(toFiles(files)).filter((file) => file !== null),
+        };
+        return { body: await refusing(async () => skillDetail(skills, await skills.add(bundle))) };
+      },
+    }),
+    defineRoute<{ id: string }>({
+      method: "GET",
+      path: "/api/skills/{id}",
+      id: "getSkill",
+      tag: "skills",
+      summary: "One skill with its tools and files",
+      access: "admin",
+      params: skillParams,
+      responses: { 200: { description: "The skill.", schema: ref("Skill") } },
+      errors: ["skill_not_found"],
+      handle: async ({ params }) => ({
+        body: await refusing(() => skillDetail(skills, skills.require(params.id))),
+      }),
+    }),
+    defineRoute<{ id: string }, object, SkillBody>({
+      method: "PATCH",
+      path: "/api/skills/{id}",
+      id: "changeSkill",
+      tag: "skills",
+      summary: "Changes a skill",
+      description: "Only what the body has is changed. A skill of a folder is changed in its folder.",
+      access: "admin",
+      params: skillParams,
+      body: {
+        required: true,
+        schema: {
+          type: "object",
+          properties: {
+            ...fields,
+            trusted: { type: "boolean", description: "Whether it may have secrets and the network." },
+          },
+          additionalProperties: false,
+        },
+      },
+      responses: { 200: { description: "The skill as it is now.", schema: ref("Skill") } },
+      errors: ["skill_not_found", "skill_read_only"],
+      async handle({ params, body }) {
+        const { files, ...changes } = body;
+        return {
+          body: await refusing(async () => {
+            // The schema let through exactly what may be changed.
+            let skill = await skills.update(params.id, changes as SkillChanges);
+            if (files !== undefined) skill = await skills.updateFiles(skill.id, toFiles(files));
+            return skillDetail(skills, skill);
+          }),
+        };
+      },
+    }),
+    defineRoute<{ id: string }>({
+      method: "DELETE",
+      path: "/api/skills/{id}",
+      id: "removeSkill",
+      tag: "skills",
+      summary: "Deletes a skill with its tools",
+      description: "Calls under way end as usual.",
+      access: "admin",
+      params: skillParams,
+      responses: {
+        200: {
+          description: "It is gone.",
+          schema: { type: "object", properties: { id: { type: "string" } }, required: ["id"] },
+        },
+      },
+      errors: ["skill_not_found", "skill_read_only"],
+      handle: async ({ params }) => ({ body: { id: (await refusing(() => skills.remove(params.id))).id } }),
+    }),
+  ];
+}
+
+function toFiles(files: Readonly<Record<string, string | null>>): Record<string, SkillFile | null> {
+  const entries = Object.entries(files).map(([path, content]) => [
+    path,
+    content === null ? null : { path, content: Buffer.from(content), executable: false },
+  ]);
+  return Object.fromEntries(entries);
+}

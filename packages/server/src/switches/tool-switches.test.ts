@@ -1,0 +1,87 @@
+import { join } from "node:path";
+import { Tool, ToolRegistry } from "@toolrack/core";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { openStore } from "../store/open-store.ts";
+import type { Store } from "../store/store.ts";
+import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
+import { ToolSwitches } from "./tool-switches.ts";
+
+let workspace: TemporaryWorkspace;
+let store: Store;
+const logger = { debug() {}, info() {}, warn() {}, error() {} };
+const file = (answer: string, name = "greet") =>
+  `export const schema = { name: "${name}", description: "", type: "object", properties: {} };
+   export default async () => "${answer}";`;
+
+beforeEach(async () => {
+  workspace = await TemporaryWorkspace.create({ "tools/greet.ts": file("one") });
+  store = await openStore({ directory: join(workspace.directory, ".toolrack") });
+});
+afterEach(async () => {
+  await store.close();
+  await workspace[Symbol.asyncDispose]();
+});
+
+it("keeps a tool switched off over reloads, removal and a restart, until it is switched on", async () => {
+  const { registry, files } = await workspace.open();
+  const switches = await ToolSwitches.open({ registry, store, logger });
+  await switches.set("greet", false, "Ann");
+  const code = async () => (await registry.execute("greet", {})).error?.code;
+  expect(await code()).toBe("tool_disabled");
+
+  await workspace.write("tools/greet.ts", file("two"));
+  await files.load();
+  expect(await code()).toBe("tool_disabled");
+  await workspace.remove("tools/greet.ts");
+  await files.load();
+  expect(await code()).toBe("tool_not_found");
+  await workspace.write("tools/other.ts", file("three"));
+  await files.load();
+  expect(await code()).toBe("tool_disabled");
+  switches.close();
+
+  const later = await workspace.open();
+  const reopened = await ToolSwitches.open({ registry: later.registry, store, logger });
+  expect((await later.registry.execute("greet", {})).error?.code).toBe("tool_disabled");
+  expect(reopened.get("Greet")).toMatchObject({ enabled: false, by: "Ann", at: expect.any(Number) });
+  await reopened.set("greet", true, "Bob");
+  expect((await later.registry.execute("greet", {})).content).toBe("three");
+  reopened.close();
+});
+
+it("never lets a call through between a tool's arrival and its switch", async () => {
+  const registry = new ToolRegistry();
+  const switches = await ToolSwitches.open({ registry, store, logger });
+  await switches.set("late", false, "Ann");
+  registry.register(tool("late"));
+  expect(registry.get("late")?.disabled).toBe(true);
+  switches.close();
+});
+
+it("switches on what its author switched off, and leaves an alias of another tool alone", async () => {
+  const registry = new ToolRegistry();
+  const switches = await ToolSwitches.open({ registry, store, logger });
+  await switches.set("off", true, "Ann");
+  await switches.set("nickname", false, "Ann");
+  registry.register({ ...tool("off"), disabled: true });
+  registry.register(tool("real", ["nickname"]));
+  expect([registry.get("off")?.disabled, registry.get("real")?.disabled]).toEqual([false, false]);
+  switches.close();
+});
+
+it("learns what another node decided", async () => {
+  const [here, there] = [new ToolRegistry(), new ToolRegistry()];
+  for (const registry of [here, there]) registry.register(tool("shared"));
+  const own = await ToolSwitches.open({ registry: here, store, logger });
+  const other = await ToolSwitches.open({ registry: there, store, logger });
+  await other.set("shared", false, "Bob");
+  expect(here.get("shared")?.disabled).toBe(false);
+  await own.refresh();
+  expect(here.get("shared")?.disabled).toBe(true);
+  own.close();
+  other.close();
+});
+
+function tool(name: string, aliases: string[] = []) {
+  return Tool.define({ name, aliases, description: "", parameters: { type: "object" }, execute: () => "" });
+}
