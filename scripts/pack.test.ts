@@ -7,6 +7,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -68,7 +69,7 @@ describe("the packed product", () => {
   afterAll(() => {
     for (const directory of [folder, ...packages.map((path) => join(path, "dist"))])
       rmSync(directory, { recursive: true, force: true, maxRetries: 3 });
-  });
+  }, 120_000);
 
   it("is built JavaScript and types, without sources and without anything made for tests", async () => {
     for (const tarball of tarballs) {
@@ -84,6 +85,31 @@ describe("the packed product", () => {
       ).toEqual([]);
     }
   });
+
+  it("has a README whose examples work, without addresses of hosts", async () => {
+    const [core, server] = ["@toolrack/core", "toolrack"].map((name) =>
+      readFileSync(join(app, "node_modules", name, "README.md"), "utf8"),
+    );
+    for (const text of [core!, server!]) expect(text).not.toMatch(/https?:|\]\(|\bwww\./);
+    const [program] = blocksIn(core!, "js");
+    const [printed] = blocksIn(core!, "text");
+    writeFileSync(join(app, "readme.mjs"), program!);
+    expect(await run("node", ["readme.mjs"], app)).toBe(printed);
+    const own = join(folder, "readme");
+    mkdirSync(join(own, "tools"), { recursive: true });
+    writeFileSync(join(own, "package.json"), `{ "private": true, "type": "module" }`);
+    const [file] = blocksIn(server!, "js");
+    writeFileSync(join(own, /^\/\/ (\S+)/.exec(file!)![1]!), file!);
+    symlinkSync(join(app, "node_modules"), join(own, "node_modules"), "dir");
+    const commands = blocksIn(server!, "sh")[1]!.trim().split("\n");
+    expect(commands.map((line) => line.replace("npx toolrack ", ""))).toEqual([
+      "list",
+      "call greet name=Ada",
+      "serve",
+    ]);
+    expect(await run("npx", ["toolrack", "list"], own)).toContain("greet");
+    expect(await run("npx", ["toolrack", "call", "greet", "name=Ada"], own)).toBe("Hello, Ada!\n");
+  }, 30_000);
 
   it("imports nothing that its own manifest does not bring", async () => {
     for (const name of ["@toolrack/core", "toolrack"]) {
@@ -218,6 +244,11 @@ function environmentWith(bin: string): NodeJS.ProcessEnv {
   for (const name of ["npm_config_local_prefix", "npm_package_json", "INIT_CWD", "NODE_OPTIONS", "NODE_PATH"])
     delete environment[name];
   return environment;
+}
+
+function blocksIn(text: string, language: string): string[] {
+  const fences = text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm);
+  return [...fences].filter(([, found]) => found === language).map(([, , code]) => code!);
 }
 
 function isNotPaper(file: string): boolean {

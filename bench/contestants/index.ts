@@ -28,6 +28,10 @@ export const contestants = {
   // So does the suite of HTTP with these.
   "node-http": { title: "plain node:http", load: async (): Promise<Contestant> => ({}) },
   "ours-http": { title: "ours (toolrack serve)", load: async (): Promise<Contestant> => ({}) },
+  // And the suite of MCP with these.
+  "node-mcp": { title: "plain node:http, or lines", load: async (): Promise<Contestant> => ({}) },
+  "ours-mcp-bare": { title: "ours, nothing kept", load: async (): Promise<Contestant> => ({}) },
+  "ours-mcp": { title: "ours (toolrack serve, mcp)", load: async (): Promise<Contestant> => ({}) },
   mastra: { title: "mastra", load: async () => (await import("./mastra.ts")).mastra },
   ai: { title: "ai sdk", load: async () => (await import("./ai.ts")).ai },
   "openai-agents": {

@@ -1,10 +1,11 @@
 import { call } from "./call.ts";
 import { files } from "./files.ts";
 import { http } from "./http.ts";
+import { mcp } from "./mcp.ts";
 import { record } from "./record.ts";
 import { registry } from "./registry.ts";
 import { subscribers } from "./subscribers.ts";
 
-export const suites = { call, registry, files, record, http, subscribers };
+export const suites = { call, registry, files, record, http, mcp, subscribers };
 
 export type SuiteName = keyof typeof suites;

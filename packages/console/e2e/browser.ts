@@ -2,19 +2,28 @@ import { existsSync } from "node:fs";
 import { type Browser, chromium, type Page } from "playwright-core";
 import type { ConsoleServer } from "./console-server.ts";
 
-const places = [process.env.CHROMIUM_PATH, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+const places = [
+  process.env.CHROMIUM_PATH,
+  "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
+  "/usr/bin/google-chrome",
+];
 
 /** Where a browser is, if there is one. Where it must be there, its absence is a failure and no skip. */
 export const chromiumPath = places.find((path) => path !== undefined && existsSync(path));
 if (chromiumPath === undefined) {
-  const message = "SKIPPED: the browser tests of the console. There is no chromium; `apt-get install chromium` brings it, or CHROMIUM_PATH names it.";
+  const message =
+    "SKIPPED: the browser tests of the console. There is no chromium; `apt-get install chromium` brings it, or CHROMIUM_PATH names it.";
   if (process.env.CI) throw new Error(message);
   console.warn(`\n${message}\n`);
 }
 
 export function openBrowser(): Promise<Browser> {
   // Containers let no user namespaces be made, which the browser's own sandbox is built on.
-  return chromium.launch({ ...(chromiumPath === undefined ? {} : { executablePath: chromiumPath }), args: ["--no-sandbox"] });
+  return chromium.launch({
+    ...(chromiumPath === undefined ? {} : { executablePath: chromiumPath }),
+    args: ["--no-sandbox"],
+  });
 }
 
 export interface Visit {
@@ -31,11 +40,20 @@ export interface VisitOptions {
 }
 
 /** Opens the console the way its printed address does, with a browser that has never seen it. */
-export async function visit(browser: Browser, server: ConsoleServer, options: VisitOptions = {}): Promise<Visit> {
+export async function visit(
+  browser: Browser,
+  server: ConsoleServer,
+  options: VisitOptions = {},
+): Promise<Visit> {
   const { path = "/", language = "en", theme = "light", width = 1360 } = options;
-  const context = await browser.newContext({ viewport: { width, height: 850 }, locale: language, colorScheme: theme, reducedMotion: "reduce" });
+  const context = await browser.newContext({
+    viewport: { width, height: 850 },
+    locale: language,
+    colorScheme: theme,
+    reducedMotion: "reduce",
+  });
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(Number(process.env.E2E_TIMEOUT ?? 20_000));
   const trouble: string[] = [];
   page.on("pageerror", (error) => trouble.push(error.message));
   page.on("console", (message) => {
@@ -44,9 +62,13 @@ export async function visit(browser: Browser, server: ConsoleServer, options: Vi
   });
   page.on("request", (request) => {
     const { protocol, origin } = new URL(request.url());
-    if (!["data:", "blob:"].includes(protocol) && origin !== server.url) trouble.push(`A request left: ${request.url()}`);
+    if (!["data:", "blob:"].includes(protocol) && origin !== server.url)
+      trouble.push(`A request left: ${request.url()}`);
   });
   await page.goto(`${server.url}${path}#token=${server.token}`);
-  await page.getByTestId("connection").getByText(language === "en" ? "Live" : "实时").waitFor({ state: "attached" });
+  await page
+    .getByTestId("connection")
+    .getByText(language === "en" ? "Live" : "实时")
+    .waitFor({ state: "attached" });
   return { page, trouble };
 }

@@ -20,7 +20,15 @@ export class ConsoleServer {
   readonly #target: string;
   readonly #front: Server;
 
-  private constructor(parts: { url: string; token: string; folder: string; workspace: string; program: ChildProcess; target: string; front: Server }) {
+  private constructor(parts: {
+    url: string;
+    token: string;
+    folder: string;
+    workspace: string;
+    program: ChildProcess;
+    target: string;
+    front: Server;
+  }) {
     this.url = parts.url;
     this.token = parts.token;
     this.workspace = parts.workspace;
@@ -37,15 +45,40 @@ export class ConsoleServer {
     await mkdir(workspace);
     await writeFile(join(workspace, "package.json"), '{ "type": "module" }\n');
     await Promise.all(Object.entries(toolFiles).map(([file, text]) => writeInto(workspace, file, text)));
-    await build({ root: join(import.meta.dirname, ".."), configFile: join(import.meta.dirname, "..", "vite.config.ts"), logLevel: "error", build: { outDir: dist } });
-    const program = spawn(process.execPath, ["--conditions=toolrack-source", join(repo, "packages/server/src/main.ts"), "serve", "--dir", workspace, "--port", "0"], {
-      stdio: ["ignore", "pipe", "pipe"],
+    await build({
+      root: join(import.meta.dirname, ".."),
+      configFile: join(import.meta.dirname, "..", "vite.config.ts"),
+      logLevel: "error",
+      build: { outDir: dist },
     });
+    const program = spawn(
+      process.execPath,
+      [
+        "--conditions=toolrack-source",
+        join(repo, "packages/server/src/main.ts"),
+        "serve",
+        "--dir",
+        workspace,
+        "--port",
+        "0",
+      ],
+      {
+        stdio: ["ignore", "pipe", "pipe"],
+      },
+    );
     const target = await addressOf(program);
     const front = await openFront(dist, target);
     const { port } = front.address() as AddressInfo; // It listens on a port.
     const token = (await readFile(join(workspace, ".toolrack", "token"), "utf8")).trim();
-    return new ConsoleServer({ url: `http://127.0.0.1:${port}`, token, folder, workspace, program, target, front });
+    return new ConsoleServer({
+      url: `http://127.0.0.1:${port}`,
+      token,
+      folder,
+      workspace,
+      program,
+      target,
+      front,
+    });
   }
 
   /** Writes a tool file, as somebody with an editor would. */
@@ -78,7 +111,10 @@ export class ConsoleServer {
   async #ask<Answer>(url: string, body: unknown): Promise<Answer> {
     const answer = await fetch(url, {
       method: body === undefined ? "GET" : "POST",
-      headers: { authorization: `Bearer ${this.token}`, ...(body === undefined ? {} : { "content-type": "application/json" }) },
+      headers: {
+        authorization: `Bearer ${this.token}`,
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+      },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     return answer.json();

@@ -16,6 +16,7 @@ export {
   InvalidArgumentError,
   isToolError,
   LoopBlockedError,
+  OutcomeUnknownError,
   PermissionDeniedError,
   ToolCancelledError,
   ToolDisabledError,

@@ -28,6 +28,7 @@ export interface OpenedRack {
   readonly store: Store;
   readonly approvals: ApprovalInbox;
   readonly calls: CallOffice;
+  /** To be closed by who serves it, before calls are waited for: some of them wait for a client. */
   readonly mcp: McpSurface;
   readonly mcpServers: McpServers;
   readonly origins: CallOrigins;
@@ -104,11 +105,11 @@ export async function openRack(
     experts(name) {
       const expert = app.skills.experts.find(name);
       if (expert === undefined) return undefined;
-      const { description: instructions, version, allows: allow } = expert;
+      const { version, allows: allow } = expert;
+      const instructions = expert.instructions || expert.description;
       return { name: expert.name, version, allow, ...(instructions ? { instructions } : {}) };
     },
   });
-  opened.defer(async () => mcp.close());
   opened.defer(followOthers(store, approvals, logger));
   return { app, store, approvals, calls, mcp, mcpServers, origins, interrupted };
 }

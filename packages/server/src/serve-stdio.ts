@@ -30,6 +30,7 @@ export async function serveStdio(directory: string, options: ServeStdioOptions):
   opened.defer(() => calls.close(DRAIN));
   // Before the calls drain: one that waits for a person would hold them up for nothing.
   opened.defer(() => approvals.stop());
+  opened.defer(async () => mcp.close());
   const connection = await mcp.stdio(streams, expert);
   if (onReload !== undefined) app.watch(onReload);
   const stop = () => void connection.close();

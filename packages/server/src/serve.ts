@@ -84,6 +84,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     opened.defer(() => schedules.close());
     // Before the server drains: a call that waits for a person would hold it up for nothing.
     opened.defer(() => approvals.stop());
+    opened.defer(async () => mcp.close());
 
     const { onReload } = options;
     if (onReload !== undefined) app.watch(onReload);

@@ -5,7 +5,12 @@ export class ApiError extends Error {
   readonly code: string;
   readonly details: Readonly<Record<string, unknown>>;
 
-  constructor(status: number, code: string, message: string, details: Readonly<Record<string, unknown>> = {}) {
+  constructor(
+    status: number,
+    code: string,
+    message: string,
+    details: Readonly<Record<string, unknown>> = {},
+  ) {
     super(message);
     this.status = status;
     this.code = code;
@@ -14,7 +19,10 @@ export class ApiError extends Error {
 
   static async from(response: Response): Promise<ApiError> {
     const text = await response.text().catch(() => "");
-    return ApiError.read(parse(text), response.status) ?? new ApiError(response.status, "unreadable", text.slice(0, 500));
+    return (
+      ApiError.read(parse(text), response.status) ??
+      new ApiError(response.status, "unreadable", text.slice(0, 500))
+    );
   }
 
   /** Reads the envelope that every refusal has. */

@@ -81,7 +81,8 @@ export class EventStream {
     let opened = false;
     try {
       stillAlive();
-      const headers: Record<string, string> = this.#lastId === undefined ? {} : { "last-event-id": this.#lastId };
+      const headers: Record<string, string> =
+        this.#lastId === undefined ? {} : { "last-event-id": this.#lastId };
       const response = await open("/api/events", { signal, headers });
       opened = true;
       this.state.value = "open";

@@ -35,7 +35,12 @@ export async function* readEvents(
         if (index === lines.length - 1) break; // The rest of this line has not come yet.
         const whole = line.endsWith("\r") ? line.slice(0, -1) : line;
         if (whole === "" && draft.event !== undefined) {
-          yield { event: draft.event, data: draft.data.join("\n"), oversized: draft.oversized, ...idOf(draft) };
+          yield {
+            event: draft.event,
+            data: draft.data.join("\n"),
+            oversized: draft.oversized,
+            ...idOf(draft),
+          };
         }
         if (whole === "") draft = newDraft();
         else take(draft, whole, lineIsCut);

@@ -27,15 +27,24 @@ export function runTool(
 }
 
 /** Makes a recorded call again, with other arguments if given. */
-export function replayCall(callId: string, body: { readonly arguments?: unknown }, watcher: CallWatcher = {}): Promise<CallAnswer> {
+export function replayCall(
+  callId: string,
+  body: { readonly arguments?: unknown },
+  watcher: CallWatcher = {},
+): Promise<CallAnswer> {
   return follow(`/api/calls/${encodeURIComponent(callId)}/replay`, body, watcher);
 }
 
-async function follow(path: string, body: { readonly callId?: string; readonly arguments?: unknown }, watcher: CallWatcher): Promise<CallAnswer> {
+async function follow(
+  path: string,
+  body: { readonly callId?: string; readonly arguments?: unknown },
+  watcher: CallWatcher,
+): Promise<CallAnswer> {
   const response = await open(path, { method: "POST", body, headers: { accept: "text/event-stream" } });
   if (response.body === null) throw new ApiError(0, "unreachable", "");
   for await (const { event, data, oversized } of readEvents(response.body, { longest: LONGEST_ANSWER })) {
-    if (event === "result" && oversized && body.callId !== undefined) return answerOf(await readCall(body.callId));
+    if (event === "result" && oversized && body.callId !== undefined)
+      return answerOf(await readCall(body.callId));
     if (oversized) continue;
     const value = JSON.parse(data);
     if (event === "state") watcher.state?.(value);
@@ -58,5 +67,6 @@ function answerOf(call: Call): CallAnswer {
     duration: call.duration ?? 0,
     result: call.result ?? { content: "", type: "text" },
     recorded: true,
+    ...(call.resultSize === undefined ? {} : { resultSize: call.resultSize }),
   };
 }

@@ -71,6 +71,8 @@ export interface CallAnswer {
   readonly result: ToolResult;
   readonly recorded: boolean;
   readonly replayOf?: string;
+  /** Set by the console when the result is only the beginning of the whole. */
+  readonly resultSize?: number;
 }
 
 export type CallStatus = "pending" | "running" | "completed" | "error" | "interrupted";
@@ -222,7 +224,11 @@ export interface Reload {
 export interface AccessToken {
   readonly id: string;
   readonly name: string;
-  readonly scopes: { readonly tools?: readonly string[]; readonly experts?: readonly string[]; readonly admin?: boolean };
+  readonly scopes: {
+    readonly tools?: readonly string[];
+    readonly experts?: readonly string[];
+    readonly admin?: boolean;
+  };
   readonly createdAt: number;
   readonly lastUsedAt?: number;
   readonly expiresAt?: number;

@@ -12,7 +12,15 @@ export type Inline =
   | { readonly kind: "text" | "strong" | "emphasis" | "code"; readonly text: string }
   | { readonly kind: "link"; readonly text: string; readonly href: string };
 
-const signs = [/^#{1,6} \S/m, /^\s*[-*] \S/m, /^\s*\d+\. \S/m, /^```/m, /\*\*[^*\n]+\*\*/, /^\|.+\|\s*$/m, /\[[^\]\n]+\]\(https?:/];
+const signs = [
+  /^#{1,6} \S/m,
+  /^\s*[-*] \S/m,
+  /^\s*\d+\. \S/m,
+  /^```/m,
+  /\*\*[^*\n]+\*\*/,
+  /^\|.+\|\s*$/m,
+  /\[[^\]\n]+\]\(https?:/,
+];
 
 /** Whether a text was most likely written as Markdown. */
 export function looksLikeMarkdown(text: string): boolean {
@@ -50,7 +58,11 @@ export function parseMarkdown(text: string): MarkdownBlock[] {
     } else if (line.startsWith(">")) {
       const quoted = take((inner) => inner.startsWith(">")).map((inner) => inner.replace(/^> ?/, ""));
       blocks.push({ kind: "quote", text: inline(quoted.join("\n")) });
-    } else if (line.includes("|") && /^\s*\|?[\s:|-]*-[\s:|-]*$/.test(lines[at + 1] ?? "") && lines[at + 1]!.includes("|")) {
+    } else if (
+      line.includes("|") &&
+      /^\s*\|?[\s:|-]*-[\s:|-]*$/.test(lines[at + 1] ?? "") &&
+      lines[at + 1]!.includes("|")
+    ) {
       const [head, , ...rows] = take((inner) => inner.includes("|"));
       blocks.push({ kind: "table", head: cells(head!), rows: rows.map(cells) });
     } else {
@@ -66,11 +78,17 @@ const bullet = /^\s*[-*+] +/;
 const numbered = /^\s*\d+[.)] +/;
 
 function isPlain(line: string): boolean {
-  return line.trim() !== "" && !/^(#{1,6} |>|\s*```)/.test(line) && !bullet.test(line) && !numbered.test(line);
+  return (
+    line.trim() !== "" && !/^(#{1,6} |>|\s*```)/.test(line) && !bullet.test(line) && !numbered.test(line)
+  );
 }
 
 function cells(line: string): Inline[][] {
-  return line.trim().replace(/^\||\|$/g, "").split("|").map((cell) => inline(cell.trim()));
+  return line
+    .trim()
+    .replace(/^\||\|$/g, "")
+    .split("|")
+    .map((cell) => inline(cell.trim()));
 }
 
 const marks = /(`[^`\n]+`)|(\*\*[^*\n]+\*\*)|(\*[^*\s][^*\n]*\*)|\[([^\]\n]+)\]\(([^)\s]+)\)/g;

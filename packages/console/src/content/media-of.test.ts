@@ -16,6 +16,12 @@ it("shows what came along, and never fetches what lies elsewhere", () => {
       { type: "resource_link", uri: "javascript:alert(1)", name: "bad" },
     ],
   });
-  expect(media.map(({ kind, name }) => `${kind} ${name}`)).toEqual(["image a.png", "link https://example.com/tracker.png", "file b.pdf", "audio audio/wav", "link bad"]);
+  expect(media.map(({ kind, name }) => `${kind} ${name}`)).toEqual([
+    "image a.png",
+    "link https://example.com/tracker.png",
+    "file b.pdf",
+    "audio audio/wav",
+    "link bad",
+  ]);
   expect(media.at(-1)?.url).toBe("");
 });

@@ -14,8 +14,10 @@ export function mediaOf({ attachments = [], blocks = [] }: ToolResult): Medium[]
   const fromBlocks = blocks.flatMap((block) => {
     const { type, data, mimeType, uri, name } = block;
     const mime = typeof mimeType === "string" ? mimeType : "application/octet-stream";
-    if ((type === "image" || type === "audio") && typeof data === "string") return [medium(mime, `data:${mime};base64,${data}`)];
-    if (type === "resource_link" && typeof uri === "string") return [medium("", uri, typeof name === "string" ? name : uri)];
+    if ((type === "image" || type === "audio") && typeof data === "string")
+      return [medium(mime, `data:${mime};base64,${data}`)];
+    if (type === "resource_link" && typeof uri === "string")
+      return [medium("", uri, typeof name === "string" ? name : uri)];
     return [];
   });
   // A file that is in both was given once.

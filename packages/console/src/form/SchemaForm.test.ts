@@ -8,15 +8,28 @@ import SchemaForm from "./SchemaForm.vue";
 
 const shapes: Record<string, { schema: Record<string, unknown>; values: unknown[] }> = {
   "plain types": {
-    schema: { properties: { s: { type: "string" }, n: { type: "number" }, b: { type: "boolean" }, e: { enum: ["x", 2, null] } } },
+    schema: {
+      properties: {
+        s: { type: "string" },
+        n: { type: "number" },
+        b: { type: "boolean" },
+        e: { enum: ["x", 2, null] },
+      },
+    },
     values: [{}, { s: "" }, { s: "text", n: 0, b: false, e: 2 }, { n: -1.5e-7 }, { e: null }],
   },
   "a nullable choice": {
     schema: { properties: { a: { anyOf: [{ type: "string", enum: ["x", "y"] }, { type: "null" }] } } },
     values: [{}, { a: null }, { a: "x" }, { a: "not a choice" }],
   },
-  "a nullable text": { schema: { properties: { a: { type: ["string", "null"] } } }, values: [{}, { a: null }, { a: "" }, { a: "null" }] },
-  "a text or a number": { schema: { properties: { a: { anyOf: [{ type: "string" }, { type: "number" }] } } }, values: [{ a: "1" }, { a: 1 }] },
+  "a nullable text": {
+    schema: { properties: { a: { type: ["string", "null"] } } },
+    values: [{}, { a: null }, { a: "" }, { a: "null" }],
+  },
+  "a text or a number": {
+    schema: { properties: { a: { anyOf: [{ type: "string" }, { type: "number" }] } } },
+    values: [{ a: "1" }, { a: 1 }],
+  },
   "a discriminated union": {
     schema: {
       properties: {
@@ -31,18 +44,43 @@ const shapes: Record<string, { schema: Record<string, unknown>; values: unknown[
     values: [{}, { a: { kind: "two", y: 3 } }, { a: { kind: "three" } }],
   },
   "a list of objects": {
-    schema: { properties: { a: { type: "array", items: { type: "object", properties: { x: { type: "integer" } } } } } },
+    schema: {
+      properties: { a: { type: "array", items: { type: "object", properties: { x: { type: "integer" } } } } },
+    },
     values: [{ a: [] }, { a: [{ x: 1 }, {}, { x: null }] }, { a: "no list" }],
   },
-  "a map": { schema: { properties: { a: { type: "object", additionalProperties: { type: "string" } } } }, values: [{ a: {} }, { a: { "x y": "1", z: 2 } }] },
-  anything: { schema: { properties: { a: {} } }, values: [{ a: null }, { a: [1, { b: "c" }] }, { a: "text" }] },
+  "a map": {
+    schema: { properties: { a: { type: "object", additionalProperties: { type: "string" } } } },
+    values: [{ a: {} }, { a: { "x y": "1", z: 2 } }],
+  },
+  anything: {
+    schema: { properties: { a: {} } },
+    values: [{ a: null }, { a: [1, { b: "c" }] }, { a: "text" }],
+  },
   "a recursive reference": {
-    schema: { $ref: "#/$defs/t", $defs: { t: { type: "object", properties: { name: { type: "string" }, kids: { type: "array", items: { $ref: "#/$defs/t" } } } } } },
+    schema: {
+      $ref: "#/$defs/t",
+      $defs: {
+        t: {
+          type: "object",
+          properties: { name: { type: "string" }, kids: { type: "array", items: { $ref: "#/$defs/t" } } },
+        },
+      },
+    },
     values: [{ name: "a", kids: [{ name: "b", kids: [{ kids: [] }] }] }],
   },
-  "a tuple": { schema: { properties: { a: { type: "array", prefixItems: [{ type: "number" }, { type: "string" }] } } }, values: [{ a: [] }, { a: [1, "x"] }, { a: [1, "x", "more"] }] },
-  "a set of choices": { schema: { properties: { a: { type: "array", uniqueItems: true, items: { enum: ["x", "y"] } } } }, values: [{ a: ["y"] }, { a: ["x", "x"] }, { a: ["z"] }] },
-  "unknown keys": { schema: { properties: { a: { type: "string" } } }, values: [{ a: "1", extra: { deep: [null] } }] },
+  "a tuple": {
+    schema: { properties: { a: { type: "array", prefixItems: [{ type: "number" }, { type: "string" }] } } },
+    values: [{ a: [] }, { a: [1, "x"] }, { a: [1, "x", "more"] }],
+  },
+  "a set of choices": {
+    schema: { properties: { a: { type: "array", uniqueItems: true, items: { enum: ["x", "y"] } } } },
+    values: [{ a: ["y"] }, { a: ["x", "x"] }, { a: ["z"] }],
+  },
+  "unknown keys": {
+    schema: { properties: { a: { type: "string" } } },
+    values: [{ a: "1", extra: { deep: [null] } }],
+  },
 };
 
 for (const [name, { schema, values }] of Object.entries(shapes)) {
@@ -67,7 +105,10 @@ it("tells unset, empty and null apart", async () => {
 });
 
 it("keeps a half-written number as it is typed, and says that it is none", async () => {
-  const { wrapper, value, problems } = open({ type: "object", properties: { n: { type: "number" } } }, { n: 5 });
+  const { wrapper, value, problems } = open(
+    { type: "object", properties: { n: { type: "number" } } },
+    { n: 5 },
+  );
   const input = wrapper.get("input");
   await input.setValue("-");
   expect(input.element.value).toBe("-");
@@ -80,7 +121,10 @@ it("keeps a half-written number as it is typed, and says that it is none", async
 });
 
 it("edits any field as JSON, and keeps what is typed until it is a value", async () => {
-  const { wrapper, value } = open({ type: "object", properties: { tags: { type: "array", items: { type: "string" } } } }, { tags: ["a"] });
+  const { wrapper, value } = open(
+    { type: "object", properties: { tags: { type: "array", items: { type: "string" } } } },
+    { tags: ["a"] },
+  );
   await wrapper.get('[aria-label="Edit tags as JSON"]').trigger("click");
   const area = wrapper.get("textarea");
   await area.setValue('["a", ');
@@ -91,14 +135,25 @@ it("edits any field as JSON, and keeps what is typed until it is a value", async
 });
 
 it("fills in the other kind of a union with what that kind always has", async () => {
-  const kind = (name: string) => ({ title: name, type: "object", properties: { kind: { const: name } }, required: ["kind"] });
-  const { wrapper, value } = open({ type: "object", properties: { to: { oneOf: [kind("file"), kind("mail")] } } }, {});
+  const kind = (name: string) => ({
+    title: name,
+    type: "object",
+    properties: { kind: { const: name } },
+    required: ["kind"],
+  });
+  const { wrapper, value } = open(
+    { type: "object", properties: { to: { oneOf: [kind("file"), kind("mail")] } } },
+    {},
+  );
   await wrapper.get('[aria-label="Kind of to"]').setValue("1");
   expect(value.value).toEqual({ to: { kind: "mail" } });
 });
 
 it("adds, fills and removes items of a list", async () => {
-  const { wrapper, value } = open({ type: "object", properties: { names: { type: "array", items: { type: "string" } } } }, {});
+  const { wrapper, value } = open(
+    { type: "object", properties: { names: { type: "array", items: { type: "string" } } } },
+    {},
+  );
   await wrapper.get('[aria-label="Add to names"]').trigger("click");
   await wrapper.get("input").setValue("Ada");
   await wrapper.get('[aria-label="Add to names"]').trigger("click");
@@ -109,7 +164,10 @@ it("adds, fills and removes items of a list", async () => {
 
 it("shows what the server said at the field that it is about", async () => {
   const issues = new Map([["who.name", "It is too short."]]);
-  const schema = { type: "object", properties: { who: { type: "object", properties: { name: { type: "string" } } } } };
+  const schema = {
+    type: "object",
+    properties: { who: { type: "object", properties: { name: { type: "string" } } } },
+  };
   const { wrapper } = open(schema, { who: { name: "x" } }, issues);
   const input = wrapper.get("input");
   expect(input.attributes("aria-invalid")).toBe("true");

@@ -1,7 +1,7 @@
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { json, jsonParseLinter } from "@codemirror/lang-json";
 import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting } from "@codemirror/language";
-import { lintGutter, linter } from "@codemirror/lint";
+import { linter, lintGutter } from "@codemirror/lint";
 import { Compartment, EditorState } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
@@ -49,7 +49,11 @@ export function openEditor(host: HTMLElement, options: EditorOptions): TextEdito
         EditorView.lineWrapping,
         EditorView.contentAttributes.of({ "aria-label": options.label }),
         // Tab leaves the editor after Escape, so that nobody is caught in it.
-        keymap.of([...defaultKeymap.filter(({ key }) => key !== "Mod-Enter"), ...historyKeymap, indentWithTab]),
+        keymap.of([
+          ...defaultKeymap.filter(({ key }) => key !== "Mod-Enter"),
+          ...historyKeymap,
+          indentWithTab,
+        ]),
         EditorView.updateListener.of((update) => {
           if (update.docChanged) options.onChange(update.state.doc.toString());
         }),
@@ -68,7 +72,12 @@ export function openEditor(host: HTMLElement, options: EditorOptions): TextEdito
 const looks = {
   "&": { color: "var(--ink)", backgroundColor: "var(--surface)", fontSize: "12px", maxHeight: "60vh" },
   "&.cm-focused": { outline: "none" },
-  ".cm-scroller": { fontFamily: "var(--font-mono)", lineHeight: "20px", minHeight: "10rem", overflow: "auto" },
+  ".cm-scroller": {
+    fontFamily: "var(--font-mono)",
+    lineHeight: "20px",
+    minHeight: "10rem",
+    overflow: "auto",
+  },
   ".cm-gutters": { backgroundColor: "var(--sunken)", color: "var(--faint)", border: "none" },
   ".cm-activeLine": { backgroundColor: "color-mix(in oklab, var(--accent) 7%, transparent)" },
   ".cm-cursor": { borderLeftColor: "var(--ink)" },

@@ -29,7 +29,10 @@ export function preferredLanguage(): Language {
   return "en";
 }
 
-export async function setLanguage(language: Language, options: { readonly remember: boolean }): Promise<void> {
+export async function setLanguage(
+  language: Language,
+  options: { readonly remember: boolean },
+): Promise<void> {
   // Message objects are typed by Messages; vue-i18n's own type asks for an index signature that they do not have.
   i18n.global.setLocaleMessage(language, (await loaders[language]()) as never);
   // The type of the locale is narrowed to the languages named at creation, of which there are none yet.

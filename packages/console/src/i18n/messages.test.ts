@@ -23,11 +23,17 @@ it("names the same values in both languages", () => {
 
 it("has every text that the pages ask for, and no other", () => {
   const source = sources(join(import.meta.dirname, ".."));
-  const asked = new Set([...source.matchAll(/["'`]([a-z][A-Za-z]*(?:\.[A-Za-z0-9]+)+)["'`]/g)].map(([, key]) => key!));
+  const asked = new Set(
+    [...source.matchAll(/["'`]([a-z][A-Za-z]*(?:\.[A-Za-z0-9]+)+)["'`]/g)].map(([, key]) => key!),
+  );
   const families = [...source.matchAll(/`([a-z][A-Za-z.]*\.)\$\{/g)].map(([, prefix]) => prefix!);
-  const unused = [...english.keys()].filter((key) => !asked.has(key) && !families.some((family) => key.startsWith(family)));
+  const unused = [...english.keys()].filter(
+    (key) => !asked.has(key) && !families.some((family) => key.startsWith(family)),
+  );
   expect(unused).toEqual([]);
-  const missing = [...source.matchAll(/\bt\(\s*["'`]([a-zA-Z]+\.[A-Za-z0-9.]+)["'`]/g)].map(([, key]) => key!).filter((key) => !english.has(key));
+  const missing = [...source.matchAll(/\bt\(\s*["'`]([a-zA-Z]+\.[A-Za-z0-9.]+)["'`]/g)]
+    .map(([, key]) => key!)
+    .filter((key) => !english.has(key));
   expect(missing).toEqual([]);
 });
 
@@ -40,7 +46,10 @@ function flatten(texts: object, prefix = ""): Map<string, string> {
 
 function sources(directory: string): string {
   return readdirSync(directory, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && /\.(vue|ts)$/.test(entry.name) && !/\.test\.ts$|^(en|zh-cn)\.ts$/.test(entry.name))
+    .filter(
+      (entry) =>
+        entry.isFile() && /\.(vue|ts)$/.test(entry.name) && !/\.test\.ts$|^(en|zh-cn)\.ts$/.test(entry.name),
+    )
     .map((entry) => readFileSync(join(entry.parentPath, entry.name), "utf8"))
     .join("\n");
 }

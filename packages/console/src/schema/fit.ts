@@ -63,7 +63,8 @@ function scoreOf(node: FieldNode, value: unknown, depth: number): number {
   if (node.kind === "object" && isObject(value)) {
     const known = new Map(node.properties.map((property) => [property.key, property]));
     let score = 0;
-    for (const property of node.properties) if (property.required && !Object.hasOwn(value, property.key)) score -= 1;
+    for (const property of node.properties)
+      if (property.required && !Object.hasOwn(value, property.key)) score -= 1;
     for (const [key, part] of Object.entries(value)) {
       const child = known.get(key)?.node ?? node.extra;
       if (child === undefined) {
@@ -81,7 +82,8 @@ function scoreOf(node: FieldNode, value: unknown, depth: number): number {
     const inner = scoreOf(node.item(), value[0], depth + 1);
     return inner === NO_FIT ? -1 : 1 + inner;
   }
-  if (node.kind === "union") return Math.max(NO_FIT, ...node.options.map((option) => scoreOf(option.node(), value, depth + 1)));
+  if (node.kind === "union")
+    return Math.max(NO_FIT, ...node.options.map((option) => scoreOf(option.node(), value, depth + 1)));
   return 1;
 }
 

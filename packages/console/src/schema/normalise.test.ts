@@ -25,7 +25,12 @@ describe("the shapes that tools really have", () => {
       ["on", false, "boolean"],
       ["size", false, "choice"],
     ]);
-    expect(node.properties[0]!.node()).toMatchObject({ title: "Name", description: "Whose.", default: "Ada", nullable: false });
+    expect(node.properties[0]!.node()).toMatchObject({
+      title: "Name",
+      description: "Whose.",
+      default: "Ada",
+      nullable: false,
+    });
   });
 
   it("takes a choice or null, as zod and pydantic write it, for a nullable choice", () => {
@@ -33,7 +38,11 @@ describe("the shapes that tools really have", () => {
     expect(node).toMatchObject({ kind: "choice", nullable: true });
     expect(fits(node, null)).toBe(true);
     expect(normalise({ type: ["string", "null"] })).toMatchObject({ kind: "text", nullable: true });
-    expect(normalise({ enum: ["a", null] })).toMatchObject({ kind: "choice", nullable: true, choices: [{ value: "a" }] });
+    expect(normalise({ enum: ["a", null] })).toMatchObject({
+      kind: "choice",
+      nullable: true,
+      choices: [{ value: "a" }],
+    });
     expect(normalise({ type: "string", nullable: true })).toMatchObject({ kind: "text", nullable: true });
   });
 
@@ -45,8 +54,16 @@ describe("the shapes that tools really have", () => {
   it("offers the kinds of a union, and knows which one a value is", () => {
     const node = union({
       oneOf: [
-        { type: "object", properties: { kind: { const: "file" }, path: { type: "string" } }, required: ["kind", "path"] },
-        { type: "object", properties: { kind: { const: "mail" }, to: { type: "string" } }, required: ["kind", "to"] },
+        {
+          type: "object",
+          properties: { kind: { const: "file" }, path: { type: "string" } },
+          required: ["kind", "path"],
+        },
+        {
+          type: "object",
+          properties: { kind: { const: "mail" }, to: { type: "string" } },
+          required: ["kind", "to"],
+        },
         { type: "string" },
       ],
     });
@@ -60,26 +77,53 @@ describe("the shapes that tools really have", () => {
   });
 
   it("makes one choice of branches that are each a constant", () => {
-    const node = normalise({ oneOf: [{ const: 1, title: "One" }, { const: 2, title: "Two" }] });
-    expect(node).toMatchObject({ kind: "choice", choices: [{ value: 1, label: "One" }, { value: 2, label: "Two" }] });
+    const node = normalise({
+      oneOf: [
+        { const: 1, title: "One" },
+        { const: 2, title: "Two" },
+      ],
+    });
+    expect(node).toMatchObject({
+      kind: "choice",
+      choices: [
+        { value: 1, label: "One" },
+        { value: 2, label: "Two" },
+      ],
+    });
   });
 
   it("reads lists, tuples of both drafts, maps, sets of choices, files and anything", () => {
     expect(normalise({ type: "array", items: { type: "object", properties: { a: {} } } }).kind).toBe("list");
-    expect(normalise({ type: "array", prefixItems: [{ type: "number" }, { type: "string" }], items: false })).toMatchObject({ kind: "tuple", rest: undefined });
+    expect(
+      normalise({ type: "array", prefixItems: [{ type: "number" }, { type: "string" }], items: false }),
+    ).toMatchObject({ kind: "tuple", rest: undefined });
     expect(normalise({ type: "array", items: [{ type: "number" }] })).toMatchObject({ kind: "tuple" });
     expect(normalise({ type: "object", additionalProperties: { type: "number" } }).kind).toBe("map");
     expect(normalise({ type: "array", uniqueItems: true, items: { enum: ["x", "y"] } }).kind).toBe("choices");
-    expect(normalise({ type: "string", contentEncoding: "base64" })).toMatchObject({ kind: "file", as: "base64" });
+    expect(normalise({ type: "string", contentEncoding: "base64" })).toMatchObject({
+      kind: "file",
+      as: "base64",
+    });
     expect(normalise({}).kind).toBe("any");
     expect(normalise(true).kind).toBe("any");
-    expect(normalise({ type: "object", properties: {}, additionalProperties: false })).toMatchObject({ kind: "object", properties: [] });
+    expect(normalise({ type: "object", properties: {}, additionalProperties: false })).toMatchObject({
+      kind: "object",
+      properties: [],
+    });
   });
 
   it("follows references, also in circles, and merges allOf", () => {
     const tree = {
       $ref: "#/$defs/node",
-      $defs: { node: { type: "object", properties: { name: { type: "string" }, children: { type: "array", items: { $ref: "#/$defs/node" } } } } },
+      $defs: {
+        node: {
+          type: "object",
+          properties: {
+            name: { type: "string" },
+            children: { type: "array", items: { $ref: "#/$defs/node" } },
+          },
+        },
+      },
     };
     let node = normalise(tree);
     for (let depth = 0; depth < 5; depth++) {
@@ -92,13 +136,32 @@ describe("the shapes that tools really have", () => {
     expect(normalise({ $ref: "#" }).kind).toBe("any");
     expect(normalise({ $ref: "#/nowhere" }).kind).toBe("any");
     expect(normalise({ $ref: "https://example.com/schema.json" }).kind).toBe("any");
-    const merged = object({ allOf: [{ properties: { a: { type: "string" } }, required: ["a"] }, { properties: { b: { type: "number" } } }], type: "object" });
-    expect(merged.properties.map(({ key, required }) => [key, required])).toEqual([["a", true], ["b", false]]);
+    const merged = object({
+      allOf: [
+        { properties: { a: { type: "string" } }, required: ["a"] },
+        { properties: { b: { type: "number" } } },
+      ],
+      type: "object",
+    });
+    expect(merged.properties.map(({ key, required }) => [key, required])).toEqual([
+      ["a", true],
+      ["b", false],
+    ]);
   });
 
   it("guesses long texts and secrets from their names", () => {
-    const node = object({ properties: { content: { type: "string" }, code: { type: "string", maxLength: 6 }, apiKey: { type: "string" } } });
-    expect(node.properties.map(({ node: child }) => child())).toMatchObject([{ multiline: true }, { multiline: false }, { secret: true }]);
+    const node = object({
+      properties: {
+        content: { type: "string" },
+        code: { type: "string", maxLength: 6 },
+        apiKey: { type: "string" },
+      },
+    });
+    expect(node.properties.map(({ node: child }) => child())).toMatchObject([
+      { multiline: true },
+      { multiline: false },
+      { secret: true },
+    ]);
   });
 });
 
@@ -108,14 +171,25 @@ describe("any schema at all", () => {
     schema: fc.oneof(
       { depthSize: "small" },
       fc.boolean(),
-      fc.record({ type: fc.constantFrom("string", "number", "integer", "boolean", "null", "object", "array") }),
+      fc.record({
+        type: fc.constantFrom("string", "number", "integer", "boolean", "null", "object", "array"),
+      }),
       fc.record({ type: fc.subarray(["string", "number", "null", "array"], { minLength: 1 }) }),
       fc.record({ enum: fc.array(fc.jsonValue({ maxDepth: 1 }), { minLength: 1, maxLength: 4 }) }),
-      fc.record({ $ref: fc.constantFrom("#", "#/$defs/a", "#/properties/a", "#anchor", "other.json", "#/%E0%A4%A") }),
+      fc.record({
+        $ref: fc.constantFrom("#", "#/$defs/a", "#/properties/a", "#anchor", "other.json", "#/%E0%A4%A"),
+      }),
       fc.record({ anyOf: fc.array(tie("schema"), { minLength: 1, maxLength: 3 }) }),
-      fc.record({ oneOf: fc.array(tie("schema"), { maxLength: 3 }), type: fc.constantFrom("string", "object") }),
+      fc.record({
+        oneOf: fc.array(tie("schema"), { maxLength: 3 }),
+        type: fc.constantFrom("string", "object"),
+      }),
       fc.record({ allOf: fc.array(tie("schema"), { maxLength: 3 }) }),
-      fc.record({ type: fc.constant("object"), properties: fc.dictionary(key, tie("schema"), { maxKeys: 3 }), required: fc.array(key, { maxLength: 2 }) }),
+      fc.record({
+        type: fc.constant("object"),
+        properties: fc.dictionary(key, tie("schema"), { maxKeys: 3 }),
+        required: fc.array(key, { maxLength: 2 }),
+      }),
       fc.record({ type: fc.constant("object"), additionalProperties: tie("schema") }),
       fc.record({ type: fc.constant("array"), items: tie("schema"), uniqueItems: fc.boolean() }),
       fc.record({ prefixItems: fc.array(tie("schema"), { maxLength: 3 }), items: tie("schema") }),
@@ -150,10 +224,15 @@ describe("any schema at all", () => {
     schema: fc.oneof(
       { depthSize: "small" },
       fc.record({ type: fc.constantFrom("string", "number", "integer", "boolean", "object", "array") }),
-      fc.record({ enum: fc.uniqueArray(fc.oneof(fc.string(), fc.integer()), { minLength: 1, maxLength: 3 }) }),
+      fc.record({
+        enum: fc.uniqueArray(fc.oneof(fc.string(), fc.integer()), { minLength: 1, maxLength: 3 }),
+      }),
       fc.record({ anyOf: fc.array(tie("schema"), { minLength: 1, maxLength: 3 }) }),
       fc.record({ type: fc.constant("array"), items: tie("schema") }),
-      fc.record({ type: fc.constant("array"), prefixItems: fc.array(tie("schema"), { minLength: 1, maxLength: 3 }) }),
+      fc.record({
+        type: fc.constant("array"),
+        prefixItems: fc.array(tie("schema"), { minLength: 1, maxLength: 3 }),
+      }),
       fc
         .dictionary(fc.constantFrom("a", "b", "c"), tie("schema"), { minKeys: 1, maxKeys: 3 })
         .map((properties) => ({ type: "object", properties, required: Object.keys(properties).slice(0, 2) })),
@@ -164,7 +243,9 @@ describe("any schema at all", () => {
     await fc.assert(
       fc.asyncProperty(plain, async (wanted) => {
         // Every schema of this kind is an object; fast-check's recursion does not know.
-        const outcome = await compileSchema(wanted as Record<string, unknown>).validate(startValue(normalise(wanted)));
+        const outcome = await compileSchema(wanted as Record<string, unknown>).validate(
+          startValue(normalise(wanted)),
+        );
         expect(outcome.ok).toBe(true);
       }),
       { numRuns: 200 },

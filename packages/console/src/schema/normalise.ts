@@ -80,9 +80,14 @@ class Reader {
     }
     const fixed = merged.map(fixedValues);
     if (fixed.every((values) => values !== undefined)) {
-      const choices = merged.flatMap((branch, index) => fixed[index]!.map((value) => choiceFor(value, branch)));
+      const choices = merged.flatMap((branch, index) =>
+        fixed[index]!.map((value) => choiceFor(value, branch)),
+      );
       const named = choices.filter(({ value }) => value !== null);
-      return { nullable: nullable || named.length < choices.length, shape: { kind: "choice", choices: named } };
+      return {
+        nullable: nullable || named.length < choices.length,
+        shape: { kind: "choice", choices: named },
+      };
     }
     const options: UnionOption[] = merged.map((branch, index) => ({
       label: labelOf(branch, index),
@@ -129,7 +134,8 @@ class Reader {
     const item = this.#child(items ?? {});
     const keywordsOfItem = uniqueItems === true ? this.#flatten(items, 0) : {};
     const fixed = fixedValues(keywordsOfItem);
-    if (fixed !== undefined && !fixed.includes(null)) return { kind: "choices", choices: withNames(fixed, keywordsOfItem) };
+    if (fixed !== undefined && !fixed.includes(null))
+      return { kind: "choices", choices: withNames(fixed, keywordsOfItem) };
     return { kind: "list", item, ...(typeof maxItems === "number" ? { maxItems } : {}) };
   }
 
@@ -137,13 +143,19 @@ class Reader {
     const { properties, patternProperties, additionalProperties } = keywords;
     const known = isObject(properties) ? Object.entries(properties) : [];
     const patterns = isObject(patternProperties) ? Object.values(patternProperties) : [];
-    const more = isObject(additionalProperties) || additionalProperties === true ? additionalProperties : patterns[0];
-    if (known.length === 0 && additionalProperties !== false) return { kind: "map", value: this.#child(more ?? {}) };
+    const more =
+      isObject(additionalProperties) || additionalProperties === true ? additionalProperties : patterns[0];
+    if (known.length === 0 && additionalProperties !== false)
+      return { kind: "map", value: this.#child(more ?? {}) };
     if (known.length === 0 && patterns.length > 0) return { kind: "map", value: this.#child(patterns[0]) };
     const required = new Set(Array.isArray(keywords.required) ? keywords.required : []);
     return {
       kind: "object",
-      properties: known.map(([key, schema]) => ({ key, required: required.has(key), node: this.#child(schema, key) })),
+      properties: known.map(([key, schema]) => ({
+        key,
+        required: required.has(key),
+        node: this.#child(schema, key),
+      })),
       extra: more === undefined ? undefined : this.#child(more),
     };
   }
@@ -210,14 +222,19 @@ function isNullOnly(keywords: Keywords): boolean {
 /** The types a schema names; where it names none, the one its keywords give away. */
 function typesOf(keywords: Keywords): readonly string[] {
   const { type, nullable } = keywords;
-  const named = Array.isArray(type) ? type.map(String) : typeof type === "string" ? [type] : inferred(keywords);
+  const named = Array.isArray(type)
+    ? type.map(String)
+    : typeof type === "string"
+      ? [type]
+      : inferred(keywords);
   const orNull = nullable === true && named.length > 0 ? ["null"] : []; // OpenAPI 3.0 says it this way.
   return [...new Set([...named, ...orNull])];
 }
 
 function inferred(keywords: Keywords): string[] {
   if ("enum" in keywords || "const" in keywords) return [];
-  if ("properties" in keywords || "additionalProperties" in keywords || "patternProperties" in keywords) return ["object"];
+  if ("properties" in keywords || "additionalProperties" in keywords || "patternProperties" in keywords)
+    return ["object"];
   if ("items" in keywords || "prefixItems" in keywords) return ["array"];
   if ("pattern" in keywords || "minLength" in keywords || "maxLength" in keywords) return ["string"];
   if ("minimum" in keywords || "maximum" in keywords) return ["number"];
@@ -232,7 +249,8 @@ function isOfType(value: unknown, type: string): boolean {
   return typeof value === type;
 }
 
-const longTexts = /^(content|text|body|prompt|code|script|sql|query|template|markdown|html|message|source|patch|diff|stdin)$/i;
+const longTexts =
+  /^(content|text|body|prompt|code|script|sql|query|template|markdown|html|message|source|patch|diff|stdin)$/i;
 const longFormats = new Set(["textarea", "markdown", "code", "multiline", "html"]);
 const secretNames = /(password|passwd|secret|api_?key|access_?token|private_?key)/i;
 
@@ -243,7 +261,8 @@ function textOf({ format, contentEncoding, contentMediaType, maxLength }: Keywor
     return { kind: "file", as: "base64" };
   }
   const isShort = typeof maxLength === "number" && maxLength <= 120;
-  const isLong = longFormats.has(named ?? "") || contentMediaType !== undefined || (!isShort && longTexts.test(key));
+  const isLong =
+    longFormats.has(named ?? "") || contentMediaType !== undefined || (!isShort && longTexts.test(key));
   return {
     kind: "text",
     multiline: isLong || (typeof maxLength === "number" && maxLength > 500),
@@ -259,7 +278,8 @@ function labelOf(branch: Keywords, index: number): string {
     : undefined;
   if (isObject(discriminator)) return shown(discriminator.const);
   const [type] = typesOf(branch);
-  if (type === "array" && isObject(branch.items) && typeof branch.items.type === "string") return `${branch.items.type}[]`;
+  if (type === "array" && isObject(branch.items) && typeof branch.items.type === "string")
+    return `${branch.items.type}[]`;
   if (isObject(branch.properties)) {
     const keys = Object.keys(branch.properties);
     if (keys.length > 0) return `{ ${keys.slice(0, 3).join(", ")}${keys.length > 3 ? ", …" : ""} }`;
@@ -289,4 +309,3 @@ function isObject(value: unknown): value is Record<string, unknown> {
 export function choiceIs(choice: Choice, value: unknown): boolean {
   return sameJson(choice.value, value);
 }
-

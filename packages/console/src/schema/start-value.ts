@@ -10,7 +10,9 @@ export function startValue(node: FieldNode, depth = 0): unknown {
     case "file":
       return "";
     case "number":
-      return node.minimum !== undefined && node.minimum > 0 ? Math.ceil(node.minimum) : Math.min(0, node.maximum ?? 0);
+      return node.minimum !== undefined && node.minimum > 0
+        ? Math.ceil(node.minimum)
+        : Math.min(0, node.maximum ?? 0);
     case "boolean":
       return false;
     case "choice":
@@ -54,6 +56,8 @@ function startObject(node: Extract<FieldNode, { kind: "object" }>, depth: number
 export function exampleValue(node: FieldNode, depth = 0): unknown {
   if (node.examples.length > 0) return structuredClone(node.examples[0]);
   if (node.kind !== "object" || depth > DEEPEST) return startValue(node, depth);
-  const wanted = node.properties.filter(({ required, node: child }) => required || child().examples.length > 0);
+  const wanted = node.properties.filter(
+    ({ required, node: child }) => required || child().examples.length > 0,
+  );
   return Object.fromEntries(wanted.map(({ key, node: child }) => [key, exampleValue(child(), depth + 1)]));
 }

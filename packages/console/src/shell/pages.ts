@@ -23,7 +23,9 @@ export const pages: readonly Page[] = [
     name: "tools",
     icon: Wrench,
     key: "t",
-    routes: [{ path: "/tools/:tool?", name: "tools", component: () => import("../pages/tools/ToolsPage.vue") }],
+    routes: [
+      { path: "/tools/:tool?", name: "tools", component: () => import("../pages/tools/ToolsPage.vue") },
+    ],
   },
   {
     name: "calls",
@@ -31,25 +33,40 @@ export const pages: readonly Page[] = [
     key: "c",
     routes: [
       { path: "/calls", name: "calls", component: () => import("../pages/calls/CallsPage.vue") },
-      { path: "/calls/:callId", name: "call", component: () => import("../pages/call/CallPage.vue"), meta: { page: "calls" } },
+      {
+        path: "/calls/:callId",
+        name: "call",
+        component: () => import("../pages/call/CallPage.vue"),
+        meta: { page: "calls" },
+      },
     ],
   },
   {
     name: "approvals",
     icon: ShieldCheck,
     key: "a",
-    routes: [{ path: "/approvals", name: "approvals", component: () => import("../pages/approvals/ApprovalsPage.vue") }],
+    routes: [
+      {
+        path: "/approvals",
+        name: "approvals",
+        component: () => import("../pages/approvals/ApprovalsPage.vue"),
+      },
+    ],
   },
   {
     name: "reloads",
     icon: RefreshCw,
     key: "r",
-    routes: [{ path: "/reloads", name: "reloads", component: () => import("../pages/reloads/ReloadsPage.vue") }],
+    routes: [
+      { path: "/reloads", name: "reloads", component: () => import("../pages/reloads/ReloadsPage.vue") },
+    ],
   },
   {
     name: "settings",
     icon: Settings,
     key: "s",
-    routes: [{ path: "/settings", name: "settings", component: () => import("../pages/settings/SettingsPage.vue") }],
+    routes: [
+      { path: "/settings", name: "settings", component: () => import("../pages/settings/SettingsPage.vue") },
+    ],
   },
 ];

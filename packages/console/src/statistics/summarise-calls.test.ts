@@ -13,7 +13,11 @@ it("counts calls and failures over all and by slices of time", () => {
 });
 
 it("has no times where nothing happened", () => {
-  expect(summariseCalls([], { since: 0, until: 10, slices: 1 })).toMatchObject({ calls: 0, p50: undefined, p95: undefined });
+  expect(summariseCalls([], { since: 0, until: 10, slices: 1 })).toMatchObject({
+    calls: 0,
+    p50: undefined,
+    p95: undefined,
+  });
 });
 
 function call(timestamp: number, duration: number, status: CallSummary["status"] = "completed"): CallSummary {

@@ -25,7 +25,8 @@ export function summariseCalls(
   const width = (until - since) / slices;
   const groups: CallSummary[][] = Array.from({ length: slices }, () => []);
   const ended = calls.filter(
-    ({ status, timestamp }) => isEnded(status) && timestamp !== undefined && timestamp >= since && timestamp < until,
+    ({ status, timestamp }) =>
+      isEnded(status) && timestamp !== undefined && timestamp >= since && timestamp < until,
   );
   for (const call of ended) groups[Math.floor((call.timestamp! - since) / width)]?.push(call);
   const buckets = groups.map((group, index) => ({ at: since + index * width, ...totals(group) }));

@@ -8,20 +8,42 @@ export function formatBytes(bytes: number, locale: string): string {
     value /= 1000;
     unit++;
   }
-  return number(locale, { style: "unit", unit: units[unit]!, unitDisplay: unit === 0 ? "narrow" : "short", maximumFractionDigits: unit === 0 || value >= 100 ? 0 : 1 }).format(value);
+  return number(locale, {
+    style: "unit",
+    unit: units[unit]!,
+    unitDisplay: unit === 0 ? "narrow" : "short",
+    maximumFractionDigits: unit === 0 || value >= 100 ? 0 : 1,
+  }).format(value);
 }
 
 /** `12 ms`, `3.4 s`, `2 min 5 s` */
 export function formatDuration(milliseconds: number, locale: string): string {
   if (milliseconds < 1_000) {
     const digits = milliseconds < 10 ? 1 : 0;
-    return number(locale, { style: "unit", unit: "millisecond", unitDisplay: "short", maximumFractionDigits: digits }).format(milliseconds);
+    return number(locale, {
+      style: "unit",
+      unit: "millisecond",
+      unitDisplay: "short",
+      maximumFractionDigits: digits,
+    }).format(milliseconds);
   }
   if (milliseconds < 60_000) {
-    return number(locale, { style: "unit", unit: "second", unitDisplay: "short", maximumFractionDigits: milliseconds < 10_000 ? 2 : 1 }).format(milliseconds / 1_000);
+    return number(locale, {
+      style: "unit",
+      unit: "second",
+      unitDisplay: "short",
+      maximumFractionDigits: milliseconds < 10_000 ? 2 : 1,
+    }).format(milliseconds / 1_000);
   }
-  const minutes = number(locale, { style: "unit", unit: "minute", unitDisplay: "short" }).format(Math.floor(milliseconds / 60_000));
-  const seconds = number(locale, { style: "unit", unit: "second", unitDisplay: "short", maximumFractionDigits: 0 }).format(Math.floor((milliseconds % 60_000) / 1_000));
+  const minutes = number(locale, { style: "unit", unit: "minute", unitDisplay: "short" }).format(
+    Math.floor(milliseconds / 60_000),
+  );
+  const seconds = number(locale, {
+    style: "unit",
+    unit: "second",
+    unitDisplay: "short",
+    maximumFractionDigits: 0,
+  }).format(Math.floor((milliseconds % 60_000) / 1_000));
   return `${minutes} ${seconds}`;
 }
 
@@ -30,7 +52,9 @@ export function formatNumber(value: number, locale: string, digits = 0): string 
 }
 
 export function formatPercent(part: number, locale: string): string {
-  return number(locale, { style: "percent", maximumFractionDigits: part > 0 && part < 0.1 ? 1 : 0 }).format(part);
+  return number(locale, { style: "percent", maximumFractionDigits: part > 0 && part < 0.1 ? 1 : 0 }).format(
+    part,
+  );
 }
 
 /** `3 minutes ago`, as exact as is useful. */

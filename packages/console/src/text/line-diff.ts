@@ -13,7 +13,8 @@ export function lineDiff(before: string, after: string): DiffLine[] {
   let start = 0;
   while (start < left.length && start < right.length && left[start] === right[start]) start++;
   let end = 0;
-  while (end < left.length - start && end < right.length - start && left.at(-1 - end) === right.at(-1 - end)) end++;
+  while (end < left.length - start && end < right.length - start && left.at(-1 - end) === right.at(-1 - end))
+    end++;
   return [
     ...left.slice(0, start).map(same),
     ...middle(left.slice(start, left.length - end), right.slice(start, right.length - end)),
@@ -22,12 +23,16 @@ export function lineDiff(before: string, after: string): DiffLine[] {
 }
 
 function middle(left: readonly string[], right: readonly string[]): DiffLine[] {
-  if (left.length > MOST_LINES || right.length > MOST_LINES) return [...left.map(removed), ...right.map(added)];
+  if (left.length > MOST_LINES || right.length > MOST_LINES)
+    return [...left.map(removed), ...right.map(added)];
   // lengths[i][j]: how many lines the rests from i and j have in common at most.
   const lengths = Array.from({ length: left.length + 1 }, () => new Uint16Array(right.length + 1));
   for (let i = left.length - 1; i >= 0; i--) {
     for (let j = right.length - 1; j >= 0; j--) {
-      lengths[i]![j] = left[i] === right[j] ? lengths[i + 1]![j + 1]! + 1 : Math.max(lengths[i + 1]![j]!, lengths[i]![j + 1]!);
+      lengths[i]![j] =
+        left[i] === right[j]
+          ? lengths[i + 1]![j + 1]! + 1
+          : Math.max(lengths[i + 1]![j]!, lengths[i]![j + 1]!);
     }
   }
   const lines: DiffLine[] = [];

@@ -7,8 +7,8 @@ export interface Remote<Value> {
   readonly isLoading: ShallowRef<boolean>;
   /** Reads anew; what was read before stays until the answer is there. An older answer never replaces a newer one. */
   reload(): Promise<void>;
-  /** Reads anew soon. However often it is asked for, it reads at most once in a while. */
-  reloadSoon(): void;
+  /** Reads anew soon. However often it is asked for, it reads at most once in so many milliseconds. */
+  reloadSoon(pause?: number): void;
 }
 
 const PAUSE = 400;
@@ -49,8 +49,8 @@ export function useRemote<Value>(read: (signal: AbortSignal) => Promise<Value>):
     error,
     isLoading,
     reload,
-    reloadSoon() {
-      timer ??= setTimeout(() => void reload(), PAUSE);
+    reloadSoon(pause = PAUSE) {
+      timer ??= setTimeout(() => void reload(), pause);
     },
   };
 }

@@ -22,3 +22,10 @@ it("masks the longest first, and never what is too short to be a secret", () => 
   expect(mask.apply("abc secret-and-more secret")).toBe("abc [redacted] [redacted]");
   expect(new SecretMask(["abc", ""]).isEmpty).toBe(true);
 });
+
+it("finds values with characters that mean something in patterns, and values of any length", () => {
+  const values = ["a+b(c)*[d]?", "\\\\server\\share$", "line\nbreak^", "pipe|or{2}/x", "k".repeat(60_000)];
+  const mask = new SecretMask(values);
+  for (const value of values) expect(mask.apply(`<${value}>`)).toBe("<[redacted]>");
+  expect(mask.finds("k".repeat(59_999))).toBe(false);
+});

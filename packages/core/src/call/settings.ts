@@ -39,6 +39,7 @@ export interface CheckedSettings extends Omit<CallSettings, "secrets"> {
   readonly secrets: () => SecretMask;
 }
 
+const noSecrets: readonly string[] = Object.freeze([]);
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 export const defaultSettings: CallSettings = {
@@ -54,7 +55,7 @@ export const defaultSettings: CallSettings = {
   approval: undefined,
   logger: silent,
   directory: "",
-  secrets: () => [],
+  secrets: () => noSecrets,
 };
 
 const limits = ["timeout", "maxArguments", "maxContent", "maxDepth", "keptResults"] as const;

@@ -24,7 +24,7 @@ import { nearestNames } from "../tool/name.ts";
 import type { ToolResult } from "../tool/result.ts";
 import { Catalog } from "./catalog.ts";
 import { type ToolEntry, toEntry } from "./entry.ts";
-import { RegistrySnapshot } from "./snapshot.ts";
+import { RegistrySnapshot, USUAL_LIMIT } from "./snapshot.ts";
 import type { RegistryReader, RegistryStats, RegistryView } from "./view.ts";
 
 /** A tool that `apply` could not hang up. */
@@ -332,14 +332,24 @@ export class ToolRegistry implements RegistryReader {
     };
   }
 
+  /** What the call could not reach is not there for it either. */
   #viewFor(frame: CallFrame): RegistryView {
     const snapshot = this.snapshot();
+    const isThere = (info: ToolInfo) => isWithinReach(info, frame);
     return {
-      get: (name) => snapshot.get(name),
-      getAll: () => snapshot.getAll(),
-      list: (category) => snapshot.list(category),
-      search: (query) => snapshot.search(query),
-      findByTag: (tag) => snapshot.findByTag(tag),
+      get: (name) => {
+        const info = snapshot.get(name);
+        return info !== undefined && isThere(info) ? info : undefined;
+      },
+      getAll: () => snapshot.getAll().filter(isThere),
+      list: (category) => snapshot.list(category).filter(isThere),
+      search(query, limit = USUAL_LIMIT) {
+        const best = snapshot.search(query, limit);
+        if (best.every(isThere)) return best;
+        // Some of the best are out of reach: others take their places.
+        return snapshot.search(query, Number.POSITIVE_INFINITY).filter(isThere).slice(0, limit);
+      },
+      findByTag: (tag) => snapshot.findByTag(tag).filter(isThere),
       getStats: () => snapshot.getStats(),
       execute: (name, input) => startCall(this.#frame(name, input, noOptions, frame)),
     };

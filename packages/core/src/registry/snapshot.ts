@@ -3,7 +3,8 @@ import type { Catalog } from "./catalog.ts";
 import type { ToolEntry } from "./entry.ts";
 import type { RegistryReader, RegistryStats } from "./view.ts";
 
-const USUAL_LIMIT = 20;
+/** How many tools a search answers with. */
+export const USUAL_LIMIT = 20;
 
 /** The rack at one moment. It never changes; a later registry has a higher version. */
 export class RegistrySnapshot implements RegistryReader {

@@ -12,7 +12,8 @@ export interface RegistryReader {
   get(name: string): ToolInfo | undefined;
   getAll(): ToolInfo[];
   list(category?: string): ToolInfo[];
-  search(query: string): ToolInfo[];
+  /** The best first; at most 20, or so many. */
+  search(query: string, limit?: number): ToolInfo[];
   findByTag(tag: string): ToolInfo[];
   getStats(): RegistryStats;
 }

@@ -29,9 +29,10 @@ export async function ensureMasterToken(workspace: string): Promise<string> {
   return token;
 }
 
-/** Undefined when none has been made yet, or there is no usable one. */
-export function readMasterToken(workspace: string): Promise<string | undefined> {
-  return readToken(join(workspace, ".toolrack", "token")).catch(() => undefined);
+/** Undefined when none has been made yet, or it cannot be read. Changes nothing. */
+export async function readMasterToken(workspace: string): Promise<string | undefined> {
+  const text = await readFile(join(workspace, ".toolrack", "token"), "utf8").catch(() => "");
+  return text.trim() || undefined;
 }
 
 async function readToken(file: string): Promise<string | undefined> {

@@ -10,12 +10,12 @@ afterEach(() => {
 it("gives the config and the tools what .env says, and environment variables win", async () => {
   process.env.TOOLRACK_TEST_SET = "from outside";
   await using workspace = await TemporaryWorkspace.create({
-    ".env": `# keys\nTOOLRACK_TEST_SET=from the file\nTOOLRACK_TEST_KEY="two words" # why\n`,
+    ".env": `# keys\nTOOLRACK_TEST_SET=from the file\nTOOLRACK_TEST_WORDS="two words" # why\n`,
     "toolrack.config.mjs":
-      "export default { databases: { main: 'sqlite:' + process.env.TOOLRACK_TEST_KEY } }",
+      "export default { databases: { main: 'sqlite:' + process.env.TOOLRACK_TEST_WORDS } }",
     "tools/peek.ts": `export const schema = { name: "peek", description: "", type: "object", properties: {} };
-      const { TOOLRACK_TEST_SET, TOOLRACK_TEST_KEY } = process.env;
-      export default async () => [TOOLRACK_TEST_SET, TOOLRACK_TEST_KEY].join("|");`,
+      const { TOOLRACK_TEST_SET, TOOLRACK_TEST_WORDS } = process.env;
+      export default async () => [TOOLRACK_TEST_SET, TOOLRACK_TEST_WORDS].join("|");`,
   });
   const { config, registry } = await workspace.open();
   expect(config.databases).toEqual({ main: "sqlite:two words" });
@@ -24,12 +24,12 @@ it("gives the config and the tools what .env says, and environment variables win
 
 it("takes back what it set when the workspace is closed, so that the next one has its own", async () => {
   const valueIn = async (text: string) => {
-    await using workspace = await TemporaryWorkspace.create({ ".env": `TOOLRACK_TEST_KEY=${text}` });
+    await using workspace = await TemporaryWorkspace.create({ ".env": `TOOLRACK_TEST_WORDS=${text}` });
     await workspace.open();
-    return process.env.TOOLRACK_TEST_KEY;
+    return process.env.TOOLRACK_TEST_WORDS;
   };
   expect([await valueIn("one"), await valueIn("two")]).toEqual(["one", "two"]);
-  expect(process.env.TOOLRACK_TEST_KEY).toBeUndefined();
+  expect(process.env.TOOLRACK_TEST_WORDS).toBeUndefined();
 });
 
 it("warns of a file that cannot be read, and opens the workspace all the same", async () => {

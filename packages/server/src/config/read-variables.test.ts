@@ -97,7 +97,8 @@ describe("variables of the environment", () => {
       const rows = configVariables.map(
         (variable) => `| \`${variable.name}\` | \`${variable.key}\` | ${formOf(variable)} |`,
       );
-      expect(rows.filter((row) => !text.includes(row))).toEqual([]);
+      const missing = rows.filter((row) => !text.includes(row));
+      expect(missing, "Run node scripts/run.mjs scripts/write-config-variables.ts").toEqual([]);
     },
   );
 });

@@ -25,7 +25,10 @@ beforeAll(async () => {
 });
 afterAll(() => registry.close());
 afterEach(async () => {
-  if (directory !== "") await rm(directory, { recursive: true, force: true });
+  if (directory !== "") {
+    // A pnpm whose parent was killed may still be writing.
+    await rm(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 200 });
+  }
 });
 
 async function store(): Promise<DependencyStore> {
@@ -57,7 +60,7 @@ describe("what a tool declares", () => {
   });
 });
 
-describe("installing", () => {
+describe("installing", { timeout: 120_000 }, () => {
   it("brings the packages once, without running their scripts, and needs no network afterwards", async () => {
     const deps = await store();
     const wanted = { "toolrack-test-left": "^1.0.0", "toolrack-test-script": "1.0.0" };
@@ -116,7 +119,13 @@ describe("installing", () => {
       const installing = store.install(${JSON.stringify(wanted)}, "t");
       if (process.argv[3] === "die") {
         const { readdirSync } = await import("node:fs");
-        const isUnderWay = () => readdirSync(process.argv[1], { recursive: true }).some((path) => path.endsWith("pnpm-workspace.yaml"));
+        const isUnderWay = () => {
+          try {
+            return readdirSync(process.argv[1], { recursive: true }).some((path) => path.endsWith("pnpm-workspace.yaml"));
+          } catch {
+            return false;
+          }
+        };
         setInterval(() => isUnderWay() && process.kill(process.pid, "SIGKILL"), 1);
       }
       await installing;`;

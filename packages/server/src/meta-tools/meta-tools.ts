@@ -39,7 +39,7 @@ function searchTool(): ToolInfo {
       const { query, limit = USUAL_LIMIT } = input as { query: string; limit?: number };
       const wanted = query.trim();
       const exact = registry.get(wanted);
-      const found = [...(exact === undefined ? [] : [exact]), ...registry.search(wanted)];
+      const found = [...(exact === undefined ? [] : [exact]), ...registry.search(wanted, limit + 2)];
       const usable = [...new Set(found)].filter(
         ({ name, disabled }) => !isMetaTool(name) && disabled !== true,
       );

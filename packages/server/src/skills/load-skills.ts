@@ -123,7 +123,7 @@ export async function loadStoredSkill(
 }
 
 async function directoryOf(
-  { id, sourcePath }: StoredSkill,
+  { id, sourcePath, trusted }: StoredSkill,
   tools: readonly StoredSkillTool[],
   store: Pick<SkillStore, "listFiles">,
   workspace: string,
@@ -131,19 +131,23 @@ async function directoryOf(
   if (!tools.some(({ type }) => type === "script")) return undefined;
   const files = await store.listFiles(id);
   if (files.length > 0) return materialise(join(workspace, ".toolrack", "skills"), id, files);
-  return sourcePath === undefined ? undefined : confined(sourcePath, workspace);
+  if (sourcePath === undefined) return undefined;
+  if (!trusted) throw new Error(`Its scripts are given the folder ${sourcePath} once the skill is trusted.`);
+  return confined(sourcePath, workspace);
 }
 
 /** Scripts see the whole folder, so it must be one of the workspace, and none that holds its settings. */
 async function confined(sourcePath: string, workspace: string): Promise<string> {
-  const directory = resolve(workspace, sourcePath);
-  const [root, real] = await Promise.all([realpath(workspace), realpath(directory).catch(() => undefined)]);
+  const [root, real] = await Promise.all([
+    realpath(workspace),
+    realpath(resolve(workspace, sourcePath)).catch(() => undefined),
+  ]);
   if (real === undefined) throw new Error(`Its folder ${sourcePath} does not exist.`);
   const inside = relative(root, real);
   if (inside === "" || inside.startsWith("..") || inside.split(sep)[0] === ".toolrack") {
     throw new Error(`Its folder ${sourcePath} must be a folder inside the workspace.`);
   }
-  return directory;
+  return real;
 }
 
 /** Changes whenever a file below the folder does. */

@@ -7,7 +7,11 @@ export type Scope = (typeof scopes)[number];
  */
 export function suggestedPattern(input: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const entries = Object.entries(input).filter(([, value]) => typeof value !== "object" && !isMasked(value));
-  return Object.fromEntries(entries.filter(([, value]) => typeof value === "string").map(([key, value]) => [key, opened(String(value))]));
+  return Object.fromEntries(
+    entries
+      .filter(([, value]) => typeof value === "string")
+      .map(([key, value]) => [key, opened(String(value))]),
+  );
 }
 
 function opened(text: string): string {

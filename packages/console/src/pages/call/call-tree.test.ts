@@ -10,7 +10,15 @@ it("places each call on the common line of time, under the call that made it", (
       { call: call("early", 1_020, 20, 20), children: [{ call: call("deep", 1_025, 5, 5), children: [] }] },
     ],
   };
-  expect(waterfall(root, 5_000).map(({ call: { callId }, level, start, width, waited }) => [callId, level, start, width, waited])).toEqual([
+  expect(
+    waterfall(root, 5_000).map(({ call: { callId }, level, start, width, waited }) => [
+      callId,
+      level,
+      start,
+      width,
+      waited,
+    ]),
+  ).toEqual([
     ["root", 0, 0, 1, 0.2],
     ["early", 1, 0.2, 0.2, 0],
     ["deep", 2, 0.25, 0.05, 0],

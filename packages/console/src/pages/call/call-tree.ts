@@ -15,7 +15,10 @@ export interface WaterfallRow<Facts extends CallFacts = CallFacts> {
 }
 
 /** The chain as rows, each call under the one that made it, with its place on the common line of time. */
-export function waterfall<Facts extends CallFacts>(root: TreeCall<Facts>, now: number): WaterfallRow<Facts>[] {
+export function waterfall<Facts extends CallFacts>(
+  root: TreeCall<Facts>,
+  now: number,
+): WaterfallRow<Facts>[] {
   const calls = flatten(root, 0);
   const begins = calls.map(({ call }) => call.timestamp ?? now);
   const ends = calls.map(({ call }, index) => begins[index]! + lengthOf(call, begins[index]!, now));
@@ -34,8 +37,18 @@ export function waterfall<Facts extends CallFacts>(root: TreeCall<Facts>, now: n
   });
 }
 
-function flatten<Facts extends CallFacts>(tree: TreeCall<Facts>, level: number): { call: Facts; level: number }[] {
-  const children = tree.children.toSorted((left, right) => (left.call.timestamp ?? 0) - (right.call.timestamp ?? 0));
+/** Every call of the chain. */
+export function callIdsOf(tree: TreeCall): string[] {
+  return [tree.call.callId, ...tree.children.flatMap(callIdsOf)];
+}
+
+function flatten<Facts extends CallFacts>(
+  tree: TreeCall<Facts>,
+  level: number,
+): { call: Facts; level: number }[] {
+  const children = tree.children.toSorted(
+    (left, right) => (left.call.timestamp ?? 0) - (right.call.timestamp ?? 0),
+  );
   return [{ call: tree.call, level }, ...children.flatMap((child) => flatten(child, level + 1))];
 }
 

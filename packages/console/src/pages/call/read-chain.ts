@@ -32,9 +32,17 @@ export async function readChain(callId: string, signal: AbortSignal): Promise<Ch
   return { call, root, isCut: budget.left <= 0 };
 }
 
-async function withChildren(call: CallFacts, depth: number, budget: { left: number }, signal: AbortSignal): Promise<TreeCall> {
+async function withChildren(
+  call: CallFacts,
+  depth: number,
+  budget: { left: number },
+  signal: AbortSignal,
+): Promise<TreeCall> {
   if (depth >= DEEPEST || budget.left <= 0) return { call, children: [] };
-  const { items } = await request<CallPage>("/api/calls", { query: { parent: call.callId, limit: 500 }, signal });
+  const { items } = await request<CallPage>("/api/calls", {
+    query: { parent: call.callId, limit: 500 },
+    signal,
+  });
   budget.left -= items.length;
   const children = await Promise.all(items.map((child) => withChildren(child, depth + 1, budget, signal)));
   return { call, children };

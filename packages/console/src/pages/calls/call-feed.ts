@@ -20,7 +20,8 @@ export function foldRepeats(calls: readonly CallSummary[], unfolded: ReadonlySet
   const rows: { call: CallSummary; repeats: CallSummary[] }[] = [];
   for (const call of calls) {
     const last = rows.at(-1);
-    if (last !== undefined && isRepeat(last.call, call) && !unfolded.has(last.call.callId)) last.repeats.push(call);
+    if (last !== undefined && isRepeat(last.call, call) && !unfolded.has(last.call.callId))
+      last.repeats.push(call);
     else rows.push({ call, repeats: [call] });
   }
   return rows;

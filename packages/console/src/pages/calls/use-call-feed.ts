@@ -22,7 +22,8 @@ export function useCallFeed(query: Ref<CallQuery>, isPaused: Ref<boolean>) {
   let generation = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
-  const read = (cursor?: string) => request<CallPage>("/api/calls", { query: { ...query.value, limit: PAGE, cursor } });
+  const read = (cursor?: string) =>
+    request<CallPage>("/api/calls", { query: { ...query.value, limit: PAGE, cursor } });
 
   async function attempt(work: (isCurrent: () => boolean) => Promise<void>): Promise<void> {
     const mine = generation;
@@ -31,7 +32,8 @@ export function useCallFeed(query: Ref<CallQuery>, isPaused: Ref<boolean>) {
       await work(() => mine === generation);
       if (mine === generation) error.value = undefined;
     } catch (thrown) {
-      if (mine === generation) error.value = thrown instanceof ApiError ? thrown : new ApiError(0, "unexpected", String(thrown));
+      if (mine === generation)
+        error.value = thrown instanceof ApiError ? thrown : new ApiError(0, "unexpected", String(thrown));
     } finally {
       if (mine === generation) isLoading.value = false;
     }
@@ -54,7 +56,10 @@ export function useCallFeed(query: Ref<CallQuery>, isPaused: Ref<boolean>) {
       if (!isCurrent()) return;
       // When more came than a page holds, the gap between would be invisible: begin anew instead.
       const known = new Set(calls.value.map(({ callId }) => callId));
-      const hasGap = calls.value.length > 0 && page.next !== undefined && !page.items.some(({ callId }) => known.has(callId));
+      const hasGap =
+        calls.value.length > 0 &&
+        page.next !== undefined &&
+        !page.items.some(({ callId }) => known.has(callId));
       calls.value = hasGap ? page.items : mergeHead(calls.value, page.items);
       if (hasGap || calls.value.length === page.items.length) next.value = page.next;
     });
@@ -75,7 +80,8 @@ export function useCallFeed(query: Ref<CallQuery>, isPaused: Ref<boolean>) {
   useEvents(["call."], (event) => {
     if (event.type === "call.progress" || event.type === "call.updated") return;
     if (isPaused.value) {
-      if (event.type === "call.completed" || event.type === "call.failed" || event.type === "call.cancelled") missed.value++;
+      if (event.type === "call.completed" || event.type === "call.failed" || event.type === "call.cancelled")
+        missed.value++;
       return;
     }
     timer ??= setTimeout(() => {
@@ -94,5 +100,13 @@ export function useCallFeed(query: Ref<CallQuery>, isPaused: Ref<boolean>) {
     generation++;
     clearTimeout(timer);
   });
-  return { calls, hasMore: computed(() => next.value !== undefined), error, isLoading, missed, restart, readMore };
+  return {
+    calls,
+    hasMore: computed(() => next.value !== undefined),
+    error,
+    isLoading,
+    missed,
+    restart,
+    readMore,
+  };
 }

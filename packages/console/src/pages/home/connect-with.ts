@@ -1,4 +1,12 @@
-export const clients = ["claude-code", "claude-desktop", "cursor", "vscode", "codex", "openai", "curl"] as const;
+export const clients = [
+  "claude-code",
+  "claude-desktop",
+  "cursor",
+  "vscode",
+  "codex",
+  "openai",
+  "curl",
+] as const;
 export type Client = (typeof clients)[number];
 
 export const clientNames: Readonly<Record<Client, string>> = {
@@ -25,16 +33,22 @@ export function connectWith(client: Client, { url, workspace }: Server): string 
       return `claude mcp add --transport http --header "Authorization: Bearer $(cat ${workspace}/.toolrack/token)" toolrack ${url}/mcp`;
     case "claude-desktop":
       // It starts its servers itself and takes no address.
-      return json({ mcpServers: { toolrack: { command: "npx", args: ["toolrack", "mcp", "--dir", workspace] } } });
+      return json({
+        mcpServers: { toolrack: { command: "npx", args: ["toolrack", "mcp", "--dir", workspace] } },
+      });
     case "cursor":
       return json({ mcpServers: { toolrack: { url: `${url}/mcp`, headers: headers(envVariable) } } });
     case "vscode":
       return json({
-        inputs: [{ type: "promptString", id: "toolrack-token", description: "Toolrack token", password: true }],
+        inputs: [
+          { type: "promptString", id: "toolrack-token", description: "Toolrack token", password: true },
+        ],
         servers: { toolrack: { type: "http", url: `${url}/mcp`, headers: headers(inputVariable) } },
       });
     case "codex":
-      return ["[mcp_servers.toolrack]", `url = "${url}/mcp"`, 'bearer_token_env_var = "TOOLRACK_TOKEN"'].join("\n");
+      return ["[mcp_servers.toolrack]", `url = "${url}/mcp"`, 'bearer_token_env_var = "TOOLRACK_TOKEN"'].join(
+        "\n",
+      );
     case "openai":
       return [
         'import OpenAI from "openai";',

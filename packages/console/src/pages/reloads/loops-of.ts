@@ -19,6 +19,15 @@ export function loopsOf(calls: readonly CallSummary[]): CaughtLoop[] {
     if (seen.has(key)) return [];
     seen.add(key);
     const { callId, toolName, displayName = toolName, sessionID = "", timestamp = 0 } = call;
-    return [{ callId, tool: displayName, session: sessionID, at: timestamp, action: loop.action, evidence: loop.evidence ?? "" }];
+    return [
+      {
+        callId,
+        tool: displayName,
+        session: sessionID,
+        at: timestamp,
+        action: loop.action,
+        evidence: loop.evidence ?? "",
+      },
+    ];
   });
 }

@@ -5,9 +5,26 @@ import { copyAs } from "./copy-as.ts";
 const call = { tool: "greeting", args: { name: "O'Brien $HOME `x`" }, url: "http://127.0.0.1:7300" };
 
 it("writes commands whose arguments survive a shell", () => {
-  const words = (command: string) => JSON.parse(execFileSync("sh", ["-c", `show() { node -e 'console.log(JSON.stringify(process.argv.slice(1)))' -- "$@"; }; ${command}`], { encoding: "utf8" }));
-  expect(words(copyAs("cli", call).replace("npx toolrack", "show"))).toEqual(["call", "greeting", "--args", JSON.stringify(call.args)]);
-  expect(words(copyAs("curl", call).replace("curl", "show").replace("cat .toolrack/token", "echo T"))).toEqual([
+  const words = (command: string) =>
+    JSON.parse(
+      execFileSync(
+        "sh",
+        [
+          "-c",
+          `show() { node -e 'console.log(JSON.stringify(process.argv.slice(1)))' -- "$@"; }; ${command}`,
+        ],
+        { encoding: "utf8" },
+      ),
+    );
+  expect(words(copyAs("cli", call).replace("npx toolrack", "show"))).toEqual([
+    "call",
+    "greeting",
+    "--args",
+    JSON.stringify(call.args),
+  ]);
+  expect(
+    words(copyAs("curl", call).replace("curl", "show").replace("cat .toolrack/token", "echo T")),
+  ).toEqual([
     "-s",
     "http://127.0.0.1:7300/api/tools/greeting/calls",
     "-H",
@@ -20,7 +37,10 @@ it("writes commands whose arguments survive a shell", () => {
 });
 
 it("writes what MCP and OpenAI send", () => {
-  expect(JSON.parse(copyAs("mcp", call))).toMatchObject({ method: "tools/call", params: { name: "greeting", arguments: call.args } });
+  expect(JSON.parse(copyAs("mcp", call))).toMatchObject({
+    method: "tools/call",
+    params: { name: "greeting", arguments: call.args },
+  });
   const { tool_calls } = JSON.parse(copyAs("openai", call));
   expect(JSON.parse(tool_calls[0].function.arguments)).toEqual(call.args);
 });

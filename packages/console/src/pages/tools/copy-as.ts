@@ -29,7 +29,10 @@ export function copyAs(kind: CopyKind, call: WantedCall): string {
       );
     case "openai":
       return JSON.stringify(
-        { role: "assistant", tool_calls: [{ id: "call_1", type: "function", function: { name: tool, arguments: json } }] },
+        {
+          role: "assistant",
+          tool_calls: [{ id: "call_1", type: "function", function: { name: tool, arguments: json } }],
+        },
         undefined,
         2,
       );

@@ -1,4 +1,4 @@
-import { ref, watch, type Ref } from "vue";
+import { type Ref, ref, watch } from "vue";
 import { keep, kept } from "../../text/kept.ts";
 
 export interface SavedCall {

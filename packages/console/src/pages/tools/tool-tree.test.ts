@@ -9,7 +9,13 @@ const tools = [
   tool("internal_file_delete", { origin: "built-in file/delete", dangerous: true }),
   tool("schedule_tool", { category: "toolbox" }),
 ];
-const broken: FileReport = { file: "tools/text/broken.ts", status: "failed", tools: [], warnings: [], failure: { file: "tools/text/broken.ts", line: 3, reason: "Unexpected end", remedy: "Close it." } };
+const broken: FileReport = {
+  file: "tools/text/broken.ts",
+  status: "failed",
+  tools: [],
+  warnings: [],
+  failure: { file: "tools/text/broken.ts", line: 3, reason: "Unexpected end", remedy: "Close it." },
+};
 const rack = { tools, troubled: [broken] };
 const everything = { q: "", show: "all" as const, tag: "" };
 
@@ -32,7 +38,15 @@ it("sorts tools and files in trouble by source and group", () => {
 
 it("leaves out what is folded", () => {
   const ids = treeRows(rack, everything, new Set(["files/text", "builtin"])).map(({ id }) => id);
-  expect(ids).toEqual(["files", "tool greeting", "files/text", "builtin", "other", "other/toolbox", "tool schedule_tool"]);
+  expect(ids).toEqual([
+    "files",
+    "tool greeting",
+    "files/text",
+    "builtin",
+    "other",
+    "other/toolbox",
+    "tool schedule_tool",
+  ]);
 });
 
 it("finds words anywhere in what a tool says of itself, in Chinese too", () => {
@@ -52,7 +66,9 @@ it("filters by state and tag", () => {
 });
 
 function leaves(filter: Parameters<typeof treeRows>[1]): string[] {
-  return treeRows(rack, filter, new Set()).filter(({ kind }) => kind === "tool" || kind === "file").map(({ id }) => id);
+  return treeRows(rack, filter, new Set())
+    .filter(({ kind }) => kind === "tool" || kind === "file")
+    .map(({ id }) => id);
 }
 
 function tool(name: string, more: Partial<ToolSummary>): ToolSummary {

@@ -8,8 +8,20 @@ export const sources = ["files", "skills", "mcp", "builtin", "other"] as const;
 export type Source = (typeof sources)[number];
 
 export type TreeRow =
-  | { readonly kind: "source"; readonly id: string; readonly source: Source; readonly count: number; readonly isOpen: boolean }
-  | { readonly kind: "group"; readonly id: string; readonly label: string; readonly count: number; readonly isOpen: boolean }
+  | {
+      readonly kind: "source";
+      readonly id: string;
+      readonly source: Source;
+      readonly count: number;
+      readonly isOpen: boolean;
+    }
+  | {
+      readonly kind: "group";
+      readonly id: string;
+      readonly label: string;
+      readonly count: number;
+      readonly isOpen: boolean;
+    }
   | { readonly kind: "tool"; readonly id: string; readonly tool: ToolSummary; readonly level: number }
   | { readonly kind: "file"; readonly id: string; readonly file: FileReport; readonly level: number };
 
@@ -22,8 +34,12 @@ export interface TreeFilter {
 /** The rows of the list: tools and files in trouble, by source and group, without what is folded or filtered away. */
 export function treeRows(rack: Rack, filter: TreeFilter, folded: ReadonlySet<string>): TreeRow[] {
   const leaves = [
-    ...rack.troubled.filter((file) => fileFits(file, filter)).map((file) => ({ place: placeOfFile(file.file), row: fileRow(file) })),
-    ...rack.tools.filter((tool) => toolFits(tool, filter)).map((tool) => ({ place: placeOf(tool), row: toolRow(tool) })),
+    ...rack.troubled
+      .filter((file) => fileFits(file, filter))
+      .map((file) => ({ place: placeOfFile(file.file), row: fileRow(file) })),
+    ...rack.tools
+      .filter((tool) => toolFits(tool, filter))
+      .map((tool) => ({ place: placeOf(tool), row: toolRow(tool) })),
   ];
   const bySource = Map.groupBy(leaves, ({ place }) => place.source);
   return sources.flatMap((source) => {
@@ -32,7 +48,9 @@ export function treeRows(rack: Rack, filter: TreeFilter, folded: ReadonlySet<str
     const isOpen = !folded.has(source);
     const head: TreeRow = { kind: "source", id: source, source, count: mine.length, isOpen };
     if (!isOpen) return [head];
-    const groups = [...Map.groupBy(mine, ({ place }) => place.group)].sort(([left], [right]) => left.localeCompare(right));
+    const groups = [...Map.groupBy(mine, ({ place }) => place.group)].sort(([left], [right]) =>
+      left.localeCompare(right),
+    );
     return [
       head,
       ...groups.flatMap(([group, members]) => {
@@ -40,7 +58,13 @@ export function treeRows(rack: Rack, filter: TreeFilter, folded: ReadonlySet<str
         if (group === "") return rows.map((row) => ({ ...row, level: 2 }));
         const id = `${source}/${group}`;
         const groupIsOpen = !folded.has(id);
-        const groupRow: TreeRow = { kind: "group", id, label: group, count: rows.length, isOpen: groupIsOpen };
+        const groupRow: TreeRow = {
+          kind: "group",
+          id,
+          label: group,
+          count: rows.length,
+          isOpen: groupIsOpen,
+        };
         return groupIsOpen ? [groupRow, ...rows] : [groupRow];
       }),
     ];
@@ -50,7 +74,10 @@ export function treeRows(rack: Rack, filter: TreeFilter, folded: ReadonlySet<str
 /** Whether the words of a search are all somewhere in what a tool says of itself. */
 export function matches(text: string, q: string): boolean {
   const lower = text.toLowerCase();
-  return q.toLowerCase().split(/\s+/).every((word) => lower.includes(word));
+  return q
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => lower.includes(word));
 }
 
 /** Every tag with how many tools bear it, most first. */
@@ -66,7 +93,16 @@ function toolFits(tool: ToolSummary, { q, show, tag }: TreeFilter): boolean {
   if (show === "dangerous" && !tool.dangerous) return false;
   if (tag !== "" && !tool.tags?.includes(tag)) return false;
   if (q === "") return true;
-  const { name, displayName, title = "", description = "", category = "", tags = [], aliases = [], origin = "" } = tool;
+  const {
+    name,
+    displayName,
+    title = "",
+    description = "",
+    category = "",
+    tags = [],
+    aliases = [],
+    origin = "",
+  } = tool;
   return matches([name, displayName, title, description, category, origin, ...tags, ...aliases].join(" "), q);
 }
 

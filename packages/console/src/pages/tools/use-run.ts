@@ -1,4 +1,4 @@
-import { onScopeDispose, ref, type Ref, shallowRef } from "vue";
+import { onScopeDispose, type Ref, ref, shallowRef } from "vue";
 import { ApiError } from "../../api/api-error.ts";
 import { useEvents } from "../../api/events.ts";
 import { newId } from "../../api/new-id.ts";
@@ -42,7 +42,9 @@ export function useRun(tool: () => string): Run {
 
   useEvents(["approval."], async (event) => {
     if (!isRunning.value || (event.type !== "reset" && event.data.callId !== callId.value)) return;
-    const { items } = await request<ApprovalPage>("/api/approvals", { query: { limit: 500 } }).catch(() => ({ items: [] }));
+    const { items } = await request<ApprovalPage>("/api/approvals", { query: { limit: 500 } }).catch(() => ({
+      items: [],
+    }));
     question.value = items.find((approval) => approval.callId === callId.value);
   });
 
@@ -54,12 +56,16 @@ export function useRun(tool: () => string): Run {
     messages.value = [];
     refusal.value = undefined;
     try {
-      const ended = await runTool(tool(), { arguments: args, callId: callId.value }, {
-        progress(update) {
-          progress.value = update;
-          if (update.message) messages.value = [...messages.value, update.message].slice(-MOST_MESSAGES);
+      const ended = await runTool(
+        tool(),
+        { arguments: args, callId: callId.value },
+        {
+          progress(update) {
+            progress.value = update;
+            if (update.message) messages.value = [...messages.value, update.message].slice(-MOST_MESSAGES);
+          },
         },
-      });
+      );
       if (isGone) return;
       previous.value = answer.value;
       answer.value = ended;
@@ -76,5 +82,17 @@ export function useRun(tool: () => string): Run {
     await request(`/api/calls/${callId.value}`, { method: "DELETE", query: { reason } }).catch(() => {});
   }
 
-  return { isRunning, callId, startedAt, progress, messages, question, answer, previous, refusal, start, cancel };
+  return {
+    isRunning,
+    callId,
+    startedAt,
+    progress,
+    messages,
+    question,
+    answer,
+    previous,
+    refusal,
+    start,
+    cancel,
+  };
 }

@@ -14,11 +14,11 @@ export function bound(frame: CallFrame): void {
   const fits = draft.content.length <= frame.host.settings.maxContent;
   if (frame.parent === undefined) keepResultKeys(frame, draft, fits);
   if (fits) return;
-  // What is kept can be read by others than the caller.
+  // What is kept can be read by others than the caller. Of a call that no tool made, known secrets are masked already.
   const found = new Set<string>();
   visibleInput(frame, found);
-  const masks = [frame.host.settings.secrets(), new SecretMask(found)];
-  const content = masks.reduce((text, secrets) => secrets.apply(text), draft.content);
+  const known = frame.parent === undefined ? SecretMask.empty : frame.host.settings.secrets();
+  const content = new SecretMask(found).apply(known.apply(draft.content));
   if (frame.parent !== undefined) {
     frame.host.results.keep(frame.callId, content);
     return;

@@ -56,6 +56,25 @@ describe("permit", () => {
       expect(refused.content).toContain('"outer" wanted to call "inner"');
     });
 
+    it("keeps other tools out of sight of the tools that run", async () => {
+      const registry = rack();
+      registry.register(
+        Tool.define({
+          name: "looks",
+          parameters: {},
+          execute: async ({ registry: seen }) => ({
+            got: seen.get("inner")?.name ?? null,
+            all: seen.getAll().map((info) => info.name),
+            found: seen.search("inner").map((info) => info.name),
+          }),
+        }),
+      );
+      const limited = await registry.execute("looks", {}, only("looks"));
+      expect(limited.structured).toEqual({ got: null, all: ["looks"], found: [] });
+      const whole = await registry.execute("looks", {});
+      expect(whole.structured).toMatchObject({ got: "inner", found: ["inner"] });
+    });
+
     it("does not hold for what a tool says that it calls for everybody", async () => {
       expect((await rack(["inn*"]).execute("outer", {}, only("outer"))).content).toBe("reached");
       expect((await rack(["other"]).execute("outer", {}, only("outer"))).type).toBe("error");

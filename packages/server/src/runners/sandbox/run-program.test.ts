@@ -93,11 +93,11 @@ describe.each(levelsToTest)("programs at level %i", { timeout: 60_000 }, (level)
     it("run: shell and whatever /usr has", async () => {
       const { stdout, exitCode } = await run(
         "sh",
-        ["-c", "cat; pwd; id -u; echo $TOKEN; exit 4"],
+        ["-c", "cat; pwd; id -u; echo $TOKEN; node -p 6*7; exit 4"],
         { environment: { TOKEN: "t" } },
         "in ",
       );
-      expect(stdout).toMatch(/^in \/program\n\d+\nt\n$/);
+      expect(stdout).toMatch(/^in \/program\n\d+\nt\n42\n$/);
       expect(stdout).not.toContain("\n0\n");
       expect(exitCode).toBe(4);
     });

@@ -242,6 +242,11 @@ describe.each(levelsToTest)("workers at level %i", { timeout: 60_000 }, (level) 
     expect(await harness.call(tool, "look", { params: names })).toEqual([]);
   });
 
+  it("have the time zone of the host, which they cannot look up", async () => {
+    const tool = toolOf({ zone: `() => Intl.DateTimeFormat().resolvedOptions().timeZone` });
+    expect(await harness.call(tool, "zone")).toBe(Intl.DateTimeFormat().resolvedOptions().timeZone);
+  });
+
   it("say that there is no network when a tool tries", async () => {
     const tool = toolOf({ get: `async () => { await fetch("https://example.com/x") }` });
     await expect(harness.call(tool, "get")).rejects.toThrow(
@@ -268,12 +273,25 @@ it.each(levelsToTest)(
   },
 );
 
+it("serves a call although the blank worker died while it waited", { timeout: 30_000 }, async () => {
+  await using harness = await SandboxHarness.open();
+  const [blank] = childrenThatAre("startWorker");
+  process.kill(-Number(blank), "SIGKILL");
+  expect(await harness.call(toolOf(identity), "echo", { params: "served" })).toBe("served");
+  await vi.waitFor(() => expect(harness.sandbox.stats().blank).toBe(1), 10_000);
+});
+
 it("keeps settings and code out of the arguments that everybody can read", { timeout: 30_000 }, async () => {
   await using harness = await SandboxHarness.open();
   const tool = toolOf({ run: `() => "code-is-private"` }, { settings: { token: "settings-are-private" } });
   await harness.call(tool, "run");
-  const children = readFileSync(`/proc/self/task/${process.pid}/children`, "utf8").trim().split(" ");
-  const lines = children.map((pid) => readFileSync(`/proc/${pid}/cmdline`, "utf8"));
-  expect(lines.join()).toContain("startWorker");
+  const lines = childrenThatAre("startWorker").map((pid) => readFileSync(`/proc/${pid}/cmdline`, "utf8"));
+  expect(lines).not.toEqual([]);
   expect(lines.join()).not.toMatch(/are-private|is-private/);
 });
+
+/** Process ids of this process's children that have the word in their arguments. */
+function childrenThatAre(word: string): string[] {
+  const children = readFileSync(`/proc/self/task/${process.pid}/children`, "utf8").trim().split(" ");
+  return children.filter((pid) => readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(word));
+}

@@ -99,27 +99,36 @@ export class WorkerPool {
       ...(hasNetwork ? { egressSocket: await proxies.socketFor(spec.hosts) } : {}),
     };
     if (this.#isClosed) throw closed(spec.label);
-    const worker = (fitsBlank(shape) ? this.#takeBlank() : undefined) ?? this.#launch(shape);
+    const worker = (fitsBlank(shape) ? await this.#takeBlank() : undefined) ?? this.#launch(shape);
     await worker.load(spec, limits, describeNetwork(spec, confinement.level));
     return worker;
   }
 
-  #takeBlank(): Worker | undefined {
+  /** A blank worker that is up, or nothing. One that died while it waited is no fault of the tool that comes now. */
+  async #takeBlank(): Promise<Worker | undefined> {
+    this.#refill ??= setTimeout(() => this.#fill(), refillMs).unref();
     const [worker] = this.#blank;
     if (worker === undefined) return undefined;
     this.#blank.delete(worker);
-    this.#refill ??= setTimeout(() => this.#fill(), refillMs).unref();
-    return worker;
+    return worker.ready.then(
+      () => (worker.hasEnded ? undefined : worker),
+      () => undefined,
+    );
   }
 
   #fill(): void {
     this.#refill = undefined;
-    while (!this.#isClosed && this.#blank.size < this.#options.blankWorkers) {
-      const worker = this.#launch(blankShape);
-      this.#blank.add(worker);
-      worker.ready.catch((error: unknown) => {
-        if (!this.#isClosed) this.#options.logger.warn(`A sandbox worker did not start: ${String(error)}`);
-      });
+    const complain = (error: unknown) => {
+      if (!this.#isClosed) this.#options.logger.warn(`A sandbox worker did not start: ${String(error)}`);
+    };
+    try {
+      while (!this.#isClosed && this.#blank.size < this.#options.blankWorkers) {
+        const worker = this.#launch(blankShape);
+        this.#blank.add(worker);
+        worker.ready.catch(complain);
+      }
+    } catch (error) {
+      complain(error);
     }
   }
 

@@ -165,7 +165,8 @@ describe.skipIf(missing !== undefined)("real servers", { timeout: 120_000 }, () 
     process.kill(pid!, "SIGKILL");
     const killed = performance.now();
     expect(await running).toMatchObject({ type: "error", content: expect.stringMatching(/SIGKILL/) });
-    expect(performance.now() - killed).toBeLessThan(2_000);
+    // The operation itself would have taken half a minute.
+    expect(performance.now() - killed).toBeLessThan(15_000);
     await rack.until("everything", "ready");
     expect(await rack.call("mcp_everything_echo", { message: "back" })).toMatchObject({
       content: "Echo: back",

@@ -1,4 +1,4 @@
-import type { CallClient, Logger, ToolContext } from "@toolrack/core";
+import type { Logger, ToolContext } from "@toolrack/core";
 import type { DependencyStore } from "../../dependencies/dependency-store.ts";
 import { pauseAfter } from "./backoff.ts";
 import { Bulkhead } from "./bulkhead.ts";
@@ -7,10 +7,14 @@ import { readCatalogue } from "./catalogue/read-catalogue.ts";
 import type { Surroundings } from "./config/expand.ts";
 import { resolveEntry } from "./config/resolve-entry.ts";
 import { isLocal, type ServerEntry, type ServerLimits } from "./config/server-entry.ts";
+import { ConfigurationError, stateAfter } from "./failure-state.ts";
 import { RecentLines } from "./process/recent-lines.ts";
+import { parameterHeaders } from "./protocol/parameter-headers.ts";
+import type { LaneRequest } from "./protocol/request-lane.ts";
 import { UpstreamError } from "./protocol/upstream-error.ts";
 import type { ListName, UpstreamSession } from "./protocol/upstream-session.ts";
 import { fingerprintOf, stillHolds, type Verdict } from "./protocol/verdict.ts";
+import { RestTimer } from "./rest-timer.ts";
 import { circuitOf, describeAbsence, type UpstreamState, type UpstreamStatus } from "./upstream-status.ts";
 
 export interface UpstreamParts {
@@ -67,7 +71,7 @@ export class Upstream {
   readonly #stop = new AbortController();
   #attemptStop = new AbortController();
   #timer: NodeJS.Timeout | undefined;
-  #restTimer: NodeJS.Timeout | undefined;
+  readonly #resting: RestTimer;
   #readyAt = 0;
   #attemptAt = 0;
   readonly #changed = new Set<ListName>();
@@ -81,6 +85,7 @@ export class Upstream {
     this.lines = new RecentLines(parts.mask);
     const limits = parts.entry.toolrack?.limits ?? {};
     this.#limits = { connect: 60_000, list: 30_000, concurrency: 16, queue: 256, ...limits };
+    this.#resting = new RestTimer(isLocal(parts.entry) ? limits.rest : undefined, () => this.#rest());
     this.#bulkhead = new Bulkhead(this.#limits.concurrency, this.#limits.queue);
     this.#verdict = stillHolds(parts.verdict, parts.entry);
     this.#catalogue = parts.catalogue ?? emptyCatalogue;
@@ -132,7 +137,7 @@ export class Upstream {
     this.#stop.abort();
     this.#attemptStop.abort();
     clearTimeout(this.#timer);
-    clearTimeout(this.#restTimer);
+    this.#resting.end();
     clearTimeout(this.#refresh);
     const session = this.#session;
     this.#session = undefined;
@@ -162,50 +167,42 @@ export class Upstream {
       params: { name: tool.name, arguments: context.input },
       signal: context.signal,
       client: context.client,
+      headers: isLocal(this.entry) ? undefined : parameterHeaders(tool.inputSchema, context.input),
       onProgress: (update) => context.progress(update),
     });
   }
 
   /** Sends anything else. */
-  async request(request: {
-    readonly method: string;
-    readonly params: Readonly<Record<string, unknown>>;
-    readonly signal: AbortSignal;
-    readonly client?: CallClient | undefined;
-    readonly timeout?: number;
-    readonly onProgress?: (update: { progress: number; total?: number; message?: string }) => void;
-  }): Promise<unknown> {
+  async request(request: LaneRequest & { readonly signal: AbortSignal }): Promise<unknown> {
     const session = this.#session ?? (await this.#available(request.signal));
     const turn = this.#bulkhead.enter(request.signal);
     if (turn !== undefined) await turn;
-    clearTimeout(this.#restTimer);
+    this.#resting.end();
+    // While it waited, the server may have been started anew.
+    const current = this.#session ?? session;
     try {
-      return await session.request(request);
+      return await current.request(request);
     } catch (thrown) {
       if (!(thrown instanceof UpstreamError)) throw thrown;
-      return await this.#recover(thrown, session, request);
+      return await this.#recover(thrown, current, request);
     } finally {
       this.#bulkhead.leave();
-      this.#restLater();
+      if (this.#bulkhead.inside === 0) this.#resting.begin();
     }
   }
 
   /** Begins to be told of changes of a resource, also after a new start. Answers how to end it. */
   watchResource(uri: string): () => void {
     this.#watched.add(uri);
-    void this.#session?.watchResource(uri).catch(() => {});
+    void this.#session?.watchResources([uri]);
     return () => {
       this.#watched.delete(uri);
-      void this.#session?.unwatchResource(uri).catch(() => {});
+      void this.#session?.unwatchResource(uri);
     };
   }
 
   /** A lost session is made anew and the request sent once more: the server that forgot it has done nothing. */
-  async #recover(
-    error: UpstreamError,
-    session: UpstreamSession,
-    request: Parameters<UpstreamSession["request"]>[0],
-  ): Promise<unknown> {
+  async #recover(error: UpstreamError, session: UpstreamSession, request: LaneRequest): Promise<unknown> {
     if (error.kind === "refused" || error.kind === "timeout" || error.kind === "busy") throw error;
     if (session === this.#session) {
       this.#session = undefined;
@@ -250,14 +247,16 @@ export class Upstream {
     let session: UpstreamSession | undefined;
     try {
       session = await this.#open(prior, signal);
-      const catalogue = await readCatalogue(session, this.#limits.list);
-      await session.listen({
+      session.follow({
         onListChanged: (list) => this.#listChanged(list),
         onResourceUpdated: (uri) => this.#parts.onResourceUpdated(uri),
         onLost: (reason) => this.#lost(session, reason),
       });
-      for (const uri of this.#watched) void session.watchResource(uri).catch(() => {});
-      if (signal.aborted) throw new UpstreamError("unavailable", "It was stopped while it started.");
+      const catalogue = await readCatalogue(session, this.#limits.list);
+      await session.watchResources(this.#watched);
+      if (signal.aborted || session.isClosed) {
+        throw new UpstreamError("unavailable", "It ended before it was ready.");
+      }
       this.#ready(session, catalogue);
     } catch (thrown) {
       await session?.close();
@@ -295,7 +294,7 @@ export class Upstream {
     this.#catalogue = catalogue;
     this.#parts.onCatalogue(catalogue, ["tools", "prompts", "resources"]);
     this.#enter("ready");
-    this.#restLater();
+    if (this.#bulkhead.inside === 0) this.#resting.begin();
   }
 
   #lost(session: UpstreamSession | undefined, reason: UpstreamError): void {
@@ -305,27 +304,19 @@ export class Upstream {
   }
 
   #failed(thrown: unknown): void {
-    const message = thrown instanceof Error ? thrown.message : String(thrown);
+    const { state, reason } = stateAfter(thrown);
     if (this.#readyAt > 0 && Date.now() - this.#readyAt > STEADY) this.#failures = 0;
     this.#readyAt = 0;
     this.#failures++;
-    this.lines.add("rack", message);
-    if (thrown instanceof UpstreamError && thrown.kind === "unauthorized") {
-      const remedy =
-        'Give its entry a header such as "Authorization": "Bearer …" with its token kept as a secret, then restart it.';
-      this.#enter("needs-auth", `It asks for credentials: ${message} ${remedy}`);
-      return;
-    }
-    if (thrown instanceof ConfigurationError || isMissingProgram(thrown)) {
-      this.#enter("failed", message);
-      return;
-    }
-    const pause = pauseAfter(this.#failures);
-    this.#nextAttemptAt = Date.now() + pause;
-    this.#enter("backoff", message);
+    this.lines.add("rack", reason);
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.#attempt(), pause);
-    this.#timer.unref();
+    if (state === "backoff") {
+      const pause = pauseAfter(this.#failures);
+      this.#nextAttemptAt = Date.now() + pause;
+      this.#timer = setTimeout(() => void this.#attempt(), pause);
+      this.#timer.unref();
+    }
+    this.#enter(state, reason);
   }
 
   #enter(state: UpstreamState, reason?: string): void {
@@ -368,20 +359,14 @@ export class Upstream {
     }
   }
 
-  #restLater(): void {
-    const { rest } = this.#limits;
-    if (rest === undefined || this.#bulkhead.inside > 0 || !isLocal(this.entry)) return;
-    clearTimeout(this.#restTimer);
-    this.#restTimer = setTimeout(() => {
-      const session = this.#session;
-      if (session === undefined || this.#bulkhead.inside > 0) return;
-      this.#session = undefined;
-      this.#isResting = true;
-      this.#failures = 0;
-      this.#parts.onState();
-      void session.close();
-    }, rest);
-    this.#restTimer.unref();
+  #rest(): void {
+    const session = this.#session;
+    if (session === undefined || this.#bulkhead.inside > 0) return;
+    this.#session = undefined;
+    this.#isResting = true;
+    this.#failures = 0;
+    this.#parts.onState();
+    void session.close();
   }
 
   #unavailable(reason = this.#reason): UpstreamError {
@@ -393,17 +378,6 @@ export class Upstream {
     const lastWords = this.lines.tail(TAIL, this.#attemptAt);
     return new UpstreamError("unavailable", describeAbsence(this.key, facts, lastWords));
   }
-}
-
-/** The entry itself is wrong: trying again changes nothing. */
-class ConfigurationError extends Error {}
-
-function isMissingProgram(thrown: unknown): boolean {
-  for (let at: unknown = thrown; at instanceof Error; at = at.cause) {
-    const { code } = at as NodeJS.ErrnoException;
-    if (code === "ENOENT" || code === "EACCES") return true;
-  }
-  return false;
 }
 
 function aborted(signal: AbortSignal): Promise<never> {

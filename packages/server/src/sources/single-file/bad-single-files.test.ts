@@ -7,7 +7,9 @@ function toolWith(members: string): string {
   return `module.exports = { getMetadata: () => ({ id: "t", description: "" }), getSchema: () => ({ type: "object", properties: {} }), execute: () => "ran", ${members} };`;
 }
 
-describe("a single-file tool that is wrong is listed with the reason and what would fix it", () => {
+describe("a single-file tool that is wrong is listed with the reason and what would fix it", {
+  timeout: 120_000,
+}, () => {
   const endless = "x".repeat(300_000);
   const cases: readonly [what: string, source: string, failure: object][] = [
     ["a syntax error", "module.exports = {\n  execute( {\n};", { line: 3, remedy: /syntax/ }],
@@ -131,7 +133,7 @@ describe("a single-file tool that is wrong is listed with the reason and what wo
     ["a process that ends", "process.reallyExit(3);", { reason: /could not be asked/ }],
   ];
 
-  it("each of them, beside one that is right", { timeout: 60_000 }, async () => {
+  it("each of them, beside one that is right", async () => {
     const sources = cases.map(([, source], index) => [
       `tools/${String(index).padStart(2, "0")}.tool.js`,
       source,
@@ -154,7 +156,7 @@ describe("a single-file tool that is wrong is listed with the reason and what wo
     expect((await registry.execute("good", {})).content).toBe("ran");
   });
 
-  it("an endless loop at the top, and one in getMetadata", { timeout: 60_000 }, async () => {
+  it("an endless loop at the top, and one in getMetadata", async () => {
     await using workspace = await TemporaryWorkspace.create({
       "tools/a.tool.js": "for (;;);",
       "tools/b.tool.js": toolWith("getMetadata() { for (;;); }"),
@@ -180,7 +182,7 @@ describe("a single-file tool that is wrong is listed with the reason and what wo
   });
 });
 
-describe("a call of a tool that misbehaves", () => {
+describe("a call of a tool that misbehaves", { timeout: 120_000 }, () => {
   const open = async (members: string, config = "{}") => {
     const workspace = await TemporaryWorkspace.create({
       "tools/t.tool.js": toolWith(members),
@@ -261,7 +263,7 @@ describe("a call of a tool that misbehaves", () => {
 
   it("that never ends is stopped by its time limit, and the next call is served", async () => {
     const { workspace, app } = await open(
-      "getMetadata: () => ({ id: 't', timeout: 500 }), getSchema: () => ({ type: 'object', properties: { how: {} } }), execute({ how }) { if (how === 'loop') for (;;); if (how) return new Promise(() => {}); return 'ran'; }",
+      "getMetadata: () => ({ id: 't', timeout: 3000 }), getSchema: () => ({ type: 'object', properties: { how: {} } }), execute({ how }) { if (how === 'loop') for (;;); if (how) return new Promise(() => {}); return 'ran'; }",
     );
     await using _ = workspace;
     expect((await app.registry.execute("t", { how: "loop" })).error?.code).toBe("timed_out");

@@ -54,7 +54,10 @@ function checkMembers({ members, answers }: RawDescription): void {
   for (const [name, kind] of Object.entries(members)) {
     if (kind === "function") continue;
     const remedy = new Map<string, string>(Object.entries(methods)).get(name);
-    throw new LoadError(`${name} is ${article(kind)} instead of a function.`, remedy ?? `Write it as a method: ${name}() { … }.`);
+    throw new LoadError(
+      `${name} is ${article(kind)} instead of a function.`,
+      remedy ?? `Write it as a method: ${name}() { … }.`,
+    );
   }
   for (const name of ["getMetadata", "execute"] as const) {
     if (members[name] === undefined) throw new LoadError(`It has no ${name}().`, methods[name]);

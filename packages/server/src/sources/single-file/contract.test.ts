@@ -19,7 +19,7 @@ async function open(files: Record<string, string>) {
   return { ...app, workspace };
 }
 
-describe("a single-file tool", () => {
+describe("a single-file tool", { timeout: 120_000 }, () => {
   it("may be an object, a class, an ES module, named exports, and TypeScript", async () => {
     const body = `getMetadata() { return { id: ID }; } ${anything.replace(": () =>", "() { return").replace(/\)$/, "; }").replace("return ({", "return {").replace("})", "}")} execute() { return this.helper(); } helper() { return this.api.getInfo().id; }`;
     const klass = (id: string) => `class T { ${body.replace("ID", `"${id}"`)} }`;

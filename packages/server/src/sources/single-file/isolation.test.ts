@@ -9,7 +9,7 @@ import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
 
 const anything = `getSchema: () => ({ type: "object", properties: {}, additionalProperties: true })`;
 
-describe("the server and unreviewed code", () => {
+describe("the server and unreviewed code", { timeout: 120_000 }, () => {
   it("no line of a file is evaluated by the server, neither for its metadata nor for a call", async () => {
     const outside = await mkdtemp(join(tmpdir(), "toolrack-mark-"));
     const mark = (name: string) =>

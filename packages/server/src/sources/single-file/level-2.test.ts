@@ -24,7 +24,7 @@ const source = `module.exports = {
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
-describe("where only the reduced sandbox can be had", () => {
+describe("where only the reduced sandbox can be had", { timeout: 120_000 }, () => {
   it("the workspace's own tools run with the whole contract, without files and network", async () => {
     await using workspace = await TemporaryWorkspace.create({
       "tools/t.tool.js": source,

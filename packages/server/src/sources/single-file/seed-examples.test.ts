@@ -135,7 +135,7 @@ const simplest = `module.exports = {
   }
 };`;
 
-describe("the contract's own examples", () => {
+describe("the contract's own examples", { timeout: 120_000 }, () => {
   it("the simplest tool runs as printed", async () => {
     await using workspace = await TemporaryWorkspace.create({ "tools/my-tool.tool.js": simplest });
     const { registry, report } = await workspace.open();

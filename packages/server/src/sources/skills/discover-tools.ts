@@ -56,9 +56,9 @@ export async function discoverTools(
   }
 }
 
-function indexOf({ name, directory }: DiscoveryPlace): ScriptModule | undefined {
+function indexOf(place: DiscoveryPlace): ScriptModule | undefined {
   try {
-    return resolveCommand(undefined, { name, directory }, directory).module;
+    return resolveCommand(undefined, place, place.directory).module;
   } catch {
     return undefined;
   }

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
-import { dirname, extname, join, relative, resolve } from "node:path";
+import { dirname, extname, join, relative, resolve, sep } from "node:path";
 import type { LoadedSkill } from "./loaded-skill.ts";
 import { UsageError } from "./usage-error.ts";
 
@@ -24,21 +24,22 @@ const LARGEST_SOURCE = 10 * 1024 * 1024;
 
 /**
  * Finds out what a script tool runs. Without a command that is the skill's `index.js` or `index.py`. A file that the
- * command names is looked for in the skill's folder, then in the workspace. Throws `UsageError`.
+ * command names is looked for in the skill's folder, then, for a skill that is trusted, in the workspace. Throws
+ * `UsageError`.
  */
 export function resolveCommand(
   command: string | undefined,
-  skill: Pick<LoadedSkill, "name" | "directory">,
+  skill: Pick<LoadedSkill, "name" | "directory" | "trusted">,
   workspace: string,
 ): ScriptCommand {
-  const { directory } = skill;
+  const { directory, trusted } = skill;
   if (command === undefined || command.trim() === "") return indexModule(skill);
   if (isShellText(command)) return { command: "sh", args: ["-c", command], directory };
   const [program = "", ...args] = splitCommand(command);
   const name = program === "python" ? "python3" : program;
   const at = name.includes("/") ? -1 : args.findIndex((argument) => extname(argument) !== "");
   const file = name.includes("/") ? name : args[at];
-  const place = file === undefined ? undefined : findFile(file, directory, workspace);
+  const place = file === undefined ? undefined : findFile(file, directory, trusted ? workspace : undefined);
   if (place === undefined) return { command: name, args, directory };
   if (at === -1) return { command: `./${place.file}`, args, directory: place.directory };
   const placed = args.with(at, place.file);
@@ -107,15 +108,21 @@ interface FilePlace {
   readonly directory: string;
 }
 
-function findFile(file: string, directory: string | undefined, workspace: string): FilePlace | undefined {
+function findFile(
+  file: string,
+  directory: string | undefined,
+  workspace: string | undefined,
+): FilePlace | undefined {
   if (directory !== undefined) {
     const own = resolve(directory, file);
     if (isFile(own) && !leaves(directory, own)) return { file: relative(directory, own), directory };
   }
+  if (workspace === undefined) return undefined;
   const shared = resolve(workspace, file);
+  const inside = relative(workspace, shared);
   // A script at the top of the workspace would see all of it, tokens and settings included.
-  if (!isFile(shared) || leaves(workspace, shared) || dirname(shared) === resolve(workspace))
-    return undefined;
+  const isTooHigh = !inside.includes(sep) || inside.startsWith(`.toolrack${sep}`);
+  if (!isFile(shared) || leaves(workspace, shared) || isTooHigh) return undefined;
   return { file: relative(dirname(shared), shared), directory: dirname(shared) };
 }
 

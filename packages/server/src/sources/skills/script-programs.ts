@@ -4,8 +4,21 @@
  * but the host knows before, so that whatever the module prints is only noise.
  */
 export const nodeProgram = `
-const { resolve } = require("node:path");
+const { readFileSync } = require("node:fs");
+const Module = require("node:module");
+const { dirname, resolve } = require("node:path");
 const { pathToFileURL } = require("node:url");
+// By what it says itself: a package.json somewhere above the skill must not decide how it is read.
+async function load(path) {
+  const source = path.endsWith(".js") ? readFileSync(path, "utf8") : "";
+  const isCommon = /\\bexports\\b/.test(source) && !/^\\s*(?:import|export)\\b/m.test(source);
+  if (!isCommon) return import(pathToFileURL(path).href);
+  const module = new Module(path);
+  module.filename = path;
+  module.paths = Module._nodeModulePaths(dirname(path));
+  module._compile(source, path);
+  return module.exports;
+}
 const chunks = [];
 process.stdin.on("data", (chunk) => chunks.push(chunk)).on("end", async () => {
   const { marker, method, file, toolName, params, context } = JSON.parse(Buffer.concat(chunks).toString());
@@ -13,7 +26,7 @@ process.stdin.on("data", (chunk) => chunks.push(chunk)).on("end", async () => {
   const answer = (message) =>
     process.stdout.write("\\n" + marker + JSON.stringify(message, plain) + "\\n", () => process.exit(0));
   try {
-    const loaded = await import(pathToFileURL(resolve(file)).href);
+    const loaded = await load(resolve(file));
     const candidates = [loaded, loaded.default, loaded.default?.default];
     const owner = candidates.find((one) => typeof one?.[method] === "function");
     if (owner === undefined) throw new Error(file + " exports no function " + method + ".");

@@ -17,7 +17,7 @@ async function createSkills(db: Kysely<unknown>, engine: Engine): Promise<void> 
     .addColumn("name", key, (column) => column.notNull())
     .addColumn("mark", code)
     .addColumn("enabled", "integer", (column) => column.notNull())
-    // 0 for what came from elsewhere: it is given neither network nor secrets.
+    // 0 for what came from elsewhere: its scripts have no network, its tools no secrets.
     .addColumn("trusted", "integer", (column) => column.notNull())
     .addColumn("created_at", whole, (column) => column.notNull())
     .addColumn("updated_at", whole, (column) => column.notNull())

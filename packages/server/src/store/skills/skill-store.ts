@@ -17,7 +17,7 @@ export interface StoredSkill {
   /** Where its scripts lie, relative to the workspace, when they are not kept as files of the skill itself. */
   readonly sourcePath?: string;
   readonly enabled: boolean;
-  /** False for what came from elsewhere: then it is given no network and no secrets. */
+  /** False for what came from elsewhere: then its scripts have no network, and its tools no secrets. */
   readonly trusted: boolean;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;

@@ -232,4 +232,43 @@ export function testSmallStores(place: TestPlace): void {
     expect(versions.sort((a, b) => a - b)).toEqual(expected);
     expect(await other.registryVersion.read()).toBe(before + 10);
   });
+
+  describe("MCP servers", () => {
+    test("are kept part by part, also when only a file names them", async () => {
+      await store.mcpServers.put("from_file", { verdict: { era: "legacy" } });
+      await store.mcpServers.put("own", {
+        entry: { command: "server", env: { 名: "值😀" } },
+        enabled: false,
+      });
+      await other.mcpServers.put("own", { enabled: null, catalogue: { tools: [] } });
+      expect(await store.mcpServers.list()).toEqual([
+        expect.objectContaining({ key: "from_file", verdict: { era: "legacy" } }),
+        expect.objectContaining({
+          key: "own",
+          entry: { command: "server", env: { 名: "值😀" } },
+          catalogue: { tools: [] },
+        }),
+      ]);
+      expect(await store.mcpServers.get("own")).not.toHaveProperty("enabled");
+    });
+
+    test("take what is known about their tools with them", async () => {
+      const tool = {
+        server: "own",
+        name: "read.file/😀",
+        approved: { name: "x" },
+        approvedAt: 5,
+        approvedBy: "ada",
+      };
+      await store.mcpServers.putTool(tool);
+      await other.mcpServers.putTool({ ...tool, pending: { name: "y" }, override: { rename: "z" } });
+      expect(await store.mcpServers.tools("own")).toEqual([
+        { ...tool, pending: { name: "y" }, override: { rename: "z" } },
+      ]);
+      expect(await store.mcpServers.tools("Own")).toEqual([]);
+      expect(await store.mcpServers.remove("own")).toBe(true);
+      expect(await store.mcpServers.remove("own")).toBe(false);
+      expect(await store.mcpServers.tools("own")).toEqual([]);
+    });
+  });
 }

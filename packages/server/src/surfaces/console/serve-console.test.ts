@@ -40,7 +40,18 @@ it("serves index.html for the root and for every page of the console", async () 
 });
 
 it("leaves the API and everything that is no page to others", async () => {
-  for (const path of ["/api/tools", "/api", "/mcp", "/mcp/expert", "/v1/models", "/openai/tools", "/metrics", "/healthz", "/readyz", "/openapi.json"]) {
+  for (const path of [
+    "/api/tools",
+    "/api",
+    "/mcp",
+    "/mcp/expert",
+    "/v1/models",
+    "/openai/tools",
+    "/metrics",
+    "/healthz",
+    "/readyz",
+    "/openapi.json",
+  ]) {
     expect([path, (await ask(path, { accept: "text/html" })).text]).toEqual([path, "somebody else"]);
   }
   expect((await ask("/no/such/path", { accept: "application/json" })).text).toBe("somebody else");
@@ -68,7 +79,15 @@ it("answers 304 to who has the file, and HEAD without a body", async () => {
 });
 
 it("lets no path lead out of the directory, and shows nothing of the build's own files", async () => {
-  const ways = ["/../secret.js", "/assets/../../secret.js", "/%2e%2e/secret.js", "/..%2fsecret.js", "/link.js", "/.vite/manifest.json", "//secret.js"];
+  const ways = [
+    "/../secret.js",
+    "/assets/../../secret.js",
+    "/%2e%2e/secret.js",
+    "/..%2fsecret.js",
+    "/link.js",
+    "/.vite/manifest.json",
+    "//secret.js",
+  ];
   for (const path of ways) {
     const { text } = await ask(path);
     expect([path, text.includes("outside"), text === "{}"]).toEqual([path, false, false]);
@@ -84,7 +103,10 @@ it("says how to build the console when it is not built", async () => {
   server.close();
   await listen(serveConsole(join(folder, "nowhere")));
   const answer = await ask("/", { accept: "text/html" });
-  expect([answer.status, answer.text]).toEqual([404, expect.stringContaining("npm run build -w packages/console")]);
+  expect([answer.status, answer.text]).toEqual([
+    404,
+    expect.stringContaining("npm run build -w packages/console"),
+  ]);
 });
 
 async function listen(handler: ReturnType<typeof serveConsole>): Promise<void> {
@@ -97,14 +119,16 @@ async function listen(handler: ReturnType<typeof serveConsole>): Promise<void> {
 /** Sends the path as it is written; `fetch` would tidy it up first. */
 function ask(path: string, headers: Record<string, string> = {}, method = "GET") {
   const { port } = server.address() as AddressInfo; // It listens on a port.
-  return new Promise<{ status: number; text: string; bytes: Buffer; headers: Record<string, unknown> }>((resolve, reject) => {
-    request({ port, host: "127.0.0.1", path, method, headers, agent: false }, async (answer) => {
-      const chunks: Buffer[] = [];
-      for await (const chunk of answer) chunks.push(chunk);
-      const bytes = Buffer.concat(chunks);
-      resolve({ status: answer.statusCode ?? 0, text: bytes.toString(), bytes, headers: answer.headers });
-    })
-      .on("error", reject)
-      .end();
-  });
+  return new Promise<{ status: number; text: string; bytes: Buffer; headers: Record<string, unknown> }>(
+    (resolve, reject) => {
+      request({ port, host: "127.0.0.1", path, method, headers, agent: false }, async (answer) => {
+        const chunks: Buffer[] = [];
+        for await (const chunk of answer) chunks.push(chunk);
+        const bytes = Buffer.concat(chunks);
+        resolve({ status: answer.statusCode ?? 0, text: bytes.toString(), bytes, headers: answer.headers });
+      })
+        .on("error", reject)
+        .end();
+    },
+  );
 }

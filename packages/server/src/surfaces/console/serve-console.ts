@@ -22,7 +22,11 @@ export function serveConsole(directory: string): ConsoleHandler {
     const found = files.get(path === "/" ? INDEX : path);
     if (found !== undefined) return send(found, incoming, outgoing);
     if (path.startsWith(ASSETS)) {
-      return sendText(outgoing, 404, "This file belongs to another version of the console. Load the page anew.\n");
+      return sendText(
+        outgoing,
+        404,
+        "This file belongs to another version of the console. Load the page anew.\n",
+      );
     }
     // A program that asks for a path that does not exist is told so by the API, in its own words.
     if (!headers.accept?.includes("text/html")) return false;
@@ -35,7 +39,8 @@ export function serveConsole(directory: string): ConsoleHandler {
 const INDEX = "/index.html";
 /** What lies here has a hash in its name and never changes. */
 const ASSETS = "/assets/";
-const NOT_BUILT = "The console is not built. Run `npm run build -w packages/console`, and start the server again.\n";
+const NOT_BUILT =
+  "The console is not built. Run `npm run build -w packages/console`, and start the server again.\n";
 
 const reserved = ["/api", "/openai", "/v1", "/mcp", "/metrics", "/healthz", "/readyz", "/openapi.json"];
 
@@ -138,7 +143,10 @@ function acceptsGzip(header: string | string[] | undefined): boolean {
 }
 
 function sendText(outgoing: ServerResponse, status: number, text: string): true {
-  outgoing.writeHead(status, { "Content-Type": "text/plain; charset=utf-8", "Content-Length": Buffer.byteLength(text) });
+  outgoing.writeHead(status, {
+    "Content-Type": "text/plain; charset=utf-8",
+    "Content-Length": Buffer.byteLength(text),
+  });
   outgoing.end(text);
   return true;
 }

@@ -17,6 +17,8 @@ export interface FixtureOptions extends Partial<Omit<ServerOptions, "app" | "sto
   readonly open?: Partial<OpenOptions>;
   /** Dangerous tools wait for an answer over the API. */
   readonly inbox?: boolean;
+  /** Opens what the server is given beside the app and the store. */
+  readonly prepare?: (app: App, store: Store) => Promise<Partial<ServerOptions>>;
   /** Puts something in front of the real store. */
   readonly wrapStore?: (store: Store) => Store;
 }
@@ -54,6 +56,7 @@ export class TestServer {
       open = {},
       inbox = false,
       wrapStore = (store) => store,
+      prepare = async () => ({}),
       ...settings
     } = options;
     const workspace = await TemporaryWorkspace.create({
@@ -66,7 +69,15 @@ export class TestServer {
     const approvals = await ApprovalInbox.open({ store, logger });
     const app = await workspace.open({ store, ...(inbox ? { approval: approvals.policy } : {}), ...open });
     for (const tool of tools) app.registry.register(tool);
-    const starting = startServer({ app, store, approvals, port: 0, logger, ...settings });
+    const starting = startServer({
+      app,
+      store,
+      approvals,
+      port: 0,
+      logger,
+      ...settings,
+      ...(await prepare(app, store)),
+    });
     const server = await starting.catch(async (error) => {
       await store.close();
       await workspace[Symbol.asyncDispose]();

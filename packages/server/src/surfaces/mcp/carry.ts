@@ -49,11 +49,15 @@ export async function carry<Result>(
   binding: Binding,
 ): Promise<Result | InputRequiredResult> {
   const { context, era } = leg;
-  const cancel = () => exchange.cancel(reasonOf(context.mcpReq.signal));
-  context.mcpReq.signal.addEventListener("abort", cancel, { once: true });
-  if (context.mcpReq.signal.aborted) cancel();
+  const signal = cancelSignal(leg);
+  const cancel = () => exchange.cancel(reasonOf(signal));
+  signal.addEventListener("abort", cancel, { once: true });
+  if (signal.aborted) cancel();
   const asking = new AbortController();
   try {
+    // A client that comes back without all answers is asked for the rest.
+    if (era === "modern" && exchange.open.length > 0 && !exchange.hasNews)
+      return sendBack(exchange, held, binding);
     for (;;) {
       const step = await exchange.next();
       switch (step.kind) {
@@ -74,8 +78,17 @@ export async function carry<Result>(
     }
   } finally {
     asking.abort("the call has ended");
-    context.mcpReq.signal.removeEventListener("abort", cancel);
+    signal.removeEventListener("abort", cancel);
   }
+}
+
+/** Without a session nobody but the request itself is there to be answered, in the older versions too. */
+function cancelSignal({ context, era, canAsk }: Leg): AbortSignal {
+  const request = context.http?.req;
+  const { signal } = context.mcpReq;
+  return era === "legacy" && !canAsk && request !== undefined
+    ? AbortSignal.any([signal, request.signal])
+    : signal;
 }
 
 /** Gives a client that came back its answers to the work that waited for them. Throws when it came for something else. */

@@ -113,9 +113,14 @@ export class Exchange<Result> implements CallClient {
     return this.#end?.kind === "ended" && this.#notices.length === 0 ? this.#end.result : undefined;
   }
 
+  /** Whether there is a step to be taken. */
+  get hasNews(): boolean {
+    return this.#end !== undefined || this.#notices.length > 0 || this.#untold.length > 0;
+  }
+
   /** Resolves when there is a step to be taken. Only one may wait at a time. */
   stirred(): Promise<void> | undefined {
-    if (this.#end !== undefined || this.#notices.length > 0 || this.#untold.length > 0) return undefined;
+    if (this.hasNews) return undefined;
     return new Promise<void>((resolve) => {
       this.#wake = resolve;
     });

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { closeSync, existsSync, lstatSync, openSync, readlinkSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { dirname, join } from "node:path";
 import { type EgressAddress, egressEnvironment } from "../egress/forward-egress.ts";
 import { type ProgramOrder, programBootstrap } from "../program-bootstrap.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
@@ -8,6 +8,7 @@ import { confinedStdio } from "./confined-stdio.ts";
 import type { Confinement, Launched, ProgramShape, WorkerShape } from "./confinement.ts";
 import { nodeFlags } from "./node-flags.ts";
 import { type ShellLimits, withShellLimits } from "./shell-limits.ts";
+import { timeZone } from "./time-zone.ts";
 import { nextUserId } from "./user-ids.ts";
 
 export interface BubblewrapOptions {
@@ -25,6 +26,7 @@ const node = "/toolrack/node";
 const scratch = "/scratch";
 const code = "/code";
 const programDirectory = "/program";
+const extraAuthorities = "/extra-authorities.pem";
 const egress: EgressAddress = { socketPath: "/egress.sock", port: 3128 };
 /** Threads' stacks and the allocator's own. */
 const overheadMb = 64;
@@ -50,7 +52,8 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
           ...(dependencies === undefined ? [] : ["--ro-bind", dependencies, code]),
           ...bindEgress(egressSocket),
           ...scratchAt(scratch, scratchMb),
-          ...["--setenv", "HOME", scratch, "--setenv", "TMPDIR", scratch, "--chdir", scratch],
+          ...["--setenv", "HOME", scratch, "--setenv", "TMPDIR", scratch, "--setenv", "TZ", timeZone()],
+          ...["--chdir", scratch],
         ],
         [
           ...nodeFlags({ read: [code], write: [scratch], network: egressSocket !== undefined, memoryMb }),
@@ -77,11 +80,10 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
         ],
         ["-e", programBootstrap({ ...(uid === undefined ? {} : { uid }), ...network })],
       );
-      // Everything that `withShellLimits` sets counts from here on, without the process that starts the program.
-      const isNode = basename(program.command) === "node";
       const order: ProgramOrder = {
         command: [
-          ...programLimits(limits, isNode ? memoryKb(limits.memoryMb) : { dataKb: limits.memoryMb * 1024 }),
+          // What Node takes before its first line is allowed to all programs, as any of them may start Node.
+          ...programLimits(limits, memoryKb(limits.memoryMb)),
           program.command,
           ...program.args,
         ],
@@ -90,6 +92,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
           HOME: "/tmp",
           TMPDIR: "/tmp",
           LANG: "C.UTF-8",
+          TZ: timeZone(),
           ...(egressSocket === undefined ? {} : egressEnvironment(egress)),
           ...program.environment,
         },
@@ -164,8 +167,13 @@ function bindEach(paths: readonly string[]): string[] {
 function bindEgress(socket: string | undefined): string[] {
   if (socket === undefined) return [];
   const variables = Object.entries(egressEnvironment(egress));
+  // Authorities that the operator trusts beyond the usual ones, such as those of a company's network.
+  const authorities = process.env.NODE_EXTRA_CA_CERTS;
+  const hasAuthorities = authorities !== undefined && existsSync(authorities);
   return [
     ...["--bind", socket, egress.socketPath],
+    ...(hasAuthorities ? ["--ro-bind", authorities, extraAuthorities] : []),
+    ...(hasAuthorities ? ["--setenv", "NODE_EXTRA_CA_CERTS", extraAuthorities] : []),
     ...variables.flatMap(([name, value]) => ["--setenv", name, value]),
   ];
 }

@@ -8,6 +8,7 @@ import type { Confinement, Launched, ProgramShape, WorkerShape } from "./confine
 import { nodeFlags } from "./node-flags.ts";
 import type { Reaper } from "./reaper.ts";
 import { type ShellLimits, withShellLimits } from "./shell-limits.ts";
+import { timeZone } from "./time-zone.ts";
 import { nextUserId } from "./user-ids.ts";
 
 export interface RestrictedProcessOptions {
@@ -103,7 +104,7 @@ function start(reaper: Reaper, { path, uid }: Home, start: Start): Launched {
       [...shellArgs, node === undefined ? process.execPath : "/proc/self/fd/4", ...nodeArgs],
       {
         stdio: confinedStdio(node),
-        env: { PATH: "/usr/bin:/bin", HOME: path, TMPDIR: path, ...environment },
+        env: { PATH: "/usr/bin:/bin", HOME: path, TMPDIR: path, TZ: timeZone(), ...environment },
         cwd: workingDirectory,
         detached: true,
         ...(uid === undefined ? {} : { uid, gid: uid }),

@@ -8,6 +8,9 @@ import type { Duplex } from "node:stream";
 import { createAddressRules, plainHost } from "../../../internal-tools/network/support/address-rules.ts";
 import { parseGrants } from "./grants.ts";
 
+/** Through one proxy at once, so that no tool can use up the connections of the server. */
+const mostConnections = 256;
+
 export interface EgressProxy {
   readonly socketPath: string;
   close(): void;
@@ -25,7 +28,8 @@ export async function openEgressProxy(
   const gate = new Gate(hosts, resolve);
   const sockets = new Set<Duplex>();
   const server: Server = createServer((incoming, response) => void forward(gate, incoming, response));
-  server.on("connect", (incoming, client) => void tunnel(gate, incoming, client, sockets));
+  server.on("connect", (incoming, client, head) => void tunnel(gate, incoming, client, head, sockets));
+  server.maxConnections = mostConnections;
   server.on("connection", (socket) => track(sockets, socket));
   server.on("clientError", (_error, socket) => socket.destroy());
   server.listen(socketPath);
@@ -81,7 +85,13 @@ class Gate {
   }
 }
 
-async function tunnel(gate: Gate, incoming: IncomingMessage, client: Duplex, sockets: Set<Duplex>) {
+async function tunnel(
+  gate: Gate,
+  incoming: IncomingMessage,
+  client: Duplex,
+  head: Buffer,
+  sockets: Set<Duplex>,
+): Promise<void> {
   client.on("error", () => client.destroy());
   const target = parseUrl(`http://${incoming.url}`);
   try {
@@ -98,6 +108,7 @@ async function tunnel(gate: Gate, incoming: IncomingMessage, client: Duplex, soc
     upstream.on("close", () => client.destroy());
     await once(upstream, "connect");
     client.write("HTTP/1.1 200 Connection established\r\n\r\n");
+    upstream.write(head);
     upstream.pipe(client).pipe(upstream);
   } catch (error) {
     const { status, text } = describe(error);

@@ -19,6 +19,8 @@ export interface ProcessEnd {
   readonly signal: NodeJS.Signals | null;
 }
 
+const done = Promise.resolve();
+
 /** How long a server may take to end by itself once its input has ended. */
 const FAREWELL = 1_000;
 /** A message that is longer is no message. */
@@ -45,6 +47,8 @@ export class StdioTransport implements Transport {
   #group: ProcessGroup | undefined;
   #pieces: Buffer[] = [];
   #length = 0;
+  /** Lines that leave at the end of this turn. */
+  #outgoing = "";
   #closing: Promise<void> | undefined;
   #isClosed = false;
 
@@ -99,18 +103,26 @@ export class StdioTransport implements Transport {
     return this.write(`${JSON.stringify(message)}\n`);
   }
 
-  /** A whole line, its end included. */
+  /** A whole line, its end included. What is written in one go leaves in one go: each leaving is a system call. */
   write(line: string): Promise<void> {
     const stdin = this.#child?.stdin;
     if (stdin === undefined || !stdin.writable)
       return Promise.reject(new Error("The server's process has ended."));
-    if (stdin.write(line)) return Promise.resolve();
+    if (this.#outgoing === "") {
+      process.nextTick(() => {
+        const lines = this.#outgoing;
+        this.#outgoing = "";
+        stdin.write(lines);
+      });
+    }
+    this.#outgoing += line;
+    if (!stdin.writableNeedDrain) return done;
     return new Promise((resolve) => {
-      const done = () => {
-        stdin.off("drain", done).off("close", done);
+      const goOn = () => {
+        stdin.off("drain", goOn).off("close", goOn);
         resolve();
       };
-      stdin.once("drain", done).once("close", done);
+      stdin.once("drain", goOn).once("close", goOn);
     });
   }
 

@@ -28,3 +28,7 @@ export function capabilitiesOf(client: CallClient | undefined): object {
 }
 
 const none = Object.freeze({});
+
+export function cannotAsk(method: string): string {
+  return `The caller of this tool cannot be asked (${method}). Call it from a client that answers such questions, or give what it needs as arguments.`;
+}

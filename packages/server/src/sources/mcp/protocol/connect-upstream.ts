@@ -11,7 +11,8 @@ import { installedProgram } from "../process/installed-program.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
 import { allCapabilities } from "./ask-caller.ts";
-import { RequestLane, toUpstreamError } from "./request-lane.ts";
+import { toUpstreamError } from "./json-rpc.ts";
+import { RequestLane } from "./request-lane.ts";
 import { UpstreamError } from "./upstream-error.ts";
 import { UpstreamSession } from "./upstream-session.ts";
 import type { Verdict } from "./verdict.ts";
@@ -166,7 +167,11 @@ function describe(thrown: unknown, transport: Transport): Error {
       cause: thrown,
     });
   }
-  const error = toUpstreamError(thrown);
+  // Whom a server does not even let in needs other credentials; of a single request it may be another matter.
+  const isForbidden = (thrown as { status?: unknown } | undefined)?.status === 403;
+  const error = isForbidden
+    ? new UpstreamError("unauthorized", (thrown as Error).message, { cause: thrown })
+    : toUpstreamError(thrown);
   // What fetch says names no reason; what caused it does.
   const { cause } = ((error.cause as Error | undefined) ?? {}) as { cause?: unknown };
   if (!/fetch failed/.test(error.message) || !(cause instanceof Error)) return error;

@@ -24,6 +24,7 @@ interface SessionParts {
 
 const MOST_PAGES = 64;
 const RETIRE_POLL = 100;
+const SUBSCRIBE_LIMIT = 30_000;
 
 /** A connection to an upstream server that is open. */
 export class UpstreamSession {
@@ -91,9 +92,12 @@ export class UpstreamSession {
     throw new UpstreamError("refused", `The server's answer to ${method} has more than ${MOST_PAGES} pages.`);
   }
 
-  /** Has changes told from now on. */
-  async listen(listeners: SessionListeners): Promise<void> {
-    const { onListChanged, onResourceUpdated } = listeners;
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** Has changes and the end of the connection told from now on. */
+  follow({ onListChanged, onResourceUpdated, onLost }: SessionListeners): void {
     const client = this.#client;
     client.setNotificationHandler("notifications/tools/list_changed", () => onListChanged("tools"));
     client.setNotificationHandler("notifications/prompts/list_changed", () => onListChanged("prompts"));
@@ -101,21 +105,30 @@ export class UpstreamSession {
     client.setNotificationHandler("notifications/resources/updated", ({ params }) =>
       onResourceUpdated(params.uri),
     );
-    this.#onLost(listeners);
-    if (this.verdict.era === "modern") await this.#listenModern();
+    client.onclose = () => {
+      if (this.#isClosed) return;
+      this.#isClosed = true;
+      const reason = new UpstreamError("unavailable", this.#describeEnd());
+      this.#lane.close(reason);
+      onLost(reason);
+    };
   }
 
-  /** Begins to be told of changes of a resource; whether the server does so is its own affair. */
-  async watchResource(uri: string): Promise<void> {
-    this.#watched.add(uri);
-    if (this.verdict.era === "modern") return this.#listenModern();
-    await this.request({ method: "resources/subscribe", params: { uri }, timeout: 30_000 }).catch(() => {});
+  /**
+   * Begins to be told of changes of these resources, and of the lists; whether the server does so is its own affair.
+   * Resolves when it has been asked to, and never rejects.
+   */
+  async watchResources(uris: Iterable<string>): Promise<void> {
+    const added = [...uris].filter((uri) => !this.#watched.has(uri));
+    for (const uri of added) this.#watched.add(uri);
+    if (this.verdict.era === "modern") await this.#listenModern();
+    else await Promise.all(added.map((uri) => this.#ask("resources/subscribe", uri)));
   }
 
   async unwatchResource(uri: string): Promise<void> {
     this.#watched.delete(uri);
-    if (this.verdict.era === "modern") return this.#listenModern();
-    await this.request({ method: "resources/unsubscribe", params: { uri }, timeout: 30_000 }).catch(() => {});
+    if (this.verdict.era === "modern") await this.#listenModern();
+    else await this.#ask("resources/unsubscribe", uri);
   }
 
   /** Ends the connection and, where there is one, the process with all that it started. */
@@ -133,14 +146,8 @@ export class UpstreamSession {
     await this.close();
   }
 
-  #onLost({ onLost }: SessionListeners): void {
-    this.#client.onclose = () => {
-      if (this.#isClosed) return;
-      this.#isClosed = true;
-      const reason = new UpstreamError("unavailable", this.#describeEnd());
-      this.#lane.close(reason);
-      onLost(reason);
-    };
+  async #ask(method: string, uri: string): Promise<void> {
+    await this.request({ method, params: { uri }, timeout: SUBSCRIBE_LIMIT }).catch(() => {});
   }
 
   #describeEnd(): string {

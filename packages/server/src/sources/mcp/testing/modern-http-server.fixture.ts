@@ -8,7 +8,12 @@ export class ModernHttpServer {
   readonly #http: HttpServer;
   readonly #handler: McpHttpHandler;
   readonly cancelled: string[] = [];
-  readonly #tools = [tool("echo"), tool("ask"), tool("hang"), tool("grow")];
+  readonly #tools = [
+    tool("echo", { text: { type: "string", "x-mcp-header": "Text" } }),
+    tool("ask"),
+    tool("hang"),
+    tool("grow"),
+  ];
 
   private constructor() {
     this.#handler = createMcpHandler(() => this.#make(), { legacy: "reject" });
@@ -94,6 +99,6 @@ export class ModernHttpServer {
   }
 }
 
-function tool(name: string) {
-  return { name, inputSchema: { type: "object" as const } };
+function tool(name: string, properties: Record<string, Record<string, string>> = {}) {
+  return { name, inputSchema: { type: "object" as const, properties } };
 }

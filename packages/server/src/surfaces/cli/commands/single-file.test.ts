@@ -44,7 +44,7 @@ function toolrack(words: readonly string[], input?: string): Promise<CliOutcome>
   return spawnCli(words, { cwd: workspace.directory, env, ...(input === undefined ? {} : { input }) });
 }
 
-describe("single-file tools on the command line", { timeout: 60_000 }, () => {
+describe("single-file tools on the command line", { timeout: 120_000 }, () => {
   it("a missing secret is named with the command that sets it, and then reaches this tool alone", async () => {
     const missing = await toolrack(["call", "weather", "city=Rome", "--json"]);
     expect(missing.code).toBe(3);

@@ -120,7 +120,9 @@ const actions: Readonly<Record<SkillAction, Action>> = {
     }
     for (const { name, reason } of imported.failed) cli.talk(`${name} is not imported: ${reason}`);
     if (!trust && imported.skills.length > 0) {
-      cli.talk("They have no network and no secrets until you trust them: toolrack skills trust NAME");
+      cli.talk(
+        "Their scripts have no network and their tools no secrets until you trust them: toolrack skills trust NAME",
+      );
     }
     return imported.failed.length === 0 ? exitCodes.ok : exitCodes.failure;
   },

@@ -37,6 +37,16 @@ describe("toolrack tokens", { timeout: 30_000 }, () => {
     expect((await tokens("remove", "expert")).code).toBe(0);
   });
 
+  it("uses the database that .env names, as the server does", async () => {
+    // Nothing listens there.
+    await workspace.write(".env", "DATABASE_URL=postgres://ann:pass-of-ann@127.0.0.1:1/db\n");
+    const { code, stderr } = await tokens("list");
+    await workspace.remove(".env");
+    expect(code).toBe(1);
+    expect(stderr).toContain("Cannot open the database at postgres://127.0.0.1:1/db");
+    expect(stderr).not.toContain("pass-of-ann");
+  });
+
   it("asks for the id when two have one name", async () => {
     const made = await Promise.all([1, 2].map(() => tokens("create", "twin", "--admin", "--json")));
     const [first, second] = made.map(({ stdout }) => JSON.parse(stdout));

@@ -1,6 +1,7 @@
 import {
   parseOpenAIToolCalls,
   type ToolCallRequest,
+  type ToolInfo,
   type ToolResult,
   toOpenAIToolMessage,
   toOpenAITools,
@@ -12,7 +13,7 @@ import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { ref } from "../schemas.ts";
 
-type Formatted = ReturnType<typeof toOpenAITools>;
+type Formatted = Pick<ReturnType<typeof toOpenAITools>, "tools" | "restore">;
 
 interface ToolCallsQuery {
   readonly strict?: boolean;
@@ -134,9 +135,10 @@ async function resultOf(run: () => Promise<{ readonly result: ToolResult }>): Pr
   }
 }
 
-/** Formatting thousands of schemas takes a while, so it is done once for each state of the rack and each token. */
+/** Put together once for each state of the rack and each token. */
 function formatter({ registry }: HttpParts): (reach: Reach, strict: boolean) => Formatted {
   const remembered = new Map<string, Formatted>();
+  const formats = { plain: formatEach(false), strict: formatEach(true) };
   let version = -1;
   return ({ grant, allow, expert }, strict) => {
     const snapshot = registry.snapshot();
@@ -146,9 +148,36 @@ function formatter({ registry }: HttpParts): (reach: Reach, strict: boolean) => 
     let formatted = remembered.get(key);
     if (formatted === undefined) {
       const visible = snapshot.list().filter((info) => grant.mayUse(info.name) && allow?.(info) !== false);
-      formatted = toOpenAITools(visible, { strict });
+      formatted = formats[strict ? "strict" : "plain"](visible);
       remembered.set(key, formatted);
     }
     return formatted;
   };
+}
+
+/**
+ * Formatting thousands of schemas takes a while, so each tool is formatted once, as long as it is the same. On its own
+ * it comes out as it would among the others: names on the rack are all such that they are sent as they are.
+ */
+function formatEach(strict: boolean): (tools: readonly ToolInfo[]) => Formatted {
+  const known = new WeakMap<ToolInfo, Formatted>();
+  return (tools) => {
+    const formatted = new Map<string, Formatted>();
+    for (const info of tools.toSorted(byName)) {
+      let own = known.get(info);
+      if (own === undefined) {
+        own = toOpenAITools([info], { strict });
+        known.set(info, own);
+      }
+      formatted.set(info.name, own);
+    }
+    return {
+      tools: [...formatted.values()].flatMap((own) => own.tools),
+      restore: (call) => formatted.get(call.name)?.restore(call) ?? call,
+    };
+  };
+}
+
+function byName(one: ToolInfo, other: ToolInfo): number {
+  return one.name < other.name ? -1 : 1;
 }

@@ -7,7 +7,7 @@ const prometheus = "text/plain; version=0.0.4; charset=utf-8";
 
 /** What the server says of itself. `table` is asked for late: the description is one of the routes it describes. */
 export function serverRoutes(
-  { registry, files, metrics, feed, recorder }: HttpParts,
+  { registry, files, skills, metrics, feed, recorder }: HttpParts,
   table: () => readonly Route[],
 ): Route[] {
   let description: unknown;
@@ -81,7 +81,12 @@ export function serverRoutes(
       responses: {
         200: { description: "What was loaded, removed and refused.", schema: ref("LoadReport") },
       },
-      handle: async () => ({ body: await files.load() }),
+      async handle() {
+        const report = await files.load();
+        // After the files: a skill's tool may stand for one of theirs.
+        await skills.reload();
+        return { body: report };
+      },
     }),
   ];
 }

@@ -5,6 +5,7 @@ import type { Era, HotPath } from "../hot/hot-path.ts";
 import { type HotCall, type HotRequest, modernVersion, readHotRequest } from "../hot/hot-request.ts";
 import type { Viewer } from "../viewer.ts";
 import type { LegacySession } from "./legacy-sessions.ts";
+import { whenGone } from "./when-gone.ts";
 
 /** `begun`: the call runs, and the SDK is to go on with it. */
 export type HotAnswer =
@@ -43,22 +44,21 @@ async function call(
   era: Era,
   place: HotPlace,
 ): Promise<HotAnswer | undefined> {
-  const { viewer, session, outgoing } = place;
+  const { viewer, session, incoming, outgoing } = place;
   const exchange = hot.begin(request, viewer, {
     subject: request.params.name,
     ...clientOf(request, session),
     wants: { progress: false, messages: era === "legacy" },
   });
   if (exchange === undefined) return undefined;
-  const leave = () => {
-    // In a session the client may come for other things; there it cancels with a message.
-    if (session === undefined && !outgoing.writableFinished)
-      exchange.cancel("the client closed the connection");
-  };
-  outgoing.once("close", leave);
+  // In a session the client may come for other things; there it cancels with a message.
+  const release =
+    session === undefined
+      ? whenGone(incoming, outgoing, () => exchange.cancel("the client closed the connection"))
+      : undefined;
   session?.calls.set(request.id, exchange);
   const outcome = await hot.outcome(exchange, request.id, era, viewer);
-  outgoing.off("close", leave);
+  release?.();
   session?.calls.delete(request.id);
   if (outcome.kind === "begun") return outcome;
   send(place, outcome.text);
@@ -116,8 +116,8 @@ function fitsLegacy(headers: IncomingHttpHeaders): boolean {
   );
 }
 
-function acceptsBoth({ accept }: IncomingHttpHeaders): boolean {
-  return accept !== undefined && accept.includes("application/json") && accept.includes("text/event-stream");
+function acceptsBoth({ accept = "" }: IncomingHttpHeaders): boolean {
+  return accept.includes("application/json") && accept.includes("text/event-stream");
 }
 
 const start = Buffer.from('{"result":');

@@ -76,10 +76,11 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
       outgoing.once("close", () => {
         for (const stop of watched) stop();
       });
-      return sendWebResponse(await faces.modern.fetch(request, given), outgoing);
+      return sendWebResponse(await faces.modern.fetch(request, given), incoming, outgoing);
     }
     if (session !== undefined) return serveSession(session, incoming, outgoing, given);
-    if (!isInitialize(body)) return sendWebResponse(await faces.stateless(request, given), outgoing);
+    if (!isInitialize(body))
+      return sendWebResponse(await faces.stateless(request, given), incoming, outgoing);
     const opened = await sessions.open(viewer);
     if (opened !== undefined) return serveSession(opened, incoming, outgoing, given);
     const advice = "There are as many sessions as this server keeps, all of them busy.";
@@ -124,7 +125,7 @@ async function serveSession(
     session.usedAt = Date.now();
   });
   const response = await session.transport.handleRequest(toWebRequest(incoming, outgoing), given);
-  await sendWebResponse(response, outgoing);
+  await sendWebResponse(response, incoming, outgoing);
 }
 
 function isInitialize(body: unknown): boolean {

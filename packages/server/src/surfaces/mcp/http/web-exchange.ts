@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { whenGone } from "./when-gone.ts";
 
 /** The request as the SDK takes it. Its body was read before; the signal aborts when the caller goes away. */
 export function toWebRequest(incoming: IncomingMessage, outgoing: ServerResponse): Request {
   const gone = new AbortController();
-  outgoing.once("close", () => {
-    if (!outgoing.writableFinished) gone.abort("the client closed the connection");
-  });
+  const stop = whenGone(incoming, outgoing, () => gone.abort("the client closed the connection"));
+  outgoing.once("close", stop);
   const headers = new Headers();
   for (const [name, value] of Object.entries(incoming.headers)) {
     if (value !== undefined) headers.set(name, Array.isArray(value) ? value.join(", ") : value);
@@ -15,7 +15,11 @@ export function toWebRequest(incoming: IncomingMessage, outgoing: ServerResponse
 }
 
 /** Sends what the SDK answered; a stream goes on until either side ends it. */
-export async function sendWebResponse(response: Response, outgoing: ServerResponse): Promise<void> {
+export async function sendWebResponse(
+  response: Response,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): Promise<void> {
   for (const [name, value] of response.headers) {
     // Node decides by itself how the connection goes on.
     if (name !== "connection") outgoing.setHeader(name, value);
@@ -30,7 +34,8 @@ export async function sendWebResponse(response: Response, outgoing: ServerRespon
   }
   outgoing.flushHeaders();
   const reader = response.body.getReader();
-  outgoing.once("close", () => void reader.cancel().catch(() => {}));
+  // A stream has nobody left to go to once its reader has closed its side.
+  const release = whenGone(incoming, outgoing, () => void reader.cancel().catch(() => {}));
   try {
     for (;;) {
       const { done, value } = await reader.read();
@@ -38,6 +43,7 @@ export async function sendWebResponse(response: Response, outgoing: ServerRespon
       if (!outgoing.write(value) && !outgoing.destroyed) await drained(outgoing);
     }
   } finally {
+    release();
     outgoing.end();
   }
 }

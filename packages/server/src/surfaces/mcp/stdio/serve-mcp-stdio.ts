@@ -1,10 +1,13 @@
 import type { Server } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { createMcpServer } from "../create-mcp-server.ts";
+import { HotPath } from "../hot/hot-path.ts";
 import type { McpParts } from "../mcp-parts.ts";
 import { publishChanges } from "../publish-changes.ts";
+import { SdkFaces } from "../sdk-faces.ts";
 import type { Viewer } from "../viewer.ts";
 import { watchListened } from "../watch-listened.ts";
+import { type CurrentServer, StdioFront } from "./stdio-front.ts";
 import { type StdioStreams, StdioTransport } from "./stdio-transport.ts";
 
 /** A connection to the one client that started this process. */
@@ -18,21 +21,24 @@ export interface StdioConnection {
 export function serveMcpStdio(parts: McpParts, viewer: Viewer, streams: StdioStreams): StdioConnection {
   const { promise: closed, resolve } = Promise.withResolvers<void>();
   const watched: (() => void)[] = [];
-  const transport = new StdioTransport(streams, (message) => {
+  let current: CurrentServer | undefined;
+  const front = new StdioFront(new HotPath(parts, new SdkFaces(parts)), viewer, () => current);
+  const transport = new StdioTransport(streams, (message, send, handOn) => {
     watched.push(...watchListened(parts, message));
-    return false;
+    return front.take(message, send, handOn);
   });
-  let current: Server | undefined;
+  const running = (id: string | number) => front.running(id);
   const handle = serveStdio(
     ({ era }) => {
-      current = createMcpServer(parts, viewer, { era, canAsk: era === "legacy" });
-      return current;
+      const server = createMcpServer(parts, viewer, { era, canAsk: era === "legacy", running });
+      current = { server, era };
+      return server;
     },
     { transport, onerror: (error) => parts.logger.debug("MCP:", error.message) },
   );
   // Over this transport the SDK itself hands what a server says on to who listens, in both eras.
   const tell = (say: (server: Server) => Promise<void>) => {
-    if (current !== undefined) void say(current).catch(() => {});
+    if (current !== undefined) void say(current.server).catch(() => {});
   };
   const stopPublishing = publishChanges(
     parts,

@@ -6,8 +6,12 @@ export interface StdioStreams {
   readonly output: Writable;
 }
 
-/** May answer a message before the SDK sees it. Says whether it did. */
-export type FrontHandler = (message: unknown, send: (line: string) => void) => boolean;
+/** May answer a message before the SDK sees it, or hand it on to the SDK later. Says whether it will. */
+export type FrontHandler = (
+  message: unknown,
+  send: (line: string) => void,
+  handOn: (message: unknown) => void,
+) => boolean;
 
 /** The longest line that is taken, in bytes. */
 const LONGEST = 16 * 1024 * 1024;
@@ -20,6 +24,8 @@ export class StdioTransport implements Transport {
   onmessage?: (message: JSONRPCMessage) => void;
   readonly #streams: StdioStreams;
   readonly #front: FrontHandler;
+  readonly #write = (line: string) => this.write(line);
+  readonly #handOn = (message: unknown) => this.#deliver(message);
   #pending: Buffer[] = [];
   #size = 0;
   #isClosed = false;
@@ -90,7 +96,10 @@ export class StdioTransport implements Transport {
       this.onerror?.(new Error("A line of the input is not JSON."));
       return;
     }
-    if (this.#front(message, (answer) => this.write(answer))) return;
+    if (!this.#front(message, this.#write, this.#handOn)) this.#deliver(message);
+  }
+
+  #deliver(message: unknown): void {
     try {
       this.onmessage?.(parseJSONRPCMessage(message));
     } catch (thrown) {

@@ -1,0 +1,241 @@
+import { type ChildProcess, fork, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { type ContestantName, contestants } from "../contestants/index.ts";
+import { describeGoal, type GoalOutcome, judgeGoal } from "../lib/goal.ts";
+import { median } from "../lib/statistics.ts";
+import type { Measured, Suite } from "../lib/suite.ts";
+import { formatNumber, formatRatio } from "../lib/table.ts";
+import { checkAnswer, initialize, type McpVariant, messageOf } from "../mcp/messages.ts";
+
+interface McpSample {
+  /** Microseconds of the whole server process for each request. */
+  readonly cpu: number;
+  readonly perSecond: number;
+}
+
+interface Running {
+  readonly process: ChildProcess;
+  readonly url: string;
+  readonly token: string;
+}
+
+const variants: Record<string, McpVariant & { readonly goal: number }> = {
+  "tools/call, 10 tools": { method: "tools/call", era: "modern", tools: 10, transport: "http", goal: 4 },
+  "tools/call, 10 tools, 2025-11-25": {
+    method: "tools/call",
+    era: "legacy",
+    tools: 10,
+    transport: "http",
+    goal: 4,
+  },
+  "tools/call, 5,000 tools": {
+    method: "tools/call",
+    era: "modern",
+    tools: 5000,
+    transport: "http",
+    goal: 4.5,
+  },
+  "tools/list, 1,000 tools": {
+    method: "tools/list",
+    era: "modern",
+    tools: 1000,
+    transport: "http",
+    goal: 1.5,
+  },
+  "stdio tools/call": { method: "tools/call", era: "legacy", tools: 10, transport: "stdio", goal: 2 },
+};
+const connections = 16;
+const milliseconds = Number(process.env.BENCH_MCP_MILLISECONDS ?? 4_000);
+const warmUp = 1_500;
+/** How many requests are under way at once on the one connection that stdio is. */
+const inFlight = 32;
+/** `getconf CLK_TCK` is 100 on every Linux that Node runs on. */
+const ticksPerSecond = 100;
+const pathOf = (place: string) => fileURLToPath(new URL(place, import.meta.url));
+
+/** The two requests that MCP clients make all the time, on real servers in processes of their own. */
+export const mcp: Suite<McpSample> = {
+  title: "MCP",
+  floor: "node-mcp",
+  contestants: ["node-mcp", "ours-mcp-bare", "ours-mcp"],
+  variants: Object.keys(variants),
+
+  async sample({ contestant, variant: name }) {
+    if (process.platform !== "linux")
+      throw new Error("CPU time of the server is read from /proc: Linux only");
+    const variant = variants[name]!;
+    const directory = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
+    try {
+      if (variant.transport === "stdio") return await sampleStdio(contestant, variant, directory);
+      const server = await start(contestant, variant, directory);
+      try {
+        await loadFor(server, variant, warmUp);
+        return await loadFor(server, variant, milliseconds);
+      } finally {
+        server.process.kill("SIGKILL");
+      }
+    } finally {
+      await rm(directory, { recursive: true, force: true, maxRetries: 5 });
+    }
+  },
+
+  report(measured) {
+    const goals: GoalOutcome[] = [];
+    const rows = measured.map((entry) => {
+      const floor = measured.find(
+        ({ contestant, variant }) => contestant === mcp.floor && variant === entry.variant,
+      );
+      const ratio = medianOf(entry, "cpu") / medianOf(floor, "cpu");
+      // The whole server writes every call to disk, which the floor does not; its figure is shown, and has a goal of its own.
+      const goal =
+        entry.contestant === "ours-mcp-bare" ||
+        (entry.contestant === "ours-mcp" && isUnrecorded(entry.variant))
+          ? judgeGoal(entry.variant, variants[entry.variant]!.goal, ratio)
+          : undefined;
+      if (goal !== undefined) goals.push(goal);
+      return [
+        entry.variant,
+        contestants[entry.contestant].title,
+        formatNumber(medianOf(entry, "cpu")),
+        formatRatio(ratio),
+        formatNumber(medianOf(entry, "perSecond")),
+        goal === undefined ? "" : describeGoal(goal),
+      ];
+    });
+    const columns = ["request", "contestant", "server CPU, µs", "CPU to floor", "requests/s", "goal"];
+    return {
+      tables: [{ title: `${connections} connections, or ${inFlight} in flight`, columns, rows }],
+      goals,
+    };
+  },
+};
+
+function isUnrecorded(variant: string): boolean {
+  return variants[variant]!.method === "tools/list";
+}
+
+function medianOf(entry: Measured<McpSample> | undefined, key: keyof McpSample): number {
+  const values = (entry?.samples ?? []).map((sample) => sample[key]);
+  return values.length === 0 ? Number.NaN : median(values);
+}
+
+async function start(contestant: ContestantName, { tools }: McpVariant, directory: string): Promise<Running> {
+  const words = await wordsOf(contestant, "http", tools, directory);
+  const server = spawn(process.execPath, words, { cwd: directory, stdio: ["ignore", "pipe", "inherit"] });
+  const [line] = (await once(createInterface(server.stdout), "line")) as [string];
+  server.stdout.resume();
+  const token =
+    contestant === "ours-mcp" ? readFileSync(join(directory, ".toolrack/token"), "utf8").trim() : "";
+  return { process: server, url: JSON.parse(line).url, token };
+}
+
+async function wordsOf(
+  contestant: ContestantName,
+  transport: McpVariant["transport"],
+  tools: number,
+  directory: string,
+): Promise<string[]> {
+  if (contestant === "node-mcp") return [pathOf("../mcp/floor.ts"), transport, String(tools)];
+  const source = "--conditions=toolrack-source";
+  if (contestant === "ours-mcp-bare") return [source, pathOf("../mcp/ours-bare.ts"), String(tools)];
+  await mkdir(join(directory, "tools"));
+  await writeFile(
+    join(directory, "toolrack.config.js"),
+    "export default { builtins: false, mcp: { metaTools: 'off' } };",
+  );
+  await writeFile(join(directory, "tools/all.ts"), workspaceTools(tools));
+  const main = [source, pathOf("../../packages/server/src/main.ts")];
+  return transport === "stdio"
+    ? [...main, "mcp", "--no-watch"]
+    : [...main, "serve", "--port", "0", "--json", "--no-watch"];
+}
+
+function workspaceTools(count: number): string {
+  return `import { Tool } from "@toolrack/core";
+export const tools = Array.from({ length: ${count} }, (_, index) => Tool.define({
+  name: "tool_" + index,
+  description: "Adds one to a number, as tool " + index + ".",
+  parameters: { type: "object", properties: { n: { type: "integer" } }, required: ["n"] },
+  execute: async ({ input }) => String(input.n + 1),
+}));
+`;
+}
+
+async function loadFor(
+  { process: server, url, token }: Running,
+  variant: McpVariant,
+  time: number,
+): Promise<McpSample> {
+  const target = JSON.stringify({ url, token, variant, connections, milliseconds: time });
+  const before = cpuOf(server.pid!);
+  const begun = performance.now();
+  const load = fork(pathOf("../mcp/load.ts"), [target], { execArgv: [] });
+  const ended = once(load, "exit").then(() => {
+    throw new Error("the clients ended without an answer");
+  });
+  ended.catch(() => {});
+  // The only sender is `load.ts`, which sends exactly this.
+  const [{ answered }] = (await Promise.race([once(load, "message"), ended])) as [{ answered: number }];
+  const seconds = (performance.now() - begun) / 1_000;
+  return { cpu: ((cpuOf(server.pid!) - before) * 1e6) / answered, perSecond: answered / seconds };
+}
+
+async function sampleStdio(
+  contestant: ContestantName,
+  variant: McpVariant,
+  directory: string,
+): Promise<McpSample> {
+  if (contestant === "ours-mcp-bare") throw new Error("there is no such thing over stdio");
+  const words = await wordsOf(contestant, "stdio", variant.tools, directory);
+  const server = spawn(process.execPath, words, { cwd: directory, stdio: ["pipe", "pipe", "inherit"] });
+  const lines = createInterface(server.stdout);
+  server.stdin.write(`${initialize}\n`);
+  await once(lines, "line");
+  server.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" })}\n`);
+  let next = 0;
+  const send = () => void server.stdin.write(`${messageOf(variant, next++)}\n`);
+  const exchange = async (time: number) => {
+    const before = cpuOf(server.pid!);
+    const begun = performance.now();
+    const first = next;
+    let answered = 0;
+    await new Promise<void>((resolve, reject) => {
+      const onLine = (line: string) => {
+        try {
+          checkAnswer(variant, JSON.parse(line).id, line);
+        } catch (error) {
+          reject(error);
+        }
+        answered++;
+        if (performance.now() - begun < time) send();
+        else if (answered === next - first) {
+          lines.off("line", onLine);
+          resolve();
+        }
+      };
+      lines.on("line", onLine);
+      for (let index = 0; index < inFlight; index++) send();
+    });
+    const seconds = (performance.now() - begun) / 1_000;
+    return { cpu: ((cpuOf(server.pid!) - before) * 1e6) / answered, perSecond: answered / seconds };
+  };
+  try {
+    await exchange(warmUp);
+    return await exchange(milliseconds);
+  } finally {
+    server.kill("SIGKILL");
+  }
+}
+
+/** Seconds of CPU that a process has used, by user and system. */
+function cpuOf(pid: number): number {
+  // The name of the program may hold spaces; what follows it does not.
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]!.split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
+}

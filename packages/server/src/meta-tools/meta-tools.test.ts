@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { ServedRack } from "../surfaces/mcp/testing/served-rack.ts";
+
+let rack: ServedRack;
+const COUNT = 130;
+
+beforeAll(async () => {
+  rack = await ServedRack.open({
+    "toolrack.config.ts": "export default { builtins: false, mcp: { alwaysListed: ['tool_7'] } };",
+    "tools/many.ts": `import { Tool } from "@toolrack/core";
+export const tools = Array.from({ length: ${COUNT} }, (_, index) => Tool.define({
+  name: "tool_" + index,
+  description: "Does the thing number " + index + ".",
+  parameters: { type: "object", properties: { n: { type: "number" } } },
+  execute: async ({ input }) => "tool " + index + " got " + input.n,
+}));
+`,
+  });
+});
+
+afterAll(() => rack?.[Symbol.asyncDispose]());
+
+const textOf = (result: unknown) => (result as { content: { text: string }[] }).content[0]!.text;
+
+test("a client with more tools than the threshold is shown two and those that are always listed", async () => {
+  const client = await rack.connect("modern");
+  const { tools } = await client.listTools();
+  expect(tools.map(({ name }) => name)).toEqual(["tool_7", "toolrack_call", "toolrack_search"]);
+  expect(client.getInstructions()).toContain("toolrack_search");
+});
+
+test("calls by any name work all the same", async () => {
+  const client = await rack.connect("legacy");
+  expect(textOf(await client.callTool({ name: "tool_99", arguments: { n: 1 } }))).toBe("tool 99 got 1");
+  const through = { name: "tool_98", arguments: { n: 2 } };
+  expect(textOf(await client.callTool({ name: "toolrack_call", arguments: through }))).toBe("tool 98 got 2");
+});
+
+test("every tool is found by its own name, as the first", async () => {
+  const client = await rack.connect("modern");
+  for (let index = 0; index < COUNT; index++) {
+    const found = await client.callTool({ name: "toolrack_search", arguments: { query: `tool_${index}` } });
+    const { tools } = found.structuredContent as { tools: { name: string; parameters: object }[] };
+    expect(tools[0]).toMatchObject({ name: `tool_${index}`, parameters: { type: "object" } });
+  }
+});
+
+test("a token finds and reaches through them what it may use, and nothing else", async () => {
+  const token = await rack.issue({ tools: ["tool_1*"] });
+  const client = await rack.connect("modern", {}, { token });
+  const found = await client.callTool({
+    name: "toolrack_search",
+    arguments: { query: "thing number", limit: 50 },
+  });
+  const { tools } = found.structuredContent as { tools: { name: string }[] };
+  expect(tools.length).toBeGreaterThan(0);
+  expect(tools.every(({ name }) => name.startsWith("tool_1"))).toBe(true);
+  const refused = await client.callTool({
+    name: "toolrack_call",
+    arguments: { name: "tool_2", arguments: {} },
+  });
+  expect(refused.isError).toBe(true);
+  const reached = await client.callTool({
+    name: "toolrack_call",
+    arguments: { name: "tool_12", arguments: { n: 3 } },
+  });
+  expect(textOf(reached)).toBe("tool 12 got 3");
+});
+
+test("a wrong argument is told in the words of the tool that was meant", async () => {
+  const client = await rack.connect("modern");
+  const args = { name: "tool_3", arguments: { n: "x" } };
+  const result = await client.callTool({ name: "toolrack_call", arguments: args });
+  expect(result.isError).toBe(true);
+  expect(textOf(result)).toContain("tool_3");
+});

@@ -1,0 +1,55 @@
+import { SERVER_INFO_META_KEY } from "@modelcontextprotocol/client";
+import type { ProgressUpdate } from "@toolrack/core";
+import { UpstreamError } from "./upstream-error.ts";
+
+/** A message as it came, or a part of one. */
+export type Message = Readonly<Record<string, unknown>>;
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The server wants something from the caller before it goes on. */
+export function isInputRequired(result: unknown): result is Message {
+  return isRecord(result) && result.resultType === "input_required";
+}
+
+/** What the stateless protocol adds to every result is about the transport and not about the result. */
+export function plainResult(result: unknown): unknown {
+  if (!isRecord(result)) return result;
+  const { resultType: _, _meta, ...rest } = result;
+  if (!isRecord(_meta)) return rest;
+  const { [SERVER_INFO_META_KEY]: _server, ...meta } = _meta;
+  return Object.keys(meta).length === 0 ? rest : { ...rest, _meta: meta };
+}
+
+export function toProgress({ progress, total, message }: Message): ProgressUpdate {
+  return {
+    progress: typeof progress === "number" ? progress : 0,
+    ...(typeof total === "number" ? { total } : {}),
+    ...(typeof message === "string" ? { message } : {}),
+  };
+}
+
+/** The error of an answer. */
+export function refusal(error: unknown): UpstreamError {
+  const { code, message, data } = isRecord(error) ? error : {};
+  const said = typeof message === "string" ? message : "The server refused and gave no reason.";
+  return new UpstreamError("refused", said, {
+    ...(typeof code === "number" ? { code } : {}),
+    ...(data === undefined ? {} : { data }),
+  });
+}
+
+/** What sending threw: mostly the HTTP status of an answer. */
+export function toUpstreamError(error: unknown): UpstreamError {
+  if (error instanceof UpstreamError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  const status = isRecord(error) ? error.status : undefined;
+  if (status === 401) return new UpstreamError("unauthorized", message, { cause: error });
+  // Servers that forgot a session should answer 404; several answer 400.
+  if (status === 404 || (status === 400 && /session/i.test(message))) {
+    return new UpstreamError("session", message, { cause: error });
+  }
+  return new UpstreamError(typeof status === "number" ? "refused" : "unavailable", message, { cause: error });
+}

@@ -1,0 +1,47 @@
+/** An argument that the stateless protocol wants repeated as a header of the HTTP request. */
+interface HeaderParameter {
+  readonly path: readonly string[];
+  readonly header: string;
+}
+
+type Schema = Readonly<Record<string, unknown>>;
+
+const known = new WeakMap<object, readonly HeaderParameter[]>();
+
+/** The headers that a tool's schema asks for with `x-mcp-header`; undefined when it asks for none. */
+export function parameterHeaders(schema: Schema, input: unknown): Record<string, string> | undefined {
+  let parameters = known.get(schema);
+  if (parameters === undefined) {
+    parameters = parametersOf(schema, []);
+    known.set(schema, parameters);
+  }
+  if (parameters.length === 0) return undefined;
+  return Object.fromEntries(
+    parameters.flatMap(({ path, header }) => {
+      const value = path.reduce<unknown>((at, key) => (isRecord(at) ? at[key] : undefined), input);
+      if (!["string", "number", "boolean"].includes(typeof value)) return [];
+      return [[`Mcp-Param-${header}`, encode(String(value))]];
+    }),
+  );
+}
+
+/** Only properties that every call reaches the same way: not those inside lists and alternatives. */
+function parametersOf(schema: Schema, path: readonly string[]): HeaderParameter[] {
+  const header = schema["x-mcp-header"];
+  const own = typeof header === "string" && path.length > 0 ? [{ path, header }] : [];
+  const properties = isRecord(schema.properties) ? Object.entries(schema.properties) : [];
+  return [
+    ...own,
+    ...properties.flatMap(([key, part]) => (isRecord(part) ? parametersOf(part, [...path, key]) : [])),
+  ];
+}
+
+/** What a header cannot hold as it is goes as base64, marked as the protocol says. */
+function encode(value: string): string {
+  const isPlain = /^[\t\x20-\x7E]+$/.test(value) && value === value.trim() && !value.startsWith("=?base64?");
+  return isPlain ? value : `=?base64?${Buffer.from(value, "utf8").toString("base64")}?=`;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,108 @@
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, expect, it, vi } from "vitest";
+import type { McpServers } from "../../../index.ts";
+import { openMcpServers } from "../../../open-mcp-servers.ts";
+import { openSecrets } from "../../../secrets/open-secrets.ts";
+import { TestServer } from "../server.fixture.ts";
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const odd = fileURLToPath(new URL("../../../sources/mcp/testing/odd-server.fixture.mjs", import.meta.url));
+const entry = { command: process.execPath, args: [odd] };
+
+const opened: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const one of opened.splice(0).reverse()) await one.close();
+});
+
+/** A server whose routes stand for real upstream servers. */
+async function start(files: Record<string, string> = {}): Promise<TestServer> {
+  let mcpServers: McpServers | undefined;
+  const server = await TestServer.start({
+    files,
+    prepare: async (app, store) => {
+      const directory = join(app.workspace.directory, ".toolrack");
+      const secrets = await openSecrets({ directory, store, keyring: async () => undefined });
+      const logger = { debug() {}, info() {}, warn() {}, error() {} };
+      mcpServers = await openMcpServers({ app, store, secrets, logger });
+      return { mcpServers };
+    },
+  });
+  opened.push({
+    close: async () => {
+      await mcpServers?.close();
+      await server[Symbol.asyncDispose]();
+    },
+  });
+  return server;
+}
+
+async function ready(server: TestServer, key: string): Promise<void> {
+  const deadline = Date.now() + 30_000;
+  for (;;) {
+    const { body } = await server.ask(`/api/mcp-servers/${key}`);
+    if (body.state === "ready") return;
+    if (Date.now() > deadline) throw new Error(`Never ready: ${JSON.stringify(body)}`);
+  }
+}
+
+it("adds a server, calls its tools, switches it, and removes it", async () => {
+  const server = await start();
+  expect((await server.ask("/api/mcp-servers")).body).toEqual({ items: [], problems: {} });
+  const secret = { ...entry, env: { KEY: "written-in-clear" } };
+  const added = await server.ask("/api/mcp-servers", { method: "POST", body: { key: "odd", entry: secret } });
+  expect(added.status).toBe(201);
+  expect(JSON.stringify(added.body)).not.toContain("written-in-clear");
+  await ready(server, "odd");
+  expect((await server.call("mcp_odd_echo", { text: "hi" })).body.result).toMatchObject({ content: "hi" });
+
+  const tools = await server.ask("/api/mcp-servers/odd/tools");
+  expect(tools.body.items[0]).toMatchObject({ name: "echo", rackName: "mcp_odd_echo", pin: "approved" });
+  const approved = await server.ask("/api/mcp-servers/odd/tools/echo/approve", { method: "POST" });
+  expect(approved.body).toMatchObject({
+    name: "echo",
+    pin: "approved",
+    approvedBy: expect.stringMatching(/./),
+  });
+
+  const change = { enabled: false };
+  expect((await server.ask("/api/mcp-servers/odd", { method: "PATCH", body: change })).body.state).toBe(
+    "disabled",
+  );
+  expect((await server.call("mcp_odd_echo", { text: "hi" })).status).toBe(404);
+  await server.ask("/api/mcp-servers/odd", { method: "PATCH", body: { enabled: true } });
+  expect((await server.ask("/api/mcp-servers/odd/restart", { method: "POST" })).body.state).toBe("ready");
+  expect((await server.ask("/api/mcp-servers/odd/log")).body).toHaveProperty("items");
+  expect((await server.ask("/api/mcp-servers/odd", { method: "DELETE" })).body).toEqual({ key: "odd" });
+  expect((await server.ask("/api/mcp-servers/odd")).status).toBe(404);
+});
+
+it("shows the servers of the file, which only the file changes", async () => {
+  const server = await start({
+    "mcp.json": JSON.stringify({ mcpServers: { odd: entry, bad: { comand: "x" } } }),
+  });
+  const { body } = await server.ask("/api/mcp-servers");
+  expect(body.items).toMatchObject([{ key: "odd", place: "file" }]);
+  expect(body.problems.bad).toMatch(/neither a command nor a url/);
+  const refused = await server.ask("/api/mcp-servers/odd", { method: "DELETE" });
+  expect([refused.status, refused.body.error.code]).toEqual([409, "mcp_server_read_only"]);
+  const renamed = { tools: { echo: { rename: "say" } } };
+  await ready(server, "odd");
+  await server.ask("/api/mcp-servers/odd", { method: "PATCH", body: renamed });
+  expect((await server.call("mcp_odd_say", { text: "hi" })).body.result).toMatchObject({ content: "hi" });
+});
+
+it("refuses what makes no sense, and everybody but admins", async () => {
+  const server = await start();
+  const post = (body: object) => server.ask("/api/mcp-servers", { method: "POST", body });
+  expect((await post({ key: "a b", entry })).body.error.code).toBe("mcp_server_invalid");
+  expect((await post({ key: "a", entry: { command: "x", url: "http://y" } })).body.error.message).toMatch(
+    /both/,
+  );
+  await post({ key: "a", entry });
+  expect((await post({ key: "a", entry })).status).toBe(409);
+  expect((await server.ask("/api/mcp-servers/a/tools/none/approve", { method: "POST" })).status).toBe(404);
+  const token = await server.issue({ tools: ["*"] });
+  expect((await server.ask("/api/mcp-servers", { token })).status).toBe(403);
+});

@@ -1,0 +1,116 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { ServedRack, toolFile } from "../testing/served-rack.ts";
+
+let rack: ServedRack;
+
+beforeAll(async () => {
+  rack = await ServedRack.open({
+    "tools/all.ts": toolFile(
+      'name: "weather", execute: async () => "sunny"',
+      'name: "secrets", execute: async () => "hidden"',
+      'name: "reach", execute: async ({ call }) => (await call("secrets")).content',
+    ),
+  });
+  await rack.serving.app.skills.experts.create({ name: "Forecaster", tools: ["weather", "reach"] });
+});
+
+afterAll(() => rack?.[Symbol.asyncDispose]());
+
+const initialize = {
+  jsonrpc: "2.0",
+  id: 1,
+  method: "initialize",
+  params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "t", version: "1" } },
+};
+const list = { jsonrpc: "2.0", id: 2, method: "tools/list" };
+
+async function openSession(token?: string): Promise<string> {
+  const { headers } = await rack.post("legacy", initialize, token === undefined ? {} : { token });
+  return headers.get("mcp-session-id") ?? "";
+}
+
+const inSession = (id: string) => ({ headers: { "mcp-session-id": id } });
+
+test.each(["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])(
+  "a client that asks for %s is served in it",
+  async (protocolVersion) => {
+    const params = { ...initialize.params, protocolVersion };
+    const { message } = await rack.post("legacy", { ...initialize, params });
+    expect(message.result.protocolVersion).toBe(protocolVersion);
+  },
+);
+
+test("a session that is not there, was ended, or is somebody else's is answered with 404", async () => {
+  expect((await rack.post("legacy", list, inSession("nonsense"))).status).toBe(404);
+  const id = await openSession();
+  expect((await rack.post("legacy", list, inSession(id))).status).toBe(200);
+  const token = await rack.issue({ tools: ["*"] });
+  expect((await rack.post("legacy", list, { ...inSession(id), token })).status).toBe(404);
+  const ended = await fetch(`${rack.serving.url}/mcp`, {
+    method: "DELETE",
+    headers: { authorization: `Bearer ${rack.token}`, "mcp-session-id": id },
+  });
+  expect(ended.status).toBe(200);
+  expect((await rack.post("legacy", list, inSession(id))).status).toBe(404);
+});
+
+test("without a session there is no stream to read and nothing to delete", async () => {
+  for (const method of ["GET", "DELETE"]) {
+    const response = await fetch(`${rack.serving.url}/mcp`, {
+      method,
+      headers: { authorization: `Bearer ${rack.token}`, accept: "text/event-stream" },
+    });
+    expect(response.status).toBe(405);
+  }
+});
+
+test("an older client may do without a session", async () => {
+  const { message } = await rack.post("legacy", list);
+  expect(message.result.tools.map(({ name }: { name: string }) => name)).toContain("weather");
+});
+
+test("a body that is no JSON, or no message, is refused as the protocol says", async () => {
+  const send = (body: string) =>
+    fetch(`${rack.serving.url}/mcp`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${rack.token}`,
+        "content-type": "application/json",
+        accept: "application/json, text/event-stream",
+      },
+      body,
+    });
+  const broken = await send("{");
+  expect(broken.status).toBe(400);
+  expect(await broken.json()).toMatchObject({ error: { code: -32700 } });
+  expect((await send("5")).status).toBe(400);
+  expect((await send("[]")).status).toBe(400);
+});
+
+test("an expert's address shows and reaches the expert's tools alone", async () => {
+  const at = { path: "/mcp/forecaster" };
+  const { message } = await rack.post("modern", { ...list, params: {} }, at);
+  expect(message.result.tools.map(({ name }: { name: string }) => name)).toEqual(["reach", "weather"]);
+  expect((await rack.call("modern", "secrets", {}, at)).message.error.code).toBe(-32602);
+  const reached = (await rack.call("modern", "reach", {}, at)).message.result;
+  expect(reached.isError).toBe(true);
+  expect(JSON.stringify(reached)).not.toContain("hidden");
+});
+
+test("an expert that is not there, or not for this token, is answered with 404", async () => {
+  expect((await rack.post("modern", { ...list, params: {} }, { path: "/mcp/nobody" })).status).toBe(404);
+  const token = await rack.issue({ tools: ["*"] });
+  const refused = await rack.post("modern", { ...list, params: {} }, { path: "/mcp/forecaster", token });
+  expect(refused.status).toBe(404);
+});
+
+test("who has no token is told where to read how the address is protected", async () => {
+  const response = await fetch(`${rack.serving.url}/mcp`, { method: "POST", body: "{}" });
+  expect(response.status).toBe(401);
+  const where = /resource_metadata="([^"]+)"/.exec(response.headers.get("www-authenticate") ?? "")?.[1];
+  const metadata = await fetch(where!);
+  expect(await metadata.json()).toMatchObject({
+    resource: `${rack.serving.url}/mcp`,
+    bearer_methods_supported: ["header"],
+  });
+});

@@ -1,0 +1,109 @@
+import { Client } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { expect, test } from "vitest";
+import { TemporaryWorkspace } from "../../../testing/temporary-workspace.ts";
+import { program } from "../testing/serve-workspace.ts";
+import { type Era, toolFile } from "../testing/served-rack.ts";
+import { spawnLines } from "../testing/spawn-lines.ts";
+
+const LIMIT = 60_000;
+const eras: Era[] = ["modern", "legacy"];
+
+const noisy = `import { spawnSync } from "node:child_process";
+import { writeSync } from "node:fs";
+import { Tool } from "@toolrack/core";
+console.log("noise while loading");
+export const noisy = Tool.define({
+  name: "noisy",
+  description: "Prints in all ways there are.",
+  parameters: { type: "object", properties: {} },
+  execute: async () => {
+    console.log("noise of console");
+    process.stdout.write("noise of stdout\\n");
+    writeSync(1, "noise of a descriptor\\n");
+    spawnSync("sh", ["-c", "echo noise of a child; cat"], { stdio: "inherit" });
+    return "quiet";
+  },
+});
+`;
+
+const config = "export default { builtins: false };";
+
+async function connect(workspace: TemporaryWorkspace, era: Era, options: object = {}): Promise<Client> {
+  const [command, ...words] = program;
+  const client = new Client(
+    { name: "tester", version: "1" },
+    { ...options, versionNegotiation: { mode: era === "modern" ? { pin: "2026-07-28" } : "legacy" } },
+  );
+  client.setRequestHandler?.("elicitation/create", async () => ({ action: "accept", content: { ok: true } }));
+  await client.connect(
+    new StdioClientTransport({
+      command: command!,
+      args: [...words, "mcp", "--dir", workspace.directory],
+      stderr: "ignore",
+    }),
+  );
+  return client;
+}
+
+test.each(eras)(
+  "a %s client lists, calls, asks and is asked over standard input and output",
+  async (era) => {
+    await using workspace = await TemporaryWorkspace.create({
+      "toolrack.config.ts": config,
+      "tools/noisy.ts": noisy,
+      "tools/all.ts": toolFile(
+        'name: "asks", execute: async ({ elicit }) => (await elicit("Go on?")).action',
+        'name: "steps", execute: async ({ progress }) => { progress(1, 1); return "done"; }',
+      ),
+    });
+    const client = await connect(workspace, era, { capabilities: { elicitation: {} } });
+    const { tools } = await client.listTools();
+    expect(tools.map(({ name }) => name)).toEqual(expect.arrayContaining(["asks", "noisy", "steps"]));
+    const called = await client.callTool({ name: "noisy", arguments: {} });
+    expect(called.content).toEqual([{ type: "text", text: "quiet" }]);
+    const asked = await client.callTool({ name: "asks", arguments: {} });
+    expect(asked.content).toEqual([{ type: "text", text: "accept" }]);
+    const heard: unknown[] = [];
+    await client.callTool(
+      { name: "steps", arguments: {} },
+      { onprogress: (update) => void heard.push(update) },
+    );
+    expect(heard).toEqual([{ progress: 1, total: 1 }]);
+    await client.close();
+  },
+  LIMIT,
+);
+
+test(
+  "nothing but messages reaches standard output, whatever a tool prints, and lines that are none do no harm",
+  async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "toolrack.config.ts": config,
+      "tools/noisy.ts": noisy,
+    });
+    const params = {
+      protocolVersion: "2025-11-25",
+      capabilities: {},
+      clientInfo: { name: "t", version: "1" },
+    };
+    const call = { jsonrpc: "2.0", method: "tools/call", params: { name: "noisy", arguments: {} } };
+    const { lines, errors, code } = await spawnLines(
+      [...program, "mcp", "--dir", workspace.directory],
+      [
+        { jsonrpc: "2.0", id: 1, method: "initialize", params },
+        { jsonrpc: "2.0", method: "notifications/initialized" },
+        "this is no message",
+        { ...call, id: 2 },
+        { ...call, id: 3 },
+      ],
+      (answers) => answers.length === 3,
+    );
+    expect(lines.map((line) => JSON.parse(line).id).toSorted()).toEqual([1, 2, 3]);
+    for (const source of ["loading", "console", "stdout", "a descriptor", "a child"]) {
+      expect(errors).toContain(source === "loading" ? "noise while loading" : `noise of ${source}`);
+    }
+    expect(code).toBe(0);
+  },
+  LIMIT,
+);

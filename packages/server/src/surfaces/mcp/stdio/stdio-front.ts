@@ -1,0 +1,107 @@
+import type { Server } from "@modelcontextprotocol/server";
+import type { EndedCall } from "../../../calls/call-desk.ts";
+import type { Exchange } from "../exchange.ts";
+import type { Era, HotPath } from "../hot/hot-path.ts";
+import { type HotCall, type HotList, readHotRequest } from "../hot/hot-request.ts";
+import type { Viewer } from "../viewer.ts";
+
+/** The server that the SDK has made for the connection, and the version that it speaks. */
+export interface CurrentServer {
+  readonly server: Server;
+  readonly era: Era;
+}
+
+/** Lets the SDK have a message after all. */
+type HandOn = (message: unknown) => void;
+
+/** The short way on a connection with one client. */
+export class StdioFront {
+  readonly #hot: HotPath;
+  readonly #viewer: Viewer;
+  readonly #current: () => CurrentServer | undefined;
+  /** Calls that were begun here, by the ids of their requests. */
+  readonly #calls = new Map<string | number, Exchange<EndedCall>>();
+
+  constructor(hot: HotPath, viewer: Viewer, current: () => CurrentServer | undefined) {
+    this.#hot = hot;
+    this.#viewer = viewer;
+    this.#current = current;
+  }
+
+  /** The call that a request has begun, for the SDK to go on with. */
+  running(id: string | number): Exchange<EndedCall> | undefined {
+    const exchange = this.#calls.get(id);
+    this.#calls.delete(id);
+    return exchange;
+  }
+
+  /** Answers a message, now or later, when it is one for the short way. Says whether it is. */
+  take(message: unknown, send: (line: string) => void, handOn: HandOn): boolean {
+    if (this.#cancel(message)) return true;
+    const request = readHotRequest(message);
+    const current = this.#current();
+    if (request === undefined || current === undefined) return false;
+    const era = request.envelope === undefined ? "legacy" : "modern";
+    // Before the client and the server have agreed on a version, only the SDK knows what to say.
+    if (era !== current.era || current.server.getNegotiatedProtocolVersion() === undefined) return false;
+    if (request.kind === "list") {
+      void this.#list(request, era, message, send, handOn);
+      return true;
+    }
+    return this.#call(request, current, message, send, handOn);
+  }
+
+  async #list(
+    request: HotList,
+    era: Era,
+    message: unknown,
+    send: (line: string) => void,
+    handOn: HandOn,
+  ): Promise<void> {
+    const bytes = await this.#hot.list(request, era, this.#viewer);
+    if (bytes === undefined) handOn(message);
+    else send(`{"result":${bytes.toString()},"jsonrpc":"2.0","id":${JSON.stringify(request.id)}}`);
+  }
+
+  #call(
+    request: HotCall,
+    { server, era }: CurrentServer,
+    message: unknown,
+    send: (line: string) => void,
+    handOn: HandOn,
+  ): boolean {
+    const info = server.getClientVersion();
+    const known = {
+      abilities: server.getClientCapabilities() ?? {},
+      clientName: info === undefined ? "" : `${info.name} ${info.version}`,
+    };
+    const exchange = this.#hot.begin(request, this.#viewer, {
+      subject: request.params.name,
+      ...(request.envelope ?? known),
+      wants: { progress: false, messages: era === "legacy" },
+    });
+    if (exchange === undefined) return false;
+    const { id } = request;
+    this.#calls.set(id, exchange);
+    void this.#hot.outcome(exchange, id, era, this.#viewer).then((outcome) => {
+      // A call that was cancelled is not answered.
+      if (this.#calls.get(id) !== exchange) return;
+      if (outcome.kind === "begun") return handOn(message);
+      this.#calls.delete(id);
+      send(outcome.text);
+    });
+    return true;
+  }
+
+  #cancel(message: unknown): boolean {
+    if (this.#calls.size === 0) return false;
+    const { method, params } = message as {
+      method?: unknown;
+      params?: { requestId?: unknown; reason?: unknown };
+    };
+    if (method !== "notifications/cancelled") return false;
+    const exchange = this.running(params?.requestId as string | number); // Any other kind of id is not in it.
+    exchange?.cancel(typeof params?.reason === "string" ? params.reason : "the client cancelled it");
+    return exchange !== undefined;
+  }
+}

@@ -1,0 +1,147 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Era, ServedRack, toolFile } from "./testing/served-rack.ts";
+
+let rack: ServedRack;
+const eras: Era[] = ["modern", "legacy"];
+
+beforeAll(async () => {
+  rack = await ServedRack.open({
+    "toolrack.config.ts": "export default { builtins: false, mcp: { metaTools: 'off' } };",
+    "tools/all.ts": toolFile(
+      'name: "zeta", title: "Zeta", metadata: { readOnly: true, idempotent: true }, execute: async () => "z"',
+      'name: "alpha", metadata: { dangerous: true }, outputSchema: { type: "object", properties: { a: { type: "number" } } }, execute: async () => ({ a: 1 })',
+      'name: "long", execute: async () => "0123456789".repeat(30_000)',
+      'name: "waits", execute: ({ signal, callId }) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("stopped"))))',
+      'name: "counts", execute: async ({ progress }) => { for (const n of [1, 2]) progress(n, 2, "step " + n); return "done"; }',
+    ),
+  });
+});
+
+afterAll(() => rack?.[Symbol.asyncDispose]());
+
+test.each(eras)(
+  "%s clients are shown tools in the order of their names, with all that is known of them",
+  async (era) => {
+    const client = await rack.connect(era);
+    const { tools } = await client.listTools();
+    const names = tools.map(({ name }) => name);
+    expect(names).toEqual(names.toSorted());
+    expect(tools.find(({ name }) => name === "zeta")).toMatchObject({
+      title: "Zeta",
+      description: "d",
+      annotations: { title: "Zeta", readOnlyHint: true, idempotentHint: true },
+    });
+    expect(tools.find(({ name }) => name === "alpha")).toMatchObject({
+      outputSchema: { type: "object" },
+      annotations: { destructiveHint: true },
+    });
+  },
+);
+
+test("a list says how long it holds, and for whom", async () => {
+  const { message } = await rack.post("modern", { jsonrpc: "2.0", id: 1, method: "tools/list", params: {} });
+  expect(message.result).toMatchObject({ ttlMs: 30_000, cacheScope: "private" });
+});
+
+test.each(eras)("%s clients hear of progress when they ask for it", async (era) => {
+  const client = await rack.connect(era);
+  const heard: unknown[] = [];
+  await client.callTool(
+    { name: "counts", arguments: {} },
+    { onprogress: (update) => void heard.push(update) },
+  );
+  expect(heard).toEqual([
+    { progress: 1, total: 2, message: "step 1" },
+    { progress: 2, total: 2, message: "step 2" },
+  ]);
+});
+
+test.each(eras)("a long result comes to %s clients as its ends and a link to the whole", async (era) => {
+  const client = await rack.connect(era);
+  const result = await client.callTool({ name: "long", arguments: {} });
+  const content = result.content as { type: string; uri?: string }[];
+  const link = content.find(({ type }) => type === "resource_link");
+  let uri = link?.uri;
+  let whole = "";
+  while (uri !== undefined) {
+    const { contents } = await client.readResource({ uri });
+    const [part] = contents as { text: string; _meta: Record<string, string> }[];
+    whole += part!.text;
+    uri = part!._meta["toolrack/next"];
+  }
+  expect(whole).toBe("0123456789".repeat(30_000));
+});
+
+test("nobody else can read a result", async () => {
+  const mine = await rack.issue({ tools: ["long"] });
+  const { message } = await rack.call("modern", "long", {}, { token: mine });
+  const { uri } = message.result.content.find(({ type }: { type: string }) => type === "resource_link");
+  const read = { jsonrpc: "2.0", id: 1, method: "resources/read", params: { uri } };
+  expect((await rack.post("modern", read, { token: mine })).message.result.contents).toHaveLength(1);
+  const other = await rack.issue({ tools: ["long"] });
+  expect((await rack.post("modern", read, { token: other })).message.error.code).toBe(-32602);
+});
+
+test.each(eras)("what a token may not use is not there for %s clients", async (era) => {
+  const token = await rack.issue({ tools: ["z*"] });
+  const client = await rack.connect(era, {}, { token });
+  expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(["zeta"]);
+  await expect(client.callTool({ name: "counts", arguments: {} })).rejects.toThrow(/knows no tool "counts"/);
+});
+
+test("an unknown tool is an error that names the nearest", async () => {
+  const { message } = await rack.call("modern", "zetta");
+  expect(message.error).toMatchObject({ code: -32602, message: expect.stringContaining("zeta") });
+});
+
+test("a client that closes its stream cancels the call", async () => {
+  const gone = new AbortController();
+  const ended = callEnd("waits");
+  const call = fetch(`${rack.serving.url}/mcp`, {
+    method: "POST",
+    signal: gone.signal,
+    headers: {
+      authorization: `Bearer ${rack.token}`,
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+    },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "waits" } }),
+  });
+  await callStart("waits");
+  gone.abort();
+  await expect(call).rejects.toThrow();
+  expect(await ended).toBe("cancelled");
+});
+
+test.each(eras)("a %s client cancels a call by saying so", async (era) => {
+  const client = await rack.connect(era);
+  const stop = new AbortController();
+  const ended = callEnd("waits");
+  const call = client.callTool({ name: "waits", arguments: {} }, { signal: stop.signal });
+  await callStart("waits");
+  stop.abort("enough");
+  await expect(call).rejects.toThrow();
+  expect(await ended).toBe("cancelled");
+});
+
+function callStart(toolName: string): Promise<void> {
+  return new Promise((resolve) => {
+    const { registry } = rack.serving.app;
+    if (registry.activeCalls().some((call) => call.toolName === toolName)) return resolve();
+    const stop = registry.subscribe((event) => {
+      if (event.type !== "state" || event.toolName !== toolName || event.state.status !== "running") return;
+      stop();
+      resolve();
+    });
+  });
+}
+
+function callEnd(toolName: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const stop = rack.serving.app.registry.subscribe((event) => {
+      if (event.type !== "record" || event.record.toolName !== toolName) return;
+      stop();
+      resolve(event.record.error?.code);
+    });
+  });
+}
