@@ -32,6 +32,7 @@ const translations: Readonly<Record<string, string>> = {
   "Changes a skill": "修改一个技能",
   "Deletes a skill with its tools": "删除一个技能及其工具",
   "Adds a tool to a skill": "为技能添加一个工具",
+  "The tools of a skill": "技能的工具",
   "One tool of a skill": "技能的一个工具",
   "Changes a tool of a skill": "修改技能的一个工具",
   "Deletes a tool of a skill": "删除技能的一个工具",

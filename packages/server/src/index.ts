@@ -6,4 +6,5 @@ export { SkillLoader } from "./skills/skill-loader.ts";
 export { ToolManager } from "./skills/tool-manager.ts";
 export type { InternalTool, InternalToolContext } from "./sources/internal/contract.ts";
 export type { FileReport, LoadEvent, LoadListener, LoadReport } from "./sources/load-report.ts";
-export type { McpServers, McpServerUpdate, McpServerView, McpToolView } from "./sources/mcp/mcp-servers.ts";
+export type { McpServerView, McpToolView } from "./sources/mcp/mcp-server-view.ts";
+export type { McpServers, McpServerUpdate } from "./sources/mcp/mcp-servers.ts";

@@ -106,7 +106,7 @@ export class LateParts {
 
   #toolrackFolder(): string {
     this.#folder ??= this.#isTemporary
-      ? mkdtempSync(join(tmpdir(), "toolrack-workspace-"))
+      ? mkdtempSync(join(tmpdir(), "toolrack-sandbox-"))
       : join(this.#root, ".toolrack");
     return this.#folder;
   }

@@ -92,10 +92,29 @@ function copyObject(value: object, mask: Mask, ancestors: object[], depth: numbe
 
 function isSecret(key: string, item: unknown): boolean {
   if (item === undefined || item === null || typeof item === "boolean") return false;
-  const words = wordsOf(key);
+  const holds = heldBy(key);
   // `token` also counts things (`max_tokens`), so only its texts are secret.
-  if (typeof item === "string" && words.at(-1) === "token") return true;
-  return words.some((word, index) => secretWords.has(word) || secretPairs.has(`${words[index - 1]} ${word}`));
+  return holds === "secrets" || (holds === "tokens" && typeof item === "string");
+}
+
+type Held = "secrets" | "tokens" | "anything";
+
+/** The same few keys come with every call, and taking them apart costs more than all the rest. */
+const known = new Map<string, Held>();
+const MOST_KNOWN = 2_000;
+
+function heldBy(key: string): Held {
+  const before = known.get(key);
+  if (before !== undefined) return before;
+  const words = wordsOf(key);
+  const isNamed = words.some(
+    (word, index) => secretWords.has(word) || secretPairs.has(`${words[index - 1]} ${word}`),
+  );
+  const held = isNamed ? "secrets" : words.at(-1) === "token" ? "tokens" : "anything";
+  // Keys may be data: they must not pile up.
+  if (known.size >= MOST_KNOWN) known.clear();
+  known.set(key, held);
+  return held;
 }
 
 /** `X-Api-Key`, `apiKey` and `api_key` are the same two words. */

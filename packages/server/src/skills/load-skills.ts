@@ -99,6 +99,23 @@ function toLoaded(
   };
 }
 
+/** A skill that a folder and the tables both have is that of the tables; the folder is reported. */
+export function withOneOwner(
+  inFolders: readonly LoadedSkill[],
+  stored: readonly LoadedSkill[],
+): { skills: LoadedSkill[]; shadowed: FailedFolder[] } {
+  const ids = new Set(stored.map(({ id }) => id));
+  const names = new Set(stored.map(({ name }) => name));
+  const isShadowed = ({ id, name }: LoadedSkill) => ids.has(id) || names.has(name);
+  return {
+    skills: [...inFolders.filter((skill) => !isShadowed(skill)), ...stored],
+    shadowed: inFolders.filter(isShadowed).map(({ name, sourcePath = "" }) => ({
+      folder: sourcePath,
+      reason: `The database has the skill "${name}", and a skill has one owner. Delete one of the two.`,
+    })),
+  };
+}
+
 /** A skill of the tables with its tools, and its files where scripts find them. */
 export async function loadStoredSkill(
   skill: StoredSkill,

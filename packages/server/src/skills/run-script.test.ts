@@ -112,6 +112,19 @@ describe("a tool of type script", () => {
     });
   });
 
+  it("reads modules of either kind, whatever a package.json above says", async () => {
+    const esm =
+      "import { sep } from 'node:path';\nexport const execute = async (tool, { n }) => ({ n: n + sep.length });";
+    for (const [name, text] of [
+      ["esm.js", esm],
+      ["esm.mjs", esm],
+      ["common.cjs", "exports.execute = (tool, { n }) => ({ n: n + 1 })"],
+    ] as const) {
+      await fixture.library.updateFiles(skillId, { [name]: file(name, text) });
+      expect((await run({ command: `node ${name}` }, { n: 1 })).structured).toEqual({ n: 2 });
+    }
+  });
+
   it("needs no command where there is an index.js", async () => {
     expect((await run({}, { who: "Bo" })).structured).toMatchObject({ text: "Hi Bo" });
   });

@@ -1,26 +1,33 @@
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
-import { adaptSkillTool } from "../sources/skills/adapt-skill-tool.ts";
 import type { LoadedSkill } from "../sources/skills/loaded-skill.ts";
 import type { SkillSurroundings } from "../sources/skills/run-environment.ts";
-import { isSafePath, readSkillFiles } from "../sources/skills/skill-files.ts";
+import { readSkillFiles } from "../sources/skills/skill-files.ts";
 import { SkillSource } from "../sources/skills/skill-source.ts";
 import type { ToolNames } from "../sources/skills/tool-names.ts";
-import { UsageError } from "../sources/skills/usage-error.ts";
 import { newId } from "../store/skills/new-id.ts";
-import {
-  type NewSkillTool,
-  type SkillBundle,
-  type SkillChanges,
-  SkillConflictError,
-  type SkillFile,
-  type SkillToolChanges,
-  type StoredSkillTool,
+import type {
+  NewSkillTool,
+  SkillBundle,
+  SkillChanges,
+  SkillFile,
+  SkillToolChanges,
+  StoredSkillTool,
 } from "../store/skills/skill-store.ts";
 import type { Store } from "../store/store.ts";
 import { Experts } from "./experts.ts";
 import { otherFiles } from "./export-skill.ts";
-import { type FailedFolder, FolderReader, loadStoredSkill } from "./load-skills.ts";
-import { SkillInputError, SkillMissingError, SkillReadOnlyError } from "./skill-input-error.ts";
+import { type FailedFolder, FolderReader, loadStoredSkill, withOneOwner } from "./load-skills.ts";
+import {
+  checkPaths,
+  checkSkill,
+  checkTool,
+  missingSkill,
+  missingTool,
+  namingField,
+  toolOf,
+  withChanges,
+} from "./skill-checks.ts";
+import { SkillInputError, SkillReadOnlyError } from "./skill-input-error.ts";
 
 export interface SkillLibraryOptions {
   readonly registry: ToolRegistry;
@@ -118,10 +125,17 @@ export class SkillLibrary {
   follow(): void {
     const { store, logger } = this.#options;
     if (store === undefined || this.#timer !== undefined) return;
+    let complaint = "";
+    const look = async () => {
+      if ((await store.registryVersion.read()) !== this.#version) await this.#reload();
+      complaint = "";
+    };
     this.#timer = setInterval(() => {
-      this.#inTurn(async () => {
-        if ((await store.registryVersion.read()) !== this.#version) await this.#reload();
-      }).catch((error) => logger.warn(`Skills could not be read: ${reasonOf(error)}`));
+      this.#inTurn(look).catch((error: Error) => {
+        // Once, and not every second while the database is away.
+        if (complaint !== error.message) logger.warn(`Skills could not be read: ${error.message}`);
+        complaint = error.message;
+      });
     }, POLL);
     this.#timer.unref();
   }
@@ -142,8 +156,7 @@ export class SkillLibrary {
     return this.#inTurn(async () => {
       const { skill, tools, files } = bundle;
       checkSkill(skill);
-      for (const { path } of files)
-        if (!isSafePath(path)) throw SkillInputError.of("files", `"${path}" is no path for a file.`);
+      checkPaths(files.map(({ path }) => path));
       this.#refuseFolderTwin(skill);
       const { skills } = this.#store();
       const exists = replace && skill.id !== undefined && (await skills.get(skill.id)) !== undefined;
@@ -169,8 +182,8 @@ export class SkillLibrary {
     return this.#inTurn(async () => {
       const { id } = this.#editable(idOrName);
       const kept = new Map((await this.#store().skills.listFiles(id)).map((file) => [file.path, file]));
+      checkPaths(Object.keys(files));
       for (const [path, file] of Object.entries(files)) {
-        if (!isSafePath(path)) throw SkillInputError.of("files", `"${path}" is no path for a file.`);
         if (file === null) kept.delete(path);
         else kept.set(path, file);
       }
@@ -204,7 +217,7 @@ export class SkillLibrary {
     return this.#inTurn(async () => {
       const skill = this.#editable(skillId);
       const old = toolOf(skill, toolId);
-      await this.#check(skill, toNewTool({ ...old, ...changes }));
+      await this.#check(skill, withChanges(old, changes));
       const updated = await namingField(this.#store().skills.updateTool(old.id, changes));
       await this.#show(skill.id);
       if (updated === undefined) throw missingTool(skill, toolId);
@@ -233,22 +246,8 @@ export class SkillLibrary {
     return { ...info, name: `draft_${id}`, aliases: [], disabled: false };
   }
 
-  /** Says of a tool what would become of it. Throws `SkillInputError` that names the field. */
-  async #check(skill: LoadedSkill, tool: NewSkillTool): Promise<ToolInfo> {
-    const { name } = tool;
-    if (name.trim() === "" || [...name].length > 64) {
-      throw SkillInputError.of("name", "It must have 1 to 64 characters.");
-    }
-    const candidate = toStoredTool(skill.id, tool);
-    const { skills } = this.#store();
-    const whole = await loadStoredSkill(skill, [candidate], skills, this.#options.workspace);
-    const placed = skill.owner === "folder" ? skill : whole;
-    try {
-      return adaptSkillTool(placed, candidate, this.#surroundings, "id");
-    } catch (thrown) {
-      if (thrown instanceof UsageError) throw SkillInputError.of(thrown.field, thrown.message);
-      throw thrown;
-    }
+  #check(skill: LoadedSkill, tool: NewSkillTool): Promise<ToolInfo> {
+    return checkTool(skill, tool, this.#surroundings, this.#store().skills);
   }
 
   async #reload(): Promise<void> {
@@ -256,18 +255,10 @@ export class SkillLibrary {
     const version = (await store?.registryVersion.read()) ?? 0;
     const { skills: inFolders, failed } = await this.#folders.readAll();
     const stored = await this.#readStored();
-    const ids = new Set(stored.map(({ id }) => id));
-    const names = new Set(stored.map(({ name }) => name));
-    const shadowed = inFolders.filter(({ id, name }) => ids.has(id) || names.has(name));
-    this.#failed = [
-      ...failed,
-      ...shadowed.map(({ name, sourcePath = "" }) => ({
-        folder: sourcePath,
-        reason: `The database has the skill "${name}", and a skill has one owner. Delete one of the two.`,
-      })),
-    ];
+    const { skills, shadowed } = withOneOwner(inFolders, stored);
+    this.#failed = [...failed, ...shadowed];
     for (const { folder, reason } of this.#failed) logger.warn(`[skills] ${folder}: ${reason}`);
-    this.#source.replaceAll([...inFolders.filter((skill) => !shadowed.includes(skill)), ...stored]);
+    this.#source.replaceAll(skills);
     await this.experts.load();
     this.#version = version;
     this.#tell();
@@ -337,59 +328,4 @@ export class SkillLibrary {
     this.#pending = next.catch(() => {});
     return next;
   }
-}
-
-function checkSkill({ name, mark }: { readonly name?: string; readonly mark?: string | null }): void {
-  if (name !== undefined && (name.trim() === "" || [...name].length > 128)) {
-    throw SkillInputError.of("name", "It must have 1 to 128 characters.");
-  }
-  if (typeof mark === "string" && !/^[A-Za-z0-9_-]{1,50}$/.test(mark)) {
-    throw SkillInputError.of("mark", "It must be letters, digits, _ and -, at most 50.");
-  }
-}
-
-function toStoredTool(skillId: string, tool: NewSkillTool): StoredSkillTool {
-  return {
-    id: newId(),
-    description: "",
-    usage: "",
-    enabled: true,
-    ...tool,
-    skillId,
-    createdAt: 0,
-    updatedAt: 0,
-  };
-}
-
-function toNewTool(tool: { readonly [Key in keyof NewSkillTool]: NewSkillTool[Key] | null }): NewSkillTool {
-  const entries = Object.entries(tool).filter(([, value]) => value !== null);
-  // Without what is null it is exactly that.
-  return Object.fromEntries(entries) as unknown as NewSkillTool;
-}
-
-function toolOf(skill: LoadedSkill, idOrName: string): StoredSkillTool {
-  const found = skill.tools.find(({ id, name }) => id === idOrName || name === idOrName);
-  if (found === undefined) throw missingTool(skill, idOrName);
-  return found;
-}
-
-async function namingField<Value>(work: Promise<Value>): Promise<Value> {
-  try {
-    return await work;
-  } catch (thrown) {
-    if (thrown instanceof SkillConflictError) throw SkillInputError.of(thrown.field, thrown.message);
-    throw thrown;
-  }
-}
-
-function missingSkill(idOrName: string): SkillMissingError {
-  return new SkillMissingError("skill", `There is no skill "${idOrName}".`);
-}
-
-function missingTool({ name }: LoadedSkill, tool: string): SkillMissingError {
-  return new SkillMissingError("skill_tool", `The skill "${name}" has no tool "${tool}".`);
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -58,7 +58,12 @@ export class SkillOfferings implements OfferingSource {
   ): Promise<PromptAnswer | undefined> {
     const found = (await this.#visible(reader)).find((skill) => skill.name === name && isInvocable(skill));
     if (found === undefined) return undefined;
-    const tools = found.skill.tools.map((tool) => `- ${tool.name}: call \`${tool.id}\``).join("\n");
+    const tools = found.skill.tools
+      .flatMap(({ id, name: tool }) => {
+        const rackName = this.#library.nameOf(id);
+        return rackName === undefined ? [] : [`- ${tool}: call \`${rackName}\``];
+      })
+      .join("\n");
     const text = [
       found.body.trim() || found.skill.description,
       ...(tools === "" ? [] : [`Tools of this skill:\n${tools}`]),
@@ -130,7 +135,10 @@ export class SkillOfferings implements OfferingSource {
     const skills = this.#library.list().filter((skill) => {
       if (!skill.enabled) return false;
       if (expert !== undefined) return expert.skills.includes(skill.id);
-      return reader.mayUse(folderNameOf(skill)) || skill.tools.some(({ id }) => reader.mayUse(id));
+      return (
+        reader.mayUse(folderNameOf(skill)) ||
+        skill.tools.some(({ id }) => reader.mayUse(this.#library.nameOf(id) ?? id))
+      );
     });
     const known = new Set(this.#library.list().map(({ id }) => id));
     for (const id of this.#read.keys()) if (!known.has(id)) this.#read.delete(id);

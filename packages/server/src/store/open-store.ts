@@ -37,7 +37,7 @@ export async function openStore({ directory, url = "" }: StoreOptions): Promise<
   });
   const { db } = database;
   const blobs = new BlobDirectory(join(directory, "blobs"));
-  const calls = new CallRepository({ db, engine, blobs, instance });
+  const calls = new CallRepository({ db, scan: database.scan, engine, blobs, instance });
   const approvals = new ApprovalRepository(db, instance);
   const schedules = new ScheduleRepository(db);
   const registryVersion = new RegistryVersion(db);

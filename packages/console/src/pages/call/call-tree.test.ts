@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { CallFacts } from "../../api/types.ts";
-import { waterfall } from "./call-tree.ts";
+import { callIdsOf, treeOf, waterfall } from "./call-tree.ts";
 
 it("places each call on the common line of time, under the call that made it", () => {
   const root = {
@@ -24,6 +24,12 @@ it("places each call on the common line of time, under the call that made it", (
     ["deep", 2, 0.25, 0.05, 0],
     ["late", 1, 0.6, 0.4, 0],
   ]);
+});
+
+it("makes a tree of a list of calls, and comes to an end when the records go in circles", () => {
+  const made = (callId: string, parentCallId: string): CallFacts => ({ ...call(callId, 0, 1, 1), parentCallId });
+  const calls = [made("c", "b"), made("b", "a"), made("other", "elsewhere"), made("a", "c")];
+  expect(callIdsOf(treeOf(call("a", 0, 1, 1), calls))).toEqual(["a", "b", "c"]);
 });
 
 it("lets the bar of a call under way grow until now", () => {

@@ -37,6 +37,19 @@ export function waterfall<Facts extends CallFacts>(
   });
 }
 
+/** Puts each call under the one that made it. What was made by nobody who is there is left out. */
+export function treeOf(root: CallFacts, calls: readonly CallFacts[]): TreeCall {
+  const byParent = Map.groupBy(calls, ({ parentCallId }) => parentCallId);
+  // Nobody is put into the tree twice, whatever the records say.
+  const placed = new Set([root.callId]);
+  const grow = (call: CallFacts): TreeCall => {
+    const children = (byParent.get(call.callId) ?? []).filter(({ callId }) => !placed.has(callId));
+    for (const { callId } of children) placed.add(callId);
+    return { call, children: children.map(grow) };
+  };
+  return grow(root);
+}
+
 /** Every call of the chain. */
 export function callIdsOf(tree: TreeCall): string[] {
   return [tree.call.callId, ...tree.children.flatMap(callIdsOf)];

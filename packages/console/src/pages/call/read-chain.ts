@@ -2,11 +2,11 @@ import { ApiError } from "../../api/api-error.ts";
 import { request } from "../../api/request.ts";
 import { readCall } from "../../api/run-call.ts";
 import type { Call, CallFacts, CallPage } from "../../api/types.ts";
-import type { TreeCall } from "./call-tree.ts";
+import { type TreeCall, treeOf } from "./call-tree.ts";
 
 /** A chain that is longer is shown as far as this. */
-const MOST_CALLS = 1_000;
-const DEEPEST = 20;
+const MOST_CALLS = 2_000;
+const HIGHEST = 50;
 
 export interface Chain {
   readonly call: Call;
@@ -17,8 +17,20 @@ export interface Chain {
 /** A call with the whole chain that it is part of. */
 export async function readChain(callId: string, signal: AbortSignal): Promise<Chain> {
   const call = await readCall(callId, signal);
-  let top: CallFacts = call;
-  for (let height = 0; top.parentCallId !== undefined && height < DEEPEST; height++) {
+  const top = await topOf(call, signal);
+  const calls: CallFacts[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await request<CallPage>("/api/calls", { query: { root: top.callId, limit: 500, cursor }, signal });
+    calls.push(...page.items);
+    cursor = page.next;
+  } while (cursor !== undefined && calls.length < MOST_CALLS);
+  return { call, root: treeOf(top, calls), isCut: cursor !== undefined };
+}
+
+async function topOf(call: CallFacts, signal: AbortSignal): Promise<CallFacts> {
+  let top = call;
+  for (let height = 0; top.parentCallId !== undefined && height < HIGHEST; height++) {
     const parent = await readCall(top.parentCallId, signal).catch((thrown) => {
       // Old records are deleted, and a parent may be somebody else's: the chain begins where it can be seen.
       if (thrown instanceof ApiError && thrown.status === 404) return undefined;
@@ -27,23 +39,5 @@ export async function readChain(callId: string, signal: AbortSignal): Promise<Ch
     if (parent === undefined) break;
     top = parent;
   }
-  const budget = { left: MOST_CALLS };
-  const root = await withChildren(top, 0, budget, signal);
-  return { call, root, isCut: budget.left <= 0 };
-}
-
-async function withChildren(
-  call: CallFacts,
-  depth: number,
-  budget: { left: number },
-  signal: AbortSignal,
-): Promise<TreeCall> {
-  if (depth >= DEEPEST || budget.left <= 0) return { call, children: [] };
-  const { items } = await request<CallPage>("/api/calls", {
-    query: { parent: call.callId, limit: 500 },
-    signal,
-  });
-  budget.left -= items.length;
-  const children = await Promise.all(items.map((child) => withChildren(child, depth + 1, budget, signal)));
-  return { call, children };
+  return top;
 }

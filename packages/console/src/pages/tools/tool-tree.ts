@@ -119,9 +119,9 @@ interface Place {
 function placeOf({ origin = "", category = "" }: ToolSummary): Place {
   const builtin = /^built-in ([^/]+)\//.exec(origin);
   if (builtin) return { source: "builtin", group: builtin[1]! };
-  const upstream = /^mcp[ :]+([^/ ]+)/i.exec(origin);
+  const upstream = /^mcp server (.+)$/.exec(origin);
   if (upstream) return { source: "mcp", group: upstream[1]! };
-  const skill = /^skills?[ :/]+([^/ ]+)/i.exec(origin);
+  const skill = /^skill ([^/]+)/.exec(origin);
   if (skill) return { source: "skills", group: skill[1]! };
   if (/\.\w+$/.test(origin)) return placeOfFile(origin);
   return { source: "other", group: category };

@@ -159,6 +159,9 @@ describe.each(levelsToTest)("programs at level %i", { timeout: 60_000 }, (level)
         "touch /usr/made",
         "touch /program/made",
         "touch /made",
+        "touch /dev/made",
+        "dd if=/dev/zero of=/dev/shm/flood bs=1M count=100",
+        "dd if=/dev/zero of=/tmp/flood bs=1M count=100",
         "ls /proc | grep -x 200",
       ];
       const script = tries

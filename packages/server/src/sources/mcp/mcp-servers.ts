@@ -11,15 +11,11 @@ import type {
 } from "../../store/mcp-servers/mcp-server-store.ts";
 import { watchFiles } from "../watch-files.ts";
 import type { PinningPolicy } from "./catalogue/pin.ts";
-import { isOffered } from "./catalogue/to-tool.ts";
-import { rackNameOf } from "./catalogue/tool-names.ts";
-import type { ToolPin } from "./catalogue/tool-pins.ts";
 import { type McpFile, readMcpFile } from "./config/read-mcp-file.ts";
 import { problemOfKey, readServerEntry, type ServerEntry } from "./config/server-entry.ts";
 import { ManagedServer, type ServerSurroundings, type WantedServer } from "./managed-server.ts";
+import { type McpServerView, type McpToolView, toolViewsOf, viewOf } from "./mcp-server-view.ts";
 import type { LogLine } from "./process/recent-lines.ts";
-import type { RefusedUpstreamTool } from "./rack-tools.ts";
-import type { UpstreamStatus } from "./upstream-status.ts";
 
 export interface McpServersParts {
   readonly registry: ToolRegistry;
@@ -37,38 +33,6 @@ export interface McpServersParts {
   readonly packages?: Pick<DependencyStore, "install">;
   /** How servers are told who we are. */
   readonly clientInfo?: { readonly name: string; readonly version: string };
-}
-
-/** A server as people and programs see it. */
-export interface McpServerView extends Omit<UpstreamStatus, "since"> {
-  readonly key: string;
-  /** `file`: it stands in `mcp.json` and is changed there. */
-  readonly place: "file" | "store";
-  readonly enabled: boolean;
-  /** With secrets masked. */
-  readonly entry: object;
-  readonly since: number;
-  readonly tools: number;
-  readonly quarantined: number;
-  readonly prompts: number;
-  readonly resources: number;
-  /** Tools that could not be hung up. */
-  readonly refused: readonly RefusedUpstreamTool[];
-}
-
-export interface McpToolView {
-  /** As the server names it. */
-  readonly name: string;
-  /** As the rack names it. */
-  readonly rackName: string;
-  readonly description?: string;
-  /** Whether the entry lets it in. */
-  readonly offered: boolean;
-  readonly pin: ToolPin["state"];
-  readonly changes: ToolPin["changes"];
-  readonly approvedAt?: number;
-  readonly approvedBy?: string;
-  readonly override: ToolOverride;
 }
 
 export interface McpServerUpdate {
@@ -182,23 +146,7 @@ export class McpServers {
 
   /** In the order of the server. */
   tools(key: string): McpToolView[] {
-    const server = this.#require(key);
-    const { entry } = server.wanted;
-    const { rename = {}, ...choices } = entry.toolrack?.tools ?? {};
-    return server.upstream.catalogue.tools.map(({ name, description }) => {
-      const { state, changes, approvedAt, approvedBy, override } = server.pins.of(name);
-      return {
-        name,
-        rackName: rackNameOf(key, override.rename ?? rename[name] ?? name, this.#shared.keys()),
-        ...(description === undefined ? {} : { description }),
-        offered: isOffered(choices, name),
-        pin: state,
-        changes,
-        ...(approvedAt === undefined ? {} : { approvedAt }),
-        ...(approvedBy === undefined ? {} : { approvedBy }),
-        override,
-      };
-    });
+    return toolViewsOf(this.#require(key), this.#shared.keys());
   }
 
   add(key: string, given: unknown): Promise<McpServerView> {
@@ -366,34 +314,4 @@ async function checked(given: unknown): Promise<ServerEntry> {
   } catch (thrown) {
     throw new McpServerError("mcp_server_invalid", `The entry is not valid. ${(thrown as Error).message}`);
   }
-}
-
-function viewOf(server: ManagedServer): McpServerView {
-  const { key, wanted, upstream, tools, pins } = server;
-  const { catalogue, status } = upstream;
-  return {
-    ...status,
-    key,
-    place: wanted.place,
-    enabled: wanted.isEnabled,
-    entry: redact(masked(wanted.entry)) as object,
-    tools: tools.names.length,
-    quarantined: catalogue.tools.filter(({ name }) => pins.of(name).state === "quarantined").length,
-    prompts: catalogue.prompts.length,
-    resources: catalogue.resources.length + catalogue.templates.length,
-    refused: tools.refused,
-  };
-}
-
-/** Values of variables and headers may be secrets that somebody wrote down in clear; a reference to one is none. */
-function masked(entry: ServerEntry): ServerEntry {
-  const hide = (values: Readonly<Record<string, string>>) =>
-    Object.fromEntries(
-      Object.entries(values).map(([name, value]) => [name, /\$\{/.test(value) ? value : "[hidden]"]),
-    );
-  return {
-    ...entry,
-    ...(entry.env === undefined ? {} : { env: hide(entry.env) }),
-    ...(entry.headers === undefined ? {} : { headers: hide(entry.headers) }),
-  };
 }

@@ -23,7 +23,11 @@ export class ApprovalRepository implements ApprovalStore {
   }
 
   async get(id: string): Promise<StoredApproval | undefined> {
-    const row = await this.#db.selectFrom("approvals").selectAll().where("id", "=", id).executeTakeFirst();
+    const row = await this.#db
+      .selectFrom("approvals")
+      .selectAll()
+      .where("id", "=", toKey(id))
+      .executeTakeFirst();
     return row === undefined ? undefined : toApproval(row);
   }
 
@@ -52,7 +56,7 @@ export class ApprovalRepository implements ApprovalStore {
     const row = await this.#db
       .selectFrom("approvals")
       .select("instance")
-      .where("id", "=", id)
+      .where("id", "=", toKey(id))
       .where("state", "=", "pending")
       .executeTakeFirst();
     return row !== undefined && (await this.#instance.findDead([row.instance ?? ""])).length > 0;
@@ -89,7 +93,7 @@ export class ApprovalRepository implements ApprovalStore {
         reason: decision.reason === undefined ? null : toStorableText(decision.reason),
         edited_input: edited === undefined ? null : toJson(edited),
       })
-      .where("id", "=", id)
+      .where("id", "=", toKey(id))
       .where("state", "=", "pending")
       .where("expires_at", ">", now)
       .executeTakeFirst();
@@ -138,7 +142,7 @@ export class ApprovalRepository implements ApprovalStore {
   async removeRule(id: string): Promise<boolean> {
     const { numDeletedRows } = await this.#db
       .deleteFrom("approval_rules")
-      .where("id", "=", id)
+      .where("id", "=", toKey(id))
       .executeTakeFirst();
     return numDeletedRows > 0n;
   }

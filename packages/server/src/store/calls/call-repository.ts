@@ -3,6 +3,7 @@ import { type ExpressionBuilder, type SqlBool, sql } from "kysely";
 import type { BlobDirectory } from "../blobs/blob-directory.ts";
 import { formatCursor, pageLimit, parseCursor } from "../database/cursor.ts";
 import type { Engine } from "../database/engine.ts";
+import type { OpenedDatabase } from "../database/open-database.ts";
 import type { StoreDatabase, Tables } from "../database/schema.ts";
 import { toKey } from "../database/storable-text.ts";
 import type { Instance } from "../instances/instance.ts";
@@ -12,6 +13,7 @@ import { needsBlobs, prepareFinished, toFinishedRow, toRowWithBlobs, toStartedRo
 import { CallTable } from "./call-table.ts";
 import { CallWriter } from "./call-writer.ts";
 import { interruptedError } from "./interrupted.ts";
+import { ResultElsewhereError } from "./result-elsewhere-error.ts";
 import { type ListedRow, toStoredCall } from "./stored-call.ts";
 
 /** Characters of the result, and of the arguments, that an item of a list has at the most. */
@@ -21,6 +23,8 @@ const LISTED_PARAMETERS = 16_000;
 export interface CallRepositoryParts {
   readonly db: StoreDatabase;
   readonly engine: Engine;
+  /** Runs a query that may look at many rows. */
+  readonly scan: OpenedDatabase["scan"];
   readonly blobs: BlobDirectory;
   readonly instance: Instance;
 }
@@ -29,12 +33,14 @@ export class CallRepository implements CallStore {
   readonly #db: StoreDatabase;
   readonly #engine: Engine;
   readonly #blobs: BlobDirectory;
+  readonly #scan: OpenedDatabase["scan"];
   readonly #instance: Instance;
   readonly #writer: CallWriter;
   /** Calls whose blobs are being written, before their rows are. */
   readonly #blobWrites = new Set<Promise<void>>();
 
-  constructor({ db, engine, blobs, instance }: CallRepositoryParts) {
+  constructor({ db, scan, engine, blobs, instance }: CallRepositoryParts) {
+    this.#scan = scan;
     this.#db = db;
     this.#engine = engine;
     this.#blobs = blobs;
@@ -81,12 +87,11 @@ export class CallRepository implements CallStore {
         .where("timestamp", "<=", after.time)
         .where(({ or, eb }) => or([eb("timestamp", "<", after.time), eb("call_id", "<", after.id)]));
     }
-    const rows = await selection
+    const wanted = selection
       .orderBy("timestamp", "desc")
       .orderBy("call_id", "desc")
-      .limit(limit + 1)
-      .execute();
-    return toPage(rows, limit);
+      .limit(limit + 1);
+    return toPage(await (looksAtMany(query) ? this.#scan(wanted) : wanted.execute()), limit);
   }
 
   async readResult(
@@ -106,7 +111,7 @@ export class CallRepository implements CallStore {
     if (result_blob === null) return { text: result_text.slice(start, start + length), total };
     const text = await this.#blobs.read(result_blob, start, length);
     if (text !== undefined) return { text, total };
-    throw new Error(
+    throw new ResultElsewhereError(
       `The whole result of call ${callId} is not in this node's blob directory: it was deleted, or another node keeps it. The record has its beginning.`,
     );
   }
@@ -187,4 +192,9 @@ function toPage(rows: readonly ListedRow[], limit: number): Page<StoredCall> {
   return rows.length > limit && last !== undefined
     ? { items, next: formatCursor({ time: last.timestamp, id: last.callId }) }
     : { items };
+}
+
+/** No index helps with what these ask for. */
+function looksAtMany({ text, tool, caller, minDuration, maxDuration }: CallQuery): boolean {
+  return [text, tool, caller, minDuration, maxDuration].some((condition) => condition !== undefined);
 }

@@ -1,3 +1,5 @@
+import { toKey } from "./storable-text.ts";
+
 /** Where a page ended: lists go from the newest to the oldest, and by id within one millisecond. */
 export interface Cursor {
   readonly time: number;
@@ -32,7 +34,7 @@ export function parseCursor(cursor: string): Cursor {
   if (!Number.isSafeInteger(time) || typeof id !== "string") throw new InvalidCursorError();
   // A cursor with other characters in between would be read all the same.
   if (formatCursor({ time, id }) !== cursor) throw new InvalidCursorError();
-  return { time, id };
+  return { time, id: toKey(id) };
 }
 
 function parse(cursor: string): unknown {

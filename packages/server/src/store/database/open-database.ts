@@ -1,14 +1,22 @@
 import { realpathSync } from "node:fs";
-import { type Dialect, Kysely } from "kysely";
+import { type CompiledQuery, type Dialect, Kysely } from "kysely";
 import type { Engine } from "./engine.ts";
 import { createMysqlDialect } from "./mysql-dialect.ts";
 import { createPostgresDialect } from "./postgres-dialect.ts";
 import type { StoreDatabase, Tables } from "./schema.ts";
 import { createSqliteDialect } from "./sqlite-dialect.ts";
+import { SqliteReader } from "./sqlite-reader.ts";
 
 export interface OpenedDatabase {
   readonly db: StoreDatabase;
+  /** Runs a query that may look at many rows, without holding up anything else. */
+  scan<Row>(query: Scan<Row>): Promise<Row[]>;
   close(): Promise<void>;
+}
+
+interface Scan<Row> {
+  compile(): CompiledQuery;
+  execute(): Promise<Row[]>;
 }
 
 /** `place` is the file of SQLite, the URL of a server. */
@@ -17,11 +25,12 @@ export async function openDatabase(engine: Engine, place: string): Promise<Opene
   const db = connect(
     await (engine === "postgres" ? createPostgresDialect(place) : createMysqlDialect(place)),
   );
-  return { db, close: () => db.destroy() };
+  return { db, scan: (query) => query.execute(), close: () => db.destroy() };
 }
 
 interface SharedDatabase {
   readonly db: StoreDatabase;
+  readonly reader: SqliteReader;
   users: number;
 }
 
@@ -33,15 +42,25 @@ const shared = new Map<string, SharedDatabase>();
  */
 function openShared(file: string): OpenedDatabase {
   const known = shared.get(pathOf(file));
-  const database = known ?? { db: connect(createSqliteDialect(file)), users: 0 };
+  const database = known ?? {
+    db: connect(createSqliteDialect(file)),
+    reader: new SqliteReader(file),
+    users: 0,
+  };
   const path = pathOf(file);
   shared.set(path, database);
   database.users++;
   return {
     db: database.db,
+    async scan<Row>(query: Scan<Row>) {
+      const { sql, parameters } = query.compile();
+      // The thread answers with what the query itself would have.
+      return (await database.reader.query(sql, parameters)) as Row[];
+    },
     async close() {
       if (--database.users > 0) return;
       shared.delete(path);
+      await database.reader.close();
       await database.db.destroy();
     },
   };

@@ -39,6 +39,10 @@ export const httpErrorCodes = {
   },
   call_exists: { status: 409, when: "A call with the wanted `callId` exists." },
   call_ended: { status: 409, when: "The call has ended and cannot be cancelled any more." },
+  result_elsewhere: {
+    status: 410,
+    when: "The whole of a long result is on another node, or was deleted. The record has its beginning.",
+  },
   call_running: { status: 409, when: "The call has not ended and has no result yet." },
   arguments_redacted: {
     status: 409,

@@ -73,7 +73,9 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
         [
           ...systemDirectories(),
           ...(options.proc ? ["--proc", "/proc"] : []),
-          ...["--dev", "/dev", "--ro-bind", program.directory, programDirectory],
+          // Bubblewrap's own /dev has room without end, and the room of memory.
+          ...["--dev", "/dev", ...scratchAt("/dev/shm", limits.scratchMb), "--remount-ro", "/dev"],
+          ...["--ro-bind", program.directory, programDirectory],
           ...bindEgress(egressSocket),
           ...scratchAt("/tmp", limits.scratchMb),
           ...["--chdir", programDirectory],

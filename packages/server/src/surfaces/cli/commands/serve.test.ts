@@ -72,7 +72,7 @@ class Served {
 
   async question(): Promise<string> {
     const pending = async () => (await this.ask("/api/approvals")).body.items;
-    await expect.poll(pending, { timeout: 5_000 }).toHaveLength(1);
+    await expect.poll(pending, { timeout: 20_000 }).toHaveLength(1);
     return (await pending())[0].id;
   }
 
@@ -82,7 +82,7 @@ class Served {
   }
 }
 
-describe("toolrack serve", () => {
+describe("toolrack serve", { timeout: 60_000 }, () => {
   let workspace: TemporaryWorkspace;
   let served: Served;
   const cli = (...args: string[]) => spawnCli(args, { cwd: workspace.directory });
@@ -95,7 +95,7 @@ describe("toolrack serve", () => {
     });
     served = new Served(workspace.directory);
     await served.says("Ctrl-C stops");
-  }, 20_000);
+  }, 60_000);
 
   afterAll(async () => {
     await served.stop("SIGKILL");
@@ -177,13 +177,16 @@ describe("toolrack serve", () => {
     await served.says("Ctrl-C stops");
     expect((await served.ask("/api/calls/running")).body).toMatchObject({ status: "completed" });
     expect((await served.ask("/api/calls/waiting")).body).toMatchObject({ status: "error" });
+    // Whoever agrees to it now has the call made; here nobody does.
+    expect((await served.ask(`/api/approvals/${id}`)).body).toMatchObject({ state: "pending" });
+    expect((await cli("approvals", "deny", id)).code).toBe(0);
     expect((await served.ask(`/api/approvals/${id}`)).body).toMatchObject({ state: "denied" });
-  }, 15_000);
+  });
 
   it("knows after a crash of the calls that tools had made", async () => {
     void served.call("nest", "deep", { callId: "outer" }).catch(() => {});
     const running = async () => (await served.ask("/api/calls?status=running")).body.items;
-    await expect.poll(running, { timeout: 5_000 }).toHaveLength(2);
+    await expect.poll(running, { timeout: 20_000 }).toHaveLength(2);
     const child = (await running()).find(({ toolName }: Json) => toolName === "endless");
     expect(child).toMatchObject({ parentCallId: "outer", caller: "nest_outer" });
     await served.stop("SIGKILL");
@@ -192,7 +195,7 @@ describe("toolrack serve", () => {
     for (const id of ["outer", child.callId]) {
       expect((await served.ask(`/api/calls/${id}`)).body.status).toBe("interrupted");
     }
-  }, 15_000);
+  });
 
   it("is not sent the token when another program listens where it did", async () => {
     const { url } = JSON.parse(readFileSync(join(workspace.directory, ".toolrack/server.json"), "utf8"));
@@ -212,13 +215,13 @@ describe("toolrack serve", () => {
     expect(heard[0]).not.toContain(token);
     served = new Served(workspace.directory, ["--no-watch", "--host", "0.0.0.0"]);
     await served.says("Ctrl-C stops");
-  }, 15_000);
+  });
 
   it("warns who listens for others that nothing is encrypted", async () => {
     await served.says(/warning: others on the network reach this server at .*unencrypted/);
   });
 
-  it("closes after a crash the question of a call that died with the process", async () => {
+  it("keeps after a crash the question of a call that died with the process", async () => {
     const call = served.call("remove", "d.txt", { callId: "dies" }).catch(() => "cut off");
     const id = await served.question();
     // The start of a call is written with the next batch, a moment after the question.
@@ -231,10 +234,7 @@ describe("toolrack serve", () => {
     await served.says('"ready"');
     expect(JSON.parse(served.output.split("\n")[0]!)).toMatchObject({ type: "ready", interrupted: 1 });
     expect((await served.ask("/api/calls/dies")).body.status).toBe("interrupted");
-    expect((await served.ask(`/api/approvals/${id}`)).body).toMatchObject({
-      state: "denied",
-      decidedBy: "toolrack",
-    });
+    expect((await served.ask(`/api/approvals/${id}`)).body).toMatchObject({ state: "pending" });
     expect(await served.stop("SIGINT")).toBe(0);
-  }, 15_000);
+  });
 });

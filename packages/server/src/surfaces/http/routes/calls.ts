@@ -1,4 +1,5 @@
 import type { Grant } from "../../../auth/grant.ts";
+import { ResultElsewhereError } from "../../../store/calls/result-elsewhere-error.ts";
 import type { CallQuery, Page, StoredCall } from "../../../store/store.ts";
 import { blameCursor } from "../blame-cursor.ts";
 import { mayRead, requireCall, unknownCall } from "../calls/call-access.ts";
@@ -20,8 +21,9 @@ interface ReplayBody {
 }
 
 const identified = { callId: { type: "string", minLength: 1 } };
-const moment = { type: "integer", minimum: 0, description: "Milliseconds since the epoch." };
-const milliseconds = { type: "number", minimum: 0, description: "Milliseconds." };
+const LATEST = 8_640_000_000_000_000;
+const moment = { type: "integer", minimum: 0, maximum: LATEST, description: "Milliseconds since the epoch." };
+const milliseconds = { type: "number", minimum: 0, maximum: LATEST, description: "Milliseconds." };
 const PAGE = 20_000;
 
 export function callRoutes(parts: HttpParts): Route[] {
@@ -117,10 +119,10 @@ export function callRoutes(parts: HttpParts): Route[] {
         limit: { type: "integer", minimum: 1, maximum: 1_000_000, default: PAGE },
       },
       responses: { 200: { description: "A page of the text.", schema: ref("ResultPage") } },
-      errors: ["call_not_found", "call_running"],
+      errors: ["call_not_found", "call_running", "result_elsewhere"],
       async handle({ params: { callId }, query: { offset = 0, limit = PAGE }, grant }) {
         await requireEnded(parts, callId, grant);
-        const page = await calls.readResult(callId, offset, limit);
+        const page = await calls.readResult(callId, offset, limit).catch(blameNode);
         if (page === undefined) throw unknownCall(callId);
         const end = offset + page.text.length;
         return { body: { ...page, offset, ...(end < page.total ? { nextOffset: end } : {}) } };
@@ -205,4 +207,9 @@ async function listStored(parts: HttpParts, query: CallQuery, grant: Grant): Pro
     cursor = page.next;
   }
   return { items: [], ...(cursor === undefined ? {} : { next: cursor }) };
+}
+
+function blameNode(thrown: unknown): never {
+  if (thrown instanceof ResultElsewhereError) throw new HttpError("result_elsewhere", thrown.message);
+  throw thrown;
 }

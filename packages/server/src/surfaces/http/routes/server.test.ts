@@ -105,6 +105,7 @@ describe("GET /openapi.json", () => {
       "GET /api/schedules",
       "GET /api/skills",
       "GET /api/skills/{id}",
+      "GET /api/skills/{id}/tools",
       "GET /api/skills/{id}/tools/{toolId}",
       "GET /api/tools",
       "GET /api/tools/{name}",

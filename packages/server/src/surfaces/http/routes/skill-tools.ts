@@ -68,6 +68,32 @@ export function skillToolRoutes({ skills, registry, desk }: HttpParts): Route[] 
     return skillToolView(skills, skill, skills.requireTool(skill, toolId));
   };
   return [
+    defineRoute<{ id: string }>({
+      method: "GET",
+      path: "/api/skills/{id}/tools",
+      id: "listSkillTools",
+      tag: "skills",
+      summary: "The tools of a skill",
+      access: "admin",
+      params: skillParams,
+      responses: {
+        200: {
+          description: "In the skill's order.",
+          schema: {
+            type: "object",
+            properties: { items: { type: "array", items: ref("SkillTool") } },
+            required: ["items"],
+          },
+        },
+      },
+      errors: ["skill_not_found"],
+      handle: async ({ params }) => ({
+        body: await refusing(() => {
+          const skill = skills.require(params.id);
+          return { items: skill.tools.map((tool) => skillToolView(skills, skill, tool)) };
+        }),
+      }),
+    }),
     defineRoute<{ id: string }, object, ToolBody>({
       method: "POST",
       path: "/api/skills/{id}/tools",

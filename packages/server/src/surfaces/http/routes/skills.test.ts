@@ -155,6 +155,7 @@ describe("skills over HTTP", () => {
       status: "failed",
       failure: expect.stringContaining("not JSON"),
     });
+    expect((await server.ask(`/api/skills/${skillId}/tools`)).body.items).toEqual(body.tools);
     expect((await server.call(toolId, { q: "x" })).status).toBe(200);
   });
 

@@ -1,0 +1,91 @@
+import { redact } from "@toolrack/core";
+import type { ToolOverride } from "../../store/mcp-servers/mcp-server-store.ts";
+import { isOffered } from "./catalogue/to-tool.ts";
+import { rackNameOf } from "./catalogue/tool-names.ts";
+import type { ToolPin } from "./catalogue/tool-pins.ts";
+import type { ServerEntry } from "./config/server-entry.ts";
+import type { ManagedServer } from "./managed-server.ts";
+import type { RefusedUpstreamTool } from "./rack-tools.ts";
+import type { UpstreamStatus } from "./upstream-status.ts";
+
+/** A server as people and programs see it. */
+export interface McpServerView extends Omit<UpstreamStatus, "since"> {
+  readonly key: string;
+  /** `file`: it stands in `mcp.json` and is changed there. */
+  readonly place: "file" | "store";
+  readonly enabled: boolean;
+  /** With secrets masked. */
+  readonly entry: object;
+  readonly since: number;
+  readonly tools: number;
+  readonly quarantined: number;
+  readonly prompts: number;
+  readonly resources: number;
+  /** Tools that could not be hung up. */
+  readonly refused: readonly RefusedUpstreamTool[];
+}
+
+export interface McpToolView {
+  /** As the server names it. */
+  readonly name: string;
+  /** As the rack names it. */
+  readonly rackName: string;
+  readonly description?: string;
+  /** Whether the entry lets it in. */
+  readonly offered: boolean;
+  readonly pin: ToolPin["state"];
+  readonly changes: ToolPin["changes"];
+  readonly approvedAt?: number;
+  readonly approvedBy?: string;
+  readonly override: ToolOverride;
+}
+
+export function viewOf(server: ManagedServer): McpServerView {
+  const { key, wanted, upstream, tools, pins } = server;
+  const { catalogue, status } = upstream;
+  return {
+    ...status,
+    key,
+    place: wanted.place,
+    enabled: wanted.isEnabled,
+    entry: redact(masked(wanted.entry)) as object,
+    tools: tools.names.length,
+    quarantined: catalogue.tools.filter(({ name }) => pins.of(name).state === "quarantined").length,
+    prompts: catalogue.prompts.length,
+    resources: catalogue.resources.length + catalogue.templates.length,
+    refused: tools.refused,
+  };
+}
+
+/** In the order of the server. `keys` are those of all servers. */
+export function toolViewsOf(server: ManagedServer, keys: Iterable<string>): McpToolView[] {
+  const { rename = {}, ...choices } = server.wanted.entry.toolrack?.tools ?? {};
+  const all = [...keys];
+  return server.upstream.catalogue.tools.map(({ name, description }) => {
+    const { state, changes, approvedAt, approvedBy, override } = server.pins.of(name);
+    return {
+      name,
+      rackName: rackNameOf(server.key, override.rename ?? rename[name] ?? name, all),
+      ...(description === undefined ? {} : { description }),
+      offered: isOffered(choices, name),
+      pin: state,
+      changes,
+      ...(approvedAt === undefined ? {} : { approvedAt }),
+      ...(approvedBy === undefined ? {} : { approvedBy }),
+      override,
+    };
+  });
+}
+
+/** Values of variables and headers may be secrets that somebody wrote down in clear; a reference to one is none. */
+function masked(entry: ServerEntry): ServerEntry {
+  const hide = (values: Readonly<Record<string, string>>) =>
+    Object.fromEntries(
+      Object.entries(values).map(([name, value]) => [name, /\$\{/.test(value) ? value : "[hidden]"]),
+    );
+  return {
+    ...entry,
+    ...(entry.env === undefined ? {} : { env: hide(entry.env) }),
+    ...(entry.headers === undefined ? {} : { headers: hide(entry.headers) }),
+  };
+}

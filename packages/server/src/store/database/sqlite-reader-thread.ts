@@ -1,0 +1,29 @@
+import { DatabaseSync, type SQLInputValue } from "node:sqlite";
+import { parentPort, workerData } from "node:worker_threads";
+
+export interface ReadRequest {
+  readonly id: number;
+  readonly sql: string;
+  readonly parameters: readonly unknown[];
+}
+
+export type ReadAnswer =
+  | { readonly id: number; readonly rows: unknown[] }
+  | { readonly id: number; readonly error: string };
+
+if (parentPort !== null) {
+  const port = parentPort;
+  const database = new DatabaseSync(workerData as string, { readOnly: true, timeout: 5_000 });
+  port.on("message", ({ id, sql, parameters }: ReadRequest) => {
+    port.postMessage(answer(database, id, sql, parameters));
+  });
+}
+
+function answer(database: DatabaseSync, id: number, sql: string, parameters: readonly unknown[]): ReadAnswer {
+  try {
+    // The repositories bind texts, numbers and nulls only.
+    return { id, rows: database.prepare(sql).all(...(parameters as SQLInputValue[])) };
+  } catch (error) {
+    return { id, error: error instanceof Error ? error.message : String(error) };
+  }
+}
