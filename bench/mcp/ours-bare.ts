@@ -9,9 +9,10 @@ import { definitions } from "./messages.ts";
 
 /** Our MCP surface on its own: the whole pipeline, but nobody's token is checked and no call is kept. */
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const [transport, count] = process.argv.slice(2);
 const registry = new ToolRegistry({ logger: silent });
 registry.apply({
-  put: definitions(Number(process.argv[2])).map(({ name, description, inputSchema }) =>
+  put: definitions(Number(count)).map(({ name, description, inputSchema }) =>
     Tool.define({
       name,
       description,
@@ -22,7 +23,7 @@ registry.apply({
 });
 const nothing = { started() {}, finished: async () => {}, get: async () => undefined } as never; // Nobody asks for more.
 const calls = openCallOffice({ registry, calls: nothing, logger: silent });
-const [mount] = createMcpSurface({
+const surface = createMcpSurface({
   registry,
   desk: calls.desk,
   recorder: calls.recorder,
@@ -31,9 +32,14 @@ const [mount] = createMcpSurface({
   offerings: new Offerings({ logger: silent }),
   logger: silent,
   config: { metaTools: "off" },
-}).mounts();
-const server = createServer((incoming, outgoing) => void mount!.handle(incoming, outgoing, masterGrant));
-server.listen(0, "127.0.0.1", () => {
-  // A server that listens on a port has such an address.
-  console.log(JSON.stringify({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }));
 });
+if (transport === "stdio") {
+  await surface.stdio({ input: process.stdin, output: process.stdout });
+} else {
+  const [mount] = surface.mounts();
+  const server = createServer((incoming, outgoing) => void mount!.handle(incoming, outgoing, masterGrant));
+  server.listen(0, "127.0.0.1", () => {
+    // A server that listens on a port has such an address.
+    console.log(JSON.stringify({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }));
+  });
+}

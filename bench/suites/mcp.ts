@@ -143,7 +143,8 @@ async function wordsOf(
 ): Promise<string[]> {
   if (contestant === "node-mcp") return [pathOf("../mcp/floor.ts"), transport, String(tools)];
   const source = "--conditions=toolrack-source";
-  if (contestant === "ours-mcp-bare") return [source, pathOf("../mcp/ours-bare.ts"), String(tools)];
+  if (contestant === "ours-mcp-bare")
+    return [source, pathOf("../mcp/ours-bare.ts"), transport, String(tools)];
   await mkdir(join(directory, "tools"));
   await writeFile(
     join(directory, "toolrack.config.js"),
@@ -191,7 +192,6 @@ async function sampleStdio(
   variant: McpVariant,
   directory: string,
 ): Promise<McpSample> {
-  if (contestant === "ours-mcp-bare") throw new Error("there is no such thing over stdio");
   const words = await wordsOf(contestant, "stdio", variant.tools, directory);
   const server = spawn(process.execPath, words, { cwd: directory, stdio: ["pipe", "pipe", "inherit"] });
   const lines = createInterface(server.stdout);

@@ -45,29 +45,29 @@ describe.skipIf(chromiumPath === undefined)(
     });
 
     it("finds what is wrong, so that finding nothing means something", async () => {
-    const { page } = await visit(browser, server);
-    await page.evaluate(() => document.querySelector("main")?.append(document.createElement("button")));
-    expect((await check(page)).map(({ id }) => id)).toEqual(["button-name"]);
-    await page.context().close();
-  });
+      const { page } = await visit(browser, server);
+      await page.evaluate(() => document.querySelector("main")?.append(document.createElement("button")));
+      expect((await check(page)).map(({ id }) => id)).toEqual(["button-name"]);
+      await page.context().close();
+    });
 
-  it("has no violation in what opens on a page, nor on a narrow screen", async () => {
-    const { page } = await visit(browser, server, { path: "/tools/report", width: 400 });
-    await page.getByRole("radio", { name: "JSON" }).click();
-    await page.getByRole("textbox", { name: "Arguments" }).waitFor();
-    expect(await check(page)).toEqual([]);
-    await page.keyboard.press("Escape");
-    await page.keyboard.press("Control+k");
-    await page.getByRole("option").first().waitFor();
-    expect(await check(page)).toEqual([]);
-    await page.keyboard.press("Escape");
-    await page.getByRole("button", { name: "Save" }).click();
-    await page.getByRole("dialog").waitFor();
-    expect(await check(page)).toEqual([]);
-    await page.context().close();
-  });
+    it("has no violation in what opens on a page, nor on a narrow screen", async () => {
+      const { page } = await visit(browser, server, { path: "/tools/report", width: 400 });
+      await page.getByRole("radio", { name: "JSON" }).click();
+      await page.getByRole("textbox", { name: "Arguments" }).waitFor();
+      expect(await check(page)).toEqual([]);
+      await page.keyboard.press("Escape");
+      await page.keyboard.press("Control+k");
+      await page.getByRole("option").first().waitFor();
+      expect(await check(page)).toEqual([]);
+      await page.keyboard.press("Escape");
+      await page.getByRole("button", { name: "Save" }).click();
+      await page.getByRole("dialog").waitFor();
+      expect(await check(page)).toEqual([]);
+      await page.context().close();
+    });
 
-  for (const language of ["en", "zh-CN"] as const) {
+    for (const language of ["en", "zh-CN"] as const) {
       for (const theme of ["light", "dark"] as const) {
         it(`has no violation that axe knows: ${language}, ${theme}`, async () => {
           const { page, trouble } = await visit(browser, server, { language, theme });
@@ -77,7 +77,7 @@ describe.skipIf(chromiumPath === undefined)(
             await page.getByRole("heading", { level: 1 }).first().waitFor({ state: "attached" });
             await page.waitForTimeout(500); // What the page reads after it is shown has no sign of its own.
             const found = await check(page);
-          violations.push(...found.map((violation) => ({ path, ...violation })));
+            violations.push(...found.map((violation) => ({ path, ...violation })));
           }
           await page.context().close();
           expect(violations).toEqual([]);
@@ -108,5 +108,8 @@ async function check(page: Page): Promise<Violation[]> {
 }
 
 interface AxeResults {
-  readonly violations: readonly { readonly id: string; readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[] }[];
+  readonly violations: readonly {
+    readonly id: string;
+    readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
+  }[];
 }

@@ -85,6 +85,13 @@ export const longText = Tool.define({
   execute: async ({ input }) => Array.from({ length: input.lines }, (_, index) => "line " + index + " of the long text").join("\\n"),
 });
 
+export const bigData = Tool.define({
+  name: "big_data",
+  description: "Answers with tens of megabytes of data.",
+  parameters: { type: "object", properties: {} },
+  execute: async () => ({ rows: Array.from({ length: 300000 }, (_, index) => ({ index, text: "row " + index + " of data that goes on and on, as exports of databases do" })) }),
+});
+
 export const flaky = Tool.define({
   name: "flaky",
   description: "Fails when it is told to.",

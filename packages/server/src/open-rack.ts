@@ -72,6 +72,7 @@ export async function openRack(
     secrets,
     originOf,
     resume: async (call) => rack && resumeCall(call, rack.calls.desk, store),
+    timeout: () => rack?.approvalTimeout,
     check: async (name, input) => (rack === undefined ? [] : issuesOf(rack.registry, name, input)),
   });
   opened.defer(() => within(approvals.close(), "The approvals", logger));
@@ -91,8 +92,15 @@ export async function openRack(
   opened.defer(() => mcpServers.close());
   if (options.watch) mcpServers.watch();
 
-  const calls = openCallOffice({ registry: app.registry, calls: store.calls, logger });
-  rack = { registry: app.registry, calls };
+  const calls = openCallOffice({
+    registry: app.registry,
+    calls: store.calls,
+    logger,
+    ...(app.config.server?.maxCallsPerTool === undefined
+      ? {}
+      : { maxCallsPerTool: app.config.server.maxCallsPerTool }),
+  });
+  rack = { registry: app.registry, calls, approvalTimeout: app.config.approvals?.timeout };
   const mcp = createMcpSurface({
     registry: app.registry,
     desk: calls.desk,
@@ -118,6 +126,7 @@ export async function openRack(
 interface Rack {
   readonly registry: ToolRegistry;
   readonly calls: CallOffice;
+  readonly approvalTimeout: number | undefined;
 }
 
 /** How often what other processes did on the same store is taken up. */

@@ -9,6 +9,7 @@ import { startSchedules } from "./schedules/start-schedules.ts";
 import { writeServerAddress } from "./server-address.ts";
 import type { LoadReport } from "./sources/load-report.ts";
 import type { Store } from "./store/store.ts";
+import type { HttpSettings } from "./surfaces/http/settings.ts";
 import { startServer } from "./surfaces/http/start-server.ts";
 
 export interface ServeOptions {
@@ -58,8 +59,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       logger,
       ...(host === undefined ? {} : { host }),
       ...(port === undefined ? {} : { port }),
-      allowedHosts: app.config.server?.allowedHosts ?? [],
-      allowedOrigins: app.config.server?.allowedOrigins ?? [],
+      ...httpSettingsOf(app.config),
     });
     opened.defer(() => server.close());
     // After the server, which records what overdue schedules begin at once.
@@ -102,6 +102,13 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     await opened.disposeAsync();
     throw thrown;
   }
+}
+
+/** What the config says about the HTTP surface; the rest has its defaults. */
+function httpSettingsOf({ server = {} }: Config): Partial<HttpSettings> {
+  const { host: _host, port: _port, rateLimit, ...settings } = server;
+  if (rateLimit === undefined) return settings;
+  return { ...settings, rateLimit: rateLimit > 0 && { perSecond: rateLimit, burst: 2 * rateLimit } };
 }
 
 /** Deletes what is too old or too much, now and every hour. Answers how to end it. */

@@ -1,6 +1,7 @@
 import { ApiError } from "./api-error.ts";
+import { readCall } from "./read-call.ts";
 import { readEvents } from "./read-events.ts";
-import { open, request } from "./request.ts";
+import { open } from "./request.ts";
 import type { Call, CallAnswer } from "./types.ts";
 
 export interface CallProgress {
@@ -42,7 +43,9 @@ async function follow(
 ): Promise<CallAnswer> {
   const response = await open(path, { method: "POST", body, headers: { accept: "text/event-stream" } });
   if (response.body === null) throw new ApiError(0, "unreachable", "");
-  for await (const { event, data, oversized } of readEvents(response.body, { longest: LONGEST_ANSWER })) {
+  // Only a call whose id is known can be found in the records.
+  const longest = body.callId === undefined ? Number.POSITIVE_INFINITY : LONGEST_ANSWER;
+  for await (const { event, data, oversized } of readEvents(response.body, { longest })) {
     if (event === "result" && oversized && body.callId !== undefined)
       return answerOf(await readCall(body.callId));
     if (oversized) continue;
@@ -53,10 +56,6 @@ async function follow(
     if (event === "error") throw ApiError.read(value, 409) ?? new ApiError(409, "unreadable", data);
   }
   throw new ApiError(0, "unreachable", "");
-}
-
-export function readCall(callId: string, signal?: AbortSignal): Promise<Call> {
-  return request<Call>(`/api/calls/${encodeURIComponent(callId)}`, signal === undefined ? {} : { signal });
 }
 
 function answerOf(call: Call): CallAnswer {

@@ -2,6 +2,7 @@ import type { Child, Choice, FieldFacts, FieldNode, FieldShape, UnionOption } fr
 import { type Keywords, mergeSchemas } from "./merge-schemas.ts";
 import { resolveReference } from "./resolve-reference.ts";
 import { sameJson } from "./same-json.ts";
+import { textShape } from "./text-shape.ts";
 
 /**
  * Brings any JSON Schema, of any draft, into the one form that fields are drawn from. It never throws: what it cannot
@@ -99,7 +100,7 @@ class Reader {
   #plainShape(type: string | undefined, keywords: Keywords, key: string): FieldShape {
     switch (type) {
       case "string":
-        return textOf(keywords, key);
+        return textShape(keywords, key);
       case "number":
       case "integer":
         return {
@@ -247,28 +248,6 @@ function isOfType(value: unknown, type: string): boolean {
   if (type === "object") return isObject(value);
   if (type === "integer") return Number.isInteger(value);
   return typeof value === type;
-}
-
-const longTexts =
-  /^(content|text|body|prompt|code|script|sql|query|template|markdown|html|message|source|patch|diff|stdin)$/i;
-const longFormats = new Set(["textarea", "markdown", "code", "multiline", "html"]);
-const secretNames = /(password|passwd|secret|api_?key|access_?token|private_?key)/i;
-
-function textOf({ format, contentEncoding, contentMediaType, maxLength }: Keywords, key: string): FieldShape {
-  const named = typeof format === "string" ? format : undefined;
-  if (named === "data-url") return { kind: "file", as: "data-url" };
-  if (contentEncoding === "base64" || named === "binary" || named === "byte" || named === "file") {
-    return { kind: "file", as: "base64" };
-  }
-  const isShort = typeof maxLength === "number" && maxLength <= 120;
-  const isLong =
-    longFormats.has(named ?? "") || contentMediaType !== undefined || (!isShort && longTexts.test(key));
-  return {
-    kind: "text",
-    multiline: isLong || (typeof maxLength === "number" && maxLength > 500),
-    secret: named === "password" || secretNames.test(key),
-    ...(named === undefined ? {} : { format: named }),
-  };
 }
 
 function labelOf(branch: Keywords, index: number): string {

@@ -41,5 +41,5 @@ export interface ApprovalPolicy {
   /** Called when the verdict is `ask`. The signal aborts when the call ends before an answer came. */
   ask?(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision>;
   /** How long an answer may take, in milliseconds. Default: 5 minutes. */
-  readonly timeout?: number;
+  readonly timeout?: number | undefined;
 }

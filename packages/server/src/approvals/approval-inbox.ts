@@ -52,6 +52,8 @@ export interface InboxParts {
   readonly originOf?: (callId: string) => string | undefined;
   /** Makes a call anew whose process ended while its question waited. Without it, such a question is closed. */
   readonly resume?: (call: ResumedCall) => Promise<unknown>;
+  /** How long a question waits, in milliseconds. Default: as long as core lets it. */
+  readonly timeout?: () => number | undefined;
   /** What is wrong with arguments that a person wrote for a tool. Without it, the call itself finds out. */
   readonly check?: (
     toolName: string,
@@ -90,6 +92,7 @@ export class ApprovalInbox {
   readonly #originOf: InboxParts["originOf"];
   readonly #resume: InboxParts["resume"];
   readonly #check: InboxParts["check"];
+  readonly #timeout: InboxParts["timeout"];
   readonly #waiting = new Map<string, Waiting>();
   /** Calls that are made anew with an answer that was given before they began. */
   readonly #agreed = new Set<string>();
@@ -101,8 +104,9 @@ export class ApprovalInbox {
   #isStopping = false;
 
   private constructor(parts: InboxParts, rules: readonly ApprovalRule[]) {
-    const { store, logger, secrets = () => [], originOf, resume, check } = parts;
+    const { store, logger, secrets = () => [], originOf, resume, check, timeout } = parts;
     this.#check = check;
+    this.#timeout = timeout;
     this.#originOf = originOf;
     this.#resume = resume;
     this.#store = store;
@@ -132,6 +136,7 @@ export class ApprovalInbox {
   /** How the rack obtains consent. */
   get policy(): ApprovalPolicy {
     const rules = () => this.#rules;
+    const timeout = this.#timeout;
     const verdict = (request: ApprovalRequest) => this.#verdict(request);
     return {
       // Without rules only dangerous tools ask, and the others are not held up by so much as a promise.
@@ -139,6 +144,9 @@ export class ApprovalInbox {
         return rules().length === 0 ? undefined : verdict;
       },
       ask: (request, signal) => this.#ask(request, signal),
+      get timeout() {
+        return timeout?.();
+      },
     };
   }
 

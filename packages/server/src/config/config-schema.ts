@@ -34,7 +34,16 @@ export const configSchema = {
         port: { type: "integer", minimum: 0, maximum: 65_535 },
         allowedHosts: texts,
         allowedOrigins: texts,
+        maxBody: { type: "integer", minimum: 1024 },
+        rateLimit: { type: "number", minimum: 0 },
+        maxCallsPerTool: { type: "integer", minimum: 1 },
+        drainTimeout: { type: "integer", minimum: 0 },
       },
+    },
+    approvals: {
+      type: "object",
+      additionalProperties: false,
+      properties: { timeout: { type: "integer", minimum: 1_000 } },
     },
     retention: {
       type: "object",

@@ -49,6 +49,18 @@ export interface Config {
     readonly allowedHosts?: readonly string[];
     /** Origins whose pages may call the server from a browser. Default none. */
     readonly allowedOrigins?: readonly string[];
+    /** The largest body of a request, in bytes. Default 10 MiB. */
+    readonly maxBody?: number;
+    /** Requests a second for each token but the workspace's own; twice as many at once. 0: no limit. Default 100. */
+    readonly rateLimit?: number;
+    /** How many calls of one tool may be under way. Default 256. */
+    readonly maxCallsPerTool?: number;
+    /** How long calls may go on after the server was told to stop, in milliseconds. Default 10,000. */
+    readonly drainTimeout?: number;
+  };
+  readonly approvals?: {
+    /** How long a question waits for an answer, in milliseconds; then it is a denial. Default 5 minutes. */
+    readonly timeout?: number;
   };
   /** What `toolrack serve` keeps of calls that have ended. */
   readonly retention?: {

@@ -17,7 +17,7 @@ export function folderNameOf({ name, frontMatter }: Pick<LoadedSkill, "name" | "
 }
 
 /** The `SKILL.md` of a skill. What its format has no word for stands in `metadata`, so that nothing is lost. */
-export function skillTextOf(skill: LoadedSkill): string {
+export function skillTextOf(skill: LoadedSkill): Promise<string> {
   return writeSkillText({ frontMatter: frontMatterOf(skill, true), body: skill.instructions });
 }
 
@@ -66,7 +66,7 @@ export async function exportSkill(
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
   await writeSkillFiles(folder, otherFiles(files));
-  await writeFile(join(folder, "SKILL.md"), skillTextOf(skill));
+  await writeFile(join(folder, "SKILL.md"), await skillTextOf(skill));
   if (skill.tools.length > 0) await writeFile(join(folder, "tools.json"), writeToolsFile(skill.tools));
   return folder;
 }

@@ -1,7 +1,8 @@
+import { join } from "node:path";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import type { LoadedSkill } from "../sources/skills/loaded-skill.ts";
 import type { SkillSurroundings } from "../sources/skills/run-environment.ts";
-import { readSkillFiles } from "../sources/skills/skill-files.ts";
+import { pruneMaterialised, readSkillFiles } from "../sources/skills/skill-files.ts";
 import { SkillSource } from "../sources/skills/skill-source.ts";
 import type { ToolNames } from "../sources/skills/tool-names.ts";
 import { newId } from "../store/skills/new-id.ts";
@@ -138,6 +139,8 @@ export class SkillLibrary {
       });
     }, POLL);
     this.#timer.unref();
+    const inUse = new Set(this.list().flatMap(({ directory }) => directory ?? []));
+    void pruneMaterialised(join(this.#options.workspace, ".toolrack", "skills"), inUse);
   }
 
   async close(): Promise<void> {
@@ -256,8 +259,11 @@ export class SkillLibrary {
     const { skills: inFolders, failed } = await this.#folders.readAll();
     const stored = await this.#readStored();
     const { skills, shadowed } = withOneOwner(inFolders, stored);
+    const known = new Set(this.#failed.map(({ folder, reason }) => `${folder}: ${reason}`));
     this.#failed = [...failed, ...shadowed];
-    for (const { folder, reason } of this.#failed) logger.warn(`[skills] ${folder}: ${reason}`);
+    for (const complaint of this.#failed.map(({ folder, reason }) => `${folder}: ${reason}`)) {
+      if (!known.has(complaint)) logger.warn(`[skills] ${complaint}`);
+    }
     this.#source.replaceAll(skills);
     await this.experts.load();
     this.#version = version;

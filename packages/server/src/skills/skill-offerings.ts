@@ -161,8 +161,8 @@ export class SkillOfferings implements OfferingSource {
     const files = await this.#library.filesOf(skill);
     const content = isFolder
       ? await readFile(join(skill.directory!, "SKILL.md"))
-      : Buffer.from(skillTextOf(skill));
-    const { frontMatter, body } = readSkillText(content.toString("utf8"));
+      : Buffer.from(await skillTextOf(skill));
+    const { frontMatter, body } = await readSkillText(content.toString("utf8"));
     const name = folderNameOf(skill);
     return {
       skill,

@@ -27,7 +27,10 @@ it("places each call on the common line of time, under the call that made it", (
 });
 
 it("makes a tree of a list of calls, and comes to an end when the records go in circles", () => {
-  const made = (callId: string, parentCallId: string): CallFacts => ({ ...call(callId, 0, 1, 1), parentCallId });
+  const made = (callId: string, parentCallId: string): CallFacts => ({
+    ...call(callId, 0, 1, 1),
+    parentCallId,
+  });
   const calls = [made("c", "b"), made("b", "a"), made("other", "elsewhere"), made("a", "c")];
   expect(callIdsOf(treeOf(call("a", 0, 1, 1), calls))).toEqual(["a", "b", "c"]);
 });

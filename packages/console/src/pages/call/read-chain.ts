@@ -1,6 +1,6 @@
 import { ApiError } from "../../api/api-error.ts";
+import { readCall } from "../../api/read-call.ts";
 import { request } from "../../api/request.ts";
-import { readCall } from "../../api/run-call.ts";
 import type { Call, CallFacts, CallPage } from "../../api/types.ts";
 import { type TreeCall, treeOf } from "./call-tree.ts";
 
@@ -21,7 +21,10 @@ export async function readChain(callId: string, signal: AbortSignal): Promise<Ch
   const calls: CallFacts[] = [];
   let cursor: string | undefined;
   do {
-    const page = await request<CallPage>("/api/calls", { query: { root: top.callId, limit: 500, cursor }, signal });
+    const page = await request<CallPage>("/api/calls", {
+      query: { root: top.callId, limit: 500, cursor },
+      signal,
+    });
     calls.push(...page.items);
     cursor = page.next;
   } while (cursor !== undefined && calls.length < MOST_CALLS);

@@ -37,9 +37,19 @@ it("sorts tools and files in trouble by source and group", () => {
 });
 
 it("sorts tools of upstream servers and skills under their names", () => {
-  const others = [tool("mcp_maps_geocode", { origin: "mcp server maps" }), tool("t1", { origin: "skill SearXNG Search/网页搜索" })];
+  const others = [
+    tool("mcp_maps_geocode", { origin: "mcp server maps" }),
+    tool("t1", { origin: "skill SearXNG Search/网页搜索" }),
+  ];
   const ids = treeRows({ tools: others, troubled: [] }, everything, new Set()).map(({ id }) => id);
-  expect(ids).toEqual(["skills", "skills/SearXNG Search", "tool t1", "mcp", "mcp/maps", "tool mcp_maps_geocode"]);
+  expect(ids).toEqual([
+    "skills",
+    "skills/SearXNG Search",
+    "tool t1",
+    "mcp",
+    "mcp/maps",
+    "tool mcp_maps_geocode",
+  ]);
 });
 
 it("leaves out what is folded", () => {

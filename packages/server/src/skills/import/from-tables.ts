@@ -73,7 +73,7 @@ function toTool(row: Row, skill: string, warnings: string[]): NewSkillTool[] {
   const displayName = textOf(row, "display_name", "title");
   const command = textOf(row, "command") ?? commandOf(textOf(row, "script_path"));
   const endpoint = textOf(row, "endpoint");
-  const method = textOf(row, "method");
+  const method = textOf(row, "method")?.match(/^[A-Za-z]{1,16}$/)?.[0];
   return [
     {
       ...(id === undefined ? {} : { id }),

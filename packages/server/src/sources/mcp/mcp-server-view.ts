@@ -77,11 +77,17 @@ export function toolViewsOf(server: ManagedServer, keys: Iterable<string>): McpT
   });
 }
 
+/** A word and references, such as `Bearer ${secret:NAME}`; a default inside one would be a value again. */
+const reference = /^(?:\w+ )?(?:\$\{[\w:.-]+\})+$/;
+
 /** Values of variables and headers may be secrets that somebody wrote down in clear; a reference to one is none. */
 function masked(entry: ServerEntry): ServerEntry {
   const hide = (values: Readonly<Record<string, string>>) =>
     Object.fromEntries(
-      Object.entries(values).map(([name, value]) => [name, /\$\{/.test(value) ? value : "[hidden]"]),
+      Object.entries(values).map(([name, value]) => {
+        const isReference = reference.test(value) && !value.includes(":-");
+        return [name, isReference ? value : "[hidden]"];
+      }),
     );
   return {
     ...entry,

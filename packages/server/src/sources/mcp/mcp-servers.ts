@@ -81,7 +81,10 @@ export class McpServers {
         }),
       pinning: parts.pinning ?? "quarantine",
       mask,
-      keys: () => [...this.#file.entries.keys(), ...this.#rows.keys()],
+      keys: () => [
+        ...this.#file.entries.keys(),
+        ...[...this.#rows.values()].flatMap(({ key, entry }) => (entry === undefined ? [] : [key])),
+      ],
       onChange: () => {
         for (const listener of this.#listeners) listener();
       },

@@ -261,8 +261,8 @@ export class Upstream {
     } catch (thrown) {
       await session?.close();
       if (signal.aborted) return;
-      // What was remembered may be why; the next attempt finds out anew.
-      if (prior !== undefined) this.#remember(undefined);
+      // What was remembered may be why; then the next attempt finds out anew.
+      if (prior !== undefined && isMisunderstanding(thrown)) this.#remember(undefined);
       this.#failed(thrown);
     }
   }
@@ -378,6 +378,11 @@ export class Upstream {
     const lastWords = this.lines.tail(TAIL, this.#attemptAt);
     return new UpstreamError("unavailable", describeAbsence(this.key, facts, lastWords));
   }
+}
+
+/** Whether the server may speak another protocol than was thought, and has not simply ended. */
+function isMisunderstanding(thrown: unknown): boolean {
+  return thrown instanceof UpstreamError && (thrown.kind === "refused" || thrown.kind === "timeout");
 }
 
 function aborted(signal: AbortSignal): Promise<never> {

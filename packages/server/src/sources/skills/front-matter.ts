@@ -1,5 +1,3 @@
-import { parseDocument, stringify } from "yaml";
-
 export interface SkillText {
   readonly frontMatter: Readonly<Record<string, unknown>>;
   /** Markdown below it. */
@@ -11,7 +9,7 @@ const MOST_ALIASES = 20;
 const LARGEST = 1024 * 1024;
 
 /** Takes a `SKILL.md` apart. Nothing in it is ever evaluated. Throws with the line that is wrong. */
-export function readSkillText(text: string): SkillText {
+export async function readSkillText(text: string): Promise<SkillText> {
   if (text.length > LARGEST) throw new Error("SKILL.md is larger than 1 MiB.");
   const found = /^\uFEFF?---[ \t]*\r?\n([\s\S]*?)(?:\r?\n)?---[ \t]*(?:\r?\n|$)/.exec(text);
   if (found === null) {
@@ -19,6 +17,8 @@ export function readSkillText(text: string): SkillText {
       throw new Error("The front matter has no end. Close it with a line of three dashes.");
     return { frontMatter: {}, body: text };
   }
+  // Imported late: most starts of the program read no front matter.
+  const { parseDocument } = await import("yaml");
   const document = parseDocument(found[1]!, { prettyErrors: true, uniqueKeys: true });
   const problem = document.errors[0];
   if (problem !== undefined) {
@@ -36,6 +36,7 @@ export function readSkillText(text: string): SkillText {
   return { frontMatter: plain, body: text.slice(found[0].length) };
 }
 
-export function writeSkillText({ frontMatter, body }: SkillText): string {
+export async function writeSkillText({ frontMatter, body }: SkillText): Promise<string> {
+  const { stringify } = await import("yaml");
   return `---\n${stringify(frontMatter, { lineWidth: 0 })}---\n${body}`;
 }

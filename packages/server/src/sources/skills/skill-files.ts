@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { access, lstat, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { access, lstat, mkdir, readdir, readFile, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { SkillFile } from "../../store/skills/skill-store.ts";
 
@@ -60,6 +60,8 @@ export async function materialise(parent: string, id: string, files: readonly Sk
     () => true,
     () => false,
   );
+  // Whoever cleans up takes it for as old as its last use.
+  if (isThere) await utimes(folder, new Date(), new Date()).catch(() => {});
   if (isThere) return folder;
   const temporary = join(parent, `.${id}-${randomUUID()}`);
   await mkdir(temporary, { recursive: true, mode: 0o755 });
@@ -73,6 +75,19 @@ export async function materialise(parent: string, id: string, files: readonly Sk
     if (code !== "ENOTEMPTY" && code !== "EEXIST") throw thrown;
   }
   return folder;
+}
+
+/** How long a folder that nothing refers to is kept: calls may still run in it. */
+const KEPT = 24 * 60 * 60_000;
+
+/** Deletes what `materialise` made of contents that are no longer used. Whatever cannot be deleted stays. */
+export async function pruneMaterialised(parent: string, inUse: ReadonlySet<string>): Promise<void> {
+  for (const name of await readdir(parent).catch(() => [])) {
+    const folder = join(parent, name);
+    const made = inUse.has(folder) ? undefined : await lstat(folder).catch(() => undefined);
+    if (made === undefined || Date.now() - made.mtimeMs < KEPT) continue;
+    await rm(folder, { recursive: true, force: true }).catch(() => {});
+  }
 }
 
 function digestOf(files: readonly SkillFile[]): string {

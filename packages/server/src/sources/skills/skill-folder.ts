@@ -44,7 +44,7 @@ export async function readSkillFolder(
   directory: string,
   { sandbox, trusted }: { readonly sandbox: () => Promise<Sandbox>; readonly trusted: boolean },
 ): Promise<SkillFolder> {
-  const { frontMatter, body } = readSkillText(await readFile(join(directory, "SKILL.md"), "utf8"));
+  const { frontMatter, body } = await readSkillText(await readFile(join(directory, "SKILL.md"), "utf8"));
   const { name: written, description, metadata, ...rest } = frontMatter;
   const folder = basename(directory);
   const name = typeof written === "string" && written.trim() !== "" ? written.trim() : folder;

@@ -61,6 +61,7 @@ export function testSmallStores(place: TestPlace): void {
       expect(await store.approvals.add("a1", asked)).toMatchObject({ ...asked, id: "a1", state: "pending" });
       expect(await other.approvals.get("a1")).toMatchObject({ ...asked, id: "a1", state: "pending" });
       expect(await store.approvals.get("a0")).toBeUndefined();
+      expect(await store.approvals.get("\0")).toBeUndefined();
     });
 
     test("take one answer, however many are given at once", async () => {
@@ -131,6 +132,7 @@ export function testSmallStores(place: TestPlace): void {
       expect(await other.approvals.listRules()).toEqual([always, once]);
       expect(await store.approvals.removeRule("r1")).toBe(true);
       expect(await other.approvals.removeRule("r1")).toBe(false);
+      expect(await other.approvals.removeRule("\0")).toBe(false);
     });
   });
 

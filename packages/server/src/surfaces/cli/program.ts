@@ -4,6 +4,7 @@ import type { Cli, GlobalOptions } from "./cli.ts";
 import type { ApprovalAction, ApprovalsOptions } from "./commands/approvals.ts";
 import type { CallCommandOptions } from "./commands/call.ts";
 import type { CheckOptions } from "./commands/check.ts";
+import type { ExpertAction, ExpertsOptions } from "./commands/experts.ts";
 import type { ListOptions } from "./commands/list.ts";
 import type { LogsOptions } from "./commands/logs.ts";
 import type { McpCommandOptions } from "./commands/mcp.ts";
@@ -164,6 +165,18 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .addHelpText("after", skillsHelp)
     .action((action: SkillAction | undefined, names: string[], options: SkillsOptions) =>
       does(async (cli) => (await import("./commands/skills.ts")).skills(cli, action, names, options)),
+    );
+
+  program
+    .command("experts")
+    .description("show, make and remove experts: named sets of skills and tools")
+    .addArgument(new Argument("[action]", "what to do").choices(["list", "show", "create", "remove"]))
+    .argument("[name]", "the expert's name, or its id")
+    .option("--skills <skill...>", "create: ids or names of skills")
+    .option("--tools <pattern...>", "create: tools by name, such as internal_file_*")
+    .option("--description <text>", "create: what it is for")
+    .action((action: ExpertAction | undefined, name: string | undefined, options: ExpertsOptions) =>
+      does(async (cli) => (await import("./commands/experts.ts")).experts(cli, action, name, options)),
     );
 
   program

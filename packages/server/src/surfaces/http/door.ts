@@ -5,7 +5,7 @@ import { checkHost } from "./host-check.ts";
 import { HttpError } from "./http-error.ts";
 import { checkOrigin, corsHeaders, preflightHeaders } from "./origin-check.ts";
 import type { HttpParts } from "./parts.ts";
-import { RateLimiter } from "./rate-limiter.ts";
+import type { RateLimiter } from "./rate-limiter.ts";
 
 /** What every request passes before anything is done for it. Both refuse by throwing `HttpError`. */
 export interface Door {
@@ -18,10 +18,9 @@ export interface Door {
   admit(incoming: IncomingMessage, queryToken?: string | null): Promise<Grant>;
 }
 
-export function openDoor({ authenticator, settings, stopping }: HttpParts): Door {
+export function openDoor({ authenticator, settings, limiter, stopping }: HttpParts): Door {
   const hosts = new Set(settings.allowedHosts.map((host) => host.toLowerCase()));
   const origins = new Set(settings.allowedOrigins);
-  const limiter = settings.rateLimit === false ? undefined : new RateLimiter(settings.rateLimit);
   return {
     check(incoming, outgoing) {
       const { host, origin } = incoming.headers;
@@ -37,9 +36,7 @@ export function openDoor({ authenticator, settings, stopping }: HttpParts): Door
       const found = await authenticator.authenticate({ authorization, query: queryToken ?? undefined });
       if (!found.ok) throw unauthorized(found.reason);
       const { grant } = found;
-      // The master is the operator, who must get in when somebody else is flooding the server.
-      const wait = grant === masterGrant ? 0 : (limiter?.take(grant.id) ?? 0);
-      if (wait > 0) throw rateLimited(wait);
+      charge(limiter, grant, 1);
       if (stopping()) {
         throw new HttpError("stopping", "The server is stopping and takes no new work.", {
           headers: { Connection: "close" },
@@ -48,6 +45,13 @@ export function openDoor({ authenticator, settings, stopping }: HttpParts): Door
       return grant;
     },
   };
+}
+
+/** Throws when the bearer makes more requests than it may. A request that does the work of several counts as several. */
+export function charge(limiter: RateLimiter | undefined, grant: Grant, count: number): void {
+  // The master is the operator, who must get in when somebody else is flooding the server.
+  const wait = grant === masterGrant ? 0 : (limiter?.take(grant.id, count) ?? 0);
+  if (wait > 0) throw rateLimited(wait);
 }
 
 function rateLimited(wait: number): HttpError {

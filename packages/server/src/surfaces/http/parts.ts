@@ -9,6 +9,7 @@ import type { Store } from "../../store/store.ts";
 import type { ToolSwitches } from "../../switches/tool-switches.ts";
 import type { EventFeed } from "./events/event-feed.ts";
 import type { Metrics } from "./metrics/metrics.ts";
+import type { RateLimiter } from "./rate-limiter.ts";
 import type { HttpSettings } from "./settings.ts";
 
 /** What the routes work with. */
@@ -25,6 +26,7 @@ export interface HttpParts {
   readonly desk: CallDesk;
   readonly feed: EventFeed;
   readonly metrics: Metrics;
+  readonly limiter: RateLimiter | undefined;
   readonly settings: HttpSettings;
   readonly logger: Logger;
   readonly recorder: CallRecorder;

@@ -21,8 +21,8 @@ export class RateLimiter {
     this.#now = now;
   }
 
-  /** Takes one. Answers 0, or after how many seconds there will be one. */
-  take(key: string): number {
+  /** Takes as many, all or none. Answers 0, or after how many seconds there will be enough. */
+  take(key: string, count = 1): number {
     const { perSecond, burst } = this.#limit;
     const now = this.#now();
     let bucket = this.#buckets.get(key);
@@ -32,8 +32,10 @@ export class RateLimiter {
     }
     bucket.tokens = Math.min(burst, bucket.tokens + ((now - bucket.filledAt) / 1000) * perSecond);
     bucket.filledAt = now;
-    if (bucket.tokens < 1) return (1 - bucket.tokens) / perSecond;
-    bucket.tokens--;
+    // More than fit into the bucket at once are let through when it is full.
+    const wanted = Math.min(count, burst);
+    if (bucket.tokens < wanted) return (wanted - bucket.tokens) / perSecond;
+    bucket.tokens -= wanted;
     return 0;
   }
 }

@@ -18,6 +18,7 @@ import { HttpError } from "./http-error.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { type Mount, mountServer } from "./mount.ts";
 import type { HttpParts } from "./parts.ts";
+import { RateLimiter } from "./rate-limiter.ts";
 import { refuseBrokenRequest, refuseConnect, unknownExpectation } from "./refuse-broken-request.ts";
 import { securityHeaders } from "./security-headers.ts";
 import { sendError } from "./send.ts";
@@ -95,6 +96,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     recorder,
     feed,
     metrics,
+    limiter: whole.rateLimit === false ? undefined : new RateLimiter(whole.rateLimit),
     settings: whole,
     logger,
     prove: (at, nonce) => serverProof(token, at, nonce),

@@ -41,11 +41,13 @@ export function refusal(error: unknown): UpstreamError {
   });
 }
 
-/** What sending threw: mostly the HTTP status of an answer. */
+/** What connecting or sending threw: mostly the HTTP status of an answer, or its error. */
 export function toUpstreamError(error: unknown): UpstreamError {
   if (error instanceof UpstreamError) return error;
   const message = error instanceof Error ? error.message : String(error);
-  const status = isRecord(error) ? error.status : undefined;
+  const { status, code } = isRecord(error) ? error : {};
+  // An error of the protocol, as the SDK throws it.
+  if (typeof code === "number") return new UpstreamError("refused", message, { code, cause: error });
   if (status === 401) return new UpstreamError("unauthorized", message, { cause: error });
   // Servers that forgot a session should answer 404; several answer 400.
   if (status === 404 || (status === 400 && /session/i.test(message))) {

@@ -64,6 +64,16 @@ describe("toolrack skills", { timeout: 60_000 }, () => {
     expect((await run("call", "sums__double", "n=1")).code).toBe(4);
   });
 
+  it("makes experts of them, shows and removes them", async () => {
+    const made = await run("experts", "create", "helper", "--skills", "greet", "--tools", "log_*");
+    expect(made.code, made.stderr).toBe(0);
+    expect(JSON.parse((await run("experts", "show", "helper", "--json")).stdout).toolNames).toHaveLength(2);
+    expect((await run("experts")).stdout).toMatch(/helper +greet +log_\* +2/);
+    expect((await run("experts", "create", "x", "--skills", "nobody")).stderr).toContain("skills[0]");
+    expect((await run("experts", "remove", "helper")).code).toBe(0);
+    expect((await run("experts", "show", "helper")).code).toBe(1);
+  });
+
   it("says what is missing", async () => {
     expect((await skills("show")).code).toBe(2);
     expect((await skills("show", "nobody")).stderr).toContain('no skill "nobody"');

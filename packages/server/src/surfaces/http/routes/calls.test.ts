@@ -37,6 +37,15 @@ describe("GET /api/calls", () => {
     expect(ids((await server.ask(`/api/calls?since=${Date.now() + 60_000}`)).body)).toEqual([]);
   });
 
+  it.each(["since=99999999999999999999", `minDuration=${"9".repeat(400)}`])(
+    "refuses a time that no record can have: %s",
+    async (query) => {
+      const { status, body } = await server.ask(`/api/calls?${query}`);
+      expect(status).toBe(400);
+      expect(body.error.code).toBe("invalid_request");
+    },
+  );
+
   it("says that a cursor is none of its own", async () => {
     const { status, body } = await server.ask("/api/calls?cursor=made-up");
     expect([status, body.error.code]).toEqual([400, "invalid_request"]);

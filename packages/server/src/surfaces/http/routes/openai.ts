@@ -7,6 +7,7 @@ import {
   toOpenAITools,
 } from "@toolrack/core";
 import { callerGone } from "../caller-gone.ts";
+import { charge } from "../door.ts";
 import { expertQuery, type Reach, reachOf } from "../expert-access.ts";
 import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
@@ -107,6 +108,7 @@ export function openaiRoutes(parts: HttpParts): Route[] {
         const { grant, allow } = reach;
         const formatted = format(reach, query.strict === true);
         const requests = parseOpenAIToolCalls(body).map((call) => formatted.restore(call));
+        charge(parts.limiter, grant, requests.length - 1);
         const gone = callerGone(incoming, outgoing);
         const { strict: _strict, expert: _expert, ...rest } = query;
         const options = { ...rest, ...(allow === undefined ? {} : { allow }) };

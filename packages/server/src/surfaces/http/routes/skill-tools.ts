@@ -47,7 +47,7 @@ const fields = {
     4_096,
     "`http`: the address, with `{name}` for parameters and `{{secret:NAME}}` for secrets.",
   ),
-  method: line(16, "`http`: GET unless said otherwise."),
+  method: { ...line(16, "`http`: GET unless said otherwise."), pattern: "^[A-Za-z]*$" },
   enabled: { type: "boolean" },
 };
 const toolSchema = {

@@ -36,29 +36,29 @@ export interface Envelope {
  */
 export function readHotRequest(message: unknown): HotRequest | undefined {
   if (!isObject(message)) return undefined;
-  const { jsonrpc, id, method, params, ...others } = message;
-  if (jsonrpc !== "2.0" || !isId(id) || hasKeys(others)) return undefined;
+  const { jsonrpc, id, method, params } = message;
+  if (jsonrpc !== "2.0" || !isId(id) || !hasOnly(message, messageKeys)) return undefined;
   if (method === "tools/call") return readCall(id, params);
   return method === "tools/list" ? readList(id, params) : undefined;
 }
 
 function readCall(id: string | number, params: unknown): HotCall | undefined {
   if (!isObject(params)) return undefined;
-  const { name, arguments: args, _meta, ...others } = params;
-  if (typeof name !== "string" || hasKeys(others)) return undefined;
+  const { name, arguments: args, _meta } = params;
+  if (typeof name !== "string" || !hasOnly(params, callKeys)) return undefined;
   if (args !== undefined && !isObject(args)) return undefined;
   const meta = readMeta(_meta);
   if (meta === undefined) return undefined;
   const { rest, envelope } = meta;
-  const given = { name, ...(args === undefined ? {} : { arguments: args }) };
+  const given = args === undefined ? { name } : { name, arguments: args };
   return { kind: "call", id, params: rest === undefined ? given : { ...given, _meta: rest }, envelope };
 }
 
 function readList(id: string | number, params: unknown): HotList | undefined {
   if (params === undefined) return { kind: "list", id, cursor: undefined, envelope: undefined };
   if (!isObject(params)) return undefined;
-  const { cursor, _meta, ...others } = params;
-  if ((cursor !== undefined && typeof cursor !== "string") || hasKeys(others)) return undefined;
+  const { cursor, _meta } = params;
+  if ((cursor !== undefined && typeof cursor !== "string") || !hasOnly(params, listKeys)) return undefined;
   const meta = readMeta(_meta);
   return meta && { kind: "list", id, cursor, envelope: meta.envelope };
 }
@@ -73,13 +73,16 @@ interface ReadMeta {
 function readMeta(meta: unknown): ReadMeta | undefined {
   if (meta === undefined) return { envelope: undefined, rest: undefined };
   if (!isObject(meta)) return undefined;
-  const { [VERSION]: version, [CAPABILITIES]: capabilities, [CLIENT]: client, ...rest } = meta;
-  for (const [key, value] of Object.entries(rest)) {
+  const { [VERSION]: version, [CAPABILITIES]: capabilities, [CLIENT]: client } = meta;
+  let left: Record<string, unknown> | undefined;
+  for (const key in meta) {
+    if (key === VERSION || key === CAPABILITIES || key === CLIENT) continue;
+    const value = meta[key];
     if (typeof value !== "string" || key === "progressToken" || key.startsWith("io.modelcontextprotocol/")) {
       return undefined;
     }
+    left = { ...left, [key]: value };
   }
-  const left = hasKeys(rest) ? rest : undefined;
   if (version === undefined && capabilities === undefined && client === undefined) {
     return { envelope: undefined, rest: left };
   }
@@ -106,8 +109,9 @@ const abilities: ReadonlySet<string> = new Set(["elicitation", "sampling", "root
 function readClient(client: unknown): string | undefined {
   if (client === undefined) return "";
   if (!isObject(client)) return undefined;
-  const { name, version, title, ...others } = client;
-  if (typeof name !== "string" || typeof version !== "string" || hasKeys(others)) return undefined;
+  const { name, version, title } = client;
+  if (typeof name !== "string" || typeof version !== "string" || !hasOnly(client, clientKeys))
+    return undefined;
   return title === undefined || typeof title === "string" ? `${name} ${version}` : undefined;
 }
 
@@ -122,6 +126,16 @@ function isId(id: unknown): id is string | number {
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+const messageKeys: ReadonlySet<string> = new Set(["jsonrpc", "id", "method", "params"]);
+const callKeys: ReadonlySet<string> = new Set(["name", "arguments", "_meta"]);
+const listKeys: ReadonlySet<string> = new Set(["cursor", "_meta"]);
+const clientKeys: ReadonlySet<string> = new Set(["name", "version", "title"]);
+
+function hasOnly(record: object, keys: ReadonlySet<string>): boolean {
+  for (const key in record) if (!keys.has(key)) return false;
+  return true;
 }
 
 function hasKeys(record: object): boolean {

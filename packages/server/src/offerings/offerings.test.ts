@@ -1,0 +1,88 @@
+import { expect, test } from "vitest";
+import type { OfferingChange, OfferingReader, OfferingSource } from "./offering-source.ts";
+import { Offerings } from "./offerings.ts";
+
+const warnings: string[] = [];
+const logger = {
+  debug() {},
+  info() {},
+  warn: (text: unknown) => void warnings.push(String(text)),
+  error() {},
+};
+const reader: OfferingReader = { caller: "t", mayUse: () => true, signal: new AbortController().signal };
+
+function source(key: string, names: readonly string[], more: Partial<OfferingSource> = {}): OfferingSource {
+  return {
+    key,
+    prompts: () => names.map((name) => ({ name, title: key })),
+    getPrompt: async (name) => (names.includes(name) ? { messages: [], description: key } : undefined),
+    ...more,
+  };
+}
+
+test("lists are the same in whatever order sources came, and the first key has a name that two claim", async () => {
+  for (const order of [
+    ["a", "b"],
+    ["b", "a"],
+  ]) {
+    const offerings = new Offerings({ logger });
+    for (const key of order) offerings.add(source(key, ["same", `only_${key}`]));
+    const prompts = await offerings.prompts(reader);
+    expect(prompts.map(({ name, title }) => `${title}:${name}`)).toEqual(["a:same", "a:only_a", "b:only_b"]);
+    expect((await offerings.getPrompt("same", {}, reader))?.description).toBe("a");
+    expect(await offerings.getPrompt("none", {}, reader)).toBeUndefined();
+  }
+});
+
+test("a source that fails leaves the others' lists whole, and is named", async () => {
+  const offerings = new Offerings({ logger });
+  offerings.add(source("good", ["one"]));
+  offerings.add({
+    key: "bad",
+    prompts: async () => {
+      throw new Error("out of order");
+    },
+  });
+  expect((await offerings.prompts(reader)).map(({ name }) => name)).toEqual(["one"]);
+  expect(warnings.join()).toContain("bad could not be listed: out of order");
+});
+
+test("listeners are told when a source comes, changes, is replaced and goes", () => {
+  const offerings = new Offerings({ logger });
+  const told: OfferingChange[] = [];
+  offerings.subscribe((change) => told.push(change));
+  let tell = (_: OfferingChange) => {};
+  const stopped: string[] = [];
+  const changing = (name: string) =>
+    source("a", [], {
+      subscribe(listener) {
+        tell = listener;
+        return () => void stopped.push(name);
+      },
+    });
+  offerings.add(changing("first"));
+  tell({ kind: "resources" });
+  offerings.add(changing("second"));
+  offerings.remove("a");
+  expect(told.map(({ kind }) => kind)).toEqual(["prompts", "resources", "prompts", "prompts"]);
+  expect(stopped).toEqual(["first", "second"]);
+});
+
+test("a resource is watched once, however many wait for it, and until the last has gone", () => {
+  const offerings = new Offerings({ logger });
+  const log: string[] = [];
+  offerings.add({
+    key: "a",
+    watchResource(uri) {
+      log.push(`watch ${uri}`);
+      return () => void log.push(`stop ${uri}`);
+    },
+  });
+  const first = offerings.watchResource("x://1");
+  const second = offerings.watchResource("x://1");
+  first();
+  first();
+  expect(log).toEqual(["watch x://1"]);
+  second();
+  expect(log).toEqual(["watch x://1", "stop x://1"]);
+});

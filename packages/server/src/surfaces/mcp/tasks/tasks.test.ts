@@ -1,0 +1,100 @@
+import { expect, test } from "vitest";
+import { serve } from "../../../serve.ts";
+import { type RpcAnswer, ServedRack, toolFile } from "../testing/served-rack.ts";
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const _meta = {
+  "io.modelcontextprotocol/clientCapabilities": {
+    extensions: { "io.modelcontextprotocol/tasks": {} },
+    elicitation: {},
+  },
+};
+const files = {
+  "tools/all.ts": toolFile(
+    'name: "slow", metadata: { task: "optional" }, execute: async ({ progress }) => { progress(1, 2, "half way"); await new Promise((resolve) => setTimeout(resolve, 200)); return "done"; }',
+    'name: "deletes", metadata: { task: "optional", dangerous: true }, execute: async () => "deleted"',
+    'name: "endless", metadata: { task: "optional" }, execute: ({ signal }) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("stopped"))))',
+  ),
+};
+
+const message = (method: string, params: object) => ({
+  jsonrpc: "2.0",
+  id: 1,
+  method,
+  params: { ...params, _meta },
+});
+
+async function settled(ask: () => Promise<RpcAnswer>): Promise<RpcAnswer["message"]["result"]> {
+  for (;;) {
+    const { result } = (await ask()).message;
+    if (result.status !== "working") return result;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+test("a task is its call: its record answers for it, also after the server was started anew", async () => {
+  const rack = await ServedRack.open(files);
+  const created = (await rack.post("modern", message("tools/call", { name: "slow", arguments: {} }))).message
+    .result;
+  expect(created).toMatchObject({ resultType: "task", status: "working" });
+  const { taskId } = created;
+  const get = () => rack.post("modern", message("tasks/get", { taskId }));
+  expect((await settled(get)).result.content).toEqual([{ type: "text", text: "done" }]);
+  expect(await rack.serving.store.calls.get(taskId)).toMatchObject({
+    toolName: "slow",
+    outcome: "completed",
+  });
+
+  await rack.serving.close();
+  const again = await serve(rack.workspace.directory, { logger: silent, port: 0 });
+  try {
+    const headers = {
+      authorization: `Bearer ${again.token}`,
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      "mcp-protocol-version": "2026-07-28",
+      "mcp-method": "tasks/get",
+      "mcp-name": taskId,
+    };
+    const request = message("tasks/get", { taskId });
+    Object.assign(request.params._meta, { "io.modelcontextprotocol/protocolVersion": "2026-07-28" });
+    const body = JSON.stringify(request);
+    const response = await fetch(`${again.url}/mcp`, { method: "POST", headers, body });
+    expect(await response.json()).toMatchObject({ result: { status: "completed", taskId } });
+  } finally {
+    await again.close();
+    await rack.workspace[Symbol.asyncDispose]();
+  }
+});
+
+test("nobody else can see, answer or cancel a task", async () => {
+  await using rack = await ServedRack.open(files);
+  const token = await rack.issue({ tools: ["*"] });
+  const started = await rack.post("modern", message("tools/call", { name: "endless", arguments: {} }), {
+    token,
+  });
+  const { taskId } = started.message.result;
+  const other = await rack.issue({ tools: ["*"] });
+  for (const method of ["tasks/get", "tasks/update", "tasks/cancel"]) {
+    const refused = await rack.post("modern", message(method, { taskId, inputResponses: {} }), {
+      token: other,
+    });
+    expect(refused.message.error.code).toBe(-32602);
+  }
+  await rack.post("modern", message("tasks/cancel", { taskId }), { token });
+  const end = await settled(() => rack.post("modern", message("tasks/get", { taskId }), { token }));
+  expect(end.status).toBe("cancelled");
+});
+
+test("a dangerous task asks in the task, and goes on when the person agrees", async () => {
+  await using rack = await ServedRack.open(files);
+  const started = await rack.post("modern", message("tools/call", { name: "deletes", arguments: {} }));
+  const { taskId } = started.message.result;
+  const get = () => rack.post("modern", message("tasks/get", { taskId }));
+  const asked = await settled(get);
+  expect(asked.status).toBe("input_required");
+  const [key] = Object.keys(asked.inputRequests);
+  const inputResponses = { [key!]: { action: "accept", content: { approve: true } } };
+  await rack.post("modern", message("tasks/update", { taskId, inputResponses }));
+  expect((await settled(get)).result.content).toEqual([{ type: "text", text: "deleted" }]);
+});
