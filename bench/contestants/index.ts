@@ -32,6 +32,10 @@ export const contestants = {
   "node-mcp": { title: "plain node:http, or lines", load: async (): Promise<Contestant> => ({}) },
   "ours-mcp-bare": { title: "ours, nothing kept", load: async (): Promise<Contestant> => ({}) },
   "ours-mcp": { title: "ours (toolrack serve, mcp)", load: async (): Promise<Contestant> => ({}) },
+  // And the suite of the sandbox with these.
+  "node-pipe": { title: "plain node over a pipe", load: async (): Promise<Contestant> => ({}) },
+  "ours-sandbox-3": { title: "ours, sandbox level 3", load: async (): Promise<Contestant> => ({}) },
+  "ours-sandbox-2": { title: "ours, sandbox level 2", load: async (): Promise<Contestant> => ({}) },
   mastra: { title: "mastra", load: async () => (await import("./mastra.ts")).mastra },
   ai: { title: "ai sdk", load: async () => (await import("./ai.ts")).ai },
   "openai-agents": {

@@ -4,8 +4,9 @@ import { http } from "./http.ts";
 import { mcp } from "./mcp.ts";
 import { record } from "./record.ts";
 import { registry } from "./registry.ts";
+import { sandbox } from "./sandbox.ts";
 import { subscribers } from "./subscribers.ts";
 
-export const suites = { call, registry, files, record, http, mcp, subscribers };
+export const suites = { call, registry, files, record, http, mcp, sandbox, subscribers };
 
 export type SuiteName = keyof typeof suites;

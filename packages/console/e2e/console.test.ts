@@ -127,7 +127,20 @@ describeConsole("what people do in the console", ({ server, open }) => {
     await page.getByRole("region", { name: "Result" }).getByText("here").waitFor();
     await page.getByRole("link", { name: "Reloads and alerts" }).click();
     await page.getByText("Added late_tool").waitFor();
+    await page.getByRole("table", { name: "By tool" }).waitFor();
     await shoot(page, "reloads");
+  });
+
+  it("shows a session that goes in circles among the alerts", async () => {
+    for (let round = 0; round < 8; round++) {
+      await server().call("count_letters", { text: "again" }, { sessionID: "circles" });
+    }
+    const page = await open({ path: "/reloads" });
+    const loops = page.getByRole("region", { name: "Loops caught" });
+    await loops.getByRole("link", { name: "count_letters" }).first().waitFor();
+    await loops.getByRole("link", { name: "Session" }).first().click();
+    await page.waitForURL(/session=circles/);
+    await page.getByRole("row").filter({ hasText: "count_letters" }).first().waitFor();
   });
 
   it("disables a tool and enables it again", async () => {

@@ -18,17 +18,16 @@ export function folderNameOf({ name, frontMatter }: Pick<LoadedSkill, "name" | "
 
 /** The `SKILL.md` of a skill. What its format has no word for stands in `metadata`, so that nothing is lost. */
 export function skillTextOf(skill: LoadedSkill): Promise<string> {
-  return writeSkillText({ frontMatter: frontMatterOf(skill, true), body: skill.instructions });
+  return writeSkillText({ frontMatter: frontMatterOf(skill), body: skill.instructions });
 }
 
-/** `withIds`: also what only another rack understands. */
-export function frontMatterOf(skill: LoadedSkill, withIds: boolean): Record<string, unknown> {
+function frontMatterOf(skill: LoadedSkill): Record<string, unknown> {
   const { id, name, mark, description, enabled, owner, sourcePath } = skill;
   const { name: _name, metadata, ...rest } = skill.frontMatter;
   const folderName = folderNameOf(skill);
   const own = {
     ...(typeof metadata === "object" && metadata !== null ? metadata : {}),
-    ...(withIds ? { [skillMetadataKeys.id]: id } : {}),
+    [skillMetadataKeys.id]: id,
     ...(folderName === name ? {} : { [skillMetadataKeys.title]: name }),
     ...(mark === undefined ? {} : { [skillMetadataKeys.mark]: mark }),
     ...(sourcePath === undefined || owner === "folder" ? {} : { [skillMetadataKeys.sourcePath]: sourcePath }),
@@ -38,7 +37,7 @@ export function frontMatterOf(skill: LoadedSkill, withIds: boolean): Record<stri
     name: folderName,
     description,
     ...rest,
-    ...(Object.keys(own).length === 0 ? {} : { metadata: own }),
+    metadata: own,
   };
 }
 

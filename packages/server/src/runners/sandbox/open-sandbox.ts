@@ -44,7 +44,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
     if (!code.foreign || confinement.level === 3 || options.allowForeignBelow3) return;
     throw new SandboxError(
       "sandbox_refused",
-      `${code.label} came from elsewhere, and such code runs at isolation level 3 only. This server has level 2: ${reason} The operator can also accept the lower level with sandbox.allowForeignBelow3.`,
+      `${code.label} came from elsewhere, and such code runs at isolation level 3 only. This server has level 2: ${reason} The operator can also accept the lower level with sandbox.allowForeign.`,
     );
   };
   let closing: Promise<void> | undefined;

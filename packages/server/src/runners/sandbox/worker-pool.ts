@@ -85,8 +85,13 @@ export class WorkerPool {
     const deadline = setTimeout(() => {
       for (const worker of workers) if (worker.running > 0) worker.kill(closed("The sandbox"));
     }, defaultLimits.graceMs);
+    // Whoever is still there then was being started, or does not end by itself.
+    const last = setTimeout(() => {
+      for (const worker of workers) worker.kill();
+    }, defaultLimits.graceMs + defaultLimits.cleanupMs);
     await Promise.all(workers.map((worker) => worker.ended));
     clearTimeout(deadline);
+    clearTimeout(last);
   }
 
   async #startLoaded(spec: WorkerSpec, limits: WorkerLimits): Promise<Worker> {
@@ -110,10 +115,16 @@ export class WorkerPool {
     const [worker] = this.#blank;
     if (worker === undefined) return undefined;
     this.#blank.delete(worker);
-    return worker.ready.then(
-      () => (worker.hasEnded ? undefined : worker),
-      () => undefined,
-    );
+    // One that does not get up in time is given up, so that the call has a new one.
+    const late = setTimeout(() => worker.kill(), defaultLimits.initMs);
+    try {
+      await worker.ready;
+      return worker.hasEnded ? undefined : worker;
+    } catch {
+      return undefined;
+    } finally {
+      clearTimeout(late);
+    }
   }
 
   #fill(): void {

@@ -128,6 +128,34 @@ describe("a server of the stateless protocol", () => {
     await rack.eventually(() => rack.registry.get("mcp_new_grown") !== undefined, "the new tool");
   });
 
+  it("whose stream of changes is cut is listened to again, and what changed meanwhile is seen", async () => {
+    await using server = await ModernHttpServer.start();
+    await using rack = await UpstreamRack.create();
+    await rack.open({ new: { url: server.url } });
+    await rack.until("new", "ready");
+    server.addTool("unannounced");
+    server.dropConnections();
+    await rack.eventually(() => rack.registry.get("mcp_new_unannounced") !== undefined, "the new tool");
+    await rack.call("mcp_new_grow");
+    await rack.eventually(() => rack.registry.get("mcp_new_grown") !== undefined, "it is listened to again");
+    expect(rack.servers.get("new")).toMatchObject({ state: "ready", failures: 0 });
+  });
+
+  it("tells of changes of a resource that somebody watches", async () => {
+    await using server = await ModernHttpServer.start();
+    await using rack = await UpstreamRack.create();
+    await rack.open({ new: { url: server.url } });
+    await rack.until("new", "ready");
+    const seen: unknown[] = [];
+    rack.offerings.subscribe((change) => seen.push(change));
+    const stop = rack.offerings.watchResource("new://clock");
+    await rack.eventually(() => {
+      server.tick();
+      return seen.some((change) => JSON.stringify(change).includes("new://clock"));
+    }, "the change is told");
+    stop();
+  });
+
   it("is not asked again which protocol it speaks", async () => {
     await using server = await ModernHttpServer.start();
     await using rack = await UpstreamRack.create();

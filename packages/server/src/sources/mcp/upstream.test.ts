@@ -352,6 +352,17 @@ describe("the tools of a server", () => {
   });
 });
 
+it("a resource of a server is watched, and its changes are told", async () => {
+  await using rack = await UpstreamRack.create();
+  await rack.open({ odd: oddServer() });
+  await rack.until("odd", "ready");
+  const seen: unknown[] = [];
+  rack.offerings.subscribe((change) => seen.push(change));
+  rack.offerings.watchResource("odd://clock");
+  await rack.eventually(() => seen.length > 0, "the change is told");
+  expect(seen).toEqual([{ kind: "resource", uri: "odd://clock" }]);
+});
+
 describe("changes of the file", () => {
   it("start and stop only what changed", async () => {
     await using rack = await UpstreamRack.create();

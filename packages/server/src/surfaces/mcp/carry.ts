@@ -10,7 +10,7 @@ import {
   type ServerContext,
 } from "@modelcontextprotocol/server";
 import type { ClientAbilities, Exchange, Notice, Question, Wants } from "./exchange.ts";
-import type { Binding, HeldExchanges } from "./held-exchanges.ts";
+import type { Binding, HeldExchanges, HeldTicket } from "./held-exchanges.ts";
 import type { ServerPlace } from "./server-place.ts";
 
 /** One request of a client, as far as an exchange cares. */
@@ -91,17 +91,27 @@ function cancelSignal({ context, era, canAsk }: Leg): AbortSignal {
     : signal;
 }
 
-/** Gives a client that came back its answers to the work that waited for them. Throws when it came for something else. */
-export function takeAnswers(exchange: Exchange<unknown>, subject: string, leg: Leg): void {
-  if (exchange.subject !== subject) {
-    throw new ProtocolError(
-      ProtocolErrorCode.InvalidParams,
-      "This requestState was given for another request.",
-    );
+/**
+ * The exchange that a client came back to, given its answers; undefined when it begins something new. Throws when the
+ * state was given for something else, or has been used.
+ */
+export function comeBack<Result>(subject: string, leg: Leg): Exchange<Result> | undefined {
+  const { mcpReq } = leg.context;
+  const ticket = mcpReq.requestState<HeldTicket<Result>>();
+  if (ticket === undefined) return undefined;
+  const { exchange } = ticket;
+  try {
+    if (exchange.subject !== subject) throw new Error("The state was given for another request.");
+    ticket.use();
+  } catch {
+    // The same words as for any other state that is not good.
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, "Invalid or expired requestState", {
+      reason: "invalid_request_state",
+    });
   }
   exchange.wants = wantsOf(leg);
-  for (const [key, value] of Object.entries(leg.context.mcpReq.inputResponses ?? {}))
-    exchange.answer(key, value);
+  for (const [key, value] of Object.entries(mcpReq.inputResponses ?? {})) exchange.answer(key, value);
+  return exchange;
 }
 
 function envelopeOf({ mcpReq }: ServerContext): {
@@ -117,6 +127,8 @@ export function sendBack(
   held: HeldExchanges,
   binding: Binding,
 ): InputRequiredResult {
+  // Until it comes back there is nobody to be told anything.
+  exchange.wants = { progress: false, messages: false };
   const requests = exchange.open.map(({ key, method, params }) => [key, { method, params }] as const);
   return inputRequired({
     // Made from what MCP's own methods are asked with; the types of the SDK spell out each of their shapes.

@@ -20,7 +20,8 @@ export function letClientsApprove(approvals: ApprovalInbox, logger: Logger): () 
       return;
     }
     const exchange = currentExchange.getStore();
-    if (exchange === undefined || !exchange.can("elicitation/create")) return;
+    // What a call leaves behind, such as a timer, may ask when the call and its client are long gone.
+    if (exchange === undefined || exchange.isOver || !exchange.can("elicitation/create")) return;
     const withdrawn = new AbortController();
     asked.set(id, withdrawn);
     void ask(exchange, approval, withdrawn.signal)

@@ -188,6 +188,7 @@ export class Exchange<Result> implements CallClient {
       this.#missed = method;
       return Promise.reject(new Error(`The MCP client that made this call did not declare ${method}.`));
     }
+    if (this.#end !== undefined) return Promise.reject(new Error("The call that wants to ask has ended."));
     const { given, key } = this.#keyOf(method, params);
     const asked = withoutKey(params);
     if (given && Object.hasOwn(this.#answers, key) && isAcceptable(method, asked, this.#answers[key])) {

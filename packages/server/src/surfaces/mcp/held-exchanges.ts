@@ -20,6 +20,13 @@ export interface Binding {
   readonly method: string;
 }
 
+/** A client's way back to the exchange that waits for it. */
+export interface HeldTicket<Result = unknown> {
+  readonly exchange: Exchange<Result>;
+  /** To be called before anything is done with it. Throws when somebody was faster. */
+  use(): void;
+}
+
 /** How long a client may take to come back with an answer, in milliseconds. */
 const PATIENCE = 10 * 60_000;
 const KEY_BYTES = 32;
@@ -47,17 +54,11 @@ export class HeldExchanges {
     return this.#seal({ id, round, expires: Date.now() + PATIENCE }, binding);
   }
 
-  /** Throws when the state was changed, is too old, was used before, or was given to somebody else. */
-  take(sealed: string, binding: Binding): Exchange<unknown> {
+  /** What a client that came back may go on with. Throws when the state was changed, is too old, or was given to others. */
+  take(sealed: string, binding: Binding): HeldTicket {
     const { id, round, expires } = this.#open(sealed, binding);
-    const held = this.#held.get(id);
-    if (held === undefined || held.round !== round || Date.now() > expires) {
-      throw new Error("The state is not one that is waited for.");
-    }
-    // Used up: the same answers cannot be given twice.
-    clearTimeout(held.timer);
-    this.#held.set(id, { ...held, round: round + 1 });
-    return held.exchange;
+    const exchange = this.#waiting(id, round, expires).exchange;
+    return { exchange, use: () => this.#use(id, round, expires) };
   }
 
   /** To be called when the exchange is over. */
@@ -70,6 +71,19 @@ export class HeldExchanges {
 
   close(): void {
     for (const id of [...this.#held.keys()]) this.#giveUp(id, "the server is stopping");
+  }
+
+  /** The same answers cannot be given twice. */
+  #use(id: string, round: number, expires: number): void {
+    const held = this.#waiting(id, round, expires);
+    clearTimeout(held.timer);
+    this.#held.set(id, { ...held, round: round + 1 });
+  }
+
+  #waiting(id: string, round: number, expires: number): Held {
+    const held = this.#held.get(id);
+    if (held !== undefined && held.round === round && Date.now() <= expires) return held;
+    throw new Error("The state is not one that is waited for.");
   }
 
   #giveUp(id: string, reason = "the client did not come back with an answer"): void {

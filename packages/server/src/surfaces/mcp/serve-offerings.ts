@@ -7,7 +7,7 @@ import {
 import { MissingPromptArguments } from "../../offerings/file-offerings.ts";
 import { bindingOf } from "./binding-of.ts";
 import { readCallResult, resultTemplate } from "./call-results.ts";
-import { abilitiesOf, carry, clientNameOf, type Leg, takeAnswers, wantsOf } from "./carry.ts";
+import { abilitiesOf, carry, clientNameOf, comeBack, type Leg, wantsOf } from "./carry.ts";
 import { currentExchange } from "./current-exchange.ts";
 import { Exchange } from "./exchange.ts";
 import type { McpParts } from "./mcp-parts.ts";
@@ -102,9 +102,7 @@ async function converse<Result extends object>(
   subject: string,
   work: (client: Exchange<Result>, signal: AbortSignal) => Promise<Result>,
 ) {
-  const waiting = leg.context.mcpReq.requestState<Exchange<Result>>();
-  if (waiting !== undefined) takeAnswers(waiting, subject, leg);
-  const exchange = waiting ?? begin(leg, subject, work);
+  const exchange = comeBack<Result>(subject, leg) ?? begin(leg, subject, work);
   try {
     // The same shapes as those of the SDK, which are written with mutable members.
     return (await carry(exchange, leg, parts.held, bindingOf(viewer, leg.context))) as never;

@@ -7,7 +7,7 @@ import {
 import { v7 as uuid } from "uuid";
 import type { EndedCall } from "../../calls/call-desk.ts";
 import { bindingOf } from "./binding-of.ts";
-import { abilitiesOf, carry, clientNameOf, type Leg, sendBack, takeAnswers, wantsOf } from "./carry.ts";
+import { abilitiesOf, carry, clientNameOf, comeBack, type Leg, sendBack, wantsOf } from "./carry.ts";
 import type { Exchange } from "./exchange.ts";
 import type { McpParts } from "./mcp-parts.ts";
 import { pageOf } from "./page-of.ts";
@@ -29,9 +29,8 @@ export function serveTools(server: Server, parts: McpParts, viewer: Viewer, plac
     const leg: Leg = { server, context, ...place };
     const { name } = params;
     const running = runningOf(leg);
-    const waiting = context.mcpReq.requestState<Exchange<EndedCall>>();
-    if (waiting !== undefined) takeAnswers(waiting, name, leg);
-    else if (running === undefined) requireVisible(parts.registry, viewer, name);
+    const waiting = comeBack<EndedCall>(name, leg);
+    if (waiting === undefined && running === undefined) requireVisible(parts.registry, viewer, name);
     const support = running === undefined ? supportFor(parts, leg, name) : undefined;
     const exchange =
       running ??

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { Client, Transport } from "@modelcontextprotocol/client";
+import type { Client, McpSubscription, Transport } from "@modelcontextprotocol/client";
+import { pauseAfter } from "../backoff.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
 import type { LaneRequest, RequestLane } from "./request-lane.ts";
 import { UpstreamError } from "./upstream-error.ts";
@@ -25,6 +26,7 @@ interface SessionParts {
 const MOST_PAGES = 64;
 const RETIRE_POLL = 100;
 const SUBSCRIBE_LIMIT = 30_000;
+const LISTEN_LIMIT = 10_000;
 
 /** A connection to an upstream server that is open. */
 export class UpstreamSession {
@@ -33,7 +35,8 @@ export class UpstreamSession {
   readonly #transport: Transport;
   readonly #lane: RequestLane;
   readonly #watched = new Set<string>();
-  #subscription: { close(): Promise<void> } | undefined;
+  #subscription: McpSubscription | undefined;
+  #onMissed: () => void = () => {};
   #isClosed = false;
 
   constructor({ client, transport, lane, verdict }: SessionParts) {
@@ -105,12 +108,20 @@ export class UpstreamSession {
     client.setNotificationHandler("notifications/resources/updated", ({ params }) =>
       onResourceUpdated(params.uri),
     );
-    client.onclose = () => {
+    const lose = () => {
       if (this.#isClosed) return;
       this.#isClosed = true;
       const reason = new UpstreamError("unavailable", this.#describeEnd());
       this.#lane.close(reason);
       onLost(reason);
+    };
+    client.onclose = lose;
+    client.onerror = ({ message }) => {
+      // The stream on which the server speaks by itself cannot be had back: the server is not there.
+      if (/^Maximum reconnection attempts/.test(message)) lose();
+    };
+    this.#onMissed = () => {
+      for (const list of ["tools", "prompts", "resources"] as const) onListChanged(list);
     };
   }
 
@@ -174,8 +185,24 @@ export class UpstreamSession {
     this.#subscription = undefined;
     if (Object.keys(filter).length > 0 && !this.#isClosed) {
       // A server that cannot be listened to can still be called.
-      this.#subscription = await this.#client.listen(filter, { timeout: 10_000 }).catch(() => undefined);
+      const subscription = await this.#client
+        .listen(filter, { timeout: LISTEN_LIMIT })
+        .catch(() => undefined);
+      this.#subscription = subscription;
+      void subscription?.closed.then((how) => {
+        if (how !== "local" && subscription === this.#subscription) void this.#listenAgain();
+      });
     }
     await before?.close().catch(() => {});
+  }
+
+  /** The stream has ended by itself. What changed meanwhile nobody told us. */
+  async #listenAgain(): Promise<void> {
+    this.#subscription = undefined;
+    for (let failures = 1; !this.#isClosed && this.#subscription === undefined; failures++) {
+      await delay(pauseAfter(failures), undefined, { ref: false });
+      await this.#listenModern();
+    }
+    if (!this.#isClosed) this.#onMissed();
   }
 }

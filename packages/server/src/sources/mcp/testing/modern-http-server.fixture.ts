@@ -47,6 +47,21 @@ export class ModernHttpServer {
     return `http://127.0.0.1:${(this.#http.address() as AddressInfo).port}/mcp`;
   }
 
+  /** Tells whoever wants to know that the clock has moved. */
+  tick(): void {
+    this.#handler.notify.resourceUpdated("new://clock");
+  }
+
+  /** As a proxy does it with streams that last too long. */
+  dropConnections(): void {
+    this.#http.closeAllConnections();
+  }
+
+  /** Without telling anybody. */
+  addTool(name: string): void {
+    this.#tools.push(tool(name));
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#handler.close();
     const closed = new Promise((resolve) => this.#http.close(resolve));
@@ -57,8 +72,11 @@ export class ModernHttpServer {
   #make(): Server {
     const server = new Server(
       { name: "modern", version: "1.0.0" },
-      { capabilities: { tools: { listChanged: true } } },
+      { capabilities: { tools: { listChanged: true }, resources: { subscribe: true } } },
     );
+    server.setRequestHandler("resources/list", () => ({
+      resources: [{ uri: "new://clock", name: "clock" }],
+    }));
     server.setRequestHandler("tools/list", () => ({ tools: this.#tools }));
     server.setRequestHandler("tools/call", async ({ params: { name, arguments: input = {} } }, context) => {
       const text = (value: unknown) => ({ content: [{ type: "text" as const, text: String(value) }] });

@@ -108,12 +108,19 @@ async function answer({ id, method, params = {} }) {
         id,
         result: {
           protocolVersion: params.protocolVersion,
-          capabilities: { tools: { listChanged: true } },
+          capabilities: { tools: { listChanged: true }, resources: { subscribe: true } },
           serverInfo: { name: "odd", version: "1.0.0" },
         },
       });
     case "tools/list":
       return send({ id, result: { tools: tools() } });
+    case "resources/list":
+      return send({ id, result: { resources: [{ uri: "odd://clock", name: "clock" }] } });
+    case "resources/templates/list":
+      return send({ id, result: { resourceTemplates: [] } });
+    case "resources/subscribe":
+      send({ id, result: {} });
+      return send({ method: "notifications/resources/updated", params: { uri: params.uri } });
     case "tools/call":
       try {
         const result = await call(params);

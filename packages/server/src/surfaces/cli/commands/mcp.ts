@@ -12,6 +12,8 @@ export interface McpCommandOptions {
 /** `toolrack mcp`: serves the client that started it until that goes away, which is no failure. */
 export async function mcp(cli: Cli, { expert, watch }: McpCommandOptions): Promise<number> {
   const root = findWorkspace(cli.directory);
+  if (cli.interactive)
+    cli.talk("This speaks MCP over standard input and output: let an MCP client start it.");
   // Before anything of the workspace runs: from here on nothing else reaches the client.
   const streams = ownStreams((text) => cli.write(text));
   const stopping = new AbortController();

@@ -1,0 +1,81 @@
+import { type ModelMessage, textOf } from "../model/model-message.ts";
+import { estimateTokens } from "../tools/estimate-tokens.ts";
+import { readResultName } from "../tools/read-result-tool.ts";
+
+/** From which part of the window on results are taken out, and down to which. */
+const FULL = 0.8;
+const ROOMY = 0.5;
+/** Shorter results are not worth it. */
+const SHORTEST = 800;
+const SHOWN = 200;
+/** About what an image takes. */
+const IMAGE_TOKENS = 1_000;
+
+/**
+ * Keeps a conversation within what a model can read: before the window is full, the oldest results give way to a line
+ * that says how to read them again. What was taken out stays out, so that the beginning of the conversation, and with it
+ * the provider's prompt cache, changes seldom.
+ */
+export class Compactor {
+  readonly #limit: number;
+  readonly #callIdOf: (toolCallId: string) => string | undefined;
+  /** The model's ids of the calls whose results are out. */
+  readonly taken: Set<string>;
+
+  /** `limit`: tokens of all messages. `callIdOf`: the rack's id of a call; a result without one cannot be read again. */
+  constructor(limit: number, callIdOf: (toolCallId: string) => string | undefined, taken: Iterable<string> = []) {
+    this.#limit = limit;
+    this.#callIdOf = callIdOf;
+    this.taken = new Set(taken);
+  }
+
+  /** Answers with the ids whose results were taken out now. */
+  apply(messages: readonly ModelMessage[]): { messages: ModelMessage[]; out: string[] } {
+    const before = messages.map((message) => this.#withoutTaken(message));
+    let size = before.reduce((sum, message) => sum + tokensOf(message), 0);
+    const out: string[] = [];
+    if (size <= this.#limit * FULL) return { messages: before, out };
+    const last = lastRound(messages);
+    for (const [at, message] of before.entries()) {
+      if (at >= last || size <= this.#limit * ROOMY) break;
+      if (!this.#mayGo(message)) continue;
+      this.taken.add(message.tool_call_id!);
+      out.push(message.tool_call_id!);
+      before[at] = this.#withoutTaken(message);
+      size += tokensOf(before[at]) - tokensOf(message);
+    }
+    return { messages: before, out };
+  }
+
+  #mayGo(message: ModelMessage): boolean {
+    const id = message.tool_call_id;
+    if (message.role !== "tool" || id === undefined || this.taken.has(id)) return false;
+    return textOf(message).length >= SHORTEST && this.#callIdOf(id) !== undefined;
+  }
+
+  #withoutTaken(message: ModelMessage): ModelMessage {
+    const id = message.tool_call_id;
+    if (message.role !== "tool" || id === undefined || !this.taken.has(id)) return message;
+    const callId = this.#callIdOf(id);
+    if (callId === undefined) return message;
+    const text = textOf(message);
+    const content =
+      `${text.slice(0, SHOWN)}\n… This result of ${message.name ?? "the tool"} was taken out to make room. It had ` +
+      `${text.length} characters and is kept as call ${callId}; to read it again, call ${readResultName} with that callId.`;
+    return { ...message, content };
+  }
+}
+
+/** Where the last answer of the model begins: the results that it has not read yet stay. */
+function lastRound(messages: readonly ModelMessage[]): number {
+  const at = messages.findLastIndex(({ role }) => role === "assistant");
+  return at === -1 ? messages.length : at;
+}
+
+export function tokensOf(message: ModelMessage): number {
+  const calls = message.tool_calls === undefined ? "" : JSON.stringify(message.tool_calls);
+  const images = Array.isArray(message.content)
+    ? message.content.filter(({ type }) => type !== "text").length
+    : 0;
+  return estimateTokens(textOf(message)) + estimateTokens(calls) + images * IMAGE_TOKENS + 4;
+}

@@ -1,0 +1,69 @@
+import { fromTagArguments, parseTagCalls, toDefinition, toTagResult } from "@toolrack/core";
+import { v7 as uuid } from "uuid";
+import { type ModelMessage, type ModelTool, type ModelToolCall, textOf } from "../model/model-message.ts";
+import type { OfferedTools } from "../tools/tools-service.ts";
+
+/** The conversation for a model that has no tool calls of its own: definitions, calls and answers become text. */
+export function toTagMessages(messages: readonly ModelMessage[], tools: readonly ModelTool[]): ModelMessage[] {
+  const told = messages.map(toTagMessage);
+  if (tools.length === 0) return told;
+  const instructions = howToCall(tools);
+  const [first, ...others] = told;
+  // Many of these models read only one system message.
+  if (first?.role === "system") return [{ ...first, content: `${textOf(first)}\n\n${instructions}` }, ...others];
+  return [{ role: "system", content: instructions }, ...told];
+}
+
+/** The calls in a text, with the types that the tools' schemas ask for. */
+export function tagCalls(text: string, offered: OfferedTools): ModelToolCall[] {
+  return parseTagCalls(text).map(({ name, arguments: written }) => {
+    const info = offered.infos.get(name);
+    const args = info === undefined ? written : fromTagArguments(written, toDefinition(info));
+    const id = `call_${uuid().replaceAll("-", "")}`;
+    return { id, type: "function", function: { name, arguments: JSON.stringify(args) } };
+  });
+}
+
+function toTagMessage(message: ModelMessage): ModelMessage {
+  const { role, tool_calls, name } = message;
+  if (role === "tool") {
+    const result = { type: "text", content: textOf(message) } as const;
+    return { role: "user", content: toTagResult(name ?? "tool", result) };
+  }
+  if (role !== "assistant" || tool_calls === undefined) return message;
+  const said = textOf(message);
+  const calls = tool_calls.map(({ function: called }) => tagOf(called.name, called.arguments));
+  return { role, content: [...(said === "" ? [] : [said]), ...calls].join("\n") };
+}
+
+function tagOf(name: string, written: string): string {
+  const parameters = Object.entries(objectOf(written)).map(([key, value]) => {
+    const text = typeof value === "string" ? value : JSON.stringify(value);
+    return `<param name="${encode(key)}" value="${encode(text)}"/>`;
+  });
+  return `<tool_action name="${encode(name)}">${parameters.join("")}</tool_action>`;
+}
+
+function objectOf(written: string): object {
+  try {
+    return Object(JSON.parse(written));
+  } catch {
+    return {};
+  }
+}
+
+function encode(text: string): string {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
+}
+
+function howToCall(tools: readonly ModelTool[]): string {
+  const described = tools.map((tool) => JSON.stringify(tool.function ?? tool));
+  return [
+    "You can call tools. To call one, write exactly this, with one tag for each parameter, and end your message after it:",
+    '<tool_action name="TOOL"><param name="PARAMETER" value="VALUE"/></tool_action>',
+    'Inside a value write &quot; for ", &lt; for < and &amp; for &. Write lists and objects as JSON. Several calls may ' +
+      'follow each other. The answers come in the next message as <tool_output name="TOOL" status="ok">; never write ' +
+      "those yourself. Without a call, your message is the answer to the person. The tools, each as JSON:",
+    ...described,
+  ].join("\n");
+}

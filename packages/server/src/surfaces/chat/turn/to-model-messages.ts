@@ -1,0 +1,73 @@
+import type { FilePart } from "@toolrack/core";
+import type { ModelMessage } from "../model/model-message.ts";
+import { isTool, type MessagePart, type ToolPart, textOfParts } from "./message-part.ts";
+
+/**
+ * A turn as the model is told of it: for every round its own message, then one answer for each call in the order in
+ * which it asked. Images cannot stand in an answer to a call, so they follow as a message.
+ */
+export function toModelMessages(parts: readonly MessagePart[], takesImages: boolean): ModelMessage[] {
+  const rounds = Map.groupBy(parts, ({ round }) => round);
+  return [...rounds.values()].flatMap((round) => roundMessages(round, takesImages));
+}
+
+function roundMessages(parts: readonly MessagePart[], takesImages: boolean): ModelMessage[] {
+  const calls = parts.filter(isTool);
+  const said = textOfParts(parts);
+  const refusal = textOfParts(parts, "refusal");
+  if (calls.length === 0) {
+    if (said === "" && refusal === "") return [];
+    return [{ role: "assistant", content: said, ...(refusal === "" ? {} : { refusal }) }];
+  }
+  const asked: ModelMessage = {
+    role: "assistant",
+    content: said === "" ? null : said,
+    tool_calls: calls.map(({ id, name, arguments: written }) => ({
+      id,
+      type: "function",
+      function: { name, arguments: soundArguments(written) },
+    })),
+  };
+  const images = takesImages ? imageMessages(calls) : [];
+  // What the client answers, it brings itself.
+  return [asked, ...calls.filter(({ client }) => !client).map(answerMessage), ...images];
+}
+
+export function answerMessage({ id, name, state }: ToolPart): ModelMessage {
+  return { role: "tool", tool_call_id: id, name, content: answerText(state) };
+}
+
+function answerText(state: ToolPart["state"]): string {
+  if (state.status === "error") return state.error;
+  if (state.status !== "completed") return notAnswered;
+  const files = (state.attachments ?? []).map(fileLine);
+  return [...(state.output === "" && files.length > 0 ? [] : [state.output]), ...files].join("\n");
+}
+
+const notAnswered = "The call was not run: the turn ended before its turn came.";
+
+function fileLine({ mime, filename, url }: FilePart): string {
+  const name = filename === undefined ? mime : `${filename}, ${mime}`;
+  return url.startsWith("data:") ? `[attached: ${name}]` : `[attached: ${name}, ${url}]`;
+}
+
+function imageMessages(calls: readonly ToolPart[]): ModelMessage[] {
+  return calls.flatMap(({ id, name, state }) => {
+    const files = state.status === "completed" ? (state.attachments ?? []) : [];
+    const images = files.filter(({ mime }) => mime.startsWith("image/"));
+    if (images.length === 0) return [];
+    const text = `The image${images.length === 1 ? "" : "s"} that ${name} returned (call ${id}):`;
+    const shown = images.map(({ url }) => ({ type: "image_url", image_url: { url } }));
+    return [{ role: "user", content: [{ type: "text", text }, ...shown] }];
+  });
+}
+
+/** Providers refuse a history with arguments that are not JSON. The answer to the call says what was wrong with them. */
+function soundArguments(written: string): string {
+  try {
+    const value: unknown = JSON.parse(written);
+    return typeof value === "object" && value !== null ? written : "{}";
+  } catch {
+    return "{}";
+  }
+}

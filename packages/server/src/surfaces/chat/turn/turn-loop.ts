@@ -1,0 +1,317 @@
+import { v7 as uuid } from "uuid";
+import type { ApprovalInbox } from "../../../approvals/approval-inbox.ts";
+import type { StoredApproval } from "../../../store/approvals/approval-store.ts";
+import type { ModelUsage } from "../model/completion-chunk.ts";
+import { DeltaMerger } from "../model/delta-merger.ts";
+import type { ModelMessage, ModelToolCall } from "../model/model-message.ts";
+import { ProviderError } from "../model/provider-error.ts";
+import { type StreamOptions, streamCompletion } from "../model/stream-completion.ts";
+import { estimateTokens } from "../tools/estimate-tokens.ts";
+import type { ToolsService } from "../tools/tools-service.ts";
+import { Compactor, tokensOf } from "./compactor.ts";
+import { isSettled, isTool, type TextPart, type ToolPart } from "./message-part.ts";
+import * as notices from "./notices.ts";
+import { failed, runToolCall } from "./run-tool-call.ts";
+import { TagFilter } from "./tag-filter.ts";
+import { tagCalls, toTagMessages } from "./tag-form.ts";
+import { toModelMessages } from "./to-model-messages.ts";
+import type { Turn } from "./turn.ts";
+import { OutOfTime, TurnClock } from "./turn-clock.ts";
+import type { ShownApproval, TurnEnd } from "./turn-event.ts";
+
+export interface TurnLoopParts {
+  readonly tools: ToolsService;
+  readonly approvals: Pick<ApprovalInbox, "subscribe">;
+  /** Makes one call; `runToolCall` unless told. */
+  readonly runCall?: typeof runToolCall;
+  readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
+}
+
+/** Calls of one message that are made; the rest is told to come back. */
+const MOST_CALLS = 128;
+
+/**
+ * Asks the model, makes the calls that it asks for, tells it what came of them, and so on until it has said all or a
+ * limit is reached.
+ */
+export class TurnLoop {
+  readonly #turn: Turn;
+  readonly #parts: TurnLoopParts;
+  readonly #clock: TurnClock;
+  readonly #signal: AbortSignal;
+  readonly #compactor: Compactor;
+  readonly #clientTools: ReadonlySet<string>;
+  readonly #waiting = new Set<string>();
+  #usage: ModelUsage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+  #circles: TurnEnd | undefined;
+
+  constructor(turn: Turn, parts: TurnLoopParts) {
+    this.#turn = turn;
+    this.#parts = parts;
+    this.#clock = new TurnClock(turn.limits.maxSeconds * 1000);
+    this.#signal = AbortSignal.any([turn.signal, this.#clock.signal]);
+    this.#clientTools = new Set(turn.clientTools.map((tool) => String(tool.function?.name ?? "")));
+    const { offered, contextTokens } = turn;
+    const definitions = offered.costs.reduce((sum, { tokens }) => sum + tokens, 0);
+    const callIdOf = (id: string) => this.#calls().find((part) => part.id === id)?.callId || turn.callIdOf?.(id);
+    // A window that the definitions alone would fill is still a window.
+    const room = Math.max(contextTokens - definitions, contextTokens / 4);
+    this.#compactor = new Compactor(room, callIdOf, turn.compacted);
+  }
+
+  /** Tokens of all requests. */
+  get usage(): ModelUsage {
+    return this.#usage;
+  }
+
+  /** The calls whose results are no longer shown to the model, by its own ids. */
+  get compacted(): string[] {
+    return [...this.#compactor.taken];
+  }
+
+  /** Rejects only for what nobody could foresee. */
+  async run(): Promise<TurnEnd> {
+    const unsubscribe = this.#parts.approvals.subscribe((approval) => this.#hear(approval));
+    let end: TurnEnd;
+    try {
+      end = await this.#rounds();
+    } catch (thrown) {
+      end = this.#endOf(thrown);
+    } finally {
+      unsubscribe();
+      this.#clock.stop();
+    }
+    // Nothing of a turn that is only left is decided yet.
+    if (end.reason !== "interrupted") this.#settleRest();
+    const notice = notices.noticeOf(end);
+    if (notice !== undefined) this.#append("text", this.#nextRound(), this.#turn.parts.length > 0 ? `\n\n${notice}` : notice);
+    return end;
+  }
+
+  async #rounds(): Promise<TurnEnd> {
+    const { limits } = this.#turn;
+    // Of a turn that is taken up again, some calls may be left.
+    await this.#makeCalls();
+    for (let asked = 0; ; asked++) {
+      if (this.#circles !== undefined) return this.#circles;
+      if (this.#calls().some((part) => part.client && !isSettled(part))) return { reason: "client_tools" };
+      if (asked >= limits.maxRounds) return { reason: "limit", message: notices.roundLimit(asked) };
+      const used = this.#usage.total_tokens;
+      if (used >= limits.maxTokens) return { reason: "limit", message: notices.tokenLimit(used, limits.maxTokens) };
+      const { finish, calls } = await this.#ask(asked === 0);
+      if (calls === 0) return { reason: finish === "length" || finish === "content_filter" ? finish : "stop" };
+      await this.#makeCalls();
+    }
+  }
+
+  /** One answer of the model, put into parts. */
+  async #ask(isFirst: boolean): Promise<{ finish: string; calls: number }> {
+    const { endpoint, emit, signal: stopped, leaving } = this.#turn;
+    const round = this.#nextRound();
+    const messages = this.#messages();
+    const merger = new DeltaMerger();
+    const filter = endpoint.toolCalls === "tags" ? new TagFilter() : undefined;
+    const stream = streamCompletion(endpoint, this.#body(messages, isFirst), {
+      ...this.#parts.retry,
+      signal: AbortSignal.any([this.#signal, leaving]),
+      onRetry: (retry) => emit({ type: "retry", ...retry }),
+    });
+    for await (const chunk of stream) {
+      const shown = merger.add(chunk);
+      this.#append("reasoning", round, shown.reasoning);
+      this.#append("refusal", round, shown.refusal);
+      this.#append("text", round, filter === undefined ? shown.text : filter.add(shown.text));
+    }
+    stopped.throwIfAborted();
+    this.#count(round, merger, messages);
+    const calls = filter === undefined ? merger.calls() : tagCalls(filter.rest(), this.#turn.offered);
+    if (filter !== undefined && calls.length === 0) this.#append("text", round, filter.rest());
+    const finish = merger.finishReason ?? "stop";
+    for (const [at, call] of calls.entries()) this.#addCall(call, round, at, finish);
+    await this.#turn.save?.();
+    return { finish, calls: calls.length };
+  }
+
+  #body(messages: readonly ModelMessage[], isFirst: boolean): Record<string, unknown> {
+    const { endpoint, body, offered, clientTools } = this.#turn;
+    // The client's own tool is meant where both have one of the name.
+    const own = offered.tools.filter((tool) => !this.#clientTools.has(String(tool.function?.name)));
+    const tools = [...clientTools, ...own];
+    const { tool_choice, parallel_tool_calls, ...rest } = body;
+    const asked = { ...rest, model: endpoint.model, stream: true, stream_options: { include_usage: true } };
+    if (endpoint.toolCalls === "tags") {
+      return { ...asked, messages: toTagMessages(messages, tool_choice === "none" ? [] : tools) };
+    }
+    if (tools.length === 0) return { ...asked, messages };
+    // A model that must call a tool every time would never come to an end.
+    const isForced = tool_choice !== undefined && tool_choice !== "auto" && tool_choice !== "none";
+    return {
+      ...asked,
+      messages,
+      tools,
+      ...(tool_choice === undefined || (isForced && !isFirst) ? {} : { tool_choice }),
+      ...(parallel_tool_calls === undefined ? {} : { parallel_tool_calls }),
+    };
+  }
+
+  #messages(): ModelMessage[] {
+    const { history, parts, endpoint, emit } = this.#turn;
+    const { messages, out } = this.#compactor.apply([...history, ...toModelMessages(parts, endpoint.images)]);
+    if (out.length > 0) emit({ type: "compacted", callIds: out });
+    return messages;
+  }
+
+  #addCall({ id, function: called }: ModelToolCall, round: number, at: number, finish: string): void {
+    const { offered, parts, emit } = this.#turn;
+    const { name, arguments: written } = called;
+    const isClients = this.#clientTools.has(name);
+    const info = offered.infos.get(name);
+    const part: ToolPart = {
+      type: "tool",
+      round,
+      id,
+      callId: isClients ? "" : uuid(),
+      name,
+      displayName: info?.displayName ?? info?.title ?? name,
+      arguments: written,
+      ...(isClients ? { client: true } : {}),
+      state: { status: "pending", input: {}, raw: written },
+    };
+    parts.push(part);
+    const { type: _type, round: _round, state: _state, ...shown } = part;
+    emit({ type: "call", ...shown });
+    // Mending what was cut off would make a call that the model never meant.
+    const isCut = finish === "length" && !isClients && !isJson(written);
+    if (isCut) this.#fail(part, notices.cutArguments(name));
+    else if (at >= MOST_CALLS) this.#fail(part, notices.tooManyCalls(MOST_CALLS));
+  }
+
+  /** Calls that only read are made side by side, all others one after the other, in the order of the model. */
+  async #makeCalls(): Promise<void> {
+    const { save, leaving } = this.#turn;
+    const open = this.#calls().filter((part) => !part.client && !isSettled(part));
+    for (const batch of batchesOf(open, (part) => this.#isReadOnly(part))) {
+      this.#signal.throwIfAborted();
+      for (const part of batch) part.started = true;
+      await save?.();
+      await Promise.race([Promise.all(batch.map((part) => this.#makeCall(part))), rejectedBy(leaving)]);
+      await save?.();
+    }
+    this.#signal.throwIfAborted();
+  }
+
+  async #makeCall(part: ToolPart): Promise<void> {
+    const { runCall = runToolCall, tools } = this.#parts;
+    const loop = await runCall(part, this.#turn, tools, this.#signal);
+    if (loop?.action !== "stop") return;
+    this.#circles = { reason: "loop", message: notices.wentInCircles(loop.evidence) };
+  }
+
+  #isReadOnly({ name }: ToolPart): boolean {
+    return this.#turn.offered.infos.get(name)?.metadata.readOnly === true;
+  }
+
+  #calls(): ToolPart[] {
+    return this.#turn.parts.filter(isTool);
+  }
+
+  #nextRound(): number {
+    return (this.#turn.parts.at(-1)?.round ?? 0) + 1;
+  }
+
+  #append(type: TextPart["type"], round: number, text: string): void {
+    if (text === "") return;
+    const { parts, emit } = this.#turn;
+    const last = parts.at(-1);
+    if (last?.type === type && last.round === round) last.text += text;
+    else parts.push({ type, round, text });
+    emit({ type, text });
+  }
+
+  #count(round: number, { usage, text }: DeltaMerger, messages: readonly ModelMessage[]): void {
+    const said = usage ?? estimated(messages, text);
+    const { prompt_tokens, completion_tokens, total_tokens } = this.#usage;
+    this.#usage = {
+      prompt_tokens: prompt_tokens + said.prompt_tokens,
+      completion_tokens: completion_tokens + said.completion_tokens,
+      total_tokens: total_tokens + said.total_tokens,
+    };
+    this.#turn.emit({ type: "usage", round, usage: said, total: this.#usage });
+  }
+
+  /** While a person is asked something, the clock stands still. */
+  #hear(approval: StoredApproval): void {
+    if (approval.sessionID !== this.#turn.sessionID) return;
+    const { id, state } = approval;
+    if (state === "pending" && !this.#waiting.has(id)) {
+      this.#waiting.add(id);
+      this.#clock.pause();
+    }
+    if (state !== "pending" && this.#waiting.delete(id)) this.#clock.resume();
+    this.#turn.emit({ type: "approval", approval: shownApproval(approval) });
+  }
+
+  /** Every call gets an answer, or no provider would take the conversation any more. */
+  #settleRest(): void {
+    for (const part of this.#calls()) {
+      if (!part.client && !isSettled(part)) this.#fail(part, notices.stoppedCall);
+    }
+  }
+
+  #fail(part: ToolPart, error: string): void {
+    part.state = failed(part, error);
+    this.#turn.emit({ type: "state", callId: part.callId, name: part.name, state: part.state });
+  }
+
+  #endOf(thrown: unknown): TurnEnd {
+    const { signal, leaving, limits } = this.#turn;
+    if (signal.aborted) return { reason: "stopped" };
+    if (this.#clock.signal.aborted || thrown instanceof OutOfTime) {
+      return { reason: "limit", message: notices.timeLimit(limits.maxSeconds) };
+    }
+    if (leaving.aborted) return { reason: "interrupted" };
+    if (!(thrown instanceof ProviderError)) throw thrown;
+    return { reason: "error", message: thrown.message, code: `provider_${thrown.kind}` };
+  }
+}
+
+export function shownApproval(approval: StoredApproval): ShownApproval {
+  const { id, callId, toolName, displayName, input, message, state, expiresAt, reason } = approval;
+  const said = reason === undefined ? {} : { reason };
+  return { id, callId, toolName, displayName, input, message, state, expiresAt, ...said };
+}
+
+function batchesOf(calls: readonly ToolPart[], isReadOnly: (part: ToolPart) => boolean): ToolPart[][] {
+  const batches: ToolPart[][] = [];
+  let isOpen = false;
+  for (const part of calls) {
+    const mayJoin = isReadOnly(part);
+    if (mayJoin && isOpen) batches.at(-1)!.push(part);
+    else batches.push([part]);
+    isOpen = mayJoin;
+  }
+  return batches;
+}
+
+function rejectedBy(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    const refuse = () => reject(signal.reason);
+    if (signal.aborted) refuse();
+    signal.addEventListener("abort", refuse, { once: true });
+  });
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function estimated(messages: readonly ModelMessage[], text: string): ModelUsage {
+  const prompt_tokens = messages.reduce((sum, message) => sum + tokensOf(message), 0);
+  const completion_tokens = estimateTokens(text);
+  return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens };
+}
