@@ -46,6 +46,8 @@ const translations: Readonly<Record<string, string>> = {
   "The skill has no tool with this id or name.": "该技能没有这个 id 或名称的工具。",
   "No expert that this token may use has this name or id.": "该令牌可使用的专家中没有这个名称或 id。",
   "The skill lives in a folder, where it is to be changed.": "该技能在文件夹中，应在那里修改。",
+  "The whole of a long result is on another node, or was deleted. The record has its beginning.":
+    "长结果的全文在另一个节点上，或已被删除；记录中有其开头。",
   "The MCP servers whose tools are on the rack": "其工具在注册表上的 MCP 服务器",
   "Adds an MCP server and starts it": "添加一个 MCP 服务器并启动它",
   "One MCP server": "一个 MCP 服务器",

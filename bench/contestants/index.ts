@@ -36,6 +36,9 @@ export const contestants = {
   "node-pipe": { title: "plain node over a pipe", load: async (): Promise<Contestant> => ({}) },
   "ours-sandbox-3": { title: "ours, sandbox level 3", load: async (): Promise<Contestant> => ({}) },
   "ours-sandbox-2": { title: "ours, sandbox level 2", load: async (): Promise<Contestant> => ({}) },
+  "sdk-2-mcp": { title: "mcp sdk 2", load: async (): Promise<Contestant> => ({}) },
+  "sdk-1-mcp": { title: "mcp sdk 1, stateless", load: async (): Promise<Contestant> => ({}) },
+  "fastmcp-mcp": { title: "fastmcp, stateless", load: async (): Promise<Contestant> => ({}) },
   mastra: { title: "mastra", load: async () => (await import("./mastra.ts")).mastra },
   ai: { title: "ai sdk", load: async () => (await import("./ai.ts")).ai },
   "openai-agents": {

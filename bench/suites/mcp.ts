@@ -50,6 +50,15 @@ const variants: Record<string, McpVariant & { readonly goal: number }> = {
   },
   "stdio tools/call": { method: "tools/call", era: "legacy", tools: 10, transport: "stdio", goal: 2 },
 };
+/** Each is run with the transport and the number of tools. */
+const programs: Partial<Record<ContestantName, string>> = {
+  "node-mcp": "../mcp/floor.ts",
+  "sdk-2-mcp": "../mcp/sdk-2.ts",
+  "sdk-1-mcp": "../mcp/sdk-1.ts",
+  "fastmcp-mcp": "../mcp/fastmcp.ts",
+};
+/** These know the older versions of the protocol only. */
+const legacyOnly: readonly ContestantName[] = ["sdk-1-mcp", "fastmcp-mcp"];
 const connections = 16;
 const milliseconds = Number(process.env.BENCH_MCP_MILLISECONDS ?? 4_000);
 const warmUp = 1_500;
@@ -63,13 +72,14 @@ const pathOf = (place: string) => fileURLToPath(new URL(place, import.meta.url))
 export const mcp: Suite<McpSample> = {
   title: "MCP",
   floor: "node-mcp",
-  contestants: ["node-mcp", "ours-mcp-bare", "ours-mcp"],
+  contestants: ["node-mcp", "ours-mcp-bare", "ours-mcp", "sdk-2-mcp", "sdk-1-mcp", "fastmcp-mcp"],
   variants: Object.keys(variants),
 
   async sample({ contestant, variant: name }) {
     if (process.platform !== "linux")
       throw new Error("CPU time of the server is read from /proc: Linux only");
-    const variant = variants[name]!;
+    const wanted = variants[name]!;
+    const variant = legacyOnly.includes(contestant) ? { ...wanted, era: "legacy" as const } : wanted;
     const directory = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
     try {
       if (variant.transport === "stdio") return await sampleStdio(contestant, variant, directory);
@@ -128,11 +138,21 @@ function medianOf(entry: Measured<McpSample> | undefined, key: keyof McpSample):
 async function start(contestant: ContestantName, { tools }: McpVariant, directory: string): Promise<Running> {
   const words = await wordsOf(contestant, "http", tools, directory);
   const server = spawn(process.execPath, words, { cwd: directory, stdio: ["ignore", "pipe", "inherit"] });
-  const [line] = (await once(createInterface(server.stdout), "line")) as [string];
-  server.stdout.resume();
+  const line = await readyLine(server);
   const token =
     contestant === "ours-mcp" ? readFileSync(join(directory, ".toolrack/token"), "utf8").trim() : "";
   return { process: server, url: JSON.parse(line).url, token };
+}
+
+/** The line with the address; some say other things before. */
+async function readyLine({ stdout }: ChildProcess): Promise<string> {
+  for await (const line of createInterface(stdout!)) {
+    if (!line.startsWith("{")) continue;
+    // What it says from now on is read by nobody, and must not hold it up.
+    stdout!.resume();
+    return line;
+  }
+  throw new Error("the server ended before it was ready");
 }
 
 async function wordsOf(
@@ -141,7 +161,8 @@ async function wordsOf(
   tools: number,
   directory: string,
 ): Promise<string[]> {
-  if (contestant === "node-mcp") return [pathOf("../mcp/floor.ts"), transport, String(tools)];
+  const program = programs[contestant];
+  if (program !== undefined) return [pathOf(program), transport, String(tools)];
   const source = "--conditions=toolrack-source";
   if (contestant === "ours-mcp-bare")
     return [source, pathOf("../mcp/ours-bare.ts"), transport, String(tools)];

@@ -22,13 +22,14 @@ import { check } from "./stages/check.ts";
 import { guard } from "./stages/guard.ts";
 import { mask } from "./stages/mask.ts";
 import { permit } from "./stages/permit.ts";
+import { reach } from "./stages/reach.ts";
 import { resolve } from "./stages/resolve.ts";
 import { run } from "./stages/run.ts";
 import { validate } from "./stages/validate.ts";
 import { stateChanged, visibleInput } from "./state-of.ts";
 
 /** The life of a call, in order. Recording is no stage: it happens once, whichever way the call ends. */
-const advance = compose([resolve, validate, permit, guard, approve, run, check, mask, bound], {
+const advance = compose([resolve, reach, validate, permit, guard, approve, run, check, mask, bound], {
   complete,
   fail,
 });

@@ -10,7 +10,7 @@ import { assessHistory, LoopSessions } from "../call/loop-sessions.ts";
 import type { CallOptions } from "../call/options.ts";
 import { recordOf, type ToolCallRecord } from "../call/record.ts";
 import { type CallSettings, type CheckedSettings, checkedSettings } from "../call/settings.ts";
-import { isWithinReach } from "../call/stages/permit.ts";
+import { isWithinReach } from "../call/stages/reach.ts";
 import type { ToolState } from "../call/state.ts";
 import { stateOf, updateState } from "../call/state-of.ts";
 import { notFound } from "../error/messages.ts";

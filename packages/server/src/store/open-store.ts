@@ -6,6 +6,7 @@ import { ApprovalRepository } from "./approvals/approval-repository.ts";
 import { BlobDirectory } from "./blobs/blob-directory.ts";
 import { CallRepository } from "./calls/call-repository.ts";
 import { collectBlobs, pruneCalls } from "./calls/prune-calls.ts";
+import { ChatRepository } from "./chat/chat-repository.ts";
 import { type Engine, engineOf } from "./database/engine.ts";
 import { type OpenedDatabase, openDatabase } from "./database/open-database.ts";
 import { ExpertRepository } from "./experts/expert-repository.ts";
@@ -40,6 +41,7 @@ export async function openStore({ directory, url = "" }: StoreOptions): Promise<
   const calls = new CallRepository({ db, scan: database.scan, engine, blobs, instance });
   const approvals = new ApprovalRepository(db, instance);
   const schedules = new ScheduleRepository(db);
+  const chat = new ChatRepository(db, instance);
   const registryVersion = new RegistryVersion(db);
   let closing: Promise<void> | undefined;
   return {
@@ -53,6 +55,7 @@ export async function openStore({ directory, url = "" }: StoreOptions): Promise<
     mcpServers: new McpServerRepository(db),
     experts: new ExpertRepository(db, registryVersion),
     toolSwitches: new ToolSwitchRepository(db, registryVersion),
+    chat,
     registryVersion,
     async prune(retention) {
       await pruneCalls(db, retention);
@@ -60,6 +63,7 @@ export async function openStore({ directory, url = "" }: StoreOptions): Promise<
         const oldest = Date.now() - retention.maxAge;
         await approvals.prune(oldest);
         await schedules.prune(oldest);
+        await chat.prune(oldest);
       }
       await collectBlobs(db, blobs);
       if (engine === "sqlite") await shrink(db);

@@ -1,5 +1,6 @@
 import type { ToolCallRecord, ToolResult } from "@toolrack/core";
 import type { ApprovalStore } from "./approvals/approval-store.ts";
+import type { ChatStore } from "./chat/chat-store.ts";
 import type { ExpertStore } from "./experts/expert-store.ts";
 import type { McpServerStore } from "./mcp-servers/mcp-server-store.ts";
 import type { RegistryVersion } from "./registry-version/registry-version.ts";
@@ -125,6 +126,7 @@ export interface Store {
   readonly mcpServers: McpServerStore;
   readonly experts: ExpertStore;
   readonly toolSwitches: ToolSwitchStore;
+  readonly chat: ChatStore;
   readonly registryVersion: RegistryVersion;
   /**
    * Deletes what is older (milliseconds) or more (bytes of all calls) than the retention says, oldest first, and blobs

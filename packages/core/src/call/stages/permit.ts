@@ -1,18 +1,10 @@
-import { outOfReach, permissionDenied } from "../../error/messages.ts";
+import { permissionDenied } from "../../error/messages.ts";
 import { PermissionDeniedError } from "../../error/tool-error.ts";
-import type { ToolInfo } from "../../tool/info.ts";
 import type { CallFrame } from "../frame.ts";
 
 /** Compares what the tool asks for with what the caller holds. */
 export function permit(frame: CallFrame): void {
   const { info } = frame.tool;
-  const { parent } = frame;
-  if (frame.options.allow?.(info) === false || (parent !== undefined && !isWithinReach(info, parent))) {
-    throw new PermissionDeniedError(outOfReach(info.name, parent?.toolName), {
-      toolName: info.name,
-      input: frame.input,
-    });
-  }
   const required = requiredBy(frame);
   if (required === undefined || required.length === 0) return;
   const missing = required.filter(
@@ -24,15 +16,6 @@ export function permit(frame: CallFrame): void {
     input: frame.input,
     data: { missing },
   });
-}
-
-/** Whether a call may reach a tool on behalf of those above it: no limit of theirs keeps it out, as far as none of them vouches for it. */
-export function isWithinReach(tool: ToolInfo, from: CallFrame): boolean {
-  for (let at: CallFrame | undefined = from; at !== undefined; at = at.parent) {
-    if (at.entry?.info.metadata.calls?.some((pattern) => covers(pattern, tool.name))) return true;
-    if (at.options.allow?.(tool) === false) return false;
-  }
-  return true;
 }
 
 function requiredBy({ tool, current }: CallFrame): readonly string[] | undefined {

@@ -1,5 +1,5 @@
 import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
-import { formatCursor, pageLimit, parseCursor } from "../database/cursor.ts";
+import { formatCursor, InvalidCursorError, pageLimit, parseCursor } from "../database/cursor.ts";
 import type { ApprovalRow, ApprovalRuleRow, StoreDatabase } from "../database/schema.ts";
 import { toKey, toStorableText } from "../database/storable-text.ts";
 import { fromJson, toJson } from "../database/stored-json.ts";
@@ -26,7 +26,7 @@ export class ApprovalRepository implements ApprovalStore {
     const row = await this.#db
       .selectFrom("approvals")
       .selectAll()
-      .where("id", "=", toKey(id))
+      .where("id", "=", asId(id))
       .executeTakeFirst();
     return row === undefined ? undefined : toApproval(row);
   }
@@ -37,6 +37,7 @@ export class ApprovalRepository implements ApprovalStore {
     if (state !== undefined) selection = selection.where("state", "=", state);
     if (cursor !== undefined) {
       const after = parseCursor(cursor);
+      if (asId(after.id) !== after.id) throw new InvalidCursorError();
       selection = selection
         .where("created_at", "<=", after.time)
         .where(({ or, eb }) => or([eb("created_at", "<", after.time), eb("id", "<", after.id)]));
@@ -56,7 +57,7 @@ export class ApprovalRepository implements ApprovalStore {
     const row = await this.#db
       .selectFrom("approvals")
       .select("instance")
-      .where("id", "=", toKey(id))
+      .where("id", "=", asId(id))
       .where("state", "=", "pending")
       .executeTakeFirst();
     return row !== undefined && (await this.#instance.findDead([row.instance ?? ""])).length > 0;
@@ -93,7 +94,7 @@ export class ApprovalRepository implements ApprovalStore {
         reason: decision.reason === undefined ? null : toStorableText(decision.reason),
         edited_input: edited === undefined ? null : toJson(edited),
       })
-      .where("id", "=", toKey(id))
+      .where("id", "=", asId(id))
       .where("state", "=", "pending")
       .where("expires_at", ">", now)
       .executeTakeFirst();
@@ -142,7 +143,7 @@ export class ApprovalRepository implements ApprovalStore {
   async removeRule(id: string): Promise<boolean> {
     const { numDeletedRows } = await this.#db
       .deleteFrom("approval_rules")
-      .where("id", "=", toKey(id))
+      .where("id", "=", asId(id))
       .executeTakeFirst();
     return numDeletedRows > 0n;
   }
@@ -160,6 +161,11 @@ export class ApprovalRepository implements ApprovalStore {
       .where("created_at", "<", Math.floor(oldest))
       .execute();
   }
+}
+
+/** Ids are made here, of plain letters. Anything else is none, and some engines do not even compare it with one. */
+function asId(id: string): string {
+  return /^[\w-]*$/.test(id) ? id : "";
 }
 
 function toRow(id: string, request: ApprovalRequest): Omit<ApprovalRow, "instance" | "resumable"> {

@@ -1,9 +1,10 @@
 import type { Kysely } from "kysely";
+import type { ChatTables } from "../chat/chat-tables.ts";
 import type { McpServerTables } from "../mcp-servers/mcp-server-tables.ts";
 import type { SkillTables } from "../skills/skill-tables.ts";
 
 /** The tables as queries see them. The columns are explained where the migrations make them. */
-export interface Tables extends SkillTables, McpServerTables {
+export interface Tables extends SkillTables, McpServerTables, ChatTables {
   calls: CallRow;
   instances: { id: string; heartbeat_at: number };
   tokens: TokenRow;

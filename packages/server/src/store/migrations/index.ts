@@ -6,6 +6,7 @@ import { createSwitches } from "./0003-switches.ts";
 import { createMcpServerTables } from "./0004-mcp-servers.ts";
 import { addLiveQuestions } from "./0005-live-questions.ts";
 import { makeIndexesLeaner } from "./0006-leaner-indexes.ts";
+import { createChatTables } from "./0007-chat.ts";
 
 /**
  * A step is run once for a database, in the order of the names, and never changed after a release. MySQL cannot undo a
@@ -20,4 +21,5 @@ export const migrationSteps: Readonly<Record<string, MigrationStep>> = {
   "0004_mcp_servers": createMcpServerTables,
   "0005_live_questions": addLiveQuestions,
   "0006_leaner_indexes": makeIndexesLeaner,
+  "0007_chat": createChatTables,
 };

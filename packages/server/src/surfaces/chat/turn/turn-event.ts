@@ -31,6 +31,8 @@ export type TurnEnd = {
   readonly message?: string;
   /** Of an error. */
   readonly code?: string;
+  /** Of an error: seconds after which asking again makes sense. */
+  readonly retryAfter?: number;
 };
 
 /** What happens in a turn, in its order. */

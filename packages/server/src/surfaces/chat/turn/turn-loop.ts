@@ -194,7 +194,7 @@ export class TurnLoop {
       this.#signal.throwIfAborted();
       for (const part of batch) part.started = true;
       await save?.();
-      await Promise.race([Promise.all(batch.map((part) => this.#makeCall(part))), rejectedBy(leaving)]);
+      await unlessAborted(Promise.all(batch.map((part) => this.#makeCall(part))), leaving);
       await save?.();
     }
     this.#signal.throwIfAborted();
@@ -271,7 +271,9 @@ export class TurnLoop {
     }
     if (leaving.aborted) return { reason: "interrupted" };
     if (!(thrown instanceof ProviderError)) throw thrown;
-    return { reason: "error", message: thrown.message, code: `provider_${thrown.kind}` };
+    const { message, kind, retryAfter } = thrown;
+    const later = retryAfter === undefined ? {} : { retryAfter };
+    return { reason: "error", message, code: `provider_${kind}`, ...later };
   }
 }
 
@@ -293,12 +295,17 @@ function batchesOf(calls: readonly ToolPart[], isReadOnly: (part: ToolPart) => b
   return batches;
 }
 
-function rejectedBy(signal: AbortSignal): Promise<never> {
-  return new Promise((_resolve, reject) => {
-    const refuse = () => reject(signal.reason);
-    if (signal.aborted) refuse();
-    signal.addEventListener("abort", refuse, { once: true });
-  });
+/** What comes first: the end of the work, or the signal, whose reason is thrown. The work goes on by itself then. */
+async function unlessAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const refuse = () => reject(signal.reason);
+  if (signal.aborted) refuse();
+  signal.addEventListener("abort", refuse);
+  try {
+    await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener("abort", refuse);
+  }
 }
 
 function isJson(text: string): boolean {

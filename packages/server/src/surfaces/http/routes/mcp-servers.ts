@@ -82,9 +82,9 @@ export function mcpServerRoutes({ mcpServers }: HttpParts): Route[] {
           additionalProperties: false,
         },
       },
-      responses: { 201: server },
+      responses: { 200: server },
       errors: ["mcp_server_invalid", "mcp_server_exists"],
-      handle: ({ body }) => answer(mcpServers, (servers) => servers.add(body.key, body.entry), 201),
+      handle: ({ body }) => answer(mcpServers, (servers) => servers.add(body.key, body.entry)),
     }),
     defineRoute<KeyParams>({
       ...base,
@@ -250,11 +250,10 @@ function toolList(description: string) {
 async function answer(
   mcpServers: McpServers | undefined,
   work: (servers: McpServers) => Promise<unknown>,
-  status = 200,
 ): Promise<Reply> {
   if (mcpServers === undefined) throw new HttpError("mcp_server_not_found", "No MCP servers are kept here.");
   try {
-    return { status, body: await work(mcpServers) };
+    return { body: await work(mcpServers) };
   } catch (thrown) {
     if (thrown instanceof McpServerError) throw new HttpError(thrown.code, thrown.message);
     throw thrown;

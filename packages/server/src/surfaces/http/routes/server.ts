@@ -7,7 +7,7 @@ const prometheus = "text/plain; version=0.0.4; charset=utf-8";
 
 /** What the server says of itself. `table` is asked for late: the description is one of the routes it describes. */
 export function serverRoutes(
-  { registry, files, skills, metrics, feed, recorder }: HttpParts,
+  { registry, files, skills, metrics, feed, recorder, mcpServers }: HttpParts,
   table: () => readonly Route[],
 ): Route[] {
   let description: unknown;
@@ -85,6 +85,7 @@ export function serverRoutes(
         const report = await files.load();
         // After the files: a skill's tool may stand for one of theirs.
         await skills.reload();
+        await mcpServers?.reload();
         return { body: report };
       },
     }),

@@ -1,0 +1,268 @@
+import { formatCursor, pageLimit, parseCursor } from "../database/cursor.ts";
+import type { StoreDatabase } from "../database/schema.ts";
+import { toKey, toStorableText } from "../database/storable-text.ts";
+import { fromJson, toJson } from "../database/stored-json.ts";
+import type { Instance } from "../instances/instance.ts";
+import type { Page } from "../store.ts";
+import type {
+  ChatMessage,
+  ChatSession,
+  ChatStore,
+  Handoff,
+  MessageChanges,
+  NewChatMessage,
+  NewChatSession,
+  SessionChanges,
+  SessionQuery,
+} from "./chat-store.ts";
+import type { ChatMessageRow, ChatSessionRow } from "./chat-tables.ts";
+
+export class ChatRepository implements ChatStore {
+  readonly #db: StoreDatabase;
+  readonly #instance: Instance;
+
+  constructor(db: StoreDatabase, instance: Instance) {
+    this.#db = db;
+    this.#instance = instance;
+  }
+
+  async addSession(session: NewChatSession): Promise<ChatSession> {
+    const now = Date.now();
+    const row: ChatSessionRow = {
+      id: session.id,
+      owner: toKey(session.owner),
+      model: toKey(session.model),
+      expert: session.expert === undefined ? null : toKey(session.expert),
+      created_at: now,
+      updated_at: now,
+      turn: null,
+      instance: null,
+      title: toStorableText(session.title),
+      state: toJson(session.state),
+    };
+    await this.#db.insertInto("chat_sessions").values(row).execute();
+    return toSession(row);
+  }
+
+  async getSession(id: string): Promise<ChatSession | undefined> {
+    const row = await this.#session(id);
+    return row === undefined ? undefined : toSession(row);
+  }
+
+  async listSessions({ owner, limit, cursor }: SessionQuery): Promise<Page<ChatSession>> {
+    const count = pageLimit(limit);
+    let selection = this.#db.selectFrom("chat_sessions").selectAll();
+    if (owner !== undefined) selection = selection.where("owner", "=", toKey(owner));
+    if (cursor !== undefined) {
+      const after = parseCursor(cursor);
+      selection = selection
+        .where("updated_at", "<=", after.time)
+        .where(({ or, eb }) => or([eb("updated_at", "<", after.time), eb("id", "<", after.id)]));
+    }
+    const rows = await selection
+      .orderBy("updated_at", "desc")
+      .orderBy("id", "desc")
+      .limit(count + 1)
+      .execute();
+    const items = rows.slice(0, count).map(toSession);
+    const last = items.at(-1);
+    if (rows.length <= count || last === undefined) return { items };
+    return { items, next: formatCursor({ time: last.updatedAt, id: last.id }) };
+  }
+
+  async updateSession(id: string, { title, model, state }: SessionChanges): Promise<ChatSession | undefined> {
+    await this.#db
+      .updateTable("chat_sessions")
+      .set({
+        updated_at: Date.now(),
+        ...(title === undefined ? {} : { title: toStorableText(title) }),
+        ...(model === undefined ? {} : { model: toKey(model) }),
+        ...(state === undefined ? {} : { state: toJson(state) }),
+      })
+      .where("id", "=", toKey(id))
+      .execute();
+    return this.getSession(id);
+  }
+
+  async removeSession(id: string): Promise<boolean> {
+    return this.#db.transaction().execute(async (transaction) => {
+      await transaction.deleteFrom("chat_messages").where("session_id", "=", toKey(id)).execute();
+      const { numDeletedRows } = await transaction
+        .deleteFrom("chat_sessions")
+        .where("id", "=", toKey(id))
+        .executeTakeFirst();
+      return numDeletedRows > 0n;
+    });
+  }
+
+  async listMessages(sessionId: string): Promise<ChatMessage[]> {
+    const rows = await this.#db
+      .selectFrom("chat_messages")
+      .selectAll()
+      .where("session_id", "=", toKey(sessionId))
+      .orderBy("position")
+      .execute();
+    return rows.map(toMessage);
+  }
+
+  async getMessage(id: string): Promise<ChatMessage | undefined> {
+    const row = await this.#db
+      .selectFrom("chat_messages")
+      .selectAll()
+      .where("id", "=", toKey(id))
+      .executeTakeFirst();
+    return row === undefined ? undefined : toMessage(row);
+  }
+
+  async beginTurn(
+    sessionId: string,
+    messages: readonly NewChatMessage[],
+  ): Promise<ChatMessage[] | undefined> {
+    const turn = messages.at(-1)?.id;
+    if (turn === undefined) throw new Error("A turn begins with a message.");
+    return this.#db.transaction().execute(async (transaction) => {
+      const now = Date.now();
+      // The row is locked by its change, so that whoever counts positions next sees these.
+      const { numUpdatedRows } = await transaction
+        .updateTable("chat_sessions")
+        .set({ turn, instance: this.#instance.id, updated_at: now })
+        .where("id", "=", toKey(sessionId))
+        .where("turn", "is", null)
+        .executeTakeFirst();
+      if (numUpdatedRows === 0n) return undefined;
+      const last = await transaction
+        .selectFrom("chat_messages")
+        .select("position")
+        .where("session_id", "=", toKey(sessionId))
+        .orderBy("position", "desc")
+        .limit(1)
+        .executeTakeFirst();
+      const rows = messages.map((message, at): ChatMessageRow => {
+        const position = (last?.position ?? 0) + at + 1;
+        const { id, role, status, body } = message;
+        return {
+          id,
+          session_id: toKey(sessionId),
+          position,
+          role,
+          status,
+          created_at: now,
+          updated_at: now,
+          body: toJson(body),
+        };
+      });
+      await transaction.insertInto("chat_messages").values(rows).execute();
+      return rows.map(toMessage);
+    });
+  }
+
+  async saveMessage(id: string, { status, body }: MessageChanges): Promise<void> {
+    await this.#db.transaction().execute(async (transaction) => {
+      const now = Date.now();
+      await transaction
+        .updateTable("chat_messages")
+        .set({ status, body: toJson(body), updated_at: now })
+        .where("id", "=", toKey(id))
+        .execute();
+      if (status === "running") return;
+      await transaction
+        .updateTable("chat_sessions")
+        .set({ turn: null, instance: null, updated_at: now })
+        .where("turn", "=", toKey(id))
+        .execute();
+    });
+  }
+
+  async claimOrphans(): Promise<ChatMessage[]> {
+    const busy = await this.#db
+      .selectFrom("chat_sessions")
+      .select(["id", "turn", "instance"])
+      .where("turn", "is not", null)
+      .execute();
+    const dead = new Set(await this.#instance.findDead(busy.map(({ instance }) => instance ?? "")));
+    const claimed: ChatMessage[] = [];
+    for (const { id, turn, instance } of busy) {
+      if (turn === null || !dead.has(instance ?? "")) continue;
+      const { numUpdatedRows } = await this.#db
+        .updateTable("chat_sessions")
+        .set({ instance: this.#instance.id })
+        .where("id", "=", id)
+        .where("turn", "=", turn)
+        .where("instance", "=", instance)
+        .executeTakeFirst();
+      const message = numUpdatedRows === 0n ? undefined : await this.getMessage(turn);
+      if (message !== undefined) claimed.push(message);
+    }
+    return claimed;
+  }
+
+  async isBusy(sessionId: string): Promise<boolean> {
+    const row = await this.#session(sessionId);
+    return row !== undefined && row.turn !== null;
+  }
+
+  async addHandoff({ id, owner, sessionId, messages }: Handoff): Promise<void> {
+    const row = {
+      id,
+      owner: toKey(owner),
+      session_id: toKey(sessionId),
+      created_at: Date.now(),
+      messages: toJson(messages),
+    };
+    await this.#db.insertInto("chat_handoffs").values(row).execute();
+  }
+
+  async getHandoff(id: string, owner: string): Promise<Handoff | undefined> {
+    const row = await this.#db
+      .selectFrom("chat_handoffs")
+      .selectAll()
+      .where("id", "=", toKey(id))
+      .where("owner", "=", toKey(owner))
+      .executeTakeFirst();
+    if (row === undefined) return undefined;
+    const { session_id: sessionId, messages } = row;
+    return { id, owner, sessionId, messages: fromJson<unknown[]>(messages) ?? [] };
+  }
+
+  /** Deletes what nobody has touched since the given time. */
+  async prune(oldest: number): Promise<void> {
+    const limit = Math.floor(oldest);
+    await this.#db.deleteFrom("chat_handoffs").where("created_at", "<", limit).execute();
+    const old = this.#db
+      .selectFrom("chat_sessions")
+      .select("id")
+      .where("updated_at", "<", limit)
+      .where("turn", "is", null);
+    for (const { id } of await old.execute()) await this.removeSession(id);
+  }
+
+  #session(id: string): Promise<ChatSessionRow | undefined> {
+    return this.#db.selectFrom("chat_sessions").selectAll().where("id", "=", toKey(id)).executeTakeFirst();
+  }
+}
+
+function toSession(row: ChatSessionRow): ChatSession {
+  return {
+    id: row.id,
+    owner: row.owner,
+    title: row.title,
+    model: row.model,
+    ...(row.expert === null ? {} : { expert: row.expert }),
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    state: fromJson<ChatSession["state"]>(row.state) ?? {},
+  };
+}
+
+function toMessage(row: ChatMessageRow): ChatMessage {
+  return {
+    id: row.id,
+    sessionId: row.session_id,
+    position: row.position,
+    role: row.role,
+    status: row.status,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    body: fromJson<ChatMessage["body"]>(row.body) ?? {},
+  };
+}

@@ -1,0 +1,90 @@
+import type { Page } from "../store.ts";
+
+/** A conversation. */
+export interface ChatSession {
+  readonly id: string;
+  /** The id of the grant that it belongs to. */
+  readonly owner: string;
+  readonly title: string;
+  /** As it was asked for; the usual one when empty. */
+  readonly model: string;
+  /** The name or id of an expert, when there is one. */
+  readonly expert?: string;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  /** What else it remembers. Plain JSON. */
+  readonly state: ChatSessionState;
+}
+
+export interface ChatSessionState {
+  /** What a model is told at the beginning, beside what the expert says. */
+  readonly system?: string;
+  /** The tools that were chosen for it, when not all could be offered. */
+  readonly tools?: readonly string[];
+  /** The calls whose results are no longer shown to the model, by its own ids. */
+  readonly compacted?: readonly string[];
+}
+
+export type ChatMessageStatus = "running" | "completed" | "stopped" | "interrupted" | "error";
+
+/** What a person said, or what came of it. */
+export interface ChatMessage {
+  readonly id: string;
+  readonly sessionId: string;
+  /** Counts the messages of a session, from 1. */
+  readonly position: number;
+  readonly role: "user" | "assistant";
+  readonly status: ChatMessageStatus;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  /** Plain JSON: content and parts, as the chat defines them. */
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+export type NewChatSession = Pick<ChatSession, "id" | "owner" | "title" | "model" | "expert" | "state">;
+export type SessionChanges = Partial<Pick<ChatSession, "title" | "model" | "state">>;
+export type NewChatMessage = Pick<ChatMessage, "id" | "role" | "status" | "body">;
+export type MessageChanges = Pick<ChatMessage, "status" | "body">;
+
+export interface SessionQuery {
+  /** Only those of this owner. */
+  readonly owner?: string;
+  /** At most 500; default 50. The last that was used comes first. */
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+/** Messages of a client's own conversation that only the rack has seen; brought back when it goes on. */
+export interface Handoff {
+  readonly id: string;
+  readonly owner: string;
+  /** The session of the calls in them. */
+  readonly sessionId: string;
+  readonly messages: readonly unknown[];
+}
+
+export interface ChatStore {
+  addSession(session: NewChatSession): Promise<ChatSession>;
+  getSession(id: string): Promise<ChatSession | undefined>;
+  /** Throws `InvalidCursorError`. */
+  listSessions(query: SessionQuery): Promise<Page<ChatSession>>;
+  updateSession(id: string, changes: SessionChanges): Promise<ChatSession | undefined>;
+  /** With its messages. Says whether there was one. */
+  removeSession(id: string): Promise<boolean>;
+  /** Oldest first. */
+  listMessages(sessionId: string): Promise<ChatMessage[]>;
+  getMessage(id: string): Promise<ChatMessage | undefined>;
+  /**
+   * Adds the messages with which a turn begins, the last of them running, and marks the session as busy: in one step, so
+   * that no other process begins one too. Undefined, and nothing is added, while a turn of it runs anywhere.
+   */
+  beginTurn(sessionId: string, messages: readonly NewChatMessage[]): Promise<ChatMessage[] | undefined>;
+  /** Resolves when it is safely written. With a status other than `running`, the session is free again. */
+  saveMessage(id: string, changes: MessageChanges): Promise<void>;
+  /** The running messages of processes that have ended. Each becomes this process's, and is given to one caller only. */
+  claimOrphans(): Promise<ChatMessage[]>;
+  /** Whether a turn of the session runs, here or elsewhere. */
+  isBusy(sessionId: string): Promise<boolean>;
+  addHandoff(handoff: Handoff): Promise<void>;
+  getHandoff(id: string, owner: string): Promise<Handoff | undefined>;
+}
