@@ -4,7 +4,16 @@ export default defineConfig({
   resolve: { conditions: ["toolrack-source"] },
   ssr: { resolve: { conditions: ["toolrack-source"] } },
   test: {
-    include: ["packages/*/src/**/*.test.ts", "scripts/**/*.test.ts"],
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: "rack",
+          include: ["packages/{core,server}/src/**/*.test.ts", "scripts/**/*.test.ts"],
+        },
+      },
+      "packages/console/vitest.config.ts",
+    ],
     coverage: {
       provider: "v8",
       include: ["packages/core/src/**/*.ts"],

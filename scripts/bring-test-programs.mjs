@@ -21,6 +21,11 @@ const programs = [
   },
   { name: "bubblewrap", aptPackage: "bubblewrap", isHere: () => existsSync("/usr/bin/bwrap") },
   { name: "Chromium", aptPackage: "chromium", isHere: () => existsSync("/usr/bin/chromium") },
+  {
+    name: "Chinese letters for Chromium",
+    aptPackage: "fonts-noto-cjk",
+    isHere: () => existsSync("/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc"),
+  },
 ];
 
 /** Answers whether the tests may go on. */

@@ -9,9 +9,10 @@ const programsAreHere = bringTestPrograms();
 const passed = process.argv.slice(2);
 
 const checks = [
-  ["types", "typescript/bin/tsc", ["--noEmit"]],
-  ["lint and format", "@biomejs/biome/bin/biome", ["check", "--error-on-warnings", "."]],
-  ["tests", "vitest/vitest.mjs", ["run", "--coverage", ...passed]],
+  ["types", "node_modules/typescript/bin/tsc", ["--noEmit"]],
+  ["types of the console", "packages/console/scripts/check-types.mjs", []],
+  ["lint and format", "node_modules/@biomejs/biome/bin/biome", ["check", "--error-on-warnings", "."]],
+  ["tests", "node_modules/vitest/vitest.mjs", ["run", "--coverage", ...passed]],
 ];
 
 const failed = programsAreHere ? [] : ["test programs"];
@@ -22,7 +23,7 @@ process.exit(failed.length === 0 ? 0 : 1);
 
 function succeeds(name, file, args) {
   console.log(`\n== ${name}`);
-  const { status, error } = spawnSync(node, [join(root, "node_modules", file), ...args], {
+  const { status, error } = spawnSync(node, [join(root, file), ...args], {
     cwd: root,
     stdio: "inherit",
   });

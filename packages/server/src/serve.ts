@@ -9,6 +9,8 @@ import { startSchedules } from "./schedules/start-schedules.ts";
 import { writeServerAddress } from "./server-address.ts";
 import type { LoadReport } from "./sources/load-report.ts";
 import type { Store } from "./store/store.ts";
+import { findConsole } from "./surfaces/console/find-console.ts";
+import { serveConsole } from "./surfaces/console/serve-console.ts";
 import type { HttpSettings } from "./surfaces/http/settings.ts";
 import { startServer } from "./surfaces/http/start-server.ts";
 
@@ -56,6 +58,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       calls,
       mcpServers,
       mounts: mcp.mounts(),
+      pages: serveConsole(findConsole()),
       logger,
       ...(host === undefined ? {} : { host }),
       ...(port === undefined ? {} : { port }),

@@ -11,7 +11,9 @@ export function notFound(name: string, suggestions: readonly string[], total: nu
   return `There is no tool named "${shown}". The nearest names are ${suggestions.map(quote).join(", ")}.`;
 }
 
-export function disabled(name: string): string {
+/** `reason`: what whoever switched it off left for those who call it. */
+export function disabled(name: string, reason?: unknown): string {
+  if (typeof reason === "string" && reason !== "") return `The tool "${name}" is switched off: ${reason}`;
   return `The tool "${name}" is switched off. Use another tool, or ask the operator to enable it.`;
 }
 

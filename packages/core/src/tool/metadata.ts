@@ -25,6 +25,8 @@ export interface ToolMetadata {
   /** The question the person is asked. */
   readonly confirm?: string;
   readonly tags?: readonly string[];
+  /** Why it is switched off and what would switch it on again, as a sentence, for whoever calls it. */
+  readonly disabledReason?: string;
   /** Changes nothing: repeating it with the same result brings nothing new. */
   readonly readOnly?: boolean;
   /** May be run twice with the effect of once. */

@@ -392,7 +392,7 @@ export class ApprovalInbox {
 
 const STOPPING = "the server is stopping";
 /** What the id of a call that is made anew ends with. */
-const RESUMED = "-resumed";
+export const RESUMED = "-resumed";
 
 /** Of a chain only the first call could be made anew, and of masked arguments nothing is left to make it with. */
 function canBeMadeAnew(request: ApprovalRequest, shown: ApprovalRequest): boolean {

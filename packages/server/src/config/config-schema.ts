@@ -2,6 +2,11 @@ import type { JsonSchemaObject } from "@toolrack/core";
 import { sandboxConfigSchema } from "./sandbox-config.ts";
 
 const texts = { type: "array", items: { type: "string" } } as const;
+const modelTraits = {
+  toolCalls: { enum: ["native", "tags"] },
+  images: { type: "boolean" },
+  contextTokens: { type: "integer", minimum: 1024 },
+} as const;
 const anything = { type: "object", additionalProperties: true } as const;
 
 /** What a config may say. Variables of the environment, and their documentation, are derived from it. */
@@ -72,6 +77,46 @@ export const configSchema = {
         toolNames: { enum: ["id", "readable"] },
         folders: texts,
         allowPrivateNetwork: { type: "boolean" },
+      },
+    },
+    providers: {
+      type: "object",
+      additionalProperties: {
+        type: "object",
+        additionalProperties: false,
+        properties: {
+          baseURL: { type: "string", minLength: 1 },
+          apiKey: { type: "string" },
+          headers: { type: "object", additionalProperties: { type: "string" } },
+          models: {
+            type: "array",
+            items: {
+              anyOf: [
+                { type: "string", minLength: 1 },
+                {
+                  type: "object",
+                  additionalProperties: false,
+                  properties: { id: { type: "string", minLength: 1 }, ...modelTraits },
+                  required: ["id"],
+                },
+              ],
+            },
+          },
+          ...modelTraits,
+        },
+        required: ["baseURL"],
+      },
+    },
+    chat: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        model: { type: "string", minLength: 1 },
+        maxRounds: { type: "integer", minimum: 1 },
+        maxSeconds: { type: "number", exclusiveMinimum: 0 },
+        maxTokens: { type: "integer", minimum: 1 },
+        contextTokens: { type: "integer", minimum: 1024 },
+        toolBudget: { type: "integer", minimum: 0 },
       },
     },
     sandbox: sandboxConfigSchema,

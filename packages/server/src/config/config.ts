@@ -11,6 +11,26 @@ export interface Services {}
 // biome-ignore lint/suspicious/noEmptyInterface: applications add their own members to it.
 export interface Models {}
 
+/** How a model is to be talked to. */
+export interface ModelTraits {
+  /** `tags`: it has no tool calls of its own; they are written into the text. Default `native`. */
+  readonly toolCalls?: "native" | "tags";
+  /** Whether it takes images that tools return. Default true. */
+  readonly images?: boolean;
+  /** Default: `chat.contextTokens`. */
+  readonly contextTokens?: number;
+}
+
+/** A server that models are asked on. What it says of its models holds for those that say nothing themselves. */
+export interface ModelProvider extends ModelTraits {
+  /** Up to and with `/v1`, as OpenAI's clients take it. */
+  readonly baseURL: string;
+  readonly apiKey?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Default: those that the server lists. */
+  readonly models?: readonly (string | (ModelTraits & { readonly id: string }))[];
+}
+
 /** What a workspace's `toolrack.config.ts` may say. Everything is optional. */
 export interface Config {
   /** Folders with tool files, relative to the workspace. Default `["tools"]`. */
@@ -102,6 +122,27 @@ export interface Config {
     readonly folders?: readonly string[];
     /** Lets http tools of skills reach private addresses. `TOOLRACK_ALLOW_PRIVATE_NETWORK=1` does the same. */
     readonly allowPrivateNetwork?: boolean;
+  };
+  /**
+   * Servers that speak OpenAI's Chat Completions, by name. `${NAME}` in an address, key or header stands for a variable
+   * of the environment, `${secret:NAME}` for a secret of the workspace. `OPENAI_BASE_URL` and `OPENAI_API_KEY` make one
+   * named `openai`.
+   */
+  readonly providers?: Readonly<Record<string, ModelProvider>>;
+  /** Conversations with models. */
+  readonly chat?: {
+    /** The model when nobody names one: `NAME`, or `PROVIDER/NAME`. Default: the first that a provider has. */
+    readonly model?: string;
+    /** How often a model is asked in one turn. Default 50. */
+    readonly maxRounds?: number;
+    /** How long a turn may take, in seconds, without the time that people take to answer. Default 900. */
+    readonly maxSeconds?: number;
+    /** Tokens of all requests of one turn. Default 2,000,000. */
+    readonly maxTokens?: number;
+    /** What a model can read at a time, in tokens; old results give way before it is full. Default 128,000. */
+    readonly contextTokens?: number;
+    /** Tokens that definitions of tools may take; with more, the most fitting are offered. Default 16,000. */
+    readonly toolBudget?: number;
   };
   /** What tools that run in the sandbox may have and use. */
   readonly sandbox?: SandboxConfig;

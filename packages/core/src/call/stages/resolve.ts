@@ -21,7 +21,10 @@ export function resolve(frame: CallFrame): void {
   frame.entry = entry;
   if (current !== entry) frame.current = current;
   if (current.info.disabled) {
-    throw new ToolDisabledError(disabled(entry.info.name), { toolName: entry.info.name, input: frame.raw });
+    throw new ToolDisabledError(disabled(entry.info.name, current.info.metadata.disabledReason), {
+      toolName: entry.info.name,
+      input: frame.raw,
+    });
   }
   if (frame.depth > host.settings.maxDepth) {
     throw new ToolExecutionError(tooDeep(entry.info.name, host.settings.maxDepth), {

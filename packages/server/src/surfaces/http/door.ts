@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Authentication } from "../../auth/authenticator.ts";
 import { type Grant, masterGrant } from "../../auth/grant.ts";
-import { checkHost } from "./host-check.ts";
+import { checkHost, isKnownHost } from "./host-check.ts";
 import { HttpError } from "./http-error.ts";
 import { checkOrigin, corsHeaders, preflightHeaders } from "./origin-check.ts";
 import type { HttpParts } from "./parts.ts";
@@ -9,6 +9,8 @@ import type { RateLimiter } from "./rate-limiter.ts";
 
 /** What every request passes before anything is done for it. Both refuse by throwing `HttpError`. */
 export interface Door {
+  /** Whether the server answers for the host that the request names. */
+  knowsHost(incoming: IncomingMessage): boolean;
   /**
    * Which host is meant, and whose page asks. Answers with headers when the request only asks whether it may be made;
    * those are the whole answer.
@@ -22,6 +24,7 @@ export function openDoor({ authenticator, settings, limiter, stopping }: HttpPar
   const hosts = new Set(settings.allowedHosts.map((host) => host.toLowerCase()));
   const origins = new Set(settings.allowedOrigins);
   return {
+    knowsHost: ({ headers }) => isKnownHost(headers.host, hosts),
     check(incoming, outgoing) {
       const { host, origin } = incoming.headers;
       checkHost(host, hosts);

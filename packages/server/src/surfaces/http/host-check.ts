@@ -6,12 +6,17 @@ import { HttpError } from "./http-error.ts";
  * still names its own host. IP addresses cannot be pointed elsewhere, so they are taken as they are.
  */
 export function checkHost(host: string | undefined, allowed: ReadonlySet<string>): void {
+  if (isKnownHost(host, allowed)) return;
   const name = host === undefined ? "" : hostName(host);
-  if (isAddress(name) || name === "localhost" || name.endsWith(".localhost") || allowed.has(name)) return;
   throw new HttpError(
     "host_not_allowed",
     `This server does not answer for the host "${name}". Use its address, or add the name to the allowed hosts.`,
   );
+}
+
+export function isKnownHost(host: string | undefined, allowed: ReadonlySet<string>): boolean {
+  const name = host === undefined ? "" : hostName(host);
+  return isAddress(name) || name === "localhost" || name.endsWith(".localhost") || allowed.has(name);
 }
 
 function hostName(host: string): string {

@@ -1,4 +1,4 @@
-import { createServer, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import type { Logger } from "@toolrack/core";
@@ -34,6 +34,8 @@ export interface ServerOptions extends Partial<HttpSettings> {
   readonly calls?: CallOffice;
   /** The upstream MCP servers. They belong to whoever opened them. */
   readonly mcpServers?: McpServers;
+  /** Answers a request for a page of the console and says so, or leaves it to the API. */
+  readonly pages?: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean;
   /** What is served beside the API. */
   readonly mounts?: readonly Mount[];
   /** Default `127.0.0.1`. */
@@ -63,6 +65,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     calls: openOffice,
     mcpServers,
     mounts = [],
+    pages = () => false,
     logger,
     ...others
   } = options;
@@ -103,7 +106,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     stopping: () => stopping,
   };
 
-  const server = makeServer(parts, mounts);
+  const server = makeServer(parts, mounts, pages);
   const stop = async () => {
     stopping = true;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
@@ -140,7 +143,11 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 const LAST_WORDS = 1_000;
 const SWEEP = 10;
 
-function makeServer(parts: HttpParts, mounts: readonly Mount[]): Server {
+function makeServer(
+  parts: HttpParts,
+  mounts: readonly Mount[],
+  pages: NonNullable<ServerOptions["pages"]>,
+): Server {
   const { headersTimeout, requestTimeout } = parts.settings;
   const door = openDoor(parts);
   const http = createHttpApp(parts, door);
@@ -167,7 +174,8 @@ function makeServer(parts: HttpParts, mounts: readonly Mount[]): Server {
     outgoing.on("error", () => {}); // The caller went away; whoever waits for it is told by `close`.
     const unclear = settleHost(incoming);
     if (unclear !== undefined) return sendError(unclear, incoming, outgoing, parts, "(none)");
-    if (!serveMount(incoming, outgoing)) void answer(incoming, outgoing);
+    if (serveMount(incoming, outgoing)) return;
+    if (!door.knowsHost(incoming) || !pages(incoming, outgoing)) void answer(incoming, outgoing);
   });
   // A caller may close its side once it has asked. Node's types do not know this property; `net` has had it always.
   Object.assign(server, { httpAllowHalfOpen: true });

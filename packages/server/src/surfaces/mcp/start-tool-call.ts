@@ -31,13 +31,20 @@ export function startToolCall(
         signal,
         client: exchange,
         ...(callId === undefined ? {} : { callId }),
-        watcher: { progress: (update) => exchange.progress(update) },
+        ...(mayWatch(options) ? { watcher: { progress: (update) => exchange.progress(update) } } : {}),
         ...(headers === undefined ? {} : { headers }),
         ...(allow === undefined ? {} : { allow }),
         ...(typeof session === "string" ? { sessionID: session } : {}),
       }),
     ),
   );
+}
+
+/** Who can be asked may come back with another request, and want to hear of progress then. */
+function mayWatch({ wants, abilities, callId }: ExchangeOptions): boolean {
+  if (wants.progress || callId !== undefined) return true;
+  for (const _ in abilities) return true;
+  return false;
 }
 
 /** A trace is carried on in `_meta` under the names that HTTP gives it. */

@@ -90,7 +90,8 @@ export class DeltaMerger {
 }
 
 function piecesOf({ tool_calls, function_call }: CompletionDelta): ToolCallDelta[] {
-  if (Array.isArray(tool_calls)) return tool_calls.filter((piece) => typeof piece === "object" && piece !== null);
+  if (Array.isArray(tool_calls))
+    return tool_calls.filter((piece) => typeof piece === "object" && piece !== null);
   // The older form, of one call.
   if (typeof function_call !== "object" || function_call === null) return [];
   return [{ index: 0, function: function_call }];
@@ -108,5 +109,10 @@ function argumentsOf(value: unknown): string {
 
 function wholeUsage(usage: Partial<ModelUsage>): ModelUsage {
   const { prompt_tokens = 0, completion_tokens = 0 } = usage;
-  return { ...usage, prompt_tokens, completion_tokens, total_tokens: usage.total_tokens ?? prompt_tokens + completion_tokens };
+  return {
+    ...usage,
+    prompt_tokens,
+    completion_tokens,
+    total_tokens: usage.total_tokens ?? prompt_tokens + completion_tokens,
+  };
 }

@@ -21,7 +21,12 @@ export class ProviderError extends Error {
   readonly code: string | undefined;
   readonly retryAfter: number | undefined;
 
-  constructor(kind: ProviderErrorKind, provider: string, message: string, options: ProviderErrorOptions = {}) {
+  constructor(
+    kind: ProviderErrorKind,
+    provider: string,
+    message: string,
+    options: ProviderErrorOptions = {},
+  ) {
     super(message, { cause: options.cause });
     this.name = "ProviderError";
     this.kind = kind;

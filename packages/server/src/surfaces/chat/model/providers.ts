@@ -87,7 +87,15 @@ export class Providers {
   }
 
   async #endpoint(provider: string, model: string): Promise<ModelEndpoint> {
-    const { baseURL, apiKey, headers = {}, models, toolCalls, images, contextTokens } = this.#all.get(provider)!;
+    const {
+      baseURL,
+      apiKey,
+      headers = {},
+      models,
+      toolCalls,
+      images,
+      contextTokens,
+    } = this.#all.get(provider)!;
     const found = models?.find((entry) => idOf(entry) === model);
     const own = typeof found === "object" ? found : {};
     const fill = (text: string) => this.#fill(text, provider);
@@ -112,7 +120,8 @@ export class Providers {
         const { environment, readSecret } = this.#parts;
         const value = secret === undefined ? environment[name] : await readSecret?.(name);
         if (value !== undefined && value !== "") return value;
-        const remedy = secret === undefined ? `Set the variable ${name}` : `Set it with: toolrack secrets set ${name}`;
+        const remedy =
+          secret === undefined ? `Set the variable ${name}` : `Set it with: toolrack secrets set ${name}`;
         throw new ModelMissing(
           "provider_missing",
           `The model provider "${provider}" needs ${whole}, which is not set. ${remedy}.`,
@@ -158,7 +167,9 @@ export class Providers {
       return list.map((entry) => Object(entry).id).filter((id) => typeof id === "string");
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
-      throw new ProviderError("unreachable", provider, `${address} does not list its models: ${reason}.`, { cause });
+      throw new ProviderError("unreachable", provider, `${address} does not list its models: ${reason}.`, {
+        cause,
+      });
     }
   }
 }

@@ -7,7 +7,11 @@ import { readSse } from "./read-sse.ts";
 export interface StreamOptions {
   readonly signal: AbortSignal;
   /** Is told before each wait. */
-  readonly onRetry?: (retry: { readonly attempt: number; readonly waitMs: number; readonly reason: string }) => void;
+  readonly onRetry?: (retry: {
+    readonly attempt: number;
+    readonly waitMs: number;
+    readonly reason: string;
+  }) => void;
   /** How often a request is made again. Default 4. */
   readonly retries?: number;
   /** The first wait, in milliseconds; each further one is twice as long. Default 500. */
@@ -112,7 +116,13 @@ function checked(endpoint: ModelEndpoint, chunk: CompletionChunk): CompletionChu
 async function refusal(endpoint: ModelEndpoint, response: Response): Promise<ProviderError> {
   const text = await response.text().catch(() => "");
   const { message, code } = detailsOf(jsonOr(text));
-  return errorOf(endpoint, response.status, message ?? text.slice(0, 500), code, retryAfterOf(response.headers));
+  return errorOf(
+    endpoint,
+    response.status,
+    message ?? text.slice(0, 500),
+    code,
+    retryAfterOf(response.headers),
+  );
 }
 
 function errorOf(
@@ -165,7 +175,14 @@ function saysSomething({ choices }: CompletionChunk): boolean {
   return (
     choices?.some(({ delta, finish_reason }) => {
       if (typeof finish_reason === "string") return true;
-      const { content, reasoning, reasoning_content, refusal: refused, tool_calls, function_call } = delta ?? {};
+      const {
+        content,
+        reasoning,
+        reasoning_content,
+        refusal: refused,
+        tool_calls,
+        function_call,
+      } = delta ?? {};
       return Boolean(content || reasoning || reasoning_content || refused || tool_calls || function_call);
     }) === true
   );
@@ -175,9 +192,14 @@ function unreachable(endpoint: ModelEndpoint, thrown: unknown): ProviderError {
   const cause = thrown instanceof Error && thrown.cause instanceof Error ? thrown.cause : thrown;
   const { code, message } = Object(cause) as { code?: unknown; message?: unknown };
   const reason = masked(endpoint, String(code ?? message ?? thrown));
-  return new ProviderError("unreachable", endpoint.provider, `${place(endpoint)} cannot be reached: ${reason}.`, {
-    cause: thrown,
-  });
+  return new ProviderError(
+    "unreachable",
+    endpoint.provider,
+    `${place(endpoint)} cannot be reached: ${reason}.`,
+    {
+      cause: thrown,
+    },
+  );
 }
 
 function cutOff(endpoint: ModelEndpoint): string {

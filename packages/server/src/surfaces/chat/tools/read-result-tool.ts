@@ -31,10 +31,14 @@ export function readResultTool(calls: Pick<CallStore, "get" | "readResult">): To
     execute: async ({ input, sessionID, caller }) => {
       const { callId, offset = 0, limit = USUAL_LIMIT } = input as Wanted;
       const call = await calls.get(callId);
-      const isOwn = call !== undefined && sessionID !== "" && call.sessionID === sessionID && call.caller === caller;
+      const isOwn =
+        call !== undefined && sessionID !== "" && call.sessionID === sessionID && call.caller === caller;
       const page = isOwn ? await calls.readResult(callId, offset, limit) : undefined;
       if (page === undefined) {
-        return { type: "error", content: `This conversation has no call "${callId}". Use a callId that a result names.` };
+        return {
+          type: "error",
+          content: `This conversation has no call "${callId}". Use a callId that a result names.`,
+        };
       }
       const end = offset + page.text.length;
       if (page.text === "") return `There is nothing at ${offset}: the result has ${page.total} characters.`;

@@ -1,4 +1,10 @@
-import { type RegistrySnapshot, type ToolCallRequest, type ToolInfo, type ToolRegistry, toOpenAITools } from "@toolrack/core";
+import {
+  type RegistrySnapshot,
+  type ToolCallRequest,
+  type ToolInfo,
+  type ToolRegistry,
+  toOpenAITools,
+} from "@toolrack/core";
 import type { CallDesk, CallRequest, EndedCall } from "../../../calls/call-desk.ts";
 import { isMetaTool } from "../../../meta-tools/meta-tools.ts";
 import type { ModelTool } from "../model/model-message.ts";
@@ -33,7 +39,9 @@ export interface ToolWish {
   readonly chosen?: readonly string[] | undefined;
 }
 
-export type RunContext = Omit<CallRequest, "name" | "input" | "grant" | "allow"> & { readonly reach: ChatReach };
+export type RunContext = Omit<CallRequest, "name" | "input" | "grant" | "allow"> & {
+  readonly reach: ChatReach;
+};
 
 interface Formatted {
   readonly tool: ModelTool;
@@ -80,17 +88,29 @@ export class ToolsService {
   /** Makes a call through the one pipeline. Rejects with `CallRefused` for what never became a call. */
   runTools(name: string, args: unknown, { reach, ...context }: RunContext): Promise<EndedCall> {
     const { grant, allow } = reach;
-    return this.#desk.run({ ...context, name, input: args, grant, ...(allow === undefined ? {} : { allow }) });
+    return this.#desk.run({
+      ...context,
+      name,
+      input: args,
+      grant,
+      ...(allow === undefined ? {} : { allow }),
+    });
   }
 
   /** Names within reach that come closest to one that is not there. */
   nearest(reach: ChatReach, name: string): string[] {
     const words = name.replaceAll(/[_-]+/g, " ");
-    const found = this.#registry.search(words, 50).filter((tool) => sees(reach, tool) && !isHelper(tool.name));
+    const found = this.#registry
+      .search(words, 50)
+      .filter((tool) => sees(reach, tool) && !isHelper(tool.name));
     return found.slice(0, 3).map((tool) => tool.name);
   }
 
-  #choose(snapshot: RegistrySnapshot, own: readonly ToolInfo[], { query = "", budget }: ToolWish): ToolInfo[] {
+  #choose(
+    snapshot: RegistrySnapshot,
+    own: readonly ToolInfo[],
+    { query = "", budget }: ToolWish,
+  ): ToolInfo[] {
     const usable = new Set(own);
     const chosen: ToolInfo[] = [];
     let left = budget;

@@ -23,7 +23,11 @@ export class Compactor {
   readonly taken: Set<string>;
 
   /** `limit`: tokens of all messages. `callIdOf`: the rack's id of a call; a result without one cannot be read again. */
-  constructor(limit: number, callIdOf: (toolCallId: string) => string | undefined, taken: Iterable<string> = []) {
+  constructor(
+    limit: number,
+    callIdOf: (toolCallId: string) => string | undefined,
+    taken: Iterable<string> = [],
+  ) {
     this.#limit = limit;
     this.#callIdOf = callIdOf;
     this.taken = new Set(taken);

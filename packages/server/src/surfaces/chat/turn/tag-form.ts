@@ -4,13 +4,17 @@ import { type ModelMessage, type ModelTool, type ModelToolCall, textOf } from ".
 import type { OfferedTools } from "../tools/tools-service.ts";
 
 /** The conversation for a model that has no tool calls of its own: definitions, calls and answers become text. */
-export function toTagMessages(messages: readonly ModelMessage[], tools: readonly ModelTool[]): ModelMessage[] {
+export function toTagMessages(
+  messages: readonly ModelMessage[],
+  tools: readonly ModelTool[],
+): ModelMessage[] {
   const told = messages.map(toTagMessage);
   if (tools.length === 0) return told;
   const instructions = howToCall(tools);
   const [first, ...others] = told;
   // Many of these models read only one system message.
-  if (first?.role === "system") return [{ ...first, content: `${textOf(first)}\n\n${instructions}` }, ...others];
+  if (first?.role === "system")
+    return [{ ...first, content: `${textOf(first)}\n\n${instructions}` }, ...others];
   return [{ role: "system", content: instructions }, ...told];
 }
 

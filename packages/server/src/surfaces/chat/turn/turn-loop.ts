@@ -53,7 +53,8 @@ export class TurnLoop {
     this.#clientTools = new Set(turn.clientTools.map((tool) => String(tool.function?.name ?? "")));
     const { offered, contextTokens } = turn;
     const definitions = offered.costs.reduce((sum, { tokens }) => sum + tokens, 0);
-    const callIdOf = (id: string) => this.#calls().find((part) => part.id === id)?.callId || turn.callIdOf?.(id);
+    const callIdOf = (id: string) =>
+      this.#calls().find((part) => part.id === id)?.callId || turn.callIdOf?.(id);
     // A window that the definitions alone would fill is still a window.
     const room = Math.max(contextTokens - definitions, contextTokens / 4);
     this.#compactor = new Compactor(room, callIdOf, turn.compacted);
@@ -84,7 +85,8 @@ export class TurnLoop {
     // Nothing of a turn that is only left is decided yet.
     if (end.reason !== "interrupted") this.#settleRest();
     const notice = notices.noticeOf(end);
-    if (notice !== undefined) this.#append("text", this.#nextRound(), this.#turn.parts.length > 0 ? `\n\n${notice}` : notice);
+    if (notice !== undefined)
+      this.#append("text", this.#nextRound(), this.#turn.parts.length > 0 ? `\n\n${notice}` : notice);
     return end;
   }
 
@@ -97,9 +99,11 @@ export class TurnLoop {
       if (this.#calls().some((part) => part.client && !isSettled(part))) return { reason: "client_tools" };
       if (asked >= limits.maxRounds) return { reason: "limit", message: notices.roundLimit(asked) };
       const used = this.#usage.total_tokens;
-      if (used >= limits.maxTokens) return { reason: "limit", message: notices.tokenLimit(used, limits.maxTokens) };
+      if (used >= limits.maxTokens)
+        return { reason: "limit", message: notices.tokenLimit(used, limits.maxTokens) };
       const { finish, calls } = await this.#ask(asked === 0);
-      if (calls === 0) return { reason: finish === "length" || finish === "content_filter" ? finish : "stop" };
+      if (calls === 0)
+        return { reason: finish === "length" || finish === "content_filter" ? finish : "stop" };
       await this.#makeCalls();
     }
   }

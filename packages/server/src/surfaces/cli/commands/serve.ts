@@ -85,6 +85,8 @@ function tellReady(cli: Cli, { app, url, token, interrupted }: Serving, isWatchi
 ${cli.styleTalk("bold", `Serving at ${url}`)}
 Token ${token}
 
+In a browser       ${url}/#token=${token}
+MCP clients        ${url}/mcp
 The tools          ${curl} ${url}/api/tools
 For an agent loop  ${curl} ${url}/openai/tools
 Waiting questions  ${cli.commandLine("approvals")}

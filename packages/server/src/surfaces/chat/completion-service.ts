@@ -1,0 +1,98 @@
+import { v7 as uuid } from "uuid";
+import type { ChatParts, ChatService } from "./chat-service.ts";
+import type { CompletionRequest } from "./completion-request.ts";
+import { handOver, takeBack } from "./handoff.ts";
+import type { ModelUsage } from "./model/completion-chunk.ts";
+import { type ModelMessage, type ModelToolCall, textOf } from "./model/model-message.ts";
+import type { ChatReach } from "./tools/reach.ts";
+import type { MessagePart } from "./turn/message-part.ts";
+import type { TurnEnd, TurnEvent } from "./turn/turn-event.ts";
+
+/** What came of a request. */
+export interface Completion {
+  readonly id: string;
+  readonly model: string;
+  readonly sessionID: string;
+  readonly parts: readonly MessagePart[];
+  readonly usage: ModelUsage;
+  readonly end: TurnEnd;
+  /** For the client to run. */
+  readonly calls: readonly ModelToolCall[];
+}
+
+export interface CompletionOptions {
+  readonly reach: ChatReach;
+  /** The client went away, or changed its mind. */
+  readonly signal: AbortSignal;
+  readonly headers?: Readonly<Record<string, string | string[] | undefined>>;
+  readonly emit?: (event: TurnEvent) => void;
+}
+
+/** Answers one request of a client that keeps its conversation itself. The rack's tools are run in between. */
+export class CompletionService {
+  readonly #chat: ChatService;
+  readonly #parts: Pick<ChatParts, "store">;
+
+  constructor(chat: ChatService, parts: Pick<ChatParts, "store">) {
+    this.#chat = chat;
+    this.#parts = parts;
+  }
+
+  /** Throws `ModelMissing` and `ProviderError` for a model that cannot be had. */
+  async complete(request: CompletionRequest, options: CompletionOptions): Promise<Completion> {
+    const {
+      model,
+      messages,
+      tools,
+      stream: _stream,
+      stream_options: _options,
+      n: _n,
+      toolrack: _own,
+      ...body
+    } = request;
+    const { reach, signal, headers, emit = () => {} } = options;
+    const chat = this.#chat;
+    const { chat: store } = this.#parts.store;
+    const endpoint = await chat.providers.resolve(model);
+    const { grant, expert } = reach;
+    const history = await takeBack(messages, grant.id, store);
+    const sessionID = history.sessionID ?? uuid();
+    const offered = await chat.tools.getTools(reach, {
+      budget: chat.toolBudget,
+      query: firstWords(messages),
+    });
+    const parts: MessagePart[] = [];
+    const told: ModelMessage[] = expert?.instructions
+      ? [{ role: "system", content: expert.instructions }]
+      : [];
+    const loop = chat.loop({
+      id: uuid(),
+      sessionID,
+      reach,
+      endpoint,
+      history: [...told, ...history.messages],
+      body,
+      offered,
+      clientTools: tools ?? [],
+      parts,
+      limits: chat.limits,
+      contextTokens: chat.contextTokens(endpoint),
+      signal,
+      // The connection ends with the server, and the request with it.
+      leaving: new AbortController().signal,
+      ...(headers === undefined ? {} : { headers }),
+      emit,
+    });
+    const end = await loop.run();
+    const owned = { owner: grant.id, sessionID, takesImages: endpoint.images };
+    const calls = end.reason === "client_tools" ? await handOver(parts, owned, store) : [];
+    const id = `chatcmpl-${uuid().replaceAll("-", "")}`;
+    return { id, model: model || endpoint.model, sessionID, parts, usage: loop.usage, end, calls };
+  }
+}
+
+/** What a conversation is about is what it began with, so that the choice of tools stays the same all along. */
+function firstWords(messages: readonly ModelMessage[]): string {
+  const first = messages.find(({ role }) => role === "user");
+  return first === undefined ? "" : textOf(first);
+}

@@ -1,0 +1,71 @@
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { masterGrant } from "../../../auth/grant.ts";
+import { ServedRack, toolFile } from "../testing/served-rack.ts";
+import { surfaceParts } from "../testing/surface-parts.ts";
+import { Viewer } from "../viewer.ts";
+import { LegacySessions } from "./legacy-sessions.ts";
+
+let rack: ServedRack;
+
+beforeAll(async () => {
+  rack = await ServedRack.open({
+    "tools/all.ts": toolFile(
+      'name: "asks", execute: async ({ elicit }) => (await elicit("Go on?")).action',
+      'name: "echo", execute: async ({ input }) => "echo"',
+    ),
+  });
+});
+
+afterAll(() => rack?.[Symbol.asyncDispose]());
+
+test("a client of the first SDK lists, calls and is asked", async () => {
+  const client = new Client({ name: "old", version: "1" }, { capabilities: { elicitation: {} } });
+  client.setRequestHandler(ElicitRequestSchema, async () => ({ action: "accept", content: {} }));
+  const transport = new StreamableHTTPClientTransport(new URL("/mcp", rack.serving.url), {
+    requestInit: { headers: { authorization: `Bearer ${rack.token}` } },
+  });
+  await client.connect(transport as never); // Its own types disagree under exactOptionalPropertyTypes.
+  expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(
+    expect.arrayContaining(["asks", "echo"]),
+  );
+  expect((await client.callTool({ name: "echo" })).content).toEqual([{ type: "text", text: "echo" }]);
+  expect((await client.callTool({ name: "asks" })).content).toEqual([{ type: "text", text: "accept" }]);
+  await client.close();
+});
+
+test("there are never more sessions than the limit: an idle one makes room, busy ones do not", async () => {
+  const { parts } = await surfaceParts(rack);
+  const viewer = new Viewer(masterGrant);
+  const sessions = new LegacySessions(parts, { most: 2, idle: 60_000 });
+  const open = async () => {
+    const session = await sessions.open(viewer);
+    await session?.transport.handleRequest(initialize(), {});
+    return session;
+  };
+  const first = await open();
+  const second = await open();
+  second!.busy++;
+  const third = await open();
+  expect(sessions.size).toBe(2);
+  expect(sessions.find(first!.id, viewer)).toBeUndefined();
+  third!.busy++;
+  expect(await open()).toBeUndefined();
+  sessions.close();
+  expect(sessions.size).toBe(0);
+});
+
+function initialize(): Request {
+  return new Request("http://localhost/mcp", {
+    method: "POST",
+    headers: { "content-type": "application/json", accept: "application/json, text/event-stream" },
+    body: JSON.stringify({
+      jsonrpc: "2.0",
+      id: 1,
+      method: "initialize",
+      params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "t", version: "1" } },
+    }),
+  });
+}

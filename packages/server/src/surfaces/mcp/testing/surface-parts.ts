@@ -1,0 +1,21 @@
+import { ApprovalInbox } from "../../../approvals/approval-inbox.ts";
+import { openCallOffice } from "../../../calls/open-call-office.ts";
+import { createMcpSurface } from "../create-mcp-surface.ts";
+import type { ServedRack } from "./served-rack.ts";
+
+const logger = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** A surface of its own on the rack that is served, for tests that look inside. */
+export async function surfaceParts({ serving: { app, store } }: ServedRack) {
+  const { desk, recorder } = openCallOffice({ registry: app.registry, calls: store.calls, logger });
+  return createMcpSurface({
+    registry: app.registry,
+    desk,
+    recorder,
+    store,
+    approvals: await ApprovalInbox.open({ store, logger }),
+    offerings: app.offerings,
+    logger,
+    config: { metaTools: "off" },
+  });
+}
