@@ -32,6 +32,7 @@ export interface OpenedRack {
   readonly mcp: McpSurface;
   readonly mcpServers: McpServers;
   readonly origins: CallOrigins;
+  readonly secrets: Secrets;
   /** How many calls a process that died had left running. */
   readonly interrupted: number;
 }
@@ -119,7 +120,7 @@ export async function openRack(
     },
   });
   opened.defer(followOthers(store, approvals, logger));
-  return { app, store, approvals, calls, mcp, mcpServers, origins, interrupted };
+  return { app, store, approvals, calls, mcp, mcpServers, origins, secrets: known, interrupted };
 }
 
 /** What questions that are answered late, or with other arguments, need of the rack. */

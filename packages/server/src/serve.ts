@@ -2,6 +2,8 @@ import { resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
 import type { App } from "./app.ts";
 import type { Config } from "./config/config.ts";
+import { retentionOf } from "./config/retention-of.ts";
+import { openChat } from "./open-chat.ts";
 import { openRack } from "./open-rack.ts";
 import { importTasks } from "./schedules/import-tasks.ts";
 import { SCHEDULE_TOOL } from "./schedules/schedule-tool-name.ts";
@@ -38,8 +40,6 @@ export interface Serving {
 
 const DAY = 24 * 60 * 60_000;
 const HOUR = 60 * 60_000;
-const USUAL_DAYS = 30;
-const USUAL_BYTES = 1024 ** 3;
 
 /** Opens a workspace with all that outlives a call, and serves it. Leaves nothing open when it rejects. */
 export async function serve(directory: string, options: ServeOptions): Promise<Serving> {
@@ -49,7 +49,8 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   const opened = new AsyncDisposableStack();
   try {
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined }, opened);
-    const { app, store, approvals, calls, mcp, mcpServers, origins, interrupted } = rack;
+    const { app, store, approvals, calls, mcp, mcpServers, origins, secrets, interrupted } = rack;
+    const chat = await openChat({ app, store, approvals, desk: calls.desk, secrets, logger });
     const { host = app.config.server?.host, port = app.config.server?.port } = options;
     const server = await startServer({
       app,
@@ -57,6 +58,9 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       approvals,
       calls,
       mcpServers,
+      chat,
+      secrets,
+      clients: mcp.parts.clients,
       mounts: mcp.mounts(),
       pages: serveConsole(findConsole()),
       logger,
@@ -88,6 +92,8 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     // Before the server drains: a call that waits for a person would hold it up for nothing.
     opened.defer(() => approvals.stop());
     opened.defer(async () => mcp.close());
+    // Before questions are withdrawn: a turn that waits for an answer is left as it is, and goes on at the next start.
+    opened.defer(() => chat.close());
 
     const { onReload } = options;
     if (onReload !== undefined) app.watch(onReload);
@@ -115,8 +121,8 @@ function httpSettingsOf({ server = {} }: Config): Partial<HttpSettings> {
 }
 
 /** Deletes what is too old or too much, now and every hour. Answers how to end it. */
-function keepHouse(store: Store, { retention = {} }: Config, logger: Logger): () => Promise<void> {
-  const { days = USUAL_DAYS, maxBytes = USUAL_BYTES } = retention;
+function keepHouse(store: Store, config: Config, logger: Logger): () => Promise<void> {
+  const { days, maxBytes } = retentionOf(config);
   const prune = () =>
     store.prune({ maxAge: days * DAY, maxBytes }).catch((error) => {
       logger.warn(`Old records could not be deleted: ${error instanceof Error ? error.message : error}`);

@@ -2,6 +2,7 @@ import { ApiError } from "./api-error.ts";
 import { readCall } from "./read-call.ts";
 import { readEvents } from "./read-events.ts";
 import { open } from "./request.ts";
+import type { SkillToolDraft } from "./skill-types.ts";
 import type { Call, CallAnswer } from "./types.ts";
 
 export interface CallProgress {
@@ -36,12 +37,24 @@ export function replayCall(
   return follow(`/api/calls/${encodeURIComponent(callId)}/replay`, body, watcher);
 }
 
+/** Calls a tool of a skill that has not been saved. To abort is to cancel the call. */
+export function tryTool(
+  skillId: string,
+  body: { readonly tool: SkillToolDraft; readonly arguments: unknown },
+  watcher: CallWatcher,
+  signal: AbortSignal,
+): Promise<CallAnswer> {
+  return follow(`/api/skills/${encodeURIComponent(skillId)}/try`, body, watcher, signal);
+}
+
 async function follow(
   path: string,
   body: { readonly callId?: string; readonly arguments?: unknown },
   watcher: CallWatcher,
+  signal?: AbortSignal,
 ): Promise<CallAnswer> {
-  const response = await open(path, { method: "POST", body, headers: { accept: "text/event-stream" } });
+  const headers = { accept: "text/event-stream" };
+  const response = await open(path, { method: "POST", body, headers, ...(signal ? { signal } : {}) });
   if (response.body === null) throw new ApiError(0, "unreachable", "");
   // Only a call whose id is known can be found in the records.
   const longest = body.callId === undefined ? Number.POSITIVE_INFINITY : LONGEST_ANSWER;

@@ -2,7 +2,7 @@ import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirro
 import { json, jsonParseLinter } from "@codemirror/lang-json";
 import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting } from "@codemirror/language";
 import { linter, lintGutter } from "@codemirror/lint";
-import { Compartment, EditorState } from "@codemirror/state";
+import { Compartment, EditorState, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
@@ -17,7 +17,7 @@ export interface EditorOptions {
   readonly text: string;
   /** What it is called for people who do not see it. */
   readonly label: string;
-  readonly language: "json";
+  readonly language: "json" | "markdown" | "text";
   readonly isDark: boolean;
   readonly onChange: (text: string) => void;
 }
@@ -29,6 +29,7 @@ export interface EditorOptions {
 export function openEditor(host: HTMLElement, options: EditorOptions): TextEditor {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   const theme = new Compartment();
+  const language = new Compartment();
   const view = new EditorView({
     root,
     parent: root,
@@ -41,9 +42,7 @@ export function openEditor(host: HTMLElement, options: EditorOptions): TextEdito
         indentOnInput(),
         bracketMatching(),
         highlightActiveLine(),
-        json(),
-        linter(jsonParseLinter()),
-        lintGutter(),
+        language.of(options.language === "json" ? jsonLanguage() : []),
         syntaxHighlighting(colours),
         theme.of(EditorView.theme(looks, { dark: options.isDark })),
         EditorView.lineWrapping,
@@ -60,12 +59,22 @@ export function openEditor(host: HTMLElement, options: EditorOptions): TextEdito
       ],
     }),
   });
+  if (options.language === "markdown") {
+    // Markdown brings the languages that stand in it, and is fetched by whoever writes it; it can be typed in meanwhile.
+    void import("./markdown-language.ts").then(({ markdownLanguage }) =>
+      view.dispatch({ effects: language.reconfigure(markdownLanguage()) }),
+    );
+  }
   return {
     text: () => view.state.doc.toString(),
     setText: (text) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } }),
     setDark: (dark) => view.dispatch({ effects: theme.reconfigure(EditorView.theme(looks, { dark })) }),
     close: () => view.destroy(),
   };
+}
+
+function jsonLanguage(): Extension {
+  return [json(), linter(jsonParseLinter()), lintGutter()];
 }
 
 // Custom properties reach into a shadow root, so the editor follows the page's theme by itself.
@@ -92,4 +101,10 @@ const colours = HighlightStyle.define([
   { tag: tags.string, color: "var(--good)" },
   { tag: tags.number, color: "var(--info)" },
   { tag: [tags.bool, tags.null], color: "var(--warn)" },
+  { tag: tags.heading, color: "var(--accent)", fontWeight: "600" },
+  { tag: tags.strong, fontWeight: "600" },
+  { tag: tags.emphasis, fontStyle: "italic" },
+  { tag: [tags.link, tags.url], color: "var(--info)" },
+  { tag: tags.monospace, color: "var(--good)" },
+  { tag: [tags.processingInstruction, tags.comment, tags.meta], color: "var(--faint)" },
 ]);

@@ -25,6 +25,7 @@ export class SecretMask implements Iterable<string> {
   }
 
   static of(values: Iterable<string>): SecretMask {
+    if (values instanceof Set && values.size === 0) return SecretMask.empty;
     return values instanceof SecretMask ? values : new SecretMask(values);
   }
 

@@ -6,6 +6,9 @@ import type { ToolState } from "./state.ts";
 export function stateOf(frame: CallFrame): ToolState {
   const found = new Set<string>();
   const state = rawState(frame, found);
+  // Of a call under way there are mostly the arguments alone, which are masked already.
+  const isMasked = found.size === 0 && frame.title === undefined && frame.stateMetadata === undefined;
+  if (isMasked && (state.status === "pending" || state.status === "running")) return state;
   // A copy of the same shape.
   return redact(state, {
     known: frame.host.settings.secrets(),

@@ -53,6 +53,11 @@ export class ToolRegistry implements RegistryReader {
     this.#host = this.#makeHost(checkedSettings(settings));
   }
 
+  /** How long a tool that says nothing of it may run, in milliseconds; 0 for any time. */
+  get timeout(): number {
+    return this.#host.settings.timeout;
+  }
+
   /** Throws `DefinitionError` when the tool is unusable or a name of it is taken; then nothing has changed. */
   register(info: ToolInfo): void {
     const entry = toEntry(info);

@@ -48,6 +48,11 @@ export class Authenticator {
     return bearer === undefined ? { ok: false, reason: "malformed" } : this.#check(bearer);
   }
 
+  /** To be called when a token was taken back here, so that it opens nothing any more. */
+  forget(): void {
+    this.#known.clear();
+  }
+
   async #check(token: string): Promise<Authentication> {
     const hash = hashToken(token);
     // Hashes are compared, so that neither the length nor any byte of the token shows in the time it takes.

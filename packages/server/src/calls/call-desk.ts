@@ -7,12 +7,12 @@ import type {
   ToolResult,
   ToolState,
 } from "@toolrack/core";
-import { v7 as uuid } from "uuid";
 import type { Grant } from "../auth/grant.ts";
 import type { CallStore } from "../store/store.ts";
 import type { AnnouncedCall, CallRecorder, RecordedCall } from "./call-recorder.ts";
 import { CallRefused } from "./call-refused.ts";
 import type { CallSpans } from "./call-spans.ts";
+import { newCallId } from "./new-call-id.ts";
 
 /** A call as a request asks for it. */
 export interface CallRequest {
@@ -77,7 +77,7 @@ export class CallDesk {
   async run(request: CallRequest): Promise<EndedCall> {
     this.#promised++;
     try {
-      const callId = request.callId ?? uuid();
+      const callId = request.callId ?? newCallId();
       if (request.callId !== undefined) await this.#refuseTaken(request.callId);
       return await this.#run(callId, request);
     } finally {

@@ -1,5 +1,6 @@
 import {
   context,
+  isSpanContextValid,
   propagation,
   type Span,
   SpanKind,
@@ -41,6 +42,8 @@ export class CallSpans {
   ): Answer {
     const remote = propagation.extract(context.active(), headers);
     const span = this.#start(call.callId, call.toolName, remote, call.info);
+    // Without an SDK there is nothing to carry on.
+    if (!isSpanContextValid(span.spanContext())) return execute();
     return context.with(trace.setSpan(remote, span), execute);
   }
 

@@ -1,5 +1,6 @@
 import type { ToolCallRecord, ToolResult } from "@toolrack/core";
 import type { ApprovalStore } from "./approvals/approval-store.ts";
+import type { CallStatistics, StatisticsQuery } from "./calls/call-statistics.ts";
 import type { ChatStore } from "./chat/chat-store.ts";
 import type { ExpertStore } from "./experts/expert-store.ts";
 import type { McpServerStore } from "./mcp-servers/mcp-server-store.ts";
@@ -53,6 +54,8 @@ export interface CallQuery {
   readonly root?: string;
   /** Glob over the caller. */
   readonly caller?: string;
+  /** Only calls that no other call made. */
+  readonly top?: boolean;
   /** At most 500; default 50. Newest first. */
   readonly limit?: number;
   /** From the page before. */
@@ -85,6 +88,8 @@ export interface CallStore {
     offset: number,
     limit: number,
   ): Promise<{ text: string; total: number } | undefined>;
+  /** Counts and times of calls that have ended. */
+  statistics(query: StatisticsQuery): Promise<CallStatistics>;
   /**
    * Settles what a process that died left running; never a call of a process that lives, here or on another node.
    * Answers how many. To be called at the start, and on a shared database every minute or so.

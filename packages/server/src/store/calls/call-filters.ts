@@ -28,6 +28,7 @@ export function filterCalls(
     if (query.session !== "") conditions.push(hasSession);
   }
   if (query.parent !== undefined) conditions.push(expression("parent_call_id", "=", toKey(query.parent)));
+  if (query.top === true) conditions.push(expression("parent_call_id", "is", null));
   if (query.root !== undefined) conditions.push(isInChain(toKey(query.root)));
   if (query.caller !== undefined) {
     conditions.push(matchesGlob(engine, "caller", toStorableText(query.caller)));

@@ -10,6 +10,7 @@ import type { Instance } from "../instances/instance.ts";
 import type { CallQuery, CallStore, Page, StartedCall, StoredCall } from "../store.ts";
 import { filterCalls, isNotCompleted } from "./call-filters.ts";
 import { needsBlobs, prepareFinished, toFinishedRow, toRowWithBlobs, toStartedRow } from "./call-row.ts";
+import { type CallStatistics, readStatistics, type StatisticsQuery } from "./call-statistics.ts";
 import { CallTable } from "./call-table.ts";
 import { CallWriter } from "./call-writer.ts";
 import { interruptedError } from "./interrupted.ts";
@@ -116,6 +117,10 @@ export class CallRepository implements CallStore {
     );
   }
 
+  statistics(query: StatisticsQuery): Promise<CallStatistics> {
+    return readStatistics({ db: this.#db, engine: this.#engine, scan: this.#scan }, query);
+  }
+
   async settleInterrupted(): Promise<number> {
     const running = await this.#db
       .selectFrom("calls")
@@ -195,6 +200,8 @@ function toPage(rows: readonly ListedRow[], limit: number): Page<StoredCall> {
 }
 
 /** No index helps with what these ask for. */
-function looksAtMany({ text, tool, caller, minDuration, maxDuration }: CallQuery): boolean {
-  return [text, tool, caller, minDuration, maxDuration].some((condition) => condition !== undefined);
+function looksAtMany({ text, tool, caller, minDuration, maxDuration, top }: CallQuery): boolean {
+  return [top || undefined, text, tool, caller, minDuration, maxDuration].some(
+    (condition) => condition !== undefined,
+  );
 }

@@ -314,12 +314,92 @@ export function testCalls(place: TestPlace): void {
       expect(await find("' or 1=1 --")).toEqual([]);
     });
 
+    test("leaves out calls that others made when only those at the top are wanted", async () => {
+      await finish({ callId: "top_1", sessionID: "tops" });
+      await finish({ callId: "made_1", sessionID: "tops", parentCallId: "top_1" });
+      expect(await ids({ session: "tops", top: true })).toEqual(["top_1"]);
+      expect(await ids({ session: "tops", top: false })).toEqual(["made_1", "top_1"]);
+    });
+
     test("shows long arguments as too large; the record has them", async () => {
       const parameters = { text: "y".repeat(50_000) };
       const { callId } = await finish({ sessionID: "long", parameters });
       const { items } = await store.calls.list({ session: "long" });
       expect(items[0]?.parameters).toEqual({ "[too large]": expect.any(String) });
       expect((await store.calls.get(callId))?.parameters).toEqual(parameters);
+    });
+  });
+
+  describe("statistics", () => {
+    const start = 1_900_000_000_000 - (1_900_000_000_000 % 60_000);
+    const query = { since: start, until: start + 3_600_000 };
+    beforeAll(async () => {
+      for (let minute = 0; minute < 3; minute++) {
+        for (let call = 0; call < 10; call++) {
+          await finish({
+            toolName: minute === 2 ? "counted_b" : "counted_a",
+            timestamp: start + minute * 60_000 + call,
+            duration: (call + 1) * 10 ** minute,
+            status: call === 9 ? "error" : "completed",
+          });
+        }
+      }
+      // Has not ended, and counts for nothing.
+      store.calls.started(makeStart(makeRecord({ toolName: "counted_b", timestamp: start + 120_060 })));
+    });
+
+    test("count what ended and say how long it took, in all, by time and by tool", async () => {
+      expect(await store.calls.statistics({ ...query, tool: "counted_*" })).toEqual({
+        calls: 30,
+        errors: 3,
+        p50: 60,
+        p95: 900,
+        interval: 60_000,
+        buckets: [
+          { at: start, calls: 10, errors: 1, p50: 6, p95: 10 },
+          { at: start + 60_000, calls: 10, errors: 1, p50: 60, p95: 100 },
+          { at: start + 120_000, calls: 10, errors: 1, p50: 600, p95: 1000 },
+        ],
+        tools: [
+          { toolName: "counted_a", calls: 20, errors: 2, p50: 10, p95: 100 },
+          { toolName: "counted_b", calls: 10, errors: 1, p50: 600, p95: 1000 },
+        ],
+      });
+    });
+
+    test("leave out what came before or after, and other tools", async () => {
+      const { calls, tools } = await store.calls.statistics({
+        since: start + 60_000,
+        until: start + 119_999,
+        tool: "counted_a",
+      });
+      expect([calls, tools.length]).toEqual([10, 1]);
+      expect(await store.calls.statistics({ ...query, tool: "nothing" })).toEqual({
+        calls: 0,
+        errors: 0,
+        interval: 60_000,
+        buckets: [],
+        tools: [],
+      });
+    });
+
+    test("count a call that was interrupted as one that failed, of unknown duration", async () => {
+      const lost = await finish({ toolName: "counted_lost", timestamp: start + 1, duration: 90 });
+      await finish({ toolName: "counted_lost", timestamp: start + 2, duration: 7 });
+      await place.run(
+        options,
+        `update calls set state = 'interrupted', duration = null where call_id = '${lost.callId}'`,
+      );
+      const {
+        interval: _,
+        buckets: __,
+        tools: ___,
+        ...totals
+      } = await store.calls.statistics({
+        ...query,
+        tool: "counted_lost",
+      });
+      expect(totals).toEqual({ calls: 2, errors: 1, p50: 7, p95: 7 });
     });
   });
 

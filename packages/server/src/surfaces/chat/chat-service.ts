@@ -68,6 +68,7 @@ export class ChatService {
   readonly #turns = new Map<string, ActiveTurn>();
   readonly #recovery: TurnRecovery;
   #isClosing = false;
+  #following: NodeJS.Timeout | undefined;
 
   constructor(parts: ChatParts) {
     this.#parts = parts;
@@ -244,9 +245,20 @@ export class ChatService {
     }
   }
 
+  /** Does the same every so many milliseconds, for processes that share the store and die. */
+  follow(interval: number): void {
+    this.#following ??= setInterval(() => {
+      this.recover().catch((error) =>
+        this.#parts.logger.debug("Turns of other processes could not be taken up:", error),
+      );
+    }, interval).unref();
+  }
+
   /** Leaves every turn as it is, for the next start to take up. Resolves when all is written. */
   async close(): Promise<void> {
     this.#isClosing = true;
+    clearInterval(this.#following);
+    this.completions.close();
     const turns = [...this.#turns.values()];
     for (const { leaving } of turns) leaving.abort(new Error("the server is stopping"));
     await Promise.all(turns.map(({ done }) => done));

@@ -32,6 +32,7 @@ export interface CompletionOptions {
 export class CompletionService {
   readonly #chat: ChatService;
   readonly #parts: Pick<ChatParts, "store">;
+  readonly #leaving = new Set<AbortController>();
 
   constructor(chat: ChatService, parts: Pick<ChatParts, "store">) {
     this.#chat = chat;
@@ -40,6 +41,25 @@ export class CompletionService {
 
   /** Throws `ModelMissing` and `ProviderError` for a model that cannot be had. */
   async complete(request: CompletionRequest, options: CompletionOptions): Promise<Completion> {
+    const leaving = new AbortController();
+    this.#leaving.add(leaving);
+    try {
+      return await this.#complete(request, options, leaving.signal);
+    } finally {
+      this.#leaving.delete(leaving);
+    }
+  }
+
+  /** Ends what is under way: the server stops. */
+  close(): void {
+    for (const leaving of this.#leaving) leaving.abort(new Error("the server is stopping"));
+  }
+
+  async #complete(
+    request: CompletionRequest,
+    options: CompletionOptions,
+    leaving: AbortSignal,
+  ): Promise<Completion> {
     const {
       model,
       messages,
@@ -78,8 +98,7 @@ export class CompletionService {
       limits: chat.limits,
       contextTokens: chat.contextTokens(endpoint),
       signal,
-      // The connection ends with the server, and the request with it.
-      leaving: new AbortController().signal,
+      leaving,
       ...(headers === undefined ? {} : { headers }),
       emit,
     });

@@ -14,15 +14,23 @@ import type { Reply, Route, RouteRequest } from "./route.ts";
 import { approvalRuleRoutes } from "./routes/approval-rules.ts";
 import { approvalRoutes } from "./routes/approvals.ts";
 import { callRoutes } from "./routes/calls.ts";
+import { chatRoutes } from "./routes/chat.ts";
+import { clientRoutes } from "./routes/clients.ts";
+import { completionRoutes } from "./routes/completions.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { expertRoutes } from "./routes/experts.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { mcpServerRoutes } from "./routes/mcp-servers.ts";
 import { openaiRoutes } from "./routes/openai.ts";
+import { reloadRoutes } from "./routes/reloads.ts";
 import { scheduleRoutes } from "./routes/schedules.ts";
+import { secretRoutes } from "./routes/secrets.ts";
 import { serverRoutes } from "./routes/server.ts";
+import { settingsRoutes } from "./routes/settings.ts";
 import { skillToolRoutes } from "./routes/skill-tools.ts";
 import { skillRoutes } from "./routes/skills.ts";
+import { statsRoutes } from "./routes/stats.ts";
+import { tokenRoutes } from "./routes/tokens.ts";
 import { toolRoutes } from "./routes/tools.ts";
 import { json, sendError, sendText } from "./send.ts";
 
@@ -35,8 +43,14 @@ export function createHttpApp(parts: HttpParts, door: Door): Hono<HttpEnv> {
     ...healthRoutes(parts),
     ...identityRoutes(parts),
     ...serverRoutes(parts, () => routes),
+    ...settingsRoutes(parts),
+    ...reloadRoutes(parts),
+    ...clientRoutes(parts),
+    ...tokenRoutes(parts),
+    ...secretRoutes(parts),
     ...toolRoutes(parts),
     ...callRoutes(parts),
+    ...statsRoutes(parts),
     ...approvalRoutes(parts),
     ...approvalRuleRoutes(parts),
     ...scheduleRoutes(parts),
@@ -46,6 +60,8 @@ export function createHttpApp(parts: HttpParts, door: Door): Hono<HttpEnv> {
     ...expertRoutes(parts),
     ...eventRoutes(parts),
     ...openaiRoutes(parts),
+    ...completionRoutes(parts),
+    ...chatRoutes(parts),
   ];
   const { admit } = door;
   app.use(async ({ env }, next) => {

@@ -28,7 +28,7 @@ export function corsHeaders(origin: string): Record<string, string> {
 
 export function preflightHeaders(): Record<string, string> {
   return {
-    "Access-Control-Allow-Methods": "GET, POST, PATCH, DELETE",
+    "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID",
     "Access-Control-Max-Age": lifetime,
   };

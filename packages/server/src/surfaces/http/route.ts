@@ -38,7 +38,7 @@ export interface BodySpec {
 
 /** One row of the table from which the router, the validation and `/openapi.json` are all made. */
 export interface Route {
-  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** With `{name}` for parameters. */
   readonly path: string;
   readonly id: string;

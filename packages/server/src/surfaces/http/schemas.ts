@@ -2,6 +2,7 @@ import type { JsonSchemaObject } from "@toolrack/core";
 import { toolErrorCodes } from "@toolrack/core";
 import { httpErrorCodes } from "./http-error-codes.ts";
 import { mcpServerSchema, mcpServerToolSchema } from "./mcp-server-schemas.ts";
+import { serverSchemas } from "./server-schemas.ts";
 import { skillSchemas } from "./skill-schemas.ts";
 
 const text: JsonSchemaObject = { type: "string" };
@@ -285,6 +286,7 @@ export const schemas = {
     },
     required: ["files", "compiled", "added", "changed", "removed", "duration"],
   },
+  ...serverSchemas,
   OpenAITool: {
     type: "object",
     properties: { type: { const: "function" }, function: anyObject },

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
+import { join } from "node:path";
 import { getRequestListener } from "@hono/node-server";
 import type { Logger } from "@toolrack/core";
 import { ApprovalInbox } from "../../approvals/approval-inbox.ts";
@@ -8,12 +9,15 @@ import { ensureMasterToken } from "../../auth/master-token.ts";
 import { serverProof } from "../../auth/server-proof.ts";
 import { type CallOffice, openCallOffice } from "../../calls/open-call-office.ts";
 import type { App, McpServers } from "../../index.ts";
+import { openSecrets, type Secrets } from "../../secrets/open-secrets.ts";
 import type { Store } from "../../store/store.ts";
 import { ToolSwitches } from "../../switches/tool-switches.ts";
+import type { ChatService } from "../chat/chat-service.ts";
 import { createHttpApp } from "./create-http-app.ts";
 import { openDoor } from "./door.ts";
 import { EventFeed } from "./events/event-feed.ts";
 import { publishApprovals, publishLoads, publishRack } from "./events/publish-rack.ts";
+import { ReloadLog } from "./events/reload-log.ts";
 import { HttpError } from "./http-error.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { type Mount, mountServer } from "./mount.ts";
@@ -26,7 +30,7 @@ import { defaultHttpSettings, type HttpSettings } from "./settings.ts";
 import { settleHost } from "./settle-host.ts";
 
 export interface ServerOptions extends Partial<HttpSettings> {
-  readonly app: Pick<App, "workspace" | "registry" | "files" | "skills">;
+  readonly app: Pick<App, "workspace" | "config" | "registry" | "files" | "skills" | "report">;
   readonly store: Store;
   /** Where the app's own questions wait. Without it the inbox shows those that others left in the store. */
   readonly approvals?: ApprovalInbox;
@@ -36,6 +40,12 @@ export interface ServerOptions extends Partial<HttpSettings> {
   readonly mcpServers?: McpServers;
   /** Answers a request for a page of the console and says so, or leaves it to the API. */
   readonly pages?: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean;
+  /** Conversations with models. They belong to whoever opened them. */
+  readonly chat?: ChatService;
+  /** Those of the workspace are opened when not given. */
+  readonly secrets?: Secrets;
+  /** The MCP clients that were seen. */
+  readonly clients?: HttpParts["clients"];
   /** What is served beside the API. */
   readonly mounts?: readonly Mount[];
   /** Default `127.0.0.1`. */
@@ -64,6 +74,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     approvals: given,
     calls: openOffice,
     mcpServers,
+    chat,
+    secrets,
+    clients,
     mounts = [],
     pages = () => false,
     logger,
@@ -81,19 +94,28 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const { desk, recorder } = office;
   const feed = new EventFeed({ size: whole.feedSize, heartbeat: whole.heartbeat });
   const metrics = new Metrics();
+  const reloads = new ReloadLog(app.report);
   const unsubscribe = [metrics.listen, publishRack(feed, desk)].map((listen) => registry.subscribe(listen));
   unsubscribe.push(approvals.subscribe(publishApprovals(feed)), files.subscribe(publishLoads(feed)));
+  unsubscribe.push(files.subscribe(reloads.listen));
   // After those who tell of changes: its own changes are told after the ones that it answers.
   const switches = await ToolSwitches.open({ registry, store, logger });
   unsubscribe.push(() => switches.close());
+  const { directory } = app.workspace;
   const parts: HttpParts = {
+    workspace: app.workspace,
+    config: app.config,
     registry,
     files,
     skills: app.skills,
     store,
     approvals,
     switches,
+    secrets: secrets ?? (await openSecrets({ directory: join(directory, ".toolrack"), store })),
+    reloads,
+    clients,
     mcpServers,
+    chat,
     authenticator: new Authenticator(token, store.tokens),
     desk,
     recorder,

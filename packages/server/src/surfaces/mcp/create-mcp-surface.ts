@@ -4,6 +4,7 @@ import type { Config } from "../../config/config.ts";
 import { metaTools } from "../../meta-tools/meta-tools.ts";
 import type { Mount } from "../http/mount.ts";
 import { letClientsApprove } from "./client-approvals.ts";
+import { ConnectedClients } from "./connected-clients.ts";
 import { HeldExchanges } from "./held-exchanges.ts";
 import { type McpMountOptions, mcpMount } from "./http/mcp-mount.ts";
 import { resourceMetadataMount } from "./http/resource-metadata.ts";
@@ -15,7 +16,7 @@ import { TaskDesk } from "./tasks/task-desk.ts";
 import { ToolLists } from "./tool-lists.ts";
 import { type ExpertResolver, Viewer } from "./viewer.ts";
 
-export type McpSurfaceParts = Omit<McpParts, "lists" | "held" | "tasks" | "serverInfo"> & {
+export type McpSurfaceParts = Omit<McpParts, "lists" | "held" | "tasks" | "clients" | "serverInfo"> & {
   readonly config: NonNullable<Config["mcp"]>;
   /** Without it there are no experts. */
   readonly experts?: ExpertResolver;
@@ -46,6 +47,7 @@ export function createMcpSurface({ config, experts, ...given }: McpSurfaceParts)
     lists: new ToolLists(given.registry, { mode, threshold, isPinned }),
     held: new HeldExchanges(),
     tasks: new TaskDesk(given),
+    clients: new ConnectedClients(given.registry),
   };
   if (mode !== "off") given.registry.apply({ put: metaTools() });
   const stop = config.approvals === "inbox" ? () => {} : letClientsApprove(given.approvals, given.logger);

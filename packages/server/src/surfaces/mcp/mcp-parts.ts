@@ -4,6 +4,7 @@ import type { CallDesk } from "../../calls/call-desk.ts";
 import type { CallRecorder } from "../../calls/call-recorder.ts";
 import type { Offerings } from "../../offerings/offerings.ts";
 import type { Store } from "../../store/store.ts";
+import type { ConnectedClients } from "./connected-clients.ts";
 import type { HeldExchanges } from "./held-exchanges.ts";
 import type { TaskDesk } from "./tasks/task-desk.ts";
 import type { ToolLists } from "./tool-lists.ts";
@@ -19,6 +20,7 @@ export interface McpParts {
   readonly lists: ToolLists;
   readonly held: HeldExchanges;
   readonly tasks: TaskDesk;
+  readonly clients: ConnectedClients;
   readonly logger: Logger;
   readonly serverInfo: { readonly name: string; readonly title: string; readonly version: string };
 }

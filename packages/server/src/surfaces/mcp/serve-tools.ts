@@ -4,8 +4,8 @@ import {
   ProtocolError,
   type Server,
 } from "@modelcontextprotocol/server";
-import { v7 as uuid } from "uuid";
 import type { EndedCall } from "../../calls/call-desk.ts";
+import { newCallId } from "../../calls/new-call-id.ts";
 import { bindingOf } from "./binding-of.ts";
 import { abilitiesOf, carry, clientNameOf, comeBack, type Leg, sendBack, wantsOf } from "./carry.ts";
 import type { Exchange } from "./exchange.ts";
@@ -41,7 +41,7 @@ export function serveTools(server: Server, parts: McpParts, viewer: Viewer, plac
         clientName: clientNameOf(leg),
         answers: context.mcpReq.inputResponses ?? {},
         wants: wantsOf(leg),
-        ...(support === undefined ? {} : { callId: uuid() }),
+        ...(support === undefined ? {} : { callId: newCallId() }),
       });
     try {
       const { callId } = exchange;

@@ -1,3 +1,4 @@
+import type { ModelTraits } from "../../../config/config.ts";
 import type { ProviderConfig, ProvidersConfig } from "./chat-config.ts";
 import type { ModelEndpoint } from "./endpoint.ts";
 import { ProviderError } from "./provider-error.ts";
@@ -97,7 +98,7 @@ export class Providers {
       contextTokens,
     } = this.#all.get(provider)!;
     const found = models?.find((entry) => idOf(entry) === model);
-    const own = typeof found === "object" ? found : {};
+    const own: ModelTraits = typeof found === "object" ? found : {};
     const fill = (text: string) => this.#fill(text, provider);
     const filled = Object.entries(headers).map(async ([key, value]) => [key, await fill(value)] as const);
     return {

@@ -1,9 +1,10 @@
 import type { RackEvent, ToolCallRecord, ToolState } from "@toolrack/core";
 import type { CallDesk } from "../../../calls/call-desk.ts";
-import type { LoadEvent, LoadReport } from "../../../index.ts";
+import type { LoadEvent } from "../../../index.ts";
 import type { StoredApproval } from "../../../store/approvals/approval-store.ts";
 import type { EventFeed } from "./event-feed.ts";
 import { LatestOnly } from "./latest-only.ts";
+import { summaryOf } from "./reload-log.ts";
 
 const LONGEST_TEXT = 500;
 const LONGEST_LIST = 20;
@@ -79,26 +80,15 @@ export function publishApprovals(feed: EventFeed): (approval: StoredApproval) =>
 export function publishLoads(feed: EventFeed): (event: LoadEvent) => void {
   return (event) => {
     if (event.type === "started") feed.publish("reload.started", {}, "admins");
-    if (event.type === "finished") publishReport(feed, event.report);
+    if (event.type === "finished") {
+      feed.publish("reload.finished", summaryOf(event.report, LONGEST_LIST), "admins");
+    }
     if (event.type === "failed") {
       const { error } = event;
       const message = clip(error instanceof Error ? error.message : String(error));
       feed.publish("reload.failed", { message }, "admins");
     }
   };
-}
-
-function publishReport(feed: EventFeed, report: LoadReport): void {
-  const { added, changed, removed, duration, files } = report;
-  const failed = files
-    .filter(({ status }) => status === "failed" || status === "stale")
-    .map(({ file }) => file);
-  const few = (names: readonly string[]) => names.slice(0, LONGEST_LIST);
-  feed.publish(
-    "reload.finished",
-    { added: few(added), changed: few(changed), removed: few(removed), failed: few(failed), duration },
-    "admins",
-  );
 }
 
 function nameOf({ status, error }: ToolCallRecord): string {

@@ -52,6 +52,7 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
       return sendJsonRpcError(outgoing, 400, -32700, "The body is not JSON.");
     }
     if (typeof id === "string" && session === undefined) return refuseSession(outgoing);
+    parts.clients.see(body, viewer, session?.server.getClientVersion());
     const answer = await answerHot(hot, body, { viewer, session, incoming, outgoing });
     if (answer?.kind === "answered") return;
     await serveBySdk(viewer, session, incoming, outgoing, body, answer);

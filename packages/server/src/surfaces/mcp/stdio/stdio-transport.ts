@@ -26,6 +26,12 @@ export class StdioTransport implements Transport {
   readonly #front: FrontHandler;
   readonly #write = (line: string) => this.write(line);
   readonly #handOn = (message: unknown) => this.#deliver(message);
+  readonly #flush = () => {
+    const text = this.#unwritten;
+    this.#unwritten = "";
+    this.#streams.output.write(text);
+  };
+  #unwritten = "";
   #pending: Buffer[] = [];
   #size = 0;
   #isClosed = false;
@@ -49,8 +55,11 @@ export class StdioTransport implements Transport {
     this.write(JSON.stringify(message));
   }
 
+  /** Lines that come in one turn of the loop are written in one go. */
   write(line: string): void {
-    if (!this.#isClosed) this.#streams.output.write(`${line}\n`);
+    if (this.#isClosed) return;
+    if (this.#unwritten === "") setImmediate(this.#flush);
+    this.#unwritten += `${line}\n`;
   }
 
   async close(): Promise<void> {

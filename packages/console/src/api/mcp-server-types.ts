@@ -1,0 +1,58 @@
+/** What the HTTP API says of upstream MCP servers, as far as the console reads it. */
+
+export type McpServerState = "starting" | "ready" | "needs-auth" | "backoff" | "failed" | "disabled";
+
+export interface McpServer {
+  readonly key: string;
+  /** `file`: it stands in the workspace's file and is changed there. */
+  readonly place: "file" | "store";
+  readonly enabled: boolean;
+  /** As it stands in `mcpServers`; values that may be secret are hidden. */
+  readonly entry: Readonly<Record<string, unknown>>;
+  readonly state: McpServerState;
+  readonly reason?: string;
+  readonly since: number;
+  /** Nobody called it for a while, so its process was ended; the next call starts it. */
+  readonly resting?: boolean;
+  readonly circuit: "closed" | "open" | "half-open";
+  readonly failures?: number;
+  readonly nextAttemptAt?: number;
+  readonly transport: "stdio" | "http" | "sse";
+  readonly protocolVersion?: string;
+  readonly serverInfo?: { readonly name?: string; readonly version?: string };
+  readonly pid?: number;
+  readonly inFlight?: number;
+  readonly waiting?: number;
+  readonly noise?: number;
+  readonly tools: number;
+  readonly quarantined: number;
+  readonly prompts?: number;
+  readonly resources?: number;
+  readonly refused?: readonly { readonly name: string; readonly reason: string }[];
+}
+
+export interface McpServerList {
+  readonly items: readonly McpServer[];
+  readonly fileProblem?: string;
+  readonly problems: Readonly<Record<string, string>>;
+}
+
+export interface McpServerTool {
+  /** As the server names it. */
+  readonly name: string;
+  readonly rackName: string;
+  readonly description?: string;
+  /** Whether the entry lets it in. */
+  readonly offered: boolean;
+  readonly pin: "approved" | "quarantined" | "unpinned";
+  readonly changes: readonly { readonly path: string; readonly before?: unknown; readonly after?: unknown }[];
+  readonly approvedAt?: number;
+  readonly approvedBy?: string;
+  readonly override: { readonly rename?: string; readonly describe?: string };
+}
+
+export interface McpServerLogLine {
+  readonly at: number;
+  readonly from: "stderr" | "log" | "rack";
+  readonly text: string;
+}

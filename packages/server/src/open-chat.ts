@@ -1,0 +1,57 @@
+import type { Logger } from "@toolrack/core";
+import type { App } from "./app.ts";
+import type { ApprovalInbox } from "./approvals/approval-inbox.ts";
+import type { CallDesk } from "./calls/call-desk.ts";
+import { metaTools, searchToolName } from "./meta-tools/meta-tools.ts";
+import type { Secrets } from "./secrets/open-secrets.ts";
+import type { Store } from "./store/store.ts";
+import { ChatService } from "./surfaces/chat/chat-service.ts";
+import { Providers } from "./surfaces/chat/model/providers.ts";
+import type { StreamOptions } from "./surfaces/chat/model/stream-completion.ts";
+import { readResultTool } from "./surfaces/chat/tools/read-result-tool.ts";
+
+export interface OpenChatParts {
+  readonly app: Pick<App, "registry" | "config" | "skills">;
+  readonly store: Store;
+  readonly approvals: ApprovalInbox;
+  readonly desk: CallDesk;
+  readonly secrets?: Pick<Secrets, "get">;
+  readonly logger: Logger;
+  readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
+}
+
+/** How often it is looked for turns of processes that died. */
+const FOLLOWING = 10_000;
+
+/**
+ * Opens conversations with models on a rack. With a provider, the tools that help a model along are hung up: one that
+ * reads results, and those that find and call others. Turns that a process left are taken up.
+ */
+export async function openChat(parts: OpenChatParts): Promise<ChatService> {
+  const { app, store, approvals, desk, secrets, logger, retry } = parts;
+  const { registry, config, skills } = app;
+  const providers = new Providers({
+    providers: config.providers ?? {},
+    model: config.chat?.model,
+    environment: process.env,
+    ...(secrets === undefined ? {} : { readSecret: (name: string) => secrets.get(name) }),
+  });
+  const chat = new ChatService({
+    registry,
+    desk,
+    store,
+    approvals,
+    providers,
+    config: config.chat ?? {},
+    experts: (name) => skills.experts.find(name),
+    logger,
+    ...(retry === undefined ? {} : { retry }),
+  });
+  if (providers.isConfigured) {
+    const missing = registry.get(searchToolName) === undefined ? metaTools() : [];
+    registry.apply({ put: [readResultTool(store.calls), ...missing] });
+  }
+  await chat.recover();
+  chat.follow(FOLLOWING);
+  return chat;
+}

@@ -1,0 +1,457 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { JsonSchemaObject } from "@toolrack/core";
+import type { ChatMessage, ChatSession } from "../../../store/chat/chat-store.ts";
+import type { ActiveTurn } from "../../chat/active-turn.ts";
+import type { UserContent } from "../../chat/chat-message-body.ts";
+import type { ChatService } from "../../chat/chat-service.ts";
+import { howToConfigure } from "../../chat/model/providers.ts";
+import { chatReach } from "../../chat/tools/reach.ts";
+import { blameCursor } from "../blame-cursor.ts";
+import { eventText, openEventStream } from "../events/event-stream.ts";
+import { expertQuery, findExpert } from "../expert-access.ts";
+import type { HttpParts } from "../parts.ts";
+import { defineRoute, type Reply, type Route, type RouteRequest } from "../route.ts";
+import { requireChat, sayingWhy } from "./chat-errors.ts";
+
+const text: JsonSchemaObject = { type: "string" };
+const moment: JsonSchemaObject = { type: "number", description: "Milliseconds since the epoch." };
+const model: JsonSchemaObject = {
+  type: "string",
+  maxLength: 200,
+  description: "As `GET /v1/models` lists it.",
+};
+const title: JsonSchemaObject = { type: "string", maxLength: 500 };
+
+const sessionSchema: JsonSchemaObject = {
+  type: "object",
+  properties: {
+    id: text,
+    title: { ...text, description: "The beginning of the first message, unless it was given one." },
+    model: { ...text, description: "Empty for the usual one." },
+    expert: text,
+    system: { ...text, description: "What the model is told at the beginning." },
+    owner: { ...text, description: "The id of the token that it belongs to." },
+    createdAt: moment,
+    updatedAt: moment,
+    running: { type: "boolean", description: "Whether a message is being answered." },
+  },
+  required: ["id", "title", "model", "owner", "createdAt", "updatedAt", "running"],
+};
+
+const messageSchema: JsonSchemaObject = {
+  type: "object",
+  properties: {
+    id: text,
+    sessionId: text,
+    position: { type: "integer" },
+    role: { enum: ["user", "assistant"] },
+    status: { enum: ["running", "completed", "stopped", "interrupted", "error"] },
+    createdAt: moment,
+    updatedAt: moment,
+    content: { description: "Of a user's message: text, or parts as Chat Completions has them." },
+    model: text,
+    parts: {
+      type: "array",
+      description:
+        "Of an answer: `text`, `reasoning`, `refusal` and `tool` parts; a `tool` part has the call's state.",
+      items: { type: "object" },
+    },
+    usage: { type: "object" },
+    end: {
+      type: "object",
+      description: "Why the turn ended: `reason`, and `message` and `code` where there are any.",
+    },
+  },
+  required: ["id", "sessionId", "position", "role", "status", "createdAt", "updatedAt"],
+};
+
+const contentSchema: JsonSchemaObject = {
+  anyOf: [
+    { type: "string", minLength: 1 },
+    {
+      type: "array",
+      minItems: 1,
+      items: { type: "object", properties: { type: text }, required: ["type"], additionalProperties: true },
+    },
+  ],
+  description: 'Text, or `{type: "text"}` and `{type: "image_url"}` parts as Chat Completions has them.',
+};
+
+interface SessionParams {
+  readonly id: string;
+}
+
+const params = { id: { type: "string", minLength: 1, maxLength: 80 } } as const;
+const streamResponse = {
+  description: "Or what happens, as it happens.",
+  contentType: "text/event-stream",
+  schema: text,
+};
+const failures = [
+  "chat_session_not_found",
+  "chat_busy",
+  "stopping",
+  "provider_missing",
+  "provider_refused",
+  "provider_busy",
+  "provider_failed",
+  "provider_unauthorized",
+  "model_not_found",
+  "expert_not_found",
+] as const;
+
+/** Conversations that the server keeps. */
+export function chatRoutes(parts: HttpParts): Route[] {
+  const { experts } = parts.skills;
+  const found = async ({ grant }: Pick<RouteRequest<never, never, never>, "grant">, id: string) => {
+    const chat = requireChat(parts);
+    return { chat, session: await chat.requireSession({ grant }, id) };
+  };
+  const shown = (chat: ChatService, session: ChatSession) => sessionView(session, chat.turnOf(session.id));
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/api/chat",
+      id: "describeChat",
+      tag: "chat",
+      summary: "Whether there is a model to talk to, and its limits",
+      access: "token",
+      responses: {
+        200: {
+          description: "`advice` says how to configure a provider, when there is none.",
+          schema: {
+            type: "object",
+            properties: { configured: { type: "boolean" }, advice: text, limits: { type: "object" } },
+            required: ["configured"],
+          },
+        },
+      },
+      handle: () => {
+        const { chat } = parts;
+        if (chat === undefined || !chat.providers.isConfigured) {
+          return { body: { configured: false, advice: howToConfigure } };
+        }
+        return { body: { configured: true, limits: { ...chat.limits, toolBudget: chat.toolBudget } } };
+      },
+    }),
+    defineRoute<object, { expert?: string; query?: string }>({
+      method: "GET",
+      path: "/api/chat/tools",
+      id: "chatTools",
+      tag: "chat",
+      summary: "Which tools a model would be offered, and what they take of its window",
+      access: "token",
+      query: {
+        expert: expertQuery,
+        query: { type: "string", maxLength: 10_000, description: "What the conversation begins with." },
+      },
+      responses: {
+        200: {
+          description: "Tokens are estimates. Tools that are not offered are found with `toolrack_search`.",
+          schema: {
+            type: "object",
+            properties: {
+              budget: { type: "integer" },
+              tokens: { type: "integer", description: "Of what is offered." },
+              tools: {
+                type: "array",
+                items: {
+                  type: "object",
+                  properties: { name: text, tokens: { type: "integer" }, offered: { type: "boolean" } },
+                  required: ["name", "tokens", "offered"],
+                },
+              },
+            },
+            required: ["budget", "tokens", "tools"],
+          },
+        },
+      },
+      errors: ["expert_not_found", "provider_missing"],
+      handle: ({ query, grant }) =>
+        sayingWhy(async () => {
+          const chat = requireChat(parts);
+          const expert = query.expert === undefined ? undefined : findExpert(grant, experts, query.expert);
+          const reach = chatReach(grant, expert);
+          const budget = chat.toolBudget;
+          const offered = await chat.tools.getTools(reach, { budget, query: query.query ?? "" });
+          const names = new Set(offered.costs.map(({ name }) => name));
+          const others = chat.tools.getCosts(reach).filter(({ name }) => !names.has(name));
+          const tools = [
+            ...offered.costs.map((cost) => ({ ...cost, offered: true })),
+            ...others.map((cost) => ({ ...cost, offered: false })),
+          ];
+          const tokens = offered.costs.reduce((sum, cost) => sum + cost.tokens, 0);
+          return { body: { budget, tokens, tools } };
+        }),
+    }),
+    defineRoute<object, { limit?: number; cursor?: string }>({
+      method: "GET",
+      path: "/api/chat/sessions",
+      id: "listChatSessions",
+      tag: "chat",
+      summary: "The conversations, the last used first",
+      description: "An admin sees all of them, any other token its own.",
+      access: "token",
+      query: { limit: { type: "integer", minimum: 1, maximum: 500, default: 50 }, cursor: text },
+      responses: {
+        200: {
+          description: "A page.",
+          schema: {
+            type: "object",
+            properties: { items: { type: "array", items: sessionSchema }, next: text },
+            required: ["items"],
+          },
+        },
+      },
+      errors: ["provider_missing"],
+      handle: ({ query, grant }) =>
+        sayingWhy(async () => {
+          const chat = requireChat(parts);
+          const page = await chat.listSessions({ grant }, query).catch(blameCursor);
+          return { body: { ...page, items: page.items.map((session) => shown(chat, session)) } };
+        }),
+    }),
+    defineRoute<object, object, { title?: string; model?: string; system?: string; expert?: string }>({
+      method: "POST",
+      path: "/api/chat/sessions",
+      id: "createChatSession",
+      tag: "chat",
+      summary: "Begins a conversation",
+      access: "token",
+      body: {
+        schema: {
+          type: "object",
+          properties: {
+            title,
+            model,
+            system: {
+              type: "string",
+              maxLength: 100_000,
+              description: "What the model is told at the beginning.",
+            },
+            expert: expertQuery,
+          },
+          additionalProperties: false,
+        },
+      },
+      responses: { 201: { description: "The conversation.", schema: sessionSchema } },
+      errors: ["expert_not_found", "provider_missing"],
+      handle: ({ body: { expert: name, ...wanted }, grant }) =>
+        sayingWhy(async () => {
+          const chat = requireChat(parts);
+          const expert = name === undefined ? undefined : findExpert(grant, experts, name);
+          const session = await chat.createSession(chatReach(grant, expert), wanted);
+          return { status: 201, body: shown(chat, session) };
+        }),
+    }),
+    defineRoute<SessionParams>({
+      method: "GET",
+      path: "/api/chat/sessions/{id}",
+      id: "getChatSession",
+      tag: "chat",
+      summary: "A conversation with its messages, oldest first",
+      access: "token",
+      params,
+      responses: {
+        200: {
+          description: "The conversation.",
+          schema: {
+            ...sessionSchema,
+            properties: {
+              ...(sessionSchema.properties as object),
+              messages: { type: "array", items: messageSchema },
+            },
+          },
+        },
+      },
+      errors: ["chat_session_not_found", "provider_missing"],
+      handle: (request) =>
+        sayingWhy(async () => {
+          const { chat, session } = await found(request, request.params.id);
+          const messages = await chat.listMessages(session.id);
+          return { body: { ...shown(chat, session), messages: messages.map(messageView) } };
+        }),
+    }),
+    defineRoute<SessionParams, object, { title?: string; model?: string }>({
+      method: "PATCH",
+      path: "/api/chat/sessions/{id}",
+      id: "updateChatSession",
+      tag: "chat",
+      summary: "Gives a conversation another title or model",
+      access: "token",
+      params,
+      body: { schema: { type: "object", properties: { title, model }, additionalProperties: false } },
+      responses: { 200: { description: "The conversation.", schema: sessionSchema } },
+      errors: ["chat_session_not_found", "provider_missing"],
+      handle: (request) =>
+        sayingWhy(async () => {
+          const { chat, session } = await found(request, request.params.id);
+          return { body: shown(chat, (await chat.updateSession(session.id, request.body)) ?? session) };
+        }),
+    }),
+    defineRoute<SessionParams>({
+      method: "DELETE",
+      path: "/api/chat/sessions/{id}",
+      id: "removeChatSession",
+      tag: "chat",
+      summary: "Deletes a conversation and its messages; the records of its calls stay",
+      access: "token",
+      params,
+      responses: {
+        200: {
+          description: "It is gone.",
+          schema: { type: "object", properties: { id: text }, required: ["id"] },
+        },
+      },
+      errors: ["chat_session_not_found", "provider_missing"],
+      handle: (request) =>
+        sayingWhy(async () => {
+          const { chat, session } = await found(request, request.params.id);
+          await chat.removeSession(session.id);
+          return { body: { id: session.id } };
+        }),
+    }),
+    defineRoute<SessionParams, object, { content: UserContent; model?: string }>({
+      method: "POST",
+      path: "/api/chat/sessions/{id}/messages",
+      id: "sendChatMessage",
+      tag: "chat",
+      summary: "Says something, and has it answered",
+      description:
+        "With `Accept: text/event-stream` the answer is told as it comes: `turn`, then `text`, `reasoning`, `refusal`, `call`, `state`, `progress`, `approval`, `loop`, `retry`, `compacted` and `usage`, and `end` at last. Without it, the answer is the whole message. The turn goes on when the connection is lost: read on at `/events` with `Last-Event-ID`.",
+      access: "token",
+      params,
+      body: {
+        required: true,
+        schema: {
+          type: "object",
+          properties: { content: contentSchema, model },
+          required: ["content"],
+          additionalProperties: false,
+        },
+      },
+      responses: { 200: [{ description: "The answer.", schema: messageSchema }, streamResponse] },
+      errors: failures,
+      handle: (request) =>
+        sayingWhy(async () => {
+          const { chat, session } = await found(request, request.params.id);
+          const turn = await chat.handleStream(session, request.grant, request.body);
+          if (!/\btext\/event-stream\b/i.test(request.incoming.headers.accept ?? "")) {
+            return { body: messageView(await turn.done) };
+          }
+          return streamTurn(turn, 0, request.outgoing, parts.settings.heartbeat);
+        }),
+    }),
+    defineRoute<SessionParams, { token?: string }>({
+      method: "GET",
+      path: "/api/chat/sessions/{id}/events",
+      id: "readChatEvents",
+      tag: "chat",
+      summary: "What happens in the turn under way, until it ends",
+      description:
+        "With `Last-Event-ID` it goes on after that event. Without it, or when that is not known any more, it begins with `message`: the answer as it is now. A conversation in which nothing happens answers with its last message and `end`.",
+      access: "token",
+      tokenInQuery: true,
+      params,
+      query: { token: { type: "string", description: "The token, for readers that cannot send headers." } },
+      responses: { 200: { ...streamResponse, description: "The stream." } },
+      errors: ["chat_session_not_found", "provider_missing"],
+      handle: (request) =>
+        sayingWhy(async () => {
+          const { chat, session } = await found(request, request.params.id);
+          return resume(chat, session, request.incoming, request.outgoing, parts.settings.heartbeat);
+        }),
+    }),
+    defineRoute<SessionParams>({
+      method: "POST",
+      path: "/api/chat/sessions/{id}/stop",
+      id: "stopChatTurn",
+      tag: "chat",
+      summary: "Ends the turn under way: the model's answer, and its calls",
+      access: "token",
+      params,
+      responses: {
+        200: {
+          description: "`stopped` is false when nothing was under way here.",
+          schema: { type: "object", properties: { stopped: { type: "boolean" } }, required: ["stopped"] },
+        },
+      },
+      errors: ["chat_session_not_found", "provider_missing"],
+      handle: (request) =>
+        sayingWhy(async () => {
+          const { chat, session } = await found(request, request.params.id);
+          return { body: { stopped: await chat.stop(session.id) } };
+        }),
+    }),
+  ];
+}
+
+function sessionView(session: ChatSession, turn: ActiveTurn | undefined): Record<string, unknown> {
+  const { state, ...rest } = session;
+  const system = state.system === undefined ? {} : { system: state.system };
+  return { ...rest, ...system, running: turn !== undefined && !turn.isDone };
+}
+
+function messageView({ body, ...message }: ChatMessage): Record<string, unknown> {
+  return { ...message, ...body };
+}
+
+/** What a reader has not taken in yet; one that leaves more is cut off, and may come back. */
+const MOST_WAITING = 8 * 1024 * 1024;
+
+/** Tells what happens after the event of the number, until the turn ends. It goes on whether or not anybody reads. */
+function streamTurn(turn: ActiveTurn, after: number, outgoing: ServerResponse, heartbeat: number): Reply {
+  if (!outgoing.headersSent) openEventStream(outgoing);
+  const alive = setInterval(() => outgoing.write(": alive\n\n"), heartbeat);
+  let unfollow = () => {};
+  const leave = () => {
+    clearInterval(alive);
+    unfollow();
+  };
+  outgoing.once("close", leave);
+  let isOver = false;
+  unfollow = turn.feed.follow(after, ({ number, type, data }) => {
+    if (isOver) return;
+    outgoing.write(eventText(type, data, `${turn.message.id}.${number}`));
+    if (outgoing.writableLength > MOST_WAITING) outgoing.destroy();
+    if (type !== "end") return;
+    isOver = true;
+    outgoing.end();
+  });
+  // It may have ended before it was followed.
+  if (isOver || outgoing.destroyed) leave();
+  return "sent";
+}
+
+async function resume(
+  chat: ChatService,
+  session: ChatSession,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  heartbeat: number,
+): Promise<Reply> {
+  const turn = chat.turnOf(session.id);
+  const [messageId, digits] = String(incoming.headers["last-event-id"] ?? "").split(".");
+  const last = Number(digits);
+  if (
+    turn !== undefined &&
+    messageId === turn.message.id &&
+    Number.isInteger(last) &&
+    turn.feed.knowsAfter(last)
+  ) {
+    return streamTurn(turn, last, outgoing, heartbeat);
+  }
+  const messages = await chat.listMessages(session.id);
+  openEventStream(outgoing);
+  if (turn === undefined || turn.isDone) {
+    const message = messages.at(-1);
+    if (message !== undefined) outgoing.write(eventText("message", messageView(message)));
+    const end = (message?.body as { end?: unknown } | undefined)?.end;
+    outgoing.end(eventText("end", { type: "end", sessionId: session.id, messageId: message?.id, end }));
+    return "sent";
+  }
+  const { feed, message } = turn;
+  const number = feed.last;
+  outgoing.write(eventText("message", messageView(chat.currentMessage(turn)), `${message.id}.${number}`));
+  return streamTurn(turn, number, outgoing, heartbeat);
+}

@@ -1,0 +1,318 @@
+import type OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { answersIn, ChatRack, called } from "../../chat/testing/chat-rack.fixture.ts";
+
+let rack: ChatRack;
+beforeAll(async () => {
+  rack = await ChatRack.start();
+});
+afterAll(() => rack[Symbol.asyncDispose]());
+
+type Messages = OpenAI.ChatCompletionMessageParam[];
+const hello: Messages = [{ role: "user", content: "hello" }];
+const clientTool = {
+  type: "function",
+  function: {
+    name: "ask_user",
+    description: "Asks the person at the client.",
+    parameters: { type: "object", properties: { question: { type: "string" } } },
+  },
+} as const;
+
+describe("OpenAI's own client", () => {
+  it("lists the models", async () => {
+    const { data } = await rack.client().models.list();
+    expect(data).toEqual([{ id: "model-a", object: "model", created: 0, owned_by: "scripted" }]);
+  });
+
+  it("gets an answer for which tools were run, without a word about them", async () => {
+    rack.script((_request, asked) =>
+      asked === 0
+        ? { content: "Let me add.", toolCalls: [{ name: "add", arguments: '{"a":2,"b":3}' }] }
+        : { content: "It is 5." },
+    );
+    const answer = await rack
+      .client()
+      .chat.completions.create({ model: "model-a", messages: hello, temperature: 0.3 });
+    expect(answer).toMatchObject({ object: "chat.completion", model: "model-a" });
+    expect(answer.choices).toEqual([
+      {
+        index: 0,
+        message: { role: "assistant", content: "Let me add.\n\nIt is 5.", refusal: null },
+        logprobs: null,
+        finish_reason: "stop",
+      },
+    ]);
+    expect(answer.usage?.total_tokens).toBeGreaterThan(0);
+    expect(answer).not.toHaveProperty("toolrack");
+    expect(rack.requests.at(-1)).toMatchObject({ model: "model-a", temperature: 0.3, stream: true });
+    expect(rack.requests.at(-1).tools.map(({ function: { name } }: never) => name)).toContain("add");
+  });
+
+  it("gets the same as a stream, with usage when it asks for it", async () => {
+    rack.script((_request, asked) =>
+      asked === 0
+        ? { content: "Let me add.", toolCalls: [{ name: "add", arguments: '{"a":2,"b":3}' }] }
+        : { content: "It is 5." },
+    );
+    const stream = await rack.client().chat.completions.create({
+      model: "model-a",
+      messages: hello,
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    const chunks: OpenAI.ChatCompletionChunk[] = [];
+    for await (const chunk of stream) chunks.push(chunk);
+    expect(chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join("")).toBe(
+      "Let me add.\n\nIt is 5.",
+    );
+    expect(chunks[0]?.choices[0]?.delta.role).toBe("assistant");
+    expect(chunks.at(-2)?.choices[0]?.finish_reason).toBe("stop");
+    expect(chunks.at(-1)?.usage?.total_tokens).toBeGreaterThan(0);
+    expect(new Set(chunks.map(({ id }) => id)).size).toBe(1);
+    expect(chunks.some((chunk) => "toolrack" in chunk)).toBe(false);
+  });
+
+  it("collects the stream with its own helper, calls of its own tools included", async () => {
+    rack.script((request) =>
+      answersIn(request).length === 0
+        ? called(["ask_user", { question: "Which?" }])
+        : { content: "Blue it is." },
+    );
+    const runner = rack.client().chat.completions.runTools({
+      model: "model-a",
+      stream: true,
+      messages: hello,
+      tools: [
+        {
+          type: "function",
+          function: {
+            ...clientTool.function,
+            parameters: { type: "object", properties: { question: { type: "string" } } },
+            parse: JSON.parse,
+            function: ({ question }: { question: string }) => `${question} Blue.`,
+          },
+        },
+      ],
+    });
+    expect(await runner.finalContent()).toBe("Blue it is.");
+    expect(answersIn(rack.requests.at(-1))[0]).toMatchObject({ role: "tool", content: "Which? Blue." });
+  });
+});
+
+describe("tools of the rack and of the client in one answer", () => {
+  it("are each run by their own, and the model sees all of it in its order", async () => {
+    rack.ran.length = 0;
+    rack.script((request, asked) => {
+      if (asked === 0) return called(["weather", { city: "Bern" }, "first"]);
+      if (asked === 1) {
+        return {
+          content: "I need to know.",
+          toolCalls: [
+            { id: "x1", name: "add", arguments: '{"a":1,"b":1}' },
+            { id: "x2", name: "ask_user", arguments: '{"question":"Which?"}' },
+            { id: "x3", name: "photo", arguments: "{}" },
+          ],
+        };
+      }
+      return { content: `answers: ${answersIn(request).map(({ tool_call_id }) => tool_call_id)}` };
+    });
+    const client = rack.client();
+    const first = await client.chat.completions.create({
+      model: "model-a",
+      messages: hello,
+      tools: [clientTool],
+    });
+    const [choice] = first.choices;
+    expect(choice?.finish_reason).toBe("tool_calls");
+    const calls = choice?.message.tool_calls ?? [];
+    expect(calls).toEqual([
+      {
+        id: expect.stringMatching(/^rack_\w{34}$/),
+        type: "function",
+        function: { name: "ask_user", arguments: '{"question":"Which?"}' },
+      },
+    ]);
+    expect(rack.ran.map(({ name }) => name)).toEqual(["weather", "add"]);
+    const second = await client.chat.completions.create({
+      model: "model-a",
+      tools: [clientTool],
+      messages: [...hello, choice!.message, { role: "tool", tool_call_id: calls[0]!.id, content: "Blue." }],
+    });
+    expect(second.choices[0]?.message.content).toBe("answers: first,x1,x3,x2");
+    const { messages } = rack.requests.at(-1);
+    expect(messages.map(({ role }: never) => role)).toEqual([
+      "user",
+      "assistant",
+      "tool",
+      "assistant",
+      "tool",
+      "tool",
+      "tool",
+      "user",
+    ]);
+    expect(messages[3].tool_calls.map(({ id }: never) => id)).toEqual(["x1", "x2", "x3"]);
+    expect(messages[7].content[1].type).toBe("image_url");
+    expect(rack.ran).toHaveLength(2);
+  });
+
+  it("are brought back to their own token only", async () => {
+    rack.script((_request, asked) => (asked === 0 ? called(["ask_user", {}, "own"]) : { content: "ok" }));
+    const first = await rack
+      .client()
+      .chat.completions.create({ model: "model-a", messages: hello, tools: [clientTool] });
+    const { message } = first.choices[0]!;
+    const { id } = message.tool_calls![0]!;
+    const stranger = rack.client(await rack.issue({ tools: ["add"] }));
+    const messages: Messages = [...hello, message, { role: "tool", tool_call_id: id, content: "x" }];
+    await stranger.chat.completions.create({ model: "model-a", tools: [clientTool], messages });
+    // What nobody knows is sent as the client has it.
+    expect(rack.requests.at(-1).messages[1].tool_calls[0].id).toBe(id);
+  });
+
+  it("the client's own tool is meant where both have one of the name", async () => {
+    rack.ran.length = 0;
+    rack.script(() => called(["add", { a: 1 }]));
+    const tool = { type: "function", function: { name: "add", parameters: { type: "object" } } } as const;
+    const answer = await rack
+      .client()
+      .chat.completions.create({ model: "model-a", messages: hello, tools: [tool] });
+    expect(answer.choices[0]?.message.tool_calls?.[0]).toMatchObject({ function: { name: "add" } });
+    expect(rack.ran).toEqual([]);
+    expect(rack.requests.at(-1).tools.filter(({ function: { name } }: never) => name === "add")).toHaveLength(
+      1,
+    );
+  });
+});
+
+describe("what a client is told", () => {
+  it("is the tools' activity, when it asks for it", async () => {
+    const script = () =>
+      rack.script((_request, asked) => (asked === 0 ? called(["add", { a: 2, b: 3 }]) : { content: "5" }));
+    script();
+    const plain = await rack.ask("/v1/chat/completions", {
+      body: { model: "model-a", messages: hello, toolrack: { events: true } },
+    });
+    expect(plain.toolrack.calls).toMatchObject([
+      { name: "add", arguments: '{"a":2,"b":3}', status: "completed" },
+    ]);
+    script();
+    const response = await rack.fetch("/v1/chat/completions", {
+      body: { model: "model-a", messages: hello, stream: true },
+      headers: { "x-toolrack-events": "1" },
+    });
+    const text = await response.text();
+    expect(text.endsWith("data: [DONE]\n\n")).toBe(true);
+    const chunks = [...text.matchAll(/^data: (\{.*)$/gm)].map(([, json]) => JSON.parse(json!));
+    const events = chunks.filter((chunk) => "toolrack" in chunk).map(({ toolrack }) => toolrack.type);
+    expect(events).toEqual(expect.arrayContaining(["call", "state", "usage", "end"]));
+    expect(rack.requests.at(-1)).not.toHaveProperty("toolrack");
+  });
+
+  it("is the provider's failure with a status, and that asking again would not help", async () => {
+    rack.script(() => ({
+      error: { message: "the context is too long", code: "context_length_exceeded" },
+      status: 400,
+    }));
+    const failure = await rack
+      .client()
+      .chat.completions.create({ model: "model-a", messages: hello })
+      .catch((error: unknown) => error);
+    expect(failure).toMatchObject({ status: 400, code: "provider_refused" });
+    expect(String(failure)).toContain("the context is too long");
+    rack.ran.length = 0;
+    rack.script((_request, asked) =>
+      asked === 0 ? called(["write", { text: "x" }]) : { error: { message: "down" }, status: 402 },
+    );
+    await expect(
+      rack.client().chat.completions.create({ model: "model-a", messages: hello }),
+    ).rejects.toThrow("down");
+    expect(rack.ran).toHaveLength(1);
+  });
+
+  it("is an error in the stream, when that has begun", async () => {
+    rack.script((_request, asked) =>
+      asked === 0
+        ? { content: "Wait.", toolCalls: [{ name: "add", arguments: '{"a":2,"b":3}' }] }
+        : { error: { message: "gone" }, status: 404 },
+    );
+    const stream = await rack
+      .client()
+      .chat.completions.create({ model: "model-a", messages: hello, stream: true });
+    const read = async () => {
+      for await (const _chunk of stream);
+    };
+    await expect(read()).rejects.toThrow("gone");
+  });
+
+  it("is that there is no such model, or that the request makes no sense", async () => {
+    const wrong = rack.client().chat.completions.create({ model: "no-such", messages: hello });
+    await expect(wrong).rejects.toMatchObject({ status: 404, code: "model_not_found" });
+    const two = rack.client().chat.completions.create({ model: "model-a", messages: hello, n: 2 });
+    await expect(two).rejects.toMatchObject({ status: 400 });
+  });
+});
+
+it("cancels everything when the client goes away", async () => {
+  rack.script(() => called(["write", { text: "hold-away" }]));
+  const away = new AbortController();
+  const answer = rack
+    .client()
+    .chat.completions.create({ model: "model-a", messages: hello }, { signal: away.signal });
+  await rack.hold.started("hold-away");
+  away.abort();
+  await expect(answer).rejects.toThrow();
+  await expect.poll(() => rack.hold.aborted).toContain("hold-away");
+});
+
+it("stops a model that goes in circles, and says so in the answer", async () => {
+  rack.script(() => called(["weather", { city: "Rome" }]));
+  const answer = await rack.client().chat.completions.create({ model: "model-a", messages: hello });
+  expect(answer.choices[0]).toMatchObject({
+    finish_reason: "stop",
+    message: { content: expect.stringContaining("goes in circles") },
+  });
+});
+
+it("forces a tool once, or the model would never come to an end", async () => {
+  rack.script((request) =>
+    request.tool_choice === "required" ? called(["add", { a: 1, b: 1 }]) : { content: "2" },
+  );
+  const answer = await rack
+    .client()
+    .chat.completions.create({ model: "model-a", messages: hello, tool_choice: "required" });
+  expect(answer.choices[0]?.message.content).toBe("2");
+});
+
+describe("a token", () => {
+  it("gets the tools that it may use, and no others", async () => {
+    rack.script((_request, asked) =>
+      asked === 0 ? called(["weather", { city: "Rome" }]) : { content: "no" },
+    );
+    const client = rack.client(await rack.issue({ tools: ["add"] }));
+    await client.chat.completions.create({ model: "model-a", messages: hello });
+    const last = rack.requests.at(-1);
+    expect(last.tools.map(({ function: { name } }: never) => name)).toEqual(["add", "toolrack_read_result"]);
+    expect(answersIn(last)[0].content).toContain("knows no tool");
+  });
+
+  it("of an expert gets the tools and the instructions of the expert", async () => {
+    const { experts } = rack.serving.app.skills;
+    await experts.create({ name: "meteorologist", instructions: "You know the sky.", tools: ["weather"] });
+    rack.script(() => ({ content: "sunny" }));
+    const token = await rack.issue({ experts: ["meteorologist"] });
+    await rack.client(token).chat.completions.create({ model: "model-a", messages: hello });
+    const last = rack.requests.at(-1);
+    expect(last.messages[0]).toEqual({ role: "system", content: "You know the sky." });
+    expect(last.tools.map(({ function: { name } }: never) => name)).toEqual([
+      "toolrack_read_result",
+      "weather",
+    ]);
+    const answer = await rack.fetch("/v1/chat/completions", {
+      token,
+      body: { messages: hello },
+      headers: { "x-toolrack-expert": "nobody" },
+    });
+    expect(answer.status).toBe(404);
+  });
+});

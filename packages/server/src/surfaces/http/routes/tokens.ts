@@ -1,0 +1,103 @@
+import { issueToken, type TokenWish } from "../../../auth/issue-token.ts";
+import { HttpError } from "../http-error.ts";
+import type { HttpParts } from "../parts.ts";
+import { defineRoute, type Route } from "../route.ts";
+import { ref } from "../schemas.ts";
+
+const patterns = { type: "array", items: { type: "string", minLength: 1, maxLength: 200 }, maxItems: 1_000 };
+
+export function tokenRoutes({ store: { tokens }, authenticator }: HttpParts): Route[] {
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/api/tokens",
+      id: "listTokens",
+      tag: "tokens",
+      summary: "The tokens that were made, without their texts",
+      access: "admin",
+      responses: {
+        200: {
+          description: "The tokens, oldest first. The workspace's own is not among them.",
+          schema: {
+            type: "object",
+            properties: { items: { type: "array", items: ref("Token") } },
+            required: ["items"],
+          },
+        },
+      },
+      handle: async () => ({ body: { items: await tokens.list() } }),
+    }),
+    defineRoute<object, object, TokenWish>({
+      method: "POST",
+      path: "/api/tokens",
+      id: "createToken",
+      tag: "tokens",
+      summary: "Makes a token, and shows its text this once",
+      description: "What the scopes do not mention, the token may not do. Only a hash of its text is kept.",
+      access: "admin",
+      body: {
+        required: true,
+        schema: {
+          type: "object",
+          properties: {
+            name: { type: "string", minLength: 1, maxLength: 100, pattern: "\\S" },
+            scopes: {
+              type: "object",
+              properties: {
+                tools: { ...patterns, description: "Names of tools; `*` stands for anything." },
+                experts: { ...patterns, description: "Names of experts; `*` stands for anything." },
+                admin: { type: "boolean", description: "May see and do everything." },
+              },
+              additionalProperties: false,
+            },
+            expiresAt: { type: "integer", description: "Milliseconds since the epoch. Default never." },
+          },
+          required: ["name", "scopes"],
+          additionalProperties: false,
+        },
+      },
+      responses: { 200: { description: "The token and its text.", schema: ref("NewToken") } },
+      async handle({ body }) {
+        refusePast(body);
+        const { token, stored } = await issueToken(tokens, body);
+        return { body: { token, ...stored }, headers: { "Cache-Control": "no-store" } };
+      },
+    }),
+    defineRoute<{ id: string }>({
+      method: "DELETE",
+      path: "/api/tokens/{id}",
+      id: "removeToken",
+      tag: "tokens",
+      summary: "Takes a token back",
+      description: "At once on this node, and within seconds on others.",
+      access: "admin",
+      params: { id: { type: "string", minLength: 1, maxLength: 64 } },
+      responses: {
+        200: {
+          description: "It opens nothing any more.",
+          schema: { type: "object", properties: { id: { type: "string" } }, required: ["id"] },
+        },
+      },
+      errors: ["token_not_found"],
+      async handle({ params: { id } }) {
+        const isRemoved = await tokens.remove(id);
+        authenticator.forget();
+        if (isRemoved) return { body: { id } };
+        const message = `There is no token "${id}". GET /api/tokens lists them.`;
+        throw new HttpError("token_not_found", message, { details: { id } });
+      },
+    }),
+  ];
+}
+
+function refusePast({ expiresAt }: TokenWish): void {
+  if (expiresAt === undefined || expiresAt > Date.now()) return;
+  const issue = { path: "expiresAt", message: "lies in the past, so that the token could never be used" };
+  throw new HttpError(
+    "invalid_request",
+    `The body of the request does not fit: expiresAt ${issue.message}.`,
+    {
+      details: { in: "body", issues: [issue] },
+    },
+  );
+}
