@@ -17,7 +17,7 @@ import { maskValue } from "./mask-value.ts";
 import { recordOf } from "./record.ts";
 import { SecretMask } from "./secret-mask.ts";
 import { approve } from "./stages/approve.ts";
-import { bound } from "./stages/bound.ts";
+import { bound, withoutBulk } from "./stages/bound.ts";
 import { check } from "./stages/check.ts";
 import { guard } from "./stages/guard.ts";
 import { mask } from "./stages/mask.ts";
@@ -138,7 +138,8 @@ function fail(frame: CallFrame, thrown: unknown): void {
   frame.draft = { ...returned, content: returned?.content || error.message, type: "error" };
   quietly(() => mask(frame));
   quietly(() => bound(frame));
-  frame.result = { ...frame.draft, type: "error", error: responseOf(frame, error) };
+  const { structuredSize: _, ...draft } = frame.draft;
+  frame.result = { ...draft, type: "error", error: responseOf(frame, error) };
   end(frame, "error");
 }
 
@@ -192,7 +193,8 @@ function tellRecord(frame: CallFrame, result: ToolResult): void {
   const found = new Set<string>();
   const record = recordOf(frame, found);
   // The caller may read the secrets of its own arguments; whoever reads the record may not.
-  const known = frame.parent === undefined ? result : maskValue(result, host.settings.secrets());
+  const kept = frame.flags?.truncated ? withoutBulk(result) : result;
+  const known = frame.parent === undefined ? result : maskValue(kept, host.settings.secrets());
   host.events.emit({
     type: "record",
     record,
@@ -226,6 +228,7 @@ function explain(frame: CallFrame): void {
   if (flags.repaired) notes.repaired = true;
   if (flags.dropped) notes.dropped = flags.dropped;
   if (flags.outputMismatch) notes.outputMismatch = flags.outputMismatch;
+  if (Object.keys(notes).length === 0) return;
   const said = flags.edited ? `\n\n(A person changed the arguments before it ran: ${shown(frame)})` : "";
   frame.result = { ...result, content: result.content + said, metadata: { ...result.metadata, ...notes } };
 }

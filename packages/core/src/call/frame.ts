@@ -16,11 +16,13 @@ export interface CallFlags {
   dropped?: readonly string[];
   /** A person changed the arguments before agreeing. */
   edited?: boolean;
-  /** The model was given a part of the result only. */
+  /** The model was given a part of the result only; of a call that a tool made, the record has a part only. */
   truncated?: boolean;
   /** The result does not fit the output schema, and the tool is not held to it. */
   outputMismatch?: string;
   loop?: LoopVerdict;
+  /** Milliseconds that it waited for a person to agree, before it ran. */
+  waited?: number;
 }
 
 const noInput: Record<string, unknown> = Object.freeze({});

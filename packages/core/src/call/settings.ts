@@ -11,6 +11,8 @@ export interface CallSettings {
   readonly maxArguments: number;
   /** What a model is given of a result at the most. Default 50,000 characters. */
   readonly maxContent: number;
+  /** The largest structured value that a result has, in characters of JSON. Default 1 Mi. */
+  readonly maxStructured: number;
   /** How deep calls may nest. Default 16. */
   readonly maxDepth: number;
   /** How many finished calls are remembered. Default 100. */
@@ -46,6 +48,7 @@ export const defaultSettings: CallSettings = {
   timeout: 120_000,
   maxArguments: 8 * 1024 * 1024,
   maxContent: 50_000,
+  maxStructured: 1024 * 1024,
   maxDepth: 16,
   historyLimit: 100,
   keptResults: 64 * 1024 * 1024,
@@ -58,7 +61,7 @@ export const defaultSettings: CallSettings = {
   secrets: () => noSecrets,
 };
 
-const limits = ["timeout", "maxArguments", "maxContent", "maxDepth", "keptResults"] as const;
+const limits = ["timeout", "maxArguments", "maxContent", "maxStructured", "maxDepth", "keptResults"] as const;
 
 /** The settings with defaults filled in. Throws `DefinitionError` for a number that makes no sense. */
 export function checkedSettings(given: Partial<CallSettings>): CheckedSettings {

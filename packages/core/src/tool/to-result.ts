@@ -5,6 +5,8 @@ import { safeJson } from "./safe-json.ts";
 /** A result before the pipeline has looked at it: an error here is one that the tool returned, not threw. */
 export interface RawResult extends Omit<ToolResult, "error"> {
   readonly title?: string;
+  /** Characters of the structured value as JSON, where there is one that may be large. */
+  readonly structuredSize?: number;
 }
 
 /**
@@ -57,9 +59,10 @@ function isStream(value: object): boolean {
 function plain(result: RawResult): RawResult {
   const { structured, metadata, blocks } = result;
   if (structured === undefined && metadata === undefined && blocks === undefined) return result;
+  const known = structured === undefined ? undefined : safeJson(structured);
   return {
     ...result,
-    ...(structured === undefined ? {} : { structured: safeJson(structured).value }),
+    ...(known === undefined ? {} : { structured: known.value, structuredSize: known.text.length }),
     ...(metadata === undefined ? {} : { metadata: safeJson(metadata).value as RawResult["metadata"] }),
     ...(blocks === undefined ? {} : { blocks: safeJson(blocks).value as RawResult["blocks"] }),
   };
@@ -88,10 +91,12 @@ function fromFailure(value: Record<string, unknown>): RawResult {
   const { error, message, output } = value;
   const text = [error, message, output].find((part) => typeof part === "string" && part !== "");
   const nested = isRecord(error) && typeof error.message === "string" ? error.message : undefined;
+  const json = safeJson(value);
   return {
-    content: String(text ?? nested ?? safeJson(value).text),
+    content: String(text ?? nested ?? json.text),
     type: "error",
-    structured: safeJson(value).value,
+    structured: json.value,
+    structuredSize: json.text.length,
   };
 }
 
@@ -124,7 +129,12 @@ function fromOutput(value: Record<string, unknown>): RawResult {
 
 function fromJson(value: unknown, isError: boolean): RawResult {
   const { text, value: plain } = safeJson(value);
-  return { content: text, type: isError ? "error" : "json", structured: plain };
+  return {
+    content: text,
+    type: isError ? "error" : "json",
+    structured: plain,
+    structuredSize: text.length,
+  };
 }
 
 function fromBytes(bytes: Uint8Array): RawResult {

@@ -83,6 +83,7 @@ async function askPerson(
     events.emit({ type: "approval", request: { ...request, ...shown }, ...(decision && { decision }) });
   };
   tell();
+  const askedAt = performance.now();
   try {
     const answer = await inTime(frame, request, (signal) =>
       refuseOnThrow(() => person.call(policy, request, signal)),
@@ -95,6 +96,8 @@ async function askPerson(
     const reason = thrown instanceof Error ? thrown.message : String(thrown);
     tell(refusal(reason));
     throw thrown;
+  } finally {
+    if (frame.startedAt === 0) frame.flag().waited = performance.now() - askedAt;
   }
 }
 

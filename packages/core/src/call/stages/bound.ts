@@ -1,49 +1,72 @@
+import type { ToolResult } from "../../tool/result.ts";
 import type { RawResult } from "../../tool/to-result.ts";
 import type { CallFrame } from "../frame.ts";
 import { keepResultKeys } from "../loop-sessions.ts";
+import { maskValue } from "../mask-value.ts";
 import { SecretMask } from "../secret-mask.ts";
 import { visibleInput } from "../state-of.ts";
 
 /**
- * Caps what goes to a model. The whole text is kept and can be read in pages by call id. A call made by another
- * tool is not cut: its reader is a program.
+ * Caps what goes to a model. The whole text is kept and can be read in pages by call id; a structured value that is too
+ * large for an answer stands in it as JSON, behind the text. A call made by another tool is not cut: its reader is a
+ * program.
  */
 export function bound(frame: CallFrame): void {
   const draft = frame.draft;
   if (draft === undefined) return;
-  const fits = draft.content.length <= frame.host.settings.maxContent;
+  const { maxContent, maxStructured } = frame.host.settings;
+  const isBulky = (draft.structuredSize ?? 0) > maxStructured;
+  const fits = draft.content.length <= maxContent && !isBulky;
   if (frame.parent === undefined) keepResultKeys(frame, draft, fits);
   if (fits) return;
   // What is kept can be read by others than the caller. Of a call that no tool made, known secrets are masked already.
   const found = new Set<string>();
   visibleInput(frame, found);
   const known = frame.parent === undefined ? SecretMask.empty : frame.host.settings.secrets();
-  const content = new SecretMask(found).apply(known.apply(draft.content));
+  const own = new SecretMask(found);
+  const content = own.apply(known.apply(draft.content));
+  const { structured, structuredSize: _, ...rest } = draft;
+  const whole = isBulky ? withJson(content, maskValue(maskValue(structured, known), own)) : content;
+  if (isBulky) frame.flag().truncated = true;
   if (frame.parent !== undefined) {
-    frame.host.results.keep(frame.callId, content);
+    frame.host.results.keep(frame.callId, whole);
     return;
   }
-  frame.draft = shorten(frame, { ...draft, content });
+  const kept = structured === undefined || isBulky ? rest : { ...rest, structured };
+  frame.draft = shorten(frame, { ...kept, content }, whole);
   frame.flag().truncated = true;
 }
 
-function shorten(frame: CallFrame, draft: RawResult): RawResult {
+/** What the record has of a result that goes to a tool whole. */
+export function withoutBulk(result: ToolResult): ToolResult {
+  const { structured: _, ...rest } = result;
+  return rest;
+}
+
+/** The text of most results with a structured value is its JSON already. */
+function withJson(content: string, structured: unknown): string {
+  const json = JSON.stringify(structured);
+  return content === json || content === "" ? json : `${content}\n\n${json}`;
+}
+
+function shorten(frame: CallFrame, draft: RawResult, whole: string): RawResult {
   const { maxContent } = frame.host.settings;
-  const { content } = draft;
-  const kept = frame.host.results.keep(frame.callId, content);
-  const head = cutPoint(content, Math.floor(maxContent * 0.7));
-  const tail = cutPoint(content, content.length - Math.floor(maxContent * 0.3));
+  const { length } = draft.content;
+  const kept = frame.host.results.keep(frame.callId, whole);
+  const head = length <= maxContent ? length : cutPoint(whole, Math.floor(maxContent * 0.7));
+  const tail =
+    length <= maxContent ? whole.length : cutPoint(whole, whole.length - Math.floor(maxContent * 0.3));
   const hidden = tail - head;
   const where = kept
-    ? `the whole result (${content.length} characters) is kept as call ${frame.callId}; read on from offset ${head}`
-    : `the whole result (${content.length} characters) is too large to keep; ask for less`;
+    ? `the whole result (${whole.length} characters) is kept as call ${frame.callId}; read on from offset ${head}`
+    : `the whole result (${whole.length} characters) is too large to keep; ask for less`;
   const others = draft.blocks?.filter((block) => block.type !== "text");
-  const shortened = `${content.slice(0, head)}\n… ${hidden} characters left out here: ${where} …\n${content.slice(tail)}`;
+  const shortened = `${whole.slice(0, head)}\n… ${hidden} characters left out here: ${where} …\n${whole.slice(tail)}`;
   return {
     ...draft,
     content: shortened,
     ...(others === undefined ? {} : { blocks: [{ type: "text", text: shortened }, ...others] }),
-    metadata: { ...draft.metadata, truncated: { total: content.length, head, tail, callId: frame.callId } },
+    metadata: { ...draft.metadata, truncated: { total: whole.length, head, tail, callId: frame.callId } },
   };
 }
 

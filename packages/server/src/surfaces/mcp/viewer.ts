@@ -26,8 +26,10 @@ export class Viewer {
   readonly principal: string;
 
   constructor(grant: Grant, expert?: ExpertView) {
-    // Meta-tools show and reach nothing beyond what the bearer may use, so that everybody may use them.
-    this.grant = grant.admin ? grant : { ...grant, mayUse: (name) => isMetaTool(name) || grant.mayUse(name) };
+    // Meta-tools show and reach nothing beyond what the bearer may use, so that everybody may use them. Who may use an
+    // expert may use its tools.
+    const mayUse = (name: string) => expert !== undefined || isMetaTool(name) || grant.mayUse(name);
+    this.grant = grant.admin ? grant : { ...grant, mayUse };
     this.expert = expert;
     const seen = expert === undefined ? "" : `${expert.name}@${expert.version}`;
     this.key = `${grant.admin ? "admin" : grant.id}/${seen}`;

@@ -97,6 +97,18 @@ test("an expert's address shows and reaches the expert's tools alone", async () 
   expect(JSON.stringify(reached)).not.toContain("hidden");
 });
 
+test("a token for the expert alone sees and reaches its tools, and nothing elsewhere", async () => {
+  const token = await rack.issue({ experts: ["Forecaster"] });
+  const at = { path: "/mcp/forecaster", token };
+  const { message } = await rack.post("modern", { ...list, params: {} }, at);
+  expect(message.result.tools.map(({ name }: { name: string }) => name)).toEqual(["reach", "weather"]);
+  const called = (await rack.call("modern", "weather", {}, at)).message.result;
+  expect(called.content).toEqual([{ type: "text", text: "sunny" }]);
+  expect((await rack.call("modern", "secrets", {}, at)).message.error.code).toBe(-32602);
+  const elsewhere = await rack.post("modern", { ...list, params: {} }, { token });
+  expect(elsewhere.message.result.tools).toEqual([]);
+});
+
 test("an expert that is not there, or not for this token, is answered with 404", async () => {
   expect((await rack.post("modern", { ...list, params: {} }, { path: "/mcp/nobody" })).status).toBe(404);
   const token = await rack.issue({ tools: ["*"] });
