@@ -9,6 +9,7 @@ import {
   toRegExp,
   typeNames,
 } from "./json-schema-keywords.ts";
+import { isRiskyPattern } from "./pattern.ts";
 import { resolvePointer } from "./resolve-pointer.ts";
 import { SchemaError } from "./schema-error.ts";
 import type { JsonSchemaObject } from "./types.ts";
@@ -20,6 +21,8 @@ export interface JsonSchemaFacts {
   readonly usesMetaschema: boolean;
   /** A property is named like a member of `Object.prototype`, so inherited members must not count as present. */
   readonly usesInheritedNames: boolean;
+  /** A pattern could take long to match by backtracking, so the engine that does not backtrack has to be loaded. */
+  readonly usesRiskyPatterns: boolean;
 }
 
 /** One schema on the way from the root. Chains of frames give paths and find circular objects. */
@@ -38,6 +41,7 @@ interface Walk {
   readonly anchors: Set<string>;
   hasNestedIds: boolean;
   usesInheritedNames: boolean;
+  usesRiskyPatterns: boolean;
 }
 
 const maximumDepth = 200;
@@ -55,6 +59,7 @@ export function checkJsonSchema(root: JsonSchemaObject): JsonSchemaFacts {
     anchors: new Set(),
     hasNestedIds: false,
     usesInheritedNames: false,
+    usesRiskyPatterns: false,
   };
   for (let frame = walk.waiting.pop(); frame !== undefined; frame = walk.waiting.pop()) visit(frame, walk);
   let usesMetaschema = false;
@@ -62,7 +67,8 @@ export function checkJsonSchema(root: JsonSchemaObject): JsonSchemaFacts {
     if (isMetaschema(target)) usesMetaschema = true;
     else checkReference(target, frame, walk);
   }
-  return { dialect: dialectOf(root), usesMetaschema, usesInheritedNames: walk.usesInheritedNames };
+  const { usesInheritedNames, usesRiskyPatterns } = walk;
+  return { dialect: dialectOf(root), usesMetaschema, usesInheritedNames, usesRiskyPatterns };
 }
 
 function visit(frame: Frame, walk: Walk): void {
@@ -97,7 +103,7 @@ function visitSchemas(frame: Frame, keyword: string, value: unknown, arrangement
   if (!isRecord(value)) throw failure(frame, [keyword], `must be an object of schemas, ${got(value)}.`);
   for (const name of Object.keys(value)) {
     if (keyword === "properties" && name in Object.prototype) walk.usesInheritedNames = true;
-    if (keyword === "patternProperties") checkPattern(frame, [keyword, name], name);
+    if (keyword === "patternProperties") checkPattern(frame, [keyword, name], name, walk);
     if (value[name] !== undefined) push(frame, [keyword, name], value[name], walk);
   }
 }
@@ -128,7 +134,7 @@ function checkPlainKeyword(frame: Frame, keyword: string, value: unknown, walk: 
   if (keyword === "type") checkType(frame, value);
   else if (keyword === "enum" && !Array.isArray(value)) {
     throw failure(frame, [keyword], `must be an array of the allowed values, ${got(value)}.`);
-  } else if (keyword === "pattern") checkPattern(frame, [keyword], String(value));
+  } else if (keyword === "pattern") checkPattern(frame, [keyword], String(value), walk);
   else if (keyword === "$ref") walk.references.push({ target: String(value), frame });
   else if (keyword === "$anchor" || keyword === "$dynamicAnchor") walk.anchors.add(String(value));
   else if (keyword === "$id" && frame.parent !== undefined) walk.hasNestedIds = true;
@@ -161,9 +167,10 @@ function checkDependencies(frame: Frame, keyword: string, value: unknown, walk: 
   }
 }
 
-function checkPattern(frame: Frame, steps: readonly string[], pattern: string): void {
+function checkPattern(frame: Frame, steps: readonly string[], pattern: string, walk: Walk): void {
   try {
     toRegExp(pattern);
+    walk.usesRiskyPatterns ||= isRiskyPattern(pattern);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw failure(frame, steps, `is not a regular expression: ${reason}.`);

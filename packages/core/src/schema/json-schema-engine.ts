@@ -1,7 +1,8 @@
 import type { KeywordDefinition, Options, ValidateFunction } from "ajv/dist/core.js";
 import type { JsonSchemaFacts } from "./check-json-schema.ts";
 import { isMultipleOf } from "./is-multiple-of.ts";
-import { type Dialect, toRegExp } from "./json-schema-keywords.ts";
+import type { Dialect } from "./json-schema-keywords.ts";
+import { toPattern } from "./pattern.ts";
 import { prepareJsonSchema } from "./prepare-json-schema.ts";
 import { Recent } from "./recent.ts";
 import { SchemaError } from "./schema-error.ts";
@@ -109,7 +110,8 @@ const multipleOf: KeywordDefinition = {
   errors: false,
 };
 
-const regExpEngine = Object.assign((pattern: string) => toRegExp(pattern), { code: "toRegExp" });
+/** The engine only ever asks a pattern for `test`. */
+const regExpEngine = Object.assign((pattern: string) => toPattern(pattern) as RegExp, { code: "toPattern" });
 
 const commonOptions: Options = {
   strict: false,

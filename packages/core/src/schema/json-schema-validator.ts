@@ -7,6 +7,7 @@ import { type JsonSchemaEngine, loadEngine, loadedEngine } from "./json-schema-e
 import { jsonSchemaIssues } from "./json-schema-issues.ts";
 import { KeyGuide } from "./key-guide.ts";
 import { type KnownKeys, knownKeys } from "./known-keys.ts";
+import { areLinearPatternsLoaded, loadLinearPatterns } from "./pattern.ts";
 import { plainJsonSchema } from "./plain-json-schema.ts";
 import { SchemaError } from "./schema-error.ts";
 import { maximumIssues, unknownKey } from "./schema-issue.ts";
@@ -75,6 +76,8 @@ export class JsonSchemaValidator implements CompiledSchema {
     const engine = loadedEngine(this.#facts.dialect);
     if (engine === undefined)
       return loadEngine(this.#facts.dialect).then(() => this.validate(value, options));
+    if (this.#facts.usesRiskyPatterns && !areLinearPatternsLoaded())
+      return loadLinearPatterns().then(() => this.validate(value, options));
     try {
       this.#check = engine.compile(this.#schema, this.#facts, false);
     } catch (error) {

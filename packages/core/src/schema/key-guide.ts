@@ -1,6 +1,6 @@
-import { toRegExp } from "./json-schema-keywords.ts";
 import { isRecord, keysOf, listOf } from "./json-schema-parts.ts";
 import { type KeyPlace, readKeyPlace } from "./key-place.ts";
+import { toPattern } from "./pattern.ts";
 import { maximumIssues } from "./schema-issue.ts";
 import type { JsonSchemaObject } from "./types.ts";
 
@@ -103,7 +103,7 @@ function memberSchemas(part: JsonSchemaObject, key: string): unknown[] {
   const found: unknown[] = [];
   if (isRecord(part.properties) && Object.hasOwn(part.properties, key)) found.push(part.properties[key]);
   for (const pattern of keysOf(part.patternProperties)) {
-    if (toRegExp(pattern).test(key)) found.push((part.patternProperties as JsonSchemaObject)[pattern]); // It has keys.
+    if (toPattern(pattern).test(key)) found.push((part.patternProperties as JsonSchemaObject)[pattern]); // It has keys.
   }
   if (found.length > 0) return found;
   return [part.additionalProperties, part.unevaluatedProperties].filter((other) => other !== undefined);

@@ -1,5 +1,5 @@
-import { toRegExp } from "./json-schema-keywords.ts";
 import { followed, isRecord, keysOf, listOf, namesIn, valuesOf } from "./json-schema-parts.ts";
+import { type Pattern, toPattern } from "./pattern.ts";
 import type { JsonSchemaObject } from "./types.ts";
 
 /** What a schema says about the keys of one object, or where the schemas of one array's items are. */
@@ -8,7 +8,7 @@ export interface KeyPlace {
   readonly names: Set<string>;
   /** Those of the names that do not depend on which alternative was meant. */
   readonly certain: Set<string>;
-  readonly patterns: RegExp[];
+  readonly patterns: Pattern[];
   /** The schemas of members, filled in as they are asked for. */
   readonly members: Map<string, readonly unknown[]>;
   /** Whether a key that is not listed is unknown. Whatever is in doubt is not. */
@@ -52,7 +52,7 @@ export function readKeyPlace(root: JsonSchemaObject, schemas: readonly unknown[]
     place.parts.push(schema);
     if (openKeywords.some((keyword) => schema[keyword] !== undefined)) isOpen = true;
     for (const name of mentioned(schema)) add(name, isAlternative);
-    for (const pattern of keysOf(schema.patternProperties)) place.patterns.push(toRegExp(pattern));
+    for (const pattern of keysOf(schema.patternProperties)) place.patterns.push(toPattern(pattern));
     let lists = isRecord(schema.properties);
     if (typeof schema.$ref === "string") {
       const target = followed(root, schema.$ref);

@@ -1,11 +1,11 @@
-import { toRegExp } from "./json-schema-keywords.ts";
 import { followed, isRecord, keysOf, listOf, namesIn, valuesOf } from "./json-schema-parts.ts";
+import { type Pattern, toPattern } from "./pattern.ts";
 import type { JsonSchemaObject } from "./types.ts";
 
 /** The top-level keys a schema knows by name or by pattern. */
 export interface KnownKeys {
   readonly names: ReadonlySet<string>;
-  readonly patterns: readonly RegExp[];
+  readonly patterns: readonly Pattern[];
 }
 
 /** Keywords that speak about keys in ways a list of names cannot answer for. */
@@ -28,7 +28,7 @@ const listBranches = ["allOf", "anyOf", "oneOf"];
  */
 export function knownKeys(root: JsonSchemaObject): KnownKeys | undefined {
   const names = new Set<string>();
-  const patterns: RegExp[] = [];
+  const patterns: Pattern[] = [];
   const seen = new Set<unknown>();
   if (!listsProperties(root, root, new Set()) || !collect(root)) return undefined;
   return { names, patterns };
@@ -39,7 +39,7 @@ export function knownKeys(root: JsonSchemaObject): KnownKeys | undefined {
     seen.add(schema);
     if (openKeywords.some((keyword) => schema[keyword] !== undefined)) return false;
     for (const name of keysOf(schema.properties)) names.add(name);
-    for (const pattern of keysOf(schema.patternProperties)) patterns.push(toRegExp(pattern));
+    for (const pattern of keysOf(schema.patternProperties)) patterns.push(toPattern(pattern));
     for (const name of namesIn(schema.required)) names.add(name);
     for (const keyword of ["dependentRequired", "dependencies", "dependentSchemas"]) {
       for (const name of keysOf(schema[keyword])) names.add(name);

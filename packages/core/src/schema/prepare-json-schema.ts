@@ -1,4 +1,5 @@
-import { type Dialect, schemaKeywords, toRegExp } from "./json-schema-keywords.ts";
+import { type Dialect, schemaKeywords } from "./json-schema-keywords.ts";
+import { toPattern } from "./pattern.ts";
 import type { JsonSchemaObject } from "./types.ts";
 
 /**
@@ -69,7 +70,7 @@ function acceptsDefault(schema: Readonly<Record<string, unknown>>): boolean {
 function acceptsString(schema: Readonly<Record<string, unknown>>, value: string): boolean {
   const length = [...value].length;
   if (length < Number(schema.minLength ?? 0) || length > Number(schema.maxLength ?? Infinity)) return false;
-  return typeof schema.pattern !== "string" || toRegExp(schema.pattern).test(value);
+  return typeof schema.pattern !== "string" || toPattern(schema.pattern).test(value);
 }
 
 function acceptsNumber(schema: Readonly<Record<string, unknown>>, value: number): boolean {

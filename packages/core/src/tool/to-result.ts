@@ -5,7 +5,7 @@ import { safeJson } from "./safe-json.ts";
 /** A result before the pipeline has looked at it: an error here is one that the tool returned, not threw. */
 export interface RawResult extends Omit<ToolResult, "error"> {
   readonly title?: string;
-  /** Characters of the structured value as JSON, where there is one that may be large. */
+  /** Characters of the structured value as JSON, where its text is something else. */
   readonly structuredSize?: number;
 }
 
@@ -57,12 +57,15 @@ function isStream(value: object): boolean {
 
 /** The same with everything that programs read made plain JSON. */
 function plain(result: RawResult): RawResult {
-  const { structured, metadata, blocks } = result;
+  const { content, structured, metadata, blocks } = result;
   if (structured === undefined && metadata === undefined && blocks === undefined) return result;
   const known = structured === undefined ? undefined : safeJson(structured);
   return {
     ...result,
-    ...(known === undefined ? {} : { structured: known.value, structuredSize: known.text.length }),
+    ...(known === undefined ? {} : { structured: known.value }),
+    ...(known === undefined || known.text.length === content.length
+      ? {}
+      : { structuredSize: known.text.length }),
     ...(metadata === undefined ? {} : { metadata: safeJson(metadata).value as RawResult["metadata"] }),
     ...(blocks === undefined ? {} : { blocks: safeJson(blocks).value as RawResult["blocks"] }),
   };
@@ -129,12 +132,7 @@ function fromOutput(value: Record<string, unknown>): RawResult {
 
 function fromJson(value: unknown, isError: boolean): RawResult {
   const { text, value: plain } = safeJson(value);
-  return {
-    content: text,
-    type: isError ? "error" : "json",
-    structured: plain,
-    structuredSize: text.length,
-  };
+  return { content: text, type: isError ? "error" : "json", structured: plain };
 }
 
 function fromBytes(bytes: Uint8Array): RawResult {

@@ -5,9 +5,10 @@ import { offeredBy } from "./define/offered-by.ts";
 import { describeLoad } from "./describe-load.ts";
 import { FailedFiles } from "./failed-files.ts";
 import { FileVersion } from "./file-version.ts";
+import { failureOf } from "./failure-of.ts";
 import { adaptInternal, type FilePlace, type InternalSurroundings } from "./internal/adapt-internal.ts";
 import type { FileReport, LoadEvent, LoadListener, LoadReport } from "./load-report.ts";
-import { LoadError, type LoadFailure } from "./loader/load-failure.ts";
+import { LoadError } from "./loader/load-failure.ts";
 import { type LoadedModule, ModuleGraph, type ModuleGraphParts } from "./loader/module-graph.ts";
 import {
   type ScannedFile,
@@ -314,7 +315,9 @@ export class ToolFiles {
       if (recognised !== undefined) loaded.set(path, { version, module, recognised });
     } catch (thrown) {
       const retry = thrown instanceof LoadError && thrown.retry ? "always" : "changed";
-      await this.#failed.add(path, this.#failureOf(path, thrown), graph.attempted(path), retry);
+      const { workspace, modules } = this.#options;
+      const failure = await failureOf(path, thrown, workspace, modules.stacks);
+      await this.#failed.add(path, failure, graph.attempted(path), retry);
       this.#keepLastGood(path, graph);
     }
   }
@@ -378,29 +381,6 @@ export class ToolFiles {
       this.#retiring.delete(done);
     });
     this.#retiring.add(done);
-  }
-
-  #failureOf(path: string, thrown: unknown): LoadFailure {
-    const { workspace, modules } = this.#options;
-    if (!(thrown instanceof LoadError)) {
-      const line = modules.stacks.lineOf(thrown, path);
-      const reason = thrown instanceof Error ? thrown.message : String(thrown);
-      const remedy = "Correct the definition of the tool.";
-      return { file: relative(workspace, path), ...(line === undefined ? {} : { line }), reason, remedy };
-    }
-    const { line, remedy } = thrown;
-    const culprit = thrown.path !== undefined && thrown.path !== path ? thrown.path : undefined;
-    const place = line === undefined ? "" : `:${line}`;
-    const reason =
-      culprit === undefined
-        ? thrown.message
-        : `${thrown.message} (in ${relative(workspace, culprit)}${place})`;
-    return {
-      file: relative(workspace, path),
-      ...(line === undefined || culprit !== undefined ? {} : { line }),
-      reason,
-      remedy,
-    };
   }
 
   #placeOf(path: string): FilePlace {

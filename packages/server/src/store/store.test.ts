@@ -1,4 +1,5 @@
 import { testCalls } from "./testing/calls.fixture.ts";
+import { testChat } from "./testing/chat.fixture.ts";
 import { describeOnEveryEngine } from "./testing/engines.fixture.ts";
 import { testOpening } from "./testing/opening.fixture.ts";
 import { testSkills } from "./testing/skills.fixture.ts";
@@ -9,4 +10,5 @@ describeOnEveryEngine((place) => {
   testCalls(place);
   testSmallStores(place);
   testSkills(place);
+  testChat(place);
 });

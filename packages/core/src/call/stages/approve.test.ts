@@ -34,6 +34,16 @@ describe("approve", () => {
     expect(ask).toHaveBeenCalledOnce();
   });
 
+  it("records how long the call waited for the person, and only for one that waited", async () => {
+    const registry = rack({ ask: async () => ({ decision: "deny" }) });
+    await registry.execute("delete_file", { path: "a" });
+    await registry.execute("read_file", {});
+    const [asked, free] = registry.getCallHistory(2);
+    expect(asked?.flags?.waited).toBeGreaterThan(0);
+    expect(asked?.flags?.waited).toBeLessThanOrEqual(asked!.duration);
+    expect(free?.flags).toBeUndefined();
+  });
+
   it("lets a policy decide without asking anybody", async () => {
     const registry = rack({ decide: ({ toolName }) => (toolName === "read_file" ? "deny" : "allow") });
     expect((await registry.execute("delete_file", { path: "a" })).content).toBe("deleted a");

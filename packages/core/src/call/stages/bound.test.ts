@@ -64,6 +64,80 @@ describe("bound", () => {
     expect(JSON.stringify(toMcpResult(result)).length).toBeLessThan(3_000);
   });
 
+  describe("of a structured value that is too large", () => {
+    const rows = Array.from({ length: 300 }, (_, index) => ({ index }));
+    const json = JSON.stringify({ rows });
+
+    it("leaves it out, and keeps it to be read in pages", async () => {
+      const { result, registry } = await run({ rows }, { maxStructured: 2_000 });
+      expect(result.structured).toBeUndefined();
+      expect(result.content.length).toBeLessThan(1_500);
+      expect(registry.readResult("c", { limit: 1e6 })?.text).toBe(json);
+    });
+
+    it("puts it behind a text that is something else, which stays whole", async () => {
+      const value = { content: [{ type: "text", text: "300 rows" }], structuredContent: { rows } };
+      const { result, registry } = await run(value, { maxStructured: 2_000, maxContent: 50_000 });
+      expect(result).toMatchObject({
+        content: expect.stringMatching(
+          /^300 rows\n… \d+ characters left out here: .*kept as call c; read on from offset 8 …\n$/,
+        ),
+        metadata: { truncated: { head: 8, total: json.length + 10, callId: "c" } },
+      });
+      expect(result.structured).toBeUndefined();
+      expect(registry.readResult("c", { offset: 10, limit: 1e6 })?.text).toBe(json);
+      expect(toMcpResult(result).structuredContent).toBeUndefined();
+      expect(registry.getCallHistory(1)[0]?.flags).toEqual({ truncated: true });
+    });
+
+    it("does so for an error that the tool returned", async () => {
+      const { result } = await run({ success: false, error: "half done", rows }, { maxStructured: 2_000 });
+      expect(result.type).toBe("error");
+      expect(JSON.stringify(result).length).toBeLessThan(1_500);
+    });
+
+    it("gives a tool all of it, and the record a part", async () => {
+      const registry = new ToolRegistry({ maxStructured: 2_000, maxContent: 50_000 });
+      registry.register(Tool.define({ name: "rows", parameters: {}, execute: async () => ({ rows }) }));
+      registry.register(
+        Tool.define({
+          name: "counts",
+          parameters: {},
+          execute: async ({ call }) => {
+            const { structured } = await call("rows", {});
+            return String((structured as { rows: unknown[] }).rows.length);
+          },
+        }),
+      );
+      const recorded = new Map<string, unknown>();
+      registry.subscribe((event) => {
+        if (event.type === "record") recorded.set(event.record.toolName, event.result.structured);
+      });
+      expect((await registry.execute("counts", {})).content).toBe("300");
+      expect(recorded.get("rows")).toBeUndefined();
+      const [record] = registry.getCallHistory(2);
+      expect(registry.readResult(record!.callId, { limit: 1e6 })?.text).toBe(json);
+    });
+
+    it("hides the secrets of its arguments in what is kept", async () => {
+      const registry = new ToolRegistry({ maxStructured: 2_000, maxContent: 50_000 });
+      registry.register(
+        Tool.define({
+          name: "t",
+          parameters: { type: "object", properties: { password: { type: "string" } } },
+          execute: async ({ input }) => ({
+            content: [{ type: "text", text: "ok" }],
+            structuredContent: { rows, said: input.password },
+          }),
+        }),
+      );
+      await registry.execute("t", { password: 'quoted "hunter2" value' }, { callId: "c" });
+      const text = registry.readResult("c", { limit: 1e6 })?.text;
+      expect(text).toContain("[redacted]");
+      expect(text).not.toContain("hunter2");
+    });
+  });
+
   it("keeps whole results only as far as there is room, the newest first", async () => {
     const registry = new ToolRegistry({ maxContent: 100, keptResults: 2_500, historyLimit: 1 });
     registry.register(Tool.define({ name: "t", parameters: {}, execute: async () => "k".repeat(1_000) }));

@@ -15,7 +15,8 @@ export function bound(frame: CallFrame): void {
   const draft = frame.draft;
   if (draft === undefined) return;
   const { maxContent, maxStructured } = frame.host.settings;
-  const isBulky = (draft.structuredSize ?? 0) > maxStructured;
+  const size = draft.structured === undefined ? 0 : (draft.structuredSize ?? draft.content.length);
+  const isBulky = size > maxStructured;
   const fits = draft.content.length <= maxContent && !isBulky;
   if (frame.parent === undefined) keepResultKeys(frame, draft, fits);
   if (fits) return;

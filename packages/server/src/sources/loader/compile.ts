@@ -1,6 +1,14 @@
 import { createHash } from "node:crypto";
 import { extname } from "node:path";
-import { type Loader, type Message, type TransformOptions, transform, transformSync, version } from "esbuild";
+import {
+  type Loader,
+  type Location,
+  type Message,
+  type TransformOptions,
+  transform,
+  transformSync,
+  version,
+} from "esbuild";
 import { CompileCache } from "./compile-cache.ts";
 import { LoadError } from "./load-failure.ts";
 
@@ -109,6 +117,11 @@ function toLoadError(thrown: unknown, path: string): LoadError {
     : "Correct the syntax at this line.";
   return new LoadError(first.text, remedy, {
     path,
-    ...(first.location ? { line: first.location.line } : {}),
+    ...(first.location ? placeOf(first.location) : {}),
   });
+}
+
+/** esbuild counts columns in bytes. */
+function placeOf({ line, column, lineText }: Location): { line: number; column: number } {
+  return { line, column: Buffer.from(lineText).subarray(0, column).toString().length };
 }

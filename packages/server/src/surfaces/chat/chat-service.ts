@@ -141,7 +141,8 @@ export class ChatService {
   async listMessages(sessionId: string): Promise<ChatMessage[]> {
     const messages = await this.#parts.store.chat.listMessages(sessionId);
     const turn = this.turnOf(sessionId);
-    return messages.map((message) => (turn?.message.id === message.id ? this.currentMessage(turn) : message));
+    if (turn === undefined || turn.isDone) return messages;
+    return messages.map((message) => (turn.message.id === message.id ? this.currentMessage(turn) : message));
   }
 
   /** The last turn of a session, if it runs or has ended a moment ago in this process. */
@@ -149,8 +150,9 @@ export class ChatService {
     return this.#turns.get(sessionId);
   }
 
-  currentMessage({ message, parts, isDone }: ActiveTurn): ChatMessage {
-    return isDone ? message : { ...message, body: { ...message.body, parts } };
+  /** The message that a turn makes, as it is now. */
+  currentMessage({ message, parts }: ActiveTurn): ChatMessage {
+    return { ...message, body: { ...message.body, parts } };
   }
 
   /** The reach of a session: that of its owner, as the expert that it was begun with. Throws `ChatError`. */

@@ -108,7 +108,10 @@ export const schemas = {
       content: { ...text, description: "The text a model reads." },
       type: { enum: ["text", "json", "error"] },
       attachments: { type: "array", items: anyObject },
-      structured: { description: "The machine-readable value, when there is one." },
+      structured: {
+        description:
+          "The machine-readable value, when there is one. One of more than 1 Mi characters is left out: `metadata.truncated` says so, and `GET /api/calls/{callId}/result` has it as JSON, behind the text.",
+      },
       blocks: { type: "array", items: anyObject },
       metadata: anyObject,
       error: { $ref: "#/components/schemas/ToolError" },
@@ -166,6 +169,22 @@ export const schemas = {
       title: text,
       metadata: anyObject,
       startedAt: moment,
+      stages: {
+        type: "array",
+        description: "What its time went into, in order, once it has ended.",
+        items: {
+          type: "object",
+          properties: {
+            name: {
+              enum: ["before", "approve", "run"],
+              description:
+                "`approve`: a person was waited for. `before`: everything else before the tool ran.",
+            },
+            duration: amount,
+          },
+          required: ["name", "duration"],
+        },
+      },
     },
     required: ["callId", "toolName", "status", "parameters"],
   },
@@ -268,7 +287,13 @@ export const schemas = {
       warnings: names,
       failure: {
         type: "object",
-        properties: { file: text, line: whole, reason: text, remedy: text },
+        properties: {
+          file: text,
+          line: whole,
+          reason: text,
+          remedy: text,
+          frame: { ...text, description: "The lines around the trouble, which is marked." },
+        },
         required: ["file", "reason", "remedy"],
       },
     },

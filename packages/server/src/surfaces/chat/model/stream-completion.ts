@@ -49,7 +49,7 @@ export async function* streamCompletion(
       const pause = pauseBefore(attempt, error, backoff);
       if (hasBegun || attempt > retries || !mayPass(error) || pause > LONGEST_WAIT) throw error;
       onRetry?.({ attempt, waitMs: pause, reason: error.message });
-      await wait(pause, undefined, { signal });
+      await wait(pause, undefined, { signal }).catch(() => signal.throwIfAborted());
     }
   }
 }

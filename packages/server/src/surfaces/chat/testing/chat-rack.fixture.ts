@@ -136,7 +136,8 @@ export class ChatRack {
 
   async ask(path: string, options: Parameters<ChatRack["fetch"]>[1] = {}): Promise<Json> {
     const response = await this.fetch(path, options);
-    return { status: response.status, ...(await response.json()) };
+    const answer: Json = await response.json();
+    return { status: response.status, ...answer };
   }
 
   async session(wanted: Record<string, unknown> = {}): Promise<string> {

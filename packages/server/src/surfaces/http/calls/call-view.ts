@@ -20,7 +20,17 @@ export function summaryOf(call: StoredCall): Record<string, unknown> {
 /** A call that has ended, whole but for a result that was too long to keep in one piece. */
 export function detailOf(call: StoredCall): Record<string, unknown> {
   const { outcome, status: _, ...rest } = call;
-  return { ...rest, status: outcome };
+  return { ...rest, status: outcome, ...(outcome === "running" ? {} : { stages: stagesOf(call) }) };
+}
+
+/** What the time of a call went into, in order. Consent that a tool asks for while it runs is part of its run. */
+function stagesOf({ duration, runDuration, flags }: StoredCall): { name: string; duration: number }[] {
+  const waited = flags?.waited ?? 0;
+  return [
+    { name: "before", duration: Math.max(0, duration - runDuration - waited) },
+    ...(waited === 0 ? [] : [{ name: "approve", duration: waited }]),
+    { name: "run", duration: runDuration },
+  ];
 }
 
 /** A call under way. Of one that a tool made, or another surface, only the state is known until it ends. */

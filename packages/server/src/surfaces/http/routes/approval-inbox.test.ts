@@ -35,6 +35,8 @@ it("lets a call go on when it is allowed, and answers a second decision with 409
     decidedBy: "http",
   });
   expect((await call).body.result.content).toBe("wiped");
+  const { stages } = (await server.ask(`/api/calls/${callId}`)).body;
+  expect(stages.map(({ name }: { name: string }) => name)).toEqual(["before", "approve", "run"]);
 
   const second = await decide(id, { decision: "deny" });
   expect(second.status).toBe(409);

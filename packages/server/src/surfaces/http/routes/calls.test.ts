@@ -1,4 +1,6 @@
+import { Tool } from "@toolrack/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { z } from "zod";
 import { type Hold, sampleTools, TestServer } from "../server.fixture.ts";
 
 let server: TestServer;
@@ -60,6 +62,8 @@ describe("GET /api/calls", () => {
       "add",
       "outer",
     ]);
+    const top = await server.ask(`/api/calls?root=${body.callId}&top=true`);
+    expect(ids(top.body)).toEqual([body.callId]);
     const byCaller = await server.ask(`/api/calls?root=${body.callId}&caller=outer_*`);
     expect(byCaller.body.items).toMatchObject([{ toolName: "add", caller: `outer_${body.callId}` }]);
   });
@@ -85,6 +89,14 @@ describe("GET and DELETE /api/calls/{callId}", () => {
 
     const again = await server.ask("/api/calls/doomed", { method: "DELETE" });
     expect([again.status, again.body.error.code]).toEqual([409, "call_ended"]);
+  });
+
+  it("says what the time of a call went into", async () => {
+    const { body } = await server.call("add", { a: 1 });
+    const { stages, duration } = (await server.ask(`/api/calls/${body.callId}`)).body;
+    expect(stages.map(({ name }: { name: string }) => name)).toEqual(["before", "run"]);
+    const sum = stages.reduce((all: number, stage: { duration: number }) => all + stage.duration, 0);
+    expect(sum).toBeCloseTo(duration, 3);
   });
 
   it("knows no call that never was", async () => {
@@ -115,6 +127,49 @@ describe("GET /api/calls/{callId}/result", () => {
     }
     expect(text).toBe("0123456789".repeat(20_000));
   });
+});
+
+it("leaves a structured value that is too large out of the answer and the record, and pages through it", async () => {
+  const rows = Array.from({ length: 200_000 }, (_, index) => ({ index }));
+  const tools = [
+    Tool.define({
+      name: "many",
+      description: "Has many rows.",
+      parameters: z.object({}),
+      execute: async () => ({
+        content: [{ type: "text", text: "200,000 rows" }],
+        structuredContent: { rows },
+      }),
+    }),
+    Tool.define({
+      name: "outer_many",
+      description: "Counts them.",
+      parameters: z.object({}),
+      execute: async ({ call }) =>
+        String(((await call("many", {})).structured as { rows: unknown[] }).rows.length),
+    }),
+  ];
+  await using large = await TestServer.start({ tools });
+  const answer = await large.call("many", {}, { callId: "m" });
+  expect(JSON.stringify(answer.body).length).toBeLessThan(2_000);
+  const { total } = answer.body.result.metadata.truncated;
+  expect(answer.body.result.content).toContain("kept as call m; read on from offset 12");
+
+  const outer = await large.call("outer_many", {});
+  expect(outer.body.result.content).toBe("200000");
+  const [made] = (await large.ask(`/api/calls?parent=${outer.body.callId}`)).body.items;
+  for (const callId of ["m", made.callId]) {
+    const record = await large.ask(`/api/calls/${callId}`);
+    expect(JSON.stringify(record.body).length).toBeLessThan(3_000);
+    expect(record.body.resultSize).toBe(total);
+    let text = "";
+    for (let offset: number | undefined = 14; offset !== undefined; ) {
+      const page = await large.ask(`/api/calls/${callId}/result?offset=${offset}&limit=1000000`);
+      text += page.body.text;
+      offset = page.body.nextOffset;
+    }
+    expect(JSON.parse(text)).toEqual({ rows });
+  }
 });
 
 describe("POST /api/calls/{callId}/replay", () => {

@@ -49,6 +49,7 @@ export function callRoutes(parts: HttpParts): Route[] {
           type: "string",
           description: "A call: the answer has it, the calls that it made, and those that they made in turn.",
         },
+        top: { type: "boolean", description: "`true`: only calls that no other call made." },
         text: { type: "string", description: "Anywhere in the arguments, the result or the error." },
         minDuration: milliseconds,
         maxDuration: milliseconds,

@@ -195,6 +195,12 @@ describe("files", () => {
     expect(broken.body.files.find(({ file }: { file: string }) => file === "tools/hello.ts").status).toBe(
       "stale",
     );
+    const { files } = (await server.ask("/api/files")).body;
+    const { failure } = files.find(({ file }: { file: string }) => file === "tools/hello.ts");
+    expect(failure).toMatchObject({
+      line: 1,
+      frame: expect.stringMatching(/^> 1 \| export const schema = \{;\n {4}\| {24}\^$/),
+    });
     expect((await server.ask("/api/tools/hello")).body.status).toBe("stale");
     expect((await server.ask("/api/tools?status=stale")).body.items).toMatchObject([{ name: "hello" }]);
     expect((await server.call("hello")).body.result.content).toBe("hello");

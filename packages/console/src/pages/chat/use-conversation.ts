@@ -1,0 +1,136 @@
+import { computed, onScopeDispose, type Ref, ref, type ShallowRef, shallowRef } from "vue";
+import { ApiError } from "../../api/api-error.ts";
+import type { ChatMessage, ChatSession, ChatSessionDetail } from "../../api/chat-types.ts";
+import { readEvents } from "../../api/read-events.ts";
+import { open, request } from "../../api/request.ts";
+import { applyEvent } from "./apply-event.ts";
+
+export interface Conversation {
+  readonly session: ShallowRef<ChatSession | undefined>;
+  readonly messages: ShallowRef<readonly ChatMessage[]>;
+  readonly isRunning: Readonly<Ref<boolean>>;
+  /** Why it could not be read, or what was said was not taken. */
+  readonly failure: ShallowRef<ApiError | undefined>;
+  /** What is being waited for, when the provider is asked again. */
+  readonly retry: Ref<string>;
+  /** Shows another conversation, or an empty one. A turn of the one before goes on at the server. */
+  show(id: string): Promise<void>;
+  /** Says something; begins a conversation when none is shown. Resolves with its id as soon as it is taken. */
+  say(text: string, wanted: { readonly model: string; readonly expert: string }): Promise<string | undefined>;
+  stop(): Promise<void>;
+}
+
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 10_000;
+
+/** One conversation on the screen. A lost connection is taken up again where it broke off. */
+export function useConversation(): Conversation {
+  const session = shallowRef<ChatSession>();
+  const messages = shallowRef<readonly ChatMessage[]>([]);
+  const failure = shallowRef<ApiError>();
+  const retry = ref("");
+  const isSending = ref(false);
+  let shown = new AbortController();
+  onScopeDispose(() => shown.abort());
+
+  const isRunning = computed(() => isSending.value || messages.value.at(-1)?.status === "running");
+  const fail = (thrown: unknown) => {
+    failure.value = thrown instanceof ApiError ? thrown : new ApiError(0, "unexpected", String(thrown));
+  };
+
+  async function show(id: string): Promise<void> {
+    shown.abort();
+    shown = new AbortController();
+    const { signal } = shown;
+    session.value = undefined;
+    messages.value = [];
+    failure.value = undefined;
+    retry.value = "";
+    if (id === "") return;
+    try {
+      const { messages: all, ...rest } = await request<ChatSessionDetail>(pathOf(id), { signal });
+      session.value = rest;
+      messages.value = all;
+    } catch (thrown) {
+      if (!signal.aborted) fail(thrown);
+      return;
+    }
+    if (messages.value.at(-1)?.status === "running") void follow(id, undefined, signal);
+  }
+
+  async function say(
+    text: string,
+    { model, expert }: { readonly model: string; readonly expert: string },
+  ): Promise<string | undefined> {
+    const { signal } = shown;
+    isSending.value = true;
+    failure.value = undefined;
+    try {
+      session.value ??= await request<ChatSession>("/api/chat/sessions", {
+        method: "POST",
+        body: { ...(model === "" ? {} : { model }), ...(expert === "" ? {} : { expert }) },
+        signal,
+      });
+      const { id } = session.value;
+      const body = { content: text, ...(model === "" ? {} : { model }) };
+      const headers = { accept: "text/event-stream" };
+      const response = await open(`${pathOf(id)}/messages`, { method: "POST", body, headers, signal });
+      messages.value = [
+        ...messages.value,
+        { id: `said ${Date.now()}`, role: "user", status: "completed", content: text },
+        { id: "", role: "assistant", status: "running", model, parts: [] },
+      ];
+      void follow(id, response, signal);
+      return id;
+    } catch (thrown) {
+      if (!signal.aborted) fail(thrown);
+      return undefined;
+    } finally {
+      isSending.value = false;
+    }
+  }
+
+  /** Reads the turn until its end, over as many connections as it takes. */
+  async function follow(id: string, first: Response | undefined, signal: AbortSignal): Promise<void> {
+    let response = first;
+    let lastId: string | undefined;
+    let wait = FIRST_WAIT;
+    while (!signal.aborted) {
+      try {
+        response ??= await open(`${pathOf(id)}/events`, {
+          headers: lastId === undefined ? {} : { "last-event-id": lastId },
+          signal,
+        });
+        wait = FIRST_WAIT;
+        for await (const { event, id: eventId, data } of readEvents(response.body ?? new ReadableStream())) {
+          if (signal.aborted) return;
+          if (eventId !== undefined) lastId = eventId;
+          const value: Record<string, unknown> = JSON.parse(data);
+          retry.value = event === "retry" ? String(value.reason ?? "") : "";
+          const answer = messages.value.at(-1);
+          if (answer !== undefined)
+            messages.value = [...messages.value.slice(0, -1), applyEvent(answer, { type: event, data: value })];
+          if (event === "end") return;
+        }
+      } catch (thrown) {
+        if (signal.aborted) return;
+        // The server answered, and does not know the conversation any more.
+        if (thrown instanceof ApiError && thrown.status >= 400 && thrown.status < 500) return fail(thrown);
+      }
+      response = undefined;
+      await new Promise((resolve) => setTimeout(resolve, wait));
+      wait = Math.min(wait * 2, LONGEST_WAIT);
+    }
+  }
+
+  async function stop(): Promise<void> {
+    const { id } = session.value ?? {};
+    if (id !== undefined) await request(`${pathOf(id)}/stop`, { method: "POST", body: {} }).catch(fail);
+  }
+
+  return { session, messages, isRunning, failure, retry, show, say, stop };
+}
+
+function pathOf(id: string): string {
+  return `/api/chat/sessions/${encodeURIComponent(id)}`;
+}
