@@ -1,5 +1,29 @@
 /** By the English sentence, so that a sentence that changes in the API cannot keep an old translation. */
 const translations: Readonly<Record<string, string>> = {
+  "The models of all providers, as OpenAI lists them": "所有提供方的模型，格式与 OpenAI 相同",
+  "Asks a model that has the rack's tools": "向拥有这些工具的模型提问",
+  "Whether there is a model to talk to, and its limits": "是否有可对话的模型，以及限制",
+  "Which tools a model would be offered, and what they take of its window":
+    "会向模型提供哪些工具，各占用多少篇幅",
+  "The conversations, the last used first": "对话，最近使用的在前",
+  "Begins a conversation": "开始一场对话",
+  "A conversation with its messages, oldest first": "一场对话及其消息，最旧的在前",
+  "Gives a conversation another title or model": "修改对话的标题或模型",
+  "Deletes a conversation and its messages; the records of its calls stay":
+    "删除一场对话及其消息；调用的记录保留",
+  "Says something, and has it answered": "发送一条消息并得到回答",
+  "What happens in the turn under way, until it ends": "正在进行的一轮中发生的事，直到结束",
+  "Ends the turn under way: the model's answer, and its calls": "结束正在进行的一轮：模型的回答及其调用",
+  "The model provider does not accept the request; its words are in the message.":
+    "模型提供方不接受该请求；它的说明在消息中。",
+  "No model provider has a model of this name.": "没有提供方拥有这个名称的模型。",
+  "No conversation that this token may see has this id.": "该令牌可见的对话中没有这个 id。",
+  "The last message of the conversation is still being answered.": "对话的上一条消息仍在回答中。",
+  "The model provider takes no more requests for now; see `Retry-After`.":
+    "模型提供方暂时不接受更多请求；见 `Retry-After`。",
+  "The model provider failed, or could not be reached.": "模型提供方失败，或无法连接。",
+  "The model provider does not accept the key that it is configured with.": "模型提供方不接受所配置的密钥。",
+  "No model provider is configured, or its key is not set.": "没有配置模型提供方，或没有设置它的密钥。",
   "Whether the process lives": "进程是否存活",
   "Whether the server takes work": "服务器是否接受工作",
   "Proves that this is the workspace's server": "证明这是工作区的服务器",
@@ -66,6 +90,20 @@ const translations: Readonly<Record<string, string>> = {
   "The upstream MCP server stands in the workspace's file and is changed there.":
     "上游 MCP 服务器在工作区的文件中，应在那里修改。",
   "The key or the entry of an upstream MCP server cannot be used.": "上游 MCP 服务器的键或配置不可用。",
+  "The version, the workspace and the limits of this server": "服务器的版本、工作区和限制",
+  "The last loads of the tool files, newest first": "最近几次加载工具文件的情况，最新的在前",
+  "The MCP clients that were seen since the start": "启动以来出现过的 MCP 客户端",
+  "The tokens that were made, without their texts": "已创建的令牌，不含令牌本身",
+  "Makes a token, and shows its text this once": "创建一个令牌，令牌本身只显示这一次",
+  "Takes a token back": "收回一个令牌",
+  "The names of the secrets; never a value": "密钥的名称，从不含值",
+  "Sets a secret, or replaces its value": "设置一个密钥，或替换它的值",
+  "Deletes a secret": "删除一个密钥",
+  "How many calls ended, failed and how long they took: in all, over time and by tool":
+    "结束和失败的调用数及用时：总计、按时间、按工具",
+  "The name or the value cannot be that of a secret.": "该名称或值不能用作密钥。",
+  "There is no token with this id.": "没有这个 id 的令牌。",
+  "There is no secret of this name.": "没有这个名称的密钥。",
   "What happens on the rack, as it happens": "实时事件流",
   "The `tools` of a Chat Completions request": "Chat Completions 请求的 `tools`",
   "Runs the calls of an assistant message": "执行一条 assistant 消息中的调用",

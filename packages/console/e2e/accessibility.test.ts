@@ -4,19 +4,25 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chromiumPath, openBrowser, visit } from "./browser.ts";
 import { ConsoleServer } from "./console-server.ts";
+import { changeOddTools, oddServerFiles } from "./odd-server-files.ts";
+import { ScriptedModel } from "./scripted-model.ts";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 describe.skipIf(chromiumPath === undefined)(
   "every page in both themes and both languages",
-  { timeout: 180_000 },
+  { timeout: 300_000 },
   () => {
     let server: ConsoleServer;
     let browser: Browser;
+    let model: ScriptedModel;
     let paths: string[];
 
     beforeAll(async () => {
-      [server, browser] = await Promise.all([ConsoleServer.start(), openBrowser()]);
+      model = await ScriptedModel.start();
+      const options = { files: { ...model.files(), ...oddServerFiles() } };
+      [server, browser] = await Promise.all([ConsoleServer.start(options), openBrowser()]);
+      const { skill, expert, conversation } = await fill(server);
       const { callId } = await server.call("hello_world", { name: "Ada" });
       const failed = await server.call("flaky", {});
       await server.write("tools/broken.ts", "export const broken = {;\n");
@@ -34,14 +40,32 @@ describe.skipIf(chromiumPath === undefined)(
         "/approvals",
         "/approvals?view=history",
         "/approvals?view=rules",
+        "/chat",
+        `/chat/${conversation}`,
+        "/skills",
+        `/skills/${skill}`,
+        `/skills/${skill}?view=tools`,
+        `/skills/${skill}?view=tools&tool=new`,
+        `/skills/${skill}?view=files&file=notes.md`,
+        "/skills?new",
+        "/skills?import",
+        "/experts",
+        `/experts/${expert}`,
+        "/mcp-servers",
+        "/mcp-servers?add",
+        "/mcp-servers/odd",
+        "/mcp-servers/odd?view=log",
+        "/mcp-servers/odd?view=entry",
+        "/mcp-servers/missing",
         "/reloads",
         "/settings",
         "/no-such-page",
       ];
-    }, 120_000);
+    }, 240_000);
     afterAll(async () => {
       await browser?.close();
       await server?.close();
+      await model?.close();
     });
 
     it("finds what is wrong, so that finding nothing means something", async () => {
@@ -74,7 +98,11 @@ describe.skipIf(chromiumPath === undefined)(
           const violations: unknown[] = [];
           for (const path of paths) {
             await page.goto(server.url + path);
-            await page.getByRole("heading", { level: 1 }).first().waitFor({ state: "attached" });
+            // Not by its role: what is behind a dialog has none.
+            const heading = page.locator("h1").first();
+            await heading.waitFor({ state: "attached" }).catch(async () => {
+              throw new Error(`${path} has no heading, but: ${await page.locator("body").innerText()}`);
+            });
             await page.waitForTimeout(500); // What the page reads after it is shown has no sign of its own.
             const found = await check(page);
             violations.push(...found.map((violation) => ({ path, ...violation })));
@@ -87,6 +115,28 @@ describe.skipIf(chromiumPath === undefined)(
     }
   },
 );
+
+/** A skill, an expert, a conversation and a server's tool that changed, so that the pages have something to show. */
+async function fill(server: ConsoleServer) {
+  const skill = await server.ask<{ id: string }>("/api/skills", {
+    name: "Weather",
+    description: "Tells the weather.",
+    instructions: "# Weather\n\nAsk for **one** city.",
+    files: { "notes.md": "# Notes" },
+  });
+  await server.ask(`/api/skills/${skill.id}/tools`, {
+    name: "now",
+    displayName: "现在",
+    type: "http",
+    endpoint: "https://example.com/{city}",
+    usage: [{ name: "city", type: "string", required: true, description: "Which." }],
+  });
+  const expert = await server.ask<{ id: string }>("/api/experts", { name: "helper", skills: [skill.id] });
+  const conversation = await server.ask<{ id: string }>("/api/chat/sessions", {});
+  await server.ask(`/api/chat/sessions/${conversation.id}/messages`, { content: "Greet Ada, then fail." });
+  await changeOddTools(server);
+  return { skill: skill.id, expert: expert.id, conversation: conversation.id };
+}
 
 interface Violation {
   readonly id: string;

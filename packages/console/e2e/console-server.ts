@@ -4,13 +4,20 @@ import { createServer, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { build } from "vite";
-import { serveConsole } from "../../server/src/surfaces/console/serve-console.ts";
+import { buildConsole } from "./built-console.ts";
 import { toolFiles } from "./tool-files.ts";
 
 const repo = join(import.meta.dirname, "..", "..", "..");
 
-/** The real program on a workspace of its own, with the console in front of it. */
+export interface ConsoleServerOptions {
+  /** More files of the workspace, by their paths. */
+  readonly files?: Readonly<Record<string, string>>;
+  readonly environment?: Readonly<Record<string, string>>;
+  /** Whether something stands between the browser and the server that can be cut. */
+  readonly canBeCut?: boolean;
+}
+
+/** The real program on a workspace of its own, which serves the console. */
 export class ConsoleServer {
   readonly url: string;
   readonly token: string;
@@ -18,7 +25,7 @@ export class ConsoleServer {
   readonly #folder: string;
   readonly #program: ChildProcess;
   readonly #target: string;
-  readonly #front: Server;
+  readonly #front: Server | undefined;
 
   private constructor(parts: {
     url: string;
@@ -27,7 +34,7 @@ export class ConsoleServer {
     workspace: string;
     program: ChildProcess;
     target: string;
-    front: Server;
+    front: Server | undefined;
   }) {
     this.url = parts.url;
     this.token = parts.token;
@@ -38,19 +45,14 @@ export class ConsoleServer {
     this.#front = parts.front;
   }
 
-  static async start(): Promise<ConsoleServer> {
+  static async start(options: ConsoleServerOptions = {}): Promise<ConsoleServer> {
+    const { files = {}, environment = {}, canBeCut = false } = options;
+    await buildConsole();
     const folder = await mkdtemp(join(tmpdir(), "toolrack-console-"));
     const workspace = join(folder, "workspace");
-    const dist = join(folder, "dist");
     await mkdir(workspace);
-    await writeFile(join(workspace, "package.json"), '{ "type": "module" }\n');
-    await Promise.all(Object.entries(toolFiles).map(([file, text]) => writeInto(workspace, file, text)));
-    await build({
-      root: join(import.meta.dirname, ".."),
-      configFile: join(import.meta.dirname, "..", "vite.config.ts"),
-      logLevel: "error",
-      build: { outDir: dist },
-    });
+    const all = { "package.json": '{ "type": "module" }\n', ...toolFiles, ...files };
+    await Promise.all(Object.entries(all).map(([file, text]) => writeInto(workspace, file, text)));
     const program = spawn(
       process.execPath,
       [
@@ -62,28 +64,27 @@ export class ConsoleServer {
         "--port",
         "0",
       ],
-      {
-        stdio: ["ignore", "pipe", "pipe"],
-      },
+      { stdio: ["ignore", "pipe", "pipe"], env: { ...ownEnvironment(), ...environment } },
     );
     const target = await addressOf(program);
-    const front = await openFront(dist, target);
-    const { port } = front.address() as AddressInfo; // It listens on a port.
+    const front = canBeCut ? await openFront(target) : undefined;
+    const address = front?.address() as AddressInfo | undefined; // It listens on a port.
+    const url = address === undefined ? target : `http://127.0.0.1:${address.port}`;
     const token = (await readFile(join(workspace, ".toolrack", "token"), "utf8")).trim();
-    return new ConsoleServer({
-      url: `http://127.0.0.1:${port}`,
-      token,
-      folder,
-      workspace,
-      program,
-      target,
-      front,
-    });
+    return new ConsoleServer({ url, token, folder, workspace, program, target, front });
   }
 
   /** Writes a tool file, as somebody with an editor would. */
   write(file: string, text: string): Promise<void> {
     return writeInto(this.workspace, file, text);
+  }
+
+  /** A folder outside of the workspace, as somebody might choose one. */
+  async folder(name: string, files: Readonly<Record<string, string>>): Promise<string> {
+    await Promise.all(
+      Object.entries(files).map(([file, text]) => writeInto(join(this.#folder, name), file, text)),
+    );
+    return join(this.#folder, name);
   }
 
   ask<Answer>(path: string, body?: unknown): Promise<Answer> {
@@ -97,15 +98,22 @@ export class ConsoleServer {
 
   /** Cuts every connection of the console, and lets no new one in. */
   disconnect(): Promise<void> {
+    const front = this.#requireFront();
     return new Promise((resolve) => {
-      this.#front.close(() => resolve());
-      this.#front.closeAllConnections();
+      front.close(() => resolve());
+      front.closeAllConnections();
     });
   }
 
   reconnect(): Promise<void> {
     const { hostname, port } = new URL(this.url);
-    return new Promise((resolve) => this.#front.listen(Number(port), hostname, resolve));
+    const front = this.#requireFront();
+    return new Promise((resolve) => front.listen(Number(port), hostname, resolve));
+  }
+
+  #requireFront(): Server {
+    if (this.#front === undefined) throw new Error("Start it with `canBeCut`.");
+    return this.#front;
   }
 
   async #ask<Answer>(url: string, body: unknown): Promise<Answer> {
@@ -125,8 +133,8 @@ export class ConsoleServer {
   }
 
   async close(): Promise<void> {
-    this.#front.closeAllConnections();
-    this.#front.close();
+    this.#front?.closeAllConnections();
+    this.#front?.close();
     const ended = new Promise((resolve) => this.#program.once("exit", resolve));
     this.#program.kill("SIGTERM");
     await ended;
@@ -154,12 +162,16 @@ function addressOf(program: ChildProcess): Promise<string> {
   });
 }
 
-/** One origin for the console's files and the API. */
-async function openFront(dist: string, target: string): Promise<Server> {
-  const consoleFiles = serveConsole(dist);
+/** A model that somebody has configured on this machine is none of the tests' business. */
+function ownEnvironment(): NodeJS.ProcessEnv {
+  const { OPENAI_API_KEY: _key, OPENAI_BASE_URL: _address, ...rest } = process.env;
+  return rest;
+}
+
+/** Passes everything on to the server, until it is closed. */
+async function openFront(target: string): Promise<Server> {
   const { hostname, port } = new URL(target);
   const front = createServer((incoming, outgoing) => {
-    if (consoleFiles(incoming, outgoing)) return;
     const { url, method, headers } = incoming;
     const passed = request({ hostname, port, path: url, method, headers }, (answer) => {
       outgoing.writeHead(answer.statusCode ?? 500, answer.headers);

@@ -172,4 +172,11 @@ describeConsole("what people do in the console", ({ server, open }) => {
     await page.getByRole("radio", { name: "Form" }).click();
     expect(await page.getByRole("textbox", { name: "name (required)" }).inputValue()).toBe("Json");
   });
+
+  it("says how to configure a model where there is none", async () => {
+    const page = await open({ path: "/chat" });
+    await page.getByText("No model is configured.").waitFor();
+    await page.getByText("OPENAI_API_KEY").first().waitFor();
+    expect(await page.getByRole("textbox", { name: "Message" }).isDisabled()).toBe(true);
+  });
 });

@@ -1,7 +1,7 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect } from "vitest";
 import { chromiumPath, openBrowser, type Visit, type VisitOptions, visit } from "./browser.ts";
-import { ConsoleServer } from "./console-server.ts";
+import { ConsoleServer, type ConsoleServerOptions } from "./console-server.ts";
 
 export interface ConsoleParts {
   readonly server: () => ConsoleServer;
@@ -13,15 +13,22 @@ export interface ConsoleParts {
  * Tests that share one server and one browser. After each of them, nothing may have gone wrong in a page: no error, no
  * breach of the security policy, no request to another machine.
  */
-export function describeConsole(name: string, define: (parts: ConsoleParts) => void): void {
+export function describeConsole(
+  name: string,
+  define: (parts: ConsoleParts) => void,
+  prepare: () => ConsoleServerOptions | Promise<ConsoleServerOptions> = () => ({}),
+): void {
   describe.skipIf(chromiumPath === undefined)(name, { timeout: 120_000 }, () => {
     let server: ConsoleServer;
     let browser: Browser;
     let visits: Visit[] = [];
 
     beforeAll(async () => {
-      [server, browser] = await Promise.all([ConsoleServer.start(), openBrowser()]);
-    }, 120_000);
+      [server, browser] = await Promise.all([
+        Promise.resolve(prepare()).then((options) => ConsoleServer.start(options)),
+        openBrowser(),
+      ]);
+    }, 240_000);
     afterAll(async () => {
       await browser?.close();
       await server?.close();

@@ -107,7 +107,11 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   const workspace = toWorkspace(root, config, folders);
   const late = new LateParts(root, config, logger, options.cache === false);
   const token = await readMasterToken(root);
-  const known = [...knownSecrets(workspace.databases, process.env), ...(token === undefined ? [] : [token])];
+  const known = [
+    ...knownSecrets(workspace.databases, process.env),
+    ...providerKeys(config),
+    ...(token === undefined ? [] : [token]),
+  ];
   const toolSecrets = new ToolSecrets(
     options.toolSecrets === undefined ? late.secrets : async () => options.toolSecrets,
   );
@@ -252,6 +256,11 @@ function toWorkspace(directory: string, config: Config, toolFolders: readonly st
     toolFolders,
     logFile: logFileOf(directory, config),
   };
+}
+
+/** Keys of model providers that stand in the config itself; one that it only names is known from where it is. */
+function providerKeys({ providers = {} }: Config): string[] {
+  return Object.values(providers).flatMap(({ apiKey = "" }) => (/^$|\$\{/.test(apiKey) ? [] : [apiKey]));
 }
 
 function logFileOf(directory: string, config: Config): string {

@@ -1,7 +1,7 @@
 import type { Logger } from "@toolrack/core";
 import type { App } from "./app.ts";
 import type { ApprovalInbox } from "./approvals/approval-inbox.ts";
-import type { CallDesk } from "./calls/call-desk.ts";
+import type { CallOffice } from "./calls/open-call-office.ts";
 import { metaTools, searchToolName } from "./meta-tools/meta-tools.ts";
 import type { Secrets } from "./secrets/open-secrets.ts";
 import type { Store } from "./store/store.ts";
@@ -14,7 +14,7 @@ export interface OpenChatParts {
   readonly app: Pick<App, "registry" | "config" | "skills">;
   readonly store: Store;
   readonly approvals: ApprovalInbox;
-  readonly desk: CallDesk;
+  readonly calls: Pick<CallOffice, "desk" | "recorder">;
   readonly secrets?: Pick<Secrets, "get">;
   readonly logger: Logger;
   readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
@@ -28,7 +28,7 @@ const FOLLOWING = 10_000;
  * reads results, and those that find and call others. Turns that a process left are taken up.
  */
 export async function openChat(parts: OpenChatParts): Promise<ChatService> {
-  const { app, store, approvals, desk, secrets, logger, retry } = parts;
+  const { app, store, approvals, calls, secrets, logger, retry } = parts;
   const { registry, config, skills } = app;
   const providers = new Providers({
     providers: config.providers ?? {},
@@ -38,7 +38,8 @@ export async function openChat(parts: OpenChatParts): Promise<ChatService> {
   });
   const chat = new ChatService({
     registry,
-    desk,
+    desk: calls.desk,
+    recorder: calls.recorder,
     store,
     approvals,
     providers,

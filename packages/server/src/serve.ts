@@ -50,7 +50,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   try {
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined }, opened);
     const { app, store, approvals, calls, mcp, mcpServers, origins, secrets, interrupted } = rack;
-    const chat = await openChat({ app, store, approvals, desk: calls.desk, secrets, logger });
+    const chat = await openChat({ app, store, approvals, calls, secrets, logger });
     const { host = app.config.server?.host, port = app.config.server?.port } = options;
     const server = await startServer({
       app,

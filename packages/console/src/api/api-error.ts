@@ -31,11 +31,6 @@ export class ApiError extends Error {
     const { code, message, details } = envelope.error;
     return new ApiError(status, String(code), String(message), isObject(details) ? details : {});
   }
-
-  /** The server is older than this page, or was built without the part. */
-  get isUnknownPath(): boolean {
-    return this.status === 404 && this.code === "not_found";
-  }
 }
 
 function parse(text: string): unknown {

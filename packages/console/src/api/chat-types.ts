@@ -38,9 +38,9 @@ export interface ChatMessage {
 }
 
 export interface ChatUsage {
-  readonly promptTokens?: number;
-  readonly completionTokens?: number;
-  readonly totalTokens?: number;
+  readonly prompt_tokens?: number;
+  readonly completion_tokens?: number;
+  readonly total_tokens?: number;
 }
 
 export interface ChatEnd {

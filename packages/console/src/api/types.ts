@@ -93,6 +93,8 @@ export interface CallFlags {
   readonly truncated?: boolean;
   readonly outputMismatch?: string;
   readonly loop?: LoopVerdict;
+  /** Milliseconds that it waited for a person to agree. */
+  readonly waited?: number;
 }
 
 export interface CallFacts {
@@ -128,7 +130,7 @@ export interface Call extends CallFacts {
   readonly title?: string;
   readonly metadata?: Readonly<Record<string, unknown>>;
   readonly startedAt?: number;
-  /** How long each stage took, in order, where the server tells. */
+  /** How long each stage took, in order, of a call that has ended. */
   readonly stages?: readonly { readonly name: string; readonly duration: number }[];
   /** What the tool wrote to its log, where the server keeps it. */
   readonly log?: readonly { readonly at: number; readonly level: string; readonly message: string }[];
@@ -240,6 +242,24 @@ export interface Secret {
   readonly updatedAt: number;
 }
 
+interface Totals {
+  readonly calls: number;
+  readonly errors: number;
+  /** Milliseconds. */
+  readonly p50?: number;
+  readonly p95?: number;
+}
+
+/** What the server counted of calls that ended. */
+export interface Statistics extends Totals {
+  readonly since: number;
+  readonly until: number;
+  /** Milliseconds of a slice; slices begin at whole multiples of it, and those without a call are left out. */
+  readonly interval: number;
+  readonly buckets: readonly (Totals & { readonly at: number })[];
+  readonly tools: readonly (Totals & { readonly toolName: string })[];
+}
+
 /** What the server says of itself. */
 export interface ServerInfo {
   readonly version: string;
@@ -254,6 +274,11 @@ export interface ConnectedClient {
   readonly name: string;
   readonly version?: string;
   readonly transport: string;
+  /** Which version of the protocol it speaks: one with sessions, or the one without. */
+  readonly era: "legacy" | "modern";
+  /** Which token it bears. */
+  readonly caller: string;
+  readonly expert?: string;
   readonly lastSeenAt: number;
   /** It still holds an older list of tools. */
   readonly stale?: boolean;

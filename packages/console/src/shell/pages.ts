@@ -1,4 +1,14 @@
-import { Activity, House, RefreshCw, Settings, ShieldCheck, Wrench } from "@lucide/vue";
+import {
+  Activity,
+  House,
+  MessageSquare,
+  Plug,
+  RefreshCw,
+  Settings,
+  ShieldCheck,
+  Sparkles,
+  Wrench,
+} from "@lucide/vue";
 import type { Component } from "vue";
 import type { RouteRecordRaw } from "vue-router";
 
@@ -50,6 +60,40 @@ export const pages: readonly Page[] = [
         path: "/approvals",
         name: "approvals",
         component: () => import("../pages/approvals/ApprovalsPage.vue"),
+      },
+    ],
+  },
+  {
+    name: "chat",
+    icon: MessageSquare,
+    key: "d",
+    routes: [
+      { path: "/chat/:session?", name: "chat", component: () => import("../pages/chat/ChatPage.vue") },
+    ],
+  },
+  {
+    name: "skills",
+    icon: Sparkles,
+    key: "k",
+    routes: [
+      { path: "/skills/:skill?", name: "skills", component: () => import("../pages/skills/SkillsPage.vue") },
+      {
+        path: "/experts/:expert?",
+        name: "experts",
+        component: () => import("../pages/skills/SkillsPage.vue"),
+        meta: { page: "skills" },
+      },
+    ],
+  },
+  {
+    name: "mcpServers",
+    icon: Plug,
+    key: "m",
+    routes: [
+      {
+        path: "/mcp-servers/:server?",
+        name: "mcpServers",
+        component: () => import("../pages/mcp-servers/McpServersPage.vue"),
       },
     ],
   },

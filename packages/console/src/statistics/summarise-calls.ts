@@ -1,20 +1,15 @@
 import type { CallSummary } from "../api/types.ts";
 
-export interface Bucket {
-  /** When it begins. */
-  readonly at: number;
+export interface CallTotals {
   readonly calls: number;
   readonly errors: number;
   readonly p50: number | undefined;
   readonly p95: number | undefined;
 }
 
-export interface CallStatistics {
-  readonly calls: number;
-  readonly errors: number;
-  readonly p50: number | undefined;
-  readonly p95: number | undefined;
-  readonly buckets: readonly Bucket[];
+export interface CallStatistics extends CallTotals {
+  /** Slices of time by when they begin, oldest first, also those in which nothing happened. */
+  readonly buckets: readonly (CallTotals & { readonly at: number })[];
 }
 
 /** Counts and times of the calls that ended between two moments, over all and in slices of equal length. */
@@ -33,7 +28,7 @@ export function summariseCalls(
   return { ...totals(ended), buckets };
 }
 
-function totals(calls: readonly CallSummary[]): Omit<Bucket, "at"> {
+function totals(calls: readonly CallSummary[]): CallTotals {
   const durations = calls.map(({ duration = 0 }) => duration).sort((left, right) => left - right);
   return {
     calls: calls.length,

@@ -26,7 +26,8 @@ import { reach } from "./stages/reach.ts";
 import { resolve } from "./stages/resolve.ts";
 import { run } from "./stages/run.ts";
 import { validate } from "./stages/validate.ts";
-import { stateChanged, visibleInput } from "./state-of.ts";
+import { stateChanged } from "./state-of.ts";
+import { visibleInput } from "./visible-input.ts";
 
 /** The life of a call, in order. Recording is no stage: it happens once, whichever way the call ends. */
 const advance = compose([resolve, reach, validate, permit, guard, approve, run, check, mask, bound], {

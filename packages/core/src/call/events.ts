@@ -4,7 +4,7 @@ import type { ProgressUpdate } from "../tool/context.ts";
 import type { ToolResult } from "../tool/result.ts";
 import type { ApprovalDecision, ApprovalRequest } from "./approval.ts";
 import type { ToolCallRecord } from "./record.ts";
-import type { ToolState } from "./state.ts";
+import type { ToolState, ToolStatus } from "./state.ts";
 
 /** What listeners are told. `record` comes once for every call, after its last `state`. */
 export type RackEvent =
@@ -12,10 +12,12 @@ export type RackEvent =
   | {
       readonly type: "state";
       readonly callId: string;
-      readonly parentCallId?: string;
+      readonly parentCallId?: string | undefined;
       readonly toolName: string;
       readonly sessionID: string;
       readonly caller: string;
+      readonly status: ToolStatus;
+      /** Made when it is read: who needs the status only reads that, which costs nothing. */
       readonly state: ToolState;
     }
   | {
@@ -62,13 +64,13 @@ export class EventHub {
   }
 
   emit(event: RackEvent): void {
-    for (const listener of this.#listeners) this.guard(() => listener(event));
+    for (const listener of this.#listeners) this.guard(listener, event);
   }
 
   /** Runs something that only watches. Counts its failure, whether it comes at once or later. */
-  guard(watch: () => unknown): void {
+  guard<Told>(watch: (told: Told) => unknown, told: Told): void {
     try {
-      const later = watch();
+      const later = watch(told);
       if (later instanceof Promise) later.catch(() => this.#failures++);
     } catch {
       this.#failures++;

@@ -7,6 +7,7 @@ import type { RawResult } from "../tool/to-result.ts";
 import type { CallHost } from "./host.ts";
 import type { CallOptions } from "./options.ts";
 import type { ToolStatus } from "./state.ts";
+import type { ShownInput } from "./visible-input.ts";
 
 /** What the pipeline did to a call that a reader of the record should know. */
 export interface CallFlags {
@@ -65,6 +66,8 @@ export class CallFrame {
   error: ToolError | undefined = undefined;
   flags: CallFlags | undefined = undefined;
 
+  /** The arguments as others see them, once somebody has looked. */
+  shown: ShownInput | undefined = undefined;
   /** Kept when the arguments themselves are too large to keep. */
   parametersHash: string | undefined = undefined;
   argsKey: string | undefined = undefined;

@@ -3,6 +3,7 @@ import { hashValue } from "../schema/hash-value.ts";
 import type { FilePart } from "../tool/result.ts";
 import { ActiveCalls } from "./active-calls.ts";
 import type { CallFrame } from "./frame.ts";
+import { IdTable } from "./id-table.ts";
 
 const LONGEST_RAW = 10_000;
 /** Arguments with a text this long are remembered clipped. */
@@ -18,7 +19,7 @@ const MOST_LOOKED_AT = 50;
 export class CallHistory {
   readonly active = new ActiveCalls();
   readonly #limit: number;
-  readonly #chosen = new Map<string, CallFrame>();
+  readonly #chosen = new IdTable<CallFrame>();
   /** Makes the ids of one registry differ from those of any other. */
   readonly #prefix = `call_${Math.random().toString(36).slice(2, 10)}${Date.now().toString(36)}_`;
   #ring: (CallFrame | undefined)[] = [];
@@ -80,6 +81,7 @@ export class CallHistory {
 
   #shrink(frame: CallFrame): void {
     const { result } = frame;
+    frame.shown = undefined;
     if (frame.startedAt > 0) frame.raw = undefined;
     else if (isLarge(frame.raw, DEPTH_LOOKED_AT)) frame.raw = clip(frame.raw);
     if (isLarge(frame.input, DEPTH_LOOKED_AT)) {

@@ -8,7 +8,7 @@ import { hashValue } from "../schema/hash-value.ts";
 import type { RawResult } from "../tool/to-result.ts";
 import type { CallFrame } from "./frame.ts";
 import { maskValue } from "./mask-value.ts";
-import { toEpoch } from "./state-of.ts";
+import { toEpoch } from "./visible-input.ts";
 
 /** Sessions end without saying so; the one that was quiet longest makes room. */
 const MOST_SESSIONS = 10_000;

@@ -3,7 +3,7 @@ import { hashValue } from "../schema/hash-value.ts";
 import type { CallFlags, CallFrame } from "./frame.ts";
 import { maskValue } from "./mask-value.ts";
 import { redact } from "./redact.ts";
-import { ownSecrets, toEpoch, visibleInput } from "./state-of.ts";
+import { ownSecrets, toEpoch, visibleInput } from "./visible-input.ts";
 
 /** What is remembered of a finished call. Plain JSON, secrets masked. */
 export interface ToolCallRecord {
@@ -54,7 +54,7 @@ export function recordOf(frame: CallFrame, found = new Set<string>()): ToolCallR
     ...(error === undefined
       ? {}
       : {
-          error: redact(error.toResponse(), { known, values: ownSecrets(frame, found) }) as ToolErrorResponse,
+          error: redact(error.toResponse(), { known, values: ownSecrets(error, found) }) as ToolErrorResponse,
         }),
     ...(flags === undefined ? {} : { flags: maskValue({ ...flags }, known) }),
   };

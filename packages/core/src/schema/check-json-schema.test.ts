@@ -37,6 +37,52 @@ describe("checkJsonSchema refuses", () => {
     expect(errorOf(circular).message).toContain("$ref");
   });
 
+  const chain = (length: number, link: (next: object) => object) =>
+    Object.fromEntries(
+      Array.from({ length }, (_, at) => [
+        `d${at}`,
+        at === length - 1 ? { type: "string" } : link({ $ref: `#/$defs/d${at + 1}` }),
+      ]),
+    );
+
+  it.each<[string, (next: object) => object]>([
+    ["allOf", (next) => ({ allOf: [next, next] })],
+    ["several keywords", (next) => ({ if: next, not: next, dependentSchemas: { a: next } })],
+  ])("references that multiply through %s", (_name, link) => {
+    const error = errorOf({ properties: { a: { $ref: "#/$defs/d0" } }, $defs: chain(32, link) });
+    expect(error.message).toContain("more than 10000 checks");
+    expect(error.path).toMatch(/^\$defs\.d\d+$/);
+  });
+
+  it("references that multiply behind addresses and anchors", () => {
+    const twice = (target: string) => ({ allOf: [{ $ref: target }, { $ref: target }] });
+    const $defs = Object.fromEntries(
+      Array.from({ length: 32 }, (_, at) => [
+        `d${at}`,
+        at % 2 === 0
+          ? { $id: `https://a.com/d${at}`, ...twice(`d${at + 1}#x`) }
+          : { $id: `d${at}`, $anchor: "x", ...(at === 31 ? {} : twice(`https://a.com/d${at + 1}`)) },
+      ]),
+    );
+    expect(errorOf({ $id: "https://a.com/root", $ref: "d0", $defs }).message).toContain("10000");
+  });
+
+  it.each<[string, object, string]>([
+    ["itself", { properties: { a: { $ref: "#/properties/a" } } }, "properties.a"],
+    ["the root from a branch of it", { anyOf: [{ type: "string" }, { $ref: "#" }] }, ""],
+    [
+      "one that refers back",
+      { $defs: { a: { $ref: "#/$defs/b" }, b: { not: { $ref: "#/$defs/a" } } } },
+      "$defs",
+    ],
+    ["its own anchor", { items: { $dynamicAnchor: "n", allOf: [{ $dynamicRef: "#n" }] } }, "items"],
+    ["itself by $recursiveRef", { $recursiveRef: "#" }, ""],
+  ])("a reference to %s that never ends", (_name, schema, path) => {
+    const error = errorOf(schema);
+    expect(error.message).toContain("leads back to itself");
+    expect(error.path.startsWith(path)).toBe(true);
+  });
+
   it("a schema nested without end", () => {
     let deep: object = {};
     for (let level = 0; level < 100_000; level++) deep = { items: deep };
@@ -53,6 +99,15 @@ describe("checkJsonSchema takes", () => {
     ["its own id", { $id: "https://a.com/s", $ref: "https://a.com/s#/$defs/x", $defs: { x: {} } }],
     ["the metaschema", { $ref: "https://json-schema.org/draft/2020-12/schema" }],
     ["a pattern that Unicode rules forbid", { pattern: "^[\\w\\-\\.]+$" }],
+    [
+      "the same definition many times",
+      { properties: manyOf({ $ref: "#/$defs/a" }), $defs: { a: manyOf({}) } },
+    ],
+    [
+      "a large union in which each has the same part",
+      { anyOf: Object.values(manyOf({ allOf: [{ $ref: "#/$defs/a" }] })), $defs: { a: {} } },
+    ],
+    ["a chain of references longer than the stack", { $ref: "#/$defs/0", $defs: longChain() }],
     ["unknown keywords and undefined", { "x-order": 1, foo: "bar", type: undefined }],
   ];
   it.each(cases)("%s", (_name, schema) => {
@@ -84,4 +139,14 @@ function errorOf(schema: object): SchemaError {
     throw error;
   }
   throw new Error("it was not refused");
+}
+
+function manyOf(schema: object): Record<string, object> {
+  return Object.fromEntries(Array.from({ length: 3_000 }, (_, at) => [`p${at}`, schema]));
+}
+
+function longChain(): Record<string, object> {
+  return Object.fromEntries(
+    Array.from({ length: 9_000 }, (_, at) => [at, at === 8_999 ? {} : { $ref: `#/$defs/${at + 1}` }]),
+  );
 }

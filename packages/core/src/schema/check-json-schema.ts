@@ -1,4 +1,5 @@
 import { describeReceived } from "./describe-received.ts";
+import { findEndless } from "./find-endless.ts";
 import { issuePath } from "./issue-path.ts";
 import {
   type Dialect,
@@ -35,10 +36,11 @@ interface Frame {
 
 interface Walk {
   readonly root: JsonSchemaObject;
-  readonly seen: Set<object>;
+  readonly seen: Map<object, Frame>;
   readonly waiting: Frame[];
   readonly references: { readonly target: string; readonly frame: Frame }[];
   readonly anchors: Set<string>;
+  hasReferences: boolean;
   hasNestedIds: boolean;
   usesInheritedNames: boolean;
   usesRiskyPatterns: boolean;
@@ -53,10 +55,11 @@ const maximumDepth = 200;
 export function checkJsonSchema(root: JsonSchemaObject): JsonSchemaFacts {
   const walk: Walk = {
     root,
-    seen: new Set(),
+    seen: new Map(),
     waiting: [{ schema: root, parent: undefined, steps: [], depth: 0 }],
     references: [],
     anchors: new Set(),
+    hasReferences: false,
     hasNestedIds: false,
     usesInheritedNames: false,
     usesRiskyPatterns: false,
@@ -67,6 +70,7 @@ export function checkJsonSchema(root: JsonSchemaObject): JsonSchemaFacts {
     if (isMetaschema(target)) usesMetaschema = true;
     else checkReference(target, frame, walk);
   }
+  if (walk.hasReferences) refuseEndless(walk);
   const { usesInheritedNames, usesRiskyPatterns } = walk;
   return { dialect: dialectOf(root), usesMetaschema, usesInheritedNames, usesRiskyPatterns };
 }
@@ -79,7 +83,7 @@ function visit(frame: Frame, walk: Walk): void {
   if (frame.depth > maximumDepth) {
     throw failure(frame, undefined, `nests more than ${maximumDepth} levels; use $ref and $defs instead.`);
   }
-  walk.seen.add(frame.schema);
+  walk.seen.set(frame.schema, frame);
   for (const keyword in frame.schema) {
     const value = frame.schema[keyword];
     if (value === undefined) continue;
@@ -131,6 +135,7 @@ function checkPlainKeyword(frame: Frame, keyword: string, value: unknown, walk: 
     throw failure(frame, [keyword], `must be a string, ${got(value)}.`);
   }
   if (wanted === "strings") checkNames(frame, [keyword], value, walk);
+  if (/^\$(?:dynamic|recursive)?ref$/i.test(keyword)) walk.hasReferences = true;
   if (keyword === "type") checkType(frame, value);
   else if (keyword === "enum" && !Array.isArray(value)) {
     throw failure(frame, [keyword], `must be an array of the allowed values, ${got(value)}.`);
@@ -195,6 +200,13 @@ function checkReference(target: string, frame: Frame, walk: Walk): void {
   const advice =
     "Other documents are never fetched: copy the definition into $defs and refer to #/$defs/<name>.";
   throw failure(frame, ["$ref"], `points to another document, ${JSON.stringify(target)}. ${advice}`);
+}
+
+function refuseEndless({ root, seen }: Walk): void {
+  const found = findEndless(root);
+  if (found === undefined) return;
+  const frame = seen.get(found.schema) ?? seen.get(root)!;
+  throw failure(frame, undefined, `${found.problem}, so no value could be checked. Change its $ref.`);
 }
 
 function refuseCircular(frame: Frame): void {

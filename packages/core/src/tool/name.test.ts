@@ -32,6 +32,13 @@ describe("canonicalName", () => {
     expect(canonicalName("SearXNG Search/网页搜索")).toMatch(/^SearXNG_Search_[a-z0-9]{12}$/);
   });
 
+  it("never begins with a hyphen, which would be an option on a command line", () => {
+    expect(canonicalName("天气-查询")).toMatch(/^tool_[a-z0-9]{12}$/);
+    expect(canonicalName("天气-now")).toMatch(/^now_[a-z0-9]{12}$/);
+    expect(canonicalName("-x")).toMatch(/^x_[a-z0-9]{12}$/);
+    expect(canonicalName(`-${"x".repeat(80)}`)).toMatch(/^x/);
+  });
+
   it("gives the same name on every machine", () => {
     expect(canonicalName("网页搜索")).toBe(canonicalName("\u7f51\u9875\u641c\u7d22"));
     expect([canonicalName("a.b"), canonicalName("网页搜索")]).toMatchInlineSnapshot(`

@@ -16,9 +16,10 @@ export function isCanonicalName(name: string): boolean {
  * one. It depends on nothing but the name: it is the same on every machine and in every order of loading.
  */
 export function canonicalName(name: string, limit = 64): string {
-  if (isCanonicalName(name) && name.length <= limit) return name;
+  // On a command line, what begins with a hyphen is an option.
+  if (isCanonicalName(name) && name.length <= limit && !name.startsWith("-")) return name;
   const hash = hashText(name).slice(0, hashLength);
-  const readable = name.replace(/[^A-Za-z0-9_-]+/g, "_").replace(/^_+|_+$/g, "") || "tool";
+  const readable = name.replace(/[^A-Za-z0-9_-]+/g, "_").replace(/^[_-]+|[_-]+$/g, "") || "tool";
   const room = limit - hash.length - 1;
   if (room < 1) return hash.slice(0, limit);
   if (readable.length <= room) return `${readable}_${hash}`;

@@ -1,11 +1,13 @@
-import type {
-  CallClient,
-  ProgressUpdate,
-  RackEvent,
-  ToolInfo,
-  ToolRegistry,
-  ToolResult,
-  ToolState,
+import {
+  type CallClient,
+  type CallOptions,
+  IdTable,
+  type ProgressUpdate,
+  type RackEvent,
+  type ToolInfo,
+  type ToolRegistry,
+  type ToolResult,
+  type ToolState,
 } from "@toolrack/core";
 import type { Grant } from "../auth/grant.ts";
 import type { CallStore } from "../store/store.ts";
@@ -58,9 +60,9 @@ export interface CallDeskParts {
 /** Where requests hand in calls: it gives them ids, limits them, has them recorded and knows those under way. */
 export class CallDesk {
   readonly #parts: CallDeskParts;
-  readonly #active = new Map<string, AnnouncedCall>();
-  readonly #watchers = new Map<string, CallWatcher>();
-  readonly #running = new Map<string, number>();
+  readonly #active = new IdTable<AnnouncedCall>();
+  readonly #watchers = new IdTable<CallWatcher>();
+  readonly #running = new IdTable<number>();
   #onIdle: (() => void) | undefined;
   readonly #unsubscribe: () => void;
   #promised = 0;
@@ -75,12 +77,22 @@ export class CallDesk {
    * call: a tool that the bearer may not see, an id that is taken, too many calls at once.
    */
   async run(request: CallRequest): Promise<EndedCall> {
+    const { registry, recorder, spans } = this.#parts;
+    let call: AnnouncedCall | undefined;
     this.#promised++;
     try {
-      const callId = request.callId ?? newCallId();
       if (request.callId !== undefined) await this.#refuseTaken(request.callId);
-      return await this.#run(callId, request);
+      const info = registry.get(request.name);
+      call = this.#enter(request, info);
+      const { callId, toolName } = call;
+      const recording = recorder.announce(call);
+      const result = await spans.run({ callId, toolName, info }, request.headers ?? noHeaders, () =>
+        registry.execute(request.name, request.input, optionsOf(request, callId)),
+      );
+      const { record, recorded } = await recording;
+      return { callId, result, record, recorded };
     } finally {
+      if (call !== undefined) this.#leave(call);
       this.#promised--;
       this.#noteIdle();
     }
@@ -106,50 +118,6 @@ export class CallDesk {
     this.#unsubscribe();
   }
 
-  async #run(callId: string, request: CallRequest): Promise<EndedCall> {
-    const { registry, recorder, spans } = this.#parts;
-    const info = registry.get(request.name);
-    const { grant } = request;
-    if (!grant.admin && (info === undefined || !grant.mayUse(info.name))) {
-      throw invisibleTool(request.name);
-    }
-    const toolName = info?.name ?? request.name;
-    this.#enter(toolName);
-    const call: AnnouncedCall = {
-      callId,
-      toolName,
-      displayName: info?.displayName ?? toolName,
-      sessionID: request.sessionID ?? "",
-      caller: grant.caller,
-      timestamp: Date.now(),
-      ...(request.replayOf === undefined ? {} : { replayOf: request.replayOf }),
-    };
-    this.#active.set(callId, call);
-    if (request.watcher !== undefined) this.#watchers.set(callId, request.watcher);
-    try {
-      const recorded = recorder.announce(call);
-      const allow = limitOf(request);
-      const options = {
-        callId,
-        ...(allow === undefined ? {} : { allow }),
-        ...(request.client === undefined ? {} : { client: request.client }),
-        caller: call.caller,
-        signal: request.signal,
-        ...(request.sessionID === undefined ? {} : { sessionID: request.sessionID, sessionOwner: grant.id }),
-        ...(request.messageID === undefined ? {} : { messageID: request.messageID }),
-        ...(request.timeout === undefined ? {} : { timeout: request.timeout }),
-      };
-      const result = await spans.run({ callId, toolName, info }, request.headers ?? {}, () =>
-        registry.execute(request.name, request.input, options),
-      );
-      return { callId, result, ...(await recorded) };
-    } finally {
-      this.#active.delete(callId);
-      this.#watchers.delete(callId);
-      this.#leave(toolName);
-    }
-  }
-
   async #refuseTaken(callId: string): Promise<void> {
     const stored = await this.#parts.calls.get(callId);
     // Looked at after the store: nothing else can begin between here and the call itself.
@@ -161,30 +129,37 @@ export class CallDesk {
     );
   }
 
-  #enter(toolName: string): void {
+  /** Lets a call in, or throws `CallRefused`. */
+  #enter(request: CallRequest, info: ToolInfo | undefined): AnnouncedCall {
+    const { grant } = request;
+    if (!grant.admin && (info === undefined || !grant.mayUse(info.name))) throw invisibleTool(request.name);
+    const toolName = info?.name ?? request.name;
     const running = this.#running.get(toolName) ?? 0;
     const { maxCallsPerTool } = this.#parts;
-    if (running >= maxCallsPerTool) {
-      throw new CallRefused(
-        "too_many_calls",
-        `"${toolName}" is running ${running} times, which is as often as it may. Call it when one has ended.`,
-        { toolName, limit: maxCallsPerTool },
-        1,
-      );
-    }
+    if (running >= maxCallsPerTool) throw tooManyCalls(toolName, running, maxCallsPerTool);
     this.#running.set(toolName, running + 1);
+    const call = announcementOf(request, toolName, info);
+    this.#active.set(call.callId, call);
+    if (request.watcher !== undefined) this.#watchers.set(call.callId, request.watcher);
+    return call;
   }
 
-  #leave(toolName: string): void {
+  #leave({ callId, toolName }: AnnouncedCall): void {
+    this.#active.delete(callId);
+    this.#watchers.delete(callId);
     const running = (this.#running.get(toolName) ?? 1) - 1;
     if (running === 0) this.#running.delete(toolName);
     else this.#running.set(toolName, running);
   }
 
   #listen(event: RackEvent): void {
-    if (event.type === "state") this.#watchers.get(event.callId)?.state?.(event.state);
-    if (event.type === "progress") this.#watchers.get(event.callId)?.progress?.(event.update);
     if (event.type === "record") this.#noteIdle();
+    if (this.#watchers.size === 0) return;
+    if (event.type === "state") {
+      const watcher = this.#watchers.get(event.callId);
+      if (watcher?.state !== undefined) watcher.state(event.state);
+    }
+    if (event.type === "progress") this.#watchers.get(event.callId)?.progress?.(event.update);
   }
 
   #whenIdle(limit: number): Promise<void> {
@@ -212,6 +187,49 @@ export function invisibleTool(name: string): CallRefused {
     `This token knows no tool "${name}". The list of tools has those that it may use.`,
     { toolName: name },
   );
+}
+
+function tooManyCalls(toolName: string, running: number, limit: number): CallRefused {
+  return new CallRefused(
+    "too_many_calls",
+    `"${toolName}" is running ${running} times, which is as often as it may. Call it when one has ended.`,
+    { toolName, limit },
+    1,
+  );
+}
+
+const noHeaders: NonNullable<CallRequest["headers"]> = Object.freeze({});
+
+function announcementOf(request: CallRequest, toolName: string, info: ToolInfo | undefined): AnnouncedCall {
+  const call: AnnouncedCall = {
+    callId: request.callId ?? newCallId(),
+    toolName,
+    displayName: info?.displayName ?? toolName,
+    sessionID: request.sessionID ?? "",
+    caller: request.grant.caller,
+    timestamp: Date.now(),
+  };
+  return request.replayOf === undefined ? call : { ...call, replayOf: request.replayOf };
+}
+
+/** Filled in step by step: most calls have the first three only. */
+function optionsOf(request: CallRequest, callId: string): CallOptions {
+  const { client, sessionID, messageID, timeout, grant, signal } = request;
+  const allow = limitOf(request);
+  const options: { -readonly [Key in keyof CallOptions]: CallOptions[Key] } = {
+    callId,
+    caller: grant.caller,
+    signal,
+  };
+  if (allow !== undefined) options.allow = allow;
+  if (client !== undefined) options.client = client;
+  if (sessionID !== undefined) {
+    options.sessionID = sessionID;
+    options.sessionOwner = grant.id;
+  }
+  if (messageID !== undefined) options.messageID = messageID;
+  if (timeout !== undefined) options.timeout = timeout;
+  return options;
 }
 
 /** What the whole chain of calls may reach; an admin without further limits needs no asking. */

@@ -1,4 +1,11 @@
-import type { Logger, RackEvent, ToolCallRecord, ToolRegistry, ToolResult } from "@toolrack/core";
+import {
+  IdTable,
+  type Logger,
+  type RackEvent,
+  type ToolCallRecord,
+  type ToolRegistry,
+  type ToolResult,
+} from "@toolrack/core";
 import type { CallStore, StartedCall } from "../store/store.ts";
 
 /** What a surface knows of a call before it begins. */
@@ -12,9 +19,12 @@ export interface RecordedCall {
 
 type StateEvent = Extract<RackEvent, { type: "state" }>;
 
-interface Announcement {
-  readonly call: AnnouncedCall;
-  readonly settle: (recorded: RecordedCall) => void;
+/** What is known of a call until it has ended. */
+interface Noted {
+  /** Undefined when nobody announced it. */
+  readonly call: AnnouncedCall | undefined;
+  readonly settle: ((recorded: RecordedCall) => void) | undefined;
+  hasBegun: boolean;
 }
 
 /**
@@ -25,9 +35,8 @@ export class CallRecorder {
   readonly #registry: ToolRegistry;
   readonly #calls: CallStore;
   readonly #logger: Logger;
-  readonly #announced = new Map<string, Announcement>();
-  readonly #begun = new Set<string>();
-  readonly #writing = new Set<Promise<boolean>>();
+  readonly #noted = new IdTable<Noted>();
+  readonly #writes = new OpenWrites();
   readonly #unsubscribe: () => void;
   #failures = 0;
 
@@ -46,13 +55,13 @@ export class CallRecorder {
   /** To be called right before the call is made. Resolves once it has ended and its record is safe. */
   announce(call: AnnouncedCall): Promise<RecordedCall> {
     return new Promise((settle) => {
-      this.#announced.set(call.callId, { call, settle });
+      this.#noted.set(call.callId, { call, settle, hasBegun: false });
     });
   }
 
   /** Resolves when the records of all calls that have ended by now are written. */
-  async flush(): Promise<void> {
-    await Promise.all(this.#writing);
+  flush(): Promise<void> {
+    return this.#writes.settled();
   }
 
   close(): Promise<void> {
@@ -66,13 +75,14 @@ export class CallRecorder {
   }
 
   #begin(event: StateEvent): void {
-    const { callId, state } = event;
+    const { callId, status } = event;
+    const noted = this.#noted.get(callId);
     // One that was refused at once is only told of when it has ended.
-    if (this.#begun.has(callId) || state.status === "completed" || state.status === "error") return;
-    this.#begun.add(callId);
-    const { replayOf: _, ...call } = this.#announced.get(callId)?.call ?? this.#unannounced(event);
+    if (noted?.hasBegun || status === "completed" || status === "error") return;
+    if (noted !== undefined) noted.hasBegun = true;
+    else this.#noted.set(callId, { call: undefined, settle: undefined, hasBegun: true });
     try {
-      this.#calls.started({ ...call, parameters: state.input });
+      this.#calls.started(new Beginning(noted?.call ?? this.#unannounced(event), event));
     } catch (thrown) {
       this.#refused(callId, thrown);
     }
@@ -94,24 +104,22 @@ export class CallRecorder {
   }
 
   #end(record: ToolCallRecord, result: ToolResult): void {
-    const announcement = this.#announced.get(record.callId);
-    this.#announced.delete(record.callId);
-    this.#begun.delete(record.callId);
-    const writing = this.#write(record, result, announcement?.call.replayOf);
-    this.#writing.add(writing);
-    writing.then((recorded) => {
-      this.#writing.delete(writing);
-      announcement?.settle({ record, recorded });
-    });
-  }
-
-  async #write(record: ToolCallRecord, result: ToolResult, replayOf?: string): Promise<boolean> {
-    try {
-      await this.#calls.finished(record, result, replayOf, this.#wholeText(record));
-      return true;
-    } catch (thrown) {
+    const noted = this.#noted.get(record.callId);
+    this.#noted.delete(record.callId);
+    const group = this.#writes.begin();
+    const settle = (recorded: boolean) => {
+      this.#writes.end(group);
+      noted?.settle?.({ record, recorded });
+    };
+    const refuse = (thrown: unknown) => {
       this.#refused(record.callId, thrown);
-      return false;
+      settle(false);
+    };
+    try {
+      const whole = this.#wholeText(record);
+      this.#calls.finished(record, result, noted?.call?.replayOf, whole).then(() => settle(true), refuse);
+    } catch (thrown) {
+      refuse(thrown);
     }
   }
 
@@ -126,4 +134,64 @@ export class CallRecorder {
     const reason = thrown instanceof Error ? thrown.message : String(thrown);
     this.#logger.error(`The call ${callId} could not be recorded: ${reason}`);
   }
+}
+
+/** A call as the store is told of it. Most calls end before their arguments are asked for. */
+class Beginning implements StartedCall {
+  readonly callId: string;
+  readonly parentCallId?: string;
+  readonly toolName: string;
+  readonly displayName: string;
+  readonly sessionID: string;
+  readonly caller: string;
+  readonly timestamp: number;
+  readonly #event: StateEvent;
+
+  constructor(call: AnnouncedCall, event: StateEvent) {
+    this.callId = call.callId;
+    if (call.parentCallId !== undefined) this.parentCallId = call.parentCallId;
+    this.toolName = call.toolName;
+    this.displayName = call.displayName;
+    this.sessionID = call.sessionID;
+    this.caller = call.caller;
+    this.timestamp = call.timestamp;
+    this.#event = event;
+  }
+
+  get parameters(): Record<string, unknown> {
+    return this.#event.state.input;
+  }
+}
+
+/** Writes under way, in groups: who waits for them waits for those of its time, however many come after. */
+class OpenWrites {
+  #group: WriteGroup = { open: 0, settled: undefined };
+  readonly #awaited = new Set<WriteGroup>();
+
+  begin(): WriteGroup {
+    this.#group.open++;
+    return this.#group;
+  }
+
+  end(group: WriteGroup): void {
+    group.open--;
+    if (group.open > 0 || group.settled === undefined) return;
+    this.#awaited.delete(group);
+    group.settled.resolve();
+  }
+
+  async settled(): Promise<void> {
+    if (this.#group.open > 0) {
+      this.#group.settled = Promise.withResolvers();
+      this.#awaited.add(this.#group);
+      this.#group = { open: 0, settled: undefined };
+    }
+    await Promise.all(Array.from(this.#awaited, ({ settled }) => settled?.promise));
+  }
+}
+
+interface WriteGroup {
+  open: number;
+  /** Set once somebody waits for it; then no write joins it any more. */
+  settled: PromiseWithResolvers<void> | undefined;
 }

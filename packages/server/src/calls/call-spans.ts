@@ -49,7 +49,7 @@ export class CallSpans {
 
   readonly listen = (event: RackEvent): void => {
     // A call that a tool makes begins in the context of that tool, so its span finds its parent by itself.
-    if (event.type === "state" && event.state.status === "pending" && !this.#open.has(event.callId)) {
+    if (event.type === "state" && event.status === "pending" && !this.#open.has(event.callId)) {
       this.#start(event.callId, event.toolName, context.active());
     }
     if (event.type === "record") this.#end(event.record, event.result);

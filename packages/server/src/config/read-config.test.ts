@@ -14,6 +14,15 @@ describe("toolrack.config", () => {
     await expect(workspace.open()).rejects.toThrow(/toools.*tools[\s\S]*timeout|timeout[\s\S]*toools/);
   });
 
+  it("says which grant of a host grants nothing, and what to write", async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "toolrack.config.mjs": `export default { sandbox: { grants: { rates: { hosts: ["api.example.com", "https://other.example.com/v1"] } } } };`,
+    });
+    await expect(workspace.open()).rejects.toThrow(
+      /sandbox\.grants\.rates\.hosts\[1\].*Write "other\.example\.com"/,
+    );
+  });
+
   it("that does not compile or throws is named with its line", async () => {
     await using workspace = await TemporaryWorkspace.create({
       "toolrack.config.ts": "export default {\n  tools: [\n",

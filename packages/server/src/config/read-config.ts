@@ -7,6 +7,7 @@ import type { Config } from "./config.ts";
 import { configSchema } from "./config-schema.ts";
 import { configVariables } from "./config-variables.ts";
 import { readVariables, type SetVariable } from "./read-variables.ts";
+import { sandboxConfigProblems } from "./sandbox-config.ts";
 
 /** A key that is set, and by what. */
 export interface ConfigOrigin {
@@ -50,10 +51,10 @@ async function readFile(path: string, graph: ModuleGraph): Promise<Config> {
   const config = (exports as { default?: unknown }).default ?? exports;
   // Services and models are live objects: they are looked at, and handed on as they are.
   const outcome = await schema.validate(shallow(config));
-  if (outcome.ok) return config as Config;
-  const problems = outcome.issues.map(({ path: key, message }) =>
-    key === "" ? message : `${key}: ${message}`,
-  );
+  const problems = outcome.ok
+    ? sandboxConfigProblems((config as Config).sandbox)
+    : outcome.issues.map(({ path: key, message }) => (key === "" ? message : `${key}: ${message}`));
+  if (problems.length === 0) return config as Config;
   throw new LoadError(`The config is not valid. ${problems.join(" ")}`, "Correct these keys.", { path });
 }
 

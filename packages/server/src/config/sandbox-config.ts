@@ -1,8 +1,9 @@
+import { grantProblem } from "../runners/sandbox/egress/grants.ts";
 import type { WorkerLimits } from "../runners/sandbox/types.ts";
 
 /** What the operator lets one sandboxed tool have, beside what every tool has. */
 export interface SandboxGrant {
-  /** Network hosts: `api.example.com`, `*.example.com`, `localhost:8080`. */
+  /** Network hosts: `api.example.com`, `*.example.com`, `localhost:8080`, or `*` for every public one. */
   readonly hosts?: readonly string[];
   /** Tools outside the sandbox that it may call, as patterns: `internal_file_*`. */
   readonly tools?: readonly string[];
@@ -63,3 +64,13 @@ export const sandboxConfigSchema = {
     },
   },
 } as const;
+
+/** What is wrong with a config that fits the schema: a host that is none would grant nothing, and nobody would notice. */
+export function sandboxConfigProblems({ grants = {} }: SandboxConfig = {}): string[] {
+  return Object.entries(grants).flatMap(([tool, { hosts = [] }]) =>
+    hosts.flatMap((host, index) => {
+      const problem = grantProblem(host);
+      return problem === undefined ? [] : [`sandbox.grants.${tool}.hosts[${index}]: ${problem}`];
+    }),
+  );
+}

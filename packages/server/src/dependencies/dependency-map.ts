@@ -60,6 +60,13 @@ function check(name: string, versions: unknown): void {
       'Use the name from the registry, such as "lodash" or "@scope/name".',
     );
   }
+  if (name in Object.prototype) {
+    throw new DependencyError(
+      `"${name}" cannot be installed: every object of JavaScript has a member of this name, which pnpm takes for the package.`,
+      "Use another package.",
+      { packageName: name },
+    );
+  }
   if (typeof versions !== "string" || !range.test(versions)) {
     throw new DependencyError(
       `The version of "${name}" is ${JSON.stringify(versions)}, which is no version, range or tag.`,

@@ -1,21 +1,40 @@
 import { spawn } from "node:child_process";
-import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { parseDependencies } from "./dependency-map.ts";
+import { checkLinks } from "./check-links.ts";
+import { checkLock } from "./check-lock.ts";
+import { dependencyKey, parseDependencies } from "./dependency-map.ts";
 import { DependencyStore } from "./dependency-store.ts";
 import { startRegistry, type TestRegistry } from "./testing/test-registry.ts";
 
 let registry: TestRegistry;
 let directory = "";
+/** A folder of the machine that is nobody's business, with a package in it. */
+let outside = "";
 const said: string[] = [];
 const say = (...values: unknown[]) => void said.push(values.join(" "));
 const logger = { debug: say, info: say, warn: say, error: say };
 
 beforeAll(async () => {
+  outside = await mkdtemp(join(tmpdir(), "toolrack-outside-"));
+  await writeFile(join(outside, "package.json"), '{"name":"inner","version":"1.0.0"}');
+  await writeFile(join(outside, "secret.txt"), "of-the-machine");
+  const brings = (inner: string) => ({ "1.0.0": { text: "", dependencies: { inner } } });
   registry = await startRegistry({
+    "toolrack-test-file": brings(`file:${outside}`),
+    "toolrack-test-link": brings(`link:${outside}`),
+    "toolrack-test-above": brings("file:../../.."),
+    "toolrack-test-git": brings("git+file:///nowhere/repository.git"),
+    "toolrack-test-deep": { "1.0.0": { text: "", dependencies: { "toolrack-test-file": "1.0.0" } } },
+    "toolrack-test-fine": {
+      "1.0.0": {
+        text: "module.exports = require('renamed');",
+        dependencies: { renamed: "npm:toolrack-test-left@1.0.0" },
+      },
+    },
     "toolrack-test-left": {
       "1.0.0": "module.exports = 'left 1.0';",
       "1.2.0": "module.exports = 'left 1.2';",
@@ -23,7 +42,10 @@ beforeAll(async () => {
     "toolrack-test-script": { "1.0.0": "module.exports = 'script';" },
   });
 });
-afterAll(() => registry.close());
+afterAll(async () => {
+  await registry.close();
+  await rm(outside, { recursive: true, force: true });
+});
 afterEach(async () => {
   if (directory !== "") {
     // A pnpm whose parent was killed may still be writing.
@@ -55,6 +77,8 @@ describe("what a tool declares", () => {
     [{ lodash: "git+https://example.com/x.git" }, "no version, range or tag"],
     [{ lodash: 4 }, 'The version of "lodash" is 4'],
     [[7], "holds 7"],
+    [{ toString: "1" }, '"toString" cannot be installed'],
+    [["constructor@1"], '"constructor" cannot be installed'],
   ])("%j is refused", (declared, problem) => {
     expect(() => parseDependencies(declared)).toThrow(problem);
   });
@@ -100,12 +124,67 @@ describe("installing", { timeout: 120_000 }, () => {
     });
   });
 
-  it("says that it may go well later when the registry is away", async () => {
+  it.each(["toolrack-test-left", "@toolrack-test/scoped"])(
+    "says that it may go well later when the registry is away, and names %s",
+    async (packageName) => {
+      const deps = await store();
+      await writeFile(join(directory, ".npmrc"), "registry=http://127.0.0.1:1/\n");
+      await expect(deps.install({ [packageName]: "1" }, "t")).rejects.toMatchObject({
+        isTemporary: true,
+        packageName,
+      });
+    },
+  );
+
+  it.each([
+    ["toolrack-test-file", "toolrack-test-file"],
+    ["toolrack-test-link", "toolrack-test-link"],
+    ["toolrack-test-above", "toolrack-test-above"],
+    ["toolrack-test-deep", "toolrack-test-file"],
+  ])(
+    "brings nothing of the machine for %s, and names the package that asked for it",
+    async (wanted, named) => {
+      const deps = await store();
+      await expect(deps.install({ [wanted]: "1.0.0" }, "t")).rejects.toMatchObject({
+        name: "DependencyError",
+        packageName: named,
+        message: expect.stringContaining("does not come from a registry"),
+      });
+      const kept = await readdir(join(directory, "deps"), { recursive: true });
+      expect(kept.filter((path) => /secret\.txt|inner/.test(path))).toEqual([]);
+      // A lock that somebody else wrote is no way around it.
+      const lock = join(
+        directory,
+        "deps",
+        "locks",
+        `${dependencyKey({ "toolrack-test-left": "1.0.0" })}.yaml`,
+      );
+      await writeFile(
+        lock,
+        `lockfileVersion: '9.0'\npackages:\n  toolrack-test-left@1.0.0:\n    resolution: {directory: ${outside}, type: directory}\n`,
+      );
+      await expect(deps.install({ "toolrack-test-left": "1.0.0" }, "t")).rejects.toThrow(
+        "does not come from a registry",
+      );
+    },
+  );
+
+  it("does not run a repository's address", async () => {
     const deps = await store();
-    await writeFile(join(directory, ".npmrc"), "registry=http://127.0.0.1:1/\n");
-    await expect(deps.install({ "toolrack-test-left": "1" }, "t")).rejects.toMatchObject({
-      isTemporary: true,
+    await expect(deps.install({ "toolrack-test-git": "1.0.0" }, "t")).rejects.toMatchObject({
+      name: "DependencyError",
     });
+  });
+
+  it("says nothing about the workspace in the folder that tools can read", async () => {
+    const deps = await store();
+    const folder = await deps.install({ "toolrack-test-fine": "1.0.0" }, "t");
+    expect(createRequire(join(folder, "x.js"))("toolrack-test-fine")).toBe("left 1.0");
+    for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+      if (!entry.isFile()) continue;
+      const path = join(entry.parentPath, entry.name);
+      expect(await readFile(path, "utf8"), path).not.toContain(directory);
+    }
   });
 
   it("repairs what a killed install left, and lets two processes install the same", async () => {
@@ -161,5 +240,28 @@ describe("installing", { timeout: 120_000 }, () => {
     await utimes(leftover, yesterday, yesterday);
     expect(await deps.prune(3_600_000)).toBe(2);
     expect(await readdir(join(directory, "deps"))).toContain(used.split("/").at(-1));
+  });
+});
+
+describe("what was found and installed", () => {
+  it.each([
+    ["a repository", "resolution: {commit: abc, repo: 'https://example.com/x.git', type: git}"],
+    ["an archive of the machine", "resolution: {integrity: sha512-x, tarball: 'file:../x.tgz'}"],
+    ["an archive that nobody vouches for", "resolution: {tarball: 'https://example.com/x.tgz'}"],
+    ["a runtime", "resolution: {integrity: sha512-x, type: variations}"],
+  ])("is refused when it is %s", (_what, resolution) => {
+    expect(() => checkLock(`packages:\n  '@s/x@1.0.0':\n    ${resolution}\n`)).toThrow(
+      '"@s/x" was not installed',
+    );
+  });
+
+  it("is refused when a link in it leads out, be it to nothing", async () => {
+    directory = await mkdtemp(join(tmpdir(), "toolrack-deps-"));
+    const folder = join(directory, "set");
+    await mkdir(join(folder, "a/b"), { recursive: true });
+    await symlink("../b", join(folder, "a/b/inside"));
+    await expect(checkLinks(folder)).resolves.toBeUndefined();
+    await symlink(join(directory, "not-yet"), join(folder, "a/b/out"));
+    await expect(checkLinks(folder)).rejects.toThrow("a/b/out is a link to a place outside");
   });
 });

@@ -5,6 +5,7 @@ import {
   mkdir,
   mkdtemp,
   readdir,
+  readFile,
   rename,
   rm,
   stat,
@@ -13,6 +14,8 @@ import {
 } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "@toolrack/core";
+import { checkLinks } from "./check-links.ts";
+import { checkLock } from "./check-lock.ts";
 import { type DependencyMap, dependencyKey } from "./dependency-map.ts";
 import { type PnpmProgress, runPnpm } from "./run-pnpm.ts";
 
@@ -116,22 +119,29 @@ export class DependencyStore {
       () => true,
       () => false,
     );
-    await runPnpm({
-      directory: folder,
-      args: [
-        "install",
-        "--prod",
-        "--ignore-scripts",
-        "--prefer-offline",
-        isLocked ? "--frozen-lockfile" : "--no-frozen-lockfile",
-      ],
-      onProgress: this.#progress(label),
-      ...(this.#npmrc !== undefined && existsSync(this.#npmrc) ? { npmrc: this.#npmrc } : {}),
-      ...(signal === undefined ? {} : { signal }),
-    });
+    const onProgress = this.#progress(label);
+    const pnpm = (...args: readonly string[]) =>
+      runPnpm({
+        directory: folder,
+        args: ["install", "--prod", "--ignore-scripts", "--prefer-offline", ...args],
+        onProgress,
+        ...(this.#npmrc !== undefined && existsSync(this.#npmrc) ? { npmrc: this.#npmrc } : {}),
+        ...(signal === undefined ? {} : { signal }),
+      });
+    // Found out first, so that nothing is brought here that does not come from a registry.
+    if (!isLocked) await pnpm("--lockfile-only", "--no-frozen-lockfile");
+    const found = await readFile(join(folder, "pnpm-lock.yaml"), "utf8").catch(() => undefined);
+    if (found !== undefined) checkLock(found);
+    await pnpm(found === undefined ? "--no-frozen-lockfile" : "--frozen-lockfile");
     // pnpm makes no folder for an empty set.
     await mkdir(join(folder, "node_modules"), { recursive: true });
+    await checkLinks(folder);
     if (!isLocked) await copyFile(join(folder, "pnpm-lock.yaml"), lock).catch(() => {});
+    // They say where on the machine the workspace lies, which is no business of the tool.
+    await rm(join(folder, "pnpm-workspace.yaml"), { force: true });
+    for (const name of [".modules.yaml", ".pnpm-workspace-state-v1.json"]) {
+      await rm(join(folder, "node_modules", name), { force: true });
+    }
   }
 
   /** Somebody else may have been faster; then theirs is as good. */

@@ -100,7 +100,8 @@ function toError(failure: ReportLine | undefined, talk: readonly string[]): Depe
   const packageName =
     pkgName ??
     wanted?.name ??
-    /(?:No matching version found for|registry\S*\/)\s*((?:@[^/@\s]+\/)?[^/@\s:]+)/.exec(message)?.[1];
+    /No matching version found for\s+((?:@[^/@\s]+\/)?[^/@\s:]+)/.exec(message)?.[1] ??
+    nameInAddress(message);
   const which = packageName === undefined ? "The packages" : `The package "${packageName}"`;
   const isTemporary = network.test(code) || network.test(message);
   return new DependencyError(
@@ -111,6 +112,14 @@ function toError(failure: ReportLine | undefined, talk: readonly string[]): Depe
       ...(packageName === undefined ? {} : { packageName }),
     },
   );
+}
+
+/** Of a package's own address at a registry, or that of its archive: `…/@scope%2fname`, `…/name/-/name-1.0.0.tgz`. */
+function nameInAddress(message: string): string | undefined {
+  const [address] = /https?:\/\/[^\s"']+/.exec(message) ?? [];
+  if (address === undefined || !URL.canParse(address)) return undefined;
+  const path = new URL(address).pathname.replace(/%2f/gi, "/").replace(/%40/g, "@").split("/-/")[0]!;
+  return /((?:@[^/]+\/)?[^/:]+):?$/.exec(path)?.[1];
 }
 
 function remedyFor(code: string, isTemporary: boolean, hint: string | undefined): string {

@@ -1,30 +1,49 @@
-import { existsSync } from "node:fs";
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { lstatSync } from "node:fs";
+import { mkdir, realpath, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { writeSkillText } from "../sources/skills/front-matter.ts";
+import { LARGEST_SKILL_TEXT, readSkillText, writeSkillText } from "../sources/skills/front-matter.ts";
 import type { LoadedSkill } from "../sources/skills/loaded-skill.ts";
+import { readRegularFile } from "../sources/skills/read-regular-file.ts";
 import { readSkillFiles, writeSkillFiles } from "../sources/skills/skill-files.ts";
 import { skillMetadataKeys } from "../sources/skills/skill-folder.ts";
-import { slugOf } from "../sources/skills/tool-names.ts";
+import { shortHash, slugOf } from "../sources/skills/tool-names.ts";
 import { writeToolsFile } from "../sources/skills/tools-file.ts";
 import type { SkillFile } from "../store/skills/skill-store.ts";
+
+const LONGEST_NAME = 64;
 
 /** The name of a skill where only lower-case letters, digits and dashes may stand. */
 export function folderNameOf({ name, frontMatter }: Pick<LoadedSkill, "name" | "frontMatter">): string {
   const written = typeof frontMatter.name === "string" ? frontMatter.name : name;
   const slug = /^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(written) ? written : slugOf(written, "-");
-  return slug.slice(0, 64).replace(/-+$/, "");
+  return slug.slice(0, LONGEST_NAME).replace(/-+$/, "");
+}
+
+/** The same by the skills' ids, with a hash of the id where several skills would share a name. */
+export function folderNames(skills: readonly LoadedSkill[]): Map<string, string> {
+  const sharing = Map.groupBy(skills, folderNameOf);
+  return new Map(
+    skills.map((skill) => {
+      const name = folderNameOf(skill);
+      if (sharing.get(name)!.length === 1) return [skill.id, name];
+      const hash = shortHash(skill.id);
+      const head = name.slice(0, LONGEST_NAME - hash.length - 1).replace(/-+$/, "");
+      return [skill.id, `${head}-${hash}`];
+    }),
+  );
 }
 
 /** The `SKILL.md` of a skill. What its format has no word for stands in `metadata`, so that nothing is lost. */
-export function skillTextOf(skill: LoadedSkill): Promise<string> {
-  return writeSkillText({ frontMatter: frontMatterOf(skill), body: skill.instructions });
+export function skillTextOf(skill: LoadedSkill, folderName = folderNameOf(skill)): Promise<string> {
+  const { instructions: body, frontMatterText: source } = skill;
+  const frontMatter = frontMatterOf(skill, folderName);
+  return writeSkillText({ frontMatter, body, ...(source === undefined ? {} : { source }) });
 }
 
-function frontMatterOf(skill: LoadedSkill): Record<string, unknown> {
+function frontMatterOf(skill: LoadedSkill, folderName: string): Record<string, unknown> {
   const { id, name, mark, description, enabled, owner, sourcePath } = skill;
   const { name: _name, metadata, ...rest } = skill.frontMatter;
-  const folderName = folderNameOf(skill);
   const own = {
     ...(typeof metadata === "object" && metadata !== null ? metadata : {}),
     [skillMetadataKeys.id]: id,
@@ -46,26 +65,72 @@ export function otherFiles(files: readonly SkillFile[]): SkillFile[] {
   return files.filter(({ path }) => path !== "SKILL.md" && path !== "tools.json");
 }
 
+export interface ExportOptions {
+  /** Whether an earlier export of the same skill may be replaced. */
+  readonly replace?: boolean;
+  /** The folder's name; what the skill's own name gives, when it is not said. */
+  readonly name?: string;
+}
+
 /**
  * Writes a skill as a folder below the given one, and answers where. Reading it again gives the same skill, with the
- * same ids. A folder that is there is refused, or replaced when it is said so.
+ * same ids. A folder that is there is refused, or replaced when it is said so and it is an export of this very skill. It
+ * is whole or not there at all.
  */
 export async function exportSkill(
   skill: LoadedSkill,
   stored: () => Promise<readonly SkillFile[]>,
   parent: string,
-  { replace = false }: { readonly replace?: boolean } = {},
+  { replace = false, name = folderNameOf(skill) }: ExportOptions = {},
 ): Promise<string> {
-  const folder = join(parent, folderNameOf(skill));
-  const isOwn = skill.owner === "folder" && skill.directory === folder;
-  if (existsSync(folder) && (!replace || isOwn)) {
-    throw new Error(`${folder} is there already.${isOwn ? " It is the skill's own folder." : ""}`);
-  }
+  const folder = join(parent, name);
+  const isThere = lstatSync(folder, { throwIfNoEntry: false }) !== undefined;
+  if (isThere) await refuseOthers(folder, skill, replace);
   const files = skill.owner === "folder" ? await readSkillFiles(skill.directory ?? "") : await stored();
-  await rm(folder, { recursive: true, force: true });
-  await mkdir(folder, { recursive: true });
-  await writeSkillFiles(folder, otherFiles(files));
-  await writeFile(join(folder, "SKILL.md"), await skillTextOf(skill));
-  if (skill.tools.length > 0) await writeFile(join(folder, "tools.json"), writeToolsFile(skill.tools));
+  await mkdir(parent, { recursive: true });
+  const fresh = join(parent, `.${name}-${randomUUID()}`);
+  const old = join(parent, `.${name}-${randomUUID()}`);
+  try {
+    await mkdir(fresh);
+    await writeSkillFiles(fresh, otherFiles(files));
+    await writeFile(join(fresh, "SKILL.md"), await skillTextOf(skill, name));
+    if (skill.tools.length > 0) await writeFile(join(fresh, "tools.json"), writeToolsFile(skill.tools));
+    if (isThere) await rename(folder, old);
+    await rename(fresh, folder).catch(async (thrown: unknown) => {
+      if (isThere) await rename(old, folder);
+      throw thrown;
+    });
+  } finally {
+    await rm(fresh, { recursive: true, force: true });
+  }
+  if (isThere) await rm(old, { recursive: true, force: true });
   return folder;
+}
+
+/** Throws unless the folder is an earlier export of the skill that is to be replaced. */
+async function refuseOthers(folder: string, skill: LoadedSkill, replace: boolean): Promise<void> {
+  const [real, own] = await Promise.all(
+    [folder, skill.owner === "folder" ? skill.directory : undefined].map((path) =>
+      path === undefined ? undefined : realpath(path).catch(() => undefined),
+    ),
+  );
+  if (own !== undefined && real === own) {
+    throw new Error(`${folder} is there already. It is the skill's own folder.`);
+  }
+  if (!replace) throw new Error(`${folder} is there already.`);
+  if ((await exportedId(folder)) === skill.id) return;
+  throw new Error(
+    `${folder} is there already, and is no export of the skill "${skill.name}" (${skill.id}). Move it away, or export to another folder.`,
+  );
+}
+
+async function exportedId(folder: string): Promise<unknown> {
+  try {
+    if (!lstatSync(folder).isDirectory()) return undefined;
+    const text = await readRegularFile(join(folder, "SKILL.md"), LARGEST_SKILL_TEXT);
+    const { metadata } = (await readSkillText(text.toString("utf8"))).frontMatter;
+    return (metadata as Record<string, unknown> | null | undefined)?.[skillMetadataKeys.id];
+  } catch {
+    return undefined;
+  }
 }

@@ -120,7 +120,7 @@ describe("a tool of type script", () => {
       ["esm.mjs", esm],
       ["common.cjs", "exports.execute = (tool, { n }) => ({ n: n + 1 })"],
     ] as const) {
-      await fixture.library.updateFiles(skillId, { [name]: file(name, text) });
+      await fixture.library.update(skillId, {}, { [name]: file(name, text) });
       expect((await run({ command: `node ${name}` }, { n: 1 })).structured).toEqual({ n: 2 });
     }
   });

@@ -1,6 +1,7 @@
-import type { ToolInfo } from "@toolrack/core";
+import { isCanonicalName, type ToolInfo } from "@toolrack/core";
 import { adaptSkillTool } from "../sources/skills/adapt-skill-tool.ts";
 import type { LoadedSkill } from "../sources/skills/loaded-skill.ts";
+import { isReservedName, reservedNameReason } from "../sources/skills/reserved-names.ts";
 import type { SkillSurroundings } from "../sources/skills/run-environment.ts";
 import { isSafePath } from "../sources/skills/skill-files.ts";
 import { UsageError } from "../sources/skills/usage-error.ts";
@@ -8,6 +9,7 @@ import { newId } from "../store/skills/new-id.ts";
 import {
   type NewSkillTool,
   SkillConflictError,
+  type SkillFile,
   type SkillStore,
   type SkillToolChanges,
   type StoredSkillTool,
@@ -16,19 +18,81 @@ import { loadStoredSkill } from "./load-skills.ts";
 import { SkillInputError, SkillMissingError } from "./skill-input-error.ts";
 
 /** Throws `SkillInputError` that names the field. */
-export function checkSkill({ name, mark }: { readonly name?: string; readonly mark?: string | null }): void {
+export function checkSkill({
+  id,
+  name,
+  mark,
+}: {
+  readonly id?: string;
+  readonly name?: string;
+  readonly mark?: string | null;
+}): void {
+  if (id !== undefined) checkId(id);
   if (name !== undefined && (name.trim() === "" || [...name].length > 128)) {
     throw SkillInputError.of("name", "It must have 1 to 128 characters.");
   }
   if (typeof mark === "string" && !/^[A-Za-z0-9_-]{1,50}$/.test(mark)) {
     throw SkillInputError.of("mark", "It must be letters, digits, _ and -, at most 50.");
   }
+  // Names on the rack are the mark, two underscores and more.
+  if (typeof mark === "string" && isReservedName(`${mark}_`)) throw SkillInputError.of("mark", reservedNameReason);
 }
 
-export function checkPaths(paths: Iterable<string>): void {
-  for (const path of paths) {
-    if (!isSafePath(path)) throw SkillInputError.of("files", `"${path}" is no path for a file.`);
+/** Throws `SkillInputError` that names the field. */
+export function checkToolNames({ id, name, displayName, method }: NewSkillTool): void {
+  if (id !== undefined) checkId(id);
+  if (name.trim() === "" || [...name].length > 64) {
+    throw SkillInputError.of("name", "It must have 1 to 64 characters.");
   }
+  if (displayName !== undefined && [...displayName].length > 128) {
+    throw SkillInputError.of("displayName", "It must have at most 128 characters.");
+  }
+  if (method !== undefined && !/^[A-Za-z]{0,16}$/.test(method)) {
+    throw SkillInputError.of("method", "It must be letters, at most 16.");
+  }
+}
+
+function checkId(id: string): void {
+  if (!isCanonicalName(id)) {
+    throw SkillInputError.of("id", `"${id}" must be letters, digits, _ and -, at most 64.`);
+  }
+  if (isReservedName(id)) throw SkillInputError.of("id", `"${id}": ${reservedNameReason}`);
+}
+
+/** Made from the rest of the skill whenever it is written as a folder. */
+const ownFiles = new Set(["skill.md", "tools.json"]);
+
+/** Throws `SkillInputError` for files that could not all lie in one folder. */
+export function checkPaths(paths: Iterable<string>): void {
+  const all = new Set(paths);
+  for (const path of all) {
+    if (!isSafePath(path)) throw SkillInputError.of("files", `"${path}" is no path for a file.`);
+    if (ownFiles.has(path.toLowerCase())) {
+      throw SkillInputError.of("files", `"${path}" is made of the skill itself: change its fields instead.`);
+    }
+    const parents = path.split("/").slice(0, -1);
+    for (let depth = parents.length; depth > 0; depth--) {
+      const parent = parents.slice(0, depth).join("/");
+      if (all.has(parent)) {
+        throw SkillInputError.of("files", `"${parent}" cannot be a file and the folder of "${path}".`);
+      }
+    }
+  }
+}
+
+/** Null removes a file; others stay as they are. Throws `SkillInputError`. */
+export function withFiles(
+  old: readonly SkillFile[],
+  changes: Readonly<Record<string, SkillFile | null>>,
+): SkillFile[] {
+  checkPaths(Object.keys(changes));
+  const kept = new Map(old.map((file) => [file.path, file]));
+  for (const [path, file] of Object.entries(changes)) {
+    if (file === null) kept.delete(path);
+    else kept.set(path, file);
+  }
+  checkPaths(kept.keys());
+  return [...kept.values()];
 }
 
 /** The tool as it would be on the rack. Throws `SkillInputError` that names the field. */
@@ -38,16 +102,13 @@ export async function checkTool(
   surroundings: SkillSurroundings,
   store: Pick<SkillStore, "listFiles">,
 ): Promise<ToolInfo> {
-  const { name } = tool;
-  if (name.trim() === "" || [...name].length > 64) {
-    throw SkillInputError.of("name", "It must have 1 to 64 characters.");
-  }
+  checkToolNames(tool);
   const candidate = toStoredTool(skill.id, tool);
   const isStored = skill.owner === "database";
   // The first script of a skill is what brings its files to where scripts find them.
   const placed = isStored ? await loadStoredSkill(skill, [candidate], store, surroundings.workspace) : skill;
   try {
-    return adaptSkillTool(placed, candidate, surroundings, "id");
+    return adaptSkillTool(placed, candidate, surroundings, { names: "id", prefix: placed.id });
   } catch (thrown) {
     if (thrown instanceof UsageError) throw SkillInputError.of(thrown.field, thrown.message);
     throw thrown;

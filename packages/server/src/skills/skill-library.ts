@@ -22,11 +22,13 @@ import {
   checkPaths,
   checkSkill,
   checkTool,
+  checkToolNames,
   missingSkill,
   missingTool,
   namingField,
   toolOf,
   withChanges,
+  withFiles,
 } from "./skill-checks.ts";
 import { SkillInputError, SkillReadOnlyError } from "./skill-input-error.ts";
 
@@ -56,6 +58,8 @@ export class SkillLibrary {
   readonly #listeners = new Set<() => void>();
   #failed: readonly FailedFolder[] = [];
   #version = -1;
+  /** What the rows looked like when they were read last. */
+  #fingerprint: string | undefined;
   #pending: Promise<unknown> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
 
@@ -127,8 +131,13 @@ export class SkillLibrary {
     const { store, logger } = this.#options;
     if (store === undefined || this.#timer !== undefined) return;
     let complaint = "";
+    let looks = 0;
     const look = async () => {
-      if ((await store.registryVersion.read()) !== this.#version) await this.#reload();
+      this.#fingerprint ??= await store.skills.fingerprint();
+      const isCounted = (await store.registryVersion.read()) !== this.#version;
+      // Rows that somebody edits with a client of the database count no version. Looking for them costs more.
+      const isEdited = !isCounted && looks++ % 2 === 0 && (await this.#isEdited());
+      if (isCounted || isEdited) await this.#reload();
       complaint = "";
     };
     this.#timer = setInterval(() => {
@@ -159,6 +168,7 @@ export class SkillLibrary {
     return this.#inTurn(async () => {
       const { skill, tools, files } = bundle;
       checkSkill(skill);
+      for (const tool of tools) checkToolNames(tool);
       checkPaths(files.map(({ path }) => path));
       this.#refuseFolderTwin(skill);
       const { skills } = this.#store();
@@ -170,27 +180,19 @@ export class SkillLibrary {
     });
   }
 
-  update(idOrName: string, changes: SkillChanges): Promise<LoadedSkill> {
+  /** Of its files, null removes one, and others stay as they are. All is changed, or nothing. */
+  update(
+    idOrName: string,
+    changes: SkillChanges,
+    files?: Readonly<Record<string, SkillFile | null>>,
+  ): Promise<LoadedSkill> {
     return this.#inTurn(async () => {
       const { id } = this.#editable(idOrName);
+      const { skills } = this.#store();
       checkSkill(changes);
       if (changes.name !== undefined) this.#refuseFolderTwin({ name: changes.name });
-      await namingField(this.#store().skills.update(id, changes));
-      return this.#show(id);
-    });
-  }
-
-  /** Null removes a file; others stay as they are. */
-  updateFiles(idOrName: string, files: Readonly<Record<string, SkillFile | null>>): Promise<LoadedSkill> {
-    return this.#inTurn(async () => {
-      const { id } = this.#editable(idOrName);
-      const kept = new Map((await this.#store().skills.listFiles(id)).map((file) => [file.path, file]));
-      checkPaths(Object.keys(files));
-      for (const [path, file] of Object.entries(files)) {
-        if (file === null) kept.delete(path);
-        else kept.set(path, file);
-      }
-      await this.#store().skills.putFiles(id, [...kept.values()]);
+      const next = files === undefined ? undefined : withFiles(await skills.listFiles(id), files);
+      await namingField(skills.update(id, changes, next));
       return this.#show(id);
     });
   }
@@ -256,6 +258,7 @@ export class SkillLibrary {
   async #reload(): Promise<void> {
     const { store, logger } = this.#options;
     const version = (await store?.registryVersion.read()) ?? 0;
+    if (this.#timer !== undefined) this.#fingerprint = await store?.skills.fingerprint();
     const { skills: inFolders, failed } = await this.#folders.readAll();
     const stored = await this.#readStored();
     const { skills, shadowed } = withOneOwner(inFolders, stored);
@@ -295,8 +298,16 @@ export class SkillLibrary {
   async #written(): Promise<void> {
     const version = await this.#store().registryVersion.read();
     if (version === this.#version + 1) this.#version = version;
+    if (this.#timer !== undefined) this.#fingerprint = await this.#store().skills.fingerprint();
     await this.experts.load();
     this.#tell();
+  }
+
+  async #isEdited(): Promise<boolean> {
+    const fingerprint = await this.#store().skills.fingerprint();
+    if (fingerprint === this.#fingerprint) return false;
+    this.#fingerprint = fingerprint;
+    return true;
   }
 
   #store(): NonNullable<SkillLibraryOptions["store"]> {

@@ -1,6 +1,5 @@
 import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { extname, join } from "node:path";
 import type {
   OfferedDirectory,
@@ -13,10 +12,11 @@ import type {
   PromptAnswer,
   ResourceAnswer,
 } from "../offerings/offering-source.ts";
-import { readSkillText } from "../sources/skills/front-matter.ts";
+import { LARGEST_SKILL_TEXT, readSkillText } from "../sources/skills/front-matter.ts";
 import type { LoadedSkill } from "../sources/skills/loaded-skill.ts";
+import { readRegularFile } from "../sources/skills/read-regular-file.ts";
 import type { SkillFile } from "../store/skills/skill-store.ts";
-import { folderNameOf, skillTextOf } from "./export-skill.ts";
+import { folderNames, skillTextOf } from "./export-skill.ts";
 import type { SkillLibrary } from "./skill-library.ts";
 
 interface ReadSkill {
@@ -35,7 +35,7 @@ export class SkillOfferings implements OfferingSource {
   readonly key = "skills";
   readonly #library: SkillLibrary;
   /** By the skill's id, as long as it is the same object: reading files for every list would be a waste. */
-  readonly #read = new Map<string, { skill: LoadedSkill; read: Promise<ReadSkill> }>();
+  readonly #read = new Map<string, { skill: LoadedSkill; name: string; read: Promise<ReadSkill> }>();
 
   constructor(library: SkillLibrary) {
     this.#library = library;
@@ -132,38 +132,39 @@ export class SkillOfferings implements OfferingSource {
   async #visible(reader: OfferingReader): Promise<ReadSkill[]> {
     const expert = reader.expert === undefined ? undefined : this.#library.experts.find(reader.expert);
     if (reader.expert !== undefined && expert === undefined) return [];
-    const skills = this.#library.list().filter((skill) => {
+    const all = this.#library.list();
+    const names = folderNames(all);
+    const nameOf = ({ id }: LoadedSkill) => names.get(id)!;
+    const skills = all.filter((skill) => {
       if (!skill.enabled) return false;
       if (expert !== undefined) return expert.skills.includes(skill.id);
       return (
-        reader.mayUse(folderNameOf(skill)) ||
+        reader.mayUse(nameOf(skill)) ||
         skill.tools.some(({ id }) => reader.mayUse(this.#library.nameOf(id) ?? id))
       );
     });
-    const known = new Set(this.#library.list().map(({ id }) => id));
-    for (const id of this.#read.keys()) if (!known.has(id)) this.#read.delete(id);
+    for (const id of this.#read.keys()) if (!names.has(id)) this.#read.delete(id);
     // One whose files cannot be read just now is left out; the others are there all the same.
-    const read = await Promise.allSettled(skills.map((skill) => this.#readOnce(skill)));
+    const read = await Promise.allSettled(skills.map((skill) => this.#readOnce(skill, nameOf(skill))));
     return read.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
   }
 
-  #readOnce(skill: LoadedSkill): Promise<ReadSkill> {
+  #readOnce(skill: LoadedSkill, name: string): Promise<ReadSkill> {
     const known = this.#read.get(skill.id);
-    if (known?.skill === skill) return known.read;
-    const read = this.#readSkill(skill);
-    this.#read.set(skill.id, { skill, read });
+    if (known?.skill === skill && known.name === name) return known.read;
+    const read = this.#readSkill(skill, name);
+    this.#read.set(skill.id, { skill, name, read });
     read.catch(() => this.#read.delete(skill.id));
     return read;
   }
 
-  async #readSkill(skill: LoadedSkill): Promise<ReadSkill> {
+  async #readSkill(skill: LoadedSkill, name: string): Promise<ReadSkill> {
     const isFolder = skill.owner === "folder" && skill.directory !== undefined;
     const files = await this.#library.filesOf(skill);
     const content = isFolder
-      ? await readFile(join(skill.directory!, "SKILL.md"))
-      : Buffer.from(await skillTextOf(skill));
+      ? await readRegularFile(join(skill.directory!, "SKILL.md"), LARGEST_SKILL_TEXT)
+      : Buffer.from(await skillTextOf(skill, name));
     const { frontMatter, body } = await readSkillText(content.toString("utf8"));
-    const name = folderNameOf(skill);
     return {
       skill,
       name,

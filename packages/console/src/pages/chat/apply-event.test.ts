@@ -43,6 +43,9 @@ it("notes progress, loops and the end at the call and the message that they are 
 });
 
 it("takes a whole message as it is, and leaves a message alone where an event says nothing of it", () => {
-  expect(after(["text", { text: "old" }], ["message", { ...begun, id: "m2" }])).toEqual({ ...begun, id: "m2" });
+  expect(after(["text", { text: "old" }], ["message", { ...begun, id: "m2" }])).toEqual({
+    ...begun,
+    id: "m2",
+  });
   expect(after(["retry", { attempt: 1 }])).toBe(begun);
 });

@@ -12,6 +12,8 @@ export interface TurnEvent {
  */
 export function applyEvent(message: ChatMessage, { type, data }: TurnEvent): ChatMessage {
   switch (type) {
+    case "turn":
+      return { ...message, id: String(data.messageId) };
     case "message":
       return data as unknown as ChatMessage;
     case "text":
@@ -34,7 +36,9 @@ export function applyEvent(message: ChatMessage, { type, data }: TurnEvent): Cha
     case "state":
       return changed(message, data.callId, { state: data.state as ChatToolPart["state"] });
     case "progress":
-      return changed(message, data.callId, { progress: data.update as NonNullable<ChatToolPart["progress"]> });
+      return changed(message, data.callId, {
+        progress: data.update as NonNullable<ChatToolPart["progress"]>,
+      });
     case "loop":
       return changed(message, data.callId, { loop: data.verdict as NonNullable<ChatToolPart["loop"]> });
     case "usage":
@@ -62,6 +66,7 @@ function changed(message: ChatMessage, callId: unknown, change: Partial<ChatTool
 
 function ended(message: ChatMessage, end: ChatMessage["end"]): ChatMessage {
   const { reason = "stop" } = end ?? {};
-  const status = reason === "error" || reason === "stopped" || reason === "interrupted" ? reason : "completed";
+  const status =
+    reason === "error" || reason === "stopped" || reason === "interrupted" ? reason : "completed";
   return { ...message, status, ...(end === undefined ? {} : { end }) };
 }

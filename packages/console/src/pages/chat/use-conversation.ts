@@ -109,7 +109,10 @@ export function useConversation(): Conversation {
           retry.value = event === "retry" ? String(value.reason ?? "") : "";
           const answer = messages.value.at(-1);
           if (answer !== undefined)
-            messages.value = [...messages.value.slice(0, -1), applyEvent(answer, { type: event, data: value })];
+            messages.value = [
+              ...messages.value.slice(0, -1),
+              applyEvent(answer, { type: event, data: value }),
+            ];
           if (event === "end") return;
         }
       } catch (thrown) {

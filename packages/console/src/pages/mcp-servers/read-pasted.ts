@@ -4,7 +4,11 @@ export interface PastedServer {
 }
 
 export type Pasted =
-  | { readonly ok: true; readonly servers: readonly PastedServer[]; /** The one server has no name yet. */ readonly isNameless: boolean }
+  | {
+      readonly ok: true;
+      readonly servers: readonly PastedServer[] /** The one server has no name yet. */;
+      readonly isNameless: boolean;
+    }
   | { readonly ok: false; readonly problem: "empty" | "not-json" | "no-servers"; readonly message: string };
 
 /**
@@ -43,11 +47,17 @@ function isEntry(value: unknown): value is Entry {
 function nameFor({ command, args, url }: Entry): string {
   if (typeof url === "string") {
     const host = /^\w+:\/\/([^/:?#]+)/.exec(url)?.[1] ?? "";
-    return clean(host.split(".").findLast((part) => !/^(com|org|net|io|dev|ai|app|www|mcp|api|\d+)$/.test(part)) ?? "");
+    return clean(
+      host.split(".").findLast((part) => !/^(com|org|net|io|dev|ai|app|www|mcp|api|\d+)$/.test(part)) ?? "",
+    );
   }
   const words = [command, ...(Array.isArray(args) ? args : [])].filter((word) => typeof word === "string");
   const last = words.findLast((word) => /^[@\w][\w@/.-]*$/.test(word) && !word.startsWith("-")) ?? "";
-  const name = last.split("/").at(-1)!.replace(/@[^@]*$/, "").replace(/\.\w+$/, "");
+  const name = last
+    .split("/")
+    .at(-1)!
+    .replace(/@[^@]*$/, "")
+    .replace(/\.\w+$/, "");
   return clean(name.replace(/^(mcp-)?server-|-?mcp(-server)?$/g, "") || name);
 }
 

@@ -5,15 +5,14 @@ import type { Reload } from "../../api/types.ts";
 import { seenReloads } from "../../shell/reload-log.ts";
 import { useRemote } from "../../ui/use-remote.ts";
 
-/** What was loaded when: what the server remembers, where it does, and what happened since the console was opened. */
+/** What was loaded when: what the server remembers, for who may know it, and what happened since the console was opened. */
 export function useReloads() {
   const openedAt = Date.now();
   const remote = useRemote(async (signal) => {
     try {
       return (await request<{ items: readonly Reload[] }>("/api/reloads", { signal })).items;
     } catch (thrown) {
-      if (thrown instanceof ApiError && (thrown.isUnknownPath || thrown.code === "forbidden"))
-        return undefined;
+      if (thrown instanceof ApiError && thrown.code === "forbidden") return undefined;
       throw thrown;
     }
   });

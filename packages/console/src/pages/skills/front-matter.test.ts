@@ -45,7 +45,11 @@ ready: true
 
 it("reads what it has written, whatever the values are", () => {
   const written = {
-    frontMatter: { name: "网页搜索", description: 'Says "hi": # always\nand goes on', metadata: { a: { b: [1, null] } } },
+    frontMatter: {
+      name: "网页搜索",
+      description: 'Says "hi": # always\nand goes on',
+      metadata: { a: { b: [1, null] } },
+    },
     body: "Text\n",
   };
   expect(readSkillText(writeSkillText(written))).toEqual(written);

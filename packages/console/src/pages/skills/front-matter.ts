@@ -48,7 +48,11 @@ export function writeSkillText({ frontMatter, body }: SkillText): string {
 function endOfBlock(lines: readonly string[], from: number): number {
   let end = from;
   // A list may stand at the very beginning of its lines.
-  while (end < lines.length && (/^[ \t]/.test(lines[end]!) || isBlank(lines[end]!) || /^- /.test(lines[end]!))) end++;
+  while (
+    end < lines.length &&
+    (/^[ \t]/.test(lines[end]!) || isBlank(lines[end]!) || /^- /.test(lines[end]!))
+  )
+    end++;
   return end;
 }
 
@@ -57,17 +61,22 @@ function readValue(text: string, block: readonly string[], line: number): unknow
   const inner = block.filter((one) => !isBlank(one)).map((one) => one.trim());
   if (inner.length === 0) return readScalar(text, line);
   if (text !== "") return readScalar([text, ...inner].join(" "), line);
-  if (inner.every((one) => one.startsWith("- "))) return inner.map((one) => readScalar(one.slice(2).trim(), line));
+  if (inner.every((one) => one.startsWith("- ")))
+    return inner.map((one) => readScalar(one.slice(2).trim(), line));
   const pairs = inner.map((one) => /^("[^"]+"|[\w.-]+):(?:[ \t]+(.*))?$/.exec(one));
   if (pairs.some((pair) => pair === null || !pair[2])) throw new FrontMatterError(line + 1, inner[0]!);
-  return Object.fromEntries(pairs.map((pair) => [pair![1]!.replace(/^"|"$/g, ""), readScalar(pair![2]!.trim(), line)]));
+  return Object.fromEntries(
+    pairs.map((pair) => [pair![1]!.replace(/^"|"$/g, ""), readScalar(pair![2]!.trim(), line)]),
+  );
 }
 
 function blockText(mark: string, block: readonly string[]): string {
   const indent = Math.min(...block.filter((one) => !isBlank(one)).map((one) => one.search(/\S/)));
   const lines = block.map((one) => one.slice(Number.isFinite(indent) ? indent : 0).trimEnd());
   const text = lines.join("\n").trimEnd();
-  const joined = mark.startsWith("|") ? text : text.replace(/([^\n])\n(?!\n)/g, "$1 ").replace(/\n\n+/g, "\n");
+  const joined = mark.startsWith("|")
+    ? text
+    : text.replace(/([^\n])\n(?!\n)/g, "$1 ").replace(/\n\n+/g, "\n");
   return mark.endsWith("-") || joined === "" ? joined : `${joined}\n`;
 }
 

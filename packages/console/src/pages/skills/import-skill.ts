@@ -6,7 +6,9 @@ import type { FolderContent } from "./skill-folder.ts";
  * Brings a skill from a folder. It stays off and without trust until all of its tools are there: what comes from
  * elsewhere gets no network and no secrets before a person says so. Says which tools were refused, and why.
  */
-export async function importSkill(content: FolderContent): Promise<{ id: string; refused: readonly string[] }> {
+export async function importSkill(
+  content: FolderContent,
+): Promise<{ id: string; refused: readonly string[] }> {
   const { skill, files, tools, isEnabled } = content;
   const { id } = await request<Skill>("/api/skills", {
     method: "POST",

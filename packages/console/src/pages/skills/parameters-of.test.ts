@@ -10,11 +10,17 @@ it.each([
   ["properties alone", { properties: { query }, required: ["query"] }],
   ["a list", [{ name: "query", required: true, in: "query", ...query }]],
   ["a function as OpenAI writes it", { type: "function", function: { name: "search", parameters: schema } }],
-  ["a parameter that says itself that it is required", { properties: { query: { ...query, required: true } } }],
+  [
+    "a parameter that says itself that it is required",
+    { properties: { query: { ...query, required: true } } },
+  ],
 ])("finds the arguments in %s", (_, usage) => {
   expect(parametersOf(usage)).toEqual(schema);
 });
 
-it.each([[undefined], ["- `query` (string)"], [{}], [{ timeout: 1 }]])("takes any object where %j says nothing", (usage) => {
-  expect(parametersOf(usage)).toEqual({ type: "object" });
-});
+it.each([[undefined], ["- `query` (string)"], [{}], [{ timeout: 1 }]])(
+  "takes any object where %j says nothing",
+  (usage) => {
+    expect(parametersOf(usage)).toEqual({ type: "object" });
+  },
+);

@@ -14,7 +14,9 @@ export function parametersOf(usage: unknown): ParametersSchema {
 }
 
 function fromList(list: readonly unknown[]): ParametersSchema {
-  const named = list.filter((entry) => isRecord(entry) && typeof entry.name === "string" && entry.name !== "");
+  const named = list.filter(
+    (entry) => isRecord(entry) && typeof entry.name === "string" && entry.name !== "",
+  );
   // Only those that were found to have a name are left.
   const entries = named.map((entry) => entry as Record<string, unknown> & { name: string });
   return withPlainProperties({

@@ -38,7 +38,9 @@ const skill: Skill = {
 };
 
 const textsOf = ({ files }: ReturnType<typeof folderOf>) =>
-  new Map(files.map(({ path, content }) => [path.split("/").slice(1).join("/"), new TextDecoder().decode(content)]));
+  new Map(
+    files.map(({ path, content }) => [path.split("/").slice(1).join("/"), new TextDecoder().decode(content)]),
+  );
 
 it("writes a skill as a folder and reads the same from it", async () => {
   const folder = folderOf(skill);
@@ -57,7 +59,11 @@ it("writes a skill as a folder and reads the same from it", async () => {
 
 it("writes front matter that the server reads", async () => {
   const { frontMatter } = await readSkillText(textsOf(folderOf(skill)).get("SKILL.md")!);
-  expect(frontMatter).toMatchObject({ name: "searxng-search", description: skill.description, license: "MIT" });
+  expect(frontMatter).toMatchObject({
+    name: "searxng-search",
+    description: skill.description,
+    license: "MIT",
+  });
 });
 
 it("says which files are no text, and that a folder without SKILL.md is none", () => {

@@ -4,7 +4,7 @@ import type { CallFrame } from "../frame.ts";
 import { keepResultKeys } from "../loop-sessions.ts";
 import { maskValue } from "../mask-value.ts";
 import { SecretMask } from "../secret-mask.ts";
-import { visibleInput } from "../state-of.ts";
+import { visibleInput } from "../visible-input.ts";
 
 /**
  * Caps what goes to a model. The whole text is kept and can be read in pages by call id; a structured value that is too

@@ -8,8 +8,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-/** Packages by name and version, each with the text of its index.js. */
-export type TestPackages = Readonly<Record<string, Readonly<Record<string, string>>>>;
+/** The text of a package's index.js, alone or with what the package depends on. */
+export type TestPackage =
+  | string
+  | { readonly text: string; readonly dependencies: Readonly<Record<string, string>> };
+
+/** Packages by name and version. */
+export type TestPackages = Readonly<Record<string, Readonly<Record<string, TestPackage>>>>;
 
 export interface TestRegistry {
   readonly url: string;
@@ -26,8 +31,8 @@ export async function startRegistry(packages: TestPackages): Promise<TestRegistr
   const folder = await mkdtemp(join(tmpdir(), "toolrack-registry-"));
   const tarballs = new Map<string, Buffer>();
   for (const [name, versions] of Object.entries(packages)) {
-    for (const [version, text] of Object.entries(versions)) {
-      tarballs.set(`/${name}/-/${name}-${version}.tgz`, await pack(folder, name, version, text));
+    for (const [version, made] of Object.entries(versions)) {
+      tarballs.set(`/${name}/-/${name}-${version}.tgz`, await pack(folder, name, version, made));
     }
   }
   await rm(folder, { recursive: true, force: true });
@@ -50,7 +55,9 @@ export async function startRegistry(packages: TestPackages): Promise<TestRegistr
       const path = `/${name}/-/${name}-${version}.tgz`;
       const integrity = `sha512-${createHash("sha512").update(tarballs.get(path)!).digest("base64")}`;
       const scripts = { postinstall: "node -e \"require('fs').writeFileSync('ran','')\"" };
-      return { name, version, hasInstallScript: true, scripts, dist: { tarball: url + path, integrity } };
+      const dependencies = dependenciesOf(packages[name]![version]!);
+      const dist = { tarball: url + path, integrity };
+      return { name, version, hasInstallScript: true, scripts, dependencies, dist };
     };
     return {
       name,
@@ -71,15 +78,19 @@ export async function startRegistry(packages: TestPackages): Promise<TestRegistr
   };
 }
 
-async function pack(folder: string, name: string, version: string, text: string): Promise<Buffer> {
+function dependenciesOf(made: TestPackage): Readonly<Record<string, string>> {
+  return typeof made === "string" ? {} : made.dependencies;
+}
+
+async function pack(folder: string, name: string, version: string, made: TestPackage): Promise<Buffer> {
   const place = join(folder, `${name}-${version}`);
   await mkdir(join(place, "package"), { recursive: true });
   const scripts = { postinstall: "node -e \"require('fs').writeFileSync('ran','')\"" };
   await writeFile(
     join(place, "package", "package.json"),
-    JSON.stringify({ name, version, main: "index.js", scripts }),
+    JSON.stringify({ name, version, main: "index.js", scripts, dependencies: dependenciesOf(made) }),
   );
-  await writeFile(join(place, "package", "index.js"), text);
+  await writeFile(join(place, "package", "index.js"), typeof made === "string" ? made : made.text);
   await promisify(execFile)("tar", ["-czf", "package.tgz", "package"], { cwd: place });
   return readFile(join(place, "package.tgz"));
 }

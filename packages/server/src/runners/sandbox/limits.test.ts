@@ -86,6 +86,7 @@ describe.each(levelsToTest)("limits at level %i", { timeout: 60_000 }, (level) =
   ])("ends a tool that floods %s", async (_what, source) => {
     await expect(run(source, { outputBytes: 200_000, memoryMb: 128 })).rejects.toMatchObject({
       code: "sandbox_limit",
+      data: { limit: "output" },
     });
   });
 
@@ -103,6 +104,26 @@ describe.each(levelsToTest)("limits at level %i", { timeout: 60_000 }, (level) =
     const { written, code } = (await run(source, { scratchMb: 8 })) as { written: number; code: string };
     expect(written).toBeLessThanOrEqual(16);
     expect(code).toMatch(/ENOSPC|EFBIG/);
+  });
+
+  it.runIf(level === 2)("ends a tool that writes more into its scratch directory than fits", async () => {
+    const source = `async () => { const fs = require("fs"); for (let file = 0; file < 6; file++) fs.writeFileSync(process.env.TMPDIR + "/" + file, Buffer.alloc(3 << 20, 1)); await new Promise((done) => setTimeout(done, 15000)) }`;
+    await expect(run(source, { scratchMb: 8 })).rejects.toMatchObject({
+      code: "sandbox_limit",
+      data: { limit: "scratch" },
+      message: expect.stringContaining("8 MB"),
+    });
+  });
+
+  it("ends a worker that uses the processor between calls", async () => {
+    const tool = toolOf({
+      start: `() => { setTimeout(() => { for (;;); }, 50); return process.pid }`,
+      pid: `() => globalThis.id ??= Math.random()`,
+    });
+    const before = await harness.call(tool, "pid");
+    await harness.call(tool, "start");
+    await vi.waitFor(() => expect(harness.messages.join()).toContain("between calls"), 10_000);
+    expect(await harness.call(tool, "pid")).not.toBe(before);
   });
 
   it.runIf(level === 3)("bounds the scratch directory as a whole", async () => {

@@ -15,6 +15,20 @@ export const defaultLimits: WorkerLimits = {
   graceMs: 1_000,
 };
 
+/** In milliseconds. Beyond it a timer would not be late but go off at once. */
+const longestTimer = 2 ** 31 - 1;
+
 export function withDefaultLimits(limits: Partial<WorkerLimits> | undefined): WorkerLimits {
-  return limits === undefined ? defaultLimits : { ...defaultLimits, ...limits };
+  if (limits === undefined) return defaultLimits;
+  const { initMs, cleanupMs, graceMs, ...rest } = { ...defaultLimits, ...limits };
+  return {
+    ...rest,
+    initMs: timerMs(initMs),
+    cleanupMs: timerMs(cleanupMs),
+    graceMs: timerMs(graceMs),
+  };
+}
+
+export function timerMs(milliseconds: number): number {
+  return Math.min(milliseconds, longestTimer);
 }

@@ -1,10 +1,12 @@
 import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { makeOwnFolder } from "../../host/make-own-folder.ts";
 import type { Confinement } from "./confinement/confinement.ts";
 import { findConfinement } from "./confinement/find-confinement.ts";
 import { Reaper } from "./confinement/reaper.ts";
 import { EgressProxies } from "./egress/egress-proxies.ts";
+import { ProgramSlots } from "./program-slots.ts";
 import { runProgram } from "./run-program.ts";
 import { SandboxError } from "./sandbox-error.ts";
 import type { Sandbox, SandboxLevel, SandboxOptions } from "./types.ts";
@@ -12,6 +14,8 @@ import { WorkerPool } from "./worker-pool.ts";
 
 /** Finds out what this machine can do and starts the first blank workers. Never rejects for want of isolation. */
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
+  // Tools' users have to pass through the folder above it to the packages that they use.
+  makeOwnFolder(dirname(options.directory));
   mkdirSync(options.directory, { recursive: true });
   // Not in the workspace: addresses of unix sockets are short, and tools' users must be able to pass through.
   const temporary = mkdtempSync(join(realpathSync(tmpdir()), "toolrack-run-"));
@@ -47,6 +51,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
       `${code.label} came from elsewhere, and such code runs at isolation level 3 only. This server has level 2: ${reason} The operator can also accept the lower level with sandbox.allowForeign.`,
     );
   };
+  const slots = new ProgramSlots();
   let closing: Promise<void> | undefined;
   return {
     level: confinement.level,
@@ -58,7 +63,13 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
     retire: (keys) => pool.retire(keys),
     async run(program, input, signal) {
       check(program);
-      return runProgram(confinement, proxies, program, input, signal);
+      const atOnce = program.limits?.atOnce ?? Number.POSITIVE_INFINITY;
+      const leave = await slots.take(program.label, atOnce, signal);
+      try {
+        return await runProgram(confinement, proxies, program, input, signal);
+      } finally {
+        leave();
+      }
     },
     stats: () => pool.stats(),
     close() {

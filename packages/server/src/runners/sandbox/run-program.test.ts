@@ -1,4 +1,12 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -85,6 +93,88 @@ describe.each(levelsToTest)("programs at level %i", { timeout: 60_000 }, (level)
     await expect(running).rejects.toThrow("enough");
   });
 
+  it("may be given more time than a timer can count", async () => {
+    const { stdout } = await run("node", ["-e", "console.log(6 * 7)"], { limits: { timeoutMs: 1e12 } });
+    expect(stdout).toBe("42\n");
+  });
+
+  it("are run a few at once when that is asked for, and the others wait", async () => {
+    const args = [
+      "-e",
+      `const began = performance.timeOrigin; setTimeout(() => console.log(JSON.stringify([began, Date.now()])), 300)`,
+    ];
+    const runs = await Promise.all([1, 2, 3].map(() => run("node", args, { limits: { atOnce: 1 } })));
+    const times = runs.map(({ stdout }) => JSON.parse(stdout) as [number, number]).sort(([a], [b]) => a - b);
+    for (const [index, [began]] of times.entries())
+      if (index > 0) expect(began).toBeGreaterThanOrEqual(times[index - 1]![1]);
+    const controller = new AbortController();
+    const endless = {
+      label: "skill",
+      command: "node",
+      args: ["-e", "for (;;);"],
+      directory,
+      environment: {},
+      hosts: [],
+      foreign: false,
+      limits: { atOnce: 1 },
+    };
+    const running = harness.sandbox.run(endless, "", controller.signal);
+    const waiting = harness.sandbox.run(endless, "", AbortSignal.timeout(200));
+    await expect(waiting).rejects.toMatchObject({ name: "TimeoutError" });
+    controller.abort(new Error("enough"));
+    await expect(running).rejects.toThrow("enough");
+    expect((await run("node", ["-p", "1"], { limits: { atOnce: 1 } })).stdout).toBe("1\n");
+  });
+
+  describe.runIf(level === 2)("cannot take their permissions off", () => {
+    const peek = `try { console.log(require("fs").readFileSync(${JSON.stringify("/etc/hostname")}, "utf8"), "ESCAPED") } catch (error) { console.log(error.code) }`;
+
+    it.each([
+      ["options", ["--allow-fs-read=*", "--allow-child-process", "-e", peek]],
+      ["a module that is loaded first", ["--require", "/etc/hostname", "-e", peek]],
+      ["a file of options", ["--env-file=/etc/hostname", "script.js"]],
+      ["the inspector", ["--inspect=0", "script.js"]],
+      ["short options", ["-r", "/etc/hostname", "script.js"]],
+    ])("by %s, which are refused", async (_what, args) => {
+      await expect(run("node", args)).rejects.toMatchObject({
+        code: "sandbox_refused",
+        message: expect.stringContaining(args[0]!.split("=")[0]!),
+      });
+    });
+
+    it("by options after the code, which are arguments", async () => {
+      const { stdout } = await run("node", [
+        "-e",
+        `${peek}; console.log(process.argv.slice(1))`,
+        "--allow-fs-read=*",
+      ]);
+      expect(stdout).toMatch(/^ERR_ACCESS_DENIED\n.*--allow-fs-read=\*/);
+      expect((await run("node", ["-p", "process.argv[1]", "--inspect"])).stdout).toBe("--inspect\n");
+    });
+
+    it("by the environment", async () => {
+      const names = [
+        "NODE_OPTIONS",
+        "node_options",
+        "LD_PRELOAD",
+        "BASH_FUNC_ulimit%%",
+        "OPENSSL_CONF",
+        "SHELLOPTS",
+        "TOKEN",
+      ];
+      const environment = Object.fromEntries(names.map((name) => [name, "--allow-fs-read=*"]));
+      const { stdout } = await run(
+        "node",
+        [
+          "-e",
+          `${peek}; console.log(Object.keys(process.env).filter((name) => ${JSON.stringify(names)}.includes(name)).join())`,
+        ],
+        { environment },
+      );
+      expect(stdout).toBe("ERR_ACCESS_DENIED\nTOKEN\n");
+    });
+  });
+
   it.runIf(level === 2)("are refused when they are not Node's, with the remedy", async () => {
     await expect(run("sh", ["-c", "true"])).rejects.toThrow(/Install bubblewrap/);
   });
@@ -143,6 +233,22 @@ describe.each(levelsToTest)("programs at level %i", { timeout: 60_000 }, (level)
       await vi.waitFor(() => expect(processesWith(marker)).toEqual([]), 10_000);
       const hungry = await run("sh", ["-c", "head -c 2000000000 /dev/zero | tail -c 1500000000 | wc -c"]);
       expect(hungry.stdout.trim()).not.toBe("1500000000");
+    });
+
+    it("cannot hold more memory than they may by being many, or by sharing it", async () => {
+      const many = `const { spawn } = require("child_process"); for (let n = 0; n < 6; n++) spawn(process.execPath, ["-e", "globalThis.kept = Buffer.alloc(60 << 20, 1); setInterval(() => {}, 1000)"]); setInterval(() => {}, 1000)`;
+      const limits = { memoryMb: 64, timeoutMs: 20_000 };
+      await expect(run("node", ["-e", many], { limits })).rejects.toMatchObject({
+        code: "sandbox_limit",
+        data: { limit: "memory" },
+      });
+      const shared =
+        "import mmap, time\nm = mmap.mmap(-1, 400 << 20)\nfor at in range(0, 400 << 20, 4096): m[at] = 1\ntime.sleep(30)";
+      if (existsSync("/usr/bin/python3"))
+        await expect(run("python3", ["-c", shared], { limits })).rejects.toMatchObject({
+          code: "sandbox_limit",
+          data: { limit: "memory" },
+        });
     });
 
     it("cannot make namespaces, trace, mount or see the host's processes", async () => {

@@ -2,10 +2,14 @@ import type { Readable } from "node:stream";
 import type { Confinement, Launched } from "./confinement/confinement.ts";
 import { killGroup } from "./confinement/process-tree.ts";
 import type { EgressProxies } from "./egress/egress-proxies.ts";
-import { withDefaultLimits } from "./limits.ts";
+import { timerMs, withDefaultLimits } from "./limits.ts";
 import type { ProgramEnd } from "./program-bootstrap.ts";
 import { SandboxError } from "./sandbox-error.ts";
 import type { ProgramResult, ProgramSpec } from "./types.ts";
+import { Usage } from "./usage.ts";
+
+/** Memory is taken fast, and a program that takes too much of it takes it from the server. */
+const lookMs = 100;
 
 /** Runs one program to its end. Rejects with the signal's reason, or a `SandboxError` when it could not be started. */
 export async function runProgram(
@@ -33,28 +37,21 @@ export async function runProgram(
   child.stdin?.on("error", () => {});
   child.stdin?.end(input);
 
-  const timeoutMs = program.limits?.timeoutMs;
-  let hasTimedOut = false;
-  const timer =
-    timeoutMs === undefined
-      ? undefined
-      : setTimeout(() => {
-          hasTimedOut = true;
-          kill();
-        }, timeoutMs);
+  let verdict: SandboxError | undefined;
+  const exceed = (limit: string, what: string) => {
+    const data = { limit, stderr: stderr().slice(-2_000) };
+    verdict ??= new SandboxError("sandbox_limit", `${program.label} was ended: ${what}.`, data);
+    kill();
+  };
+  const usage = new Usage(launched, exceed);
+  const look = setInterval(() => usage.check(limits), lookMs);
+  const timeoutMs = timerMs(program.limits?.timeoutMs ?? Number.POSITIVE_INFINITY);
+  const timer = setTimeout(() => exceed("time", `it ran longer than ${timeoutMs} ms`), timeoutMs);
   signal.addEventListener("abort", kill, { once: true });
   try {
     const [exitCode, exitSignal] = await endOf(launched);
     signal.throwIfAborted();
-    if (hasTimedOut)
-      throw new SandboxError(
-        "sandbox_limit",
-        `${program.label} was ended: it ran longer than ${timeoutMs} ms.`,
-        {
-          limit: "time",
-          stderr: stderr().slice(-2_000),
-        },
-      );
+    if (verdict !== undefined) throw verdict;
     const end = report() ?? { exitCode, signal: exitSignal };
     if (end.failure !== undefined)
       throw new SandboxError(
@@ -70,6 +67,7 @@ export async function runProgram(
     };
   } finally {
     clearTimeout(timer);
+    clearInterval(look);
     signal.removeEventListener("abort", kill);
     launched.release();
   }

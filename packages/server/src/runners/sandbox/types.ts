@@ -2,15 +2,18 @@ import type { Logger } from "@toolrack/core";
 
 /** What one worker may use. Everything has a default; see `defaultLimits`. */
 export interface WorkerLimits {
-  /** All memory of the worker's heap, buffers included. A worker that wants more ends, and its calls fail. */
+  /**
+   * All memory of the worker's heap, buffers included. A worker that wants more ends, and its calls fail. So does a
+   * program that, with all that it started, has more.
+   */
   readonly memoryMb: number;
-  /** Processor time of one call. Above it the worker is killed. */
+  /** Processor time of one call. Above it the worker is killed. Between calls a worker has a second. */
   readonly cpuSeconds: number;
   /** Processes and threads at once. At level 3 only programs that `run` started can make more. */
   readonly processes: number;
   /** What a call may answer, log and report together, in bytes. */
   readonly outputBytes: number;
-  /** Size of the private scratch directory. */
+  /** Size of the private scratch directory. At level 2 whoever writes more is ended a moment later. */
   readonly scratchMb: number;
   /** After this many calls the worker ends and another takes its place. */
   readonly maxCallsPerWorker: number;
@@ -18,7 +21,10 @@ export interface WorkerLimits {
   readonly idleMs: number;
   /** Calls at once in one worker. When all are busy, another worker is started. */
   readonly concurrency: number;
-  /** Workers at once for one key. Calls above that wait. */
+  /**
+   * Workers at once for one key. Calls above that wait. Calls that other calls wait for have as many of their own, at
+   * each depth: otherwise those who wait could hold all the workers that they wait for.
+   */
   readonly workers: number;
   /** Evaluating the module and `init` together. */
   readonly initMs: number;
@@ -46,6 +52,8 @@ export interface WorkerSpec {
   readonly settings: unknown;
   /** It came from elsewhere: refused below level 3, unless the operator allowed it. */
   readonly foreign: boolean;
+  /** Is told what its workers say outside a call, instead of the sandbox's logger. May not throw. */
+  readonly onLog?: (log: LogNotification) => void;
   readonly limits?: Partial<WorkerLimits>;
 }
 
@@ -128,7 +136,13 @@ export interface ProgramSpec {
   readonly environment: Readonly<Record<string, string>>;
   readonly hosts: readonly string[];
   readonly foreign: boolean;
-  readonly limits?: Partial<WorkerLimits> & { readonly timeoutMs?: number };
+  readonly limits?: Partial<WorkerLimits> & ProgramLimits;
+}
+
+export interface ProgramLimits {
+  readonly timeoutMs?: number;
+  /** Programs with this label at once. Those above it wait. */
+  readonly atOnce?: number;
 }
 
 export interface ProgramResult {

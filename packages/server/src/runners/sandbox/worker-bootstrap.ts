@@ -10,9 +10,12 @@ export interface BootstrapOptions {
   readonly egress?: EgressAddress;
 }
 
+/** A worker whose tool says more than it may, without a pause in which the host could hear it, ends with this. */
+export const floodExitCode = 97;
+
 /** The text that `node -e` is given: the function below and what it needs. */
 export function workerBootstrap(options: BootstrapOptions): string {
-  return `(${startWorker})(${JSON.stringify(options)}, ${forwardEgress})`;
+  return `(${startWorker})(${JSON.stringify(options)}, ${forwardEgress}, ${floodExitCode})`;
 }
 
 /**
@@ -21,7 +24,7 @@ export function workerBootstrap(options: BootstrapOptions): string {
  *
  * File descriptor 3 carries the messages; stdout and stderr stay free for whatever the tool prints.
  */
-function startWorker(options: BootstrapOptions, forward: typeof forwardEgress): void {
+function startWorker(options: BootstrapOptions, forward: typeof forwardEgress, floodCode: number): void {
   const { AsyncLocalStorage } = process.getBuiltinModule("node:async_hooks");
   const { Module } = process.getBuiltinModule("node:module");
   const { format } = process.getBuiltinModule("node:util");
@@ -33,6 +36,10 @@ function startWorker(options: BootstrapOptions, forward: typeof forwardEgress): 
   /** The controllers of running calls that have asked for their signal. Most never do. */
   const controllers = new Map<number, AbortController>();
   const running = new Set<number>();
+  /** Length of what each call has said, 0 for what is said outside of calls. The host counts the same. */
+  const said = new Map<number, number>();
+  // Taken before a tool can put its own in the place.
+  const exit = process.exit.bind(process);
   const requests = new Map<number, PromiseWithResolvers<unknown>>();
   let program: WorkerProgram | undefined;
   let network = "";
@@ -118,6 +125,8 @@ function startWorker(options: BootstrapOptions, forward: typeof forwardEgress): 
       text = JSON.stringify({ type: "result", id, error: describe(error) } satisfies WorkerMessage);
     }
     running.delete(id);
+    said.delete(id);
+    said.delete(0);
     controllers.delete(id);
     write(text);
   }
@@ -132,7 +141,7 @@ function startWorker(options: BootstrapOptions, forward: typeof forwardEgress): 
         const request = Promise.withResolvers<unknown>();
         const number = ++requestCount;
         requests.set(number, request);
-        send({ type: "request", id: number, call: id, method: String(method), params });
+        say(id, { type: "request", id: number, call: id, method: String(method), params });
         return request.promise;
       },
     };
@@ -172,10 +181,20 @@ function startWorker(options: BootstrapOptions, forward: typeof forwardEgress): 
 
   function notify(id: number, method: string, params: unknown): void {
     try {
-      send({ type: "notify", call: id, method: String(method), params });
+      say(id, { type: "notify", call: id, method: String(method), params });
     } catch {
       // What is not JSON cannot be reported. A report is never worth the call it is about.
     }
+  }
+
+  /** What a tool says in a loop without a pause stays in its memory: that is cut off before it runs out of it. */
+  function say(id: number, message: WorkerMessage): void {
+    const text = JSON.stringify(message);
+    const speaker = running.has(id) ? id : 0;
+    const length = (said.get(speaker) ?? 0) + text.length;
+    said.set(speaker, length);
+    if (length > outputBytes + 65_536) exit(floodCode);
+    write(text);
   }
 
   function send(message: WorkerMessage): void {

@@ -1,10 +1,16 @@
 import { withDefaultLimits } from "./limits.ts";
+import { nesting } from "./nesting.ts";
 import { SandboxError } from "./sandbox-error.ts";
 import type { Invocation, WorkerLimits, WorkerSpec } from "./types.ts";
 import type { Worker } from "./worker.ts";
 
+/** How long nobody is started after a start that failed, unless a worker is free before. */
+const restMs = 5_000;
+
 interface WaitingCall {
   readonly invocation: Invocation;
+  /** How many calls wait, each for the next, for this one. */
+  readonly depth: number;
   readonly outcome: PromiseWithResolvers<unknown>;
   readonly onAbort: () => void;
 }
@@ -18,6 +24,8 @@ export class WorkerGroup {
   readonly #waiting = new Set<WaitingCall>();
   #starting = 0;
   #isRetired = false;
+  /** A start failed while others work: those who wait may still be served by these. */
+  #isResting = false;
 
   /** `start` gives a worker that has loaded the spec. */
   constructor(spec: WorkerSpec, start: (spec: WorkerSpec, limits: WorkerLimits) => Promise<Worker>) {
@@ -32,12 +40,14 @@ export class WorkerGroup {
   }
 
   invoke(invocation: Invocation): Promise<unknown> {
-    const worker = this.#freeWorker();
-    if (worker !== undefined) return worker.invoke(invocation);
+    const depth = nesting.getStore() ?? 0;
+    const worker = this.#roomAt(depth) > 0 ? this.#freeWorker() : undefined;
+    if (worker !== undefined) return worker.invoke(invocation, depth);
     const { signal } = invocation;
     const outcome = Promise.withResolvers<unknown>();
     const call: WaitingCall = {
       invocation,
+      depth,
       outcome,
       onAbort: () => {
         this.#waiting.delete(call);
@@ -52,11 +62,17 @@ export class WorkerGroup {
 
   /** A worker has room again, or is gone. */
   advance(): void {
+    this.#isResting = false;
+    this.#serve();
+  }
+
+  #serve(): void {
     for (const call of this.#waiting) {
+      if (this.#roomAt(call.depth) <= 0) continue;
       const worker = this.#freeWorker();
       if (worker === undefined) break;
       this.#leaveQueue(call);
-      worker.invoke(call.invocation).then(call.outcome.resolve, call.outcome.reject);
+      worker.invoke(call.invocation, call.depth).then(call.outcome.resolve, call.outcome.reject);
     }
     this.#grow();
     if (this.#isRetired && this.#waiting.size === 0) for (const worker of this.workers) worker.retire();
@@ -68,8 +84,9 @@ export class WorkerGroup {
     this.advance();
   }
 
-  rejectWaiting(error: unknown): void {
+  rejectWaiting(error: unknown, leastDepth = 0): void {
     for (const call of this.#waiting) {
+      if (call.depth < leastDepth) continue;
       this.#leaveQueue(call);
       call.outcome.reject(error);
     }
@@ -87,11 +104,34 @@ export class WorkerGroup {
 
   /** Calls that wait share the workers that are on their way; more are started only when those will not do. */
   #grow(): void {
-    const { concurrency, workers } = this.limits;
-    while (this.#waiting.size > this.#starting * concurrency && this.#size() < workers) void this.#add();
+    if (this.#isResting) return;
+    while (this.#admitted() > this.#starting * this.limits.concurrency) void this.#add();
   }
 
-  /** Retired workers with a last call do not keep others from taking their place. */
+  /**
+   * Calls that can still be begun at this depth. Each depth has room of its own, so that the calls which wait for
+   * others never hold the room that these need; the deepest ones wait for nobody.
+   */
+  #roomAt(depth: number): number {
+    const { concurrency, workers } = this.limits;
+    let room = concurrency * workers;
+    for (const worker of this.workers) room -= worker.runningAt(depth);
+    return room;
+  }
+
+  /** Calls that wait for nothing but a worker. */
+  #admitted(): number {
+    const left = new Map<number, number>();
+    let count = 0;
+    for (const { depth } of this.#waiting) {
+      const room = left.get(depth) ?? this.#roomAt(depth);
+      left.set(depth, room - 1);
+      if (room > 0) count++;
+    }
+    return count;
+  }
+
+  /** Workers that take calls, or soon will. */
   #size(): number {
     let size = this.#starting;
     for (const worker of this.workers) if (!worker.isRetired) size++;
@@ -110,8 +150,14 @@ export class WorkerGroup {
       failure = error;
     }
     this.#starting--;
-    // With no other worker in sight, those who wait would wait for ever.
-    if (failure !== undefined && this.#size() === 0) this.rejectWaiting(failure);
-    this.advance();
+    if (failure !== undefined) this.#rest(failure);
+    this.#serve();
+  }
+
+  #rest(failure: unknown): void {
+    // With no other worker in sight, those who wait would wait for ever. So might those for whom the others wait.
+    this.rejectWaiting(failure, this.#size() === 0 ? 0 : 1);
+    this.#isResting = true;
+    setTimeout(() => this.advance(), restMs).unref();
   }
 }

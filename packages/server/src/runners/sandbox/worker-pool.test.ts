@@ -78,6 +78,40 @@ describe.each(levelsToTest)("workers at level %i", { timeout: 60_000 }, (level) 
     expect(new Set(ids).size).toBe(2);
   });
 
+  it("serve calls that calls of the same tool wait for, however deep they are nested", async () => {
+    const tool = toolOf(
+      {
+        nest: `async (depth, call) => depth === 0 ? ["end"] : [depth, ...await call.request("nest", depth - 1)]`,
+      },
+      { limits: { concurrency: 1, workers: 2 } },
+    );
+    const onRequest = (_method: string, params: unknown) => harness.call(tool, "nest", { params, onRequest });
+    const nest = (params: number) => harness.call(tool, "nest", { params, onRequest });
+    expect(await nest(6)).toEqual([6, 5, 4, 3, 2, 1, "end"]);
+    expect(await Promise.all([1, 1, 2, 2, 1].map(nest))).toHaveLength(5);
+  });
+
+  it("are not started again and again while one of them works and others cannot start", async () => {
+    let starts = 0;
+    const code = `module.exports = { init(start) { if (start > 1) throw new Error("only one at a time") }, methods: { wait: (ms) => new Promise((done) => setTimeout(done, ms, "served")) } }`;
+    const spec = toolOf({}, { code, limits: { concurrency: 1, workers: 4 } });
+    const tool = Object.defineProperty({ ...spec }, "settings", { get: () => ++starts });
+    await harness.call(tool, "wait", { params: 0 });
+    const first = harness.call(tool, "wait", { params: 2_000 });
+    const second = harness.call(tool, "wait", { params: 0 });
+    expect(await Promise.all([first, second])).toEqual(["served", "served"]);
+    expect(starts).toBeLessThanOrEqual(4);
+  });
+
+  it("fail a nested call at once when its worker cannot start, as its caller would wait for ever", async () => {
+    let starts = 0;
+    const code = `module.exports = { init(start) { if (start > 1) throw new Error("only one at a time") }, methods: { nest: (_, call) => call.request("nest", null) } }`;
+    const spec = toolOf({}, { code, limits: { concurrency: 1, workers: 4 } });
+    const tool = Object.defineProperty({ ...spec }, "settings", { get: () => ++starts });
+    const onRequest = () => harness.call(tool, "nest");
+    await expect(harness.call(tool, "nest", { onRequest })).rejects.toThrow("only one at a time");
+  });
+
   it("never share a worker between keys", async () => {
     const [first, second] = [toolOf(identity), toolOf(identity)];
     expect(await harness.call(first, "who")).not.toBe(await harness.call(second, "who"));
@@ -193,6 +227,25 @@ describe.each(levelsToTest)("workers at level %i", { timeout: 60_000 }, (level) 
     });
     expect(await harness.call(tool, "ask")).toMatchObject({
       message: 'The host has no "double" to offer here.',
+    });
+  });
+
+  it("hear of an error of the host whose data is not JSON, without the data", async () => {
+    const tool = toolOf({
+      ask: `async (value, call) => { try { return await call.request("ask", value) } catch ({ message, data }) { return { message, data } } }`,
+    });
+    const loop: { self?: unknown } = {};
+    loop.self = loop;
+    for (const data of [1n, loop, { deep: [2n] }])
+      expect(
+        await harness.call(tool, "ask", {
+          onRequest: async () => {
+            throw Object.assign(new Error("with data"), { data });
+          },
+        }),
+      ).toEqual({ message: "with data" });
+    expect(await harness.call(tool, "ask", { onRequest: async () => 1n })).toMatchObject({
+      message: expect.stringContaining("BigInt"),
     });
   });
 

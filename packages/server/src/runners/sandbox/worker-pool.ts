@@ -31,6 +31,8 @@ export class WorkerPool {
   readonly #leaving = new Set<WorkerGroup>();
   readonly #blank = new Set<Worker>();
   readonly #all = new Set<Worker>();
+  /** Who hears what a worker says outside a call. */
+  readonly #listeners = new WeakMap<Worker, NonNullable<WorkerSpec["onLog"]>>();
   readonly #tick: NodeJS.Timeout;
   #refill: NodeJS.Timeout | undefined;
   #isClosed = false;
@@ -105,6 +107,7 @@ export class WorkerPool {
     };
     if (this.#isClosed) throw closed(spec.label);
     const worker = (fitsBlank(shape) ? await this.#takeBlank() : undefined) ?? this.#launch(shape);
+    if (spec.onLog !== undefined) this.#listeners.set(worker, spec.onLog);
     await worker.load(spec, limits, describeNetwork(spec, confinement.level));
     return worker;
   }
@@ -154,7 +157,7 @@ export class WorkerPool {
         group?.advance();
         this.#sweep();
       },
-      onLog: (label, log) => this.#log(label, log),
+      onLog: (label, log) => (this.#listeners.get(worker) ?? ((said) => this.#log(label, said)))(log),
     });
     this.#all.add(worker);
     return worker;
@@ -171,8 +174,9 @@ export class WorkerPool {
     const idle: Worker[] = [];
     for (const group of [...this.#groups.values(), ...this.#leaving])
       for (const worker of group.workers) {
-        if (worker.running > 0) worker.checkCpu();
-        else if (now - worker.idleSince >= group.limits.idleMs) worker.retire();
+        worker.check();
+        if (worker.running > 0) continue;
+        if (now - worker.idleSince >= group.limits.idleMs) worker.retire();
         else if (!worker.isRetired) idle.push(worker);
       }
     idle.sort((a, b) => a.idleSince - b.idleSince);

@@ -1,15 +1,18 @@
 import type { Socket } from "node:net";
 import { basename } from "node:path";
 import type { Launched } from "./confinement/confinement.ts";
-import { cpuSecondsOfTree, killGroup } from "./confinement/process-tree.ts";
+import { killGroup } from "./confinement/process-tree.ts";
 import { describeEnd } from "./describe-end.ts";
 import { describeThrown } from "./describe-thrown.ts";
 import { defaultLimits } from "./limits.ts";
 import type { ThrownData, WorkerMessage } from "./messages.ts";
+import { nesting } from "./nesting.ts";
 import { readLog } from "./read-log.ts";
 import { RemoteError } from "./remote-error.ts";
 import { SandboxError } from "./sandbox-error.ts";
 import type { Invocation, LogNotification, WorkerLimits, WorkerSpec } from "./types.ts";
+import { Usage } from "./usage.ts";
+import { floodExitCode } from "./worker-bootstrap.ts";
 import { WorkerChannel } from "./worker-channel.ts";
 
 /** A call asks the host for this many things at once, and no more. */
@@ -17,11 +20,15 @@ const mostRequests = 64;
 const keptStderr = 8_000;
 /** A tool counts what it says; the words around it in a message are ours. */
 const slack = 65_536;
+/** Processor seconds between two calls, for what a tool has to tidy up. */
+const idleCpuSeconds = 1;
 
 interface RunningCall {
   readonly invocation: Invocation;
   readonly outcome: PromiseWithResolvers<unknown>;
   readonly onAbort: () => void;
+  /** How many calls wait, each for the next, for this one. */
+  readonly depth: number;
   bytes: number;
   requests: number;
   cpuSeconds: number;
@@ -61,13 +68,16 @@ export class Worker {
   #callCount = 0;
   #strayBytes = 0;
   #stderr = "";
-  #cpuSeconds = 0;
+  readonly #usage: Usage;
+  #idleCpu = 0;
+  #lastLook = 0;
   #isEnding = false;
   #verdict: SandboxError | undefined;
 
   constructor(launched: Launched, events: WorkerEvents) {
     this.#launched = launched;
     this.#events = events;
+    this.#usage = new Usage(launched, (limit, what) => this.#exceed(limit, what));
     const { child } = launched;
     // Stdio 3 was asked for as a pipe, which in Node is a socket; the types know only the first three.
     this.#channel = new WorkerChannel(child.stdio[3] as unknown as Socket, defaultLimits.outputBytes, {
@@ -110,6 +120,14 @@ export class Worker {
     return this.#calls.size;
   }
 
+  /** Calls of this depth, save those that were given up and end with their worker. */
+  runningAt(depth: number): number {
+    let count = 0;
+    for (const call of this.#calls.values())
+      if (call.depth === depth && !(this.isRetired && call.isAbandoned)) count++;
+    return count;
+  }
+
   get accepts(): boolean {
     return !this.isRetired && !this.hasEnded && this.#calls.size < this.#limits.concurrency;
   }
@@ -143,7 +161,7 @@ export class Worker {
   }
 
   /** Only while `accepts`. */
-  invoke(invocation: Invocation): Promise<unknown> {
+  invoke(invocation: Invocation, depth = 0): Promise<unknown> {
     const id = ++this.#callCount;
     const { signal, method, params } = invocation;
     const outcome = Promise.withResolvers<unknown>();
@@ -156,6 +174,7 @@ export class Worker {
       invocation,
       outcome,
       onAbort: () => this.#abort(id, call),
+      depth,
       bytes: 0,
       requests: 0,
       cpuSeconds: 0,
@@ -185,17 +204,26 @@ export class Worker {
     if (!this.hasEnded) killGroup(this.#launched.child.pid);
   }
 
-  /** Called now and then while calls run. Time since the last look counts for every call that runs now. */
-  checkCpu(): void {
-    const seconds = cpuSecondsOfTree(this.#launched.child.pid ?? 0);
-    if (seconds === undefined) return;
-    const used = seconds - this.#cpuSeconds;
-    this.#cpuSeconds = seconds;
+  /** Called now and then. Time since the last look counts for every call that runs now. */
+  check(): void {
+    const used = this.#usage.takeCpuSeconds();
     for (const call of this.#calls.values()) {
       call.cpuSeconds += used;
       if (call.cpuSeconds > this.#limits.cpuSeconds)
         this.#exceed("cpu", `it used more than ${this.#limits.cpuSeconds} seconds of processor time`);
     }
+    this.#checkIdle(used);
+    this.#usage.check(this.#limits);
+  }
+
+  #checkIdle(used: number): void {
+    const wasIdle = this.#calls.size === 0 && this.idleSince < this.#lastLook;
+    this.#lastLook = performance.now();
+    this.#idleCpu = wasIdle ? this.#idleCpu + used : 0;
+    if (this.#idleCpu <= idleCpuSeconds || this.isRetired) return;
+    const text = "A worker was ended, because it used the processor between calls.";
+    this.#events.onLog(this.#label, { level: "warn", text });
+    this.retire();
   }
 
   #receive(message: WorkerMessage, bytes: number): void {
@@ -240,7 +268,7 @@ export class Worker {
         throw new Error(`A call can ask the host for ${mostRequests} things at once.`);
       call.requests++;
       try {
-        const result = await call.invocation.onRequest(method, params);
+        const result = await nesting.run(call.depth + 1, call.invocation.onRequest, method, params);
         this.#channel.send({ type: "answer", id, result });
       } finally {
         call.requests--;
@@ -272,7 +300,11 @@ export class Worker {
     if (call === undefined) this.#strayBytes += bytes;
     else call.bytes += bytes;
     if ((call?.bytes ?? this.#strayBytes) > this.#limits.outputBytes + slack)
-      this.#exceed("output", `it put out more than ${this.#limits.outputBytes} bytes`);
+      this.#exceed("output", this.#tooMuch);
+  }
+
+  get #tooMuch(): string {
+    return `it put out more than ${this.#limits.outputBytes} bytes`;
   }
 
   #exceed(limit: string, what: string): void {
@@ -306,6 +338,7 @@ export class Worker {
     this.hasEnded = true;
     this.isRetired = true;
     this.#launched.release();
+    if (exitCode === floodExitCode) this.#exceed("output", this.#tooMuch);
     const error = this.#verdict ?? describeEnd(this.#label, exitCode, signal, this.#stderr);
     this.#ready.reject(error);
     this.#loaded.reject(error);

@@ -107,14 +107,15 @@ export class CallHost {
   }
 
   async #setVariable(name: unknown, value: string | undefined): Promise<void> {
-    const { variables, tool, setVariable } = this.#parts;
+    const { variables, tool, setVariable, isDryRun } = this.#parts;
     const known = textOf(name, "the name of a variable");
     if (!variables.includes(known)) {
       throw new Error(
         `"${known}" is not in the environment that getSchema() of "${tool}" declares. Add it there.`,
       );
     }
-    await setVariable(known, value);
+    // The worker of a dry run does not ask for it by itself; what was written in its stead may.
+    if (!isDryRun) await setVariable(known, value);
   }
 }
 

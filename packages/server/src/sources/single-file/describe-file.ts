@@ -118,7 +118,7 @@ async function install(declared: DependencyMap, label: string, store: Dependency
 }
 
 function refuseUndeclared({ missing, failure, answers }: RawDescription, declared: DependencyMap): void {
-  const undeclared = missing.filter((name) => declared[name] === undefined);
+  const undeclared = missing.filter((name) => !Object.hasOwn(declared, name));
   if (undeclared.length === 0) return;
   if (failure !== undefined && answers.getDependencies === undefined) {
     throw new LoadError(

@@ -35,7 +35,7 @@ export interface SingleFileToolParts {
   /** A folder that programs which the tool starts find themselves in. */
   readonly programFolder: string;
   readonly stacks: StackMapper;
-  readonly log: (line: LogLine, context: ToolContext<never>) => void;
+  readonly log: (line: LogLine, context: ToolContext<never> | undefined) => void;
 }
 
 /** One version of one tool: runs its calls in workers that know nothing of any other tool. */
@@ -91,7 +91,7 @@ export class SingleFileTool {
   }
 
   #makeSpec(environment: Record<string, unknown>, given: string, isDryRun: boolean): WorkerSpec {
-    const { name, file, filename, code, hosts, isForeign, limits, items } = this.#parts;
+    const { name, file, filename, code, hosts, isForeign, limits, items, log } = this.#parts;
     const reachable = isDryRun ? [] : hosts;
     const parts = [file.hash, file.dependencies ?? "", given, reachable.join(), String(isDryRun)];
     const version = createHash("sha256").update(parts.join("\0")).digest("hex").slice(0, 32);
@@ -109,6 +109,7 @@ export class SingleFileTool {
       filename,
       hosts: reachable,
       foreign: isForeign,
+      onLog: (line) => log(line, undefined),
       // What a dry run stores and leaves in memory is gone with its worker.
       limits: { concurrency: 1, ...limits, ...(isDryRun ? { maxCallsPerWorker: 1 } : {}) },
       ...(file.dependencies === undefined ? {} : { dependencies: file.dependencies }),

@@ -141,10 +141,11 @@ export class SingleFileTools {
     return items;
   }
 
-  #log(name: string, line: LogLine, context: ToolContext<never>): void {
-    this.#options.logs.write(name, context.callId, line);
-    const { level, text, data } = line;
-    context.logger[level](`[${name}] ${text}`, ...(data === undefined ? [] : [data]));
+  /** Without a context: what the tool says while none of its calls runs. */
+  #log(name: string, line: LogLine, context: ToolContext<never> | undefined): void {
+    const { logs, logger } = this.#options;
+    const { level, text, data } = logs.write(name, context?.callId, line);
+    (context?.logger ?? logger)[level](`[${name}] ${text}`, ...(data === undefined ? [] : [data]));
   }
 }
 

@@ -20,23 +20,27 @@ export class ToolLogs {
     this.#options = options;
   }
 
-  write(tool: string, callId: string | undefined, { level, text, data }: LogLine): void {
+  /** Answers with the line as it may be shown to people: no secret is in it. */
+  write(tool: string, callId: string | undefined, { level, text, data }: LogLine): LogLine {
     const { folder, secrets, ...rest } = this.#options;
     let log = this.#logs.get(tool);
     if (log === undefined) {
       log = new CallLog({ ...rest, file: join(folder, `${tool}.log`) });
       this.#logs.set(tool, log);
     }
-    const said = redact({ text: text.slice(0, LONGEST_TEXT), data }, { values: secrets() });
-    const { text: message, data: plain } = said as { text: string; data?: unknown };
+    // Masked before it is cut, which could leave one half of a secret.
+    const masked = redact({ text, data }, { values: secrets() }) as { text: string; data?: unknown }; // Its copy.
+    const message = masked.text.slice(0, LONGEST_TEXT);
+    const said = masked.data === undefined ? {} : { data: masked.data };
     log.write({
       ts: new Date().toISOString(),
       level,
       tool,
       ...(callId === undefined ? {} : { callId }),
       message,
-      ...(plain === undefined ? {} : { data: plain }),
+      ...said,
     });
+    return { level, text: message, ...said };
   }
 
   close(): void {

@@ -10,27 +10,33 @@ import type { SkillToolInfo } from "../../skills/skill-tool-info.ts";
 import type { StoredSkillTool } from "../../store/skills/skill-store.ts";
 import { endpointParameters } from "./http-request.ts";
 import type { LoadedSkill } from "./loaded-skill.ts";
+import { isReservedName, reservedNameReason } from "./reserved-names.ts";
 import { builtinRunner, builtinTarget, findTarget } from "./run-builtin.ts";
 import type { ReadyTool, SkillSurroundings, ToolRunner } from "./run-environment.ts";
 import { httpRunner, usualHttpTimeout } from "./run-http.ts";
 import { scriptRunner, usualScriptTimeout } from "./run-script.ts";
 import { olderName, readableName, type ToolNames } from "./tool-names.ts";
 import { readUsage, type ToolUsage, withSettings } from "./usage.ts";
+import { UsageError } from "./usage-error.ts";
 
-/** A row of `skill_tools` as a tool of the rack. Throws `UsageError` that says what is wrong with the row. */
+/** A row of `skill_tools` as a tool of the rack; `prefix` is what readable names of its skill begin with. Throws `UsageError` that says what is wrong with the row. */
 export function adaptSkillTool(
   skill: LoadedSkill,
   tool: StoredSkillTool,
   surroundings: SkillSurroundings,
-  names: ToolNames,
+  { names, prefix }: { readonly names: ToolNames; readonly prefix: string },
 ): ToolInfo {
   const usage = readUsage(tool.usage, tool.description);
   const ready: ReadyTool = { skill, tool, usage };
   const run = runnerOf(ready, surroundings);
-  const readable = readableName(skill, tool);
+  const readable = readableName(prefix, tool);
   const id = canonicalName(tool.id);
+  // The row may have been written by anybody: a scope such as `internal_*` must not come to mean its tool.
+  if (isReservedName(id)) throw new UsageError(`The id "${id}" cannot be used. ${reservedNameReason}`, "id");
   const name = names === "readable" ? readable : id;
-  const aliases = [id, readable, olderName(skill, tool)].filter((alias) => alias !== name);
+  const aliases = [id, readable, olderName(skill, tool)].filter(
+    (alias) => alias !== name && !isReservedName(alias),
+  );
   const logged = `${skill.name}/${tool.name}`;
   const { logger } = surroundings;
   const info = Tool.define({

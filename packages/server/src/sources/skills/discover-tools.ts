@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { lstatSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { extname, join } from "node:path";
 import type { Sandbox } from "../../runners/sandbox/types.ts";
@@ -111,7 +111,7 @@ function fromSections(body: string, { file }: ScriptModule): NewSkillTool[] {
 
 async function fromScripts(directory: string): Promise<NewSkillTool[]> {
   const folder = join(directory, "scripts");
-  if (!existsSync(folder)) return [];
+  if (lstatSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) return [];
   const entries = await readdir(folder, { withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile() && interpreters[extname(entry.name)] !== undefined);
   return files

@@ -1,7 +1,8 @@
 import { createHash, randomUUID } from "node:crypto";
-import { access, lstat, mkdir, readdir, readFile, rename, rm, utimes, writeFile } from "node:fs/promises";
+import { access, lstat, mkdir, readdir, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { SkillFile } from "../../store/skills/skill-store.ts";
+import { readRegularFile } from "./read-regular-file.ts";
 
 const MOST_FILES = 1_000;
 const MOST_BYTES = 20 * 1024 * 1024;
@@ -25,7 +26,8 @@ export async function readSkillFiles(folder: string): Promise<SkillFile[]> {
           `The skill has more than ${MOST_FILES} files or 20 MiB. Keep what is not needed elsewhere.`,
         );
       }
-      files.push({ path: own, content: await readFile(join(folder, own)), executable: (mode & 0o100) !== 0 });
+      const content = await readRegularFile(join(folder, own), MOST_BYTES);
+      files.push({ path: own, content, executable: (mode & 0o100) !== 0 });
     }
   };
   await walk("");
@@ -53,9 +55,12 @@ export async function writeSkillFiles(folder: string, files: readonly SkillFile[
   }
 }
 
-/** A folder that holds exactly these files, made once for each content. Several processes may make it at once. */
+/**
+ * A folder that holds exactly these files, made once for each content. Several processes may make it at once. Its name is
+ * made of hashes alone: whoever wrote the skill chose the id, which must not become part of a path.
+ */
 export async function materialise(parent: string, id: string, files: readonly SkillFile[]): Promise<string> {
-  const folder = join(parent, `${id}-${digestOf(files)}`);
+  const folder = join(parent, `${hashOf(id)}-${digestOf(files)}`);
   const isThere = await access(folder).then(
     () => true,
     () => false,
@@ -63,7 +68,7 @@ export async function materialise(parent: string, id: string, files: readonly Sk
   // Whoever cleans up takes it for as old as its last use.
   if (isThere) await utimes(folder, new Date(), new Date()).catch(() => {});
   if (isThere) return folder;
-  const temporary = join(parent, `.${id}-${randomUUID()}`);
+  const temporary = join(parent, `.${randomUUID()}`);
   await mkdir(temporary, { recursive: true, mode: 0o755 });
   try {
     await writeSkillFiles(temporary, files);
@@ -88,6 +93,10 @@ export async function pruneMaterialised(parent: string, inUse: ReadonlySet<strin
     if (made === undefined || Date.now() - made.mtimeMs < KEPT) continue;
     await rm(folder, { recursive: true, force: true }).catch(() => {});
   }
+}
+
+function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 16);
 }
 
 function digestOf(files: readonly SkillFile[]): string {

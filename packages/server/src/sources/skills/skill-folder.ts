@@ -1,10 +1,13 @@
 import { existsSync } from "node:fs";
-import { readdir, readFile } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { isCanonicalName } from "@toolrack/core";
 import type { Sandbox } from "../../runners/sandbox/types.ts";
 import type { NewSkill, NewSkillTool } from "../../store/skills/skill-store.ts";
 import { discoverTools } from "./discover-tools.ts";
-import { readSkillText } from "./front-matter.ts";
+import { LARGEST_SKILL_TEXT, readSkillText } from "./front-matter.ts";
+import { readRegularFile } from "./read-regular-file.ts";
+import { isReservedName, reservedNameReason } from "./reserved-names.ts";
 import { shortHash } from "./tool-names.ts";
 import { readToolsFile } from "./tools-file.ts";
 
@@ -23,6 +26,8 @@ export const skillMetadataKeys = {
   sourcePath: "toolrack-source-path",
   enabled: "toolrack-enabled",
 } as const;
+
+const LARGEST_TOOLS_FILE = 10 * 1024 * 1024;
 
 /** Folders with a `SKILL.md`, below these, by name. A folder that does not exist is empty. */
 export async function findSkillFolders(parents: readonly string[]): Promise<string[]> {
@@ -44,12 +49,13 @@ export async function readSkillFolder(
   directory: string,
   { sandbox, trusted }: { readonly sandbox: () => Promise<Sandbox>; readonly trusted: boolean },
 ): Promise<SkillFolder> {
-  const { frontMatter, body } = await readSkillText(await readFile(join(directory, "SKILL.md"), "utf8"));
+  const text = await readRegularFile(join(directory, "SKILL.md"), LARGEST_SKILL_TEXT);
+  const { frontMatter, body, source } = await readSkillText(text.toString("utf8"));
   const { name: written, description, metadata, ...rest } = frontMatter;
   const folder = basename(directory);
   const name = typeof written === "string" && written.trim() !== "" ? written.trim() : folder;
   const own = typeof metadata === "object" && metadata !== null ? (metadata as Record<string, unknown>) : {};
-  const id = textOf(own[skillMetadataKeys.id]) ?? idOf(name);
+  const id = readId(own[skillMetadataKeys.id]) ?? idOf(name);
   const title = textOf(own[skillMetadataKeys.title]) ?? name;
   const mark = textOf(own[skillMetadataKeys.mark]);
   const sourcePath = textOf(own[skillMetadataKeys.sourcePath]);
@@ -59,7 +65,7 @@ export async function readSkillFolder(
 
   const toolsFile = join(directory, "tools.json");
   const { tools, warnings } = existsSync(toolsFile)
-    ? { tools: readToolsFile(await readFile(toolsFile, "utf8")), warnings: [] }
+    ? { tools: readToolsFile((await readRegularFile(toolsFile, LARGEST_TOOLS_FILE)).toString("utf8")), warnings: [] }
     : await discoverTools({ name: title, directory, trusted, body }, sandbox);
   return {
     skill: {
@@ -74,6 +80,7 @@ export async function readSkillFolder(
         ...rest,
         ...(others.length === 0 ? {} : { metadata: Object.fromEntries(others) }),
       },
+      ...(source === undefined ? {} : { frontMatterText: source }),
       ...(sourcePath === undefined ? {} : { sourcePath }),
       enabled: own[skillMetadataKeys.enabled] !== "false",
       trusted,
@@ -97,8 +104,18 @@ function formatWarnings(name: string, folder: string, description: unknown): str
   return warnings;
 }
 
+/** It becomes part of names and paths. Throws for one that cannot. */
+function readId(value: unknown): string | undefined {
+  const id = textOf(value);
+  if (id === undefined) return undefined;
+  const field = `metadata.${skillMetadataKeys.id}`;
+  if (!isCanonicalName(id)) throw new Error(`${field} must be letters, digits, _ and -, at most 64.`);
+  if (isReservedName(id)) throw new Error(`${field}: ${reservedNameReason}`);
+  return id;
+}
+
 function idOf(name: string): string {
-  return /^[A-Za-z0-9_-]{1,64}$/.test(name) ? name : `s${shortHash(name)}`;
+  return isCanonicalName(name) && !isReservedName(name) ? name : `s${shortHash(name)}`;
 }
 
 function textOf(value: unknown): string | undefined {

@@ -3,7 +3,7 @@ import type { StoredSkillTool } from "../../store/skills/skill-store.ts";
 import { adaptSkillTool } from "./adapt-skill-tool.ts";
 import type { LoadedSkill } from "./loaded-skill.ts";
 import type { SkillSurroundings } from "./run-environment.ts";
-import type { ToolNames } from "./tool-names.ts";
+import { namePrefixes, type ToolNames } from "./tool-names.ts";
 
 export interface SkillSourceOptions {
   readonly surroundings: SkillSurroundings;
@@ -20,6 +20,8 @@ interface HungTool {
 
 interface HungSkill {
   readonly skill: LoadedSkill;
+  /** What readable names of its tools begin with. */
+  readonly prefix: string;
   /** By id; those that failed are not among them. */
   readonly tools: ReadonlyMap<string, HungTool>;
 }
@@ -27,6 +29,7 @@ interface HungSkill {
 /** What is to become of one skill: tools that stay as they are, and those that are made anew. */
 interface Plan {
   readonly skill: LoadedSkill;
+  readonly prefix: string;
   readonly kept: readonly HungTool[];
   readonly fresh: readonly { readonly tool: StoredSkillTool; readonly info: ToolInfo }[];
 }
@@ -71,10 +74,15 @@ export class SkillSource {
     this.#hang([id], []);
   }
 
-  #hang(leaving: readonly string[], arriving: readonly LoadedSkill[]): void {
+  #hang(asked: readonly string[], given: readonly LoadedSkill[]): void {
     const { registry } = this.#options.surroundings;
+    const prefixes = this.#prefixes(asked, given);
+    const renamed = this.#renamed(asked, prefixes);
+    const leaving = [...asked, ...renamed.map(({ id }) => id)];
+    const arriving = [...given, ...renamed];
+    const prefixOf = ({ id }: LoadedSkill) => prefixes.get(id)!;
     const olds = leaving.flatMap((id) => this.#hung.get(id) ?? []);
-    const kept = new Map(arriving.map((skill) => [skill, this.#unchanged(skill)]));
+    const kept = new Map(arriving.map((skill) => [skill, this.#unchanged(skill, prefixOf(skill))]));
     const staying = new Set([...kept.values()].flat().map(({ name }) => name));
     const left = olds.flatMap(({ tools }) => [...tools.values()]).filter(({ name }) => !staying.has(name));
     for (const { skill } of olds) for (const { id } of skill.tools) this.#failures.delete(id);
@@ -83,7 +91,7 @@ export class SkillSource {
       registry,
       left.map(({ name }) => name),
     );
-    const plans = arriving.map((skill) => this.#plan(skill, kept.get(skill) ?? [], isFree));
+    const plans = arriving.map((skill) => this.#plan(skill, prefixOf(skill), kept.get(skill) ?? [], isFree));
     const put = plans.flatMap(({ fresh }) => fresh.map(({ info }) => info));
     if (left.length > 0 || put.length > 0) {
       const refused = registry.apply({ remove: left.map(({ name }) => name), put });
@@ -95,14 +103,30 @@ export class SkillSource {
       }
     }
     // Those that arrive keep the place of those that they replace.
-    for (const id of leaving) if (!arriving.some((skill) => skill.id === id)) this.#hung.delete(id);
+    const arrived = new Set(arriving.map(({ id }) => id));
+    for (const id of leaving) if (!arrived.has(id)) this.#hung.delete(id);
     for (const plan of plans) this.#hung.set(plan.skill.id, this.#toHung(plan));
   }
 
+  /** Of all skills that there will be. */
+  #prefixes(leaving: readonly string[], arriving: readonly LoadedSkill[]): Map<string, string> {
+    const gone = new Set(leaving);
+    const staying = this.skills().filter(({ id }) => !gone.has(id));
+    return namePrefixes([...staying, ...arriving]);
+  }
+
+  /** Skills that stay, but whose tools get other readable names because of those that come or go. */
+  #renamed(leaving: readonly string[], prefixes: ReadonlyMap<string, string>): LoadedSkill[] {
+    const gone = new Set(leaving);
+    return [...this.#hung.values()]
+      .filter(({ skill, prefix }) => !gone.has(skill.id) && prefixes.get(skill.id) !== prefix)
+      .map(({ skill }) => skill);
+  }
+
   /** Tools of a skill that is hung up already, with nothing about them that is new. */
-  #unchanged(skill: LoadedSkill): HungTool[] {
+  #unchanged(skill: LoadedSkill, prefix: string): HungTool[] {
     const old = this.#hung.get(skill.id);
-    if (old === undefined || headOf(old.skill) !== headOf(skill)) return [];
+    if (old === undefined || old.prefix !== prefix || headOf(old.skill) !== headOf(skill)) return [];
     return skill.tools.flatMap((tool) => {
       const hung = old.tools.get(tool.id);
       // One that stands for another tool is made of that one too, which may have changed.
@@ -111,27 +135,32 @@ export class SkillSource {
     });
   }
 
-  #plan(skill: LoadedSkill, kept: readonly HungTool[], isFree: (name: string) => boolean): Plan {
+  #plan(
+    skill: LoadedSkill,
+    prefix: string,
+    kept: readonly HungTool[],
+    isFree: (name: string) => boolean,
+  ): Plan {
     const { surroundings, names } = this.#options;
     const staying = new Set(kept.map(({ tool }) => tool.id));
     const fresh = skill.tools.flatMap((tool) => {
       if (staying.has(tool.id)) return [];
       try {
-        const info = adaptSkillTool(skill, tool, surroundings, names);
+        const info = adaptSkillTool(skill, tool, surroundings, { names, prefix });
         return [{ tool, info: withFreeNames(info, tool.id, isFree) }];
       } catch (thrown) {
         this.#failures.set(tool.id, thrown instanceof Error ? thrown.message : String(thrown));
         return [];
       }
     });
-    return { skill, kept, fresh };
+    return { skill, prefix, kept, fresh };
   }
 
-  #toHung({ skill, kept, fresh }: Plan): HungSkill {
+  #toHung({ skill, prefix, kept, fresh }: Plan): HungSkill {
     const added = fresh
       .filter(({ tool }) => !this.#failures.has(tool.id))
       .map(({ tool, info }) => ({ tool, name: info.name, isOff: info.disabled }));
-    return { skill, tools: new Map([...kept, ...added].map((hung) => [hung.tool.id, hung])) };
+    return { skill, prefix, tools: new Map([...kept, ...added].map((hung) => [hung.tool.id, hung])) };
   }
 
   /** The rack keeps a tool off that was off. One that its row switched off and now switches on is meant to be on. */

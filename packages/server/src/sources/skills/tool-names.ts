@@ -1,16 +1,44 @@
 import { createHash } from "node:crypto";
 import { canonicalName } from "@toolrack/core";
 import type { StoredSkill, StoredSkillTool } from "../../store/skills/skill-store.ts";
+import { isReservedName } from "./reserved-names.ts";
 
 /** What models call tools of skills by. */
 export type ToolNames = "id" | "readable";
 
 /** `{skill}__{tool}`: letters and digits that say what it is. */
-export function readableName(
-  skill: Pick<StoredSkill, "name" | "mark">,
-  tool: Pick<StoredSkillTool, "name">,
-): string {
-  return canonicalName(`${skill.mark ?? slugOf(skill.name, "_")}__${toolPart(tool.name)}`);
+export function readableName(prefix: string, tool: Pick<StoredSkillTool, "name">): string {
+  return canonicalName(`${prefix}__${toolPart(tool.name)}`);
+}
+
+/**
+ * What readable names of each skill's tools begin with, by the skill's id. Where several skills would have the same one,
+ * each gets a hash of its id, so that names depend neither on the order of the skills nor on which was first. One that
+ * was chosen as a mark comes before one that the name happens to give.
+ */
+export function namePrefixes(skills: Iterable<Pick<StoredSkill, "id" | "name" | "mark">>): Map<string, string> {
+  const all = [...skills];
+  const marks = countOf(all.flatMap(({ mark }) => mark ?? []));
+  const slugs = countOf(all.filter(({ mark }) => mark === undefined).map((skill) => slugPrefix(skill.name)));
+  const prefixOf = ({ id, name, mark }: Pick<StoredSkill, "id" | "name" | "mark">): string => {
+    const wanted = mark ?? slugPrefix(name);
+    const key = wanted.toLowerCase();
+    const rivals = mark === undefined ? (slugs.get(key) ?? 0) + (marks.get(key) ?? 0) : (marks.get(key) ?? 0);
+    return rivals > 1 ? `${wanted}_${shortHash(id)}` : wanted;
+  };
+  return new Map(all.map((skill) => [skill.id, prefixOf(skill)]));
+}
+
+/** A name for people may begin like the rack's own names; that of a tool must not. */
+function slugPrefix(name: string): string {
+  const slug = slugOf(name, "_");
+  return isReservedName(`${slug}_`) ? `skill_${slug}` : slug;
+}
+
+function countOf(texts: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const text of texts) counts.set(text.toLowerCase(), (counts.get(text.toLowerCase()) ?? 0) + 1);
+  return counts;
 }
 
 /** The form before ids: `{skillId}_{toolName}`. */

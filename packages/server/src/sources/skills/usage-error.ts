@@ -2,7 +2,7 @@
 export class UsageError extends Error {
   override readonly name = "UsageError";
   /** The field of the tool that is wrong. */
-  readonly field: "usage" | "command" | "endpoint" | "method" | "type";
+  readonly field: "id" | "usage" | "command" | "endpoint" | "method" | "type";
 
   constructor(message: string, field: UsageError["field"] = "usage") {
     super(message);

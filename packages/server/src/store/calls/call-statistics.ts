@@ -39,7 +39,6 @@ interface Parts {
 
 interface TotalsRow {
   readonly key: string | number;
-  // PostgreSQL and MySQL answer some of them as text.
   readonly calls: number | string;
   readonly errors: number | string;
   readonly p50: number | null;
@@ -51,19 +50,44 @@ const MOST_TOOLS = 500;
 /** Counts in the database, so that no call has to leave it. */
 export async function readStatistics(parts: Parts, query: StatisticsQuery): Promise<CallStatistics> {
   const interval = intervalFor(query.until - query.since);
-  const whole = await parts.scan(totalsBy(parts, query, sql<number>`0`));
+  const whole = await readTotals(parts, query);
   const slice = sql<number>`timestamp - timestamp % ${sql.lit(interval)}`;
   const slices = await parts.scan(totalsBy(parts, query, slice).orderBy("key"));
   const tools = await parts.scan(
     totalsBy(parts, query, sql<string>`tool_name`).orderBy("calls", "desc").orderBy("key").limit(MOST_TOOLS),
   );
-  const [all] = whole;
   return {
-    ...(all === undefined ? { calls: 0, errors: 0 } : toTotals(all)),
+    ...whole,
     interval,
     buckets: slices.map((row) => ({ at: Number(row.key), ...toTotals(row) })),
     tools: tools.map((row) => ({ toolName: String(row.key), ...toTotals(row) })),
   };
+}
+
+/** The totals of all: what `totalsBy` would say of a single group, in a fraction of the time. */
+async function readTotals(parts: Parts, query: StatisticsQuery): Promise<CallTotals> {
+  const ended = parts.db
+    .selectFrom("calls")
+    .where((expression) => filterCalls(expression, parts.engine, query))
+    .where("state", "!=", "running");
+  const [row] = await parts.scan(
+    ended.select([count, failures, sql<number | string>`count(duration)`.as("known")]),
+  );
+  const known = Number(row?.known ?? 0);
+  const durationAt = async (place: number) => {
+    if (known === 0) return null;
+    const before = Math.min(known - 1, Math.floor(place));
+    const after = known - 1 - before;
+    // Counted from the nearer end, so that fewer have to be put in order.
+    const [nearer, offset] = before <= after ? (["asc", before] as const) : (["desc", after] as const);
+    const placed = ended.where("duration", "is not", null).select("duration").orderBy("duration", nearer);
+    const [found] = await parts.scan(placed.limit(1).offset(offset));
+    return found?.duration ?? null;
+  };
+  const p50 = await durationAt(known / 2);
+  const p95 = await durationAt((known * 19) / 20);
+  // Of no calls at all, the number of failures is unknown to the engines.
+  return toTotals({ calls: row?.calls ?? 0, errors: row?.errors ?? 0, p50, p95 });
 }
 
 /**
@@ -98,8 +122,8 @@ function totalsBy(
     )
     .select([
       "placed.key as key",
-      sql<number | string>`count(*)`.as("calls"),
-      sql<number | string>`sum(case when state = 'completed' then 0 else 1 end)`.as("errors"),
+      count,
+      failures,
       sql<number | null>`max(case when 2 * (place - 1) <= known then duration end)`.as("p50"),
       sql<number | null>`max(case when 20 * (place - 1) <= 19 * known then duration end)`.as("p95"),
     ])
@@ -107,9 +131,14 @@ function totalsBy(
     .$castTo<TotalsRow>();
 }
 
+// PostgreSQL and MySQL answer with text.
+const count = sql<number | string>`count(*)`.as("calls");
+const failures = sql<number | string | null>`sum(case when state = 'completed' then 0 else 1 end)`.as(
+  "errors",
+);
 const unknownLast = sql`case when duration is null then 1 else 0 end`;
 
-function toTotals({ calls, errors, p50, p95 }: TotalsRow): CallTotals {
+function toTotals({ calls, errors, p50, p95 }: Omit<TotalsRow, "key">): CallTotals {
   return {
     calls: Number(calls),
     errors: Number(errors),

@@ -38,7 +38,7 @@ export class ExpertRepository implements ExpertStore {
     const id = expert.id ?? newId();
     return this.#change(async (db) => {
       const row = toRow(expert, id, Date.now());
-      await refuseTaken(db, row.name_key, id);
+      await refuseTaken(db, keyOf(row.name), id);
       if ((await find(db, id)) !== undefined) {
         throw new ExpertConflictError("id", `There is an expert with the id "${id}" already.`);
       }
@@ -52,7 +52,7 @@ export class ExpertRepository implements ExpertStore {
       const old = await find(db, id);
       if (old === undefined) return undefined;
       const row = toRow({ ...old, ...changes }, id, Date.now(), old.createdAt);
-      await refuseTaken(db, row.name_key, id);
+      await refuseTaken(db, keyOf(row.name), id);
       const { id: _, ...values } = row;
       await db.updateTable("experts").set(values).where("id", "=", id).execute();
       if (changes.skills === undefined) return toExpert(row, old.skills);
@@ -109,7 +109,8 @@ async function refuseTaken(db: StoreDatabase, key: string, own: string): Promise
   const twin = await db
     .selectFrom("experts")
     .select(["id", "name"])
-    .where("name_key", "=", key)
+    // A row that was written by hand may have no key.
+    .where(({ eb, fn }) => eb(fn.coalesce("name_key", fn<string>("lower", ["name"])), "=", key))
     .where("id", "<>", own)
     .executeTakeFirst();
   if (twin === undefined) return;
@@ -121,7 +122,7 @@ function toRow(expert: NewExpert, id: string, now: number, createdAt = now): Exp
   return {
     id,
     name,
-    name_key: name.toLowerCase(),
+    name_key: keyOf(name),
     created_at: createdAt,
     updated_at: now,
     description: toStorableText(expert.description ?? ""),
@@ -134,12 +135,25 @@ function toExpert(row: ExpertRow, skills: readonly string[]): StoredExpert {
   return {
     id: row.id,
     name: row.name,
-    description: row.description,
-    instructions: row.instructions,
+    description: row.description ?? "",
+    instructions: row.instructions ?? "",
     skills,
-    // Written by `toRow`.
-    tools: JSON.parse(row.tools) as string[],
+    tools: patternsIn(row.tools),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };
+}
+
+function keyOf(name: string): string {
+  return name.toLowerCase();
+}
+
+/** A row that somebody wrote by hand may hold anything; what is no list of patterns allows nothing. */
+function patternsIn(json: string | null): string[] {
+  try {
+    const value: unknown = JSON.parse(json ?? "[]");
+    return Array.isArray(value) ? value.filter((pattern) => typeof pattern === "string") : [];
+  } catch {
+    return [];
+  }
 }

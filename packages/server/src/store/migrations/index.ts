@@ -7,6 +7,7 @@ import { createMcpServerTables } from "./0004-mcp-servers.ts";
 import { addLiveQuestions } from "./0005-live-questions.ts";
 import { makeIndexesLeaner } from "./0006-leaner-indexes.ts";
 import { createChatTables } from "./0007-chat.ts";
+import { allowRowsByHand } from "./0008-rows-by-hand.ts";
 
 /**
  * A step is run once for a database, in the order of the names, and never changed after a release. MySQL cannot undo a
@@ -22,4 +23,5 @@ export const migrationSteps: Readonly<Record<string, MigrationStep>> = {
   "0005_live_questions": addLiveQuestions,
   "0006_leaner_indexes": makeIndexesLeaner,
   "0007_chat": createChatTables,
+  "0008_rows_by_hand": allowRowsByHand,
 };

@@ -2,6 +2,7 @@ import { isDuplicateKey } from "../database/error-kind.ts";
 import type { StoreDatabase } from "../database/schema.ts";
 import type { RegistryVersion } from "../registry-version/registry-version.ts";
 import { newId } from "./new-id.ts";
+import { SkillFingerprint } from "./skill-fingerprint.ts";
 import { toSkill, toSkillRow, toSkillTool, toToolRow } from "./skill-rows.ts";
 import {
   type NewSkillTool,
@@ -22,10 +23,16 @@ const AT_ONCE = 500;
 export class SkillRepository implements SkillStore {
   readonly #db: StoreDatabase;
   readonly #version: RegistryVersion;
+  readonly #fingerprint: SkillFingerprint;
 
   constructor(db: StoreDatabase, version: RegistryVersion) {
     this.#db = db;
     this.#version = version;
+    this.#fingerprint = new SkillFingerprint(db);
+  }
+
+  fingerprint(): Promise<string> {
+    return this.#fingerprint.read();
   }
 
   async list(): Promise<StoredSkill[]> {
@@ -96,7 +103,11 @@ export class SkillRepository implements SkillStore {
     });
   }
 
-  update(id: string, changes: SkillChanges): Promise<StoredSkill | undefined> {
+  update(
+    id: string,
+    changes: SkillChanges,
+    files?: readonly SkillFile[],
+  ): Promise<StoredSkill | undefined> {
     return this.#change(async (db) => {
       const row = await db.selectFrom("skills").selectAll().where("id", "=", id).executeTakeFirst();
       if (row === undefined) return undefined;
@@ -104,15 +115,11 @@ export class SkillRepository implements SkillStore {
       await refuseTakenSkill(db, next.name, next.mark, id);
       const { id: _, ...values } = next;
       await db.updateTable("skills").set(values).where("id", "=", id).execute();
+      if (files !== undefined) {
+        await db.deleteFrom("skill_files").where("skill_id", "=", id).execute();
+        await insertFiles(db, id, files);
+      }
       return toSkill(next);
-    });
-  }
-
-  async putFiles(id: string, files: readonly SkillFile[]): Promise<void> {
-    await this.#change(async (db) => {
-      await db.deleteFrom("skill_files").where("skill_id", "=", id).execute();
-      await insertFiles(db, id, files);
-      await db.updateTable("skills").set({ updated_at: Date.now() }).where("id", "=", id).execute();
     });
   }
 

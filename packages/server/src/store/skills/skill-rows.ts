@@ -15,6 +15,7 @@ export function toSkillRow(skill: NewSkill, id: string, now: number, createdAt =
     source_path: skill.sourcePath === undefined ? null : toStorableText(skill.sourcePath),
     description: toStorableText(skill.description ?? ""),
     front_matter: toStorableText(toJson(skill.frontMatter ?? {})),
+    front_matter_text: storable(skill.frontMatterText),
     skill_md: toStorableText(skill.instructions ?? ""),
   };
 }
@@ -24,13 +25,13 @@ export function toSkill(row: SkillRow): StoredSkill {
     id: row.id,
     name: row.name,
     ...(row.mark === null ? {} : { mark: row.mark }),
-    description: row.description,
-    instructions: row.skill_md,
-    // Written by `toSkillRow`.
-    frontMatter: JSON.parse(row.front_matter) as Record<string, unknown>,
+    description: row.description ?? "",
+    instructions: row.skill_md ?? "",
+    frontMatter: mapIn(row.front_matter),
+    ...(row.front_matter_text === null ? {} : { frontMatterText: row.front_matter_text }),
     ...(row.source_path === null ? {} : { sourcePath: row.source_path }),
-    enabled: row.enabled === 1,
-    trusted: row.trusted === 1,
+    enabled: row.enabled !== 0,
+    trusted: row.trusted !== 0,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };
@@ -69,16 +70,27 @@ export function toSkillTool(row: SkillToolRow): StoredSkillTool {
     skillId: row.skill_id,
     name: row.name,
     ...(row.display_name === null ? {} : { displayName: row.display_name }),
-    description: row.description,
-    type: row.type,
-    usage: row.usage,
+    description: row.description ?? "",
+    type: row.type ?? (row.endpoint === null ? "script" : "http"),
+    usage: row.usage ?? "",
     ...(row.command === null ? {} : { command: row.command }),
     ...(row.endpoint === null ? {} : { endpoint: row.endpoint }),
     ...(row.method === null ? {} : { method: row.method }),
-    enabled: row.enabled === 1,
+    enabled: row.enabled !== 0,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };
+}
+
+/** A row that somebody wrote by hand may hold anything; what is no map says nothing. */
+function mapIn(json: string | null): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(json ?? "{}");
+    const isMap = typeof value === "object" && value !== null && !Array.isArray(value);
+    return isMap ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
 }
 
 function storable(text: string | undefined): string | null {

@@ -14,6 +14,8 @@ export interface StoredSkill {
   readonly instructions: string;
   /** Everything else that its `SKILL.md` says of it, such as `license` or `metadata`. */
   readonly frontMatter: Readonly<Record<string, unknown>>;
+  /** The front matter as somebody wrote it, so that an export can keep its wording and comments. */
+  readonly frontMatterText?: string;
   /** Where its scripts lie, relative to the workspace, when they are not kept as files of the skill itself. */
   readonly sourcePath?: string;
   readonly enabled: boolean;
@@ -96,6 +98,8 @@ export class SkillConflictError extends Error {
  * What another row has already is refused with `SkillConflictError`.
  */
 export interface SkillStore {
+  /** Another one after any change of skills and experts by somebody else, also one that counted no version. */
+  fingerprint(): Promise<string>;
   /** In order of their making. */
   list(): Promise<StoredSkill[]>;
   get(id: string): Promise<StoredSkill | undefined>;
@@ -107,9 +111,8 @@ export interface SkillStore {
   add(bundle: SkillBundle): Promise<StoredSkill>;
   /** The same in the place of the skill with this id; tools keep the time of their making. */
   replace(id: string, bundle: SkillBundle): Promise<StoredSkill>;
-  update(id: string, changes: SkillChanges): Promise<StoredSkill | undefined>;
-  /** Whole files instead of those that are there. */
-  putFiles(id: string, files: readonly SkillFile[]): Promise<void>;
+  /** With `files`, those instead of the ones that are there, in the same step. */
+  update(id: string, changes: SkillChanges, files?: readonly SkillFile[]): Promise<StoredSkill | undefined>;
   /** With its tools and files, and out of every expert. */
   remove(id: string): Promise<boolean>;
   /** Undefined when there is no such skill. */

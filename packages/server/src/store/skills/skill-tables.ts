@@ -1,5 +1,6 @@
 import type { SkillToolType } from "./skill-store.ts";
 
+/** What may be null was left out by whoever wrote the row by hand. */
 export interface SkillRow {
   id: string;
   name: string;
@@ -9,16 +10,17 @@ export interface SkillRow {
   created_at: number;
   updated_at: number;
   source_path: string | null;
-  description: string;
-  front_matter: string;
-  skill_md: string;
+  description: string | null;
+  front_matter: string | null;
+  front_matter_text: string | null;
+  skill_md: string | null;
 }
 
 export interface SkillToolRow {
   id: string;
   skill_id: string;
   name: string;
-  type: SkillToolType;
+  type: SkillToolType | null;
   method: string | null;
   enabled: number;
   position: number;
@@ -27,8 +29,8 @@ export interface SkillToolRow {
   display_name: string | null;
   command: string | null;
   endpoint: string | null;
-  description: string;
-  usage: string;
+  description: string | null;
+  usage: string | null;
 }
 
 export interface SkillFileRow {
@@ -41,12 +43,12 @@ export interface SkillFileRow {
 export interface ExpertRow {
   id: string;
   name: string;
-  name_key: string;
+  name_key: string | null;
   created_at: number;
   updated_at: number;
-  description: string;
-  instructions: string;
-  tools: string;
+  description: string | null;
+  instructions: string | null;
+  tools: string | null;
 }
 
 /** The tables of skills and experts, as queries see them. */

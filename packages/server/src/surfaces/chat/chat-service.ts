@@ -1,52 +1,25 @@
-import type { Logger, ToolRegistry } from "@toolrack/core";
+import { setTimeout as wait } from "node:timers/promises";
 import { v7 as uuid } from "uuid";
-import type { ApprovalInbox } from "../../approvals/approval-inbox.ts";
-import type { CallDesk } from "../../calls/call-desk.ts";
 import type { ChatMessage, ChatSession } from "../../store/chat/chat-store.ts";
-import type { Page, Store } from "../../store/store.ts";
 import { ActiveTurn } from "./active-turn.ts";
 import { ChatError } from "./chat-error.ts";
-import {
-  type AssistantBody,
-  assistantBody,
-  toHistory,
-  type UserContent,
-  userContent,
-} from "./chat-message-body.ts";
+import { type AssistantBody, assistantBody, toHistory, type UserContent } from "./chat-message-body.ts";
+import type { ChatParts } from "./chat-parts.ts";
+import { ChatSessions } from "./chat-sessions.ts";
 import { CompletionService } from "./completion-service.ts";
-import { type ChatConfig, usualChat } from "./model/chat-config.ts";
+import { usualChat } from "./model/chat-config.ts";
 import type { ModelEndpoint } from "./model/endpoint.ts";
-import { type ModelMessage, textOf } from "./model/model-message.ts";
 import type { Providers } from "./model/providers.ts";
-import type { StreamOptions } from "./model/stream-completion.ts";
-import { type ChatExpert, type ChatReach, chatReach } from "./tools/reach.ts";
+import { callIdsOf, firstWords, instructions } from "./session-history.ts";
+import { type ChatReach, chatReach } from "./tools/reach.ts";
 import { ToolsService } from "./tools/tools-service.ts";
-import { isTool, type ToolPart } from "./turn/message-part.ts";
+import type { ToolPart } from "./turn/message-part.ts";
 import { runToolCall } from "./turn/run-tool-call.ts";
 import type { Turn, TurnLimits } from "./turn/turn.ts";
 import type { TurnEnd, TurnEvent } from "./turn/turn-event.ts";
-import { TurnLoop } from "./turn/turn-loop.ts";
+import { settleOpenCalls, TurnLoop } from "./turn/turn-loop.ts";
 import { TurnRecovery } from "./turn-recovery.ts";
-
-export interface ChatParts {
-  readonly registry: ToolRegistry;
-  readonly desk: CallDesk;
-  readonly store: Pick<Store, "chat" | "calls" | "tokens">;
-  readonly approvals: ApprovalInbox;
-  readonly providers: Providers;
-  readonly config: ChatConfig;
-  /** Without it there are no experts. */
-  readonly experts?: (nameOrId: string) => ChatExpert | undefined;
-  readonly logger: Logger;
-  /** How a provider that failed is asked again. */
-  readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
-}
-
-export interface NewSession {
-  readonly title?: string;
-  readonly model?: string;
-  readonly system?: string;
-}
+import { TurnWriter } from "./turn-writer.ts";
 
 export interface NewMessage {
   readonly content: UserContent;
@@ -55,18 +28,21 @@ export interface NewMessage {
 }
 
 /** Turns that have ended and can still be read event by event. */
-const MOST_RECENT = 200;
-const TITLE_LENGTH = 80;
+const MOST_RECENT = 100;
+/** How long turns may take to be written when the server ends. */
+const PATIENCE = 10_000;
 
 /** Conversations between people and models that use the rack's tools, kept in the store. */
 export class ChatService {
   readonly tools: ToolsService;
   readonly providers: Providers;
+  readonly sessions: ChatSessions;
   /** The same loop for conversations that the client keeps. */
   readonly completions: CompletionService;
   readonly #parts: ChatParts;
   readonly #turns = new Map<string, ActiveTurn>();
   readonly #recovery: TurnRecovery;
+  readonly #writer: TurnWriter;
   #isClosing = false;
   #following: NodeJS.Timeout | undefined;
 
@@ -75,7 +51,9 @@ export class ChatService {
     this.providers = parts.providers;
     this.tools = new ToolsService(parts.registry, parts.desk);
     this.completions = new CompletionService(this, parts);
+    this.sessions = new ChatSessions(parts.store.chat);
     this.#recovery = new TurnRecovery(parts);
+    this.#writer = new TurnWriter(parts.store.chat, parts.logger);
   }
 
   get limits(): TurnLimits {
@@ -95,39 +73,6 @@ export class ChatService {
 
   contextTokens(endpoint: ModelEndpoint): number {
     return endpoint.contextTokens ?? this.#parts.config.contextTokens ?? usualChat.contextTokens;
-  }
-
-  createSession({ grant, expert }: ChatReach, wanted: NewSession = {}): Promise<ChatSession> {
-    const { title = "", model = "", system } = wanted;
-    return this.#parts.store.chat.addSession({
-      id: uuid(),
-      owner: grant.id,
-      title,
-      model,
-      ...(expert === undefined ? {} : { expert: expert.name }),
-      state: system === undefined ? {} : { system },
-    });
-  }
-
-  /** Who is no admin has their own. Throws `ChatError`, in the same words for one of others and one that never was. */
-  async requireSession({ grant }: Pick<ChatReach, "grant">, id: string): Promise<ChatSession> {
-    const session = await this.#parts.store.chat.getSession(id);
-    if (session !== undefined && (grant.admin || session.owner === grant.id)) return session;
-    throw new ChatError("chat_session_not_found", `This token knows no conversation "${id}".`);
-  }
-
-  listSessions(
-    { grant }: Pick<ChatReach, "grant">,
-    query: { limit?: number; cursor?: string },
-  ): Promise<Page<ChatSession>> {
-    return this.#parts.store.chat.listSessions({ ...query, ...(grant.admin ? {} : { owner: grant.id }) });
-  }
-
-  async updateSession(
-    id: string,
-    changes: { title?: string; model?: string },
-  ): Promise<ChatSession | undefined> {
-    return this.#parts.store.chat.updateSession(id, changes);
   }
 
   /** A turn of it is stopped first. */
@@ -159,10 +104,11 @@ export class ChatService {
   reachOf(grant: ChatReach["grant"], expert: string | undefined): ChatReach {
     if (expert === undefined) return chatReach(grant);
     const found = this.#parts.experts?.(expert);
-    if (found !== undefined) return chatReach(grant, found);
+    const isOwn = found !== undefined && [found.name, found.id].some((name) => grant.mayUseExpert(name));
+    if (isOwn) return chatReach(grant, found);
     throw new ChatError(
       "expert_not_found",
-      `There is no expert "${expert}" any more. Begin another conversation.`,
+      `This token knows no expert "${expert}" any more. Begin another conversation.`,
     );
   }
 
@@ -193,17 +139,14 @@ export class ChatService {
     }
     // Whoever says something has seen what came before, a stop for going in circles included.
     registry.resumeSession(session.id);
-    const titled =
-      session.title === ""
-        ? await store.chat.updateSession(session.id, { title: titleOf(message.content) })
-        : session;
+    const named = await this.sessions.named(session, message.content);
     const turn = this.#open(begun.at(-1)!);
     turn.feed.publish("turn", {
       sessionId: session.id,
       messageId: turn.message.id,
       userMessageId: begun[0]!.id,
     });
-    void this.#answer(titled ?? session, turn, reach, endpoint);
+    void this.#answer(named, turn, reach, endpoint);
     return turn;
   }
 
@@ -234,11 +177,12 @@ export class ChatService {
 
   /** Takes up the turns that processes left which have ended: those that wait for a person go on, others are settled. */
   async recover(): Promise<void> {
-    const { store } = this.#parts;
-    for (const message of await store.chat.claimOrphans()) {
+    if (this.#isClosing) return;
+    for (const message of await this.#parts.store.chat.claimOrphans()) {
       const found = await this.#recovery.examine(message);
       if (found.kind === "settled") {
-        await this.#save(message, assistantBody(message), "interrupted");
+        const body = { ...assistantBody(message), end: { reason: "interrupted" } } as const;
+        await this.#writer.save(message, body, "interrupted");
         continue;
       }
       const turn = this.#open(message, assistantBody(message).parts);
@@ -263,11 +207,14 @@ export class ChatService {
     this.completions.close();
     const turns = [...this.#turns.values()];
     for (const { leaving } of turns) leaving.abort(new Error("the server is stopping"));
-    await Promise.all(turns.map(({ done }) => done));
+    const written = Promise.all(turns.map(({ done }) => done));
+    await Promise.race([written, wait(PATIENCE, undefined, { ref: false })]);
   }
 
   #open(message: ChatMessage, parts = assistantBody(message).parts): ActiveTurn {
     const turn = new ActiveTurn(message, parts);
+    // It was begun while the server began to stop.
+    if (this.#isClosing) turn.leaving.abort(new Error("the server is stopping"));
     // Taken out and put back, a session is the last of the map.
     this.#turns.delete(message.sessionId);
     this.#turns.set(message.sessionId, turn);
@@ -288,12 +235,14 @@ export class ChatService {
     try {
       const emit = (event: TurnEvent) => turn.feed.publish(event.type, event);
       await this.#recovery.decided(turn, waiting, emit);
-      await this.#save(turn.message, { ...assistantBody(turn.message), parts: turn.parts }, "running");
       const { model } = assistantBody(turn.message);
+      await this.#writer.save(turn.message, { model, parts: turn.parts }, "running");
       const endpoint = await this.providers.resolve(session.model || model);
       await this.#answer(session, turn, this.reachOf(grant, session.expert), endpoint);
     } catch (thrown) {
-      await this.#conclude(turn, session, assistantBody(turn.message), this.#endOf(thrown, turn));
+      const end = this.#writer.endOf(thrown, turn);
+      if (end.reason !== "interrupted") settleOpenCalls(turn.parts);
+      await this.#writer.conclude(turn, assistantBody(turn.message), end);
     }
   }
 
@@ -336,7 +285,7 @@ export class ChatService {
         signal: active.stopping.signal,
         leaving: active.leaving.signal,
         emit: (event) => feed.publish(event.type, event),
-        save: () => this.#save(message, body, "running"),
+        save: () => this.#writer.save(message, body, "running"),
       });
       end = await loop.run();
       body = { ...body, usage: loop.usage };
@@ -345,79 +294,13 @@ export class ChatService {
         ...(loop.compacted.length === 0 ? {} : { compacted: loop.compacted }),
       };
     } catch (thrown) {
-      end = this.#endOf(thrown, active);
+      end = this.#writer.endOf(thrown, active);
+      if (end.reason !== "interrupted") settleOpenCalls(parts);
     }
     if (Object.keys(changes).length > 0) {
       const state = { ...session.state, ...changes };
-      await store.chat.updateSession(session.id, { state }).catch((error) => this.#complain(error));
+      await this.sessions.update(session, { state }).catch((error) => this.#writer.complain(error));
     }
-    await this.#conclude(active, session, body, end);
+    await this.#writer.conclude(active, body, end);
   }
-
-  async #conclude(
-    active: ActiveTurn,
-    session: ChatSession,
-    body: AssistantBody,
-    end: TurnEnd,
-  ): Promise<void> {
-    const { message, parts, feed } = active;
-    const isLeft = end.reason === "interrupted";
-    const whole: AssistantBody = { ...body, parts, ...(isLeft ? {} : { end }) };
-    const status = isLeft ? "running" : statusOf(end);
-    await this.#save(message, whole, status).catch((error) => this.#complain(error));
-    active.finish({ ...message, status, updatedAt: Date.now(), body: { ...whole } });
-    feed.publish("end", {
-      type: "end",
-      sessionId: session.id,
-      messageId: message.id,
-      end,
-      usage: body.usage,
-    });
-  }
-
-  #save({ id }: ChatMessage, body: AssistantBody, status: ChatMessage["status"]): Promise<void> {
-    return this.#parts.store.chat.saveMessage(id, { status, body: { ...body } });
-  }
-
-  #endOf(thrown: unknown, { stopping, leaving }: ActiveTurn): TurnEnd {
-    if (stopping.signal.aborted) return { reason: "stopped" };
-    if (leaving.signal.aborted) return { reason: "interrupted" };
-    this.#complain(thrown);
-    const isForPeople = thrown instanceof Error && "code" in thrown && thrown.name !== "Error";
-    const message = isForPeople
-      ? thrown.message
-      : "The server failed to answer this message. Its log says why.";
-    return { reason: "error", message, code: "internal_error" };
-  }
-
-  #complain(thrown: unknown): void {
-    this.#parts.logger.error("A turn of a conversation failed:", thrown);
-  }
-}
-
-function statusOf({ reason }: TurnEnd): ChatMessage["status"] {
-  if (reason === "error" || reason === "stopped") return reason;
-  return "completed";
-}
-
-function instructions({ state }: ChatSession, { expert }: ChatReach): ModelMessage[] {
-  const said = [expert?.instructions, state.system].filter((text) => text !== undefined && text !== "");
-  return said.length === 0 ? [] : [{ role: "system", content: said.join("\n\n") }];
-}
-
-/** What a conversation is about is what it began with: the choice of tools must not change with every message. */
-function firstWords(messages: readonly ChatMessage[]): string {
-  const first = messages.find(({ role }) => role === "user");
-  return first === undefined ? "" : textOf({ content: userContent(first) });
-}
-
-function callIdsOf(messages: readonly ChatMessage[]): Map<string, string> {
-  const answers = messages.filter(({ role }) => role === "assistant");
-  const calls = answers.flatMap((message) => assistantBody(message).parts.filter(isTool));
-  return new Map(calls.map(({ id, callId }) => [id, callId]));
-}
-
-function titleOf(content: UserContent): string {
-  const text = textOf({ content }).trim().replaceAll(/\s+/g, " ");
-  return text.length <= TITLE_LENGTH ? text : `${[...text].slice(0, TITLE_LENGTH - 1).join("")}…`;
 }

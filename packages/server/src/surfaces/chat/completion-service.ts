@@ -1,5 +1,6 @@
 import { v7 as uuid } from "uuid";
-import type { ChatParts, ChatService } from "./chat-service.ts";
+import type { ChatParts } from "./chat-parts.ts";
+import type { ChatService } from "./chat-service.ts";
 import type { CompletionRequest } from "./completion-request.ts";
 import { handOver, takeBack } from "./handoff.ts";
 import type { ModelUsage } from "./model/completion-chunk.ts";

@@ -212,6 +212,19 @@ describe("a conversation that the server keeps", () => {
     expect(answersIn(rack.requests.at(-1))[0].content).toContain("has no call");
   });
 
+  it("tells calls apart whose ids the provider uses again", async () => {
+    const again = (text: string) => (_request: unknown, asked: number) =>
+      asked === 0 ? called(["write", { text }, "call_0"]) : { content: "ok" };
+    const session = await rack.session();
+    for (const text of ["one", "two"]) {
+      rack.script(again(text));
+      await rack.say(session, text);
+    }
+    const answers = answersIn(rack.requests.at(-1));
+    expect(answers.map(({ content }) => content)).toEqual(["wrote one", "wrote two"]);
+    expect(new Set(answers.map(({ tool_call_id }) => tool_call_id)).size).toBe(2);
+  });
+
   it("shows images as images", async () => {
     rack.script((_request, asked) => (asked === 0 ? called(["photo", {}, "p"]) : { content: "nice" }));
     await rack.say(await rack.session(), "go");

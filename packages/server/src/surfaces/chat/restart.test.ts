@@ -16,7 +16,9 @@ const ended = (rack: ChatRack, session: string) =>
   });
 
 describe("a turn that waits for a person when the server stops", () => {
-  it("goes on after the next start, once somebody agrees, and makes no call twice", async () => {
+  it("goes on after the next start, once somebody agrees, and makes no call twice", {
+    timeout: 60_000,
+  }, async () => {
     await using rack = await ChatRack.start();
     rack.script((_request, asked) =>
       asked === 0
@@ -49,7 +51,7 @@ describe("a turn that waits for a person when the server stops", () => {
     ]);
   });
 
-  it("tells the model of a no, or ends when the person stops it", async () => {
+  it("tells the model of a no, or ends when the person stops it", { timeout: 60_000 }, async () => {
     await using rack = await ChatRack.start();
     rack.script((request) =>
       answersIn(request).length === 0 ? called(["wipe", { what: "all" }]) : { content: "fine" },
@@ -71,7 +73,9 @@ describe("a turn that waits for a person when the server stops", () => {
   });
 });
 
-it("settles a turn that was at something else, and keeps the conversation usable", async () => {
+it("settles a turn that was at something else, and keeps the conversation usable", {
+  timeout: 60_000,
+}, async () => {
   await using rack = await ChatRack.start();
   rack.script(() => ({ content: "a long story, told slowly, word for word" }), {
     latency: 200,

@@ -1,3 +1,5 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { Tool } from "@toolrack/core";
 import { afterEach, describe, expect, it } from "vitest";
 import { z } from "zod";
@@ -181,6 +183,32 @@ it("sends no images to a model that takes none", async () => {
   started.script((_request, asked) => (asked === 0 ? called(["photo", {}]) : { content: "nice" }));
   await started.say(await started.session(), "go");
   expect(started.requests.at(-1).messages).toHaveLength(3);
+});
+
+it("keeps what a model refuses as a refusal, and tells OpenAI's clients so", async () => {
+  const chunks = [
+    { choices: [{ index: 0, delta: { role: "assistant", refusal: "I will " } }] },
+    { choices: [{ index: 0, delta: { refusal: "not." } }] },
+    { choices: [{ index: 0, delta: {}, finish_reason: "stop" }] },
+  ];
+  const provider = createServer((_incoming, outgoing) => {
+    outgoing.writeHead(200, { "content-type": "text/event-stream" });
+    outgoing.end(chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join(""));
+  });
+  await new Promise<void>((resolve) => provider.listen(0, "127.0.0.1", resolve));
+  const { port } = provider.address() as AddressInfo;
+  const started = await start({ provider: { baseURL: `http://127.0.0.1:${port}/v1` } });
+  const message = await started.say(await started.session(), "go");
+  expect(message.parts).toEqual([{ type: "refusal", round: 1, text: "I will not." }]);
+  const answer = await started.client().chat.completions.create({
+    model: "model-a",
+    messages: [{ role: "user", content: "go" }],
+  });
+  expect(answer.choices[0]?.message).toMatchObject({ content: null, refusal: "I will not." });
+  // It counts nothing, so that it is estimated.
+  expect(answer.usage?.total_tokens).toBeGreaterThan(0);
+  provider.closeAllConnections();
+  provider.close();
 });
 
 it("says how to configure a provider when there is none", async () => {

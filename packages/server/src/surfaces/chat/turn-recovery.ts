@@ -6,7 +6,7 @@ import type { ChatMessage, ChatSession } from "../../store/chat/chat-store.ts";
 import type { StoredCall } from "../../store/store.ts";
 import type { ActiveTurn } from "./active-turn.ts";
 import { assistantBody } from "./chat-message-body.ts";
-import type { ChatParts } from "./chat-service.ts";
+import type { ChatParts } from "./chat-parts.ts";
 import { isSettled, isTool, type ToolPart } from "./turn/message-part.ts";
 import { neverRun, notResumed, outcomeUnknown } from "./turn/notices.ts";
 import { failed, stateOf } from "./turn/run-tool-call.ts";
@@ -125,14 +125,16 @@ export class TurnRecovery {
 
   /** Told by the inbox where that is asked, and looked for where it is not. */
   async #nextChange(approvalId: string, signal: AbortSignal): Promise<void> {
-    const { approvals, registry } = this.#parts;
+    const { approvals, registry, recorder } = this.#parts;
     const { promise, resolve } = Promise.withResolvers<void>();
     const unsubscribe = [
       approvals.subscribe(({ id }) => {
         if (id === approvalId) resolve();
       }),
       registry.subscribe((event) => {
-        if (event.type === "record" && event.record.callId.endsWith(RESUMED)) setImmediate(resolve);
+        if (event.type !== "record" || !event.record.callId.endsWith(RESUMED)) return;
+        // Who keeps the record is told of it at the same time.
+        setImmediate(() => recorder.flush().then(resolve));
       }),
     ];
     const timer = new AbortController();

@@ -3,6 +3,7 @@ import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import type { Cli, GlobalOptions } from "./cli.ts";
 import type { ApprovalAction, ApprovalsOptions } from "./commands/approvals.ts";
 import type { CallCommandOptions } from "./commands/call.ts";
+import type { ChatCommandOptions } from "./commands/chat.ts";
 import type { CheckOptions } from "./commands/check.ts";
 import type { ExpertAction, ExpertsOptions } from "./commands/experts.ts";
 import type { ListOptions } from "./commands/list.ts";
@@ -109,6 +110,17 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--no-watch", "do not load tool files anew when they change")
     .action((options: McpCommandOptions) =>
       does(async (cli) => (await import("./commands/mcp.ts")).mcp(cli, options)),
+    );
+
+  program
+    .command("chat")
+    .description("talk to a model that has the tools, on the running server or one of its own")
+    .argument("[words...]", "one message; without it, a conversation on the terminal, or standard input")
+    .option("--expert <name>", "as this expert, with its tools only")
+    .option("--model <name>", "as GET /v1/models lists it; default: the config's chat.model")
+    .option("--session <id>", "go on with a conversation")
+    .action((words: string[], options: ChatCommandOptions) =>
+      does(async (cli) => (await import("./commands/chat.ts")).chat(cli, words, options)),
     );
 
   program

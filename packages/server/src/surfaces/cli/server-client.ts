@@ -35,30 +35,51 @@ export class ServerClient {
 
   /** The answer's body. Throws `CliError` for a refusal, with its code and its words. */
   async ask<Body>(path: string, method = "GET", body?: unknown): Promise<Body> {
-    const response = await fetch(this.#url + path, {
+    const response = await this.#fetch(path, method, body);
+    const answer = await response.json().catch(() => undefined);
+    // What the server answers is what its description says.
+    if (response.ok) return answer as Body;
+    throw refusal(response, answer);
+  }
+
+  /** Sends something that is answered with a stream of events. Throws like `ask`. */
+  async open(path: string, body: unknown): Promise<Response> {
+    const response = await this.#fetch(path, "POST", body, { accept: "text/event-stream" });
+    if (response.ok) return response;
+    throw refusal(response, await response.json().catch(() => undefined));
+  }
+
+  #fetch(
+    path: string,
+    method: string,
+    body: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<Response> {
+    return fetch(this.#url + path, {
       method,
       // The server never sends anybody elsewhere.
       redirect: "error",
       headers: {
         authorization: `Bearer ${this.#token}`,
         ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...headers,
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     }).catch((error: Error) => {
       throw gone(this.#url, this.#advice, error);
     });
-    const answer = await response.json().catch(() => undefined);
-    // What the server answers is what its description says.
-    if (response.ok) return answer as Body;
-    const {
-      code = "failure",
-      message = `The server answered ${response.status}.`,
-      details,
-    } = (
-      answer as { error?: { code?: string; message?: string; details?: Record<string, unknown> } } | undefined
-    )?.error ?? {};
-    throw new CliError(message, { code, ...(details === undefined ? {} : { details }) });
   }
+}
+
+function refusal(response: Response, answer: unknown): CliError {
+  const {
+    code = "failure",
+    message = `The server answered ${response.status}.`,
+    details,
+  } = (
+    answer as { error?: { code?: string; message?: string; details?: Record<string, unknown> } } | undefined
+  )?.error ?? {};
+  return new CliError(message, { code, ...(details === undefined ? {} : { details }) });
 }
 
 /** How long a server may take to say who it is. */

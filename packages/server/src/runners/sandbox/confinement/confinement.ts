@@ -21,6 +21,8 @@ export interface Launched {
   readonly child: ChildProcess;
   /** The directory, as the worker sees it, in which its code is said to be. */
   readonly codeDirectory: string;
+  /** The directory on the host that the process may write to, where nothing else bounds its size. */
+  readonly scratch?: string;
   /** Frees what the process had on the host. Called once, after it has ended. */
   release(): void;
 }

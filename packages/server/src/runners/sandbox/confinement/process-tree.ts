@@ -1,21 +1,25 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 
 /** Processor seconds of a process and all that came from it and still lives. Nothing where there is no /proc. */
 export function cpuSecondsOfTree(pid: number): number | undefined {
-  try {
-    return treeOf(pid).reduce((sum, member) => sum + cpuSeconds(member), 0);
-  } catch {
-    return undefined;
-  }
+  return sumOf(treeOf(pid), cpuSeconds);
 }
 
 /** The most that a process of the tree has mapped as data, in KB, which is what the limit on data counts. */
 export function dataKbOfTree(pid: number): number | undefined {
-  try {
-    return Math.max(...treeOf(pid).map(dataKb));
-  } catch {
-    return undefined;
-  }
+  const members = treeOf(pid);
+  return members.length === 0 ? undefined : Math.max(...members.map(dataKb));
+}
+
+/**
+ * Memory of a process and all that came from it, without files. What several of them share counts once, which takes a
+ * closer look; that is taken only when the first one is above `most`.
+ */
+export function memoryMbOfTree(pid: number, most: number): number | undefined {
+  const members = treeOf(pid);
+  const rough = sumOf(members, residentKb);
+  if (rough === undefined || rough / 1024 <= most) return rough === undefined ? undefined : rough / 1024;
+  return (sumOf(members, proportionalKb) ?? 0) / 1024;
 }
 
 /** Ends a process group for good. Whoever is gone already is no error. */
@@ -26,18 +30,65 @@ export function killGroup(pid: number | undefined): void {
   } catch {}
 }
 
+/** Empty when the process is gone, or there is no /proc. */
 function treeOf(pid: number): number[] {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
-  return [pid, ...(children === "" ? [] : children.split(" ").flatMap((child) => treeOf(Number(child))))];
+  const found: number[] = [];
+  const waiting = [pid];
+  for (let member = waiting.pop(); member !== undefined; member = waiting.pop()) {
+    const children = childrenOf(member);
+    if (children === undefined) continue;
+    found.push(member);
+    waiting.push(...children);
+  }
+  return found;
+}
+
+/** Each thread has children of its own. */
+function childrenOf(pid: number): number[] | undefined {
+  try {
+    return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+      (read(`/proc/${pid}/task/${thread}/children`) ?? "").split(" ").filter(Boolean).map(Number),
+    );
+  } catch {
+    return undefined;
+  }
+}
+
+function sumOf(members: readonly number[], measure: (pid: number) => number): number | undefined {
+  if (members.length === 0) return undefined;
+  return members.reduce((sum, member) => sum + measure(member), 0);
 }
 
 /** Linux counts in hundredths of a second, on every machine that Node runs on. */
 function cpuSeconds(pid: number): number {
-  const text = readFileSync(`/proc/${pid}/stat`, "utf8");
+  const text = read(`/proc/${pid}/stat`) ?? "";
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-  return (Number(fields[11]) + Number(fields[12])) / 100;
+  return (Number(fields[11] ?? 0) + Number(fields[12] ?? 0)) / 100;
 }
 
 function dataKb(pid: number): number {
-  return Number(/^VmData:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0);
+  return sizesIn(read(`/proc/${pid}/status`), /^VmData:\s+(\d+)/gm);
+}
+
+function residentKb(pid: number): number {
+  return sizesIn(read(`/proc/${pid}/status`), /^Rss(?:Anon|Shmem):\s+(\d+)/gm);
+}
+
+/** Pages that n processes share count as 1/n of each. Old systems, and those that do not let us look, tell less. */
+function proportionalKb(pid: number): number {
+  const shares = sizesIn(read(`/proc/${pid}/smaps_rollup`), /^Pss_(?:Anon|Shmem):\s+(\d+)/gm);
+  return shares === 0 ? residentKb(pid) : shares;
+}
+
+function sizesIn(text: string | undefined, pattern: RegExp): number {
+  return [...(text ?? "").matchAll(pattern)].reduce((sum, [, size]) => sum + Number(size), 0);
+}
+
+/** One that has ended in the meantime has nothing to tell; the others still count. */
+function read(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
 }

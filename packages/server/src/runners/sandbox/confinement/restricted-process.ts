@@ -6,6 +6,7 @@ import { workerBootstrap } from "../worker-bootstrap.ts";
 import { confinedStdio } from "./confined-stdio.ts";
 import type { Confinement, Launched, ProgramShape, WorkerShape } from "./confinement.ts";
 import { nodeFlags } from "./node-flags.ts";
+import { nodeArguments, nodeEnvironment } from "./node-program.ts";
 import type { Reaper } from "./reaper.ts";
 import { type ShellLimits, withShellLimits } from "./shell-limits.ts";
 import { timeZone } from "./time-zone.ts";
@@ -56,6 +57,7 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
           "sandbox_refused",
           `${program.label} wants to run ${program.command}. At the reduced isolation of this server only Node scripts can be run. Install bubblewrap to run other programs.`,
         );
+      const args = nodeArguments(program.label, program.args);
       const home = createHome(options.directory);
       const directory = reachable(program.directory, home);
       const { memoryMb, scratchMb, cpuSeconds } = limits;
@@ -65,9 +67,9 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
         workingDirectory: directory,
         nodeArgs: [
           ...nodeFlags({ read: [directory], write: [home.path], network: false, memoryMb }),
-          ...program.args,
+          ...args,
         ],
-        environment: program.environment,
+        environment: nodeEnvironment(program.environment),
       });
     },
   };
@@ -115,6 +117,7 @@ function start(reaper: Reaper, { path, uid }: Home, start: Start): Launched {
     return {
       child,
       codeDirectory,
+      scratch: path,
       release() {
         if (pid !== undefined) reaper.remove(pid);
         rmSync(path, { recursive: true, force: true });

@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import ipaddr from "ipaddr.js";
 import { plainHost } from "../../../internal-tools/network/support/address-rules.ts";
 
 /** The hosts that a piece of code may reach. */
@@ -14,9 +15,9 @@ export interface Grants {
 const webPorts: readonly number[] = [80, 443];
 
 /**
- * `api.example.com` grants that name, `*.example.com` every name below it, both on the ports of the web;
- * `host:8080` grants that port alone. A range such as `10.0.0.0/8` grants nothing by itself; granted names may lead
- * into it. An entry that is none of these grants nothing.
+ * `api.example.com` grants that name, `*.example.com` every name below it, `*` every name and public address, all on
+ * the ports of the web; `host:8080` grants that port alone. A range such as `10.0.0.0/8` grants nothing by itself;
+ * granted names may lead into it. An entry that is none of these grants nothing; `grantProblem` says why.
  */
 export function parseGrants(hosts: readonly string[]): Grants {
   const entries = hosts.map(parseEntry);
@@ -35,15 +36,56 @@ interface Entry {
   matches(name: string): boolean;
 }
 
+/** What is wrong with a grant, and what to write instead; nothing when it is one. */
+export function grantProblem(text: string): string | undefined {
+  const { name, port } = split(text);
+  if (port !== undefined && port > 65_535) return `${JSON.stringify(text)} has a port above 65535.`;
+  if (isGrantable(name)) return undefined;
+  const meant = meantBy(text);
+  const what = `${JSON.stringify(text)} is not a host, and grants nothing.`;
+  return meant === undefined
+    ? `${what} Write a host such as "api.example.com", "*.example.com", "localhost:8080", or "*" for every public one.`
+    : `${what} Write "${meant}".`;
+}
+
+function isGrantable(name: string): boolean {
+  if (name === "*" || isIP(name) !== 0 || ipaddr.isValidCIDR(name)) return true;
+  const host = name.startsWith("*.") ? name.slice(2) : name;
+  // A number in another spelling would never be found under this name.
+  return hostName.test(host) && URL.canParse(`http://${host}`) && new URL(`http://${host}`).hostname === host;
+}
+
+const hostName = /^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$/;
+
+/** The host in an address of the web, or in another spelling of the name. */
+function meantBy(text: string): string | undefined {
+  const address = text.includes("://") ? text : `http://${text}`;
+  if (!URL.canParse(address)) return undefined;
+  const { host } = new URL(address);
+  return isGrantable(split(host).name) ? host : undefined;
+}
+
+/** A name without brackets, and the port that it may have. An empty name when it is neither. */
+function split(text: string): { readonly name: string; readonly port?: number } {
+  const plain = text.trim();
+  // An address with colons in it, and no brackets, has no port.
+  if (isIP(plain) === 6 || ipaddr.isValidCIDR(plain)) return { name: plainHost(plain) };
+  const [, host = "", port] = /^(\[[^\]]*\]|[^:]*)(?::(\d+))?$/.exec(plain) ?? [];
+  return {
+    name: host === "*." ? "" : plainHost(host),
+    ...(port === undefined ? {} : { port: Number(port) }),
+  };
+}
+
 function parseEntry(text: string): Entry {
-  const [, host = "", port] = /^(\[[^\]]*\]|[^:]*)(?::(\d+))?$/.exec(text.trim()) ?? [];
-  const name = plainHost(host);
-  const ports = port === undefined ? webPorts : [Number(port)];
-  if (name.startsWith("*.") && name.length > 2) {
+  const { name, port } = split(text);
+  if (!isGrantable(name)) return { ports: [], matches: () => false };
+  const ports = port === undefined ? webPorts : [port];
+  if (name === "*") return { ports, matches: () => true };
+  if (name.startsWith("*.")) {
     const suffix = name.slice(1);
     return { ports, matches: (other) => other.endsWith(suffix) && other.length > suffix.length };
   }
-  if (name === "") return { ports: [], matches: () => false };
   const matches = (other: string) => other === name;
   return isLocal(name) ? { ports, localHost: name, matches } : { ports, matches };
 }

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, request, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createRawServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -31,6 +31,7 @@ async function ask(
   hosts: readonly string[],
   host: string,
   method = "GET",
+  atPort = port(),
 ): Promise<{ status: number; text: string }> {
   const resolve = async () => [{ address: "127.0.0.1", family: 4 }];
   const proxy = await openEgressProxy(join(directory, `${++count}.sock`), hosts, resolve);
@@ -38,7 +39,7 @@ async function ask(
   const asking = request({
     socketPath: proxy.socketPath,
     method,
-    path: isTunnel ? `${host}:${port()}` : `http://${host}:${port()}/`,
+    path: isTunnel ? `${host}:${atPort}` : `http://${host}:${atPort}/`,
     agent: false,
   }).end();
   const [response] = await once(asking, isTunnel ? "connect" : "response");
@@ -76,4 +77,36 @@ it.each([
 ])("refuses %s, which was not granted", async (host) => {
   expect((await ask([`example.com:${port()}`], host)).status).toBe(403);
   expect((await ask([`example.com:${port()}`], host, "CONNECT")).status).toBe(403);
+});
+
+it.each([
+  ["a trailer beside a length", "HTTP/1.1 200 OK\r\nTrailer: x\r\nContent-Length: 2\r\n\r\nok", 200],
+  ["a status that is none", "HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n", 502],
+  ["another protocol", "HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", 502],
+  ["nothing", "", 502],
+  ["what is no HTTP", "hello\r\n\r\n", 502],
+  [
+    "headers for the next hop only",
+    "HTTP/1.1 200 OK\r\nConnection: x-hop, close\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nContent-Length: 2\r\n\r\nok",
+    200,
+  ],
+])("passes on or reports an answer with %s", async (_what, answer, status) => {
+  const odd = createRawServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", () => socket.end(answer));
+  }).listen(0, "127.0.0.1");
+  await once(odd, "listening");
+  const oddPort = (odd.address() as AddressInfo).port;
+  expect((await ask([`localhost:${oddPort}`], "localhost", "GET", oddPort)).status).toBe(status);
+  odd.close();
+});
+
+it("says by CONNECT that a host was not reached", async () => {
+  const gone = createRawServer().listen(0, "127.0.0.1");
+  await once(gone, "listening");
+  const gonePort = (gone.address() as AddressInfo).port;
+  gone.close();
+  await once(gone, "close");
+  const answer = await ask([`localhost:${gonePort}`], "localhost", "CONNECT", gonePort);
+  expect(answer).toMatchObject({ status: 502, text: expect.stringContaining("ECONNREFUSED") });
 });

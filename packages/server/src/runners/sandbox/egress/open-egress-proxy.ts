@@ -2,7 +2,14 @@ import type { LookupAddress } from "node:dns";
 import { lookup } from "node:dns/promises";
 import { once } from "node:events";
 import { chmod } from "node:fs/promises";
-import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  request,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import { connect, type LookupFunction, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { createAddressRules, plainHost } from "../../../internal-tools/network/support/address-rules.ts";
@@ -103,10 +110,11 @@ async function tunnel(
       lookup: await gate.resolve(target.hostname, port),
     });
     track(sockets, upstream);
-    upstream.on("error", () => client.destroy());
     client.on("close", () => upstream.destroy());
-    upstream.on("close", () => client.destroy());
     await once(upstream, "connect");
+    // Not before: until then the client is still to be told why nothing was reached.
+    upstream.on("error", () => client.destroy());
+    upstream.on("close", () => client.destroy());
     client.write("HTTP/1.1 200 Connection established\r\n\r\n");
     upstream.write(head);
     upstream.pipe(client).pipe(upstream);
@@ -123,28 +131,65 @@ async function forward(gate: Gate, incoming: IncomingMessage, response: ServerRe
   try {
     if (target?.protocol !== "http:") throw new Refusal("Only http:// addresses can be asked for in plain");
     const port = target.port === "" ? 80 : Number(target.port);
-    const { "proxy-connection": _first, "proxy-authorization": _second, ...headers } = incoming.headers;
     const upstream = request(
       {
         host: plainHost(target.hostname),
         port,
         path: `${target.pathname}${target.search}`,
         method: incoming.method,
-        headers: { ...headers, host: target.host },
+        headers: {
+          ...endToEnd(incoming.headers),
+          // The framing of the body, which is passed on as it comes.
+          ...pick(incoming.headers, "transfer-encoding"),
+          host: target.host,
+        },
         lookup: await gate.resolve(target.hostname, port),
       },
       (answer) => {
-        response.writeHead(answer.statusCode ?? 502, answer.headers);
-        answer.pipe(response);
         answer.on("error", () => response.destroy());
+        try {
+          response.writeHead(answer.statusCode ?? 502, endToEnd(answer.headers));
+          answer.pipe(response);
+        } catch (error) {
+          // What a server may send and what may be sent on are not quite the same.
+          upstream.destroy();
+          fail(response, error);
+        }
       },
     );
     upstream.on("error", (error) => fail(response, error));
+    upstream.on("upgrade", (_answer, socket) => {
+      socket.destroy();
+      fail(response, new Error("the host wants to speak another protocol"));
+    });
     response.on("close", () => upstream.destroy());
     incoming.pipe(upstream);
   } catch (error) {
     fail(response, error);
   }
+}
+
+/** Meant for the next machine on the way only, and not for the one after it. */
+const hopByHop = [
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+];
+
+function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const named = (headers.connection ?? "").toLowerCase().split(/\s*,\s*/);
+  const left = Object.entries(headers).filter(([name]) => !hopByHop.includes(name) && !named.includes(name));
+  return Object.fromEntries(left);
+}
+
+function pick(headers: IncomingHttpHeaders, name: string): IncomingHttpHeaders {
+  return headers[name] === undefined ? {} : { [name]: headers[name] };
 }
 
 function fail(response: ServerResponse, error: unknown): void {

@@ -1,4 +1,5 @@
 import type { ThrownData } from "../messages.ts";
+import { explainRefusal } from "./explain-refusal.ts";
 
 const LONGEST_TEXT = 20_000;
 
@@ -6,10 +7,11 @@ const LONGEST_TEXT = 20_000;
 export function describeThrown(thrown: unknown): ThrownData {
   try {
     if (typeof thrown !== "object" || thrown === null) return { name: "Error", message: String(thrown) };
-    const { name, message, code, stack } = thrown as Record<string, unknown>;
+    const members = thrown as Record<string, unknown>;
+    const { name, message, code, stack } = members;
     return {
       name: textOf(name) ?? "Error",
-      message: textOf(message) ?? printed(thrown),
+      message: textOf(explainRefusal(members)) ?? textOf(message) ?? printed(thrown),
       ...(typeof code === "string" || typeof code === "number" ? { code: String(code) } : {}),
       ...(typeof stack === "string" ? { stack: stack.slice(0, LONGEST_TEXT) } : {}),
     };

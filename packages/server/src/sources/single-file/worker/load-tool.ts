@@ -9,13 +9,14 @@ export type ToolObject = Record<string, unknown>;
 const NOTHING =
   "It exports no tool. Write module.exports = { getMetadata() {…}, getSchema() {…}, execute() {…} }.";
 
+/** What a module of Node has too. A file cannot declare these names anew there either. */
+const opening = "return function (exports, require, module) {";
+
 /** Evaluates the file and answers with the object whose methods are the tool. Throws what the file throws. */
 export function loadTool({ code, filename }: ToolSource, { require, importx }: ToolModules): ToolObject {
   const module: { exports: unknown } = { exports: {} };
-  const provided = {
-    exports: module.exports,
-    require,
-    module,
+  // Around the file and not parameters of it, so that `const fs = require("fs")` is no second declaration.
+  const around = {
     __filename: filename,
     __dirname: process.cwd(),
     __toolrack_import_meta_url: `file://${filename}`,
@@ -25,11 +26,13 @@ export function loadTool({ code, filename }: ToolSource, { require, importx }: T
     loadModule: importx,
     importModule: importx,
   };
-  const run = compileFunction(code, Object.keys(provided), {
+  const surround = compileFunction(`${opening}${code}\n}`, Object.keys(around), {
     filename,
+    columnOffset: -opening.length,
     importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   });
-  run.apply(module.exports, Object.values(provided));
+  const run = surround(...Object.values(around));
+  run.call(module.exports, module.exports, require, module);
   return toObject(module.exports);
 }
 

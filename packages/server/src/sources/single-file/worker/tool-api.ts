@@ -26,7 +26,7 @@ export function toolApi(tool: ToolObject, { settings, calls, storage, modules }:
     logger: toolLogger(calls, name),
     environment: new ToolEnvironment(environment, calls, isDryRun),
     storage,
-    bridge: new ToolBridge(tool, (): unknown => tool.api, isDryRun),
+    bridge: new ToolBridge(tool, (): unknown => tool.api, calls, isDryRun),
     importx: modules.importx,
     moduleImport: modules.importx,
     /** Calls another tool of the rack. */

@@ -1,4 +1,5 @@
 import type { BusinessMatch } from "../messages.ts";
+import type { CurrentCall } from "./current-call.ts";
 import { describeThrown } from "./describe-thrown.ts";
 import type { ToolObject } from "./load-tool.ts";
 import { matchError } from "./match-error.ts";
@@ -26,27 +27,35 @@ export function bridgeMatchOf(thrown: unknown): BusinessMatch | undefined {
 export class ToolBridge {
   readonly #tool: ToolObject;
   readonly #api: () => unknown;
-  #mode: Mode;
+  readonly #calls: CurrentCall;
+  /** A call that changes the mode does so for itself: the worker has others, and later ones. */
+  readonly #modes = new WeakMap<object, Mode>();
+  /** Of calls that did not change it; `init` may. */
+  #usual: Mode;
 
-  constructor(tool: ToolObject, api: () => unknown, isDryRun: boolean) {
+  constructor(tool: ToolObject, api: () => unknown, calls: CurrentCall, isDryRun: boolean) {
     this.#tool = tool;
     this.#api = api;
-    this.#mode = isDryRun ? "dryrun" : "execute";
+    this.#calls = calls;
+    this.#usual = isDryRun ? "dryrun" : "execute";
   }
 
   get isDryRun(): boolean {
-    return this.#mode === "dryrun";
+    return this.mode === "dryrun";
   }
 
   get mode(): Mode {
-    return this.#mode;
+    const call = this.#calls.get();
+    return (call && this.#modes.get(call)) ?? this.#usual;
   }
 
   setMode(mode: Mode): void {
     if (mode !== "execute" && mode !== "dryrun") {
       throw new TypeError(`The mode of a bridge is "execute" or "dryrun", not ${JSON.stringify(mode)}.`);
     }
-    this.#mode = mode;
+    const call = this.#calls.get();
+    if (call === undefined) this.#usual = mode;
+    else this.#modes.set(call, mode);
   }
 
   async execute(operation: string, args?: unknown): Promise<unknown> {

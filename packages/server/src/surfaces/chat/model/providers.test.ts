@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { Providers } from "./providers.ts";
 
+const reference = (name: string) => `\${${name}}`;
+
 const make = (
   providers: ConstructorParameters<typeof Providers>[0]["providers"],
   environment: Record<string, string> = {},
@@ -57,16 +59,16 @@ describe("a model", () => {
     await expect(make({}).resolve("x")).rejects.toMatchObject({ code: "provider_missing" });
     const keyed = (apiKey: string, environment = {}) =>
       make(
-        { p: { baseURL: "https://x.example", apiKey, headers: { "x-org": "a-${ORG}" } } },
+        { p: { baseURL: "https://x.example", apiKey, headers: { "x-org": `a-${reference("ORG")}` } } },
         { ORG: "1", ...environment },
       );
-    expect(await keyed("${KEY}", { KEY: "k" }).resolve("m")).toMatchObject({
+    expect(await keyed(reference("KEY"), { KEY: "k" }).resolve("m")).toMatchObject({
       apiKey: "k",
       headers: { "x-org": "a-1" },
     });
-    expect(await keyed("${secret:KEPT}").resolve("m")).toMatchObject({ apiKey: "from-the-store" });
-    await expect(keyed("${KEY}").resolve("m")).rejects.toThrow("Set the variable KEY.");
-    await expect(keyed("${secret:LOST}").resolve("m")).rejects.toThrow("toolrack secrets set LOST");
+    expect(await keyed(reference("secret:KEPT")).resolve("m")).toMatchObject({ apiKey: "from-the-store" });
+    await expect(keyed(reference("KEY")).resolve("m")).rejects.toThrow("Set the variable KEY.");
+    await expect(keyed(reference("secret:LOST")).resolve("m")).rejects.toThrow("toolrack secrets set LOST");
   });
 });
 

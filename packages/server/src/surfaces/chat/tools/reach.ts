@@ -5,6 +5,7 @@ import { readResultName } from "./read-result-tool.ts";
 
 /** The expert as whom somebody talks. */
 export interface ChatExpert {
+  readonly id: string;
   readonly name: string;
   readonly instructions?: string;
   allows(tool: ToolInfo): boolean;

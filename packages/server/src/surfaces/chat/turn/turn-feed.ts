@@ -12,7 +12,7 @@ export class TurnFeed {
   readonly #most: number;
   #last = 0;
 
-  constructor(most = 20_000) {
+  constructor(most = 5_000) {
     this.#most = most;
   }
 
@@ -25,8 +25,13 @@ export class TurnFeed {
     const entry = { number: ++this.#last, type, data };
     this.#entries.push(entry);
     // In large steps, because each moves all that is left.
-    if (this.#entries.length > this.#most * 1.25) this.#entries.splice(0, this.#entries.length - this.#most);
+    if (this.#entries.length > this.#most * 1.25) this.keep(this.#most);
     for (const listener of this.#listeners) listener(entry);
+  }
+
+  /** Forgets all but the latest. */
+  keep(count: number): void {
+    this.#entries.splice(0, Math.max(0, this.#entries.length - count));
   }
 
   /** Whether all that came after the number is still known. */

@@ -8,8 +8,9 @@ import { ProviderError } from "../model/provider-error.ts";
 import { type StreamOptions, streamCompletion } from "../model/stream-completion.ts";
 import { estimateTokens } from "../tools/estimate-tokens.ts";
 import type { ToolsService } from "../tools/tools-service.ts";
+import { batchesOf } from "./batches-of.ts";
 import { Compactor, tokensOf } from "./compactor.ts";
-import { isSettled, isTool, type TextPart, type ToolPart } from "./message-part.ts";
+import { isSettled, isTool, type MessagePart, type TextPart, type ToolPart } from "./message-part.ts";
 import * as notices from "./notices.ts";
 import { failed, runToolCall } from "./run-tool-call.ts";
 import { TagFilter } from "./tag-filter.ts";
@@ -18,6 +19,7 @@ import { toModelMessages } from "./to-model-messages.ts";
 import type { Turn } from "./turn.ts";
 import { OutOfTime, TurnClock } from "./turn-clock.ts";
 import type { ShownApproval, TurnEnd } from "./turn-event.ts";
+import { unlessAborted } from "./unless-aborted.ts";
 
 export interface TurnLoopParts {
   readonly tools: ToolsService;
@@ -83,7 +85,9 @@ export class TurnLoop {
       this.#clock.stop();
     }
     // Nothing of a turn that is only left is decided yet.
-    if (end.reason !== "interrupted") this.#settleRest();
+    if (end.reason !== "interrupted") {
+      for (const part of settleOpenCalls(this.#turn.parts)) this.#tellState(part);
+    }
     const notice = notices.noticeOf(end);
     if (notice !== undefined)
       this.#append("text", this.#nextRound(), this.#turn.parts.length > 0 ? `\n\n${notice}` : notice);
@@ -165,7 +169,7 @@ export class TurnLoop {
     return messages;
   }
 
-  #addCall({ id, function: called }: ModelToolCall, round: number, at: number, finish: string): void {
+  #addCall({ id: given, function: called }: ModelToolCall, round: number, at: number, finish: string): void {
     const { offered, parts, emit } = this.#turn;
     const { name, arguments: written } = called;
     const isClients = this.#clientTools.has(name);
@@ -173,7 +177,7 @@ export class TurnLoop {
     const part: ToolPart = {
       type: "tool",
       round,
-      id,
+      id: this.#isTaken(given) ? `call_${uuid().replaceAll("-", "")}` : given,
       callId: isClients ? "" : uuid(),
       name,
       displayName: info?.displayName ?? info?.title ?? name,
@@ -188,6 +192,11 @@ export class TurnLoop {
     const isCut = finish === "length" && !isClients && !isJson(written);
     if (isCut) this.#fail(part, notices.cutArguments(name));
     else if (at >= MOST_CALLS) this.#fail(part, notices.tooManyCalls(MOST_CALLS));
+  }
+
+  /** Some providers count their calls anew in every answer; here an id stands for one call of the conversation. */
+  #isTaken(id: string): boolean {
+    return this.#turn.callIdOf?.(id) !== undefined || this.#calls().some((part) => part.id === id);
   }
 
   /** Calls that only read are made side by side, all others one after the other, in the order of the model. */
@@ -255,16 +264,13 @@ export class TurnLoop {
     this.#turn.emit({ type: "approval", approval: shownApproval(approval) });
   }
 
-  /** Every call gets an answer, or no provider would take the conversation any more. */
-  #settleRest(): void {
-    for (const part of this.#calls()) {
-      if (!part.client && !isSettled(part)) this.#fail(part, notices.stoppedCall);
-    }
-  }
-
   #fail(part: ToolPart, error: string): void {
     part.state = failed(part, error);
-    this.#turn.emit({ type: "state", callId: part.callId, name: part.name, state: part.state });
+    this.#tellState(part);
+  }
+
+  #tellState({ callId, name, state }: ToolPart): void {
+    this.#turn.emit({ type: "state", callId, name, state });
   }
 
   #endOf(thrown: unknown): TurnEnd {
@@ -281,35 +287,17 @@ export class TurnLoop {
   }
 }
 
+/** Every call gets an answer, or no provider would take the conversation any more. Answers with those that had none. */
+export function settleOpenCalls(parts: readonly MessagePart[]): ToolPart[] {
+  const open = parts.filter(isTool).filter((part) => !part.client && !isSettled(part));
+  for (const part of open) part.state = failed(part, notices.stoppedCall);
+  return open;
+}
+
 export function shownApproval(approval: StoredApproval): ShownApproval {
   const { id, callId, toolName, displayName, input, message, state, expiresAt, reason } = approval;
   const said = reason === undefined ? {} : { reason };
   return { id, callId, toolName, displayName, input, message, state, expiresAt, ...said };
-}
-
-function batchesOf(calls: readonly ToolPart[], isReadOnly: (part: ToolPart) => boolean): ToolPart[][] {
-  const batches: ToolPart[][] = [];
-  let isOpen = false;
-  for (const part of calls) {
-    const mayJoin = isReadOnly(part);
-    if (mayJoin && isOpen) batches.at(-1)!.push(part);
-    else batches.push([part]);
-    isOpen = mayJoin;
-  }
-  return batches;
-}
-
-/** What comes first: the end of the work, or the signal, whose reason is thrown. The work goes on by itself then. */
-async function unlessAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const refuse = () => reject(signal.reason);
-  if (signal.aborted) refuse();
-  signal.addEventListener("abort", refuse);
-  try {
-    await Promise.race([work, promise]);
-  } finally {
-    signal.removeEventListener("abort", refuse);
-  }
 }
 
 function isJson(text: string): boolean {

@@ -1,81 +1,17 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
-import type { JsonSchemaObject } from "@toolrack/core";
-import type { ChatMessage, ChatSession } from "../../../store/chat/chat-store.ts";
+import type { ChatSession } from "../../../store/chat/chat-store.ts";
 import type { ActiveTurn } from "../../chat/active-turn.ts";
 import type { UserContent } from "../../chat/chat-message-body.ts";
 import type { ChatService } from "../../chat/chat-service.ts";
 import { howToConfigure } from "../../chat/model/providers.ts";
 import { chatReach } from "../../chat/tools/reach.ts";
 import { blameCursor } from "../blame-cursor.ts";
-import { eventText, openEventStream } from "../events/event-stream.ts";
 import { expertQuery, findExpert } from "../expert-access.ts";
+import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
-import { defineRoute, type Reply, type Route, type RouteRequest } from "../route.ts";
+import { defineRoute, type Route, type RouteRequest } from "../route.ts";
 import { requireChat, sayingWhy } from "./chat-errors.ts";
-
-const text: JsonSchemaObject = { type: "string" };
-const moment: JsonSchemaObject = { type: "number", description: "Milliseconds since the epoch." };
-const model: JsonSchemaObject = {
-  type: "string",
-  maxLength: 200,
-  description: "As `GET /v1/models` lists it.",
-};
-const title: JsonSchemaObject = { type: "string", maxLength: 500 };
-
-const sessionSchema: JsonSchemaObject = {
-  type: "object",
-  properties: {
-    id: text,
-    title: { ...text, description: "The beginning of the first message, unless it was given one." },
-    model: { ...text, description: "Empty for the usual one." },
-    expert: text,
-    system: { ...text, description: "What the model is told at the beginning." },
-    owner: { ...text, description: "The id of the token that it belongs to." },
-    createdAt: moment,
-    updatedAt: moment,
-    running: { type: "boolean", description: "Whether a message is being answered." },
-  },
-  required: ["id", "title", "model", "owner", "createdAt", "updatedAt", "running"],
-};
-
-const messageSchema: JsonSchemaObject = {
-  type: "object",
-  properties: {
-    id: text,
-    sessionId: text,
-    position: { type: "integer" },
-    role: { enum: ["user", "assistant"] },
-    status: { enum: ["running", "completed", "stopped", "interrupted", "error"] },
-    createdAt: moment,
-    updatedAt: moment,
-    content: { description: "Of a user's message: text, or parts as Chat Completions has them." },
-    model: text,
-    parts: {
-      type: "array",
-      description:
-        "Of an answer: `text`, `reasoning`, `refusal` and `tool` parts; a `tool` part has the call's state.",
-      items: { type: "object" },
-    },
-    usage: { type: "object" },
-    end: {
-      type: "object",
-      description: "Why the turn ended: `reason`, and `message` and `code` where there are any.",
-    },
-  },
-  required: ["id", "sessionId", "position", "role", "status", "createdAt", "updatedAt"],
-};
-
-const contentSchema: JsonSchemaObject = {
-  anyOf: [
-    { type: "string", minLength: 1 },
-    {
-      type: "array",
-      minItems: 1,
-      items: { type: "object", properties: { type: text }, required: ["type"], additionalProperties: true },
-    },
-  ],
-  description: 'Text, or `{type: "text"}` and `{type: "image_url"}` parts as Chat Completions has them.',
-};
+import { contentSchema, messageSchema, model, sessionSchema, text, title } from "./chat-schemas.ts";
+import { messageView, resumeTurn, streamTurn } from "./chat-stream.ts";
 
 interface SessionParams {
   readonly id: string;
@@ -105,7 +41,7 @@ export function chatRoutes(parts: HttpParts): Route[] {
   const { experts } = parts.skills;
   const found = async ({ grant }: Pick<RouteRequest<never, never, never>, "grant">, id: string) => {
     const chat = requireChat(parts);
-    return { chat, session: await chat.requireSession({ grant }, id) };
+    return { chat, session: await chat.sessions.require({ grant }, id) };
   };
   const shown = (chat: ChatService, session: ChatSession) => sessionView(session, chat.turnOf(session.id));
   return [
@@ -207,7 +143,7 @@ export function chatRoutes(parts: HttpParts): Route[] {
       handle: ({ query, grant }) =>
         sayingWhy(async () => {
           const chat = requireChat(parts);
-          const page = await chat.listSessions({ grant }, query).catch(blameCursor);
+          const page = await chat.sessions.list({ grant }, query).catch(blameCursor);
           return { body: { ...page, items: page.items.map((session) => shown(chat, session)) } };
         }),
     }),
@@ -234,14 +170,14 @@ export function chatRoutes(parts: HttpParts): Route[] {
           additionalProperties: false,
         },
       },
-      responses: { 201: { description: "The conversation.", schema: sessionSchema } },
+      responses: { 200: { description: "The conversation.", schema: sessionSchema } },
       errors: ["expert_not_found", "provider_missing"],
       handle: ({ body: { expert: name, ...wanted }, grant }) =>
         sayingWhy(async () => {
           const chat = requireChat(parts);
           const expert = name === undefined ? undefined : findExpert(grant, experts, name);
-          const session = await chat.createSession(chatReach(grant, expert), wanted);
-          return { status: 201, body: shown(chat, session) };
+          const session = await chat.sessions.create(chatReach(grant, expert), wanted);
+          return { body: shown(chat, session) };
         }),
     }),
     defineRoute<SessionParams>({
@@ -286,7 +222,7 @@ export function chatRoutes(parts: HttpParts): Route[] {
       handle: (request) =>
         sayingWhy(async () => {
           const { chat, session } = await found(request, request.params.id);
-          return { body: shown(chat, (await chat.updateSession(session.id, request.body)) ?? session) };
+          return { body: shown(chat, await chat.sessions.update(session, request.body)) };
         }),
     }),
     defineRoute<SessionParams>({
@@ -342,7 +278,7 @@ export function chatRoutes(parts: HttpParts): Route[] {
           return streamTurn(turn, 0, request.outgoing, parts.settings.heartbeat);
         }),
     }),
-    defineRoute<SessionParams, { token?: string }>({
+    defineRoute<SessionParams>({
       method: "GET",
       path: "/api/chat/sessions/{id}/events",
       id: "readChatEvents",
@@ -351,15 +287,16 @@ export function chatRoutes(parts: HttpParts): Route[] {
       description:
         "With `Last-Event-ID` it goes on after that event. Without it, or when that is not known any more, it begins with `message`: the answer as it is now. A conversation in which nothing happens answers with its last message and `end`.",
       access: "token",
-      tokenInQuery: true,
       params,
-      query: { token: { type: "string", description: "The token, for readers that cannot send headers." } },
       responses: { 200: { ...streamResponse, description: "The stream." } },
       errors: ["chat_session_not_found", "provider_missing"],
       handle: (request) =>
         sayingWhy(async () => {
+          if (request.incoming.method === "HEAD") {
+            throw new HttpError("method_not_allowed", "A stream has no HEAD.", { headers: { Allow: "GET" } });
+          }
           const { chat, session } = await found(request, request.params.id);
-          return resume(chat, session, request.incoming, request.outgoing, parts.settings.heartbeat);
+          return resumeTurn(chat, session, request.incoming, request.outgoing, parts.settings.heartbeat);
         }),
     }),
     defineRoute<SessionParams>({
@@ -390,68 +327,4 @@ function sessionView(session: ChatSession, turn: ActiveTurn | undefined): Record
   const { state, ...rest } = session;
   const system = state.system === undefined ? {} : { system: state.system };
   return { ...rest, ...system, running: turn !== undefined && !turn.isDone };
-}
-
-function messageView({ body, ...message }: ChatMessage): Record<string, unknown> {
-  return { ...message, ...body };
-}
-
-/** What a reader has not taken in yet; one that leaves more is cut off, and may come back. */
-const MOST_WAITING = 8 * 1024 * 1024;
-
-/** Tells what happens after the event of the number, until the turn ends. It goes on whether or not anybody reads. */
-function streamTurn(turn: ActiveTurn, after: number, outgoing: ServerResponse, heartbeat: number): Reply {
-  if (!outgoing.headersSent) openEventStream(outgoing);
-  const alive = setInterval(() => outgoing.write(": alive\n\n"), heartbeat);
-  let unfollow = () => {};
-  const leave = () => {
-    clearInterval(alive);
-    unfollow();
-  };
-  outgoing.once("close", leave);
-  let isOver = false;
-  unfollow = turn.feed.follow(after, ({ number, type, data }) => {
-    if (isOver) return;
-    outgoing.write(eventText(type, data, `${turn.message.id}.${number}`));
-    if (outgoing.writableLength > MOST_WAITING) outgoing.destroy();
-    if (type !== "end") return;
-    isOver = true;
-    outgoing.end();
-  });
-  // It may have ended before it was followed.
-  if (isOver || outgoing.destroyed) leave();
-  return "sent";
-}
-
-async function resume(
-  chat: ChatService,
-  session: ChatSession,
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
-  heartbeat: number,
-): Promise<Reply> {
-  const turn = chat.turnOf(session.id);
-  const [messageId, digits] = String(incoming.headers["last-event-id"] ?? "").split(".");
-  const last = Number(digits);
-  if (
-    turn !== undefined &&
-    messageId === turn.message.id &&
-    Number.isInteger(last) &&
-    turn.feed.knowsAfter(last)
-  ) {
-    return streamTurn(turn, last, outgoing, heartbeat);
-  }
-  const messages = await chat.listMessages(session.id);
-  openEventStream(outgoing);
-  if (turn === undefined || turn.isDone) {
-    const message = messages.at(-1);
-    if (message !== undefined) outgoing.write(eventText("message", messageView(message)));
-    const end = (message?.body as { end?: unknown } | undefined)?.end;
-    outgoing.end(eventText("end", { type: "end", sessionId: session.id, messageId: message?.id, end }));
-    return "sent";
-  }
-  const { feed, message } = turn;
-  const number = feed.last;
-  outgoing.write(eventText("message", messageView(chat.currentMessage(turn)), `${message.id}.${number}`));
-  return streamTurn(turn, number, outgoing, heartbeat);
 }

@@ -145,9 +145,8 @@ export function skillRoutes({ skills }: HttpParts): Route[] {
         return {
           body: await refusing(async () => {
             // The schema let through exactly what may be changed.
-            let skill = await skills.update(params.id, changes as SkillChanges);
-            if (files !== undefined) skill = await skills.updateFiles(skill.id, toFiles(files));
-            return skillDetail(skills, skill);
+            const edited = changes as SkillChanges;
+            return skillDetail(skills, await skills.update(params.id, edited, files && toFiles(files)));
           }),
         };
       },

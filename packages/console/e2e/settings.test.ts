@@ -1,0 +1,69 @@
+import { expect, it } from "vitest";
+import { describeConsole } from "./describe-console.ts";
+
+describeConsole("what the server is asked to keep and to tell", ({ server, open }) => {
+  it("makes a token that works, shows it once, and takes it back", async () => {
+    const page = await open({ path: "/settings" });
+    const tokens = page.getByRole("region", { name: "Tokens" });
+    await tokens.getByRole("textbox", { name: "Name" }).fill("agent seven");
+    await tokens.getByRole("button", { name: "Create a token" }).click();
+    await tokens.getByText("Copy it now").waitFor();
+    const text = /trk_[\w-]{43}/.exec(await tokens.innerText())?.[0];
+    const ask = () => fetch(`${server().url}/api/tools`, { headers: { authorization: `Bearer ${text}` } });
+    expect((await ask()).status).toBe(200);
+
+    await page.reload();
+    await tokens.getByText("agent seven").waitFor();
+    expect(await page.content()).not.toContain(text);
+    await tokens.getByRole("button", { name: /agent seven/ }).click();
+    await tokens.getByText("agent seven").waitFor({ state: "detached" });
+    expect((await ask()).status).toBe(401);
+  });
+
+  it("takes a secret and never shows it", async () => {
+    const page = await open({ path: "/settings" });
+    const secrets = page.getByRole("region", { name: "Secrets" });
+    await secrets.getByRole("textbox", { name: "Name" }).fill("weather/API_KEY");
+    await secrets.getByLabel("Value").fill("a-very-secret-value");
+    await secrets.getByRole("button", { name: "Set the secret" }).click();
+    await secrets.getByText("weather/API_KEY").waitFor();
+    expect(await page.content()).not.toContain("a-very-secret-value");
+    await secrets.getByRole("button", { name: /weather\/API_KEY/ }).click();
+    await secrets.getByText("weather/API_KEY").waitFor({ state: "detached" });
+  });
+
+  it("shows the limits, what was loaded at the start, and where a file is broken", async () => {
+    const page = await open({ path: "/settings" });
+    await page.getByText("Calls of one tool at one time").waitFor();
+    await server().write("tools/odd.ts", "const a = 1;\nconst b = ;\n");
+    await page.getByRole("link", { name: "Reloads and alerts" }).click();
+    const history = page.getByRole("region", { name: "Reloads", exact: true });
+    await history.getByText(/hello_world/).waitFor();
+    await page.getByText(/> 2 \| const b = ;/).waitFor();
+  });
+
+  it("shows who has connected", async () => {
+    const { url, token } = server();
+    await fetch(`${url}/mcp`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${token}`,
+        "content-type": "application/json",
+        accept: "application/json, text/event-stream",
+      },
+      body: JSON.stringify({
+        jsonrpc: "2.0",
+        id: 1,
+        method: "initialize",
+        params: {
+          protocolVersion: "2025-11-25",
+          capabilities: {},
+          clientInfo: { name: "Some Editor", version: "3.1" },
+        },
+      }),
+    });
+    const page = await open();
+    await page.getByText("Some Editor").waitFor();
+    await page.getByText("3.1 · http").waitFor();
+  });
+});

@@ -1,0 +1,51 @@
+import { describe, expect, it } from "vitest";
+import type { ModelMessage } from "../model/model-message.ts";
+import { Compactor, tokensOf } from "./compactor.ts";
+
+const round = (id: string, size: number): ModelMessage[] => [
+  {
+    role: "assistant",
+    content: null,
+    tool_calls: [{ id, type: "function", function: { name: "read", arguments: "{}" } }],
+  },
+  { role: "tool", tool_call_id: id, name: "read", content: `${id} `.repeat(size / (id.length + 1)) },
+];
+const callIdOf = (id: string) => (id.startsWith("known") ? `call-of-${id}` : undefined);
+const sizeOf = (messages: readonly ModelMessage[]) =>
+  messages.reduce((sum, message) => sum + tokensOf(message), 0);
+
+describe("a conversation", () => {
+  it("stays as it is while there is room", () => {
+    const messages = [{ role: "user" as const, content: "hi" }, ...round("known1", 4_000)];
+    const answer = new Compactor(10_000, callIdOf).apply(messages);
+    expect(answer).toEqual({ messages, out: [] });
+  });
+
+  it("gives up its oldest results first, keeps their ids, and never those that were not read yet", () => {
+    const compactor = new Compactor(4_000, callIdOf);
+    const messages = ["known1", "known2", "known3", "known4"].flatMap((id) => round(id, 4_000));
+    const { messages: shorter, out } = compactor.apply(messages);
+    expect(out).toEqual(["known1", "known2", "known3"].slice(0, out.length));
+    expect(out.length).toBeGreaterThan(0);
+    expect(shorter[1]?.content).toContain("kept as call call-of-known1");
+    expect(shorter.at(-1)).toEqual(messages.at(-1));
+    expect(sizeOf(shorter)).toBeLessThanOrEqual(4_000 * 0.8);
+  });
+
+  it("changes its beginning seldom, so that prompt caches hold", () => {
+    const compactor = new Compactor(4_000, callIdOf);
+    const messages: ModelMessage[] = [];
+    const beginnings: string[] = [];
+    for (let at = 0; at < 60; at++) {
+      messages.push(...round(`known${at}`, 1_200));
+      const shown = compactor.apply(messages).messages;
+      beginnings.push(JSON.stringify(shown.slice(0, 4)));
+    }
+    expect(new Set(beginnings.slice(2)).size).toBeLessThanOrEqual(2);
+  });
+
+  it("keeps results that could not be read again, and short ones", () => {
+    const messages = [...round("client", 8_000), ...round("known", 700), ...round("known-last", 8_000)];
+    expect(new Compactor(2_000, callIdOf).apply(messages)).toEqual({ messages, out: [] });
+  });
+});

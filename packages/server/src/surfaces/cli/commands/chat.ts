@@ -1,0 +1,216 @@
+import { createInterface } from "node:readline/promises";
+import { text } from "node:stream/consumers";
+import type { Serving } from "../../../serve.ts";
+import { readSse } from "../../chat/model/read-sse.ts";
+import type { ShownApproval, TurnEnd, TurnEvent } from "../../chat/turn/turn-event.ts";
+import { StopKey } from "../chat/stop-key.ts";
+import { TurnPrinter } from "../chat/turn-printer.ts";
+import type { Cli } from "../cli.ts";
+import { CliError, usageError } from "../cli-error.ts";
+import { exitCodes } from "../exit-codes.ts";
+import { findWorkspace } from "../find-workspace.ts";
+import { ServerClient } from "../server-client.ts";
+import { oneLine } from "../text/printable.ts";
+import { renderTable } from "../text/render-table.ts";
+import { configError, talkingLogger } from "../with-app.ts";
+
+export interface ChatCommandOptions {
+  readonly expert?: string;
+  readonly model?: string;
+  /** A conversation to go on with. */
+  readonly session?: string;
+}
+
+/** `toolrack chat`: talks to a model that has the workspace's tools. */
+export async function chat(cli: Cli, words: readonly string[], options: ChatCommandOptions): Promise<number> {
+  const { client, serving } = await connect(cli);
+  try {
+    const about = await client.ask<{ configured: boolean; advice?: string }>("/api/chat");
+    if (!about.configured) throw new CliError(about.advice ?? "", { code: "provider_missing" });
+    const talk = new Conversation(cli, client, options);
+    if (words.length > 0) return await talk.once(words.join(" "));
+    if (!cli.interactive) return await talk.once(await text(process.stdin));
+    return await talk.interact();
+  } finally {
+    await serving?.close();
+  }
+}
+
+/** The server that runs on the workspace, or one of our own for as long as we talk. */
+async function connect(cli: Cli): Promise<{ client: ServerClient; serving?: Serving }> {
+  try {
+    return { client: await ServerClient.find(cli) };
+  } catch (thrown) {
+    if (!(thrown instanceof CliError) || thrown.code !== "no_server") throw thrown;
+  }
+  const { serve } = await import("../../../serve.ts");
+  const root = findWorkspace(cli.directory);
+  const options = { logger: talkingLogger(cli), host: "127.0.0.1", port: 0 };
+  const serving = await serve(root, options).catch((thrown) => {
+    throw configError(thrown, root) ?? thrown;
+  });
+  return { client: await ServerClient.find(cli), serving };
+}
+
+const help = `/new begins another conversation, /tools lists the tools and what they cost, /exit ends.
+Ctrl-C stops an answer.`;
+
+class Conversation {
+  readonly #cli: Cli;
+  readonly #client: ServerClient;
+  readonly #options: ChatCommandOptions;
+  #session: string | undefined;
+
+  constructor(cli: Cli, client: ServerClient, options: ChatCommandOptions) {
+    this.#cli = cli;
+    this.#client = client;
+    this.#options = options;
+    this.#session = options.session;
+  }
+
+  /** One message and its answer. */
+  async once(message: string): Promise<number> {
+    if (message.trim() === "")
+      throw usageError(`Say something: ${this.#cli.commandLine("chat 'What can you do?'")}`);
+    const end = await this.#turn(message);
+    return end.reason === "error"
+      ? exitCodes.failure
+      : end.reason === "stopped"
+        ? exitCodes.interrupted
+        : exitCodes.ok;
+  }
+
+  /** Until the person has had enough. */
+  async interact(): Promise<number> {
+    this.#cli.talk(help);
+    for (;;) {
+      const line = await this.#read();
+      if (line === undefined || line === "/exit") return exitCodes.ok;
+      if (line === "") continue;
+      if (line === "/new") this.#session = undefined;
+      else if (line === "/tools") await this.#listTools();
+      else if (line.startsWith("/")) this.#cli.talk(help);
+      else await this.#turn(line).catch((thrown) => this.#complain(thrown));
+    }
+  }
+
+  /** Undefined at Ctrl-C and Ctrl-D. */
+  async #read(): Promise<string | undefined> {
+    const terminal = createInterface({ input: process.stdin, output: process.stderr });
+    const gone = new Promise<undefined>((resolve) => terminal.once("close", () => resolve(undefined)));
+    try {
+      const asked = terminal.question(this.#cli.styleTalk("bold", "> "));
+      // Closing leaves the question unanswered for ever, or refuses it.
+      asked.catch(() => {});
+      return (await Promise.race([asked, gone]))?.trim();
+    } finally {
+      terminal.close();
+    }
+  }
+
+  async #turn(message: string): Promise<TurnEnd> {
+    const session = await this.#open();
+    const stop = () => void this.#client.ask(`/api/chat/sessions/${session}/stop`, "POST").catch(() => {});
+    const key = new StopKey(stop);
+    this.#cli.onInterrupt(stop);
+    key.listen();
+    try {
+      const { model } = this.#options;
+      const body = { content: message, ...(model === undefined ? {} : { model }) };
+      const response = await this.#client.open(`/api/chat/sessions/${session}/messages`, body);
+      return await this.#show(response, key);
+    } finally {
+      key.release();
+      this.#cli.status.clear();
+    }
+  }
+
+  async #show(response: Response, key: StopKey): Promise<TurnEnd> {
+    const printer = new TurnPrinter(this.#cli);
+    const questions = new Map<string, AbortController>();
+    for await (const data of readSse(response.body!)) {
+      const event: TurnEvent = JSON.parse(data);
+      if (this.#cli.json) this.#cli.printJsonLine(event);
+      else if (event.type !== "end") printer.print(event);
+      if (event.type === "approval") this.#hear(event.approval, questions, printer, key);
+      if (event.type !== "end") continue;
+      if (!this.#cli.json) printer.end(event.end);
+      return event.end;
+    }
+    throw new CliError("The server ended in the middle of the answer. Ask again once it runs.", {
+      code: "no_server",
+    });
+  }
+
+  /** A question is asked here, unless somebody answers it elsewhere first. */
+  #hear(
+    approval: ShownApproval,
+    questions: Map<string, AbortController>,
+    printer: TurnPrinter,
+    key: StopKey,
+  ): void {
+    if (approval.state !== "pending") {
+      questions.get(approval.id)?.abort();
+      return;
+    }
+    const answered = new AbortController();
+    questions.set(approval.id, answered);
+    if (!this.#cli.interactive || this.#cli.json) {
+      const how = this.#cli.commandLine(`approvals approve ${approval.id}`);
+      if (!this.#cli.json) printer.talk(`${oneLine(approval.toolName)} waits for an answer: ${how}`);
+      return;
+    }
+    printer.talk("");
+    void this.#ask(approval, answered.signal, key).catch((thrown) => this.#complain(thrown));
+  }
+
+  async #ask(approval: ShownApproval, signal: AbortSignal, key: StopKey): Promise<void> {
+    const { askApproval } = await import("../call/ask-approval.ts");
+    this.#cli.status.clear();
+    key.release();
+    try {
+      const { id, ...shown } = approval;
+      const request = { ...shown, dangerous: true, stage: "before", sessionID: "", caller: "chat" } as const;
+      const decision = await askApproval(this.#cli, request, signal);
+      if (!signal.aborted)
+        await this.#client.ask(`/api/approvals/${encodeURIComponent(id)}`, "POST", decision);
+    } finally {
+      key.listen();
+    }
+  }
+
+  async #open(): Promise<string> {
+    const { expert, model } = this.#options;
+    this.#session ??= (
+      await this.#client.ask<{ id: string }>("/api/chat/sessions", "POST", {
+        ...(expert === undefined ? {} : { expert }),
+        ...(model === undefined ? {} : { model }),
+      })
+    ).id;
+    return this.#session;
+  }
+
+  async #listTools(): Promise<void> {
+    const { expert } = this.#options;
+    const query = expert === undefined ? "" : `?expert=${encodeURIComponent(expert)}`;
+    const { tools, tokens, budget } = await this.#client.ask<{
+      tools: { name: string; tokens: number; offered: boolean }[];
+      tokens: number;
+      budget: number;
+    }>(`/api/chat/tools${query}`);
+    const rows = tools.map(({ name, tokens: cost, offered }) => [
+      name,
+      String(cost),
+      offered ? "offered" : "by search",
+    ]);
+    this.#cli.print(
+      renderTable(rows, { head: ["TOOL", "TOKENS", ""], columns: this.#cli.columns, flexible: 0 }).join("\n"),
+    );
+    this.#cli.talk(`${tokens} tokens of definitions; the budget is ${budget} (chat.toolBudget).`);
+  }
+
+  #complain(thrown: unknown): void {
+    this.#cli.status.clear();
+    this.#cli.talk(`error: ${oneLine(thrown instanceof Error ? thrown.message : String(thrown))}`);
+  }
+}

@@ -1,0 +1,76 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ChatMessage, ChatSession } from "../../../store/chat/chat-store.ts";
+import type { ActiveTurn } from "../../chat/active-turn.ts";
+import type { ChatService } from "../../chat/chat-service.ts";
+import { eventText, openEventStream } from "../events/event-stream.ts";
+import type { Reply } from "../route.ts";
+
+/** A message as it is answered with. */
+export function messageView({ body, ...message }: ChatMessage): Record<string, unknown> {
+  return { ...message, ...body };
+}
+
+/** What a reader has not taken in yet; one that leaves more is cut off, and may come back. */
+const MOST_WAITING = 8 * 1024 * 1024;
+
+/** Tells what happens after the event of the number, until the turn ends. It goes on whether or not anybody reads. */
+export function streamTurn(
+  turn: ActiveTurn,
+  after: number,
+  outgoing: ServerResponse,
+  heartbeat: number,
+): Reply {
+  if (!outgoing.headersSent) openEventStream(outgoing);
+  const alive = setInterval(() => outgoing.write(": alive\n\n"), heartbeat);
+  let unfollow = () => {};
+  const leave = () => {
+    clearInterval(alive);
+    unfollow();
+  };
+  outgoing.once("close", leave);
+  let isOver = false;
+  unfollow = turn.feed.follow(after, ({ number, type, data }) => {
+    if (isOver) return;
+    outgoing.write(eventText(type, data, `${turn.message.id}.${number}`));
+    if (outgoing.writableLength > MOST_WAITING) outgoing.destroy();
+    if (type !== "end") return;
+    isOver = true;
+    outgoing.end();
+  });
+  // It may have ended before it was followed.
+  if (isOver || outgoing.destroyed) leave();
+  return "sent";
+}
+
+export async function resumeTurn(
+  chat: ChatService,
+  session: ChatSession,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  heartbeat: number,
+): Promise<Reply> {
+  const turn = chat.turnOf(session.id);
+  const [messageId, digits] = String(incoming.headers["last-event-id"] ?? "").split(".");
+  const last = Number(digits);
+  if (
+    turn !== undefined &&
+    messageId === turn.message.id &&
+    Number.isInteger(last) &&
+    turn.feed.knowsAfter(last)
+  ) {
+    return streamTurn(turn, last, outgoing, heartbeat);
+  }
+  const messages = await chat.listMessages(session.id);
+  openEventStream(outgoing);
+  if (turn === undefined || turn.isDone) {
+    const message = messages.at(-1);
+    if (message !== undefined) outgoing.write(eventText("message", messageView(message)));
+    const end = (message?.body as { end?: unknown } | undefined)?.end;
+    outgoing.end(eventText("end", { type: "end", sessionId: session.id, messageId: message?.id, end }));
+    return "sent";
+  }
+  const { feed, message } = turn;
+  const number = feed.last;
+  outgoing.write(eventText("message", messageView(chat.currentMessage(turn)), `${message.id}.${number}`));
+  return streamTurn(turn, number, outgoing, heartbeat);
+}
