@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
 import type { Config } from "./config/config.ts";
+import { makeOwnFolder } from "./host/make-own-folder.ts";
 import type { Sandbox } from "./runners/sandbox/types.ts";
 import type { Secrets } from "./secrets/open-secrets.ts";
 import type { ToolSecrets } from "./secrets/tool-secrets.ts";
@@ -119,6 +120,8 @@ export class LateParts {
   async #openSandbox(): Promise<Sandbox> {
     const { openSandbox } = await import("./runners/sandbox/open-sandbox.ts");
     const { require, allowForeign } = this.#config.sandbox ?? {};
+    // Whoever made it: tools' users pass through it to the packages that they use.
+    makeOwnFolder(this.#toolrackFolder());
     const sandbox = await openSandbox({
       directory: join(this.#toolrackFolder(), "sandbox"),
       logger: this.#logger,

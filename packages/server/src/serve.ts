@@ -51,6 +51,9 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined }, opened);
     const { app, store, approvals, calls, mcp, mcpServers, origins, secrets, interrupted } = rack;
     const chat = await openChat({ app, store, approvals, calls, secrets, logger });
+    // In the background, so that the first call of a sandboxed tool does not wait for it.
+    const isSandboxed = app.registry.getAll().some(({ metadata }) => metadata.singleFile !== undefined);
+    if (isSandboxed) void app.sandbox().catch((error) => logger.warn(`[sandbox] ${String(error)}`));
     const { host = app.config.server?.host, port = app.config.server?.port } = options;
     const server = await startServer({
       app,

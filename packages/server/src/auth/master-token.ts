@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { chmod, link, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, link, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { makeOwnFolder } from "../host/make-own-folder.ts";
 
 const SHORTEST = 16;
 
@@ -13,7 +14,7 @@ export async function ensureMasterToken(workspace: string): Promise<string> {
   const file = join(folder, "token");
   const existing = await readToken(file);
   if (existing !== undefined) return existing;
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  makeOwnFolder(folder);
   const draft = `${file}.${randomBytes(6).toString("hex")}`;
   try {
     await writeFile(draft, `${randomBytes(32).toString("base64url")}\n`, { mode: 0o600, flag: "wx" });

@@ -22,7 +22,9 @@ export interface CallRequest {
   readonly input: unknown;
   readonly grant: Grant;
   /** Cancels the call. */
-  readonly signal: AbortSignal;
+  readonly signal?: AbortSignal;
+  /** Is given what cancels the call as soon as it is under way; costs less than a signal, which most calls never need. */
+  readonly begun?: (cancel: (reason: string) => void) => void;
   /** What carries a trace on: `traceparent`, `tracestate`, `baggage`. */
   readonly headers?: Readonly<Record<string, string | string[] | undefined>>;
   /** A smaller set than the bearer's own, such as that of an expert. */
@@ -33,6 +35,8 @@ export interface CallRequest {
   readonly sessionID?: string;
   readonly messageID?: string;
   readonly timeout?: number;
+  /** Only tools of the sandbox have a dry run: whoever asks for one makes sure that the tool is such. */
+  readonly dryRun?: boolean;
   /** The call that this one repeats. */
   readonly replayOf?: string;
   readonly watcher?: CallWatcher;
@@ -86,9 +90,11 @@ export class CallDesk {
       call = this.#enter(request, info);
       const { callId, toolName } = call;
       const recording = recorder.announce(call);
-      const result = await spans.run({ callId, toolName, info }, request.headers ?? noHeaders, () =>
+      const running = spans.run({ callId, toolName, info }, request.headers ?? noHeaders, () =>
         registry.execute(request.name, request.input, optionsOf(request, callId)),
       );
+      request.begun?.((reason) => registry.cancel(callId, reason));
+      const result = await running;
       const { record, recorded } = await recording;
       return { callId, result, record, recorded };
     } finally {
@@ -212,15 +218,15 @@ function announcementOf(request: CallRequest, toolName: string, info: ToolInfo |
   return request.replayOf === undefined ? call : { ...call, replayOf: request.replayOf };
 }
 
-/** Filled in step by step: most calls have the first three only. */
+/** Filled in step by step: most calls have few. */
 function optionsOf(request: CallRequest, callId: string): CallOptions {
   const { client, sessionID, messageID, timeout, grant, signal } = request;
   const allow = limitOf(request);
   const options: { -readonly [Key in keyof CallOptions]: CallOptions[Key] } = {
     callId,
     caller: grant.caller,
-    signal,
   };
+  if (signal !== undefined) options.signal = signal;
   if (allow !== undefined) options.allow = allow;
   if (client !== undefined) options.client = client;
   if (sessionID !== undefined) {
@@ -229,6 +235,7 @@ function optionsOf(request: CallRequest, callId: string): CallOptions {
   }
   if (messageID !== undefined) options.messageID = messageID;
   if (timeout !== undefined) options.timeout = timeout;
+  if (request.dryRun === true) options.extra = { dryRun: true };
   return options;
 }
 

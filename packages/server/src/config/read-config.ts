@@ -52,7 +52,7 @@ async function readFile(path: string, graph: ModuleGraph): Promise<Config> {
   // Services and models are live objects: they are looked at, and handed on as they are.
   const outcome = await schema.validate(shallow(config));
   const problems = outcome.ok
-    ? sandboxConfigProblems((config as Config).sandbox)
+    ? await sandboxConfigProblems((config as Config).sandbox)
     : outcome.issues.map(({ path: key, message }) => (key === "" ? message : `${key}: ${message}`));
   if (problems.length === 0) return config as Config;
   throw new LoadError(`The config is not valid. ${problems.join(" ")}`, "Correct these keys.", { path });

@@ -1,4 +1,3 @@
-import { grantProblem } from "../runners/sandbox/egress/grants.ts";
 import type { WorkerLimits } from "../runners/sandbox/types.ts";
 
 /** What the operator lets one sandboxed tool have, beside what every tool has. */
@@ -66,7 +65,9 @@ export const sandboxConfigSchema = {
 } as const;
 
 /** What is wrong with a config that fits the schema: a host that is none would grant nothing, and nobody would notice. */
-export function sandboxConfigProblems({ grants = {} }: SandboxConfig = {}): string[] {
+export async function sandboxConfigProblems({ grants }: SandboxConfig = {}): Promise<string[]> {
+  if (grants === undefined) return [];
+  const { grantProblem } = await import("../runners/sandbox/egress/grants.ts");
   return Object.entries(grants).flatMap(([tool, { hosts = [] }]) =>
     hosts.flatMap((host, index) => {
       const problem = grantProblem(host);

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { chmod, link, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, link, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { makeOwnFolder } from "../host/make-own-folder.ts";
 import type { Keyring } from "./os-keyring.ts";
 import { SecretError } from "./secret-error.ts";
 import { KEY_BYTES } from "./value-cipher.ts";
@@ -75,7 +76,7 @@ export class EncryptionKey {
   }
 
   async #write(line: string): Promise<void> {
-    await mkdir(dirname(this.#file), { recursive: true, mode: 0o700 });
+    makeOwnFolder(dirname(this.#file));
     const draft = `${this.#file}.${randomBytes(6).toString("hex")}`;
     try {
       await writeFile(draft, `${line}\n`, { mode: 0o600, flag: "wx", flush: true });

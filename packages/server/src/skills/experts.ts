@@ -1,4 +1,4 @@
-import type { ToolInfo, ToolRegistry } from "@toolrack/core";
+import { isCanonicalName, type ToolInfo, type ToolRegistry } from "@toolrack/core";
 import { matchesPattern } from "../auth/matches-pattern.ts";
 import {
   type ExpertChanges,
@@ -26,6 +26,9 @@ export interface ExpertsParts {
   /** The id of a skill by its id or name. */
   readonly skillId: (idOrName: string) => string | undefined;
 }
+
+/** It stands in addresses. A single `.` or `..` would lead elsewhere there. */
+export const expertNamePattern = "^(?!\\.{1,2}$)[^/?#%\\s](?:[^/?#%]*[^/?#%\\s])?$";
 
 /** The experts: named sets of tools. They are in memory, so that asking for one costs nothing. */
 export class Experts {
@@ -64,6 +67,7 @@ export class Experts {
 
   /** Throws `SkillInputError` for a skill that does not exist or a name that is taken. */
   async create(expert: NewExpert): Promise<Expert> {
+    checkExpert(expert);
     const skills = this.#skillIds(expert.skills ?? []);
     const added = await namingField(this.#store().add({ ...expert, skills }));
     await this.load();
@@ -72,6 +76,7 @@ export class Experts {
 
   async update(nameOrId: string, changes: ExpertChanges): Promise<Expert> {
     const { id } = this.require(nameOrId);
+    checkExpert(changes);
     const skills = changes.skills === undefined ? {} : { skills: this.#skillIds(changes.skills) };
     const updated = await namingField(this.#store().update(id, { ...changes, ...skills }));
     await this.load();
@@ -113,10 +118,24 @@ export class Experts {
   }
 }
 
-/** A pattern speaks of any name that the tool answers to. */
-function fits(pattern: string, { name, aliases = [], displayName }: ToolInfo): boolean {
-  const names = displayName === undefined ? [name, ...aliases] : [name, ...aliases, displayName];
-  return names.some((one) => matchesPattern(pattern, one));
+function checkExpert({ id, name }: { readonly id?: string; readonly name?: string }): void {
+  if (id !== undefined && !isCanonicalName(id)) {
+    throw SkillInputError.of("id", "It must be letters, digits, _ and -, at most 64.");
+  }
+  if (name === undefined) return;
+  if ([...name].length > 64 || !new RegExp(expertNamePattern, "u").test(name)) {
+    throw SkillInputError.of("name", "It must have 1 to 64 characters, none of them /, ?, # or %.");
+  }
+}
+
+/**
+ * A pattern speaks of the name that the tool has on the rack, as the scopes of tokens do. Other names and titles are
+ * chosen by whoever wrote the tool; only what built-in tools are also known by is given by the rack itself.
+ */
+function fits(pattern: string, { name, aliases = [] }: ToolInfo): boolean {
+  if (matchesPattern(pattern, name)) return true;
+  const isBuiltin = name.startsWith("internal_");
+  return isBuiltin && aliases.some((alias) => alias.startsWith("builtin_") && matchesPattern(pattern, alias));
 }
 
 async function namingField<Value>(work: Promise<Value>): Promise<Value> {

@@ -35,28 +35,43 @@ export function checkSkill({
     throw SkillInputError.of("mark", "It must be letters, digits, _ and -, at most 50.");
   }
   // Names on the rack are the mark, two underscores and more.
-  if (typeof mark === "string" && isReservedName(`${mark}_`)) throw SkillInputError.of("mark", reservedNameReason);
+  if (typeof mark === "string" && isReservedName(`${mark}_`))
+    throw SkillInputError.of("mark", reservedNameReason);
 }
 
-/** Throws `SkillInputError` that names the field. */
-export function checkToolNames({ id, name, displayName, method }: NewSkillTool): void {
-  if (id !== undefined) checkId(id);
+/** The longest that each text of a tool may be, in characters. */
+const longest = {
+  displayName: 128,
+  description: 100_000,
+  command: 512,
+  endpoint: 4_096,
+  method: 16,
+} as const;
+
+/** `place` is where the tool stands: `tools[0].`. Throws `SkillInputError` that names the field. */
+export function checkToolFields(tool: NewSkillTool, place = ""): void {
+  const { id, name, method } = tool;
+  if (id !== undefined) checkId(id, place);
   if (name.trim() === "" || [...name].length > 64) {
-    throw SkillInputError.of("name", "It must have 1 to 64 characters.");
+    throw SkillInputError.of(`${place}name`, "It must have 1 to 64 characters.");
   }
-  if (displayName !== undefined && [...displayName].length > 128) {
-    throw SkillInputError.of("displayName", "It must have at most 128 characters.");
+  // The keys of the object above.
+  for (const field of Object.keys(longest) as (keyof typeof longest)[]) {
+    if ([...(tool[field] ?? "")].length <= longest[field]) continue;
+    const most = longest[field].toLocaleString("en-US");
+    throw SkillInputError.of(`${place}${field}`, `It must have at most ${most} characters.`);
   }
-  if (method !== undefined && !/^[A-Za-z]{0,16}$/.test(method)) {
-    throw SkillInputError.of("method", "It must be letters, at most 16.");
+  if (method !== undefined && !/^[A-Za-z]*$/.test(method)) {
+    throw SkillInputError.of(`${place}method`, "It must be letters.");
   }
 }
 
-function checkId(id: string): void {
+function checkId(id: string, place = ""): void {
   if (!isCanonicalName(id)) {
-    throw SkillInputError.of("id", `"${id}" must be letters, digits, _ and -, at most 64.`);
+    throw SkillInputError.of(`${place}id`, `"${id}" must be letters, digits, _ and -, at most 64.`);
   }
-  if (isReservedName(id)) throw SkillInputError.of("id", `"${id}": ${reservedNameReason}`);
+  if (isReservedName(id))
+    throw SkillInputError.of(`${place}id`, `"${id}" cannot be used. ${reservedNameReason}`);
 }
 
 /** Made from the rest of the skill whenever it is written as a folder. */
@@ -102,7 +117,7 @@ export async function checkTool(
   surroundings: SkillSurroundings,
   store: Pick<SkillStore, "listFiles">,
 ): Promise<ToolInfo> {
-  checkToolNames(tool);
+  checkToolFields(tool);
   const candidate = toStoredTool(skill.id, tool);
   const isStored = skill.owner === "database";
   // The first script of a skill is what brings its files to where scripts find them.

@@ -22,7 +22,7 @@ import {
   checkPaths,
   checkSkill,
   checkTool,
-  checkToolNames,
+  checkToolFields,
   missingSkill,
   missingTool,
   namingField,
@@ -168,7 +168,7 @@ export class SkillLibrary {
     return this.#inTurn(async () => {
       const { skill, tools, files } = bundle;
       checkSkill(skill);
-      for (const tool of tools) checkToolNames(tool);
+      for (const [position, tool] of tools.entries()) checkToolFields(tool, `tools[${position}].`);
       checkPaths(files.map(({ path }) => path));
       this.#refuseFolderTwin(skill);
       const { skills } = this.#store();

@@ -21,6 +21,7 @@ import { TrackedTimers } from "./loader/tracked-timers.ts";
 import type { RecognisedFile } from "./recognised.ts";
 import { reportOf, unreadableReport } from "./report-file.ts";
 import { namesOf, type ServingFile } from "./serving-file.ts";
+import { isSandboxed, settleNames } from "./settle-names.ts";
 import type { SingleFileTools } from "./single-file/single-file-tools.ts";
 import { adaptToolbox } from "./toolbox/adapt-toolbox.ts";
 
@@ -203,52 +204,33 @@ export class ToolFiles {
     loaded: Map<string, ServingFile>,
     gone: readonly string[],
   ): Promise<ServingFile[]> {
-    const { registry } = this.#options;
+    const { registry, builtins = [] } = this.#options;
     const olds = new Map([...gone, ...loaded.keys()].map((path) => [path, this.#serving.get(path)]));
     const before = [...olds.values()].flatMap((old) => (old === undefined ? [] : namesOf(old)));
-    const builtins = this.#builtinsBeside(gone, loaded);
-    const holders = new Map(
-      [...this.#serving, ...loaded].flatMap(([path, file]) =>
-        namesOf(file).map((name) => [name.toLowerCase(), path] as const),
-      ),
-    );
-    const put = this.#inOrder(loaded).flatMap(([path]) => this.#withoutTakenAliases(path, loaded, holders));
-    const refused = registry.apply({
-      remove: [...before, ...builtins.remove],
-      put: [...put, ...builtins.put],
+    const sandboxed = [...loaded.values()].some(isSandboxed)
+      ? await this.#options.singleFiles?.()
+      : undefined;
+    const settled = settleNames({
+      loaded,
+      staying: new Map([...this.#serving].filter(([path]) => !olds.has(path))),
+      versionOf: (path) => this.#serving.get(path),
+      builtins,
+      onRack: (name) => registry.get(name),
+      owns: (name, origin) => sandboxed?.owns(name, origin) === true,
     });
+    const { put } = settled;
+    const refused = registry.apply({ remove: [...before, ...settled.remove], put });
     for (const path of gone) this.#serving.delete(path);
     for (const [path, file] of loaded) this.#serving.set(path, file);
-    for (const { info, error } of refused) {
+    for (const { info, error } of [...settled.refused, ...refused]) {
       const path = [...loaded].find(([, file]) =>
         file.recognised.tools.some((tool) => tool.execute === info.execute),
       )?.[0];
       if (path !== undefined) await this.#refuse(path, error, olds.get(path), candidate, loaded);
       if (path !== undefined && this.#serving.get(path) === olds.get(path)) olds.delete(path);
     }
+    await sandboxed?.claim([...loaded.values()].filter(isSandboxed).flatMap((file) => file.recognised.tools));
     return [...olds.values()].filter((old) => old !== undefined);
-  }
-
-  /** Files that already have their names come first: the one that was there stays. */
-  #inOrder(loaded: ReadonlyMap<string, ServingFile>): [string, ServingFile][] {
-    const holds = ([path, file]: [string, ServingFile]) => {
-      const old = this.#serving.get(path);
-      const names = old === undefined ? [] : namesOf(old);
-      return namesOf(file).some((name) => names.includes(name)) ? 0 : 1;
-    };
-    return [...loaded].sort((one, other) => holds(one) - holds(other));
-  }
-
-  /** A name that a file gives its tool counts more than the file name of another. */
-  #withoutTakenAliases(
-    path: string,
-    loaded: ReadonlyMap<string, ServingFile>,
-    holders: ReadonlyMap<string, string>,
-  ): ToolInfo[] {
-    return loaded.get(path)!.recognised.tools.map((info) => {
-      const aliases = info.aliases?.filter((alias) => (holders.get(alias.toLowerCase()) ?? path) === path);
-      return aliases?.length === info.aliases?.length ? info : { ...info, aliases: aliases ?? [] };
-    });
   }
 
   /** A file whose name is taken: its last good version is put back, or what else it has goes on serving. */
@@ -341,25 +323,6 @@ export class ToolFiles {
     const { prompts, resources } = offeredBy(exports);
     if (prompts.length + resources.length === 0) return recognised;
     return { contract: "define", tools: [], warnings: [], ...recognised, prompts, resources };
-  }
-
-  /** A file may take the place of a built-in tool by taking its name; when it goes, the built-in is back. */
-  #builtinsBeside(
-    gone: readonly string[],
-    loaded: ReadonlyMap<string, ServingFile>,
-  ): { remove: string[]; put: ToolInfo[] } {
-    const { registry, builtins = [] } = this.#options;
-    const serving = [...this.#serving].filter(([path]) => !gone.includes(path) && !loaded.has(path));
-    const files = [...serving.map(([, file]) => file), ...loaded.values()];
-    const names = files.flatMap(({ recognised }) =>
-      recognised.tools.flatMap((info) => [info.name, ...(info.aliases ?? [])]),
-    );
-    const taken = new Set(names.map((name) => name.toLowerCase()));
-    const isHung = ({ name, origin }: ToolInfo) => registry.get(name)?.origin === origin;
-    return {
-      remove: builtins.filter((info) => taken.has(info.name) && isHung(info)).map((info) => info.name),
-      put: builtins.filter((info) => !taken.has(info.name) && !isHung(info)),
-    };
   }
 
   /** A file whose new version failed goes on with the old one. */

@@ -22,7 +22,7 @@ describe("openStore", () => {
       return `${entry.isFile() ? "file" : "directory"} ${(mode & 0o777).toString(8)}`;
     });
     expect(new Set(modes)).toEqual(new Set(["file 600", "directory 700"]));
-    expect(statSync(directory).mode & 0o777).toBe(0o700);
+    expect(statSync(directory).mode & 0o777).toBe(0o711);
     await store.close();
     // Nothing of a store that was closed in order is left but its data.
     expect(readdirSync(join(directory, "instances"))).toEqual([]);

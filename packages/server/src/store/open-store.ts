@@ -1,7 +1,7 @@
-import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Kysely, sql } from "kysely";
+import { makeOwnFolder } from "../host/make-own-folder.ts";
 import { ApprovalRepository } from "./approvals/approval-repository.ts";
 import { BlobDirectory } from "./blobs/blob-directory.ts";
 import { CallRepository } from "./calls/call-repository.ts";
@@ -22,7 +22,7 @@ import { TokenRepository } from "./tokens/token-repository.ts";
 import { ToolSwitchRepository } from "./tool-switches/tool-switch-repository.ts";
 
 export interface StoreOptions {
-  /** For the SQLite file, blobs and locks. Made, for this user only, when it is not there. */
+  /** For the SQLite file, blobs and locks, which are for this user only. Made when it is not there. */
   readonly directory: string;
   /** `postgres://…`, `mysql://…` or `mariadb://…`; SQLite without it. */
   readonly url?: string;
@@ -31,7 +31,7 @@ export interface StoreOptions {
 /** Opens the store and brings its tables up to date. */
 export async function openStore({ directory, url = "" }: StoreOptions): Promise<Store> {
   const engine = engineOf(url);
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  makeOwnFolder(directory);
   const place = engine === "sqlite" ? join(directory, "toolrack.db") : url;
   const { database, instance } = await open(engine, place, join(directory, "instances")).catch((error) => {
     throw new Error(`Cannot open ${describePlace(engine, place)}: ${reasonOf(error)}`, { cause: error });

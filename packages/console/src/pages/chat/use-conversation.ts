@@ -22,6 +22,8 @@ export interface Conversation {
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 10_000;
+/** Words come faster than anybody reads; they are drawn this often at most, in milliseconds. */
+const FRAME = 40;
 
 /** One conversation on the screen. A lost connection is taken up again where it broke off. */
 export function useConversation(): Conversation {
@@ -38,10 +40,24 @@ export function useConversation(): Conversation {
     failure.value = thrown instanceof ApiError ? thrown : new ApiError(0, "unexpected", String(thrown));
   };
 
+  let latest: ChatMessage | undefined;
+  let drawing: ReturnType<typeof setTimeout> | undefined;
+  function put(answer: ChatMessage): void {
+    latest = answer;
+    drawing ??= setTimeout(draw, FRAME);
+  }
+  function draw(): void {
+    clearTimeout(drawing);
+    drawing = undefined;
+    if (latest !== undefined) messages.value = [...messages.value.slice(0, -1), latest];
+    latest = undefined;
+  }
+
   async function show(id: string): Promise<void> {
     shown.abort();
     shown = new AbortController();
     const { signal } = shown;
+    latest = undefined;
     session.value = undefined;
     messages.value = [];
     failure.value = undefined;
@@ -107,18 +123,13 @@ export function useConversation(): Conversation {
           if (eventId !== undefined) lastId = eventId;
           const value: Record<string, unknown> = JSON.parse(data);
           retry.value = event === "retry" ? String(value.reason ?? "") : "";
-          const answer = messages.value.at(-1);
-          if (answer !== undefined)
-            messages.value = [
-              ...messages.value.slice(0, -1),
-              applyEvent(answer, { type: event, data: value }),
-            ];
-          if (event === "end") return;
+          const answer = latest ?? messages.value.at(-1);
+          if (answer !== undefined) put(applyEvent(answer, { type: event, data: value }));
+          if (event === "end") return draw();
         }
       } catch (thrown) {
         if (signal.aborted) return;
-        // The server answered, and does not know the conversation any more.
-        if (thrown instanceof ApiError && thrown.status >= 400 && thrown.status < 500) return fail(thrown);
+        if (thrown instanceof ApiError && isFinal(thrown)) return fail(thrown);
       }
       response = undefined;
       await new Promise((resolve) => setTimeout(resolve, wait));
@@ -132,6 +143,11 @@ export function useConversation(): Conversation {
   }
 
   return { session, messages, isRunning, failure, retry, show, say, stop };
+}
+
+/** The server answered, and will not answer otherwise: it does not know the conversation any more. */
+function isFinal({ status }: ApiError): boolean {
+  return status >= 400 && status < 500 && status !== 429;
 }
 
 function pathOf(id: string): string {

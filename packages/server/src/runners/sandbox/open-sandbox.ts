@@ -1,7 +1,6 @@
 import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { makeOwnFolder } from "../../host/make-own-folder.ts";
+import { join } from "node:path";
 import type { Confinement } from "./confinement/confinement.ts";
 import { findConfinement } from "./confinement/find-confinement.ts";
 import { Reaper } from "./confinement/reaper.ts";
@@ -14,8 +13,6 @@ import { WorkerPool } from "./worker-pool.ts";
 
 /** Finds out what this machine can do and starts the first blank workers. Never rejects for want of isolation. */
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
-  // Tools' users have to pass through the folder above it to the packages that they use.
-  makeOwnFolder(dirname(options.directory));
   mkdirSync(options.directory, { recursive: true });
   // Not in the workspace: addresses of unix sockets are short, and tools' users must be able to pass through.
   const temporary = mkdtempSync(join(realpathSync(tmpdir()), "toolrack-run-"));

@@ -44,7 +44,7 @@ export async function runProgram(
     kill();
   };
   const usage = new Usage(launched, exceed);
-  const look = setInterval(() => usage.check(limits), lookMs);
+  const look = setInterval(() => usage.look(limits), lookMs);
   const timeoutMs = timerMs(program.limits?.timeoutMs ?? Number.POSITIVE_INFINITY);
   const timer = setTimeout(() => exceed("time", `it ran longer than ${timeoutMs} ms`), timeoutMs);
   signal.addEventListener("abort", kill, { once: true });

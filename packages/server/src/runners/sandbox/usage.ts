@@ -1,5 +1,5 @@
 import type { Launched } from "./confinement/confinement.ts";
-import { cpuSecondsOfTree, memoryMbOfTree } from "./confinement/process-tree.ts";
+import { cpuSecondsOf, memoryMbOf, treeOf } from "./confinement/process-tree.ts";
 import { folderBytes } from "./folder-bytes.ts";
 import type { WorkerLimits } from "./types.ts";
 
@@ -25,22 +25,17 @@ export class Usage {
     this.#onExceeded = onExceeded;
   }
 
-  /** Processor seconds since it was last asked. */
-  takeCpuSeconds(): number {
-    const seconds = cpuSecondsOfTree(this.#pid) ?? this.#cpuSeconds;
+  /** Holds it to its limits. Answers the processor seconds since the last look, which are others' to judge. */
+  look({ memoryMb, scratchMb }: WorkerLimits): number {
+    const members = treeOf(this.#launched.child.pid ?? 0);
+    const most = memoryMb + overheadMb;
+    if (memoryMbOf(members, most) > most)
+      this.#onExceeded("memory", `it used more than the ${memoryMb} MB of memory that it may use`);
+    void this.#checkScratch(scratchMb);
+    const seconds = cpuSecondsOf(members);
     const used = Math.max(0, seconds - this.#cpuSeconds);
     this.#cpuSeconds = seconds;
     return used;
-  }
-
-  check({ memoryMb, scratchMb }: WorkerLimits): void {
-    if ((memoryMbOfTree(this.#pid, memoryMb + overheadMb) ?? 0) > memoryMb + overheadMb)
-      this.#onExceeded("memory", `it used more than the ${memoryMb} MB of memory that it may use`);
-    void this.#checkScratch(scratchMb);
-  }
-
-  get #pid(): number {
-    return this.#launched.child.pid ?? 0;
   }
 
   /** Where the directory has no size of its own that the system would hold it to. */

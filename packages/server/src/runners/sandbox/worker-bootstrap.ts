@@ -56,6 +56,7 @@ function startWorker(options: BootstrapOptions, forward: typeof forwardEgress, f
   channel.on("end", () => process.exit(0));
   process.on("unhandledRejection", (reason) => log("error", [`Unhandled rejection: ${format(reason)}`]));
   replaceConsole();
+  blockOutputs();
   replaceFetch();
   refuseEngineFlags();
   if (options.egress === undefined) send({ type: "ready" });
@@ -251,6 +252,22 @@ function startWorker(options: BootstrapOptions, forward: typeof forwardEgress, f
     console.info = console.log;
     console.warn = (...values) => log("warn", values);
     console.error = (...values) => log("error", values);
+  }
+
+  /** A write waits until the host has taken it; else what is written without a pause would pile up in memory. */
+  function blockOutputs(): void {
+    for (const name of ["stdout", "stderr"] as const) {
+      const original = Object.getOwnPropertyDescriptor(process, name);
+      if (original?.get === undefined || !original.configurable) continue;
+      const get = () => {
+        Object.defineProperty(process, name, original);
+        // The handle of a pipe can be made to wait, which no type knows of.
+        const stream = process[name] as unknown as { _handle?: { setBlocking?(isBlocking: boolean): void } };
+        stream._handle?.setBlocking?.(true);
+        return stream;
+      };
+      Object.defineProperty(process, name, { ...original, get });
+    }
   }
 
   /** Node says "fetch failed"; which host was refused, and why, is known here. */

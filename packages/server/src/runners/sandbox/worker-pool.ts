@@ -18,6 +18,8 @@ export interface WorkerPoolOptions {
 /** Idle workers of all tools together; above it the one that was idle the longest ends first. */
 const mostIdle = 16;
 const tickMs = 500;
+/** Idle workers are many and seldom do anything: they are looked at every so many ticks. */
+const idleTicks = 4;
 /** A blank worker is replaced a moment later, so that its start does not slow the call that took the last one. */
 const refillMs = 100;
 
@@ -34,6 +36,7 @@ export class WorkerPool {
   /** Who hears what a worker says outside a call. */
   readonly #listeners = new WeakMap<Worker, NonNullable<WorkerSpec["onLog"]>>();
   readonly #tick: NodeJS.Timeout;
+  #ticks = 0;
   #refill: NodeJS.Timeout | undefined;
   #isClosed = false;
 
@@ -171,10 +174,11 @@ export class WorkerPool {
 
   #check(): void {
     const now = performance.now();
+    const isIdleTick = this.#ticks++ % idleTicks === 0;
     const idle: Worker[] = [];
     for (const group of [...this.#groups.values(), ...this.#leaving])
       for (const worker of group.workers) {
-        worker.check();
+        if (worker.running > 0 || isIdleTick) worker.check();
         if (worker.running > 0) continue;
         if (now - worker.idleSince >= group.limits.idleMs) worker.retire();
         else if (!worker.isRetired) idle.push(worker);

@@ -206,14 +206,13 @@ export class Worker {
 
   /** Called now and then. Time since the last look counts for every call that runs now. */
   check(): void {
-    const used = this.#usage.takeCpuSeconds();
+    const used = this.#usage.look(this.#limits);
     for (const call of this.#calls.values()) {
       call.cpuSeconds += used;
       if (call.cpuSeconds > this.#limits.cpuSeconds)
         this.#exceed("cpu", `it used more than ${this.#limits.cpuSeconds} seconds of processor time`);
     }
     this.#checkIdle(used);
-    this.#usage.check(this.#limits);
   }
 
   #checkIdle(used: number): void {

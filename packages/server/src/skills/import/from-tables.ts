@@ -4,29 +4,56 @@ import { type NewSkillTool, type SkillBundle, skillToolTypes } from "../../store
 
 type Row = Readonly<Record<string, unknown>>;
 
-export const importedTables: ReadonlySet<string> = new Set([
-  "skills",
-  "skill_tools",
-  "experts",
-  "expert_skills",
+/** The columns that are kept, by their tables. */
+export const importedColumns: ReadonlyMap<string, ReadonlySet<string>> = new Map([
+  [
+    "skills",
+    new Set([
+      ...["id", "name", "mark", "source_path", "license", "version", "author", "tags", "argument_hint"],
+      ...["description", "skill_md", "content", "instructions", "is_active", "enabled"],
+    ]),
+  ],
+  [
+    "skill_tools",
+    new Set([
+      ...["id", "skill_id", "name", "display_name", "title", "description", "type", "usage", "parameters"],
+      ...["command", "script_path", "endpoint", "method", "is_active", "enabled"],
+    ]),
+  ],
+  [
+    "experts",
+    new Set([
+      ...["id", "name", "expert_name", "description", "introduction"],
+      ...["instructions", "prompt_template", "prompt"],
+    ]),
+  ],
+  ["expert_skills", new Set(["expert_id", "skill_id", "is_enabled", "enabled"])],
 ]);
+
+export interface ImportFailure {
+  readonly name: string;
+  readonly reason: string;
+}
 
 export interface ImportedTables {
   readonly bundles: readonly SkillBundle[];
   readonly experts: readonly (NewExpert & { readonly id: string })[];
+  /** What cannot be imported; the others can. */
+  readonly failed: readonly ImportFailure[];
   readonly warnings: readonly string[];
 }
 
 /** Skills and experts of rows as other systems have them, older and newer column names alike. Ids stay. */
 export function fromTables(tables: ReadonlyMap<string, readonly Row[]>, trusted: boolean): ImportedTables {
   const warnings: string[] = [];
+  const failed: ImportFailure[] = [];
   const tools = Map.groupBy(tables.get("skill_tools") ?? [], (row) => textOf(row, "skill_id") ?? "");
   const known = new Set<string>();
   const bundles = (tables.get("skills") ?? []).flatMap((row): SkillBundle[] => {
     const id = textOf(row, "id");
     const name = textOf(row, "name");
     if (id === undefined || name === undefined || !isCanonicalName(id)) {
-      warnings.push(`A skill without a usable id or name is left out: ${JSON.stringify(row).slice(0, 200)}`);
+      failed.push({ name: `skill ${name ?? id ?? ""}`.trim(), reason: unusable(row) });
       return [];
     }
     known.add(id);
@@ -37,7 +64,11 @@ export function fromTables(tables: ReadonlyMap<string, readonly Row[]>, trusted:
     if (!known.has(id))
       warnings.push(`${orphans.length} tools of the skill "${id}" are left out: there is no such skill.`);
   }
-  return { bundles, experts: toExperts(tables, known), warnings };
+  return { bundles, experts: toExperts(tables, known, failed), failed, warnings };
+}
+
+function unusable(row: Row): string {
+  return `It has no name, or no id of letters, digits, _ and -, at most 64: ${JSON.stringify(row).slice(0, 200)}`;
 }
 
 function toSkill(row: Row, id: string, name: string): SkillBundle["skill"] {
@@ -101,13 +132,20 @@ function commandOf(script: string | undefined): string | undefined {
   return `${script.endsWith(".py") ? "python3" : "node"} ${script}`;
 }
 
-function toExperts(tables: ReadonlyMap<string, readonly Row[]>, skills: ReadonlySet<string>) {
+function toExperts(
+  tables: ReadonlyMap<string, readonly Row[]>,
+  skills: ReadonlySet<string>,
+  failed: ImportFailure[],
+) {
   const links = (tables.get("expert_skills") ?? []).filter((row) => !isOff(row, "is_enabled", "enabled"));
   const bySkill = Map.groupBy(links, (row) => textOf(row, "expert_id") ?? "");
   return (tables.get("experts") ?? []).flatMap((row) => {
     const id = textOf(row, "id");
     const name = textOf(row, "name", "expert_name");
-    if (id === undefined || name === undefined || !isCanonicalName(id)) return [];
+    if (id === undefined || name === undefined || !isCanonicalName(id)) {
+      failed.push({ name: `expert ${name ?? id ?? ""}`.trim(), reason: unusable(row) });
+      return [];
+    }
     const own = (bySkill.get(id) ?? []).flatMap((link) => textOf(link, "skill_id") ?? []);
     return [
       {
@@ -130,6 +168,9 @@ function textOf(row: Row, ...names: readonly string[]): string | undefined {
   return undefined;
 }
 
+/** MariaDB writes a bit that is not set as a text of one zero byte. */
+const off = new Set(["0", "\0", "false", "f", "no", "n", "off"]);
+
 function isOff(row: Row, ...names: readonly string[]): boolean {
-  return names.some((name) => ["0", "false", "f"].includes(String(row[name] ?? "").toLowerCase()));
+  return names.some((name) => off.has(String(row[name] ?? "").toLowerCase()));
 }

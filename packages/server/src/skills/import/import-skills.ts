@@ -1,14 +1,14 @@
 import type { LoadedSkill } from "../../sources/skills/loaded-skill.ts";
 import type { Expert } from "../experts.ts";
-import { SkillInputError } from "../skill-input-error.ts";
 import type { SkillLibrary } from "../skill-library.ts";
+import type { ImportFailure } from "./from-tables.ts";
 import { type ImportOptions, readImport } from "./read-import.ts";
 
 export interface Imported {
   readonly skills: readonly LoadedSkill[];
   readonly experts: readonly Expert[];
   /** What could not be imported; the others are. */
-  readonly failed: readonly { readonly name: string; readonly reason: string }[];
+  readonly failed: readonly ImportFailure[];
   readonly warnings: readonly string[];
 }
 
@@ -21,7 +21,7 @@ export async function importSkills(
   const found = await readImport(paths, options);
   const skills: LoadedSkill[] = [];
   const experts: Expert[] = [];
-  const failed: { name: string; reason: string }[] = [];
+  const failed = [...found.failed];
   for (const bundle of found.bundles) {
     await attempt(bundle.skill.name, failed, async () => {
       skills.push(await library.add(bundle, { replace: options.replace }));
@@ -37,15 +37,11 @@ export async function importSkills(
   return { skills, experts, failed, warnings: found.warnings };
 }
 
-async function attempt(
-  name: string,
-  failed: { name: string; reason: string }[],
-  work: () => Promise<void>,
-): Promise<void> {
+/** Whatever is wrong with one of them, the others are imported. */
+async function attempt(name: string, failed: ImportFailure[], work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (thrown) {
-    if (!(thrown instanceof SkillInputError)) throw thrown;
-    failed.push({ name, reason: thrown.message });
+    failed.push({ name, reason: thrown instanceof Error ? thrown.message : String(thrown) });
   }
 }

@@ -1,6 +1,7 @@
-/** Rows of a CSV text by the names in its first line; quotes as in RFC 4180. Empty fields are left out. */
+/** Rows of a CSV text by the names in its first line, in lower case; quotes as in RFC 4180. Empty fields are left out. */
 export function parseCsv(text: string): Record<string, string>[] {
-  const [head = [], ...rows] = splitRows(text.replace(/^\uFEFF/, ""));
+  const plain = text.replace(/^\uFEFF/, "");
+  const [head = [], ...rows] = splitRows(plain, separatorOf(plain));
   return rows
     .filter((row) => row.length > 1 || row[0] !== "")
     .map((row) =>
@@ -9,13 +10,19 @@ export function parseCsv(text: string): Record<string, string>[] {
           const value = row[at];
           return value === undefined || value === "" || value === "NULL" || value === "\\N"
             ? []
-            : [[name.trim(), value]];
+            : [[name.trim().toLowerCase(), value]];
         }),
       ),
     );
 }
 
-function splitRows(text: string): string[][] {
+/** Spreadsheets of many countries write semicolons. */
+function separatorOf(text: string): string {
+  const head = text.split("\n", 1)[0] ?? "";
+  return head.includes(",") ? "," : (/[;\t]/.exec(head)?.[0] ?? ",");
+}
+
+function splitRows(text: string, separator: string): string[][] {
   const rows: string[][] = [];
   let row: string[] = [];
   let field = "";
@@ -32,7 +39,7 @@ function splitRows(text: string): string[][] {
       else if (text[at + 1] === '"') field += text[++at]!;
       else isQuoted = false;
     } else if (sign === '"' && field === "") isQuoted = true;
-    else if (sign === ",") {
+    else if (sign === separator) {
       row.push(field);
       field = "";
     } else if (sign === "\n") endRow();

@@ -40,8 +40,9 @@ export class CompileCache {
     const lines = this.#fresh.join("");
     this.#fresh = [];
     try {
-      await mkdir(dirname(this.#file), { recursive: true, mode: 0o700 });
-      await appendFile(this.#file, lines);
+      // It may be the first in the folder of the workspace's server, through which others have to pass.
+      await mkdir(dirname(this.#file), { recursive: true, mode: 0o711 });
+      await appendFile(this.#file, lines, { mode: 0o600 });
     } catch {
       // See above: a cache may be missing.
     }

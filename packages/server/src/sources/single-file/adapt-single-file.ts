@@ -1,5 +1,6 @@
 import { canonicalName, Tool, type ToolContext, type ToolInfo, type ToolMetadata } from "@toolrack/core";
 import type { FilePlace } from "../internal/adapt-internal.ts";
+import { isReservedName } from "../skills/reserved-names.ts";
 import type { Description, SingleFileManual } from "./description.ts";
 
 /** The name on the rack. */
@@ -28,12 +29,14 @@ export function adaptSingleFile(
   return { ...info, origin: place.origin };
 }
 
-/** The id when it cannot be a name as it is, the file's name, and what the author says. */
+/** The id when it cannot be a name as it is, the file's name, and what the author says, but for the rack's own names. */
 function aliasesOf({ metadata }: Description, { stem }: FilePlace): { aliases?: string[] } {
   const name = canonicalName(metadata.id);
   const declared = Array.isArray(metadata.aliases) ? metadata.aliases.map(String) : [];
   const aliases = [metadata.id, stem.replace(/\.tool$/, ""), ...declared];
-  const others = [...new Set(aliases)].filter((alias) => alias.toLowerCase() !== name.toLowerCase());
+  const others = [...new Set(aliases)].filter(
+    (alias) => alias.toLowerCase() !== name.toLowerCase() && !isReservedName(alias),
+  );
   return others.length === 0 ? {} : { aliases: others };
 }
 

@@ -29,6 +29,8 @@ export interface ProgramOptions {
 }
 
 const PROGRAM_TIMEOUT = 30_000;
+/** A program that would run longer is ended with its call. */
+const LONGEST_TIMEOUT = 24 * 60 * 60_000;
 
 /** Answers what the worker of one call asks for and reports. All that comes in is data of unreviewed code. */
 export class CallHost {
@@ -97,7 +99,8 @@ export class CallHost {
     const list = Array.isArray(args) ? args.map(String) : [];
     const result = await this.#parts.runProgram(textOf(command, "a command"), list, {
       input: typeof input === "string" ? input : "",
-      timeoutMs: typeof timeout === "number" && timeout > 0 ? timeout : PROGRAM_TIMEOUT,
+      timeoutMs:
+        typeof timeout === "number" && timeout > 0 ? Math.min(timeout, LONGEST_TIMEOUT) : PROGRAM_TIMEOUT,
       environment: Object.fromEntries(
         Object.entries(asRecord(env)).map(([name, value]) => [name, String(value)]),
       ),

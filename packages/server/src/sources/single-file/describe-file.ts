@@ -160,6 +160,8 @@ function failed(thrown: unknown): LoadError {
   if (name === "TimeoutError") {
     return new LoadError(`It did not say what it is within ${TIME_LIMIT / 1000} s.`, QUIET, {
       cause: thrown,
+      // The machine may have been busy.
+      retry: true,
     });
   }
   const isRefused = code === "sandbox_refused";

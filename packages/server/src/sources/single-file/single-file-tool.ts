@@ -38,6 +38,9 @@ export interface SingleFileToolParts {
   readonly log: (line: LogLine, context: ToolContext<never> | undefined) => void;
 }
 
+/** Programs of one tool at once; each of them may have the memory that the tool has. */
+const PROGRAMS_AT_ONCE = 4;
+
 /** One version of one tool: runs its calls in workers that know nothing of any other tool. */
 export class SingleFileTool {
   readonly #parts: SingleFileToolParts;
@@ -132,7 +135,7 @@ export class SingleFileTool {
       runProgram: async (command, args, { input, timeoutMs, environment }) => {
         await mkdir(programFolder, { recursive: true });
         const { hosts, foreign } = spec;
-        const limits = { timeoutMs };
+        const limits = { ...spec.limits, timeoutMs, atOnce: PROGRAMS_AT_ONCE };
         const program = {
           label: name,
           command,

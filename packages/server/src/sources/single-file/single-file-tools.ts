@@ -1,7 +1,7 @@
 import { readFile, realpath, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
-import type { Logger, ToolContext } from "@toolrack/core";
-import type { SandboxConfig } from "../../config/sandbox-config.ts";
+import type { Logger, ToolContext, ToolInfo } from "@toolrack/core";
+import type { SandboxConfig, SandboxGrant } from "../../config/sandbox-config.ts";
 import type { DependencyStore } from "../../dependencies/dependency-store.ts";
 import type { Sandbox } from "../../runners/sandbox/types.ts";
 import type { FileVersion } from "../file-version.ts";
@@ -10,14 +10,17 @@ import type { Compiler } from "../loader/compile.ts";
 import { LoadError } from "../loader/load-failure.ts";
 import type { StackMapper } from "../loader/stack-mapper.ts";
 import type { RecognisedFile } from "../recognised.ts";
+import { isReservedName, reservedNameReason } from "../skills/reserved-names.ts";
 import { adaptSingleFile, nameOf } from "./adapt-single-file.ts";
 import { type DescribedFile, describeFile } from "./describe-file.ts";
+import type { Description } from "./description.ts";
 import { DescriptionCache } from "./description-cache.ts";
 import { grantedHosts, missingHosts } from "./grants.ts";
 import { KeptItems } from "./kept-items.ts";
 import type { LogLine, ToolSource } from "./messages.ts";
 import { SingleFileTool, type ToolVariables } from "./single-file-tool.ts";
 import type { ToolLogs } from "./tool-logs.ts";
+import { ToolOwners } from "./tool-owners.ts";
 import { workerCode } from "./worker-code.ts";
 
 export interface SingleFileOptions {
@@ -55,14 +58,17 @@ interface PreparedFile {
 export class SingleFileTools {
   readonly #options: SingleFileOptions;
   readonly #cache: DescriptionCache;
+  readonly #owners: ToolOwners;
   readonly #prepared = new Map<string, Promise<PreparedFile>>();
   /** What tools have stored, by name: a new version goes on with it. */
   readonly #items = new Map<string, KeptItems>();
 
   constructor(options: SingleFileOptions) {
     this.#options = options;
-    const folder = join(options.workspace, ".toolrack", "cache", "single-file");
+    const own = join(options.workspace, ".toolrack");
+    const folder = join(own, "cache", "single-file");
     this.#cache = new DescriptionCache(options.isCached ? folder : undefined);
+    this.#owners = new ToolOwners({ file: join(own, "tool-owners.json"), isKept: options.isCached });
   }
 
   /** Asks many files at once what they are. What is wrong with one is said when it is loaded. */
@@ -88,6 +94,7 @@ export class SingleFileTools {
     const { config, sandbox, variables, stacks, workspace } = this.#options;
     const grants = new Map(Object.entries(config.grants ?? {}));
     const grant = grants.get(name) ?? grants.get(description.metadata.id) ?? {};
+    await this.#refuseTaken(name, place, description, grant);
     const hosts = grantedHosts(description.hosts, grant.hosts ?? []);
     const { concurrency } = description.metadata;
     const tool = new SingleFileTool({
@@ -102,7 +109,8 @@ export class SingleFileTools {
       sandbox,
       variables,
       items: this.#itemsOf(name),
-      programFolder: join(workspace, ".toolrack", "storage", name),
+      // Programs may run as another user, from whom what a tool keeps is closed.
+      programFolder: join(workspace, ".toolrack", "sandbox", "empty"),
       stacks,
       log: (line, context) => this.#log(name, line, context),
     });
@@ -115,8 +123,57 @@ export class SingleFileTools {
     };
   }
 
+  /** Whether the file had this name for its tool before. */
+  owns(name: string, origin: string | undefined): boolean {
+    return origin !== undefined && this.#owners.ownerOf(name) === origin;
+  }
+
+  /** Remembers whose the names are that were hung up. */
+  async claim(tools: readonly ToolInfo[]): Promise<void> {
+    await this.#owners.claim(new Map(tools.map(({ name, origin = "" }) => [name, origin])));
+  }
+
   close(): void {
     this.#options.logs.close();
+  }
+
+  /** What is set, granted and stored under a name goes to the file that it was for, and to no other. */
+  async #refuseTaken(
+    name: string,
+    { origin }: FilePlace,
+    description: Description,
+    grant: SandboxGrant,
+  ): Promise<void> {
+    if (isReservedName(name)) {
+      throw new LoadError(
+        `Its id is "${description.metadata.id}". ${reservedNameReason}`,
+        "Give it another id.",
+      );
+    }
+    await this.#owners.refresh();
+    const owner = this.#owners.ownerOf(name);
+    if (owner === undefined || owner === origin) return;
+    const belongings = await this.#belongingsOf(name, description, grant);
+    if (belongings.length === 0) return;
+    throw new LoadError(
+      `The name "${name}" belongs to ${owner}, and with it the ${belongings.join(" and the ")} of the tool, which no other file is given.`,
+      `If it is the same tool, write its new place into .toolrack/tool-owners.json: "${name}": "${origin}". Otherwise give it another id.`,
+      { retry: true },
+    );
+  }
+
+  async #belongingsOf(name: string, { environment }: Description, grant: SandboxGrant): Promise<string[]> {
+    const { variables } = this.#options;
+    const declared = Object.keys(environment?.properties ?? {});
+    // A secret that cannot be read is one all the same.
+    const set = await Promise.all(declared.map((key) => variables.get(name, key).catch(() => "")));
+    const items = this.#itemsOf(name);
+    await items.refresh();
+    return [
+      ...(set.some((value) => value !== undefined) ? ["secrets"] : []),
+      ...(Object.keys(grant).length > 0 ? ["grants"] : []),
+      ...(Object.keys(items.snapshot().items).length > 0 ? ["stored data"] : []),
+    ];
   }
 
   async #prepare(path: string): Promise<PreparedFile> {

@@ -29,7 +29,8 @@ const LARGEST_IMAGE = 1024 * 1024;
 /** A tool that is one HTTP request. Throws `UsageError` when it can never be sent. */
 export function httpRunner({ skill, tool, usage }: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
   const template = readHttpTemplate(tool.endpoint, tool.method, usage);
-  const rules = createAddressRules(surroundings.allowPrivate);
+  // What the operator opened for skills of their own is not open to one from elsewhere.
+  const rules = createAddressRules(skill.trusted ? surroundings.allowPrivate : []);
   const { timeout = usualHttpTimeout, maxBytes = USUAL_BYTES } = usage.settings;
   const readSecret = skill.trusted ? surroundings.readSecret : refuseSecrets(skill.name);
   return async (context: ToolContext) => {

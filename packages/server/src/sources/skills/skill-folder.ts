@@ -65,7 +65,10 @@ export async function readSkillFolder(
 
   const toolsFile = join(directory, "tools.json");
   const { tools, warnings } = existsSync(toolsFile)
-    ? { tools: readToolsFile((await readRegularFile(toolsFile, LARGEST_TOOLS_FILE)).toString("utf8")), warnings: [] }
+    ? {
+        tools: readToolsFile((await readRegularFile(toolsFile, LARGEST_TOOLS_FILE)).toString("utf8")),
+        warnings: [],
+      }
     : await discoverTools({ name: title, directory, trusted, body }, sandbox);
   return {
     skill: {

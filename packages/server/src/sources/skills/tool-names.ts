@@ -16,7 +16,9 @@ export function readableName(prefix: string, tool: Pick<StoredSkillTool, "name">
  * each gets a hash of its id, so that names depend neither on the order of the skills nor on which was first. One that
  * was chosen as a mark comes before one that the name happens to give.
  */
-export function namePrefixes(skills: Iterable<Pick<StoredSkill, "id" | "name" | "mark">>): Map<string, string> {
+export function namePrefixes(
+  skills: Iterable<Pick<StoredSkill, "id" | "name" | "mark">>,
+): Map<string, string> {
   const all = [...skills];
   const marks = countOf(all.flatMap(({ mark }) => mark ?? []));
   const slugs = countOf(all.filter(({ mark }) => mark === undefined).map((skill) => slugPrefix(skill.name)));

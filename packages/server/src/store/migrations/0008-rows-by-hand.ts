@@ -43,7 +43,12 @@ export async function allowRowsByHand(db: Kysely<unknown>, engine: Engine): Prom
   await addColumn(db, "skills", "front_matter_text", columnTypes(engine).text);
 }
 
-async function makeOptional(db: Kysely<unknown>, engine: Engine, table: string, column: string): Promise<void> {
+async function makeOptional(
+  db: Kysely<unknown>,
+  engine: Engine,
+  table: string,
+  column: string,
+): Promise<void> {
   if (engine === "postgres") {
     await sql`alter table ${sql.table(table)} alter column ${sql.ref(column)} drop not null`.execute(db);
     return;

@@ -103,11 +103,7 @@ export class SkillRepository implements SkillStore {
     });
   }
 
-  update(
-    id: string,
-    changes: SkillChanges,
-    files?: readonly SkillFile[],
-  ): Promise<StoredSkill | undefined> {
+  update(id: string, changes: SkillChanges, files?: readonly SkillFile[]): Promise<StoredSkill | undefined> {
     return this.#change(async (db) => {
       const row = await db.selectFrom("skills").selectAll().where("id", "=", id).executeTakeFirst();
       if (row === undefined) return undefined;

@@ -32,10 +32,10 @@ export interface CompletionOptions {
 /** Answers one request of a client that keeps its conversation itself. The rack's tools are run in between. */
 export class CompletionService {
   readonly #chat: ChatService;
-  readonly #parts: Pick<ChatParts, "store">;
+  readonly #parts: Pick<ChatParts, "store" | "registry">;
   readonly #leaving = new Set<AbortController>();
 
-  constructor(chat: ChatService, parts: Pick<ChatParts, "store">) {
+  constructor(chat: ChatService, parts: Pick<ChatParts, "store" | "registry">) {
     this.#chat = chat;
     this.#parts = parts;
   }
@@ -104,6 +104,8 @@ export class CompletionService {
       emit,
     });
     const end = await loop.run();
+    // Nobody comes back to a session that the client does not know of.
+    if (end.reason !== "client_tools") this.#parts.registry.resumeSession(sessionID);
     const owned = { owner: grant.id, sessionID, takesImages: endpoint.images };
     const calls = end.reason === "client_tools" ? await handOver(parts, owned, store) : [];
     const id = `chatcmpl-${uuid().replaceAll("-", "")}`;

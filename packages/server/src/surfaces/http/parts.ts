@@ -22,6 +22,8 @@ export interface HttpParts {
   readonly config: Pick<App["config"], "retention">;
   readonly registry: ToolRegistry;
   readonly files: Pick<App["files"], "load" | "report">;
+  /** Where sandboxed tools run. */
+  readonly sandbox: App["sandbox"];
   readonly store: Store;
   readonly skills: SkillLibrary;
   readonly approvals: ApprovalInbox;

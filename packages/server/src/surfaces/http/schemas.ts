@@ -121,7 +121,22 @@ export const schemas = {
   ToolSummary: { type: "object", properties: toolSummary, required: toolRequired },
   Tool: {
     type: "object",
-    properties: { ...toolSummary, inputSchema: anyObject, outputSchema: anyObject, metadata: anyObject },
+    properties: {
+      ...toolSummary,
+      inputSchema: anyObject,
+      outputSchema: anyObject,
+      metadata: anyObject,
+      isolation: {
+        type: "object",
+        description: "How a tool of the sandbox is kept from doing harm here; absent for other tools.",
+        properties: {
+          level: { enum: [0, 2, 3] },
+          label: { enum: ["none", "reduced", "full"] },
+          reason: { ...text, description: "Why the level is not 3, and what would change it." },
+        },
+        required: ["level", "label"],
+      },
+    },
     required: [...toolRequired, "metadata"],
   },
   ToolPage: {

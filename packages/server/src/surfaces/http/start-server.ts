@@ -107,6 +107,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     config: app.config,
     registry,
     files,
+    sandbox: app.sandbox,
     skills: app.skills,
     store,
     approvals,

@@ -52,6 +52,11 @@ interface Open {
   readonly refuse: (reason: unknown) => void;
 }
 
+const noAnswers: Readonly<Record<string, unknown>> = Object.freeze({});
+const none: readonly never[] = Object.freeze([]);
+/** Nothing is ever put into it. */
+const noneOpen = new Map<string, Open>();
+
 /** Where an asker of a question may say by which key it is to be known. */
 const keyName = "toolrack/key";
 
@@ -67,16 +72,18 @@ export class Exchange<Result> implements CallClient {
   wants: Wants;
   readonly #abilities: ClientAbilities;
   readonly #answers: Readonly<Record<string, unknown>>;
-  readonly #controller = new AbortController();
-  readonly #open = new Map<string, Open>();
-  #untold: Question[] = [];
-  #notices: Notice[] = [];
+  /** Made when it is needed: most exchanges are short, ask nothing and are never cancelled. */
+  #controller: AbortController | undefined;
+  #cancelWork: ((reason: string) => void) | undefined;
+  #open: Map<string, Open> = noneOpen;
+  #untold: readonly Question[] = none;
+  #notices: readonly Notice[] = none;
   #end: Step<Result> | undefined;
   #wake: (() => void) | undefined;
   #asked = 0;
   #missed: ClientMethod | undefined;
 
-  constructor({ subject, callId, abilities, clientName = "", answers = {}, wants }: ExchangeOptions) {
+  constructor({ subject, callId, abilities, clientName = "", answers = noAnswers, wants }: ExchangeOptions) {
     this.subject = subject;
     this.callId = callId;
     this.#abilities = abilities;
@@ -87,11 +94,17 @@ export class Exchange<Result> implements CallClient {
 
   /** Begins the work. To be called once. */
   start(work: (signal: AbortSignal) => Promise<Result>): this {
-    work(this.#controller.signal).then(
-      (result) => this.#finish({ kind: "ended", result }),
-      (reason) => this.#finish({ kind: "failed", reason }),
+    this.#controller = new AbortController();
+    return this.#follow(work(this.#controller.signal));
+  }
+
+  /** Begins work that says, before anything else can happen, how it is cancelled. To be called once. */
+  startCancellable(work: (begun: (cancel: (reason: string) => void) => void) => Promise<Result>): this {
+    return this.#follow(
+      work((cancel) => {
+        this.#cancelWork = cancel;
+      }),
     );
-    return this;
   }
 
   get isOver(): boolean {
@@ -126,12 +139,18 @@ export class Exchange<Result> implements CallClient {
     });
   }
 
+  /** The same for who would not wait for a promise: acts once, now or later. */
+  whenStirred(act: () => void): void {
+    if (this.hasNews) act();
+    else this.#wake = act;
+  }
+
   /** Only one may wait at a time. */
   async next(): Promise<Step<Result>> {
     for (;;) {
       if (this.#notices.length > 0) {
         const notices = this.#notices;
-        this.#notices = [];
+        this.#notices = none;
         return { kind: "says", notices };
       }
       if (this.#end !== undefined) return this.#end;
@@ -139,7 +158,7 @@ export class Exchange<Result> implements CallClient {
         // What is asked in one go is told in one go.
         await new Promise((resolve) => setImmediate(resolve));
         const questions = this.#untold.filter(({ key }) => this.#open.has(key));
-        this.#untold = [];
+        this.#untold = none;
         if (questions.length > 0) return { kind: "asks", questions };
         continue;
       }
@@ -164,7 +183,8 @@ export class Exchange<Result> implements CallClient {
   }
 
   cancel(reason: string): void {
-    this.#controller.abort(reason);
+    this.#controller?.abort(reason);
+    this.#cancelWork?.(reason);
     for (const [key] of this.#open) this.refuse(key, new Error(reason));
   }
 
@@ -204,8 +224,9 @@ export class Exchange<Result> implements CallClient {
       if (signal.aborted) return withdraw();
       signal.addEventListener("abort", withdraw, { once: true });
       const question = { key, method, params: asked, signal: withdrawn.signal };
+      if (this.#open === noneOpen) this.#open = new Map();
       this.#open.set(key, { question, settle, refuse });
-      this.#untold.push(question);
+      this.#untold = [...this.#untold, question];
       this.#stir();
     });
   }
@@ -217,7 +238,7 @@ export class Exchange<Result> implements CallClient {
 
   #say(notice: Notice): void {
     if (this.#end !== undefined) return;
-    this.#notices.push(notice);
+    this.#notices = [...this.#notices, notice];
     this.#stir();
   }
 
@@ -230,9 +251,17 @@ export class Exchange<Result> implements CallClient {
     return { given: false, key: `${method.slice(0, method.indexOf("/"))}-${this.#asked}` };
   }
 
+  #follow(work: Promise<Result>): this {
+    work.then(
+      (result) => this.#finish({ kind: "ended", result }),
+      (reason) => this.#finish({ kind: "failed", reason }),
+    );
+    return this;
+  }
+
   #finish(end: Step<Result>): void {
     this.#end = end;
-    this.#open.clear();
+    this.#open = noneOpen;
     this.#stir();
   }
 

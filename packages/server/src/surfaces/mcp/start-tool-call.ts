@@ -1,4 +1,4 @@
-import type { EndedCall } from "../../calls/call-desk.ts";
+import type { CallRequest, EndedCall } from "../../calls/call-desk.ts";
 import { currentExchange } from "./current-exchange.ts";
 import { Exchange, type ExchangeOptions } from "./exchange.ts";
 import type { McpParts } from "./mcp-parts.ts";
@@ -22,22 +22,31 @@ export function startToolCall(
   const { allow } = viewer;
   const session = _meta?.["toolrack/sessionID"];
   const headers = traceOf(_meta);
-  return exchange.start((signal) =>
-    currentExchange.run(exchange, () =>
-      desk.run({
-        name,
-        input,
-        grant: viewer.grant,
-        signal,
-        client: exchange,
-        ...(callId === undefined ? {} : { callId }),
-        ...(mayWatch(options) ? { watcher: { progress: (update) => exchange.progress(update) } } : {}),
-        ...(headers === undefined ? {} : { headers }),
-        ...(allow === undefined ? {} : { allow }),
-        ...(typeof session === "string" ? { sessionID: session } : {}),
-      }),
-    ),
-  );
+  const call: { -readonly [Key in keyof CallRequest]: CallRequest[Key] } = {
+    name,
+    input,
+    grant: viewer.grant,
+    client: exchange,
+  };
+  if (mayWatch(options)) call.watcher = { progress: (update) => exchange.progress(update) };
+  if (headers !== undefined) call.headers = headers;
+  if (allow !== undefined) call.allow = allow;
+  if (typeof session === "string") call.sessionID = session;
+  // Whoever asks a person looks for the client far below; one that cannot be asked need not be found.
+  const isFound = exchange.can("elicitation/create") || currentExchange.getStore() !== undefined;
+  const run = () => (isFound ? currentExchange.run(exchange, () => desk.run(call)) : desk.run(call));
+  if (callId === undefined) {
+    return exchange.startCancellable((begun) => {
+      call.begun = begun;
+      return run();
+    });
+  }
+  // Whether the id is taken is looked up first: meanwhile the client may cancel it.
+  call.callId = callId;
+  return exchange.start((signal) => {
+    call.signal = signal;
+    return run();
+  });
 }
 
 /** Who can be asked may come back with another request, and want to hear of progress then. */

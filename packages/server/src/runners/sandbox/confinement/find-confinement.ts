@@ -25,8 +25,15 @@ export async function findConfinement(
   const best = highest === 3 ? await findBubblewrap(directory) : { reason: "Level 2 was asked for." };
   if (best.confinement !== undefined) return best;
   const next = await findRestrictedProcess(scratch);
-  if (next.confinement !== undefined) return { confinement: next.confinement, reason: best.reason };
+  if (next.confinement !== undefined)
+    return { confinement: next.confinement, reason: `${best.reason}${sharedUserNote()}` };
   return { reason: `${best.reason} Level 2 cannot be had either: ${next.reason}` };
+}
+
+/** Signals are the one door that neither Node's permissions nor limits close. */
+function sharedUserNote(): string {
+  if (process.getuid?.() === 0) return "";
+  return " Until then tools run as the server's own user, and one that means harm could send signals to the server and so stop it.";
 }
 
 async function findBubblewrap(directory: string): Promise<FoundConfinement & { reason: string }> {

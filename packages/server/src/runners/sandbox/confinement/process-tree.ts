@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Processor seconds of a process and all that came from it and still lives. Nothing where there is no /proc. */
-export function cpuSecondsOfTree(pid: number): number | undefined {
-  return sumOf(treeOf(pid), cpuSeconds);
+/** Processor seconds of these processes, as far as they still live. */
+export function cpuSecondsOf(members: readonly number[]): number {
+  return sumOf(members, cpuSeconds);
 }
 
 /** The most that a process of the tree has mapped as data, in KB, which is what the limit on data counts. */
@@ -12,14 +12,12 @@ export function dataKbOfTree(pid: number): number | undefined {
 }
 
 /**
- * Memory of a process and all that came from it, without files. What several of them share counts once, which takes a
+ * Memory of these processes, without files. What several of them share counts once, which takes a
  * closer look; that is taken only when the first one is above `most`.
  */
-export function memoryMbOfTree(pid: number, most: number): number | undefined {
-  const members = treeOf(pid);
-  const rough = sumOf(members, residentKb);
-  if (rough === undefined || rough / 1024 <= most) return rough === undefined ? undefined : rough / 1024;
-  return (sumOf(members, proportionalKb) ?? 0) / 1024;
+export function memoryMbOf(members: readonly number[], most: number): number {
+  const rough = sumOf(members, residentKb) / 1024;
+  return rough <= most ? rough : sumOf(members, proportionalKb) / 1024;
 }
 
 /** Ends a process group for good. Whoever is gone already is no error. */
@@ -30,8 +28,8 @@ export function killGroup(pid: number | undefined): void {
   } catch {}
 }
 
-/** Empty when the process is gone, or there is no /proc. */
-function treeOf(pid: number): number[] {
+/** A process and all that came from it and still lives. Nobody when it is gone, or there is no /proc. */
+export function treeOf(pid: number): number[] {
   const found: number[] = [];
   const waiting = [pid];
   for (let member = waiting.pop(); member !== undefined; member = waiting.pop()) {
@@ -54,8 +52,7 @@ function childrenOf(pid: number): number[] | undefined {
   }
 }
 
-function sumOf(members: readonly number[], measure: (pid: number) => number): number | undefined {
-  if (members.length === 0) return undefined;
+function sumOf(members: readonly number[], measure: (pid: number) => number): number {
   return members.reduce((sum, member) => sum + measure(member), 0);
 }
 

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { isToolxDocument, parseToolReference, parseToolx } from "./parse-toolx.ts";
+import { parseToolReference } from "../../../calls/tool-reference.ts";
+import { isToolxDocument, parseToolx } from "./parse-toolx.ts";
 
 it.each([
   ["tool://reader", "reader"],

@@ -1,4 +1,5 @@
 import { parse } from "yaml";
+import { parseToolReference } from "../../../calls/tool-reference.ts";
 import { usageError } from "../cli-error.ts";
 
 /** A call as `toolx` writes it. */
@@ -16,13 +17,6 @@ const elsewhere: Readonly<Record<string, string>> = {
   log: "Read the log with: toolrack logs --tool NAME",
   rebuild: "Nothing needs rebuilding: a tool is loaded anew when its file changes.",
 };
-
-const reference = /^["']?@?tool:\/\/([^\s"'/?#]+)["']?$/;
-
-/** The name in `tool://name` or `@tool://name`; nothing when it is no such reference. */
-export function parseToolReference(text: string): string | undefined {
-  return reference.exec(text.trim())?.[1];
-}
 
 /** Whether it can only be a call as `toolx` writes it, and not the name of a tool. */
 export function isToolxDocument(text: string): boolean {

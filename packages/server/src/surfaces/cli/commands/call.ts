@@ -1,13 +1,14 @@
 import { readFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import type { RackEvent, ToolCallRecord, ToolResult } from "@toolrack/core";
+import { parseToolReference } from "../../../calls/tool-reference.ts";
 import type { App } from "../../../index.ts";
 import { parsePairs } from "../arguments/parse-pairs.ts";
 import { readArguments } from "../arguments/read-arguments.ts";
 import { parametersOf } from "../arguments/schema-parts.ts";
 import { approvalPolicy } from "../call/approval-policy.ts";
 import { openRecorder } from "../call/open-recorder.ts";
-import { isToolxDocument, parseToolReference, parseToolx, type ToolxCall } from "../call/parse-toolx.ts";
+import { isToolxDocument, parseToolx, type ToolxCall } from "../call/parse-toolx.ts";
 import { ProgressLine } from "../call/progress-line.ts";
 import { describeAttachment, formatBytes, saveOutput } from "../call/save-output.ts";
 import { wholeResult } from "../call/whole-result.ts";

@@ -45,6 +45,17 @@ describe("toolrack doctor", { timeout: 60_000 }, () => {
     });
   });
 
+  it("warns of a config that is not read", async () => {
+    await workspace.write("toolrack.config.json", "{}");
+    expect((await checks()).get("config")).toMatchObject({
+      status: "warn",
+      message: expect.stringContaining("toolrack.config.json is not read"),
+      remedy: expect.stringContaining("toolrack.config.ts"),
+    });
+    await workspace.remove("toolrack.config.json");
+    expect((await checks()).get("config")?.status).toBe("ok");
+  });
+
   it("fails for a database that does not answer, without showing its password", async () => {
     const found = await checks({ DATABASE_URL: "postgres://ann:pass-of-ann@127.0.0.1:1/db" });
     expect(found.get("store")).toMatchObject({

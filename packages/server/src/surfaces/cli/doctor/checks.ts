@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { constants } from "node:fs";
+import { constants, readdirSync } from "node:fs";
 import { access } from "node:fs/promises";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
@@ -81,11 +81,25 @@ async function checkBubblewrap(): Promise<Check> {
 
 function checkConfig({ workspace, configOrigins }: App): Check {
   const file = configOf(workspace.directory);
+  const unread = unreadConfigs(workspace.directory);
+  if (unread.length > 0) {
+    const instead = file === undefined ? "the defaults apply" : `${file} is`;
+    const message = `${unread.join(", ")} ${unread.length === 1 ? "is" : "are"} not read; ${instead}`;
+    const remedy = "Write it as toolrack.config.ts: export default { … }. Or delete it.";
+    return { name: "config", status: "warn", message, remedy };
+  }
   if (configOrigins.length === 0) {
     return { name: "config", status: "ok", message: file ?? "none, which is fine: the defaults apply" };
   }
   const keys = configOrigins.map(({ key, from }) => `${key} (${from})`).join(", ");
   return { name: "config", status: "ok", message: `${file ?? "no file"}; set: ${keys}` };
+}
+
+/** Files that look like the config and are none: it is code, so JSON and YAML are not read. */
+function unreadConfigs(directory: string): string[] {
+  return readdirSync(directory).filter(
+    (name) => /^toolrack\.config\.[^.]+$/.test(name) && !/\.(?:[cm]?js|m?ts)$/.test(name),
+  );
 }
 
 function checkTools({ registry, report }: App): Check {

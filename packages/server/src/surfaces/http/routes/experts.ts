@@ -1,4 +1,4 @@
-import type { Expert } from "../../../skills/experts.ts";
+import { type Expert, expertNamePattern } from "../../../skills/experts.ts";
 import type { ExpertChanges } from "../../../store/experts/expert-store.ts";
 import { findExpert } from "../expert-access.ts";
 import type { HttpParts } from "../parts.ts";
@@ -14,7 +14,7 @@ const fields = {
     type: "string",
     minLength: 1,
     maxLength: 64,
-    pattern: "^[^/?#%\\s](?:[^/?#%]*[^/?#%\\s])?$",
+    pattern: expertNamePattern,
     description: "Stands in addresses, so without `/`, `?`, `#` and `%`.",
   },
   description: { type: "string", maxLength: 100_000 },

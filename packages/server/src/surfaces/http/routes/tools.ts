@@ -1,10 +1,12 @@
 import { redact, type ToolInfo, toDefinition } from "@toolrack/core";
 import { invisibleTool } from "../../../calls/call-desk.ts";
+import { parseToolReference } from "../../../calls/tool-reference.ts";
 import { skillToolInfo } from "../../../skills/skill-tool-info.ts";
 import type { ToolSwitch } from "../../../store/tool-switches/tool-switch-store.ts";
 import { refusals } from "../calls/call-refusal.ts";
 import { serveCall } from "../calls/serve-call.ts";
 import { expertQuery, reachOf } from "../expert-access.ts";
+import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Route, type RouteRequest } from "../route.ts";
 import { ref } from "../schemas.ts";
@@ -25,9 +27,16 @@ interface CallBody {
   readonly messageID?: string;
   readonly callId?: string;
   readonly timeout?: number;
+  readonly dryRun?: boolean;
 }
 
-const named = { name: { type: "string", minLength: 1, description: "The tool's name or an alias." } };
+const named = {
+  name: {
+    type: "string",
+    minLength: 1,
+    description: "The tool's name, an alias, or `tool://` and one of them.",
+  },
+};
 
 /** What a caller may say about a call, beside its arguments. */
 export const callOptions = {
@@ -91,10 +100,10 @@ export function toolRoutes(parts: HttpParts): Route[] {
       params: named,
       responses: { 200: { description: "The tool.", schema: ref("Tool") } },
       errors: ["tool_not_found"],
-      handle({ params, grant }) {
-        const info = registry.get(params.name);
+      async handle({ params, grant }) {
+        const info = registry.get(nameIn(params));
         if (info === undefined || !grant.mayUse(info.name)) throw invisibleTool(params.name);
-        return { body: detailOf(info, parts) };
+        return { body: await detailOf(info, parts) };
       },
     }),
     defineRoute<{ name: string }, object, { enabled: boolean }>({
@@ -119,11 +128,11 @@ export function toolRoutes(parts: HttpParts): Route[] {
       responses: { 200: { description: "The tool as it is now.", schema: ref("Tool") } },
       errors: ["tool_not_found"],
       async handle({ params, body, grant }) {
-        const info = registry.get(params.name);
+        const info = registry.get(nameIn(params));
         if (info === undefined) throw invisibleTool(params.name);
         await switches.set(info.name, body.enabled, grant.caller);
         // A reload may have taken it away while the decision was written, which holds all the same.
-        return { body: detailOf(registry.get(info.name) ?? info, parts) };
+        return { body: await detailOf(registry.get(info.name) ?? info, parts) };
       },
     }),
     defineRoute<{ name: string }, { expert?: string }, CallBody>({
@@ -146,6 +155,11 @@ export function toolRoutes(parts: HttpParts): Route[] {
               pattern: "^[A-Za-z0-9_.:-]{1,128}$",
               description: "The id the call is to have; made when not given.",
             },
+            dryRun: {
+              type: "boolean",
+              description:
+                "Only tools of the sandbox have one: mocks stand in for what reaches outside, and nothing is kept.",
+            },
             ...callOptions,
           },
           additionalProperties: false,
@@ -157,11 +171,41 @@ export function toolRoutes(parts: HttpParts): Route[] {
         const { arguments: input, ...options } = body;
         const { grant: reached, allow } = reachOf(grant, parts.skills.experts, query.expert);
         const limit = allow === undefined ? {} : { allow };
-        const call = { name: params.name, input, grant: reached, ...options, ...limit };
+        const name = nameIn(params);
+        const info = registry.get(name);
+        // What the token may not see is refused with all the rest that is not there.
+        if (body.dryRun === true && info !== undefined && reached.mayUse(info.name)) requireDryRun(info);
+        const call = { name, input, grant: reached, ...options, ...limit };
         return serveCall(desk, call, incoming, outgoing);
       },
     }),
   ];
+}
+
+function nameIn({ name }: { readonly name: string }): string {
+  return parseToolReference(name) ?? name;
+}
+
+function requireDryRun(info: ToolInfo): void {
+  if (isSandboxed(info)) return;
+  throw new HttpError(
+    "invalid_request",
+    `The tool "${info.name}" has no dry run, and was not called. Only tools that run in the sandbox have one.`,
+    { details: { toolName: info.name } },
+  );
+}
+
+function isSandboxed({ metadata }: ToolInfo): boolean {
+  return metadata.singleFile !== undefined;
+}
+
+const isolationLabels = { 0: "none", 2: "reduced", 3: "full" } as const;
+
+async function isolationOf(info: ToolInfo, { sandbox }: HttpParts): Promise<object> {
+  if (!isSandboxed(info)) return {};
+  const { level, reason } = await sandbox();
+  const why = reason === undefined ? {} : { reason };
+  return { isolation: { level, label: isolationLabels[level], ...why } };
 }
 
 function listTools(parts: HttpParts, request: RouteRequest<object, ListQuery, unknown>): unknown {
@@ -235,8 +279,9 @@ function skillFacts(info: ToolInfo): Record<string, unknown> {
   return { toolId: skill.toolId, skillName: skill.skillName, toolName: skill.toolName };
 }
 
-function detailOf(info: ToolInfo, parts: HttpParts): Record<string, unknown> {
-  const summary = summaryOf(info, staleTools(parts), parts);
+async function detailOf(info: ToolInfo, parts: HttpParts): Promise<Record<string, unknown>> {
+  const isolation = await isolationOf(info, parts);
+  const summary = { ...summaryOf(info, staleTools(parts), parts), ...isolation };
   const metadata = redact(info.metadata);
   try {
     const { inputSchema, outputSchema } = toDefinition(info);

@@ -47,14 +47,8 @@ export class HotPath {
     return startToolCall(this.#parts, viewer, params, options);
   }
 
-  /** Waits until the call has ended with a plain result, or needs more than that. */
-  async outcome(
-    exchange: Exchange<EndedCall>,
-    id: string | number,
-    era: Era,
-    viewer: Viewer,
-  ): Promise<HotOutcome> {
-    await exchange.stirred();
+  /** To be asked once the exchange has stirred: whether the call has ended with a plain result, or needs more than that. */
+  outcome(exchange: Exchange<EndedCall>, id: string | number, era: Era, viewer: Viewer): HotOutcome {
     const ended = exchange.ended;
     if (ended === undefined || !this.#isPlainFor(exchange.subject, ended, era, viewer)) {
       return { kind: "begun", exchange };

@@ -57,7 +57,8 @@ async function call(
       ? whenGone(incoming, outgoing, () => exchange.cancel("the client closed the connection"))
       : undefined;
   session?.calls.set(request.id, exchange);
-  const outcome = await hot.outcome(exchange, request.id, era, viewer);
+  await exchange.stirred();
+  const outcome = hot.outcome(exchange, request.id, era, viewer);
   release?.();
   session?.calls.delete(request.id);
   if (outcome.kind === "begun") return outcome;

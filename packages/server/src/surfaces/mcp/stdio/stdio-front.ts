@@ -83,9 +83,10 @@ export class StdioFront {
     if (exchange === undefined) return false;
     const { id } = request;
     this.#calls.set(id, exchange);
-    void this.#hot.outcome(exchange, id, era, this.#viewer).then((outcome) => {
+    exchange.whenStirred(() => {
       // A call that was cancelled is not answered.
       if (this.#calls.get(id) !== exchange) return;
+      const outcome = this.#hot.outcome(exchange, id, era, this.#viewer);
       if (outcome.kind === "begun") return handOn(message);
       this.#calls.delete(id);
       send(outcome.text);
