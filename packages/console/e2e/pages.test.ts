@@ -24,6 +24,21 @@ description: How we work here.
 Be **kind**.
 `;
 
+const drawDot = `import { Tool } from "@toolrack/core";
+
+const dot = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+export const draw = Tool.define({
+  name: "draw_dot",
+  description: "Draws a dot.",
+  parameters: { type: "object", properties: {} },
+  execute: async () => ({
+    content: "Here it is.",
+    type: "text",
+    attachments: [{ type: "file", mime: "image/png", url: dot, filename: "dot.png" }],
+  }),
+});
+`;
+
 describeConsole(
   "skills, MCP servers and chat",
   ({ server, open }) => {
@@ -90,7 +105,7 @@ describeConsole(
         "references/list.md": "# List",
       });
       const dialog = page.getByRole("dialog");
-      await dialog.getByLabel("Folder", { exact: true }).setInputFiles(folder);
+      await dialog.getByLabel("Choose a folder").setInputFiles(folder);
       await dialog.getByText("Rules: of travel").waitFor();
       await dialog.getByRole("button", { name: "Import", exact: true }).click();
       await page.getByRole("heading", { name: "travel-rules" }).waitFor();
@@ -191,6 +206,16 @@ describeConsole(
       await page.getByRole("table", { name: "Call chain" }).waitFor();
     });
 
+    it("shows a picture that a tool made without being asked to unfold it", async () => {
+      const page = await open({ path: "/chat" });
+      await page.getByRole("textbox", { name: "Message" }).fill("Draw a dot.");
+      await page.keyboard.press("Enter");
+      await page.getByRole("img", { name: "dot.png" }).waitFor();
+      expect(await page.getByRole("button", { name: /draw_dot/ }).getAttribute("aria-expanded")).toBe(
+        "false",
+      );
+    });
+
     it("asks in the conversation about a dangerous call, and goes on with the answer", async () => {
       const page = await open({ path: "/chat" });
       await page.getByRole("textbox", { name: "Message" }).fill("Delete the old draft.");
@@ -229,7 +254,12 @@ describeConsole(
     });
     await new Promise<void>((resolve) => weather.listen(0, "127.0.0.1", resolve));
     return {
-      files: { ...model.files(), ...oddServerFiles(), "skills/house-rules/SKILL.md": folderSkill },
+      files: {
+        ...model.files(),
+        ...oddServerFiles(),
+        "skills/house-rules/SKILL.md": folderSkill,
+        "tools/draw-dot.ts": drawDot,
+      },
       environment: { TOOLRACK_ALLOW_PRIVATE_NETWORK: "1" },
     };
   },
@@ -246,6 +276,8 @@ function script({ messages }: ChatCompletionRequest): FixtureResponse {
     if (isAnswered) return { content: "It is gone." };
     return { toolCalls: [{ name: "delete_draft", arguments: '{"path":"drafts/old.md"}' }] };
   }
+  if (said.startsWith("Draw"))
+    return isAnswered ? { content: "Drawn." } : { toolCalls: [{ name: "draw_dot", arguments: "{}" }] };
   if (said.startsWith("Write")) return { toolCalls: [{ name: "report", arguments: '{"steps":50}' }] };
   if (isAnswered) return { content: "I greeted **Ada**. The other tool is down." };
   return {

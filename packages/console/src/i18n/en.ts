@@ -7,7 +7,7 @@ export const en = {
     calls: "Calls",
     approvals: "Approvals",
     chat: "Chat",
-    skills: "Skills and experts",
+    skills: "Skills",
     mcpServers: "MCP servers",
     reloads: "Reloads and alerts",
     settings: "Settings",
@@ -445,7 +445,7 @@ export const en = {
     importAbout: "Choose a folder with a SKILL.md. It gets no network and no secrets until you trust it.",
     importNow: "Import",
     importByCommand: "Tables, dumps, binary files and many folders at once are brought by the command line:",
-    folder: "Folder",
+    folder: "Choose a folder",
     fileCount: "{count} file | {count} files",
     leftOut: "Not text, and left out: {files}",
     noToolsFile:

@@ -8,20 +8,20 @@ const GENERATION = 1024;
  * calls themselves. So a map is left after a while, long before any of its tables grows old, and what is still in it
  * moves on.
  */
-export class IdTable<Value> {
-  #young = new Map<string, Value>();
-  #old = new Map<string, Value>();
+export class IdTable<Value, Id extends string | number = string> {
+  #young = new Map<Id, Value>();
+  #old = new Map<Id, Value>();
   #taken = 0;
 
   get size(): number {
     return this.#young.size + this.#old.size;
   }
 
-  get(id: string): Value | undefined {
+  get(id: Id): Value | undefined {
     return this.#young.get(id) ?? this.#old.get(id);
   }
 
-  set(id: string, value: Value): void {
+  set(id: Id, value: Value): void {
     if (this.#taken >= GENERATION && this.#taken >= 2 * this.size) this.#leave();
     if (this.#old.size > 0) this.#old.delete(id);
     this.#young.set(id, value);
@@ -29,7 +29,7 @@ export class IdTable<Value> {
   }
 
   /** Says whether it was there. */
-  delete(id: string): boolean {
+  delete(id: Id): boolean {
     return this.#young.delete(id) || this.#old.delete(id);
   }
 

@@ -1,5 +1,4 @@
-import { mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import {
   type ApprovalPolicy,
@@ -11,6 +10,7 @@ import {
 } from "@toolrack/core";
 import type { Workspace } from "../config/workspace.ts";
 import type { InternalTool, InternalToolContext } from "../sources/internal/contract.ts";
+import { temporaryFolder } from "../testing/temporary-folder.ts";
 
 /** A workspace in a temporary directory, with the rack's whole pipeline over it. For tests. */
 export interface TestWorkspace extends AsyncDisposable {
@@ -37,7 +37,7 @@ export async function openTestWorkspace(
   files: Readonly<Record<string, string | Uint8Array>> = {},
   settings: Partial<Workspace> = {},
 ): Promise<TestWorkspace> {
-  const directory = await realpath(await mkdtemp(join(tmpdir(), "toolrack-workspace-")));
+  const directory = temporaryFolder();
   for (const [name, content] of Object.entries(files)) {
     await mkdir(dirname(join(directory, name)), { recursive: true });
     await writeFile(join(directory, name), content);

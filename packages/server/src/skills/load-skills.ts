@@ -3,7 +3,7 @@ import { readdir, realpath, stat } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
 import type { Sandbox } from "../runners/sandbox/types.ts";
 import type { LoadedSkill } from "../sources/skills/loaded-skill.ts";
-import { materialise } from "../sources/skills/skill-files.ts";
+import { listSkillFiles, materialise, tooManyFiles } from "../sources/skills/skill-files.ts";
 import { findSkillFolders, readSkillFolder, type SkillFolder } from "../sources/skills/skill-folder.ts";
 import type { SkillStore, StoredSkill, StoredSkillTool } from "../store/skills/skill-store.ts";
 
@@ -58,11 +58,17 @@ export class FolderReader {
   async #readOne(directory: string, revision: string): Promise<SkillFolder | Error> {
     const known = this.#read.get(directory);
     if (known?.revision === revision) return known.folder;
-    const folder = await readSkillFolder(directory, { sandbox: this.#places.sandbox, trusted: true }).catch(
-      (thrown: unknown) => (thrown instanceof Error ? thrown : new Error(String(thrown))),
+    const folder = await this.#readAnew(directory).catch((thrown: unknown) =>
+      thrown instanceof Error ? thrown : new Error(String(thrown)),
     );
     this.#read.set(directory, { revision, folder });
     return folder;
+  }
+
+  async #readAnew(directory: string): Promise<SkillFolder> {
+    const folder = await readSkillFolder(directory, { sandbox: this.#places.sandbox, trusted: true });
+    const { isWhole } = await listSkillFiles(directory);
+    return isWhole ? folder : { ...folder, warnings: [...folder.warnings, tooManyFiles] };
   }
 }
 

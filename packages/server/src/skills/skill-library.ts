@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import type { LoadedSkill } from "../sources/skills/loaded-skill.ts";
 import type { SkillSurroundings } from "../sources/skills/run-environment.ts";
-import { pruneMaterialised, readSkillFiles } from "../sources/skills/skill-files.ts";
+import { pruneMaterialised, readFirstSkillFiles } from "../sources/skills/skill-files.ts";
 import { SkillSource } from "../sources/skills/skill-source.ts";
 import type { ToolNames } from "../sources/skills/tool-names.ts";
 import { newId } from "../store/skills/new-id.ts";
@@ -115,10 +115,10 @@ export class SkillLibrary {
     return this.#failed;
   }
 
-  /** What lies beside its `SKILL.md`, `tools.json` not counted. */
+  /** What lies beside its `SKILL.md`, `tools.json` not counted; of too many files, the first. */
   async filesOf({ id, owner, directory }: LoadedSkill): Promise<SkillFile[]> {
     if (owner === "database") return this.#store().skills.listFiles(id);
-    return directory === undefined ? [] : otherFiles(await readSkillFiles(directory));
+    return directory === undefined ? [] : otherFiles((await readFirstSkillFiles(directory)).files);
   }
 
   /** Brings the rack in step with folders, tables and experts. */

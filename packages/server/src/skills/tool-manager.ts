@@ -80,7 +80,9 @@ export class ToolManager {
 
   /** All side by side; the outcomes are in the order of the calls. Never rejects for a call that fails. */
   executeToolCalls(toolCalls: unknown, context: CallOptions = {}): Promise<ToolCallOutcome[]> {
-    const { restore } = toOpenAITools(this.#tools().map(asModelsKnowIt));
+    const { library, expertId } = this.#parts;
+    const isGone = expertId !== undefined && library.experts.find(expertId) === undefined;
+    const { restore } = toOpenAITools(isGone ? [] : this.#tools().map(asModelsKnowIt));
     const run = async (call: ReturnType<typeof parseOpenAIToolCalls>[number]): Promise<ToolCallOutcome> => {
       const meant = restore(call);
       const result = await this.executeTool(meant.name, meant.arguments, context);
@@ -97,13 +99,17 @@ export class ToolManager {
     return Promise.all(parseOpenAIToolCalls(toolCalls).map(run));
   }
 
-  /** One tool, by its id or any other name of it. One that the expert does not have is refused. Never rejects. */
+  /**
+   * One tool, by its id or any other name of it. One that the expert does not have is refused, and every one when the
+   * expert was deleted. Never rejects.
+   */
   executeTool(toolId: string, params: unknown, context: CallOptions = {}): Promise<ToolResult> {
-    const expert = this.#expert();
-    if (expert === undefined) return this.#parts.registry.execute(toolId, params, context);
-    const allow = (tool: ToolInfo) => expert.allows(tool) && context.allow?.(tool) !== false;
-    const extra = { ...context.extra, expertId: expert.id };
-    return this.#parts.registry.execute(toolId, params, { ...context, allow, extra });
+    const { registry, library, expertId } = this.#parts;
+    if (expertId === undefined) return registry.execute(toolId, params, context);
+    const expert = library.experts.find(expertId);
+    const allow = (tool: ToolInfo) => expert?.allows(tool) === true && context.allow?.(tool) !== false;
+    const extra = { ...context.extra, expertId: expert?.id ?? expertId };
+    return registry.execute(toolId, params, { ...context, allow, extra });
   }
 
   /** The messages that answer the calls, each with the very name that the model used. */

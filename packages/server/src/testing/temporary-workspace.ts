@@ -1,7 +1,7 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type App, type OpenOptions, openWorkspace } from "../app.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
 
 /** A workspace in a folder of its own, for tests. */
 export class TemporaryWorkspace {
@@ -14,7 +14,7 @@ export class TemporaryWorkspace {
   }
 
   static async create(files: Readonly<Record<string, string>> = {}): Promise<TemporaryWorkspace> {
-    const workspace = new TemporaryWorkspace(await mkdtemp(join(tmpdir(), "toolrack-")));
+    const workspace = new TemporaryWorkspace(temporaryFolder());
     for (const [name, text] of Object.entries(files)) await workspace.write(name, text);
     return workspace;
   }

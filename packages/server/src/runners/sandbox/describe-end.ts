@@ -24,3 +24,11 @@ export function describeEnd(
     data,
   );
 }
+
+/** For the calls that a worker still had when it was ended for the sake of one that would not stop. */
+export function stoppedForAnother(label: string): SandboxError {
+  return new SandboxError(
+    "sandbox_ended",
+    `${label} was ended in the middle of this call, because another call in the same worker could not be stopped otherwise.`,
+  );
+}

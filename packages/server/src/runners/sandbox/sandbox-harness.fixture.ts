@@ -1,6 +1,5 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
+import { temporaryFolder } from "../../testing/temporary-folder.ts";
 import { openSandbox } from "./open-sandbox.ts";
 import type { Invocation, Sandbox, SandboxOptions, WorkerSpec } from "./types.ts";
 
@@ -17,7 +16,7 @@ export class SandboxHarness {
   }
 
   static async open(options: Partial<SandboxOptions> = {}): Promise<SandboxHarness> {
-    const directory = mkdtempSync(join(tmpdir(), "toolrack-sandbox-"));
+    const directory = temporaryFolder();
     const messages: string[] = [];
     const say = (...values: unknown[]) => void messages.push(values.join(" "));
     const logger = { debug: say, info: say, warn: say, error: say };

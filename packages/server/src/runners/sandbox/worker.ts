@@ -2,13 +2,15 @@ import type { Socket } from "node:net";
 import { basename } from "node:path";
 import type { Launched } from "./confinement/confinement.ts";
 import { killGroup } from "./confinement/process-tree.ts";
-import { describeEnd } from "./describe-end.ts";
+import { describeEnd, stoppedForAnother } from "./describe-end.ts";
 import { describeThrown } from "./describe-thrown.ts";
+import { IdleCpu } from "./idle-cpu.ts";
 import { defaultLimits } from "./limits.ts";
 import type { ThrownData, WorkerMessage } from "./messages.ts";
 import { nesting } from "./nesting.ts";
 import { readLog } from "./read-log.ts";
 import { RemoteError } from "./remote-error.ts";
+import type { RunningCall } from "./running-call.ts";
 import { SandboxError } from "./sandbox-error.ts";
 import type { Invocation, LogNotification, WorkerLimits, WorkerSpec } from "./types.ts";
 import { Usage } from "./usage.ts";
@@ -20,23 +22,6 @@ const mostRequests = 64;
 const keptStderr = 8_000;
 /** A tool counts what it says; the words around it in a message are ours. */
 const slack = 65_536;
-/** Processor seconds between two calls, for what a tool has to tidy up. */
-const idleCpuSeconds = 1;
-
-interface RunningCall {
-  readonly invocation: Invocation;
-  readonly outcome: PromiseWithResolvers<unknown>;
-  readonly onAbort: () => void;
-  /** How many calls wait, each for the next, for this one. */
-  readonly depth: number;
-  bytes: number;
-  requests: number;
-  cpuSeconds: number;
-  /** The caller has its answer; what the call still does is of no interest, only when it ends. */
-  isAbandoned: boolean;
-  /** The worker said that it passed the abort on, so its event loop is alive. */
-  isHeard: boolean;
-}
 
 export interface WorkerEvents {
   /** A call has ended, so there is room for another. */
@@ -69,8 +54,7 @@ export class Worker {
   #strayBytes = 0;
   #stderr = "";
   readonly #usage: Usage;
-  #idleCpu = 0;
-  #lastLook = 0;
+  readonly #idleCpu = new IdleCpu();
   #isEnding = false;
   #verdict: SandboxError | undefined;
 
@@ -212,14 +196,8 @@ export class Worker {
       if (call.cpuSeconds > this.#limits.cpuSeconds)
         this.#exceed("cpu", `it used more than ${this.#limits.cpuSeconds} seconds of processor time`);
     }
-    this.#checkIdle(used);
-  }
-
-  #checkIdle(used: number): void {
-    const wasIdle = this.#calls.size === 0 && this.idleSince < this.#lastLook;
-    this.#lastLook = performance.now();
-    this.#idleCpu = wasIdle ? this.#idleCpu + used : 0;
-    if (this.#idleCpu <= idleCpuSeconds || this.isRetired) return;
+    const idleSince = this.#calls.size === 0 ? this.idleSince : undefined;
+    if (!this.#idleCpu.isTooMuch(used, idleSince) || this.isRetired) return;
     const text = "A worker was ended, because it used the processor between calls.";
     this.#events.onLog(this.#label, { level: "warn", text });
     this.retire();
@@ -348,11 +326,4 @@ export class Worker {
     this.#calls.clear();
     this.#events.onEnd(this);
   }
-}
-
-function stoppedForAnother(label: string): SandboxError {
-  return new SandboxError(
-    "sandbox_ended",
-    `${label} was ended in the middle of this call, because another call in the same worker could not be stopped otherwise.`,
-  );
 }

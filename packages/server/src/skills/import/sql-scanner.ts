@@ -84,15 +84,15 @@ export class SqlScanner {
   }
 
   /** A text in quotes, which are doubled to stand for themselves. */
-  quoted(quote: string, unescape?: Unescape): string {
+  quoted(quote: string, readEscape?: Unescape): string {
     const parts: string[] = [];
     let at = this.at + 1;
     for (;;) {
-      const next = nextSign(this.text, at, quote, unescape !== undefined);
+      const next = nextSign(this.text, at, quote, readEscape !== undefined);
       if (next === -1) throw this.problem("a quote is not closed");
       parts.push(this.text.slice(at, next));
-      if (this.text[next] === "\\" && unescape !== undefined) {
-        const { value, length } = unescape(this.text, next + 1);
+      if (this.text[next] === "\\" && readEscape !== undefined) {
+        const { value, length } = readEscape(this.text, next + 1);
         parts.push(value);
         at = next + 1 + length;
       } else if (this.text[next + 1] === quote) {

@@ -1,13 +1,13 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { type Logger, ToolRegistry } from "@toolrack/core";
 import { openSandbox } from "../../runners/sandbox/open-sandbox.ts";
 import type { Sandbox } from "../../runners/sandbox/types.ts";
 import { openStore } from "../../store/open-store.ts";
 import type { Store } from "../../store/store.ts";
+import { temporaryFolder } from "../../testing/temporary-folder.ts";
 import { SkillLibrary, type SkillLibraryOptions } from "../skill-library.ts";
 
 export interface LibraryFixtureOptions {
@@ -59,7 +59,7 @@ export class TestLibrary {
   }
 
   static async open(options: LibraryFixtureOptions = {}): Promise<TestLibrary> {
-    const directory = await mkdtemp(join(tmpdir(), "toolrack-skills-"));
+    const directory = temporaryFolder();
     const store = await openStore({ directory: join(directory, ".toolrack") });
     const fixture = new TestLibrary(directory, store, options);
     for (const [name, text] of Object.entries(options.files ?? {})) await fixture.write(name, text);

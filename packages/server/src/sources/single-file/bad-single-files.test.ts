@@ -161,8 +161,13 @@ describe("a single-file tool that is wrong is listed with the reason and what wo
       "tools/a.tool.js": "for (;;);",
       "tools/b.tool.js": toolWith("getMetadata() { for (;;); }"),
     });
-    const { report } = await workspace.open({ builtins: false });
+    const { report, files } = await workspace.open({ builtins: false });
     for (const { failure } of report.files) expect(failure?.reason).toContain("within 10 s");
+    // It may have been the machine: they are asked again, and not for ever.
+    const compiled = async () => (await files.load()).compiled;
+    expect(await compiled()).toEqual(["tools/a.tool.js", "tools/b.tool.js"]);
+    expect(await compiled()).toHaveLength(2);
+    expect(await compiled()).toEqual([]);
   });
 
   it("a dependency that does not exist is named, and the file is tried again when it changes", async () => {

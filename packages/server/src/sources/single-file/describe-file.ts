@@ -17,6 +17,8 @@ export interface DescribeParts {
   readonly dependencies: DependencyStore;
   readonly cache: DescriptionCache;
   readonly stacks: StackMapper;
+  /** How often a file was too late, by its content. */
+  readonly late: Map<string, number>;
 }
 
 export interface DescribedFile {
@@ -28,6 +30,8 @@ export interface DescribedFile {
 }
 
 const TIME_LIMIT = 10_000;
+/** The machine may have been busy, so a file that was too late is asked again; one that loops holds up every reload. */
+const MOST_ATTEMPTS = 3;
 const QUIET = "Keep the top of the file, getMetadata() and getSchema() free of waiting and long work.";
 
 /**
@@ -69,7 +73,10 @@ interface Question {
   readonly names: readonly string[];
 }
 
-async function askWorker(question: Question, { sandbox, cache }: DescribeParts): Promise<RawDescription> {
+async function askWorker(
+  question: Question,
+  { sandbox, cache, late }: DescribeParts,
+): Promise<RawDescription> {
   const { source, label, isForeign, hash, folder, names } = question;
   const key = digest(hash, await workerProgram(), process.version, folder ?? "");
   const known = await cache.get(key);
@@ -102,7 +109,10 @@ async function askWorker(question: Question, { sandbox, cache }: DescribeParts):
     if (raw.failure === undefined && Object.keys(raw.thrown).length === 0) await cache.add(key, raw);
     return raw;
   } catch (thrown) {
-    throw failed(thrown);
+    if (!isLate(thrown)) throw failed(thrown);
+    const attempts = (late.get(key) ?? 0) + 1;
+    late.set(key, attempts);
+    throw tooLate(thrown, attempts < MOST_ATTEMPTS);
   } finally {
     box.retire([workerKey]);
   }
@@ -155,15 +165,16 @@ function describe({ name, message }: ThrownData): string {
   return name === "Error" ? message : `${name}: ${message}`;
 }
 
+function isLate(thrown: unknown): boolean {
+  return (thrown as { name?: unknown }).name === "TimeoutError";
+}
+
+function tooLate(cause: unknown, retry: boolean): LoadError {
+  return new LoadError(`It did not say what it is within ${TIME_LIMIT / 1000} s.`, QUIET, { cause, retry });
+}
+
 function failed(thrown: unknown): LoadError {
-  const { name, message, code } = thrown as { name?: string; message?: string; code?: string };
-  if (name === "TimeoutError") {
-    return new LoadError(`It did not say what it is within ${TIME_LIMIT / 1000} s.`, QUIET, {
-      cause: thrown,
-      // The machine may have been busy.
-      retry: true,
-    });
-  }
+  const { message, code } = thrown as { message?: string; code?: string };
   const isRefused = code === "sandbox_refused";
   const remedy = isRefused ? "Run toolrack doctor to see what the sandbox needs." : QUIET;
   return new LoadError(`It could not be asked what it is: ${message ?? String(thrown)}`, remedy, {

@@ -29,17 +29,13 @@ describe("programs that a tool starts", { timeout: 120_000 }, () => {
   });
 
   it("hold to the limits that the operator set", async () => {
+    const flood = `setInterval(() => process.stdout.write("x".repeat(20000)), 20)`;
     await using workspace = await TemporaryWorkspace.create({
-      "tools/run.tool.js": runner,
-      "toolrack.config.mjs": `export default { sandbox: { limits: { outputBytes: 2000 } } };`,
+      "tools/flood.tool.js": `module.exports = { getMetadata: () => ({ id: "flood" }), ${anything}, execute() { return this.api.execute("node", ["-e", ${JSON.stringify(flood)}], { timeout: 20000 }).then(({ stdout }) => stdout.length); } };`,
+      "toolrack.config.mjs": `export default { sandbox: { limits: { outputBytes: 200_000 } } };`,
     });
     const { registry } = await workspace.open({ builtins: false });
-    const args = [
-      "-e",
-      `console.log("x".repeat(1500)); setTimeout(() => console.log("x".repeat(1500)), 100); setTimeout(() => {}, 20000)`,
-    ];
-    const { structured } = await registry.execute("run", { runs: [{ args }] });
-    expect(JSON.stringify(structured).length).toBeLessThan(2_500);
+    expect((await registry.execute("flood", {})).content).toBe("200000");
   });
 
   it("keep their permissions at level 2, where a closed folder of the server is opened for them", async () => {

@@ -59,6 +59,7 @@ export class SingleFileTools {
   readonly #options: SingleFileOptions;
   readonly #cache: DescriptionCache;
   readonly #owners: ToolOwners;
+  readonly #late = new Map<string, number>();
   readonly #prepared = new Map<string, Promise<PreparedFile>>();
   /** What tools have stored, by name: a new version goes on with it. */
   readonly #items = new Map<string, KeptItems>();
@@ -186,7 +187,7 @@ export class SingleFileTools {
     stacks.add(filename, map);
     const isForeign = !(await liesIn(path, workspace));
     const source = { code, filename };
-    const parts = { sandbox, dependencies, cache: this.#cache, stacks };
+    const parts = { sandbox, dependencies, cache: this.#cache, stacks, late: this.#late };
     return { source, isForeign, file: await describeFile(source, origin, isForeign, parts) };
   }
 

@@ -1,3 +1,6 @@
+import { validateHeaderName, validateHeaderValue } from "node:http";
+import { requestHeaders } from "../../internal-tools/network/support/headers.ts";
+import { hasSecretReference } from "./secret-references.ts";
 import type { ParameterPlace, ToolUsage } from "./usage.ts";
 import { UsageError } from "./usage-error.ts";
 
@@ -34,6 +37,7 @@ export function readHttpTemplate(
       "endpoint",
     );
   }
+  refusePlainCredentials(endpoint);
   const verb = (method ?? "").trim().toUpperCase() || "GET";
   if (!methods.includes(verb)) {
     throw new UsageError(`The method "${method}" is unknown; there are ${methods.join(", ")}.`, "method");
@@ -55,7 +59,35 @@ export function readHttpTemplate(
   if (!URL.canParse(withoutPlaceholders(whole))) {
     throw new UsageError(`The endpoint "${endpoint}" is not a URL.`, "endpoint");
   }
+  const inEndpoint = new Set(endpointParameters(whole));
+  for (const [name, { in: place }] of usage.places) {
+    if (place !== "path" || inEndpoint.has(name)) continue;
+    throw new UsageError(`The endpoint has no {${name}} for the parameter "${name}".`, "endpoint");
+  }
+  checkHeaders(usage.settings.headers);
   return { endpoint: whole, method: verb, usage };
+}
+
+/** The endpoint stands in records and errors, so a password in it would too. It is not repeated here. */
+function refusePlainCredentials(endpoint: string): void {
+  const credentials = /^\s*[a-z][\w+.-]*:\/\/([^/?#]*)@/i.exec(endpoint)?.[1];
+  if (credentials === undefined || hasSecretReference(credentials)) return;
+  throw new UsageError(
+    "The endpoint has a user or password in it. Set them as secrets, and write {{secret:NAME}} in their place.",
+    "endpoint",
+  );
+}
+
+function checkHeaders(headers: Readonly<Record<string, string>>): void {
+  try {
+    requestHeaders(headers);
+    for (const [name, value] of Object.entries(headers)) {
+      validateHeaderName(name);
+      validateHeaderValue(name, value);
+    }
+  } catch (thrown) {
+    throw new UsageError(`usage.headers cannot be sent: ${thrown instanceof Error ? thrown.message : thrown}`);
+  }
 }
 
 /** Names that stand in the endpoint. */

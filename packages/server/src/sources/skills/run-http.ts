@@ -17,7 +17,14 @@ import {
 import { withTimeLimit } from "../../internal-tools/network/support/time-limit.ts";
 import { asForm, fillRequest, type HttpTemplate, readHttpTemplate } from "./http-request.ts";
 import type { ReadyTool, SkillSurroundings, ToolRunner } from "./run-environment.ts";
-import { fillSecrets, fillSecretValues, hasSecretReference, type ReadSecret } from "./secret-references.ts";
+import {
+  fillSecrets,
+  fillSecretsWithin,
+  fillSecretValues,
+  hasSecretWithin,
+  type ReadSecret,
+} from "./secret-references.ts";
+import { skillResult } from "./skill-result.ts";
 
 export const usualHttpTimeout = 30_000;
 const GRACE = 5_000;
@@ -34,7 +41,9 @@ export function httpRunner({ skill, tool, usage }: ReadyTool, surroundings: Skil
   const { timeout = usualHttpTimeout, maxBytes = USUAL_BYTES } = usage.settings;
   const readSecret = skill.trusted ? surroundings.readSecret : refuseSecrets(skill.name);
   return async (context: ToolContext) => {
-    const input = { ...context.input, ...usage.settings.arguments };
+    const { arguments: fixed, defaults } = usage.settings;
+    // Only what the operator wrote may refer to secrets.
+    const input = { ...defaults, ...context.input, ...(await fillSecretsWithin(fixed, readSecret)) };
     const request = await prepare(template, input, readSecret);
     const host = new URL(request.url).host;
     // The call itself has the tool's time limit; this one is for what would not heed it.
@@ -55,7 +64,7 @@ async function prepare(
   const fixed = requestHeaders(await fillSecretValues(usage.settings.headers, readSecret));
   const isForm = (fixed["content-type"] ?? "").startsWith("application/x-www-form-urlencoded");
   const body = filled.body !== undefined && isForm ? asForm(filled.body) : filled.body;
-  const hasSecrets = [endpoint, ...Object.values(usage.settings.headers)].some(hasSecretReference);
+  const hasSecrets = hasSecretWithin([endpoint, usage.settings.headers, usage.settings.arguments]);
   return {
     url: await fillSecrets(filled.url, readSecret, encodeURIComponent),
     headers: {
@@ -96,15 +105,9 @@ function toResult(template: HttpTemplate, { message, status }: OpenedResponse, p
   if (text === undefined) return binary(type.mime, part);
   const json =
     isJson(type.mime) || type.mime === "" || type.mime === "text/plain" ? parseJson(text) : undefined;
-  if (typeof json === "object" && json !== null && !isTruncated) return jsonResult(json);
+  if (typeof json === "object" && json !== null && !isTruncated) return skillResult(json);
   if (text === "") return `${template.method} succeeded (${status}); the answer has no body.`;
   return isTruncated ? `${text}\n[… cut after ${bytes.length.toLocaleString("en-US")} bytes …]` : text;
-}
-
-/** As it is: an answer that happens to look like a tool's own result is not one. A failure that it tells of is. */
-function jsonResult(value: object): unknown {
-  if ((value as { success?: unknown }).success === false) return value;
-  return { type: "json", content: JSON.stringify(value), structured: value };
 }
 
 /** Speaks of the endpoint as it was written: the address that was requested may carry secrets. */
@@ -116,9 +119,8 @@ function refusal(
   text: string | undefined,
 ): string {
   const said = `${method} ${endpoint} answered ${`${status} ${words ?? ""}`.trim()}`;
-  if (status >= 300 && status < 400) {
-    const target = location === undefined ? "" : ` and leads to ${originOf(location, endpoint)}`;
-    return `${said}${target}. Redirects are not followed for a tool that carries secrets; write the final address as its endpoint.`;
+  if (status >= 300 && status < 400 && location !== undefined) {
+    return `${said} and leads to ${originOf(location, endpoint)}. Redirects are not followed for a tool that carries secrets; write the final address as its endpoint.`;
   }
   if (text === undefined || text.trim() === "") return `${said}, without a body that can be read.`;
   const head = text.trim();

@@ -8,7 +8,8 @@ import type { ReadyTool, SkillSurroundings, ToolRunner } from "./run-environment
 import { resolveCommand, type ScriptCommand, type ScriptModule } from "./script-command.ts";
 import { readCommandAnswer, readModuleAnswer } from "./script-output.ts";
 import { nodeProgram, pythonProgram } from "./script-programs.ts";
-import { fillSecretValues, hasSecretReference } from "./secret-references.ts";
+import { fillSecretsWithin, fillSecretValues, hasSecretWithin } from "./secret-references.ts";
+import { skillResult } from "./skill-result.ts";
 
 export const usualScriptTimeout = 60_000;
 
@@ -19,18 +20,21 @@ export function scriptRunner(ready: ReadyTool, surroundings: SkillSurroundings):
   const { argv, output = "json", timeout = usualScriptTimeout } = usage.settings;
   const label = `${skill.name}/${tool.name}`;
   return async (context: ToolContext) => {
-    const params: Record<string, unknown> = { ...context.input, ...usage.settings.arguments };
     const spec = await specOf(ready, surroundings, script, context, timeout);
+    const { arguments: fixed, defaults } = usage.settings;
+    // Only what the operator wrote may refer to secrets.
+    const own = await fillSecretsWithin(fixed, surroundings.readSecret);
+    const params: Record<string, unknown> = { ...defaults, ...context.input, ...own };
     const sandbox = await surroundings.sandbox();
     const told = contextOf(ready, context);
     if (script.module !== undefined) {
       const request = { method: "execute", toolName: tool.name, params, context: told };
-      return withImages(await callModule(sandbox, spec, script.module, request, context.signal));
+      return resultOf(await callModule(sandbox, spec, script.module, request, context.signal));
     }
     const words = argv === undefined ? [] : wordsOf(params[argv]);
     const program = { ...spec, args: [...script.args, ...words] };
     const result = await sandbox.run(program, JSON.stringify({ params, context: told }), context.signal);
-    return withImages(readCommandAnswer(result, label, output));
+    return resultOf(readCommandAnswer(result, label, output));
   };
 }
 
@@ -75,7 +79,7 @@ async function specOf(
   timeout: number,
 ): Promise<ProgramSpec> {
   const { environment, hosts } = usage.settings;
-  const needsSecrets = Object.values(environment).some(hasSecretReference);
+  const needsSecrets = hasSecretWithin([environment, usage.settings.arguments]);
   if (!skill.trusted && (needsSecrets || hosts.length > 0)) {
     throw new Error(
       `The skill "${skill.name}" came from elsewhere, and its tool "${tool.name}" asks for ${needsSecrets ? "secrets" : `the network (${hosts.join(", ")})`}. Look at it, then trust it with: toolrack skills trust "${skill.name}"`,
@@ -136,23 +140,17 @@ function wordsOf(value: unknown): string[] {
 }
 
 /** A picture as `dataUrl`, the way older skills return it, becomes an attachment instead of a very long text. */
-function withImages(value: unknown): unknown {
-  if (typeof value !== "object" || value === null) return value;
+function resultOf(value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return skillResult(value);
   const holder = [value, (value as { data?: unknown }).data].find(
     (one): one is { dataUrl: string } =>
       typeof one === "object" &&
       one !== null &&
       /^data:image\/[\w.+-]+;base64,/.test(String((one as { dataUrl?: unknown }).dataUrl)),
   );
-  if (holder === undefined) return value;
+  if (holder === undefined) return skillResult(value);
   const mime = /^data:([^;]+)/.exec(holder.dataUrl)![1]!;
-  const structured = replaceIn(value, holder);
-  return {
-    type: "json",
-    content: JSON.stringify(structured),
-    structured,
-    attachments: [{ type: "file", mime, url: holder.dataUrl }],
-  };
+  return skillResult(replaceIn(value, holder), [{ type: "file", mime, url: holder.dataUrl }]);
 }
 
 function replaceIn(value: object, holder: { dataUrl: string }): object {

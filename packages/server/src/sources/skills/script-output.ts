@@ -58,11 +58,13 @@ function lastJson(stdout: string): { value: unknown } | undefined {
   const lines = stdout.trimEnd().split("\n");
   for (let end = lines.length; end > 0 && end > lines.length - NOISE; end--) {
     if (!/[}\]"\w]\s*$/.test(lines[end - 1]!)) continue;
-    const one = /^\s*[[{"]/.test(lines[end - 1]!) ? parse(lines[end - 1]!) : undefined;
+    // A bare number or word is an answer only where nothing comes after it.
+    const start = end === lines.length ? /^\s*(?:[[{"]|-?\d|true|false|null)/ : /^\s*[[{"]/;
+    const one = start.test(lines[end - 1]!) ? parse(lines[end - 1]!) : undefined;
     if (one !== undefined) return one;
     if (!/^\s*[}\]]+\s*$/.test(lines[end - 1]!)) continue;
-    const start = lines.findLastIndex((line, at) => at < end && /^[[{]/.test(line));
-    const block = start === -1 ? undefined : parse(lines.slice(start, end).join("\n"));
+    const first = lines.findLastIndex((line, at) => at < end && /^[[{]/.test(line));
+    const block = first === -1 ? undefined : parse(lines.slice(first, end).join("\n"));
     if (block !== undefined) return block;
   }
   return undefined;

@@ -38,11 +38,22 @@ process.stdin.on("data", (chunk) => chunks.push(chunk)).on("end", async () => {
 });`;
 
 export const pythonProgram = `
-import asyncio, importlib.util, inspect, json, os, sys, traceback
+import asyncio, importlib.util, inspect, json, math, os, sys, traceback
 request = json.loads(sys.stdin.buffer.read().decode("utf-8"))
 out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+def plain(value):
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: plain(member) for key, member in value.items()}
+    return [plain(member) for member in value] if isinstance(value, (list, tuple)) else value
 def answer(message):
-    out.write("\\n" + request["marker"] + json.dumps(message, ensure_ascii=False, default=str) + "\\n")
+    try:
+        text = json.dumps(message, ensure_ascii=False, default=str, allow_nan=False)
+    except ValueError:
+        # What JSON has no word for is null, as in JavaScript.
+        text = json.dumps(plain(json.loads(json.dumps(message, default=str))), ensure_ascii=False)
+    out.write("\\n" + request["marker"] + text + "\\n")
     out.flush()
     os._exit(0)
 try:
@@ -64,6 +75,9 @@ try:
         async def wait(): return await value
         value = asyncio.run(wait())
     answer({"value": value})
+except SystemExit as error:
+    message = request["file"] + " ended with sys.exit(" + repr(error.code) + ") instead of returning a value."
+    answer({"error": {"message": message, "stack": traceback.format_exc()}})
 except BaseException as error:
     answer({"error": {"message": str(error) or type(error).__name__, "stack": traceback.format_exc()}})
 `;

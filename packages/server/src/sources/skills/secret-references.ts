@@ -36,3 +36,21 @@ export async function fillSecretValues(
   for (const [name, text] of Object.entries(texts)) filled[name] = await fillSecrets(text, read);
   return filled;
 }
+
+/** The same for every text in a value, however deep. */
+export async function fillSecretsWithin<Value>(value: Value, read: ReadSecret): Promise<Value>;
+export async function fillSecretsWithin(value: unknown, read: ReadSecret): Promise<unknown> {
+  if (typeof value === "string") return fillSecrets(value, read);
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return Promise.all(value.map((member) => fillSecretsWithin(member, read)));
+  const entries = Object.entries(value).map(
+    async ([name, member]) => [name, await fillSecretsWithin(member, read)] as const,
+  );
+  return Object.fromEntries(await Promise.all(entries));
+}
+
+/** Whether any text in a value refers to a secret. */
+export function hasSecretWithin(value: unknown): boolean {
+  if (typeof value === "string") return hasSecretReference(value);
+  return typeof value === "object" && value !== null && Object.values(value).some(hasSecretWithin);
+}

@@ -8,30 +8,52 @@ const MOST_FILES = 1_000;
 const MOST_BYTES = 20 * 1024 * 1024;
 const skipped = new Set(["node_modules", ".git", "__pycache__", ".DS_Store"]);
 
+/** For people, of a folder with more than that. */
+export const tooManyFiles = `It has more than ${MOST_FILES.toLocaleString("en-US")} files or 20 MiB, and can be neither shown, imported nor exported as a whole. Keep what is not needed elsewhere.`;
+
 /** The files below a skill's folder, by their paths in order. Links are left out: they may lead anywhere. */
 export async function readSkillFiles(folder: string): Promise<SkillFile[]> {
-  const files: SkillFile[] = [];
+  const { files, isWhole } = await readFirstSkillFiles(folder);
+  if (!isWhole) throw new Error(tooManyFiles);
+  return files;
+}
+
+/** The same as far as a skill may reach. */
+export async function readFirstSkillFiles(folder: string): Promise<{ files: SkillFile[]; isWhole: boolean }> {
+  const { files, isWhole } = await listSkillFiles(folder);
+  const read = files.map(async ({ path, executable }) => ({
+    path,
+    content: await readRegularFile(join(folder, path), MOST_BYTES),
+    executable,
+  }));
+  return { files: await Promise.all(read), isWhole };
+}
+
+interface ListedFile {
+  readonly path: string;
+  readonly executable: boolean;
+}
+
+/** Without reading any. */
+export async function listSkillFiles(folder: string): Promise<{ files: ListedFile[]; isWhole: boolean }> {
+  const files: ListedFile[] = [];
   let size = 0;
-  const walk = async (path: string): Promise<void> => {
+  /** False when there is more than a skill may have. */
+  const walk = async (path: string): Promise<boolean> => {
     const entries = await readdir(join(folder, path), { withFileTypes: true });
     for (const entry of entries.sort((one, other) => (one.name < other.name ? -1 : 1))) {
       if (skipped.has(entry.name)) continue;
       const own = path === "" ? entry.name : `${path}/${entry.name}`;
-      if (entry.isDirectory()) await walk(own);
+      if (entry.isDirectory() && !(await walk(own))) return false;
       if (!entry.isFile()) continue;
       const { mode, size: bytes } = await lstat(join(folder, own));
       size += bytes;
-      if (size > MOST_BYTES || files.length === MOST_FILES) {
-        throw new Error(
-          `The skill has more than ${MOST_FILES} files or 20 MiB. Keep what is not needed elsewhere.`,
-        );
-      }
-      const content = await readRegularFile(join(folder, own), MOST_BYTES);
-      files.push({ path: own, content, executable: (mode & 0o100) !== 0 });
+      if (size > MOST_BYTES || files.length === MOST_FILES) return false;
+      files.push({ path: own, executable: (mode & 0o100) !== 0 });
     }
+    return true;
   };
-  await walk("");
-  return files;
+  return { isWhole: await walk(""), files };
 }
 
 /** Whether the path stays below the folder it is written to. */

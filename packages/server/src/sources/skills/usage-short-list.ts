@@ -30,7 +30,7 @@ export function fromShortList(list: readonly unknown[]): JsonSchemaObject {
     }
     if (Object.hasOwn(properties, name)) throw new UsageError(`usage names the parameter "${name}" twice.`);
     properties[name] = { ...(type === undefined ? {} : { type: typeOf(type, name) }), ...rest };
-    if (isRequired === true) required.push(name);
+    if (isRequired === true || isRequired === "true") required.push(name);
   }
   return objectOf(properties, required);
 }

@@ -106,7 +106,7 @@ function separatePlaces(schema: JsonSchemaObject): {
   const properties = Object.entries(schema.properties).map(([name, property]) => {
     if (!isRecord(property)) return [name, property] as const;
     const { in: place, as, required: isRequired, ...rest } = property;
-    if (typeof isRequired === "boolean" && isRequired) required.add(name);
+    if (isRequired === true || isRequired === "true") required.add(name);
     const placed = { ...readPlace(name, place), ...(typeof as === "string" ? { as } : {}) };
     if (Object.keys(placed).length > 0) places.set(name, placed);
     return [name, Array.isArray(isRequired) ? { ...rest, required: isRequired } : rest] as const;

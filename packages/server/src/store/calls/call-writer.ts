@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { CallRow } from "../database/schema.ts";
+import { StartQueue } from "./start-queue.ts";
 
 /** Where rows go. */
 export interface CallSink {
@@ -18,13 +19,6 @@ interface Entry {
   readonly reject?: (error: unknown) => void;
 }
 
-interface Start {
-  /** Most calls end before it is asked for. */
-  readonly makeRow: () => CallRow;
-  /** It is held back until then, on the `performance` clock. */
-  readonly due: number;
-}
-
 const LARGEST_BATCH = 500;
 /** A call that ends sooner than this, in milliseconds, is written once and not twice. */
 const START_DELAY = 5;
@@ -36,7 +30,7 @@ const RETRY_DELAYS = [50, 200, 1_000, 4_000];
  */
 export class CallWriter {
   readonly #sink: CallSink;
-  readonly #starts = new Map<string, Start>();
+  readonly #starts = new StartQueue();
   /** Calls whose started row has been written, or is being written. */
   readonly #running = new Set<string>();
   #finishes: Entry[] = [];
@@ -48,13 +42,14 @@ export class CallWriter {
     this.#sink = sink;
   }
 
+  /** Most calls end before their row is asked for. */
   started(callId: string, makeRow: () => CallRow): void {
-    this.#starts.set(callId, { makeRow, due: performance.now() + START_DELAY });
+    this.#starts.add(callId, performance.now() + START_DELAY, makeRow);
     this.#arm();
   }
 
   finished(row: CallRow): Promise<void> {
-    this.#starts.delete(row.call_id);
+    this.#starts.end(row.call_id);
     return new Promise((resolve, reject) => {
       this.#finishes.push({ row, resolve, reject });
       this.#begin();
@@ -90,11 +85,9 @@ export class CallWriter {
   #take(): Entry[] {
     const batch: Entry[] = [];
     const now = this.#isHurried ? Number.POSITIVE_INFINITY : performance.now();
-    for (const [id, { due, makeRow }] of this.#starts) {
-      if (due > now || batch.length === LARGEST_BATCH) break;
-      this.#starts.delete(id);
-      this.#running.add(id);
-      batch.push({ row: makeRow() });
+    for (const row of this.#starts.take(now, LARGEST_BATCH)) {
+      this.#running.add(row.call_id);
+      batch.push({ row });
     }
     const room = LARGEST_BATCH - batch.length;
     const finishes = this.#finishes;

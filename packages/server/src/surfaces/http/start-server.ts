@@ -30,7 +30,7 @@ import { defaultHttpSettings, type HttpSettings } from "./settings.ts";
 import { settleHost } from "./settle-host.ts";
 
 export interface ServerOptions extends Partial<HttpSettings> {
-  readonly app: Pick<App, "workspace" | "config" | "registry" | "files" | "skills" | "report">;
+  readonly app: Pick<App, "workspace" | "config" | "registry" | "files" | "skills" | "report" | "sandbox">;
   readonly store: Store;
   /** Where the app's own questions wait. Without it the inbox shows those that others left in the store. */
   readonly approvals?: ApprovalInbox;

@@ -1,18 +1,10 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
-import {
-  chmodSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer, type Server } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { temporaryFolder } from "../../../testing/temporary-folder.ts";
 
 /** Where a tool that got out would find something. */
 export interface TrapPlaces {
@@ -38,7 +30,7 @@ export class Trap {
   readonly #onSignal = () => void this.#visits.push("signal");
 
   static async set(): Promise<Trap> {
-    const directory = mkdtempSync(join(realpathSync(tmpdir()), "trap-"));
+    const directory = temporaryFolder();
     chmodSync(directory, 0o777);
     const trap = new Trap(directory);
     await trap.#listen();

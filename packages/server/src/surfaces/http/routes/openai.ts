@@ -107,14 +107,17 @@ export function openaiRoutes(parts: HttpParts): Route[] {
         const reach = reachOf(bearer, experts, query.expert);
         const { grant, allow } = reach;
         const formatted = format(reach, query.strict === true);
-        const requests = parseOpenAIToolCalls(body).map((call) => formatted.restore(call));
+        const requests = parseOpenAIToolCalls(body);
         charge(parts.limiter, grant, requests.length - 1);
         const gone = callerGone(incoming, outgoing);
         const { strict: _strict, expert: _expert, ...rest } = query;
         const options = { ...rest, ...(allow === undefined ? {} : { allow }) };
-        const answer = async ({ id, name, arguments: input }: ToolCallRequest) => {
+        const answer = async (request: ToolCallRequest) => {
+          const { name, arguments: input } = formatted.restore(request);
           const call = { name, input, grant, signal: gone.signal, headers: incoming.headers, ...options };
-          return toOpenAIToolMessage(id, await resultOf(() => parts.desk.run(call)));
+          const message = toOpenAIToolMessage(request.id, await resultOf(() => parts.desk.run(call)));
+          // Exactly as the model wrote it, whatever the tool is called on the rack.
+          return { role: message.role, tool_call_id: message.tool_call_id, name: request.name, content: message.content };
         };
         try {
           return { body: await Promise.all(requests.map(answer)) };

@@ -111,7 +111,10 @@ async function viewerOf(
   if (path === "/mcp") return new Viewer(grant);
   const name = decode(path.slice("/mcp/".length));
   const expert = name === undefined ? undefined : await experts?.(name);
-  return expert === undefined || !grant.mayUseExpert(expert.name) ? undefined : new Viewer(grant, expert);
+  if (expert === undefined || name === undefined) return undefined;
+  // A token may name an expert by its id, which is then what the address has.
+  const mayUse = grant.mayUseExpert(expert.name) || grant.mayUseExpert(name);
+  return mayUse ? new Viewer(grant, expert) : undefined;
 }
 
 async function serveSession(

@@ -1,4 +1,5 @@
 import type { Server } from "@modelcontextprotocol/server";
+import { IdTable } from "@toolrack/core";
 import type { EndedCall } from "../../../calls/call-desk.ts";
 import type { Exchange } from "../exchange.ts";
 import type { Era, HotPath } from "../hot/hot-path.ts";
@@ -20,7 +21,7 @@ export class StdioFront {
   readonly #viewer: Viewer;
   readonly #current: () => CurrentServer | undefined;
   /** Calls that were begun here, by the ids of their requests. */
-  readonly #calls = new Map<string | number, Exchange<EndedCall>>();
+  readonly #calls = new IdTable<Exchange<EndedCall>, string | number>();
 
   constructor(hot: HotPath, viewer: Viewer, current: () => CurrentServer | undefined) {
     this.#hot = hot;

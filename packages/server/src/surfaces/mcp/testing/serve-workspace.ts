@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cp, mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, readFile, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { temporaryFolder } from "../../../testing/temporary-folder.ts";
 
 const main = resolve(import.meta.dirname, "../../../main.ts");
 
@@ -22,7 +22,7 @@ export interface ServedWorkspace {
 
 /** A copy of a workspace, since what runs in it writes into it. */
 export async function copyWorkspace(source: string): Promise<string> {
-  const directory = await mkdtemp(join(tmpdir(), "toolrack-mcp-"));
+  const directory = temporaryFolder();
   await cp(source, directory, { recursive: true });
   return directory;
 }
