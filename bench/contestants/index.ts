@@ -39,6 +39,12 @@ export const contestants = {
   "sdk-2-mcp": { title: "mcp sdk 2", load: async (): Promise<Contestant> => ({}) },
   "sdk-1-mcp": { title: "mcp sdk 1, stateless", load: async (): Promise<Contestant> => ({}) },
   "fastmcp-mcp": { title: "fastmcp, stateless", load: async (): Promise<Contestant> => ({}) },
+  "mcp-framework-mcp": { title: "mcp-framework, one session", load: async (): Promise<Contestant> => ({}) },
+  // And the suite of gateways with these.
+  "node-bridge": { title: "plain bridge", load: async (): Promise<Contestant> => ({}) },
+  "ours-gateway": { title: "ours (toolrack serve)", load: async (): Promise<Contestant> => ({}) },
+  "supergateway-gateway": { title: "supergateway, stateful", load: async (): Promise<Contestant> => ({}) },
+  "mcp-proxy-gateway": { title: "mcp-proxy", load: async (): Promise<Contestant> => ({}) },
   mastra: { title: "mastra", load: async () => (await import("./mastra.ts")).mastra },
   ai: { title: "ai sdk", load: async () => (await import("./ai.ts")).ai },
   "openai-agents": {

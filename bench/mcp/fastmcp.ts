@@ -1,7 +1,6 @@
-import type { AddressInfo } from "node:net";
-import { createServer } from "node:net";
 import { FastMCP } from "fastmcp";
 import { z } from "zod";
+import { freePort } from "./free-port.ts";
 import { definitions } from "./messages.ts";
 
 /** FastMCP without sessions. `node fastmcp.ts http|stdio COUNT`. */
@@ -25,14 +24,4 @@ if (transport === "stdio") {
     httpStream: { port, host: "127.0.0.1", stateless: true },
   });
   console.log(JSON.stringify({ url: `http://127.0.0.1:${port}` }));
-}
-
-/** It cannot tell which port it was given, so that it is given one that was free a moment ago. */
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, "127.0.0.1", () => {
-      const { port } = probe.address() as AddressInfo; // A server that listens on a port has such an address.
-      probe.close(() => resolve(port));
-    });
-  });
 }

@@ -16,9 +16,16 @@ async function answer(text: string): Promise<string | undefined> {
   const { id, method, params } = JSON.parse(text);
   if (id === undefined) return undefined;
   if (method === "tools/list") return `{"jsonrpc":"2.0","id":${id},"result":${listed}}`;
-  if (method !== "tools/call") return JSON.stringify({ jsonrpc: "2.0", id, result: {} });
+  if (method !== "tools/call") return JSON.stringify({ jsonrpc: "2.0", id, ...others(method) });
   const content = [{ type: "text", text: await tools.get(params.name)!(params.arguments) }];
   return JSON.stringify({ jsonrpc: "2.0", id, result: { content } });
+}
+
+/** What gateways ask before they pass calls on. */
+function others(method: string): object {
+  if (method !== "initialize") return { error: { code: -32601, message: `There is no method ${method}.` } };
+  const serverInfo = { name: "floor", version: "1" };
+  return { result: { protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo } };
 }
 
 if (transport === "stdio") {

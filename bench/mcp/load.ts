@@ -1,18 +1,16 @@
 import { Agent, request } from "node:http";
-import { checkAnswer, headersOf, type McpVariant, messageOf } from "./messages.ts";
+import { checkAnswer, headersOf, initialize, initialized, type McpVariant, messageOf } from "./messages.ts";
+import type { LoadOptions } from "./server-process.ts";
 
-/** `node load.ts {url, token, variant, connections, milliseconds}`: calls for so long, and tells how often. */
-const { url, token, variant, connections, milliseconds } = JSON.parse(process.argv[2]!) as {
-  url: string;
-  token: string;
-  variant: McpVariant;
-  connections: number;
-  milliseconds: number;
-};
+/** `node load.ts {url, variant, …}`: calls for so long, and tells how often. */
+const { url, token, variant, inSession, connections, milliseconds } = JSON.parse(
+  process.argv[2]!,
+) as LoadOptions & { url: string; variant: McpVariant };
 const agent = new Agent({ keepAlive: true, maxSockets: connections });
 const headers = headersOf(variant, token);
 let next = 0;
 let answered = 0;
+if (inSession) await beginSession();
 const end = performance.now() + milliseconds;
 
 async function client(): Promise<void> {
@@ -25,9 +23,17 @@ async function client(): Promise<void> {
   }
 }
 
+/** The session that the answer names is that of all requests from then on. */
+async function beginSession(): Promise<void> {
+  await post(initialize);
+  await post(initialized);
+}
+
 function post(body: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const outgoing = request(`${url}/mcp`, { method: "POST", headers, agent }, (response) => {
+      const session = response.headers["mcp-session-id"];
+      if (typeof session === "string") headers["mcp-session-id"] ??= session;
       const chunks: Buffer[] = [];
       response.on("data", (chunk) => chunks.push(chunk));
       response.on("end", () => resolve(Buffer.concat(chunks).toString()));

@@ -4,6 +4,8 @@ export interface McpVariant {
   readonly era: "modern" | "legacy";
   readonly tools: number;
   readonly transport: "http" | "stdio";
+  /** The tool that is called, where it has another name. */
+  readonly tool?: string;
 }
 
 const modern = {
@@ -13,19 +15,22 @@ const modern = {
 };
 
 /** The request as a client sends it. Every call has a number of its own. */
-export function messageOf({ method, era }: McpVariant, id: number): string {
+export function messageOf({ method, era, tool = "tool_0" }: McpVariant, id: number): string {
   const _meta = era === "modern" ? { _meta: modern } : {};
-  const params = method === "tools/list" ? _meta : { name: "tool_0", arguments: { n: id }, ..._meta };
+  const params = method === "tools/list" ? _meta : { name: tool, arguments: { n: id }, ..._meta };
   return JSON.stringify({ jsonrpc: "2.0", id, method, params });
 }
 
-export function headersOf({ method, era }: McpVariant, token: string): Record<string, string> {
+export function headersOf(
+  { method, era, tool = "tool_0" }: McpVariant,
+  token?: string,
+): Record<string, string> {
   return {
-    authorization: `Bearer ${token}`,
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
     "content-type": "application/json",
     accept: "application/json, text/event-stream",
     ...(era === "modern" ? { "mcp-protocol-version": "2026-07-28", "mcp-method": method } : {}),
-    ...(era === "modern" && method === "tools/call" ? { "mcp-name": "tool_0" } : {}),
+    ...(era === "modern" && method === "tools/call" ? { "mcp-name": tool } : {}),
   };
 }
 
@@ -41,6 +46,8 @@ export function checkAnswer({ method, tools }: McpVariant, id: number, text: str
       : result.content[0].text === String(id + 1);
   if (itsId !== id || !isRight) throw new Error(`a wrong answer: ${text.slice(0, 200)}`);
 }
+
+export const initialized = JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" });
 
 export const initialize = JSON.stringify({
   jsonrpc: "2.0",

@@ -1,5 +1,6 @@
 import { call } from "./call.ts";
 import { files } from "./files.ts";
+import { gateway } from "./gateway.ts";
 import { http } from "./http.ts";
 import { mcp } from "./mcp.ts";
 import { record } from "./record.ts";
@@ -7,6 +8,6 @@ import { registry } from "./registry.ts";
 import { sandbox } from "./sandbox.ts";
 import { subscribers } from "./subscribers.ts";
 
-export const suites = { call, registry, files, record, http, mcp, sandbox, subscribers };
+export const suites = { call, registry, files, record, http, mcp, gateway, sandbox, subscribers };
 
 export type SuiteName = keyof typeof suites;

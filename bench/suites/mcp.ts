@@ -1,4 +1,4 @@
-import { type ChildProcess, fork, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -11,19 +11,8 @@ import { describeGoal, type GoalOutcome, judgeGoal } from "../lib/goal.ts";
 import { median } from "../lib/statistics.ts";
 import type { Measured, Suite } from "../lib/suite.ts";
 import { formatNumber, formatRatio } from "../lib/table.ts";
-import { checkAnswer, initialize, type McpVariant, messageOf } from "../mcp/messages.ts";
-
-interface McpSample {
-  /** Microseconds of the whole server process for each request. */
-  readonly cpu: number;
-  readonly perSecond: number;
-}
-
-interface Running {
-  readonly process: ChildProcess;
-  readonly url: string;
-  readonly token: string;
-}
+import { checkAnswer, initialize, initialized, type McpVariant, messageOf } from "../mcp/messages.ts";
+import { cpuOf, loadFor, type McpSample, startServer, stopServer } from "../mcp/server-process.ts";
 
 const variants: Record<string, McpVariant & { readonly goal: number }> = {
   "tools/call, 10 tools": { method: "tools/call", era: "modern", tools: 10, transport: "http", goal: 4 },
@@ -56,23 +45,32 @@ const programs: Partial<Record<ContestantName, string>> = {
   "sdk-2-mcp": "../mcp/sdk-2.ts",
   "sdk-1-mcp": "../mcp/sdk-1.ts",
   "fastmcp-mcp": "../mcp/fastmcp.ts",
+  "mcp-framework-mcp": "../mcp/mcp-framework.ts",
 };
 /** These know the older versions of the protocol only. */
-const legacyOnly: readonly ContestantName[] = ["sdk-1-mcp", "fastmcp-mcp"];
+const legacyOnly: readonly ContestantName[] = ["sdk-1-mcp", "fastmcp-mcp", "mcp-framework-mcp"];
+/** And these answer in sessions only. */
+const withSessions: readonly ContestantName[] = ["mcp-framework-mcp"];
 const connections = 16;
 const milliseconds = Number(process.env.BENCH_MCP_MILLISECONDS ?? 4_000);
 const warmUp = 1_500;
 /** How many requests are under way at once on the one connection that stdio is. */
 const inFlight = 32;
-/** `getconf CLK_TCK` is 100 on every Linux that Node runs on. */
-const ticksPerSecond = 100;
 const pathOf = (place: string) => fileURLToPath(new URL(place, import.meta.url));
 
 /** The two requests that MCP clients make all the time, on real servers in processes of their own. */
 export const mcp: Suite<McpSample> = {
   title: "MCP",
   floor: "node-mcp",
-  contestants: ["node-mcp", "ours-mcp-bare", "ours-mcp", "sdk-2-mcp", "sdk-1-mcp", "fastmcp-mcp"],
+  contestants: [
+    "node-mcp",
+    "ours-mcp-bare",
+    "ours-mcp",
+    "sdk-2-mcp",
+    "sdk-1-mcp",
+    "fastmcp-mcp",
+    "mcp-framework-mcp",
+  ],
   variants: Object.keys(variants),
 
   async sample({ contestant, variant: name }) {
@@ -83,12 +81,18 @@ export const mcp: Suite<McpSample> = {
     const directory = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
     try {
       if (variant.transport === "stdio") return await sampleStdio(contestant, variant, directory);
-      const server = await start(contestant, variant, directory);
+      const server = await startServer(
+        await wordsOf(contestant, "http", variant.tools, directory),
+        directory,
+      );
+      const file = join(directory, ".toolrack/token");
+      const token = contestant === "ours-mcp" ? { token: readFileSync(file, "utf8").trim() } : {};
+      const options = { ...token, inSession: withSessions.includes(contestant), connections };
       try {
-        await loadFor(server, variant, warmUp);
-        return await loadFor(server, variant, milliseconds);
+        await loadFor(server, variant, { ...options, milliseconds: warmUp });
+        return await loadFor(server, variant, { ...options, milliseconds });
       } finally {
-        server.process.kill("SIGKILL");
+        stopServer(server);
       }
     } finally {
       await rm(directory, { recursive: true, force: true, maxRetries: 5 });
@@ -135,26 +139,6 @@ function medianOf(entry: Measured<McpSample> | undefined, key: keyof McpSample):
   return values.length === 0 ? Number.NaN : median(values);
 }
 
-async function start(contestant: ContestantName, { tools }: McpVariant, directory: string): Promise<Running> {
-  const words = await wordsOf(contestant, "http", tools, directory);
-  const server = spawn(process.execPath, words, { cwd: directory, stdio: ["ignore", "pipe", "inherit"] });
-  const line = await readyLine(server);
-  const token =
-    contestant === "ours-mcp" ? readFileSync(join(directory, ".toolrack/token"), "utf8").trim() : "";
-  return { process: server, url: JSON.parse(line).url, token };
-}
-
-/** The line with the address; some say other things before. */
-async function readyLine({ stdout }: ChildProcess): Promise<string> {
-  for await (const line of createInterface(stdout!)) {
-    if (!line.startsWith("{")) continue;
-    // What it says from now on is read by nobody, and must not hold it up.
-    stdout!.resume();
-    return line;
-  }
-  throw new Error("the server ended before it was ready");
-}
-
 async function wordsOf(
   contestant: ContestantName,
   transport: McpVariant["transport"],
@@ -189,25 +173,6 @@ export const tools = Array.from({ length: ${count} }, (_, index) => Tool.define(
 `;
 }
 
-async function loadFor(
-  { process: server, url, token }: Running,
-  variant: McpVariant,
-  time: number,
-): Promise<McpSample> {
-  const target = JSON.stringify({ url, token, variant, connections, milliseconds: time });
-  const before = cpuOf(server.pid!);
-  const begun = performance.now();
-  const load = fork(pathOf("../mcp/load.ts"), [target], { execArgv: [] });
-  const ended = once(load, "exit").then(() => {
-    throw new Error("the clients ended without an answer");
-  });
-  ended.catch(() => {});
-  // The only sender is `load.ts`, which sends exactly this.
-  const [{ answered }] = (await Promise.race([once(load, "message"), ended])) as [{ answered: number }];
-  const seconds = (performance.now() - begun) / 1_000;
-  return { cpu: ((cpuOf(server.pid!) - before) * 1e6) / answered, perSecond: answered / seconds };
-}
-
 async function sampleStdio(
   contestant: ContestantName,
   variant: McpVariant,
@@ -218,7 +183,7 @@ async function sampleStdio(
   const lines = createInterface(server.stdout);
   server.stdin.write(`${initialize}\n`);
   await once(lines, "line");
-  server.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" })}\n`);
+  server.stdin.write(`${initialized}\n`);
   let next = 0;
   const send = () => void server.stdin.write(`${messageOf(variant, next++)}\n`);
   const exchange = async (time: number) => {
@@ -252,11 +217,4 @@ async function sampleStdio(
   } finally {
     server.kill("SIGKILL");
   }
-}
-
-/** Seconds of CPU that a process has used, by user and system. */
-function cpuOf(pid: number): number {
-  // The name of the program may hold spaces; what follows it does not.
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]!.split(" ");
-  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }

@@ -10,7 +10,9 @@ import {
   type ToolState,
 } from "@toolrack/core";
 import type { Grant } from "../auth/grant.ts";
+import { callToolName } from "../meta-tools/meta-tools.ts";
 import type { CallStore } from "../store/store.ts";
+import { CallPlaces } from "./call-places.ts";
 import type { AnnouncedCall, CallRecorder, RecordedCall } from "./call-recorder.ts";
 import { CallRefused } from "./call-refused.ts";
 import type { CallSpans } from "./call-spans.ts";
@@ -66,13 +68,14 @@ export class CallDesk {
   readonly #parts: CallDeskParts;
   readonly #active = new IdTable<AnnouncedCall>();
   readonly #watchers = new IdTable<CallWatcher>();
-  readonly #running = new IdTable<number>();
+  readonly #places: CallPlaces;
   #onIdle: (() => void) | undefined;
   readonly #unsubscribe: () => void;
   #promised = 0;
 
   constructor(parts: CallDeskParts) {
     this.#parts = parts;
+    this.#places = new CallPlaces(parts.maxCallsPerTool);
     this.#unsubscribe = parts.registry.subscribe((event) => this.#listen(event));
   }
 
@@ -140,32 +143,48 @@ export class CallDesk {
     const { grant } = request;
     if (!grant.admin && (info === undefined || !grant.mayUse(info.name))) throw invisibleTool(request.name);
     const toolName = info?.name ?? request.name;
-    const running = this.#running.get(toolName) ?? 0;
-    const { maxCallsPerTool } = this.#parts;
-    if (running >= maxCallsPerTool) throw tooManyCalls(toolName, running, maxCallsPerTool);
-    this.#running.set(toolName, running + 1);
+    this.#places.enter({ toolName, caller: grant.caller });
     const call = announcementOf(request, toolName, info);
     this.#active.set(call.callId, call);
     if (request.watcher !== undefined) this.#watchers.set(call.callId, request.watcher);
     return call;
   }
 
-  #leave({ callId, toolName }: AnnouncedCall): void {
-    this.#active.delete(callId);
-    this.#watchers.delete(callId);
-    const running = (this.#running.get(toolName) ?? 1) - 1;
-    if (running === 0) this.#running.delete(toolName);
-    else this.#running.set(toolName, running);
+  #leave(call: AnnouncedCall): void {
+    this.#active.delete(call.callId);
+    this.#watchers.delete(call.callId);
+    this.#places.leave(call);
   }
 
   #listen(event: RackEvent): void {
     if (event.type === "record") this.#noteIdle();
+    if (event.type === "approval") this.#noteQuestion(event);
     if (this.#watchers.size === 0) return;
     if (event.type === "state") {
+      if (event.parentCallId !== undefined) this.#relay(event, event.parentCallId);
       const watcher = this.#watchers.get(event.callId);
       if (watcher?.state !== undefined) watcher.state(event.state);
     }
     if (event.type === "progress") this.#watchers.get(event.callId)?.progress?.(event.update);
+  }
+
+  /** What is called through `toolrack_call` stands for it, so that who watches the one is told of the other. */
+  #relay({ callId, status }: Extract<RackEvent, { type: "state" }>, parentCallId: string): void {
+    if (status === "completed" || status === "error") {
+      this.#watchers.delete(callId);
+      return;
+    }
+    if (this.#active.get(parentCallId)?.toolName !== callToolName) return;
+    const progress = this.#watchers.get(parentCallId)?.progress;
+    if (progress !== undefined) this.#watchers.set(callId, { progress });
+  }
+
+  /** The question may be that of a tool which the call calls, and for which it waits. */
+  #noteQuestion({ request, decision }: Extract<RackEvent, { type: "approval" }>): void {
+    const call = this.#active.get(request.callId) ?? this.#active.get(request.parentCallId ?? "");
+    if (call === undefined) return;
+    if (decision === undefined) this.#places.asks(call);
+    else this.#places.goesOn(call);
   }
 
   #whenIdle(limit: number): Promise<void> {
@@ -192,15 +211,6 @@ export function invisibleTool(name: string): CallRefused {
     "tool_not_found",
     `This token knows no tool "${name}". The list of tools has those that it may use.`,
     { toolName: name },
-  );
-}
-
-function tooManyCalls(toolName: string, running: number, limit: number): CallRefused {
-  return new CallRefused(
-    "too_many_calls",
-    `"${toolName}" is running ${running} times, which is as often as it may. Call it when one has ended.`,
-    { toolName, limit },
-    1,
   );
 }
 

@@ -1,5 +1,6 @@
 /** More than any address that a person or a program writes by hand has, and little enough to be matched at once. */
 const LONGEST_URI = 8_192;
+const LONGEST_TEMPLATE = 1_024;
 const MOST_EXPRESSIONS = 32;
 
 /**
@@ -37,7 +38,7 @@ interface ParsedTemplate {
 }
 
 function parseTemplate(template: string): ParsedTemplate | undefined {
-  if (template.length > LONGEST_URI) return undefined;
+  if (template.length > LONGEST_TEMPLATE) return undefined;
   const [start = "", ...rest] = template.split("{");
   if (!/^[a-z][a-z\d+.-]*:/i.test(start) || rest.length > MOST_EXPRESSIONS) return undefined;
   const expressions: Expression[] = [];
@@ -83,7 +84,8 @@ function endingsOf(expressions: readonly Expression[], uri: string): Int32Array[
     for (let place = length - 1; place >= 0; place--) {
       const next = place + 1;
       const after = next + literal.length;
-      const isEnd = uri.startsWith(literal, next) && (later === undefined ? after === length : later[after] !== NONE);
+      const isEnd =
+        uri.startsWith(literal, next) && (later === undefined ? after === length : later[after] !== NONE);
       if (isSegment && isDelimiter(uri.charCodeAt(place))) {
         end = NONE;
         continue;

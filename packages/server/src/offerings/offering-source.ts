@@ -120,7 +120,10 @@ export interface OfferingSource {
   resourceTemplates?(
     reader: OfferingReader,
   ): readonly OfferedTemplate[] | Promise<readonly OfferedTemplate[]>;
-  /** Undefined: this source has no such resource. */
+  /**
+   * Undefined: this source has no such resource. Asked only for what the source lists for this reader, or has a
+   * template for.
+   */
   readResource?(uri: string, reader: OfferingReader): Promise<ResourceAnswer | undefined>;
   /** Undefined: what it refers to is not of this source. */
   complete?(request: CompletionRequest, reader: OfferingReader): Promise<CompletionAnswer | undefined>;

@@ -68,21 +68,50 @@ test("listeners are told when a source comes, changes, is replaced and goes", ()
   expect(stopped).toEqual(["first", "second"]);
 });
 
-test("a resource is watched once, however many wait for it, and until the last has gone", () => {
+test("a resource is watched once, however many wait for it, and until the last has gone", async () => {
   const offerings = new Offerings({ logger });
   const log: string[] = [];
   offerings.add({
     key: "a",
+    resources: ({ mayUse }) => (mayUse("one") ? [{ uri: "x://1", name: "one" }] : []),
     watchResource(uri) {
       log.push(`watch ${uri}`);
       return () => void log.push(`stop ${uri}`);
     },
   });
-  const first = offerings.watchResource("x://1");
-  const second = offerings.watchResource("x://1");
-  first();
-  first();
+  expect(await offerings.watchResource("x://1", { ...reader, mayUse: () => false })).toBeUndefined();
+  expect(await offerings.watchResource("x://2", reader)).toBeUndefined();
+  const first = await offerings.watchResource("x://1", reader);
+  const second = await offerings.watchResource("x://1", reader);
+  first?.();
+  first?.();
   expect(log).toEqual(["watch x://1"]);
-  second();
+  second?.();
   expect(log).toEqual(["watch x://1", "stop x://1"]);
+});
+
+/** Reads whatever it is asked for, as a server with a template of everything would. */
+function holder(key: string, uris: readonly string[], templates: readonly string[]): OfferingSource {
+  return {
+    key,
+    resources: () => uris.map((uri) => ({ uri, name: uri })),
+    resourceTemplates: () => templates.map((uriTemplate) => ({ uriTemplate, name: uriTemplate })),
+    readResource: async (uri) => ({ contents: [{ uri, text: key }] }),
+  };
+}
+
+test("a template takes over nothing that another source lists, nor what the rack itself answers for", async () => {
+  const offerings = new Offerings({ logger });
+  offerings.add(holder("a", [], ["{+any}", "x://{+any}", "skill://{+any}", "toolrack://{+any}"]));
+  offerings.add(holder("b", ["x://1"], ["y://{id}"]));
+  offerings.add(holder("skills", ["skill://s/SKILL.md"], []));
+  const readBy = async (uri: string) => (await offerings.readResource(uri, reader))?.contents[0];
+  expect(await readBy("x://1")).toMatchObject({ text: "b" });
+  expect(await readBy("x://2")).toMatchObject({ text: "a" });
+  expect(await readBy("y://2")).toMatchObject({ text: "b" });
+  expect(await readBy("skill://s/SKILL.md")).toMatchObject({ text: "skills" });
+  expect(await readBy("skill://s/other.md")).toBeUndefined();
+  expect(await readBy("toolrack://calls/1/result")).toBeUndefined();
+  const templates = await offerings.resourceTemplates(reader);
+  expect(templates.map(({ uriTemplate }) => uriTemplate)).toEqual(["x://{+any}", "y://{id}"]);
 });

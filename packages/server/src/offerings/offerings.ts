@@ -1,4 +1,5 @@
 import type { Logger } from "@toolrack/core";
+import { isUsableTemplate, matchUriTemplate } from "./match-uri-template.ts";
 import type {
   CompletionAnswer,
   CompletionRequest,
@@ -16,7 +17,8 @@ import type {
 
 /**
  * The prompts, resources and skills of all sources. Lists are in the same order whenever the same things are there.
- * Of two that claim one name or URI, the one whose source's key comes first is listed and answers.
+ * Of two that claim one name or URI, the one whose source's key comes first is listed and answers; who lists a URI
+ * comes before who only has a template that it fits.
  */
 export class Offerings {
   readonly #logger: Logger;
@@ -58,7 +60,7 @@ export class Offerings {
   resources(reader: OfferingReader): Promise<OfferedResource[]> {
     return this.#list(
       "resources",
-      (source) => source.resources?.(reader),
+      (source) => this.#resourcesOf(source, reader),
       ({ uri }) => uri,
     );
   }
@@ -66,7 +68,7 @@ export class Offerings {
   resourceTemplates(reader: OfferingReader): Promise<OfferedTemplate[]> {
     return this.#list(
       "resource templates",
-      (source) => source.resourceTemplates?.(reader),
+      (source) => this.#templatesOf(source, reader),
       ({ uriTemplate }) => uriTemplate,
     );
   }
@@ -88,8 +90,12 @@ export class Offerings {
     return this.#first((source) => source.getPrompt?.(name, args, reader));
   }
 
-  readResource(uri: string, reader: OfferingReader): Promise<ResourceAnswer | undefined> {
-    return this.#first((source) => source.readResource?.(uri, reader));
+  async readResource(uri: string, reader: OfferingReader): Promise<ResourceAnswer | undefined> {
+    for await (const source of this.#claimants(uri, reader)) {
+      const answer = await source.readResource?.(uri, reader);
+      if (answer !== undefined) return answer;
+    }
+    return undefined;
   }
 
   complete(request: CompletionRequest, reader: OfferingReader): Promise<CompletionAnswer | undefined> {
@@ -105,20 +111,19 @@ export class Offerings {
     return skills.find((skill) => skill.uri === uri);
   }
 
-  /** Tells of changes of this resource until the function that it answers is called. */
-  watchResource(uri: string): () => void {
-    const watched = this.#watched.get(uri) ?? { watchers: 0, stop: this.#startWatching(uri) };
-    watched.watchers++;
-    this.#watched.set(uri, watched);
-    let isWatching = true;
-    return () => {
-      if (!isWatching) return;
-      isWatching = false;
-      watched.watchers--;
-      if (watched.watchers > 0) return;
-      this.#watched.delete(uri);
-      watched.stop();
-    };
+  /**
+   * Tells of changes of this resource until the function that it answers is called. Undefined when the reader has no
+   * such resource.
+   */
+  async watchResource(uri: string, reader: OfferingReader): Promise<(() => void) | undefined> {
+    let isThere = false;
+    for await (const source of this.#claimants(uri, reader)) {
+      isThere = true;
+      const stop = this.#watch(source, uri);
+      if (stop !== undefined) return stop;
+    }
+    // What nobody tells of may be waited for all the same.
+    return isThere ? () => {} : undefined;
   }
 
   subscribe(listener: (change: OfferingChange) => void): () => void {
@@ -135,12 +140,27 @@ export class Offerings {
     this.#listeners.clear();
   }
 
-  #startWatching(uri: string): () => void {
-    for (const source of this.#sources) {
+  /** A source is asked once for each URI, however many wait for it. */
+  #watch(source: OfferingSource, uri: string): (() => void) | undefined {
+    const key = `${source.key} ${uri}`;
+    let watched = this.#watched.get(key);
+    if (watched === undefined) {
       const stop = source.watchResource?.(uri);
-      if (stop !== undefined) return stop;
+      if (stop === undefined) return undefined;
+      watched = { watchers: 0, stop };
+      this.#watched.set(key, watched);
     }
-    return () => {};
+    const counted = watched;
+    counted.watchers++;
+    let isWatching = true;
+    return () => {
+      if (!isWatching) return;
+      isWatching = false;
+      counted.watchers--;
+      if (counted.watchers > 0) return;
+      this.#watched.delete(key);
+      counted.stop();
+    };
   }
 
   /** One source that fails leaves the lists of the others whole. */
@@ -150,19 +170,55 @@ export class Offerings {
     keyOf: (item: Item) => string,
   ): Promise<Item[]> {
     const lists = await Promise.all(
-      this.#sources.map(async (source) => {
-        try {
-          return (await from(source)) ?? [];
-        } catch (thrown) {
-          const reason = thrown instanceof Error ? thrown.message : String(thrown);
-          this.#logger.warn(`The ${what} of ${source.key} could not be listed: ${reason}`);
-          return [];
-        }
-      }),
+      this.#sources.map((source) => this.#tried(what, source, () => from(source))),
     );
     const items = new Map<string, Item>();
     for (const item of lists.flat()) if (!items.has(keyOf(item))) items.set(keyOf(item), item);
     return [...items.values()];
+  }
+
+  async #tried<Item>(
+    what: string,
+    { key }: OfferingSource,
+    list: () => readonly Item[] | Promise<readonly Item[]> | undefined,
+  ): Promise<readonly Item[]> {
+    try {
+      return (await list()) ?? [];
+    } catch (thrown) {
+      const reason = thrown instanceof Error ? thrown.message : String(thrown);
+      this.#logger.warn(`The ${what} of ${key} could not be listed: ${reason}`);
+      return [];
+    }
+  }
+
+  /** The sources that may have what is at this address, the likelier first. */
+  async *#claimants(uri: string, reader: OfferingReader): AsyncGenerator<OfferingSource> {
+    const able = this.#sources.filter((source) => mayHave(source, uri));
+    const listing: OfferingSource[] = [];
+    for (const source of able) {
+      const resources = await this.#tried("resources", source, () => this.#resourcesOf(source, reader));
+      if (!resources.some((resource) => resource.uri === uri)) continue;
+      listing.push(source);
+      yield source;
+    }
+    for (const source of able) {
+      if (listing.includes(source)) continue;
+      const what = "resource templates";
+      const templates = await this.#tried(what, source, () => this.#templatesOf(source, reader));
+      if (templates.some(({ uriTemplate }) => matchUriTemplate(uriTemplate, uri) !== undefined)) yield source;
+    }
+  }
+
+  async #resourcesOf(source: OfferingSource, reader: OfferingReader): Promise<readonly OfferedResource[]> {
+    const resources = (await source.resources?.(reader)) ?? [];
+    return resources.filter(({ uri }) => mayHave(source, uri));
+  }
+
+  async #templatesOf(source: OfferingSource, reader: OfferingReader): Promise<readonly OfferedTemplate[]> {
+    const templates = (await source.resourceTemplates?.(reader)) ?? [];
+    return templates.filter(
+      ({ uriTemplate }) => isUsableTemplate(uriTemplate) && mayHave(source, uriTemplate),
+    );
   }
 
   async #first<Answer>(
@@ -191,4 +247,15 @@ export class Offerings {
       }
     }
   }
+}
+
+/** What the rack itself answers for, and by which source. Nobody else can put something there. */
+const reserved: ReadonlyMap<string, string | undefined> = new Map([
+  ["skill", "skills"],
+  ["toolrack", undefined],
+]);
+
+function mayHave({ key }: OfferingSource, uri: string): boolean {
+  const scheme = uri.slice(0, Math.max(uri.indexOf(":"), 0)).toLowerCase();
+  return !reserved.has(scheme) || reserved.get(scheme) === key;
 }

@@ -1,9 +1,10 @@
-import { mkdir, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { readSkillFiles } from "../sources/skills/skill-files.ts";
 import type { SkillBundle } from "../store/skills/skill-store.ts";
 import { exportSkill } from "./export-skill.ts";
+import { exportSkills } from "./export-skills.ts";
 import { importSkills } from "./import/import-skills.ts";
 import { TestLibrary } from "./testing/library.fixture.ts";
 
@@ -84,6 +85,7 @@ describe("export and import", () => {
       ...same,
       ...times,
       frontMatter: { name: "searxng-search", ...same.frontMatter },
+      frontMatterText: expect.stringContaining("license: MIT"),
     });
     expect(await store.skills.listTools(skill.id)).toEqual(tools.map((tool) => ({ ...tool, ...times })));
     expect(await store.skills.listFiles(skill.id)).toEqual(files);
@@ -110,6 +112,51 @@ describe("export and import", () => {
     const replaced = await importSkills(library, [folder], { ...options, replace: true });
     expect(replaced.skills[0]?.tools).toEqual([]);
     expect(await fixture.store.skills.list()).toHaveLength(1);
+  });
+
+  it("keep every word of a front matter that is not ours, and its comments", async () => {
+    const { library, directory } = fixture;
+    const own =
+      "name: pdf\ndescription: 'ends with dashes ---'\n# why not 2\nversion: 1.10\nlimit: 1e3 # many\ndate: 2026-01-02";
+    await fixture.write("in/pdf/SKILL.md", `---\n${own}\n---\n# PDF\n\n---\n`);
+    const { skills } = await importSkills(library, [join(directory, "in/pdf")], options);
+    expect(skills[0]).toMatchObject({ description: "ends with dashes ---", instructions: "# PDF\n\n---\n" });
+    const exporting = async (to: string) => {
+      const skill = library.require("pdf");
+      const folder = await exportSkill(skill, () => library.filesOf(skill), join(directory, to));
+      return readFile(join(folder, "SKILL.md"), "utf8");
+    };
+    const first = await exporting("one");
+    expect(first).toBe(`---\n${own}\nmetadata:\n  toolrack-id: pdf\n---\n# PDF\n\n---\n`);
+    await library.update("pdf", { description: "New: 1.10", frontMatter: { version: 2, limit: 1000 } });
+    expect(await exporting("two")).toBe(
+      '---\nname: pdf\ndescription: "New: 1.10"\n# why not 2\nversion: 2\nlimit: 1e3 # many\nmetadata:\n  toolrack-id: pdf\n---\n# PDF\n\n---\n',
+    );
+  });
+
+  it("replace nothing but an earlier export of the same skill, and go on with the others", async () => {
+    const { library, directory } = fixture;
+    await library.add({ skill: { id: "one", name: "Same Slug" }, tools: [], files: [] });
+    await library.add({ skill: { id: "two", name: "same-slug" }, tools: [], files: [] });
+    await library.add({ skill: { id: "three", name: "Work" }, tools: [], files: [] });
+    await fixture.write("out/work/thesis.txt", "three years");
+    const out = join(directory, "out");
+    const { folders, failed } = await exportSkills(library, library.list(), out, { replace: true });
+    expect(failed).toMatchObject([
+      { name: "Work", reason: expect.stringContaining("no export of the skill") },
+    ]);
+    expect(await readFile(join(out, "work/thesis.txt"), "utf8")).toBe("three years");
+    expect(new Set(folders).size).toBe(2);
+    for (const folder of folders) expect(basename(folder)).toMatch(/^same-slug-\w+$/);
+    const again = await exportSkills(library, library.list(), out, { replace: true });
+    expect(again.folders).toEqual(folders);
+    expect((await readdir(out)).sort()).toEqual(
+      [...folders.map((folder) => basename(folder)), "work"].sort(),
+    );
+    // Without a name of its own it is refused, and not written over the other.
+    const [, second] = library.list();
+    await exportSkill(library.require("one"), async () => [], out);
+    await expect(exportSkill(second!, async () => [], out, { replace: true })).rejects.toThrow("no export");
   });
 
   it("a folder and the database never own one skill together", async () => {
@@ -284,7 +331,35 @@ COMMIT;
     ]);
   });
 
+  it("reads CSV as spreadsheets of other countries write it", async () => {
+    const { fixture, imported } = await importing({
+      "skills.csv": "ID;Name;Is_Active\ns1;Weather, local;0\n",
+    });
+    await using _ = fixture;
+    expect(imported.skills).toMatchObject([{ id: "s1", name: "Weather, local", enabled: false }]);
+  });
+
+  it("holds every row to what the API takes, and imports the others", async () => {
+    const long = "x".repeat(300);
+    const { fixture, imported } = await importing({
+      "d.sql": `INSERT INTO \`skills\` (id,name,is_active) VALUES ('a','A',1),('b','B',1),('中文id','C',1),('d','D','\\0');
+INSERT INTO skill_tools (id,skill_id,name,type,endpoint) VALUES ('t','a','${long}','http','https://x.example');
+INSERT INTO experts (id,name) VALUES ('e','a/b'),('f','..'),('g','Good');`,
+    });
+    await using _ = fixture;
+    expect(imported.skills).toMatchObject([{ id: "b" }, { id: "d", enabled: false }]);
+    expect(imported.experts).toMatchObject([{ id: "g" }]);
+    expect(imported.failed.map(({ name }) => name).sort()).toEqual([
+      "A",
+      "expert ..",
+      "expert a/b",
+      "skill C",
+    ]);
+    expect(imported.failed.find(({ name }) => name === "A")?.reason).toContain("tools[0].name");
+  });
+
   it.each([
+    ["skills.csv", "id,name\n", /no skill and no expert/],
     ["cut.sql", "INSERT INTO skills (id,name) VALUES ('a','b", /line 1: a quote is not closed/],
     ["odd.sql", "INSERT INTO skills (id,name) VALUES ('a');", /1 values for 2 columns/],
     ["none.sql", "SELECT 1;", /no rows of skills/],

@@ -31,6 +31,12 @@ describe("a tool of type http", () => {
       } else if (pathname === "/away") {
         outgoing.writeHead(302, { location: searchParams.get("to") ?? "/" });
         outgoing.end();
+      } else if (pathname === "/unchanged") {
+        outgoing.writeHead(304);
+        outgoing.end();
+      } else if (pathname === "/json") {
+        outgoing.setHeader("content-type", "application/json");
+        outgoing.end(searchParams.get("answer"));
       } else if (pathname === "/picture") {
         outgoing.setHeader("content-type", "image/png");
         outgoing.end(Buffer.from([0x89, 0x50, 0x4e, 0x47]));
@@ -139,6 +145,79 @@ describe("a tool of type http", () => {
     expect(result.content).toContain("{{secret:KEY}}");
   });
 
+  it("carries secrets in the arguments that the operator wrote, and never in a caller's", async () => {
+    const id = await add({
+      endpoint: `${service.url}/away?to=http://elsewhere.example/`,
+      method: "POST",
+      usage: usageOf({
+        parameters: { properties: { text: { type: "string" } } },
+        arguments: { api_key: "{{secret:KEY}}", deep: [{ key: "k-{{secret:KEY}}" }] },
+      }),
+    });
+    const result = await fixture.registry.execute(id, { text: "{{secret:KEY}}" });
+    expect(JSON.parse(service.asked.at(-1)!.body)).toEqual({
+      text: "{{secret:KEY}}",
+      api_key: "s3cr3t/value+1",
+      deep: [{ key: "k-s3cr3t/value+1" }],
+    });
+    expect(result.content).toContain("Redirects are not followed for a tool that carries secrets");
+    expect(JSON.stringify([result, fixture.registry.getCallHistory(), fixture.messages])).not.toMatch(
+      /s3cr3t/,
+    );
+  });
+
+  it("sends defaults that no schema speaks of, unless the caller says otherwise", async () => {
+    const usage = usageOf({
+      parameters: { properties: { q: { type: "string" } } },
+      defaults: { lang: "de" },
+    });
+    const id = await add({ endpoint: `${service.url}/search`, usage });
+    await fixture.registry.execute(id, { q: "x" });
+    expect(service.asked.at(-1)?.url).toBe("/search?lang=de&q=x");
+    await fixture.registry.execute(id, { q: "x", lang: "fr" });
+    expect(service.asked.at(-1)?.url).toBe("/search?lang=fr&q=x");
+  });
+
+  it.each([
+    [{ success: false, error: "no", type: "text", content: "x" }, "no"],
+    [{ isError: true, content: [{ type: "text", text: "x" }], message: "not today" }, "not today"],
+    [{ type: "error", error: { message: "overloaded" } }, "overloaded"],
+  ])("takes a failure that the answer tells of for one: %j", async (answer, reason) => {
+    const endpoint = `${service.url}/json?answer=${encodeURIComponent(JSON.stringify(answer))}`;
+    const result = await fixture.registry.execute(await add({ endpoint }), {});
+    expect(result).toMatchObject({ type: "error", content: reason });
+  });
+
+  it("takes an answer that looks like a tool's result for the data that it is", async () => {
+    const answer = {
+      type: "text",
+      content: "x",
+      attachments: [{ mime: "text/plain", url: "file:///etc/passwd" }],
+    };
+    const endpoint = `${service.url}/json?answer=${encodeURIComponent(JSON.stringify(answer))}`;
+    const result = await fixture.registry.execute(await add({ endpoint }), {});
+    expect(result).toMatchObject({ type: "json", structured: answer });
+    expect(result.attachments ?? []).toEqual([]);
+  });
+
+  it("speaks of redirects only where there is one", async () => {
+    const { type, content } = await fixture.registry.execute(
+      await add({ endpoint: `${service.url}/unchanged` }),
+      {},
+    );
+    expect(type).toBe("error");
+    expect(content).toContain("304 Not Modified, without a body");
+  });
+
+  it("keeps no password in an endpoint, and does not repeat it", async () => {
+    const refused = await add({ endpoint: "http://ann:hunter2@x.example/" }).catch((error) => error);
+    expect(refused.issues).toEqual([
+      { path: "endpoint", message: expect.stringContaining("{{secret:NAME}}") },
+    ]);
+    expect(String(refused.message)).not.toContain("hunter2");
+    await add({ endpoint: "http://ann:{{secret:KEY}}@x.example/" });
+  });
+
   it("says which secret is not set, and how to set it", async () => {
     const id = await add({ endpoint: `${service.url}/x?k={{secret:NOWHERE}}` });
     const { content } = await fixture.registry.execute(id, {});
@@ -235,6 +314,14 @@ describe("a tool of type http", () => {
     ["usage", { endpoint: "https://x.example", usage: '{"parameters":{"properties":{}},"timeout":"soon"}' }],
     ["usage", { endpoint: "https://x.example", usage: '{"properties":{"q":{"in":"cookie"}}}' }],
     ["name", { endpoint: "https://x.example", name: " " }],
+    [
+      "endpoint",
+      { endpoint: "https://x.example/", usage: '{"properties":{"id":{"type":"string","in":"path"}}}' },
+    ],
+    [
+      "usage",
+      { endpoint: "https://x.example/", usage: '{"parameters":{"properties":{}},"headers":{"a b":"c"}}' },
+    ],
   ])("names the field %s when it cannot be used: %j", async (field, tool) => {
     const outcome = await add(JSON.parse(JSON.stringify(tool))).catch((error) => error);
     expect(outcome.issues).toEqual([{ path: field, message: expect.any(String) }]);

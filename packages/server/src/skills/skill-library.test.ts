@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { openStore } from "../store/open-store.ts";
@@ -26,6 +27,48 @@ it("follows what another process changes in the database", async () => {
   await other.skills.remove(added.id);
   while (fixture.registry.get("far") !== undefined) await wait(20);
   await other.close();
+});
+
+it("shows a row that an operator edits with a client of the database", async () => {
+  await using fixture = await TestLibrary.open();
+  await fixture.library.add({ skill: { id: "s", name: "S" }, tools: [{ ...tool, id: "a" }], files: [] });
+  fixture.library.follow();
+  const client = new DatabaseSync(join(fixture.directory, ".toolrack", "toolrack.db"));
+  // The first look only learns what there is.
+  await wait(1_500);
+  client.exec("update skill_tools set description = 'by hand' where id = 'a'");
+  client.exec(
+    "insert into skill_tools (id, skill_id, name, type, endpoint) values ('b', 's', 'second', 'http', 'https://x.example')",
+  );
+  client.close();
+  while (fixture.registry.get("b") === undefined) await wait(20);
+  expect(fixture.registry.get("a")?.description).toBe("by hand");
+});
+
+it("changes a skill and its files together, or not at all", async () => {
+  await using fixture = await TestLibrary.open();
+  const { library, store } = fixture;
+  const file = (path: string) => ({ path, content: Buffer.from("x"), executable: false });
+  await library.add({ skill: { id: "s", name: "S" }, tools: [], files: [file("a")] });
+  for (const path of ["../x", "SKILL.md", "tools.json", "a/b"]) {
+    const change = library.update("s", { description: "new" }, { fine: file("fine"), [path]: file(path) });
+    await expect(change, path).rejects.toMatchObject({ issues: [{ path: "files" }] });
+  }
+  expect(await store.skills.get("s")).toMatchObject({ description: "" });
+  await library.update("s", { description: "new" }, { a: null, "a/b": file("a/b") });
+  expect((await store.skills.listFiles("s")).map(({ path }) => path)).toEqual(["a/b"]);
+  const twins = library.add({ skill: { name: "T" }, tools: [], files: [file("a"), file("a/b")] });
+  await expect(twins).rejects.toThrow('"a" cannot be a file and the folder of "a/b"');
+});
+
+it("shows a folder with too many files, and says so", async () => {
+  const files = Array.from({ length: 1_001 }, (_, at) => [`skills/big/data/${at}.txt`, ""]);
+  await using fixture = await TestLibrary.open({
+    files: { "skills/big/SKILL.md": "---\nname: big\ndescription: d\n---\n", ...Object.fromEntries(files) },
+  });
+  const skill = fixture.library.require("big");
+  expect(skill.warnings).toEqual([expect.stringContaining("more than 1,000 files")]);
+  expect((await fixture.library.filesOf(skill)).length).toBeGreaterThan(900);
 });
 
 it("takes its own changes for its own: nothing is read again for them", async () => {

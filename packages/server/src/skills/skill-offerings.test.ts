@@ -119,6 +119,23 @@ describe("skills as MCP offers them", () => {
     expect(await offerings.readResource("skill://pdf/SKILL.md", reader({ expert: "Meteo" }))).toBeUndefined();
   });
 
+  it("gives each an address of its own, whatever names come to", async () => {
+    const twins = ["Same Slug", "same-slug"].map((name, at) => ({
+      id: `twin${at}`,
+      name,
+      description: name,
+    }));
+    for (const skill of twins) await fixture.library.add({ skill, tools: [], files: [] });
+    const uris = (await offerings.skills(reader())).map(({ uri }) => uri).filter((uri) => /same/.test(uri));
+    expect(new Set(uris).size).toBe(2);
+    for (const [at, uri] of uris.entries()) {
+      expect(uri).toMatch(/^skill:\/\/same-slug-\w+\/SKILL\.md$/);
+      const { text } = (await offerings.readResource(uri, reader()))!.contents[0] as { text: string };
+      expect(text).toContain(`description: ${twins[at]!.name}\n`);
+    }
+    for (const { id } of twins) await fixture.library.remove(id);
+  });
+
   it("tells of changes, and shows them", async () => {
     const changes: OfferingChange[] = [];
     const stop = offerings.subscribe((change) => changes.push(change));

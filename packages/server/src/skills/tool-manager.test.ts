@@ -165,6 +165,15 @@ describe("ToolManager and SkillLoader", () => {
     expect((await everything.executeTool("xyz789tool345", {})).structured).toEqual({ temperature: 21 });
   });
 
+  it("refuse every call, and throw nothing, once the expert is gone", async () => {
+    const { id } = await fixture.library.experts.create({ name: "Short-lived", tools: ["*"] });
+    const orphan = new ToolManager({ registry: fixture.registry, library: fixture.library, expertId: id });
+    await fixture.library.experts.remove(id);
+    expect((await orphan.executeTool("xyz789tool345", {})).error?.name).toBe("PermissionDeniedError");
+    const call = { id: "c", type: "function", function: { name: "xyz789tool345", arguments: "{}" } };
+    expect(await orphan.executeToolCalls([call])).toMatchObject([{ success: false }]);
+  });
+
   it("show a change of a row in the very next list", async () => {
     await fixture.library.updateTool("weather456", "xyz789tool345", { description: "查询天气" });
     await fixture.library.experts.update("Searcher", { skills: ["Weather"] });
@@ -195,7 +204,7 @@ describe("names", () => {
     expect(registry.get("searxng_search__web_search")).toBeUndefined();
   });
 
-  it("that two skills share give way to the id, and Chinese ones get a sign of their own", async () => {
+  it("that two skills share get a sign of the skill's id, and Chinese ones a sign of their own", async () => {
     await using fixture = await TestLibrary.open({ names: "readable" });
     const tool = { name: "搜索", type: "http" as const, endpoint: "https://x.example" };
     const [first, second, third] = [
@@ -208,9 +217,27 @@ describe("names", () => {
       undefined,
       undefined,
     ]);
-    expect(fixture.registry.get("one")?.name).toMatch(/^my_skill__tool_\w+$/);
-    expect(fixture.registry.get("two")?.name).toBe("two");
+    expect(fixture.registry.get("one")?.name).toMatch(/^my_skill_[a-z0-9]+__tool_\w+$/);
+    expect(fixture.registry.get("two")?.name).toMatch(/^my_skill_[a-z0-9]+__tool_\w+$/);
     expect(fixture.registry.get("three")?.name).toMatch(/^skill_\w+__tool_\w+$/);
+  });
+
+  it("that two skills share are the same on every machine, whatever came first or went", async () => {
+    const tool = { name: "t", type: "http" as const, endpoint: "https://x.example" };
+    const bundles = [
+      { skill: { id: "s1", name: "My Skill" }, tools: [{ ...tool, id: "one" }], files: [] },
+      { skill: { id: "s2", name: "my skill!" }, tools: [{ ...tool, id: "two" }], files: [] },
+    ];
+    await using here = await TestLibrary.open({ names: "readable" });
+    await using there = await TestLibrary.open({ names: "readable" });
+    for (const bundle of bundles) await here.library.add(bundle);
+    for (const bundle of bundles.toReversed()) await there.library.add(bundle);
+    const namesOf = ({ registry }: TestLibrary) => ["one", "two"].map((id) => registry.get(id)?.name);
+    expect(namesOf(here)).toEqual(namesOf(there));
+    expect(new Set(namesOf(here)).size).toBe(2);
+    expect(here.registry.get("my_skill__t")).toBeUndefined();
+    await here.library.remove("s2");
+    expect(namesOf(here)).toEqual(["my_skill__t", undefined]);
   });
 
   it("of a tool that another one has are refused for that tool alone", async () => {

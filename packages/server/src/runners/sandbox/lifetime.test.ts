@@ -68,6 +68,32 @@ it("refuses everything when the level that is required cannot be had", { timeout
   });
 });
 
+it.runIf(process.getuid?.() === 0)(
+  "says at level 2 that tools have the user of a server that is not root, and what they could do with it",
+  { timeout: 60_000 },
+  async () => {
+    const directory = mkdtempSync(join(tmpdir(), "toolrack-sandbox-"));
+    chmodSync(directory, 0o777);
+    const source = `
+      const { openSandbox } = await import(${JSON.stringify(new URL("./open-sandbox.ts", import.meta.url).href)});
+      const ignore = () => {};
+      const sandbox = await openSandbox({ directory: process.argv[1], level: 2, logger: { debug: ignore, info: ignore, warn: ignore, error: ignore } });
+      console.log(JSON.stringify([sandbox.level, sandbox.reason]));
+      await sandbox.close();`;
+    const reason = async (user: object) => {
+      const child = spawn(
+        process.execPath,
+        ["--conditions=toolrack-source", "--input-type=module", "-e", source, directory],
+        { stdio: ["ignore", "pipe", "inherit"], ...user },
+      );
+      return JSON.parse(String(await child.stdout.toArray())) as [number, string];
+    };
+    expect(await reason({ uid: 65_534, gid: 65_534 })).toEqual([2, expect.stringContaining("send signals")]);
+    expect(await reason({})).toEqual([2, expect.not.stringContaining("send signals")]);
+    rmSync(directory, { recursive: true, force: true });
+  },
+);
+
 function processesTitled(title: string): string[] {
   return readdirSync("/proc").filter((name) => {
     try {

@@ -66,18 +66,6 @@ export class WorkerGroup {
     this.#serve();
   }
 
-  #serve(): void {
-    for (const call of this.#waiting) {
-      if (this.#roomAt(call.depth) <= 0) continue;
-      const worker = this.#freeWorker();
-      if (worker === undefined) break;
-      this.#leaveQueue(call);
-      worker.invoke(call.invocation, call.depth).then(call.outcome.resolve, call.outcome.reject);
-    }
-    this.#grow();
-    if (this.#isRetired && this.#waiting.size === 0) for (const worker of this.workers) worker.retire();
-  }
-
   /** Calls that are here already are still served. */
   retire(): void {
     this.#isRetired = true;
@@ -90,6 +78,18 @@ export class WorkerGroup {
       this.#leaveQueue(call);
       call.outcome.reject(error);
     }
+  }
+
+  #serve(): void {
+    for (const call of this.#waiting) {
+      if (this.#roomAt(call.depth) <= 0) continue;
+      const worker = this.#freeWorker();
+      if (worker === undefined) break;
+      this.#leaveQueue(call);
+      worker.invoke(call.invocation, call.depth).then(call.outcome.resolve, call.outcome.reject);
+    }
+    this.#grow();
+    if (this.#isRetired && this.#waiting.size === 0) for (const worker of this.workers) worker.retire();
   }
 
   #freeWorker(): Worker | undefined {
@@ -155,8 +155,10 @@ export class WorkerGroup {
   }
 
   #rest(failure: unknown): void {
-    // With no other worker in sight, those who wait would wait for ever. So might those for whom the others wait.
-    this.rejectWaiting(failure, this.#size() === 0 ? 0 : 1);
+    // With no other worker in sight, those who wait would wait for ever.
+    if (this.#size() === 0) return void this.rejectWaiting(failure);
+    // So might those for whom the calls in the other workers wait.
+    this.rejectWaiting(failure, 1);
     this.#isResting = true;
     setTimeout(() => this.advance(), restMs).unref();
   }

@@ -103,6 +103,14 @@ describe.each(levelsToTest)("workers at level %i", { timeout: 60_000 }, (level) 
     expect(starts).toBeLessThanOrEqual(4);
   });
 
+  it("are started for the next call after a start that failed", async () => {
+    let starts = 0;
+    const code = `module.exports = { init(start) { if (start === 1) throw new Error("not yet") }, methods: { run: () => "served" } }`;
+    const tool = Object.defineProperty({ ...toolOf({}, { code }) }, "settings", { get: () => ++starts });
+    await expect(harness.call(tool, "run")).rejects.toThrow("not yet");
+    expect(await harness.call(tool, "run")).toBe("served");
+  });
+
   it("fail a nested call at once when its worker cannot start, as its caller would wait for ever", async () => {
     let starts = 0;
     const code = `module.exports = { init(start) { if (start > 1) throw new Error("only one at a time") }, methods: { nest: (_, call) => call.request("nest", null) } }`;

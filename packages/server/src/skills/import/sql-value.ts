@@ -18,6 +18,8 @@ export function readSqlValue(scanner: SqlScanner): SqlValue | UnknownValue {
   // PostgreSQL: what type it has says nothing more about it.
   while (scanner.take("::")) {
     scanner.tableName();
+    // Such as `character varying`.
+    while (scanner.word() !== undefined);
     if (scanner.take("(")) scanner.skipToComma();
     scanner.take("[]");
   }

@@ -86,7 +86,9 @@ function checkHeaders(headers: Readonly<Record<string, string>>): void {
       validateHeaderValue(name, value);
     }
   } catch (thrown) {
-    throw new UsageError(`usage.headers cannot be sent: ${thrown instanceof Error ? thrown.message : thrown}`);
+    throw new UsageError(
+      `usage.headers cannot be sent: ${thrown instanceof Error ? thrown.message : thrown}`,
+    );
   }
 }
 

@@ -20,13 +20,12 @@ export async function readSkillFiles(folder: string): Promise<SkillFile[]> {
 
 /** The same as far as a skill may reach. */
 export async function readFirstSkillFiles(folder: string): Promise<{ files: SkillFile[]; isWhole: boolean }> {
-  const { files, isWhole } = await listSkillFiles(folder);
-  const read = files.map(async ({ path, executable }) => ({
-    path,
-    content: await readRegularFile(join(folder, path), MOST_BYTES),
-    executable,
-  }));
-  return { files: await Promise.all(read), isWhole };
+  const listed = await listSkillFiles(folder);
+  const files: SkillFile[] = [];
+  for (const { path, executable } of listed.files) {
+    files.push({ path, content: await readRegularFile(join(folder, path), MOST_BYTES), executable });
+  }
+  return { files, isWhole: listed.isWhole };
 }
 
 interface ListedFile {

@@ -12,7 +12,9 @@ export function skillResult(value: unknown, more: readonly Attachment[] = []): u
   const structured = own.length === 0 ? value : withoutAttached(given);
   const content = JSON.stringify(structured);
   return {
-    ...(isFailure(given) ? { type: "error", content: reasonIn(given) ?? content } : { type: "json", content }),
+    ...(isFailure(given)
+      ? { type: "error", content: reasonIn(given) ?? content }
+      : { type: "json", content }),
     structured,
     ...(attachments.length === 0 ? {} : { attachments }),
   };
@@ -23,8 +25,11 @@ function isFailure({ success, isError, type }: Record<string, unknown>): boolean
 }
 
 function reasonIn({ error, message, output, content }: Record<string, unknown>): string | undefined {
-  const nested = typeof error === "object" && error !== null ? (error as { message?: unknown }).message : error;
-  return [nested, message, output, content].find((part): part is string => typeof part === "string" && part !== "");
+  const nested =
+    typeof error === "object" && error !== null ? (error as { message?: unknown }).message : error;
+  return [nested, message, output, content].find(
+    (part): part is string => typeof part === "string" && part !== "",
+  );
 }
 
 interface Attachment {

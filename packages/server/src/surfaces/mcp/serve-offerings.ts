@@ -14,6 +14,7 @@ import type { McpParts } from "./mcp-parts.ts";
 import { pageOf } from "./page-of.ts";
 import type { ServerPlace } from "./server-place.ts";
 import type { Viewer } from "./viewer.ts";
+import { mostWatched } from "./watch-listened.ts";
 
 /** How long a read may be kept: not at all, since what is behind it may change at any time. */
 const readCache = { ttlMs: 0, cacheScope: "private" } as const;
@@ -68,14 +69,27 @@ export function serveOfferings(server: Server, parts: McpParts, viewer: Viewer, 
     if (found === undefined) throw invalid("There is no such prompt or resource template to complete.");
     return { completion: { ...found, values: [...found.values] } };
   });
-  if (place.era === "legacy" && place.canAsk) serveSubscriptions(server, parts);
+  if (place.era === "legacy" && place.canAsk) serveSubscriptions(server, parts, viewer);
 }
 
 /** In the older versions a session subscribes, and is told on its own stream. */
-function serveSubscriptions(server: Server, { offerings }: McpParts): void {
+function serveSubscriptions(server: Server, { offerings }: McpParts, viewer: Viewer): void {
   const watched = new Map<string, () => void>();
-  server.setRequestHandler("resources/subscribe", ({ params: { uri } }) => {
-    if (!watched.has(uri)) watched.set(uri, offerings.watchResource(uri));
+  server.setRequestHandler("resources/subscribe", async ({ params: { uri } }, { mcpReq }) => {
+    if (watched.has(uri)) return {};
+    if (watched.size >= mostWatched) {
+      const advice = "Unsubscribe from one that is no longer needed.";
+      throw invalid(`This session watches ${mostWatched} resources, which is as many as it may. ${advice}`);
+    }
+    // Taken before it is waited for, so that many at once do not get past the limit.
+    watched.set(uri, () => {});
+    const stop = await offerings.watchResource(uri, viewer.reader(mcpReq.signal));
+    if (stop === undefined) {
+      watched.delete(uri);
+      throw new ResourceNotFoundError(uri);
+    }
+    if (watched.has(uri)) watched.set(uri, stop);
+    else stop();
     return {};
   });
   server.setRequestHandler("resources/unsubscribe", ({ params: { uri } }) => {

@@ -1,4 +1,4 @@
-import type { CallClient, ToolInfo } from "@toolrack/core";
+import { type CallClient, Tool, type ToolInfo } from "@toolrack/core";
 import type { Grant } from "../../auth/grant.ts";
 import { isMetaTool } from "../../meta-tools/meta-tools.ts";
 import type { OfferingReader } from "../../offerings/offering-source.ts";
@@ -49,10 +49,18 @@ export class Viewer {
     const { grant, expert } = this;
     return {
       caller: grant.caller,
-      mayUse: (name) => grant.mayUse(name),
+      mayUse: (name) => grant.mayUse(name) && expert?.allow({ ...unknownTool, name }) !== false,
       ...(expert === undefined ? {} : { expert: expert.name }),
       ...(client === undefined ? {} : { client }),
       signal,
     };
   }
 }
+
+/** An expert speaks of tools: a prompt or resource is judged as a tool would be of which nothing is known but its name. */
+const unknownTool: ToolInfo = Tool.define({
+  name: "unknown",
+  description: "",
+  parameters: { type: "object", properties: {} },
+  execute: async () => "",
+});

@@ -1,13 +1,56 @@
 import type { McpParts } from "./mcp-parts.ts";
+import type { Viewer } from "./viewer.ts";
 
-/** Resources whose changes a message asks to be told of are watched from now on. Answers how to stop. */
-export function watchListened({ offerings }: Pick<McpParts, "offerings">, message: unknown): (() => void)[] {
-  const { method, params } = message as { method?: unknown; params?: { notifications?: unknown } };
-  if (method !== "subscriptions/listen") return [];
-  const { resourceSubscriptions = [] } = (params?.notifications ?? {}) as {
-    resourceSubscriptions?: unknown[];
+/** How many resources one client may watch by one request or in one session. */
+export const mostWatched = 256;
+
+export interface Listened {
+  /** What is to be answered: the resources that the viewer has not, or that are too many, are left out of it. */
+  readonly message: unknown;
+  /** To be called when nobody listens any more. */
+  stop(): void;
+}
+
+/** Whether a message asks to be told of changes of resources. */
+export function wantsResources(message: unknown): boolean {
+  return urisOf(message).length > 0;
+}
+
+/** Watches the resources whose changes a message asks to be told of, as far as the viewer may read them. */
+export async function watchListened(
+  { offerings }: Pick<McpParts, "offerings">,
+  viewer: Viewer,
+  message: unknown,
+): Promise<Listened> {
+  const reader = viewer.reader(new AbortController().signal);
+  const watched = new Map<string, () => void>();
+  for (const uri of new Set(urisOf(message).slice(0, mostWatched))) {
+    const stop = await offerings.watchResource(uri, reader);
+    if (stop !== undefined) watched.set(uri, stop);
+  }
+  return {
+    message: withUris(message, [...watched.keys()]),
+    stop() {
+      for (const stop of watched.values()) stop();
+    },
   };
-  return resourceSubscriptions
-    .filter((uri): uri is string => typeof uri === "string")
-    .map((uri) => offerings.watchResource(uri));
+}
+
+/** Empty for whatever is not such a message, or not written as one: what is to be said of it, the SDK says. */
+function urisOf(message: unknown): string[] {
+  const { method, params } = recordOf(message);
+  if (method !== "subscriptions/listen") return [];
+  const { resourceSubscriptions: uris } = recordOf(recordOf(params).notifications);
+  return Array.isArray(uris) && uris.every((uri) => typeof uri === "string") ? uris : [];
+}
+
+function withUris(message: unknown, resourceSubscriptions: readonly string[]): unknown {
+  if (!wantsResources(message)) return message;
+  const params = recordOf(recordOf(message).params);
+  const notifications = { ...recordOf(params.notifications), resourceSubscriptions };
+  return { ...recordOf(message), params: { ...params, notifications } };
+}
+
+function recordOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null ? { ...value } : {};
 }

@@ -41,7 +41,9 @@ describe("experts over HTTP", () => {
 
   it("run their own tools, and those behind them, and refuse all others", async () => {
     const own = await post("/openai/tool-calls?expert=Support", callOf(toolId, { a: 4 }));
-    expect(own.body).toEqual([{ role: "tool", tool_call_id: "call_xyz789", content: '{"sum":5}' }]);
+    expect(own.body).toEqual([
+      { role: "tool", tool_call_id: "call_xyz789", name: toolId, content: '{"sum":5}' },
+    ]);
     const other = await post("/openai/tool-calls?expert=Support", callOf("add", { a: 4 }));
     expect(other.body[0].content).toContain("not among those that this caller may use");
     const direct = await server.ask("/api/tools/add/calls?expert=Support", {
@@ -93,6 +95,7 @@ describe("experts over HTTP", () => {
 
   it.each([
     ["name", { name: "a/b" }],
+    ["name", { name: ".." }],
     ["name", { name: "SUPPORT" }],
     ["skills[0]", { name: "x", skills: ["nobody"] }],
     ["tools", { name: "x", tools: "add" }],

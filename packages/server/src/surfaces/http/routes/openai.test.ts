@@ -75,9 +75,9 @@ describe("POST /openai/tool-calls", () => {
     };
     const { body } = await server.ask("/openai/tool-calls", { method: "POST", body: message });
     expect(body).toEqual([
-      { role: "tool", tool_call_id: "c1", content: "slower" },
-      { role: "tool", tool_call_id: "c2", content: "slow" },
-      { role: "tool", tool_call_id: "c3", content: "fast" },
+      { role: "tool", tool_call_id: "c1", name: "echo", content: "slower" },
+      { role: "tool", tool_call_id: "c2", name: "echo", content: "slow" },
+      { role: "tool", tool_call_id: "c3", name: "echo", content: "fast" },
     ]);
     expect(arrived).toMatchObject([{ text: "fast" }, { text: "slow" }, { text: "slower" }]);
   });

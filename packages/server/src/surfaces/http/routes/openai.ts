@@ -117,7 +117,12 @@ export function openaiRoutes(parts: HttpParts): Route[] {
           const call = { name, input, grant, signal: gone.signal, headers: incoming.headers, ...options };
           const message = toOpenAIToolMessage(request.id, await resultOf(() => parts.desk.run(call)));
           // Exactly as the model wrote it, whatever the tool is called on the rack.
-          return { role: message.role, tool_call_id: message.tool_call_id, name: request.name, content: message.content };
+          return {
+            role: message.role,
+            tool_call_id: message.tool_call_id,
+            name: request.name,
+            content: message.content,
+          };
         };
         try {
           return { body: await Promise.all(requests.map(answer)) };

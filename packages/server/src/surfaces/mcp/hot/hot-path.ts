@@ -2,6 +2,7 @@ import type { EndedCall } from "../../../calls/call-desk.ts";
 import type { Exchange } from "../exchange.ts";
 import { declaredHeaders } from "../http/param-headers.ts";
 import type { McpParts } from "../mcp-parts.ts";
+import { pageSize, startOfPage } from "../page-of.ts";
 import type { SdkFaces } from "../sdk-faces.ts";
 import { startToolCall } from "../start-tool-call.ts";
 import { taskSupportOf } from "../tasks/task-support.ts";
@@ -59,12 +60,14 @@ export class HotPath {
 
   /** The bytes of a list without what is around them: the same for every request, as long as the list is. */
   async list({ cursor }: HotList, era: Era, viewer: Viewer): Promise<Buffer | undefined> {
-    const { made } = this.#parts.lists.of(viewer);
-    const key = `${era} ${cursor ?? ""}`;
+    const { made, tools } = this.#parts.lists.of(viewer);
+    const start = startOfPage(tools, ({ name }) => name, cursor);
+    // Cursors come from outside and may begin anywhere; only the pages that we hand out ourselves are kept.
+    if (start === undefined || start % pageSize > 0) return this.#faces.listBytes(era, cursor, viewer);
+    const key = `${era} ${start}`;
     const known = made.get(key);
     if (known !== undefined) return known;
     const bytes = await this.#faces.listBytes(era, cursor, viewer);
-    // Cursors come from outside: only those of pages that there are can be many.
     if (bytes !== undefined) made.set(key, bytes);
     return bytes;
   }

@@ -7,7 +7,7 @@ import type { McpParts } from "../mcp-parts.ts";
 import { publishChanges } from "../publish-changes.ts";
 import { authInfoOf, SdkFaces } from "../sdk-faces.ts";
 import { type ExpertResolver, Viewer } from "../viewer.ts";
-import { watchListened } from "../watch-listened.ts";
+import { wantsResources, watchListened } from "../watch-listened.ts";
 import { answerHot, type HotAnswer } from "./answer-hot.ts";
 import { headerMismatch } from "./header-mismatch.ts";
 import { type LegacySession, LegacySessions, type SessionLimits } from "./legacy-sessions.ts";
@@ -51,6 +51,9 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
     } catch {
       return sendJsonRpcError(outgoing, 400, -32700, "The body is not JSON.");
     }
+    if (typeof body !== "object" || body === null) {
+      return sendJsonRpcError(outgoing, 400, -32600, "The body is not a JSON-RPC message.");
+    }
     if (typeof id === "string" && session === undefined) return refuseSession(outgoing);
     parts.clients.see(body, viewer, session?.server.getClientVersion());
     const answer = await answerHot(hot, body, { viewer, session, incoming, outgoing });
@@ -73,11 +76,14 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
       if (mismatch !== undefined) {
         return sendJsonRpcError(outgoing, 400, HEADER_MISMATCH, mismatch, { id: idOf(body) });
       }
-      const watched = watchListened(parts, body);
-      outgoing.once("close", () => {
-        for (const stop of watched) stop();
-      });
-      return sendWebResponse(await faces.modern.fetch(request, given), incoming, outgoing);
+      if (!wantsResources(body))
+        return sendWebResponse(await faces.modern.fetch(request, given), incoming, outgoing);
+      const listened = await watchListened(parts, viewer, body);
+      outgoing.once("close", listened.stop);
+      if (outgoing.closed) listened.stop();
+      const parsedBody = listened.message;
+      const response = await faces.modern.fetch(request, { ...given, parsedBody });
+      return sendWebResponse(response, incoming, outgoing);
     }
     if (session !== undefined) return serveSession(session, incoming, outgoing, given);
     if (!isInitialize(body))

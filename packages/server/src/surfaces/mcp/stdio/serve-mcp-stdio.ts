@@ -6,7 +6,7 @@ import type { McpParts } from "../mcp-parts.ts";
 import { publishChanges } from "../publish-changes.ts";
 import { SdkFaces } from "../sdk-faces.ts";
 import type { Viewer } from "../viewer.ts";
-import { watchListened } from "../watch-listened.ts";
+import { wantsResources, watchListened } from "../watch-listened.ts";
 import { type CurrentServer, StdioFront } from "./stdio-front.ts";
 import { type StdioStreams, StdioTransport } from "./stdio-transport.ts";
 
@@ -22,10 +22,18 @@ export function serveMcpStdio(parts: McpParts, viewer: Viewer, streams: StdioStr
   const { promise: closed, resolve } = Promise.withResolvers<void>();
   const watched: (() => void)[] = [];
   let current: CurrentServer | undefined;
+  let isClosed = false;
   const front = new StdioFront(new HotPath(parts, new SdkFaces(parts)), viewer, () => current);
-  const transport = new StdioTransport(streams, (message, send, handOn) => {
-    watched.push(...watchListened(parts, message));
-    return front.take(message, send, handOn);
+  const listen = async (message: object, handOn: (message: unknown) => void) => {
+    const listened = await watchListened(parts, viewer, message);
+    if (isClosed) return listened.stop();
+    watched.push(listened.stop);
+    handOn(listened.message);
+  };
+  const transport = new StdioTransport(streams, (message, answer, handOn) => {
+    if (!wantsResources(message)) return front.take(message, answer, handOn);
+    void listen(message, handOn);
+    return true;
   });
   const running = (id: string | number) => front.running(id);
   const handle = serveStdio(
@@ -52,6 +60,7 @@ export function serveMcpStdio(parts: McpParts, viewer: Viewer, streams: StdioStr
   );
   const onclose = transport.onclose;
   transport.onclose = () => {
+    isClosed = true;
     onclose?.();
     stopPublishing();
     for (const stop of watched) stop();

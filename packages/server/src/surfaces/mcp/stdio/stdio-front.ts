@@ -12,6 +12,8 @@ export interface CurrentServer {
   readonly era: Era;
 }
 
+type Answer = (id: string | number, line: string) => void;
+
 /** Lets the SDK have a message after all. */
 type HandOn = (message: unknown) => void;
 
@@ -37,7 +39,7 @@ export class StdioFront {
   }
 
   /** Answers a message, now or later, when it is one for the short way. Says whether it is. */
-  take(message: unknown, send: (line: string) => void, handOn: HandOn): boolean {
+  take(message: unknown, answer: Answer, handOn: HandOn): boolean {
     if (this.#cancel(message)) return true;
     const request = readHotRequest(message);
     const current = this.#current();
@@ -46,29 +48,29 @@ export class StdioFront {
     // Before the client and the server have agreed on a version, only the SDK knows what to say.
     if (era !== current.era || current.server.getNegotiatedProtocolVersion() === undefined) return false;
     if (request.kind === "list") {
-      void this.#list(request, era, message, send, handOn);
+      void this.#list(request, era, message, answer, handOn);
       return true;
     }
-    return this.#call(request, current, message, send, handOn);
+    return this.#call(request, current, message, answer, handOn);
   }
 
   async #list(
     request: HotList,
     era: Era,
     message: unknown,
-    send: (line: string) => void,
+    answer: Answer,
     handOn: HandOn,
   ): Promise<void> {
     const bytes = await this.#hot.list(request, era, this.#viewer);
     if (bytes === undefined) handOn(message);
-    else send(`{"result":${bytes.toString()},"jsonrpc":"2.0","id":${JSON.stringify(request.id)}}`);
+    else answer(request.id, `{"result":${bytes.toString()},"jsonrpc":"2.0","id":${JSON.stringify(request.id)}}`);
   }
 
   #call(
     request: HotCall,
     { server, era }: CurrentServer,
     message: unknown,
-    send: (line: string) => void,
+    answer: Answer,
     handOn: HandOn,
   ): boolean {
     const info = server.getClientVersion();
@@ -90,7 +92,7 @@ export class StdioFront {
       const outcome = this.#hot.outcome(exchange, id, era, this.#viewer);
       if (outcome.kind === "begun") return handOn(message);
       this.#calls.delete(id);
-      send(outcome.text);
+      answer(id, outcome.text);
     });
     return true;
   }

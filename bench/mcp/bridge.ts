@@ -1,0 +1,52 @@
+import { spawn } from "node:child_process";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { initialize } from "./messages.ts";
+
+/**
+ * The least that brings HTTP to a server on stdio: reads the JSON, gives the request an id of its own, passes it on,
+ * and gives the answer back under the first one. It checks nothing, knows nobody and keeps nothing. `node bridge.ts`.
+ */
+const upstream = spawn(
+  process.execPath,
+  [fileURLToPath(new URL("./floor.ts", import.meta.url)), "stdio", "10"],
+  { stdio: ["pipe", "pipe", "inherit"] },
+);
+upstream.stdin.write(`${initialize}\n`);
+upstream.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" })}\n`);
+const waiting = new Map<number, { readonly id: unknown; readonly outgoing: ServerResponse }>();
+let next = 0;
+
+createInterface(upstream.stdout).on("line", (line) => {
+  const message = JSON.parse(line);
+  const asked = waiting.get(message.id);
+  if (asked === undefined) return;
+  waiting.delete(message.id);
+  message.id = asked.id;
+  const body = JSON.stringify(message);
+  asked.outgoing.writeHead(200, {
+    "content-type": "application/json",
+    "content-length": Buffer.byteLength(body),
+  });
+  asked.outgoing.end(body);
+});
+
+const server = createServer((incoming, outgoing) => {
+  let text = "";
+  incoming.setEncoding("utf8").on("data", (chunk) => {
+    text += chunk;
+  });
+  incoming.on("end", () => {
+    const message = JSON.parse(text);
+    const id = next++;
+    waiting.set(id, { id: message.id, outgoing });
+    message.id = id;
+    upstream.stdin.write(`${JSON.stringify(message)}\n`);
+  });
+});
+server.listen(0, "127.0.0.1", () => {
+  // A server that listens on a port has such an address.
+  console.log(JSON.stringify({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }));
+});

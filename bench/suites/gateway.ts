@@ -1,0 +1,111 @@
+import { readFileSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { type ContestantName, contestants } from "../contestants/index.ts";
+import { describeGoal, type GoalOutcome, judgeGoal } from "../lib/goal.ts";
+import { median } from "../lib/statistics.ts";
+import type { Measured, Suite } from "../lib/suite.ts";
+import { formatNumber, formatRatio } from "../lib/table.ts";
+import { checkAnswer, headersOf, type McpVariant, messageOf } from "../mcp/messages.ts";
+import { loadFor, type McpSample, type Running, startServer, stopServer } from "../mcp/server-process.ts";
+
+const goal = 1.4;
+const milliseconds = Number(process.env.BENCH_MCP_MILLISECONDS ?? 4_000);
+const warmUp = 1_500;
+const variants: Record<string, number> = { "1 connection": 1, "16 connections": 16 };
+const pathOf = (place: string) => fileURLToPath(new URL(place, import.meta.url));
+const called: McpVariant = { method: "tools/call", era: "legacy", tools: 10, transport: "http" };
+
+/** `tools/call` over HTTP on the way to a server on stdio, the same hand-written one behind every gateway. */
+export const gateway: Suite<McpSample> = {
+  title: "MCP, HTTP to stdio",
+  floor: "node-bridge",
+  contestants: ["node-bridge", "ours-gateway", "supergateway-gateway", "mcp-proxy-gateway"],
+  variants: Object.keys(variants),
+
+  async sample({ contestant, variant: name }) {
+    if (process.platform !== "linux")
+      throw new Error("CPU time of the gateway is read from /proc: Linux only");
+    const connections = variants[name]!;
+    const isOurs = contestant === "ours-gateway";
+    const variant = isOurs ? { ...called, tool: "mcp_floor_tool_0" } : called;
+    const directory = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
+    try {
+      const server = await startServer(await wordsOf(contestant, directory), directory);
+      try {
+        const token = isOurs ? readFileSync(join(directory, ".toolrack/token"), "utf8").trim() : undefined;
+        // It serves before the servers behind it are there.
+        if (isOurs) await untilAnswered(server, variant, token!);
+        const inSession = contestant === "supergateway-gateway" || contestant === "mcp-proxy-gateway";
+        const options = { ...(token === undefined ? {} : { token }), inSession, connections };
+        await loadFor(server, variant, { ...options, milliseconds: warmUp });
+        return await loadFor(server, variant, { ...options, milliseconds });
+      } finally {
+        stopServer(server);
+      }
+    } finally {
+      await rm(directory, { recursive: true, force: true, maxRetries: 5 });
+    }
+  },
+
+  report(measured) {
+    const goals: GoalOutcome[] = [];
+    const rows = measured.map((entry) => {
+      const floor = measured.find(
+        ({ contestant, variant }) => contestant === gateway.floor && variant === entry.variant,
+      );
+      const ratio = medianOf(entry, "cpu") / medianOf(floor, "cpu");
+      const outcome = entry.contestant === "ours-gateway" ? judgeGoal(entry.variant, goal, ratio) : undefined;
+      if (outcome !== undefined) goals.push(outcome);
+      return [
+        entry.variant,
+        contestants[entry.contestant].title,
+        formatNumber(medianOf(entry, "cpu")),
+        formatRatio(ratio),
+        formatNumber(medianOf(entry, "perSecond")),
+        outcome === undefined ? "" : describeGoal(outcome),
+      ];
+    });
+    const columns = ["load", "contestant", "CPU of all processes, µs", "CPU to floor", "requests/s", "goal"];
+    return { tables: [{ title: "tools/call through a gateway", columns, rows }], goals };
+  },
+};
+
+function medianOf(entry: Measured<McpSample> | undefined, key: keyof McpSample): number {
+  const values = (entry?.samples ?? []).map((sample) => sample[key]);
+  return values.length === 0 ? Number.NaN : median(values);
+}
+
+async function wordsOf(contestant: ContestantName, directory: string): Promise<string[]> {
+  if (contestant === "node-bridge") return [pathOf("../mcp/bridge.ts")];
+  if (contestant !== "ours-gateway")
+    return [pathOf("../mcp/gateway.ts"), contestant.replace(/-gateway$/, "")];
+  await writeFile(
+    join(directory, "toolrack.config.js"),
+    "export default { builtins: false, mcp: { metaTools: 'off' } };",
+  );
+  const floor = { command: process.execPath, args: [pathOf("../mcp/floor.ts"), "stdio", "10"] };
+  await writeFile(join(directory, "mcp.json"), JSON.stringify({ mcpServers: { floor } }));
+  const main = pathOf("../../packages/server/src/main.ts");
+  return ["--conditions=toolrack-source", main, "serve", "--port", "0", "--json", "--no-watch"];
+}
+
+async function untilAnswered({ url }: Running, variant: McpVariant, token: string): Promise<void> {
+  for (let attempt = 0; ; attempt++) {
+    const response = await fetch(`${url}/mcp`, {
+      method: "POST",
+      headers: headersOf(variant, token),
+      body: messageOf(variant, 1),
+    });
+    const text = await response.text();
+    try {
+      return checkAnswer(variant, 1, text);
+    } catch (thrown) {
+      if (attempt === 100) throw thrown;
+    }
+    await sleep(100);
+  }
+}
