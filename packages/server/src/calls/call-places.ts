@@ -30,7 +30,8 @@ export class CallPlaces {
   }
 
   leave(call: Placed): void {
-    if (this.#questions.delete(call.callId)) this.#change(this.#waiting, shareOf(call.toolName, call.caller), -1);
+    if (this.#questions.delete(call.callId))
+      this.#change(this.#waiting, shareOf(call.toolName, call.caller), -1);
     else this.#change(this.#running, call.toolName, -1);
   }
 

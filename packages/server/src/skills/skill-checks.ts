@@ -100,7 +100,6 @@ export function withFiles(
   old: readonly SkillFile[],
   changes: Readonly<Record<string, SkillFile | null>>,
 ): SkillFile[] {
-  checkPaths(Object.keys(changes));
   const kept = new Map(old.map((file) => [file.path, file]));
   for (const [path, file] of Object.entries(changes)) {
     if (file === null) kept.delete(path);

@@ -34,8 +34,7 @@ it("shows a row that an operator edits with a client of the database", async () 
   await fixture.library.add({ skill: { id: "s", name: "S" }, tools: [{ ...tool, id: "a" }], files: [] });
   fixture.library.follow();
   const client = new DatabaseSync(join(fixture.directory, ".toolrack", "toolrack.db"));
-  // The first look only learns what there is.
-  await wait(1_500);
+  await fixture.library.reload();
   client.exec("update skill_tools set description = 'by hand' where id = 'a'");
   client.exec(
     "insert into skill_tools (id, skill_id, name, type, endpoint) values ('b', 's', 'second', 'http', 'https://x.example')",

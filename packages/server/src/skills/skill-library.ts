@@ -140,14 +140,16 @@ export class SkillLibrary {
       if (isCounted || isEdited) await this.#reload();
       complaint = "";
     };
-    this.#timer = setInterval(() => {
+    const lookInTurn = () => {
       this.#inTurn(look).catch((error: Error) => {
         // Once, and not every second while the database is away.
         if (complaint !== error.message) logger.warn(`Skills could not be read: ${error.message}`);
         complaint = error.message;
       });
-    }, POLL);
+    };
+    this.#timer = setInterval(lookInTurn, POLL);
     this.#timer.unref();
+    lookInTurn();
     const inUse = new Set(this.list().flatMap(({ directory }) => directory ?? []));
     void pruneMaterialised(join(this.#options.workspace, ".toolrack", "skills"), inUse);
   }

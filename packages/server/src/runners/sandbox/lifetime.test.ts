@@ -4,6 +4,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
+import { cpuSecondsOf } from "./confinement/process-tree.ts";
 import { SandboxHarness, toolOf } from "./sandbox-harness.fixture.ts";
 import { levelsToTest } from "./test-levels.fixture.ts";
 
@@ -28,6 +29,10 @@ describe.each(levelsToTest)("at level %i", { timeout: 60_000 }, (level) => {
     );
     await once(child.stdout, "data");
     await vi.waitFor(() => expect(processesTitled(marker)).toHaveLength(1), 10_000);
+    // Before its loop it would notice by itself that the server is gone.
+    await vi.waitFor(() => {
+      expect(cpuSecondsOf(processesTitled(marker).map(Number))).toBeGreaterThan(1);
+    }, 20_000);
     child.kill("SIGKILL");
     await once(child, "exit");
     await vi.waitFor(() => expect(processesTitled(marker)).toEqual([]), 10_000);

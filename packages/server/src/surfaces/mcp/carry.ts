@@ -1,15 +1,19 @@
+import { setTimeout as wait } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
 import {
   CLIENT_CAPABILITIES_META_KEY,
   type InputRequiredResult,
   inputRequired,
   LOG_LEVEL_META_KEY,
   type LoggingLevel,
+  MissingRequiredClientCapabilityError,
   ProtocolError,
   ProtocolErrorCode,
   type Server,
   type ServerContext,
 } from "@modelcontextprotocol/server";
-import type { ClientAbilities, Exchange, Notice, Question, Wants } from "./exchange.ts";
+import { type ClientAbilities, missingAbility } from "./client-abilities.ts";
+import type { Exchange, Notice, Question, Wants } from "./exchange.ts";
 import type { Binding, HeldExchanges, HeldTicket } from "./held-exchanges.ts";
 import type { ServerPlace } from "./server-place.ts";
 
@@ -54,18 +58,20 @@ export async function carry<Result>(
   signal.addEventListener("abort", cancel, { once: true });
   if (signal.aborted) cancel();
   const asking = new AbortController();
+  const pace = new Pace();
   try {
     // A client that comes back without all answers is asked for the rest.
     if (era === "modern" && exchange.open.length > 0 && !exchange.hasNews)
-      return sendBack(exchange, held, binding);
+      return sendBack(exchange, leg, held, binding);
     for (;;) {
       const step = await exchange.next();
       switch (step.kind) {
         case "says":
           for (const notice of step.notices) await tell(notice, context);
+          await pace.said(step.notices.length);
           break;
         case "asks":
-          if (era === "modern") return sendBack(exchange, held, binding);
+          if (era === "modern") return sendBack(exchange, leg, held, binding);
           for (const question of step.questions) void askNow(exchange, question, context, asking.signal);
           break;
         case "ended":
@@ -95,13 +101,20 @@ function cancelSignal({ context, era, canAsk }: Leg): AbortSignal {
  * The exchange that a client came back to, given its answers; undefined when it begins something new. Throws when the
  * state was given for something else, or has been used.
  */
-export function comeBack<Result>(subject: string, leg: Leg): Exchange<Result> | undefined {
+export function comeBack<Result>(
+  subject: string,
+  input: Readonly<Record<string, unknown>> = {},
+  leg: Leg,
+): Exchange<Result> | undefined {
   const { mcpReq } = leg.context;
   const ticket = mcpReq.requestState<HeldTicket<Result>>();
   if (ticket === undefined) return undefined;
   const { exchange } = ticket;
   try {
-    if (exchange.subject !== subject) throw new Error("The state was given for another request.");
+    // What runs is what was first asked for: who comes with other arguments would get the answer to something else.
+    if (exchange.subject !== subject || !isDeepStrictEqual(exchange.input, input)) {
+      throw new Error("The state was given for another request.");
+    }
     ticket.use();
   } catch {
     // The same words as for any other state that is not good.
@@ -124,9 +137,18 @@ function envelopeOf({ mcpReq }: ServerContext): {
 /** The questions that are open, those that were answered wrongly among them. */
 export function sendBack(
   exchange: Exchange<unknown>,
+  leg: Leg,
   held: HeldExchanges,
   binding: Binding,
 ): InputRequiredResult {
+  for (const { method, params } of exchange.open) {
+    const missing = missingAbility(abilitiesOf(leg), method, params);
+    if (missing === undefined) continue;
+    // It said otherwise when it came before. The question cannot reach it, so that nobody would ever come back.
+    exchange.cancel(`the client no longer declares what ${method} needs`);
+    held.forget(exchange);
+    throw new MissingRequiredClientCapabilityError({ requiredCapabilities: missing });
+  }
   // Until it comes back there is nobody to be told anything.
   exchange.wants = { progress: false, messages: false };
   const requests = exchange.open.map(({ key, method, params }) => [key, { method, params }] as const);
@@ -176,4 +198,26 @@ async function tell(notice: Notice, { mcpReq }: ServerContext): Promise<void> {
 function reasonOf({ reason }: AbortSignal): string {
   if (typeof reason === "string") return reason;
   return reason instanceof Error ? reason.message : "the client cancelled it";
+}
+
+/** How many notices go out at once, and how long it then takes until more do, in milliseconds. */
+const BURST = 32;
+const WINDOW = 100;
+
+/**
+ * Slows down what a tool says, so that one that says something all the time fills neither the line nor the memory. The
+ * exchange gathers meanwhile, and leaves out what nobody needs.
+ */
+class Pace {
+  #since = performance.now();
+  #said = 0;
+
+  async said(notices: number): Promise<void> {
+    this.#said += notices;
+    const passed = performance.now() - this.#since;
+    if (passed < WINDOW && this.#said < BURST) return;
+    if (passed < WINDOW) await wait(WINDOW - passed);
+    this.#since = performance.now();
+    this.#said = 0;
+  }
 }

@@ -21,7 +21,8 @@ export function letClientsApprove(approvals: ApprovalInbox, logger: Logger): () 
     }
     const exchange = currentExchange.getStore();
     // What a call leaves behind, such as a timer, may ask when the call and its client are long gone.
-    if (exchange === undefined || exchange.isOver || !exchange.can("elicitation/create")) return;
+    if (exchange === undefined || exchange.isOver) return;
+    if (!exchange.can("elicitation/create", { mode: "form" })) return;
     const withdrawn = new AbortController();
     asked.set(id, withdrawn);
     void ask(exchange, approval, withdrawn.signal)

@@ -1,13 +1,6 @@
 import type { CallClient, ClientMethod, ProgressUpdate } from "@toolrack/core";
+import { type ClientAbilities, missingAbility, type NeededAbility } from "./client-abilities.ts";
 import { isAcceptable } from "./is-acceptable.ts";
-
-/** What the other end said that it can be asked, as MCP has it. */
-export interface ClientAbilities {
-  readonly elicitation?: object;
-  readonly sampling?: object;
-  readonly roots?: object;
-  readonly extensions?: Readonly<Record<string, unknown>>;
-}
 
 export interface Question {
   readonly key: string;
@@ -54,6 +47,8 @@ interface Open {
 
 const noAnswers: Readonly<Record<string, unknown>> = Object.freeze({});
 const none: readonly never[] = Object.freeze([]);
+/** How many notices wait for the client to be told them; a client that is slower than the tool misses the rest. */
+const MOST_NOTICES = 100;
 /** Nothing is ever put into it. */
 const noneOpen = new Map<string, Open>();
 
@@ -68,6 +63,8 @@ const keyName = "toolrack/key";
 export class Exchange<Result> implements CallClient {
   readonly name: string;
   readonly subject: string;
+  /** The arguments that came with it. */
+  readonly input: Readonly<Record<string, unknown>>;
   readonly callId: string | undefined;
   wants: Wants;
   readonly #abilities: ClientAbilities;
@@ -78,13 +75,18 @@ export class Exchange<Result> implements CallClient {
   #open: Map<string, Open> = noneOpen;
   #untold: readonly Question[] = none;
   #notices: readonly Notice[] = none;
+  #dropped = 0;
   #end: Step<Result> | undefined;
   #wake: (() => void) | undefined;
   #asked = 0;
-  #missed: ClientMethod | undefined;
+  #missed: NeededAbility | undefined;
 
-  constructor({ subject, callId, abilities, clientName = "", answers = noAnswers, wants }: ExchangeOptions) {
+  constructor(
+    { subject, callId, abilities, clientName = "", answers = noAnswers, wants }: ExchangeOptions,
+    input: Readonly<Record<string, unknown>> = noAnswers,
+  ) {
     this.subject = subject;
+    this.input = input;
     this.callId = callId;
     this.#abilities = abilities;
     this.#answers = answers;
@@ -112,7 +114,7 @@ export class Exchange<Result> implements CallClient {
   }
 
   /** What the client was to be asked although it never said that it can be. */
-  get missed(): ClientMethod | undefined {
+  get missed(): NeededAbility | undefined {
     return this.#missed;
   }
 
@@ -149,9 +151,7 @@ export class Exchange<Result> implements CallClient {
   async next(): Promise<Step<Result>> {
     for (;;) {
       if (this.#notices.length > 0) {
-        const notices = this.#notices;
-        this.#notices = none;
-        return { kind: "says", notices };
+        return { kind: "says", notices: this.#takeNotices() };
       }
       if (this.#end !== undefined) return this.#end;
       if (this.#untold.length > 0) {
@@ -192,21 +192,19 @@ export class Exchange<Result> implements CallClient {
     if (this.wants.progress) this.#say({ kind: "progress", update });
   }
 
-  can(method: ClientMethod): boolean {
-    switch (method) {
-      case "elicitation/create":
-        return this.#abilities.elicitation !== undefined;
-      case "sampling/createMessage":
-        return this.#abilities.sampling !== undefined;
-      case "roots/list":
-        return this.#abilities.roots !== undefined;
-    }
+  /** With `params`: whether it can be asked this very question. */
+  can(method: ClientMethod, params?: object): boolean {
+    return missingAbility(this.#abilities, method, params) === undefined;
   }
 
   request(method: ClientMethod, params: object, signal: AbortSignal): Promise<unknown> {
-    if (!this.can(method)) {
-      this.#missed = method;
-      return Promise.reject(new Error(`The MCP client that made this call did not declare ${method}.`));
+    const missing = missingAbility(this.#abilities, method, params);
+    if (missing !== undefined) {
+      this.#missed = missing;
+      const lacks = nameOf(missing);
+      return Promise.reject(
+        new Error(`The MCP client that made this call did not declare ${lacks}, which ${method} needs.`),
+      );
     }
     if (this.#end !== undefined) return Promise.reject(new Error("The call that wants to ask has ended."));
     const { given, key } = this.#keyOf(method, params);
@@ -238,8 +236,23 @@ export class Exchange<Result> implements CallClient {
 
   #say(notice: Notice): void {
     if (this.#end !== undefined) return;
-    this.#notices = [...this.#notices, notice];
+    // Only the latest progress is news.
+    const before =
+      notice.kind === "progress" ? this.#notices.filter(({ kind }) => kind !== "progress") : this.#notices;
+    if (notice.kind === "message" && before.length >= MOST_NOTICES) this.#dropped++;
+    else this.#notices = [...before, notice];
     this.#stir();
+  }
+
+  #takeNotices(): readonly Notice[] {
+    const notices = this.#notices;
+    const dropped = this.#dropped;
+    this.#notices = none;
+    this.#dropped = 0;
+    if (dropped === 0) return notices;
+    const data = `${dropped} messages were left out: they came faster than they could be told.`;
+    const params = { level: "warning", logger: "toolrack", data };
+    return [...notices, { kind: "message", method: "notifications/message", params }];
   }
 
   #keyOf(method: ClientMethod, params: object): { given: boolean; key: string } {
@@ -278,4 +291,10 @@ function withoutKey(params: object): object {
   if (_meta === undefined) return params;
   const { [keyName]: _, ...meta } = _meta;
   return Object.keys(meta).length === 0 ? rest : { ...rest, _meta: meta };
+}
+
+function nameOf(ability: NeededAbility): string {
+  return Object.entries(ability)
+    .map(([name, members]) => [name, ...Object.keys(members)].join("."))
+    .join(", ");
 }

@@ -41,20 +41,26 @@ export function serveOfferings(server: Server, parts: McpParts, viewer: Viewer, 
   });
   server.setRequestHandler("prompts/get", ({ params }, context) => {
     const leg: Leg = { server, context, ...place };
-    return converse(leg, parts, viewer, params.name, async (client, signal) => {
-      const found = await offerings.getPrompt(
-        params.name,
-        params.arguments ?? {},
-        viewer.reader(signal, client),
-      );
-      if (found === undefined)
-        throw invalid(`There is no prompt "${params.name}". prompts/list has those that there are.`);
-      return found;
-    });
+    return converse(
+      leg,
+      parts,
+      viewer,
+      { subject: params.name, input: params.arguments },
+      async (client, signal) => {
+        const found = await offerings.getPrompt(
+          params.name,
+          params.arguments ?? {},
+          viewer.reader(signal, client),
+        );
+        if (found === undefined)
+          throw invalid(`There is no prompt "${params.name}". prompts/list has those that there are.`);
+        return found;
+      },
+    );
   });
   server.setRequestHandler("resources/read", ({ params: { uri } }, context) => {
     const leg: Leg = { server, context, ...place };
-    return converse(leg, parts, viewer, uri, async (client, signal) => {
+    return converse(leg, parts, viewer, { subject: uri }, async (client, signal) => {
       const found =
         (await readCallResult(parts, viewer, uri)) ??
         (await offerings.readResource(uri, viewer.reader(signal, client)));
@@ -108,15 +114,21 @@ function serveSubscriptions(server: Server, { offerings }: McpParts, viewer: Vie
   };
 }
 
+/** A prompt or resource, by its name or address, and the arguments for it. */
+interface Wanted {
+  readonly subject: string;
+  readonly input?: Readonly<Record<string, string>> | undefined;
+}
+
 /** Work that may ask the client, and so may take several of its requests. */
 async function converse<Result extends object>(
   leg: Leg,
   parts: McpParts,
   viewer: Viewer,
-  subject: string,
+  wanted: Wanted,
   work: (client: Exchange<Result>, signal: AbortSignal) => Promise<Result>,
 ) {
-  const exchange = comeBack<Result>(subject, leg) ?? begin(leg, subject, work);
+  const exchange = comeBack<Result>(wanted.subject, wanted.input, leg) ?? begin(leg, wanted, work);
   try {
     // The same shapes as those of the SDK, which are written with mutable members.
     return (await carry(exchange, leg, parts.held, bindingOf(viewer, leg.context))) as never;
@@ -127,16 +139,17 @@ async function converse<Result extends object>(
 
 function begin<Result>(
   leg: Leg,
-  subject: string,
+  { subject, input }: Wanted,
   work: (client: Exchange<Result>, signal: AbortSignal) => Promise<Result>,
 ): Exchange<Result> {
-  const exchange = new Exchange<Result>({
+  const options = {
     subject,
     abilities: abilitiesOf(leg),
     clientName: clientNameOf(leg),
     answers: leg.context.mcpReq.inputResponses ?? {},
     wants: wantsOf(leg),
-  });
+  };
+  const exchange = new Exchange<Result>(options, input);
   return exchange.start((signal) => currentExchange.run(exchange, () => work(exchange, signal)));
 }
 

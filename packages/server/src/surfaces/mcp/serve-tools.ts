@@ -29,7 +29,7 @@ export function serveTools(server: Server, parts: McpParts, viewer: Viewer, plac
     const leg: Leg = { server, context, ...place };
     const { name } = params;
     const running = runningOf(leg);
-    const waiting = comeBack<EndedCall>(name, leg);
+    const waiting = comeBack<EndedCall>(name, params.arguments, leg);
     if (waiting === undefined && running === undefined) requireVisible(parts.registry, viewer, name);
     const support = running === undefined ? supportFor(parts, leg, name) : undefined;
     const exchange =
@@ -90,7 +90,7 @@ async function toTask(
   const mustAnswer = isAnswered
     ? exchange.open.length > 0
     : asksFirst && (await exchange.next()).kind === "asks";
-  if (mustAnswer) return sendBack(exchange, held, bindingOf(viewer, leg.context));
+  if (mustAnswer) return sendBack(exchange, leg, held, bindingOf(viewer, leg.context));
   held.forget(exchange);
   return tasks.adopt(callId, exchange, viewer, ({ ended, reason }) => {
     const error = ended === undefined ? toProtocolError(reason) : undeclared(exchange, ended, leg);
@@ -116,11 +116,7 @@ function undeclared(
   { era }: Leg,
 ): ProtocolError | undefined {
   if (missed === undefined || result.type !== "error" || era === "legacy") return undefined;
-  const capability = missed.slice(0, missed.indexOf("/"));
-  return new MissingRequiredClientCapabilityError(
-    { requiredCapabilities: { [capability]: {} } },
-    result.content,
-  );
+  return new MissingRequiredClientCapabilityError({ requiredCapabilities: missed }, result.content);
 }
 
 /** Links came with 2025-06-18. */

@@ -17,7 +17,7 @@ export function startToolCall(
   { name, arguments: input = {}, _meta }: ToolCallParams,
   options: ExchangeOptions,
 ): Exchange<EndedCall> {
-  const exchange = new Exchange<EndedCall>(options);
+  const exchange = new Exchange<EndedCall>(options, input);
   const { callId } = options;
   const { allow } = viewer;
   const session = _meta?.["toolrack/sessionID"];

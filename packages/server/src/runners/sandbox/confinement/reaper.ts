@@ -30,16 +30,15 @@ export class Reaper {
   }
 }
 
+// Not all shells take `--` after `kill -9`; after `-s` they do.
 const script = `
 while read -r action pid; do
-  echo "$$ $action $pid" >> /tmp/g6a-reap.log
   if [ "$action" = add ]; then pids="$pids $pid"; continue; fi
   rest=
   for other in $pids; do [ "$other" = "$pid" ] || rest="$rest $other"; done
   pids=$rest
 done
-echo "$$ end:$pids" >> /tmp/g6a-reap.log
-for pid in $pids; do kill -9 -- "-$pid" 2>> /tmp/g6a-reap.log; echo "$$ killed $pid $?" >> /tmp/g6a-reap.log; done
+for pid in $pids; do kill -s KILL -- "-$pid"; done
 rm -rf -- "$1"
 `;
 

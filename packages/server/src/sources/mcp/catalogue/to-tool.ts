@@ -109,6 +109,7 @@ async function callUpstream(source: ToolSource, tool: UpstreamTool, context: Too
 }
 
 function messageFor(key: string, { kind, message, code }: UpstreamError): string {
+  if (kind === "broken") return `The MCP server "${key}" gave no usable answer: ${message}`;
   if (kind !== "refused") return message;
   return `The MCP server "${key}" refused the call: ${message}${code === undefined ? "" : ` (code ${code})`}`;
 }

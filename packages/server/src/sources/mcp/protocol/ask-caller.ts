@@ -17,18 +17,56 @@ export const allCapabilities = {
   roots: {},
 } as const;
 
+/** A caller as it is asked what it can answer. Not every one looks at the question itself; then the method decides. */
+interface Askable {
+  can(method: ClientMethod, params?: object): boolean;
+}
+
+/** Whether the caller can be asked this very question. */
+export function canAnswer(client: Askable | undefined, method: ClientMethod, params: object): boolean {
+  return client?.can(method, params) === true;
+}
+
 /** The capabilities of a caller, for servers that are told them with every request. */
-export function capabilitiesOf(client: CallClient | undefined): object {
+export function capabilitiesOf(client: Askable | undefined): object {
   if (client === undefined) return none;
+  const form = client.can("elicitation/create", { mode: "form" });
+  const url = client.can("elicitation/create", { mode: "url" });
   return {
-    ...(client.can("elicitation/create") ? { elicitation: allCapabilities.elicitation } : {}),
+    ...(form || url ? { elicitation: { ...(form ? { form: {} } : {}), ...(url ? { url: {} } : {}) } } : {}),
     ...(client.can("sampling/createMessage") ? { sampling: allCapabilities.sampling } : {}),
     ...(client.can("roots/list") ? { roots: allCapabilities.roots } : {}),
   };
+}
+
+/** Whether a question of a server could reach anybody at the other end. */
+export function canBeAsked(client: Askable | undefined): boolean {
+  return client !== undefined && Object.keys(capabilitiesOf(client)).length > 0;
 }
 
 const none = Object.freeze({});
 
 export function cannotAsk(method: string): string {
   return `The caller of this tool cannot be asked (${method}). Call it from a client that answers such questions, or give what it needs as arguments.`;
+}
+
+export function nobodyToAsk(method: string): string {
+  return `The caller cannot be asked (${method}): other calls are under way or were given up a moment ago, and the question does not say which call it belongs to. Call the tool again when those have ended, or give what it needs as arguments.`;
+}
+
+/** Puts a question to a caller, for at most `limit` milliseconds: nobody waits for an answer for ever. */
+export async function askWithin(
+  limit: number,
+  client: CallClient,
+  { method, params, signals }: { method: ClientMethod; params: object; signals: readonly AbortSignal[] },
+): Promise<unknown> {
+  const late = new AbortController();
+  const timer = setTimeout(() => {
+    late.abort(new Error(`Nobody answered the question within ${limit / 1_000} s.`));
+  }, limit);
+  try {
+    return await client.request(method, params, AbortSignal.any([late.signal, ...signals]));
+  } finally {
+    clearTimeout(timer);
+  }
 }

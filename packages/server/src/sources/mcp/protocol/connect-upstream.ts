@@ -11,6 +11,7 @@ import { installedProgram } from "../process/installed-program.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
 import { allCapabilities } from "./ask-caller.ts";
+import { boundedFetch } from "./bounded-fetch.ts";
 import { toUpstreamError } from "./json-rpc.ts";
 import { RequestLane } from "./request-lane.ts";
 import { UpstreamError } from "./upstream-error.ts";
@@ -30,6 +31,8 @@ export interface ConnectOptions {
   readonly label: string;
   /** In milliseconds, for the handshake. */
   readonly timeout: number;
+  /** How long somebody may think about a question of the server, in milliseconds. */
+  readonly patience: number;
   readonly signal: AbortSignal;
 }
 
@@ -74,7 +77,7 @@ async function connect(
   options: ConnectOptions,
   prior: PriorDiscovery | undefined,
 ): Promise<UpstreamSession> {
-  const { clientInfo, timeout, lines, signal } = options;
+  const { clientInfo, timeout, patience, lines, signal } = options;
   const roots = options.entry.roots.map((uri) => ({ uri }));
   const client = new Client(clientInfo, {
     capabilities: allCapabilities,
@@ -109,6 +112,7 @@ async function connect(
     modern: era === "modern" ? client.getNegotiatedProtocolVersion() : undefined,
     clientInfo,
     roots,
+    patience,
     onLog: (params) => lines.add("log", logText(params)),
   });
   const verdict: Verdict = {
@@ -137,9 +141,9 @@ function openAddress(
   { url, headers }: ResolvedEntry & { readonly kind: "address" },
   kind: "http" | "sse",
 ): Transport {
-  const requestInit = { headers: { ...headers } };
-  if (kind === "sse") return new SSEClientTransport(url, { requestInit });
-  return new StreamableHTTPClientTransport(url, { requestInit });
+  const options = { requestInit: { headers: { ...headers } }, fetch: boundedFetch() };
+  if (kind === "sse") return new SSEClientTransport(url, options);
+  return new StreamableHTTPClientTransport(url, options);
 }
 
 function priorOf(verdict: Verdict | undefined): PriorDiscovery | undefined {

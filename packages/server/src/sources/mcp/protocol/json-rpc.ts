@@ -1,4 +1,4 @@
-import { SERVER_INFO_META_KEY } from "@modelcontextprotocol/client";
+import { SdkErrorCode, SERVER_INFO_META_KEY } from "@modelcontextprotocol/client";
 import type { ProgressUpdate } from "@toolrack/core";
 import { UpstreamError } from "./upstream-error.ts";
 
@@ -53,5 +53,18 @@ export function toUpstreamError(error: unknown): UpstreamError {
   if (status === 404 || (status === 400 && /session/i.test(message))) {
     return new UpstreamError("session", message, { cause: error });
   }
-  return new UpstreamError(typeof status === "number" ? "refused" : "unavailable", message, { cause: error });
+  if (typeof status === "number") return new UpstreamError("refused", message, { cause: error });
+  if (isOddAnswer(error)) {
+    return new UpstreamError("broken", `It answered with something that is no message of MCP: ${message}`, {
+      cause: error,
+    });
+  }
+  return new UpstreamError("unavailable", message, { cause: error });
+}
+
+/** An answer came, but not one that the SDK could read: a page of a proxy, half a text, another form of message. */
+function isOddAnswer(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const isUnread = (error as { code?: unknown }).code === SdkErrorCode.ClientHttpUnexpectedContent;
+  return isUnread || error instanceof SyntaxError || error.name === "ZodError" || error.message === "terminated";
 }

@@ -8,7 +8,15 @@ import {
   type Transport,
 } from "@modelcontextprotocol/client";
 import type { CallClient, ProgressUpdate } from "@toolrack/core";
-import { cannotAsk, capabilitiesOf, isClientMethod } from "./ask-caller.ts";
+import {
+  askWithin,
+  canAnswer,
+  canBeAsked,
+  cannotAsk,
+  capabilitiesOf,
+  isClientMethod,
+} from "./ask-caller.ts";
+import { GivenUp } from "./given-up.ts";
 import {
   isInputRequired,
   isRecord,
@@ -19,6 +27,7 @@ import {
   toUpstreamError,
 } from "./json-rpc.ts";
 import { ServerQuestions } from "./server-questions.ts";
+import { tooLargeIn } from "./bounded-fetch.ts";
 import { Turns } from "./turns.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
@@ -44,6 +53,8 @@ export interface LaneOptions {
   readonly clientInfo: object;
   /** Answers `roots/list` where no caller can. */
   readonly roots: readonly object[];
+  /** How long somebody may think about a question of the server, in milliseconds. */
+  readonly patience: number;
   /** Is told what a server logs. */
   readonly onLog: (params: Message) => void;
 }
@@ -53,11 +64,16 @@ interface Pending {
   readonly resolve: (result: unknown) => void;
   readonly reject: (reason: unknown) => void;
   readonly release: () => void;
+  /** Why the stream of the answer ended too early, when we know. */
+  problem?: string;
 }
 
 /** Ids of the SDK's own requests on the same transport begin at 0. */
 const FIRST_ID = 1_000_000_000;
 const MOST_ROUNDS = 10;
+
+/** How long a call waits for one that may be asked before it; then a question of the server is nobody's. */
+const LONGEST_TURN = 30_000;
 
 /** Requests in the middle of which a server may ask something. */
 const askingMethods: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);
@@ -73,27 +89,38 @@ export class RequestLane {
   /** Which request a message belongs to, where every request has a stream of its own. */
   readonly #scope: AsyncLocalStorage<Pending> | undefined;
   readonly #questions: ServerQuestions;
-  readonly #turns = new Turns();
+  readonly #turns = new Turns(LONGEST_TURN);
+  readonly #givenUp = new GivenUp();
   #nextId = FIRST_ID;
   #closed: Error | undefined;
 
   /** The client must be connected: from here on the lane sees every message first. */
   constructor(options: LaneOptions) {
     this.#options = options;
-    const { transport, roots } = options;
+    const { transport, roots, patience } = options;
     this.#scope = transport.hasPerRequestStream === true ? new AsyncLocalStorage() : undefined;
     this.#questions = new ServerQuestions({
       current: () => this.#scope?.getStore()?.request,
-      underWay: () =>
-        Array.from(this.#pending.values(), ({ request }) => request).filter(({ method }) =>
+      underWay: () => [
+        ...Array.from(this.#pending.values(), ({ request }) => request).filter(({ method }) =>
           askingMethods.has(method),
         ),
+        ...(this.#givenUp.isEmpty ? [] : ["given up" as const]),
+      ],
       roots,
+      patience,
       reply: (id, answer) => this.#send({ id, ...answer }),
     });
     const others = transport.onmessage;
     transport.onmessage = (message, extra) => {
       if (!this.#take(message as Message)) others?.(message, extra);
+    };
+    const { onerror } = transport;
+    transport.onerror = (error) => {
+      const pending = this.#scope?.getStore();
+      const problem = tooLargeIn(error);
+      if (pending !== undefined && problem !== undefined) pending.problem = problem;
+      onerror?.(error);
     };
   }
 
@@ -106,7 +133,7 @@ export class RequestLane {
     if (!this.#questions.isAskedWithoutStream || !askingMethods.has(request.method))
       return this.#run(request);
     // Who can be asked is alone with the server, so that a question can only be about this.
-    return this.#turns.take(request.client !== undefined, () => this.#run(request));
+    return this.#turns.take(canBeAsked(request.client), () => this.#run(request), request.signal);
   }
 
   /** Everything that waits fails now. */
@@ -117,6 +144,7 @@ export class RequestLane {
       pending.reject(reason);
     }
     this.#pending.clear();
+    this.#givenUp.clear();
     this.#questions.close(reason);
   }
 
@@ -159,11 +187,13 @@ export class RequestLane {
         `The server asked for "${String(method)}", which nobody can be asked for.`,
       );
     }
-    if (client?.can(method) !== true) {
+    const asked = isRecord(params) ? params : {};
+    if (client === undefined || !canAnswer(client, method, asked)) {
       if (method === "roots/list") return { roots: this.#options.roots };
       throw new UpstreamError("refused", cannotAsk(method));
     }
-    return client.request(method, isRecord(params) ? params : {}, signal ?? new AbortController().signal);
+    const signals = signal === undefined ? [] : [signal];
+    return askWithin(this.#options.patience, client, { method, params: asked, signals });
   }
 
   #exchange(request: LaneRequest, params: Message): Promise<unknown> {
@@ -177,8 +207,11 @@ export class RequestLane {
         this.#scope === undefined || this.#options.modern === undefined ? undefined : new AbortController();
       const giveUp = (reason: unknown) => {
         if (this.#settle(id) === undefined) return;
-        if (abort === undefined) this.#cancel(id, reason);
-        else abort.abort();
+        if (abort === undefined) {
+          // The server may not stop at once, and what it asks until then is about this.
+          if (askingMethods.has(method)) this.#givenUp.add(id);
+          this.#cancel(id, reason);
+        } else abort.abort();
         reject(reason);
       };
       const onAbort = signal === undefined ? undefined : () => giveUp(signal.reason);
@@ -206,7 +239,9 @@ export class RequestLane {
         return;
       }
       const onRequestStreamEnd = () =>
-        fail(new UpstreamError("unavailable", "The server ended its answer before it was complete."));
+        fail(
+          new UpstreamError("broken", pending.problem ?? "The server ended its answer before it was complete."),
+        );
       const options = {
         ...(abort === undefined ? {} : { requestSignal: abort.signal }),
         ...(headers === undefined ? {} : { headers }),
@@ -276,6 +311,7 @@ export class RequestLane {
 
   #takeAnswer(id: number, { error, result }: Message): boolean {
     // One that nobody waits for any more came too late.
+    this.#givenUp.delete(id);
     const pending = this.#settle(id);
     if (error === undefined) pending?.resolve(result);
     else pending?.reject(refusal(error));

@@ -1,5 +1,5 @@
 import type { CallClient, ClientMethod } from "@toolrack/core";
-import { cannotAsk } from "./ask-caller.ts";
+import { askWithin, canAnswer, cannotAsk, nobodyToAsk } from "./ask-caller.ts";
 import type { Message } from "./json-rpc.ts";
 
 /** A request under way, as far as a question of the server may belong to it. */
@@ -11,8 +11,10 @@ export interface Asked {
 export interface ServerQuestionsOptions {
   /** The request on whose own stream the message came that is being looked at; undefined where streams are shared. */
   readonly current: () => Asked | undefined;
-  /** Every request under way that can lead to questions. */
-  readonly underWay: () => readonly Asked[];
+  /** Every request under way that can lead to questions, and every one that was given up and may still do so. */
+  readonly underWay: () => readonly (Asked | "given up")[];
+  /** How long somebody may think about a question, in milliseconds. */
+  readonly patience: number;
   readonly roots: readonly object[];
   reply(id: unknown, answer: object): void;
 }
@@ -33,19 +35,21 @@ export class ServerQuestions {
   }
 
   async take(id: unknown, method: ClientMethod, params: Message): Promise<void> {
-    const { current, roots, reply } = this.#options;
+    const { current, roots, reply, patience } = this.#options;
     if (current() === undefined && method !== "roots/list") this.isAskedWithoutStream = true;
-    const { client, signal } = this.belongsTo() ?? {};
-    if (client === undefined || !client.can(method)) {
+    const asker = this.belongsTo();
+    const { client, signal } = asker ?? {};
+    if (client === undefined || !canAnswer(client, method, params)) {
+      const message = asker === undefined ? nobodyToAsk(method) : cannotAsk(method);
       if (method === "roots/list") reply(id, { result: { roots } });
-      else reply(id, { error: { code: -32_601, message: cannotAsk(method) } });
+      else reply(id, { error: { code: -32_601, message } });
       return;
     }
     const asking = new AbortController();
     this.#open.set(id, asking);
     try {
-      const either = signal === undefined ? asking.signal : AbortSignal.any([asking.signal, signal]);
-      reply(id, { result: await client.request(method, params, either) });
+      const signals = signal === undefined ? [asking.signal] : [asking.signal, signal];
+      reply(id, { result: await askWithin(patience, client, { method, params, signals }) });
     } catch (thrown) {
       const message = thrown instanceof Error ? thrown.message : String(thrown);
       reply(id, { error: { code: -32_603, message } });
@@ -63,13 +67,13 @@ export class ServerQuestions {
 
   /**
    * The request that a message of the server belongs to: that of its stream, or the only one under way. Where there are
-   * several it is nobody's, because it might reach the wrong person.
+   * several, or one was given up that the server may still be at, it is nobody's: it might reach the wrong person.
    */
   belongsTo(): Asked | undefined {
     const own = this.#options.current();
     if (own !== undefined) return own;
-    const candidates = this.#options.underWay();
-    return candidates.length === 1 ? candidates[0] : undefined;
+    const [only, ...others] = this.#options.underWay();
+    return others.length > 0 || only === "given up" ? undefined : only;
   }
 
   close(reason: Error): void {

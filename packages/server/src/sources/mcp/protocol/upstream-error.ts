@@ -1,8 +1,16 @@
 /**
  * Why an upstream server did not answer. `unavailable`: it is not running or was lost. `refused`: it answered with a
- * JSON-RPC error. `session`: it no longer knows our session, and did nothing. `busy`: too many wait for it already.
+ * JSON-RPC error. `broken`: this one answer cannot be used, which says nothing about the next. `session`: it no longer
+ * knows our session, and did nothing. `busy`: too many wait for it already.
  */
-export type UpstreamErrorKind = "unavailable" | "refused" | "session" | "busy" | "unauthorized" | "timeout";
+export type UpstreamErrorKind =
+  | "unavailable"
+  | "refused"
+  | "broken"
+  | "session"
+  | "busy"
+  | "unauthorized"
+  | "timeout";
 
 export class UpstreamError extends Error {
   override readonly name = "UpstreamError";

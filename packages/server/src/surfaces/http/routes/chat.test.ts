@@ -1,9 +1,11 @@
 import { LLMock } from "@copilotkit/aimock";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { ApprovalInbox } from "../../../approvals/approval-inbox.ts";
 import { openCallOffice } from "../../../calls/open-call-office.ts";
 import { openChat } from "../../../open-chat.ts";
 import { StreamReader, sampleTools, TestServer } from "../server.fixture.ts";
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const mock = new LLMock({ port: 0 });
 let server: TestServer;

@@ -1,6 +1,8 @@
 import type OpenAI from "openai";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { answersIn, ChatRack, called } from "../../chat/testing/chat-rack.fixture.ts";
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 let rack: ChatRack;
 beforeAll(async () => {

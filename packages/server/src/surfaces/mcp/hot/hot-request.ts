@@ -1,4 +1,4 @@
-import type { ClientAbilities } from "../exchange.ts";
+import type { ClientAbilities } from "../client-abilities.ts";
 import type { ToolCallParams } from "../start-tool-call.ts";
 
 /** The version of the protocol that has no sessions. */

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { EndedCall } from "../../../calls/call-desk.ts";
-import type { ClientAbilities, Exchange } from "../exchange.ts";
+import type { ClientAbilities } from "../client-abilities.ts";
+import type { Exchange } from "../exchange.ts";
 import type { Era, HotPath } from "../hot/hot-path.ts";
 import { type HotCall, type HotRequest, modernVersion, readHotRequest } from "../hot/hot-request.ts";
 import type { Viewer } from "../viewer.ts";

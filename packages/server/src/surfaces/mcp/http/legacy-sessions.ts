@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { type Server, WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/server";
+import type { Grant } from "../../../auth/grant.ts";
 import type { EndedCall } from "../../../calls/call-desk.ts";
 import { createMcpServer } from "../create-mcp-server.ts";
 import type { Exchange } from "../exchange.ts";
@@ -11,6 +12,8 @@ export interface LegacySession {
   readonly server: Server;
   readonly transport: WebStandardStreamableHTTPServerTransport;
   readonly principal: string;
+  /** The id of the token that it was opened with. */
+  readonly owner: string;
   /** Calls that were begun before the SDK was given their requests, by the ids of those. */
   readonly calls: Map<string | number, Exchange<EndedCall>>;
   /** Requests and streams that are open. */
@@ -19,7 +22,7 @@ export interface LegacySession {
 }
 
 export interface SessionLimits {
-  /** How many sessions there may be. */
+  /** How many sessions there may be. A token that is not the operator's has half of them at most. */
   readonly most: number;
   /** How long one that nothing happens in is kept, in milliseconds. */
   readonly idle: number;
@@ -31,7 +34,7 @@ const SWEEP = 60_000;
 
 /**
  * The sessions of clients of the versions before 2026-07-28, which can be asked and told things because of them. They
- * are few and short-lived by force: the oldest idle one makes room for a new one.
+ * are few and short-lived by force: the oldest idle one makes room for a new one, first of those of the same token.
  */
 export class LegacySessions {
   readonly #parts: McpParts;
@@ -59,7 +62,7 @@ export class LegacySessions {
 
   /** A new one, which exists once its client has initialized it. Undefined when there are too many busy ones. */
   async open(viewer: Viewer): Promise<LegacySession | undefined> {
-    if (!this.#makeRoom()) return undefined;
+    if (!this.#makeRoom(viewer.grant)) return undefined;
     const id = randomUUID();
     const server = createMcpServer(this.#parts, viewer, { era: "legacy", canAsk: true });
     const transport = new WebStandardStreamableHTTPServerTransport({
@@ -75,6 +78,7 @@ export class LegacySessions {
       transport,
       calls: new Map(),
       principal: viewer.principal,
+      owner: viewer.grant.id,
       busy: 0,
       usedAt: Date.now(),
     };
@@ -92,9 +96,17 @@ export class LegacySessions {
     for (const session of [...this.#sessions.values()]) this.#drop(session);
   }
 
-  #makeRoom(): boolean {
-    if (this.#sessions.size < this.#limits.most) return true;
-    const idle = [...this.#sessions.values()].filter(({ busy }) => busy === 0);
+  #makeRoom({ id, admin }: Grant): boolean {
+    const all = [...this.#sessions.values()];
+    const own = all.filter(({ owner }) => owner === id);
+    // Nobody locks the others out by opening one after the other.
+    if (!admin && own.length >= Math.ceil(this.#limits.most / 2)) return this.#dropOldest(own);
+    return all.length < this.#limits.most || this.#dropOldest(own) || this.#dropOldest(all);
+  }
+
+  /** Of those in which nothing happens. Says whether there was one. */
+  #dropOldest(sessions: readonly LegacySession[]): boolean {
+    const idle = sessions.filter(({ busy }) => busy === 0);
     const [oldest] = idle.sort((one, other) => one.usedAt - other.usedAt);
     if (oldest === undefined) return false;
     this.#drop(oldest);

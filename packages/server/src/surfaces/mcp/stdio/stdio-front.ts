@@ -54,16 +54,11 @@ export class StdioFront {
     return this.#call(request, current, message, answer, handOn);
   }
 
-  async #list(
-    request: HotList,
-    era: Era,
-    message: unknown,
-    answer: Answer,
-    handOn: HandOn,
-  ): Promise<void> {
+  async #list(request: HotList, era: Era, message: unknown, answer: Answer, handOn: HandOn): Promise<void> {
     const bytes = await this.#hot.list(request, era, this.#viewer);
     if (bytes === undefined) handOn(message);
-    else answer(request.id, `{"result":${bytes.toString()},"jsonrpc":"2.0","id":${JSON.stringify(request.id)}}`);
+    else
+      answer(request.id, `{"result":${bytes.toString()},"jsonrpc":"2.0","id":${JSON.stringify(request.id)}}`);
   }
 
   #call(

@@ -1,5 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 import { type JSONRPCMessage, parseJSONRPCMessage, type Transport } from "@modelcontextprotocol/server";
+import { IdTable } from "@toolrack/core";
 
 export interface StdioStreams {
   readonly input: Readable;
@@ -48,7 +49,7 @@ export class StdioTransport implements Transport {
   #isClosed = false;
   #isEnding = false;
   /** Requests of the client that wait for their answer, and ours that wait for the client's. */
-  readonly #waiting = new Set<unknown>();
+  readonly #waiting = new IdTable<true, string | number>();
   readonly #asked = new Set<string | number>();
   #whenAnswered = () => {};
 
@@ -74,7 +75,7 @@ export class StdioTransport implements Transport {
     if (isRequest && this.#isEnding) throw new Error(CLOSED);
     this.write(JSON.stringify(message));
     if (isRequest) this.#asked.add(message.id);
-    else if ("id" in message) this.#settle(message.id);
+    else if ("id" in message && isId(message.id)) this.#settle(message.id);
   }
 
   /** Lines that come in one turn of the loop are written in one go. */
@@ -146,14 +147,16 @@ export class StdioTransport implements Transport {
     const { id, method, params } = message;
     if (method === "notifications/cancelled") {
       // What was cancelled is not answered.
-      this.#settle((params as { requestId?: unknown } | null | undefined)?.requestId);
-    } else if (id === undefined) return;
-    else if (method === undefined) this.#asked.delete(id as string | number); // Any other kind of id is not in it.
+      const { requestId } = (params ?? {}) as { requestId?: unknown };
+      if (isId(requestId)) this.#settle(requestId);
+    }
+    if (!isId(id)) return;
+    if (method === undefined) this.#asked.delete(id);
     // A subscription has no end of its own.
-    else if (method !== "subscriptions/listen") this.#waiting.add(id);
+    else if (method !== "subscriptions/listen") this.#waiting.set(id, true);
   }
 
-  #settle(id: unknown): void {
+  #settle(id: string | number): void {
     this.#waiting.delete(id);
     if (this.#isEnding && this.#waiting.size === 0) this.#whenAnswered();
   }
@@ -185,7 +188,13 @@ export class StdioTransport implements Transport {
     try {
       this.onmessage?.(parseJSONRPCMessage(message));
     } catch (thrown) {
+      const { id } = (message ?? {}) as { id?: unknown };
+      if (isId(id)) this.#settle(id);
       this.onerror?.(thrown instanceof Error ? thrown : new Error(String(thrown)));
     }
   }
+}
+
+function isId(id: unknown): id is string | number {
+  return typeof id === "string" || typeof id === "number";
 }

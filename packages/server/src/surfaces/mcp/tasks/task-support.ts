@@ -1,6 +1,6 @@
 import { MissingRequiredClientCapabilityError } from "@modelcontextprotocol/server";
 import type { ToolInfo } from "@toolrack/core";
-import type { ClientAbilities } from "../exchange.ts";
+import type { ClientAbilities } from "../client-abilities.ts";
 
 export const tasksExtension = "io.modelcontextprotocol/tasks";
 
