@@ -1,5 +1,5 @@
 import { MCPServer, MCPTool } from "mcp-framework";
-import { z } from "zod";
+import { z } from "zod/v3";
 import { freePort } from "./free-port.ts";
 import { definitions } from "./messages.ts";
 
@@ -19,7 +19,8 @@ for (const { name, description } of definitions(Number(count))) {
     class extends MCPTool {
       name = name;
       description = description;
-      schema = z.object({ n: z.int().describe("a number") });
+      schema = { n: { type: z.number().int(), description: "a number" } };
+      override useStringify = false;
       async execute({ n }: { n: number }) {
         return String(n + 1);
       }

@@ -136,6 +136,22 @@ describe("installing", { timeout: 120_000 }, () => {
     },
   );
 
+  it.each(["/toolrack-test-left", "/toolrack-test-left/-/toolrack-test-left-1.0.0.tgz"])(
+    "names the package when the registry fails for %s",
+    async (path) => {
+      const deps = await store();
+      registry.broken.add(path);
+      try {
+        await expect(deps.install({ "toolrack-test-left": "1.0.0" }, "t")).rejects.toMatchObject({
+          packageName: "toolrack-test-left",
+          message: expect.stringContaining('The package "toolrack-test-left" could not be installed'),
+        });
+      } finally {
+        registry.broken.clear();
+      }
+    },
+  );
+
   it.each([
     ["toolrack-test-file", "toolrack-test-file"],
     ["toolrack-test-link", "toolrack-test-link"],

@@ -20,6 +20,8 @@ export interface TestRegistry {
   readonly url: string;
   /** What was asked for, in order. */
   readonly requests: string[];
+  /** What is asked for under these paths is answered with an error of the registry's own. */
+  readonly broken: Set<string>;
   /** Writes the `.npmrc` that makes a workspace use this registry. */
   useFor(workspace: string): Promise<void>;
   close(): Promise<void>;
@@ -28,6 +30,7 @@ export interface TestRegistry {
 /** A package registry on this machine, with packages whose install scripts would leave a mark. */
 export async function startRegistry(packages: TestPackages): Promise<TestRegistry> {
   const requests: string[] = [];
+  const broken = new Set<string>();
   const folder = await mkdtemp(join(tmpdir(), "toolrack-registry-"));
   const tarballs = new Map<string, Buffer>();
   for (const [name, versions] of Object.entries(packages)) {
@@ -41,7 +44,8 @@ export async function startRegistry(packages: TestPackages): Promise<TestRegistr
     const path = decodeURIComponent(request.url ?? "/");
     requests.push(path);
     const tarball = tarballs.get(path);
-    if (tarball !== undefined) response.end(tarball);
+    if (broken.has(path)) response.writeHead(503).end();
+    else if (tarball !== undefined) response.end(tarball);
     else if (packages[path.slice(1)] !== undefined) response.end(JSON.stringify(document(path.slice(1))));
     else response.writeHead(404, { "content-type": "application/json" }).end('{"error":"not_found"}');
   });
@@ -69,6 +73,7 @@ export async function startRegistry(packages: TestPackages): Promise<TestRegistr
   return {
     url,
     requests,
+    broken,
     useFor: (workspace) => writeFile(join(workspace, ".npmrc"), `registry=${url}/\n`),
     async close() {
       server.closeAllConnections();

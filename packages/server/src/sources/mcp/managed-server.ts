@@ -2,7 +2,7 @@ import { hashValue, type Logger, type ToolRegistry } from "@toolrack/core";
 import type { DependencyStore } from "../../dependencies/dependency-store.ts";
 import type { Offerings } from "../../offerings/offerings.ts";
 import type { McpServerStore, StoredMcpServer } from "../../store/mcp-servers/mcp-server-store.ts";
-import type { Catalogue, UpstreamTool } from "./catalogue/catalogue.ts";
+import { type Catalogue, checkCatalogue, type RefusedItem, type UpstreamTool } from "./catalogue/catalogue.ts";
 import type { PinningPolicy } from "./catalogue/pin.ts";
 import { isOffered, toTool } from "./catalogue/to-tool.ts";
 import { ToolPins } from "./catalogue/tool-pins.ts";
@@ -94,6 +94,11 @@ export class ManagedServer {
     return this.#tools;
   }
 
+  /** What the server lists and nobody is shown. */
+  get refused(): readonly RefusedItem[] {
+    return [...(this.#upstream.catalogue.refused ?? []), ...this.#tools.refused];
+  }
+
   /** Takes over a new version of the entry; the server is only restarted when its part of it changed. */
   async change(wanted: WantedServer): Promise<void> {
     const isSame = runsAlike(this.#wanted, wanted);
@@ -102,6 +107,7 @@ export class ManagedServer {
       await this.#upstream.stop();
       this.#generation++;
       this.#upstream = this.#makeUpstream(await this.#shared.store.get(this.key));
+      this.#offerings.moveTo(this.#upstream);
       this.#upstream.start();
     }
     this.apply();
@@ -145,7 +151,9 @@ export class ManagedServer {
     const { surroundings, clientInfo, packages, mask, logger, onChange } = this.#shared;
     // Both columns hold what this class wrote.
     const kept = row?.catalogue as KeptCatalogue | undefined;
-    const catalogue = kept?.fingerprint === fingerprintOf(entry) ? kept : undefined;
+    // It may have been written before items were checked as they are now.
+    const catalogue =
+      kept?.fingerprint === fingerprintOf(entry) ? { ...kept, ...checkCatalogue(kept) } : undefined;
     return new Upstream({
       key: this.key,
       entry,

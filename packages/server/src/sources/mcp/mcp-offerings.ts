@@ -11,11 +11,10 @@ import type {
   PromptAnswer,
   ResourceAnswer,
 } from "../../offerings/offering-source.ts";
-import { cleanText } from "./catalogue/clean-text.ts";
 import { rackNameOf } from "./catalogue/tool-names.ts";
+import { completionAnswer, promptAnswer, resourceAnswer } from "./catalogue/usable-answer.ts";
+import type { Listed } from "./catalogue/usable-item.ts";
 import type { Upstream } from "./upstream.ts";
-
-type Listed = Readonly<Record<string, unknown>>;
 
 const LIMIT = 60_000;
 
@@ -29,6 +28,8 @@ export class McpOfferings implements OfferingSource {
   readonly #upstream: () => Upstream;
   readonly #keys: () => Iterable<string>;
   readonly #listeners = new Set<(change: OfferingChange) => void>();
+  /** The resources that are watched, and how the upstream of now is told to stop. */
+  readonly #watched = new Map<string, () => void>();
 
   constructor(server: string, upstream: () => Upstream, keys: () => Iterable<string>) {
     this.key = `mcp:${server}`;
@@ -45,12 +46,16 @@ export class McpOfferings implements OfferingSource {
     this.#tell({ kind: "resource", uri });
   }
 
+  /** Watches with another upstream what was watched with the one before. */
+  moveTo(upstream: Upstream): void {
+    for (const uri of this.#watched.keys()) this.#watched.set(uri, upstream.watchResource(uri));
+  }
+
   prompts(reader: OfferingReader): OfferedPrompt[] {
-    return this.#usable(this.#upstream().catalogue.prompts, reader).map((prompt) => ({
-      ...described(prompt),
-      name: this.#nameOf(prompt),
-      ...(Array.isArray(prompt.arguments) ? { arguments: prompt.arguments } : {}),
-    }));
+    // Of the right form since the catalogue was checked; the same holds for the other lists.
+    return this.#usable(this.#upstream().catalogue.prompts, reader).map(
+      (prompt) => ({ ...prompt, name: this.#nameOf(prompt) }) as OfferedPrompt,
+    );
   }
 
   async getPrompt(
@@ -61,29 +66,20 @@ export class McpOfferings implements OfferingSource {
     const prompt = this.#findPrompt(name, reader);
     if (prompt === undefined) return undefined;
     const params = { name: prompt.name, arguments: args };
-    // What the server answers is passed on as it is; whoever asked for it judges it.
-    return (await this.#ask("prompts/get", params, reader)) as PromptAnswer;
+    return promptAnswer(await this.#ask("prompts/get", params, reader));
   }
 
   resources(reader: OfferingReader): OfferedResource[] {
-    return this.#usable(this.#upstream().catalogue.resources, reader).flatMap((resource) =>
-      typeof resource.uri === "string"
-        ? [{ ...described(resource), name: textOf(resource.name), uri: resource.uri }]
-        : [],
-    );
+    return this.#usable(this.#upstream().catalogue.resources, reader) as unknown as OfferedResource[];
   }
 
   resourceTemplates(reader: OfferingReader): OfferedTemplate[] {
-    return this.#usable(this.#upstream().catalogue.templates, reader).flatMap((template) =>
-      typeof template.uriTemplate === "string"
-        ? [{ ...described(template), name: textOf(template.name), uriTemplate: template.uriTemplate }]
-        : [],
-    );
+    return this.#usable(this.#upstream().catalogue.templates, reader) as unknown as OfferedTemplate[];
   }
 
   async readResource(uri: string, reader: OfferingReader): Promise<ResourceAnswer | undefined> {
     if (this.#findResource(uri, reader) === undefined) return undefined;
-    return (await this.#ask("resources/read", { uri }, reader)) as ResourceAnswer;
+    return resourceAnswer(await this.#ask("resources/read", { uri }, reader));
   }
 
   async complete(request: CompletionRequest, reader: OfferingReader): Promise<CompletionAnswer | undefined> {
@@ -96,10 +92,7 @@ export class McpOfferings implements OfferingSource {
       argument,
       ...(Object.keys(others).length === 0 ? {} : { context: { arguments: others } }),
     };
-    const { completion } = (await this.#ask("completion/complete", params, reader)) as {
-      completion?: CompletionAnswer;
-    };
-    return completion ?? { values: [] };
+    return completionAnswer(await this.#ask("completion/complete", params, reader));
   }
 
   watchResource(uri: string): (() => void) | undefined {
@@ -107,7 +100,12 @@ export class McpOfferings implements OfferingSource {
     const isOwn =
       resources.some((resource) => resource.uri === uri) ||
       templates.some((template) => matches(template, uri));
-    return isOwn ? this.#upstream().watchResource(uri) : undefined;
+    if (!isOwn) return undefined;
+    this.#watched.set(uri, this.#upstream().watchResource(uri));
+    return () => {
+      this.#watched.get(uri)?.();
+      this.#watched.delete(uri);
+    };
   }
 
   subscribe(listener: (change: OfferingChange) => void): () => void {
@@ -159,24 +157,6 @@ function matches({ uriTemplate }: Listed, uri: string): boolean {
   return typeof uriTemplate === "string" && matchUriTemplate(uriTemplate, uri) !== undefined;
 }
 
-/** What a server says about a thing, with what is hidden in its texts taken out. */
-function described(item: Listed): Omit<OfferedResource, "uri" | "name"> {
-  const { title, description, mimeType, annotations, icons, size, _meta } = item;
-  return {
-    ...(typeof title === "string" ? { title: cleanText(title) } : {}),
-    ...(typeof description === "string" ? { description: cleanText(description) } : {}),
-    ...(typeof mimeType === "string" ? { mimeType } : {}),
-    ...(typeof size === "number" ? { size } : {}),
-    ...(isRecord(annotations) ? { annotations } : {}),
-    ...(Array.isArray(icons) ? { icons } : {}),
-    ...(isRecord(_meta) ? { _meta } : {}),
-  };
-}
-
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

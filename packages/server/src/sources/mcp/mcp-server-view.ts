@@ -1,11 +1,12 @@
 import { redact } from "@toolrack/core";
 import type { ToolOverride } from "../../store/mcp-servers/mcp-server-store.ts";
+import type { RefusedItem } from "./catalogue/catalogue.ts";
+import { hashOfPin, pinOf } from "./catalogue/pin.ts";
 import { isOffered } from "./catalogue/to-tool.ts";
 import { rackNameOf } from "./catalogue/tool-names.ts";
 import type { ToolPin } from "./catalogue/tool-pins.ts";
 import type { ServerEntry } from "./config/server-entry.ts";
 import type { ManagedServer } from "./managed-server.ts";
-import type { RefusedUpstreamTool } from "./rack-tools.ts";
 import type { UpstreamStatus } from "./upstream-status.ts";
 
 /** A server as people and programs see it. */
@@ -21,8 +22,8 @@ export interface McpServerView extends Omit<UpstreamStatus, "since"> {
   readonly quarantined: number;
   readonly prompts: number;
   readonly resources: number;
-  /** Tools that could not be hung up. */
-  readonly refused: readonly RefusedUpstreamTool[];
+  /** Tools, prompts and resources that it lists and that cannot be used. */
+  readonly refused: readonly RefusedItem[];
 }
 
 export interface McpToolView {
@@ -31,6 +32,8 @@ export interface McpToolView {
   /** As the rack names it. */
   readonly rackName: string;
   readonly description?: string;
+  /** Stands for its definition as it is now: who approves says with it what they have seen. */
+  readonly hash: string;
   /** Whether the entry lets it in. */
   readonly offered: boolean;
   readonly pin: ToolPin["state"];
@@ -53,7 +56,7 @@ export function viewOf(server: ManagedServer): McpServerView {
     quarantined: catalogue.tools.filter(({ name }) => pins.of(name).state === "quarantined").length,
     prompts: catalogue.prompts.length,
     resources: catalogue.resources.length + catalogue.templates.length,
-    refused: tools.refused,
+    refused: server.refused,
   };
 }
 
@@ -61,12 +64,14 @@ export function viewOf(server: ManagedServer): McpServerView {
 export function toolViewsOf(server: ManagedServer, keys: Iterable<string>): McpToolView[] {
   const { rename = {}, ...choices } = server.wanted.entry.toolrack?.tools ?? {};
   const all = [...keys];
-  return server.upstream.catalogue.tools.map(({ name, description }) => {
+  return server.upstream.catalogue.tools.map((tool) => {
+    const { name, description } = tool;
     const { state, changes, approvedAt, approvedBy, override } = server.pins.of(name);
     return {
       name,
       rackName: rackNameOf(server.key, override.rename ?? rename[name] ?? name, all),
       ...(description === undefined ? {} : { description }),
+      hash: hashOfPin(pinOf(tool)),
       offered: isOffered(choices, name),
       pin: state,
       changes,

@@ -10,7 +10,8 @@ import type {
   ToolOverride,
 } from "../../store/mcp-servers/mcp-server-store.ts";
 import { watchFiles } from "../watch-files.ts";
-import type { PinningPolicy } from "./catalogue/pin.ts";
+import { hashOfPin, type PinningPolicy, pinOf } from "./catalogue/pin.ts";
+import { rackNameOf } from "./catalogue/tool-names.ts";
 import { type McpFile, readMcpFile } from "./config/read-mcp-file.ts";
 import { problemOfKey, readServerEntry, type ServerEntry } from "./config/server-entry.ts";
 import { ManagedServer, type ServerSurroundings, type WantedServer } from "./managed-server.ts";
@@ -173,6 +174,7 @@ export class McpServers {
       const server = this.#require(key);
       if (entry !== undefined) this.#refuseFile(server, "changed");
       for (const name of Object.keys(tools)) this.#requireTool(server, name);
+      this.#refuseDoubles(server, tools);
       if (entry !== undefined || enabled !== undefined) {
         await this.#parts.store.put(key, {
           ...(entry === undefined ? {} : { entry: await checked(entry) }),
@@ -201,11 +203,22 @@ export class McpServers {
     return this.get(key);
   }
 
-  /** Agrees to the tool as it is now. Without a name: to all tools of the server. */
-  async approve(key: string, name: string | undefined, by: string): Promise<McpToolView[]> {
+  /**
+   * Agrees to tools as they are now: to those that are named, or to all of the server. A name may come with the hash of
+   * the definition that was looked at; where one is another by now, nothing is agreed to.
+   */
+  async approve(
+    key: string,
+    names: Readonly<Record<string, string | undefined>> | undefined,
+    by: string,
+  ): Promise<McpToolView[]> {
     const server = this.#require(key);
-    const wanted = name === undefined ? server.upstream.catalogue.tools : [this.#requireTool(server, name)];
-    for (const tool of wanted) await server.pins.approve(tool, by);
+    const wanted =
+      names === undefined
+        ? [...server.upstream.catalogue.tools]
+        : Object.entries(names).map(([name, hash]) => this.#requireTool(server, name, hash));
+    // All at once: while one is written, the catalogue may become another.
+    await Promise.all(wanted.map((tool) => server.pins.approve(tool, by)));
     server.apply();
     this.#shared.onChange();
     const names = new Set(wanted.map((tool) => tool.name));
@@ -290,10 +303,39 @@ export class McpServers {
     );
   }
 
-  #requireTool(server: ManagedServer, name: string) {
+  #requireTool(server: ManagedServer, name: string, hash?: string) {
     const tool = server.find(name);
-    if (tool !== undefined) return tool;
-    throw new McpServerError("mcp_tool_not_found", `The MCP server "${server.key}" has no tool "${name}".`);
+    if (tool === undefined) {
+      throw new McpServerError("mcp_tool_not_found", `The MCP server "${server.key}" has no tool "${name}".`);
+    }
+    if (hash === undefined || hash === hashOfPin(pinOf(tool))) return tool;
+    throw new McpServerError(
+      "mcp_tool_not_found",
+      `The MCP server "${server.key}" has no tool "${name}" with the definition ${hash.slice(0, 64)} any more. Look at it again: toolrack mcp-servers show ${server.key}`,
+    );
+  }
+
+  /** A tool cannot be given the name that another tool of the server has. */
+  #refuseDoubles(server: ManagedServer, overrides: NonNullable<McpServerUpdate["tools"]>): void {
+    const before = this.tools(server.key);
+    for (const [name, override] of Object.entries(overrides)) {
+      if (override?.rename === undefined) continue;
+      const rackName = rackNameOf(server.key, override.rename, this.#shared.keys());
+      const other = before.find((tool) => {
+        if (tool.name === name) return false;
+        const own = rackNameOf(server.key, tool.name, this.#shared.keys());
+        const said = overrides[tool.name];
+        const renamed =
+          said === undefined ? tool.rackName : rackNameOf(server.key, said?.rename ?? tool.name, this.#shared.keys());
+        // By its own name a renamed tool is reached too.
+        return rackName === own || rackName === renamed;
+      });
+      if (other === undefined) continue;
+      throw new McpServerError(
+        "mcp_server_invalid",
+        `The tool "${name}" cannot be renamed to ${rackName}: that is the name of the tool "${other.name}". Choose another name.`,
+      );
+    }
   }
 
   #refuseFile(server: ManagedServer, what: string): void {

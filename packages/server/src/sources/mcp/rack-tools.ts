@@ -1,23 +1,20 @@
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import { hashValue } from "@toolrack/core";
-
-/** A tool that could not be hung up, and why. */
-export interface RefusedUpstreamTool {
-  readonly name: string;
-  readonly reason: string;
-}
+import type { RefusedItem } from "./catalogue/catalogue.ts";
 
 interface Applied {
   readonly fingerprint: string;
   readonly isDisabled: boolean;
 }
 
+const LONGEST_REASON = 400;
+
 /** The tools of one server on the rack. Only what really changed is taken down and hung up again. */
 export class RackTools {
   readonly #registry: ToolRegistry;
   readonly #logger: Logger;
   #applied = new Map<string, Applied>();
-  refused: readonly RefusedUpstreamTool[] = [];
+  refused: readonly RefusedItem[] = [];
 
   constructor(registry: ToolRegistry, logger: Logger) {
     this.#registry = registry;
@@ -30,8 +27,9 @@ export class RackTools {
 
   /** Puts these in the place of those that were there. `salt` changes when calls must go elsewhere. */
   replace(tools: readonly ToolInfo[], salt: number): void {
+    const { single, doubled } = withoutDoubles(tools);
     const wanted = new Map(
-      tools.map((tool) => [tool.name, { tool, fingerprint: fingerprintOf(tool, salt) }]),
+      single.map((tool) => [tool.name, { tool, fingerprint: fingerprintOf(tool, salt) }]),
     );
     const remove = [...this.#applied].flatMap(([name, { fingerprint }]) =>
       wanted.get(name)?.fingerprint === fingerprint ? [] : [name],
@@ -39,10 +37,17 @@ export class RackTools {
     const put = [...wanted.values()].filter(
       ({ tool, fingerprint }) => this.#applied.get(tool.name)?.fingerprint !== fingerprint,
     );
-    if (remove.length === 0 && put.length === 0) return;
+    if (remove.length === 0 && put.length === 0) {
+      // What the registry refused is not applied, so it would be put again.
+      this.refused = doubled;
+      return;
+    }
     const refused = this.#registry.apply({ remove, put: put.map(({ tool }) => tool) });
     const unusable = new Set(refused.map(({ info }) => info.name));
-    this.refused = refused.map(({ info, error }) => ({ name: info.name, reason: error.message }));
+    this.refused = [
+      ...doubled,
+      ...refused.map(({ info, error }) => ({ name: info.name, reason: shortened(error.message) })),
+    ];
     for (const { name, reason } of this.refused) this.#logger.warn(`${name} is left out: ${reason}`);
     const before = this.#applied;
     this.#applied = new Map(
@@ -63,6 +68,40 @@ export class RackTools {
     this.#applied.clear();
     this.refused = [];
   }
+}
+
+/** Of two that want one name, the one that the server itself calls so has it; of two others, the first. */
+function withoutDoubles(tools: readonly ToolInfo[]): {
+  readonly single: readonly ToolInfo[];
+  readonly doubled: readonly RefusedItem[];
+} {
+  const owners = new Map<string, ToolInfo>();
+  for (const tool of tools) {
+    const owner = owners.get(tool.name);
+    if (owner === undefined || (isRenamed(owner) && !isRenamed(tool))) owners.set(tool.name, tool);
+  }
+  const isOwner = (tool: ToolInfo) => owners.get(tool.name) === tool;
+  return {
+    single: tools.filter(isOwner),
+    doubled: tools
+      .filter((tool) => !isOwner(tool))
+      .map(({ name, displayName }) => ({
+        name: displayName ?? name,
+        reason: `It is renamed to ${name}, which is the name of another tool. Give it another name.`,
+      })),
+  };
+}
+
+/** One that has another name than its own is also reached by that. */
+function isRenamed({ aliases = [] }: ToolInfo): boolean {
+  return aliases.length > 0;
+}
+
+/** A message may name a place in a schema of a server, which may be as long as the server likes. */
+function shortened(message: string): string {
+  if (message.length <= LONGEST_REASON) return message;
+  const half = LONGEST_REASON / 2;
+  return `${message.slice(0, half)} … ${message.slice(-half)}`;
 }
 
 function fingerprintOf(

@@ -2,7 +2,7 @@ import type { Logger, ToolContext } from "@toolrack/core";
 import type { DependencyStore } from "../../dependencies/dependency-store.ts";
 import { pauseAfter } from "./backoff.ts";
 import { Bulkhead } from "./bulkhead.ts";
-import { type Catalogue, emptyCatalogue, type UpstreamTool } from "./catalogue/catalogue.ts";
+import { type Catalogue, changedLists, emptyCatalogue, type UpstreamTool } from "./catalogue/catalogue.ts";
 import { readCatalogue } from "./catalogue/read-catalogue.ts";
 import type { Surroundings } from "./config/expand.ts";
 import { resolveEntry } from "./config/resolve-entry.ts";
@@ -14,6 +14,7 @@ import type { LaneRequest } from "./protocol/request-lane.ts";
 import { UpstreamError } from "./protocol/upstream-error.ts";
 import type { ListName, UpstreamSession } from "./protocol/upstream-session.ts";
 import { fingerprintOf, stillHolds, type Verdict } from "./protocol/verdict.ts";
+import { RereadTimer } from "./reread-timer.ts";
 import { RestTimer } from "./rest-timer.ts";
 import { circuitOf, describeAbsence, type UpstreamState, type UpstreamStatus } from "./upstream-status.ts";
 
@@ -38,13 +39,21 @@ export interface UpstreamParts {
   onResourceUpdated(uri: string): void;
 }
 
-type Limits = Required<Pick<ServerLimits, "connect" | "list" | "concurrency" | "queue">> & ServerLimits;
+const defaults = {
+  connect: 60_000,
+  list: 30_000,
+  concurrency: 16,
+  queue: 256,
+  question: 300_000,
+  refresh: 600_000,
+} as const satisfies ServerLimits;
+
+type Limits = Required<Pick<ServerLimits, keyof typeof defaults>> & ServerLimits;
 
 /** A server that held out for so long starts with a clean slate when it fails. */
 const STEADY = 60_000;
 const TAIL = 8;
-/** Several changes at once are one change. */
-const QUIET = 50;
+const allLists: readonly ListName[] = ["tools", "prompts", "resources"];
 
 /**
  * One upstream server and the care for it: starts it without making anybody wait, notices when it is gone, tries again
@@ -74,8 +83,8 @@ export class Upstream {
   readonly #resting: RestTimer;
   #readyAt = 0;
   #attemptAt = 0;
-  readonly #changed = new Set<ListName>();
-  #refresh: NodeJS.Timeout | undefined;
+  /** When the lists are read again, after a server told of a change or did not for a long time. */
+  readonly #rereading: RereadTimer;
   readonly #watched = new Set<string>();
 
   constructor(parts: UpstreamParts) {
@@ -84,8 +93,9 @@ export class Upstream {
     this.entry = parts.entry;
     this.lines = new RecentLines(parts.mask);
     const limits = parts.entry.toolrack?.limits ?? {};
-    this.#limits = { connect: 60_000, list: 30_000, concurrency: 16, queue: 256, ...limits };
+    this.#limits = { ...defaults, ...limits };
     this.#resting = new RestTimer(isLocal(parts.entry) ? limits.rest : undefined, () => this.#rest());
+    this.#rereading = new RereadTimer(this.#limits.refresh, () => this.#reread());
     this.#bulkhead = new Bulkhead(this.#limits.concurrency, this.#limits.queue);
     this.#verdict = stillHolds(parts.verdict, parts.entry);
     this.#catalogue = parts.catalogue ?? emptyCatalogue;
@@ -138,7 +148,7 @@ export class Upstream {
     this.#attemptStop.abort();
     clearTimeout(this.#timer);
     this.#resting.end();
-    clearTimeout(this.#refresh);
+    this.#rereading.end();
     const session = this.#session;
     this.#session = undefined;
     const reason = new UpstreamError("unavailable", `The MCP server "${this.key}" was stopped.`);
@@ -203,7 +213,7 @@ export class Upstream {
 
   /** A lost session is made anew and the request sent once more: the server that forgot it has done nothing. */
   async #recover(error: UpstreamError, session: UpstreamSession, request: LaneRequest): Promise<unknown> {
-    if (error.kind === "refused" || error.kind === "timeout" || error.kind === "busy") throw error;
+    if (concernsOneRequest.has(error.kind)) throw error;
     if (session === this.#session) {
       this.#session = undefined;
       // Others may still wait for answers over connections of their own.
@@ -248,11 +258,11 @@ export class Upstream {
     try {
       session = await this.#open(prior, signal);
       session.follow({
-        onListChanged: (list) => this.#listChanged(list),
+        onListChanged: () => this.#rereading.soon(),
         onResourceUpdated: (uri) => this.#parts.onResourceUpdated(uri),
         onLost: (reason) => this.#lost(session, reason),
       });
-      const catalogue = await readCatalogue(session, this.#limits.list);
+      const catalogue = await this.#read(session);
       await session.watchResources(this.#watched);
       if (signal.aborted || session.isClosed) {
         throw new UpstreamError("unavailable", "It ended before it was ready.");
@@ -283,6 +293,7 @@ export class Upstream {
       packages,
       label: `mcp server ${key}`,
       timeout: this.#limits.connect,
+      patience: this.#limits.question,
       signal,
     });
   }
@@ -292,8 +303,9 @@ export class Upstream {
     this.#readyAt = Date.now();
     this.#remember(session.verdict);
     this.#catalogue = catalogue;
-    this.#parts.onCatalogue(catalogue, ["tools", "prompts", "resources"]);
+    this.#parts.onCatalogue(catalogue, allLists);
     this.#enter("ready");
+    if (!session.tellsOfChanges) this.#rereading.later();
     if (this.#bulkhead.inside === 0) this.#resting.begin();
   }
 
@@ -337,26 +349,29 @@ export class Upstream {
     if (isNew) this.#parts.onVerdict(verdict);
   }
 
-  #listChanged(list: ListName): void {
-    this.#changed.add(list);
-    clearTimeout(this.#refresh);
-    this.#refresh = setTimeout(() => void this.#reread(), QUIET);
-    this.#refresh.unref();
+  #read(session: UpstreamSession): Promise<Catalogue> {
+    const { list: limit } = this.#limits;
+    return readCatalogue(session, {
+      limit,
+      before: this.#catalogue,
+      onProblem: (text) => this.lines.add("rack", text),
+    });
   }
 
   async #reread(): Promise<void> {
     const session = this.#session;
     if (session === undefined) return;
-    const changed = [...this.#changed];
-    this.#changed.clear();
     try {
-      const catalogue = await readCatalogue(session, this.#limits.list);
+      const before = this.#catalogue;
+      const catalogue = await this.#read(session);
       if (session !== this.#session) return;
       this.#catalogue = catalogue;
-      this.#parts.onCatalogue(catalogue, changed);
+      const changed = changedLists(before, catalogue);
+      if (changed.length > 0) this.#parts.onCatalogue(catalogue, changed);
     } catch (thrown) {
-      this.lines.add("rack", `Its lists changed but could not be read: ${(thrown as Error).message}`);
+      this.lines.add("rack", `Its lists could not be read again: ${(thrown as Error).message}`);
     }
+    if (session === this.#session && !session.tellsOfChanges) this.#rereading.later();
   }
 
   #rest(): void {
@@ -380,9 +395,17 @@ export class Upstream {
   }
 }
 
+/** What happened to one request, and says nothing about the others. */
+const concernsOneRequest: ReadonlySet<UpstreamError["kind"]> = new Set([
+  "refused",
+  "broken",
+  "timeout",
+  "busy",
+]);
+
 /** Whether the server may speak another protocol than was thought, and has not simply ended. */
 function isMisunderstanding(thrown: unknown): boolean {
-  return thrown instanceof UpstreamError && (thrown.kind === "refused" || thrown.kind === "timeout");
+  return thrown instanceof UpstreamError && concernsOneRequest.has(thrown.kind);
 }
 
 function aborted(signal: AbortSignal): Promise<never> {

@@ -1,10 +1,11 @@
 import { existsSync } from "node:fs";
-import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { startRegistry } from "../../dependencies/testing/test-registry.ts";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
 
 const anything = `getSchema: () => ({ type: "object", properties: {}, additionalProperties: true })`;
@@ -94,6 +95,34 @@ describe("the server and unreviewed code", { timeout: 120_000 }, () => {
     if ((await sandbox()).level === 3) expect((await registry.execute("x", {})).content).toBe("ran");
     else expect(report.files[0]?.failure?.reason).toContain("came from elsewhere");
   });
+
+  it.each(["file", "link"])(
+    "a package that wants a folder of the machine as a %s: dependency brings nothing of it",
+    async (kind) => {
+      const outside = await mkdtemp(join(tmpdir(), "toolrack-outside-"));
+      await writeFile(join(outside, "package.json"), '{"name":"inner","version":"1.0.0"}');
+      await writeFile(join(outside, "index.js"), 'module.exports = "of-the-machine";');
+      const packages = await startRegistry({
+        "toolrack-test-carrier": {
+          "1.0.0": {
+            text: "module.exports = require('inner');",
+            dependencies: { inner: `${kind}:${outside}` },
+          },
+        },
+      });
+      await using workspace = await TemporaryWorkspace.create({
+        "tools/x.tool.js": `module.exports = { getMetadata: () => ({ id: "x" }), ${anything}, getDependencies: () => ({ "toolrack-test-carrier": "1.0.0" }), execute: () => require("toolrack-test-carrier") };`,
+      });
+      await packages.useFor(workspace.directory);
+      const { registry, report } = await workspace.open({ builtins: false });
+      expect(report.files[0]?.failure?.reason).toContain(
+        'The package "toolrack-test-carrier" was not installed: inner@',
+      );
+      expect(registry.get("x")).toBeUndefined();
+      await packages.close();
+      await rm(outside, { recursive: true });
+    },
+  );
 
   it("nothing of a workspace without such tools opens a sandbox", async () => {
     await using workspace = await TemporaryWorkspace.create({

@@ -91,6 +91,8 @@ export class TurnRecovery {
     emit: (event: TurnEvent) => void,
   ) {
     const { approvals } = this.#parts;
+    // Readers know it by the id that it was announced with.
+    const { callId } = part;
     let agreedAt: number | undefined;
     let shown: StoredApproval["state"] | undefined;
     while (!isSettled(part)) {
@@ -108,7 +110,7 @@ export class TurnRecovery {
         agreedAt ??= Date.now();
         await this.#takeResumed(part, agreedAt);
       }
-      if (isSettled(part)) emit({ type: "state", callId: part.callId, name: part.name, state: part.state });
+      if (isSettled(part)) emit({ type: "state", callId, name: part.name, state: part.state });
       else await change;
     }
   }

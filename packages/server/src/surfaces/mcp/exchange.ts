@@ -236,11 +236,11 @@ export class Exchange<Result> implements CallClient {
 
   #say(notice: Notice): void {
     if (this.#end !== undefined) return;
-    // Only the latest progress is news.
-    const before =
-      notice.kind === "progress" ? this.#notices.filter(({ kind }) => kind !== "progress") : this.#notices;
-    if (notice.kind === "message" && before.length >= MOST_NOTICES) this.#dropped++;
-    else this.#notices = [...before, notice];
+    const isFull = this.#notices.length >= MOST_NOTICES;
+    if (!isFull) this.#notices = [...this.#notices, notice];
+    else if (notice.kind === "message") this.#dropped++;
+    // Where there is too much of it, only the latest progress is news.
+    else this.#notices = [...this.#notices.filter(({ kind }) => kind !== "progress"), notice];
     this.#stir();
   }
 

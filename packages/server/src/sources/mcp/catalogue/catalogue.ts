@@ -1,4 +1,15 @@
-/** A tool as its server describes it. Not to be trusted in any part. */
+import { isDeepStrictEqual } from "node:util";
+import type { ListName } from "../protocol/upstream-session.ts";
+import {
+  isRecord,
+  type Listed,
+  usableAnnotations,
+  usablePrompt,
+  usableResource,
+  usableTemplate,
+} from "./usable-item.ts";
+
+/** A tool as its server describes it. Of the right form, and not to be trusted in any part. */
 export interface UpstreamTool {
   readonly name: string;
   readonly title?: string;
@@ -9,14 +20,23 @@ export interface UpstreamTool {
   readonly _meta?: Readonly<Record<string, unknown>>;
 }
 
-type Listed = Readonly<Record<string, unknown>>;
+/** Something of a server that cannot be used, and why. */
+export interface RefusedItem {
+  readonly name: string;
+  readonly reason: string;
+}
 
-/** What a server offers, as it was last seen. */
-export interface Catalogue {
-  readonly tools: readonly UpstreamTool[];
+interface Lists<Tool> {
+  readonly tools: readonly Tool[];
   readonly prompts: readonly Listed[];
   readonly resources: readonly Listed[];
   readonly templates: readonly Listed[];
+}
+
+/** What a server offers, as it was last seen. */
+export interface Catalogue extends Lists<UpstreamTool> {
+  /** What it listed and cannot be used. */
+  readonly refused?: readonly RefusedItem[];
   readonly serverInfo?: { readonly name: string; readonly version: string };
   readonly instructions?: string;
   /** Milliseconds since the epoch. */
@@ -25,28 +45,68 @@ export interface Catalogue {
 
 export const emptyCatalogue: Catalogue = { tools: [], prompts: [], resources: [], templates: [], at: 0 };
 
-/** The tools of an answer to `tools/list`. One that cannot be used at all is left out. */
-export function toUpstreamTools(listed: readonly Listed[]): UpstreamTool[] {
-  const tools = new Map<string, UpstreamTool>();
-  for (const item of listed) {
-    const { name, title, description, inputSchema, outputSchema, annotations, _meta } = item;
-    if (typeof name !== "string" || name === "" || tools.has(name)) continue;
-    const said =
-      isRecord(annotations) && typeof annotations.title === "string" ? annotations.title : undefined;
-    const shown = typeof title === "string" ? title : said;
-    tools.set(name, {
-      name,
-      ...(shown === undefined ? {} : { title: shown }),
-      ...(typeof description === "string" ? { description } : {}),
-      inputSchema: isRecord(inputSchema) ? inputSchema : { type: "object" },
-      ...(isRecord(outputSchema) ? { outputSchema } : {}),
-      ...(isRecord(annotations) ? { annotations } : {}),
-      ...(isRecord(_meta) ? { _meta } : {}),
-    });
-  }
-  return [...tools.values()];
+const MOST_REFUSED = 50;
+
+/**
+ * Lists as a server gave them, made such that whoever is shown them can read them: what is optional and of a wrong form
+ * is taken out of an item, and an item that cannot be used without it is refused.
+ */
+export function checkCatalogue(
+  given: Lists<object>,
+): Lists<UpstreamTool> & { readonly refused: readonly RefusedItem[] } {
+  const refused: RefusedItem[] = [];
+  const sift = <Item>(
+    what: string,
+    items: readonly object[],
+    make: (item: Listed) => Item | string,
+    keyOf: (item: Item) => unknown,
+  ): Item[] => {
+    const usable = new Map<unknown, Item>();
+    for (const item of items as readonly Listed[]) {
+      const made = make(item);
+      const reason = typeof made === "string" ? made : undefined;
+      if (typeof made !== "string" && !usable.has(keyOf(made))) usable.set(keyOf(made), made);
+      else if (refused.length < MOST_REFUSED) {
+        refused.push({
+          name: typeof item.name === "string" && item.name !== "" ? item.name.slice(0, 200) : `a ${what}`,
+          reason: reason ?? `The server lists more than one ${what} like this. The first one counts.`,
+        });
+      }
+    }
+    return [...usable.values()];
+  };
+  return {
+    tools: sift("tool", given.tools, usableTool, ({ name }) => name),
+    prompts: sift("prompt", given.prompts, usablePrompt, ({ name }) => name),
+    resources: sift("resource", given.resources, usableResource, ({ uri }) => uri),
+    templates: sift("resource template", given.templates, usableTemplate, ({ uriTemplate }) => uriTemplate),
+    refused,
+  };
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+/** Which lists are not what they were. */
+export function changedLists(before: Catalogue, after: Catalogue): ListName[] {
+  const isSame = (...lists: (keyof Lists<unknown>)[]) =>
+    lists.every((list) => isDeepStrictEqual(before[list], after[list]));
+  return [
+    ...(isSame("tools") ? [] : ["tools" as const]),
+    ...(isSame("prompts") ? [] : ["prompts" as const]),
+    ...(isSame("resources", "templates") ? [] : ["resources" as const]),
+  ];
+}
+
+function usableTool(item: Listed): UpstreamTool | string {
+  const { name, title, description, inputSchema, outputSchema, annotations, _meta } = item;
+  if (typeof name !== "string" || name === "") return "It has no name.";
+  const hints = usableAnnotations(annotations);
+  const shown = typeof title === "string" ? title : hints?.title;
+  return {
+    name,
+    ...(typeof shown === "string" ? { title: shown } : {}),
+    ...(typeof description === "string" ? { description } : {}),
+    inputSchema: isRecord(inputSchema) ? inputSchema : { type: "object" },
+    ...(isRecord(outputSchema) ? { outputSchema } : {}),
+    ...(hints === undefined ? {} : { annotations: hints }),
+    ...(isRecord(_meta) ? { _meta } : {}),
+  };
 }

@@ -1,4 +1,5 @@
-import { hashValue } from "@toolrack/core";
+import { createHash } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import type { UpstreamTool } from "./catalogue.ts";
 
 /** What a change of an upstream tool's definition leads to. `off`: nothing is remembered. */
@@ -33,16 +34,23 @@ export function pinOf({
   };
 }
 
-/** Whatever the order of keys. */
+/** Whatever the order of keys. Compared member by member: a fingerprint could be aimed at by whoever wrote both. */
 export function samePin(one: PinnedDefinition, other: PinnedDefinition): boolean {
-  return hashValue(one) === hashValue(other);
+  return isDeepStrictEqual(one, other);
 }
 
+/** What stands for a definition where somebody says which one they agree to. */
+export function hashOfPin(definition: PinnedDefinition): string {
+  return createHash("sha256").update(sortedJson(definition)).digest("hex").slice(0, HASH_LENGTH);
+}
+
+/** 128 bits: short enough to be typed over, long enough that nobody finds a second definition for it. */
+const HASH_LENGTH = 32;
 const MOST_CHANGES = 50;
 
 /** What a person must see to decide. */
 export function differences(before: unknown, after: unknown, path = ""): DefinitionChange[] {
-  if (hashValue(before) === hashValue(after)) return [];
+  if (isDeepStrictEqual(before, after)) return [];
   if (!isRecord(before) || !isRecord(after)) {
     return [
       {
@@ -56,6 +64,14 @@ export function differences(before: unknown, after: unknown, path = ""): Definit
   return keys
     .flatMap((key) => differences(before[key], after[key], path === "" ? key : `${path}.${key}`))
     .slice(0, MOST_CHANGES);
+}
+
+function sortedJson(value: unknown): string {
+  return JSON.stringify(value, (_, member) =>
+    isRecord(member)
+      ? Object.fromEntries(Object.entries(member).sort(([one], [other]) => (one < other ? -1 : 1)))
+      : member,
+  );
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -1,26 +1,46 @@
 import type { UpstreamSession } from "../protocol/upstream-session.ts";
-import { type Catalogue, toUpstreamTools } from "./catalogue.ts";
+import { type Catalogue, checkCatalogue } from "./catalogue.ts";
 
-/**
- * What a server offers now. Only the tools must be readable; of the rest, what is not is left empty. `limit` is that of
- * each list, in milliseconds.
- */
-export async function readCatalogue(session: UpstreamSession, limit: number): Promise<Catalogue> {
+export interface ReadCatalogueOptions {
+  /** That of each request, in milliseconds. */
+  readonly limit: number;
+  /** What was known before; a list that cannot be read now stays as it was. */
+  readonly before: Catalogue;
+  readonly onProblem: (text: string) => void;
+}
+
+/** What a server offers now. Only the tools must be readable. */
+export async function readCatalogue(
+  session: UpstreamSession,
+  { limit, before, onProblem }: ReadCatalogueOptions,
+): Promise<Catalogue> {
   const { tools, prompts, resources } = session.capabilities;
-  const optional = (wanted: unknown, method: string, member: string) =>
-    wanted === undefined ? [] : session.list(method, member, limit).catch(() => []);
+  const list = async (wanted: unknown, method: string, member: string) =>
+    wanted === undefined ? [] : session.list(method, member, { timeout: limit, onCut: onProblem });
+  const optional = (
+    wanted: unknown,
+    method: string,
+    member: string,
+    known: readonly Readonly<Record<string, unknown>>[],
+  ) =>
+    list(wanted, method, member).catch((error: Error) => {
+      onProblem(`${method} could not be read, and what was known before is kept: ${error.message}`);
+      return known;
+    });
   const [toolList, promptList, resourceList, templateList] = await Promise.all([
-    tools === undefined ? [] : session.list("tools/list", "tools", limit),
-    optional(prompts, "prompts/list", "prompts"),
-    optional(resources, "resources/list", "resources"),
-    optional(resources, "resources/templates/list", "resourceTemplates"),
+    list(tools, "tools/list", "tools"),
+    optional(prompts, "prompts/list", "prompts", before.prompts),
+    optional(resources, "resources/list", "resources", before.resources),
+    optional(resources, "resources/templates/list", "resourceTemplates", before.templates),
   ]);
   const { serverInfo, instructions } = session;
   return {
-    tools: toUpstreamTools(toolList),
-    prompts: promptList,
-    resources: resourceList,
-    templates: templateList,
+    ...checkCatalogue({
+      tools: toolList,
+      prompts: promptList,
+      resources: resourceList,
+      templates: templateList,
+    }),
     ...(serverInfo === undefined
       ? {}
       : { serverInfo: { name: serverInfo.name, version: serverInfo.version } }),

@@ -6,6 +6,7 @@ import type { UpstreamTool } from "./catalogue.ts";
 import { cleanSchema, cleanText } from "./clean-text.ts";
 import { rackNameOf } from "./tool-names.ts";
 import type { ToolPin } from "./tool-pins.ts";
+import { usableAnnotations } from "./usable-item.ts";
 
 /** What a tool of an upstream server needs of the server. */
 export interface ToolSource {
@@ -47,7 +48,7 @@ export function toTool(
     name,
     ...(described === undefined ? {} : { description: cleanText(described) }),
     ...(title === "" ? {} : { title }),
-    displayName: `${key}/${tool.name}`,
+    displayName: `${key}/${cleanText(tool.name)}`,
     // A client that was shown the old name still reaches it.
     ...(name === own ? {} : { aliases: [own] }),
     parameters: cleanSchema(tool.inputSchema) as object,
@@ -66,7 +67,7 @@ export function toTool(
       ...(isNamed(ask, tool.name) ? { dangerous: true } : {}),
       ...(isQuarantined ? { disabledReason: quarantined(key, tool.name) } : {}),
       // Hints of the server about itself: shown to others, believed by nobody here.
-      ...(tool.annotations === undefined ? {} : { annotations: tool.annotations }),
+      ...(tool.annotations === undefined ? {} : { annotations: usableAnnotations(tool.annotations) }),
       ...(tool._meta === undefined ? {} : { _meta: tool._meta }),
       mcp: {
         server: key,

@@ -35,6 +35,10 @@ export interface ServerLimits {
   readonly queue?: number;
   /** A process that nobody called for so long is ended, and started by the next call. Default: never. */
   readonly rest?: number;
+  /** How long somebody may think about a question of the server. Default 300,000. */
+  readonly question?: number;
+  /** How often the lists of a server are read again that does not tell of changes; 0 is never. Default 600,000. */
+  readonly refresh?: number;
 }
 
 /** One entry of `mcpServers`, as it is written; variables are not yet replaced. */
@@ -111,6 +115,8 @@ export const serverEntrySchema = {
             concurrency: { type: "integer", minimum: 1 },
             queue: { type: "integer", minimum: 0 },
             rest: time,
+            question: time,
+            refresh: { type: "number", minimum: 0 },
           },
         },
       },

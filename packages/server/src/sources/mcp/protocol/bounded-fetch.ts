@@ -17,7 +17,15 @@ export function boundedFetch(limit: number = LONGEST_MESSAGE): Fetch {
     if (body === null || status < 200) return response;
     if (isKnownSmall(headers, limit)) return response;
     const isStream = headers.get("content-type")?.startsWith("text/event-stream") === true;
-    const measured = body.pipeThrough(new TransformStream(isStream ? eventMeter(limit) : meter(limit)));
+    const measure = isStream ? eventMeter() : meter();
+    const measured = body.pipeThrough(
+      new TransformStream<Uint8Array, Uint8Array>({
+        transform(piece, controller) {
+          if (measure(piece) > limit) controller.error(tooLarge(limit));
+          else controller.enqueue(piece);
+        },
+      }),
+    );
     const bounded = new Response(measured, { status, statusText, headers });
     // What is made by hand has no address, and redirects are judged by it.
     Object.defineProperty(bounded, "url", { value: response.url });
@@ -37,29 +45,26 @@ function isKnownSmall(headers: Headers, limit: number): boolean {
   return length !== null && !headers.has("content-encoding") && Number(length) <= limit;
 }
 
-function meter(limit: number): Transformer<Uint8Array, Uint8Array> {
+/** Says how large the message is so far. */
+type Meter = (piece: Uint8Array) => number;
+
+function meter(): Meter {
   let size = 0;
-  return {
-    transform(piece, controller) {
-      size += piece.byteLength;
-      if (size > limit) controller.error(tooLarge(limit));
-      else controller.enqueue(piece);
-    },
+  return (piece) => {
+    size += piece.byteLength;
+    return size;
   };
 }
 
 /** Events end with an empty line. */
-function eventMeter(limit: number): Transformer<Uint8Array, Uint8Array> {
+function eventMeter(): Meter {
   let size = 0;
-  return {
-    transform(piece, controller) {
-      const bytes = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength);
-      const end = Math.max(bytes.lastIndexOf("\n\n"), bytes.lastIndexOf("\n\r\n"), bytes.lastIndexOf("\r\r"));
-      // An empty line that is cut in two pieces is missed; the next one is not.
-      size = end === -1 ? size + bytes.length : bytes.length - end;
-      if (size > limit) controller.error(tooLarge(limit));
-      else controller.enqueue(piece);
-    },
+  return (piece) => {
+    const bytes = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength);
+    const end = Math.max(bytes.lastIndexOf("\n\n"), bytes.lastIndexOf("\n\r\n"), bytes.lastIndexOf("\r\r"));
+    // An empty line that is cut in two pieces is missed; the next one is not.
+    size = end === -1 ? size + bytes.length : bytes.length - end;
+    return size;
   };
 }
 

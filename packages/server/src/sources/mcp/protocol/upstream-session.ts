@@ -24,6 +24,7 @@ interface SessionParts {
 }
 
 const MOST_PAGES = 64;
+const MOST_ITEMS = 10_000;
 const RETIRE_POLL = 100;
 const SUBSCRIBE_LIMIT = 30_000;
 const LISTEN_LIMIT = 10_000;
@@ -80,19 +81,38 @@ export class UpstreamSession {
     return this.#lane.request(request);
   }
 
-  /** All pages of a list. */
-  async list(method: string, member: string, timeout: number): Promise<Readonly<Record<string, unknown>>[]> {
+  /** Whether it says that it tells of changes of every list that it has. */
+  get tellsOfChanges(): boolean {
+    const { tools, prompts, resources } = this.capabilities;
+    return [tools, prompts, resources].every(
+      (lists) => lists === undefined || (lists as { listChanged?: unknown }).listChanged === true,
+    );
+  }
+
+  /** All pages of a list. Of one that does not end, what was read until then; `onCut` is told so. */
+  async list(
+    method: string,
+    member: string,
+    { timeout, onCut }: { readonly timeout: number; readonly onCut: (reason: string) => void },
+  ): Promise<Readonly<Record<string, unknown>>[]> {
     const items: Record<string, unknown>[] = [];
     let cursor: unknown;
     for (let page = 0; page < MOST_PAGES; page++) {
       const result = await this.request({ method, params: cursor === undefined ? {} : { cursor }, timeout });
       const { [member]: found, nextCursor } = (result ?? {}) as Record<string, unknown>;
-      if (Array.isArray(found))
-        items.push(...found.filter((item) => typeof item === "object" && item !== null));
+      for (const item of Array.isArray(found) ? found : []) {
+        if (typeof item !== "object" || item === null) continue;
+        if (items.length === MOST_ITEMS) {
+          onCut(`It lists more than ${MOST_ITEMS} with ${method}. Those after them are left out.`);
+          return items;
+        }
+        items.push(item);
+      }
       if (typeof nextCursor !== "string" || nextCursor === "" || nextCursor === cursor) return items;
       cursor = nextCursor;
     }
-    throw new UpstreamError("refused", `The server's answer to ${method} has more than ${MOST_PAGES} pages.`);
+    onCut(`Its answer to ${method} has more than ${MOST_PAGES} pages. Those after them are left out.`);
+    return items;
   }
 
   get isClosed(): boolean {

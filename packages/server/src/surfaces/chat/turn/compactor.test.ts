@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { ModelMessage } from "../model/model-message.ts";
 import { Compactor, tokensOf } from "./compactor.ts";
+import type { ToolPart } from "./message-part.ts";
+import { toModelMessages } from "./to-model-messages.ts";
 
 const round = (id: string, size: number): ModelMessage[] => [
   {
@@ -42,6 +44,35 @@ describe("a conversation", () => {
       beginnings.push(JSON.stringify(shown.slice(0, 4)));
     }
     expect(new Set(beginnings.slice(2)).size).toBeLessThanOrEqual(2);
+  });
+
+  it("gives up old images too", () => {
+    const part = (id: string, round: number): ToolPart => ({
+      type: "tool",
+      round,
+      id,
+      callId: `call-of-${id}`,
+      name: "photo",
+      displayName: "photo",
+      arguments: "{}",
+      state: {
+        status: "completed",
+        input: {},
+        output: "a photo",
+        attachments: [{ type: "file", mime: "image/png", url: "data:image/png;base64,iVBORw0KGgo=" }],
+        time: { start: 0, end: 1 },
+      },
+    });
+    const messages = toModelMessages([part("known1", 1), part("known2", 2), part("known3", 3)], true);
+    const compactor = new Compactor(3_000, callIdOf);
+    const { messages: shorter, out } = compactor.apply(messages);
+    expect(out).toEqual(["images of known1", "images of known2"]);
+    expect(shorter[2]).toEqual({
+      role: "user",
+      content: "The image that photo returned (call known1): taken out to make room.",
+    });
+    expect(shorter.at(-1)).toEqual(messages.at(-1));
+    expect(new Compactor(3_000, callIdOf, out).apply(messages)).toEqual({ messages: shorter, out: [] });
   });
 
   it("keeps results that could not be read again, and short ones", () => {

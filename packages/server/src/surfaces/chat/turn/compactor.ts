@@ -1,6 +1,7 @@
 import { type ModelMessage, textOf } from "../model/model-message.ts";
 import { estimateTokens } from "../tools/estimate-tokens.ts";
 import { readResultName } from "../tools/read-result-tool.ts";
+import { imageCallOf } from "./to-model-messages.ts";
 
 /** From which part of the window on results are taken out, and down to which. */
 const FULL = 0.8;
@@ -8,18 +9,20 @@ const ROOMY = 0.5;
 /** Shorter results are not worth it. */
 const SHORTEST = 800;
 const SHOWN = 200;
+/** What the key of images begins with; the rest is the call's id. */
+const IMAGES = "images of ";
 /** About what an image takes. */
 const IMAGE_TOKENS = 1_000;
 
 /**
  * Keeps a conversation within what a model can read: before the window is full, the oldest results give way to a line
- * that says how to read them again. What was taken out stays out, so that the beginning of the conversation, and with it
+ * that says how to read them again, and images that tools returned to one that says that they were there. What was taken out stays out, so that the beginning of the conversation, and with it
  * the provider's prompt cache, changes seldom.
  */
 export class Compactor {
   readonly #limit: number;
   readonly #callIdOf: (toolCallId: string) => string | undefined;
-  /** The model's ids of the calls whose results are out. */
+  /** What is out: the model's ids of calls, with a word before them for their images. */
   readonly taken: Set<string>;
 
   /** `limit`: tokens of all messages. `callIdOf`: the rack's id of a call; a result without one cannot be read again. */
@@ -42,29 +45,34 @@ export class Compactor {
     const last = lastRound(messages);
     for (const [at, message] of before.entries()) {
       if (at >= last || size <= this.#limit * ROOMY) break;
-      if (!this.#mayGo(message)) continue;
-      this.taken.add(message.tool_call_id!);
-      out.push(message.tool_call_id!);
+      const key = this.#keyOf(message);
+      if (key === undefined || this.taken.has(key)) continue;
+      this.taken.add(key);
+      out.push(key);
       before[at] = this.#withoutTaken(message);
       size += tokensOf(before[at]) - tokensOf(message);
     }
     return { messages: before, out };
   }
 
-  #mayGo(message: ModelMessage): boolean {
+  /** What the message is known by when it is out; undefined for one that has to stay. */
+  #keyOf(message: ModelMessage): string | undefined {
+    const images = imageCallOf(message);
+    if (images !== undefined) return IMAGES + images;
     const id = message.tool_call_id;
-    if (message.role !== "tool" || id === undefined || this.taken.has(id)) return false;
-    return textOf(message).length >= SHORTEST && this.#callIdOf(id) !== undefined;
+    if (message.role !== "tool" || id === undefined || this.#callIdOf(id) === undefined) return undefined;
+    return this.taken.has(id) || textOf(message).length >= SHORTEST ? id : undefined;
   }
 
   #withoutTaken(message: ModelMessage): ModelMessage {
-    const id = message.tool_call_id;
-    if (message.role !== "tool" || id === undefined || !this.taken.has(id)) return message;
-    const callId = this.#callIdOf(id);
-    if (callId === undefined) return message;
+    const key = this.#keyOf(message);
+    if (key === undefined || !this.taken.has(key)) return message;
+    if (key.startsWith(IMAGES))
+      return { role: "user", content: `${textOf(message)} taken out to make room.` };
+    const callId = this.#callIdOf(key);
     const text = textOf(message);
     const content =
-      `${text.slice(0, SHOWN)}\n… This result of ${message.name ?? "the tool"} was taken out to make room. It had ` +
+      `${text.slice(0, SHOWN).toWellFormed()}\n… This result of ${message.name ?? "the tool"} was taken out to make room. It had ` +
       `${text.length} characters and is kept as call ${callId}; to read it again, call ${readResultName} with that callId.`;
     return { ...message, content };
   }

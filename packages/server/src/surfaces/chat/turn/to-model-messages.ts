@@ -56,10 +56,20 @@ function imageMessages(calls: readonly ToolPart[]): ModelMessage[] {
     const files = state.status === "completed" ? (state.attachments ?? []) : [];
     const images = files.filter(({ mime }) => mime.startsWith("image/"));
     if (images.length === 0) return [];
-    const text = `The image${images.length === 1 ? "" : "s"} that ${name} returned (call ${id}):`;
+    const text = `The image${images.length === 1 ? "" : "s"} that ${name} returned (call ${id}):`; // See `imageCallOf`.
     const shown = images.map(({ url }) => ({ type: "image_url", image_url: { url } }));
     return [{ role: "user", content: [{ type: "text", text }, ...shown] }];
   });
+}
+
+const imageWords = /^The images? that .+ returned \(call (.+)\):$/;
+
+/** The model's id of the call whose images a message shows; undefined for a message of any other kind. */
+export function imageCallOf({ role, content }: ModelMessage): string | undefined {
+  if (role !== "user" || !Array.isArray(content)) return undefined;
+  const [first, ...others] = content;
+  const isImages = others.length > 0 && others.every(({ type }) => type === "image_url");
+  return isImages ? imageWords.exec(first?.text ?? "")?.[1] : undefined;
 }
 
 /** Providers refuse a history with arguments that are not JSON. The answer to the call says what was wrong with them. */

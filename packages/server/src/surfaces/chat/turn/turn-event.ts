@@ -52,6 +52,6 @@ export type TurnEvent =
   | { readonly type: "approval"; readonly approval: ShownApproval }
   | { readonly type: "loop"; readonly callId: string; readonly verdict: LoopVerdict }
   | { readonly type: "retry"; readonly attempt: number; readonly waitMs: number; readonly reason: string }
-  | { readonly type: "compacted"; readonly callIds: readonly string[] }
+  | { readonly type: "compacted"; readonly ids: readonly string[] }
   | { readonly type: "usage"; readonly round: number; readonly usage: ModelUsage; readonly total: ModelUsage }
   | { readonly type: "end"; readonly end: TurnEnd };

@@ -165,7 +165,7 @@ export class TurnLoop {
   #messages(): ModelMessage[] {
     const { history, parts, endpoint, emit } = this.#turn;
     const { messages, out } = this.#compactor.apply([...history, ...toModelMessages(parts, endpoint.images)]);
-    if (out.length > 0) emit({ type: "compacted", callIds: out });
+    if (out.length > 0) emit({ type: "compacted", ids: out });
     return messages;
   }
 

@@ -6,6 +6,7 @@ import { exitCodes } from "../exit-codes.ts";
 import { ServerClient } from "../server-client.ts";
 import { oneLine } from "../text/printable.ts";
 import { renderTable } from "../text/render-table.ts";
+import { shellQuote } from "../text/shell-quote.ts";
 
 export type McpServerAction =
   | "list"
@@ -58,7 +59,7 @@ export async function mcpServers(
     case "restart":
       return tell(cli, await ask<McpServerView>(cli, key, "/restart", "POST"));
     case "approve":
-      return approve(cli, key, rest[0]);
+      return approve(cli, key, rest[0], rest[1]);
     case "import":
       return importFile(cli, key);
   }
@@ -119,11 +120,16 @@ async function show(cli: Cli, key: string): Promise<number> {
     cli.print("");
     printTable(cli, ["TOOL", "ON THE RACK", "PIN", "CHANGED"], rows);
   }
-  for (const { name, changes } of tools) {
+  for (const { name, reason } of server.refused) cli.print(`\n${oneLine(name)} is left out: ${oneLine(reason)}`);
+  for (const { name, changes, hash } of tools) {
     for (const { path, before, after } of changes) {
       cli.print(`\n${oneLine(name)} ${oneLine(path)}`);
       if (before !== undefined) cli.print(cli.style("red", `- ${oneLine(JSON.stringify(before))}`));
       if (after !== undefined) cli.print(cli.style("green", `+ ${oneLine(JSON.stringify(after))}`));
+    }
+    if (changes.length > 0) {
+      const words = [key, name, hash].map((word) => shellQuote(oneLine(word))).join(" ");
+      cli.print(`\nTo approve exactly this: ${cli.commandLine(`mcp-servers approve ${words}`)}`);
     }
   }
   if (lines.length > 0)
@@ -148,9 +154,16 @@ async function remove(cli: Cli, key: string): Promise<number> {
   return exitCodes.ok;
 }
 
-async function approve(cli: Cli, key: string, name: string | undefined): Promise<number> {
+/** The hash, which `show` prints below the difference, makes sure that it is approved what was looked at. */
+async function approve(
+  cli: Cli,
+  key: string,
+  name: string | undefined,
+  hash: string | undefined,
+): Promise<number> {
   const path = name === undefined ? "/approve" : `/tools/${encodeURIComponent(name)}/approve`;
-  const answer = await ask<McpToolView | { items: McpToolView[] }>(cli, key, path, "POST");
+  const body = hash === undefined ? {} : { hash };
+  const answer = await ask<McpToolView | { items: McpToolView[] }>(cli, key, path, "POST", body);
   const tools = "items" in answer ? answer.items : [answer];
   if (cli.json) cli.printJson({ tools });
   else cli.talk(`Approved as they are now: ${tools.map((tool) => oneLine(tool.name)).join(", ")}`);

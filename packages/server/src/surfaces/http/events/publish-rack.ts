@@ -1,6 +1,6 @@
 import type { RackEvent, ToolCallRecord, ToolState } from "@toolrack/core";
 import type { CallDesk } from "../../../calls/call-desk.ts";
-import type { LoadEvent } from "../../../index.ts";
+import type { LoadEvent, McpServers } from "../../../index.ts";
 import type { StoredApproval } from "../../../store/approvals/approval-store.ts";
 import type { EventFeed } from "./event-feed.ts";
 import { LatestOnly } from "./latest-only.ts";
@@ -88,6 +88,28 @@ export function publishLoads(feed: EventFeed): (event: LoadEvent) => void {
       const message = clip(error instanceof Error ? error.message : String(error));
       feed.publish("reload.failed", { message }, "admins");
     }
+  };
+}
+
+/**
+ * Tells the feed of each upstream MCP server whose state, tools or reason became another, and of those that are gone.
+ * To be called whenever something about the servers changed.
+ */
+export function publishMcpServers(feed: EventFeed, servers: Pick<McpServers, "list">): () => void {
+  let before = new Map<string, string>();
+  return () => {
+    const now = new Map<string, string>();
+    for (const { key, state, reason, resting, failures, tools, quarantined, since } of servers.list()) {
+      const shown = { key, state, ...(reason === undefined ? {} : { reason: clip(reason) }) };
+      const told = { ...shown, resting, failures, tools, quarantined, since };
+      const text = JSON.stringify(told);
+      now.set(key, text);
+      if (before.get(key) !== text) feed.publish("mcp.server", told, "admins");
+    }
+    for (const key of before.keys()) {
+      if (!now.has(key)) feed.publish("mcp.server", { key, state: "removed" }, "admins");
+    }
+    before = now;
   };
 }
 

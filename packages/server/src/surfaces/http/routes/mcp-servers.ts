@@ -7,6 +7,12 @@ import { defineRoute, type Reply, type Route } from "../route.ts";
 import { ref } from "../schemas.ts";
 
 const key: JsonSchemaObject = { type: "string", minLength: 1, maxLength: 100 };
+const hash: JsonSchemaObject = {
+  type: "string",
+  minLength: 1,
+  maxLength: 64,
+  description: "Of the definition that was looked at, as the list of the tools has it.",
+};
 const entry: JsonSchemaObject = {
   type: "object",
   description: "As it would stand in `mcpServers`: `command`, `args`, `env`, or `url`, `headers`, and so on.",
@@ -202,34 +208,50 @@ export function mcpServerRoutes({ mcpServers }: HttpParts): Route[] {
       errors: ["mcp_server_not_found"],
       handle: ({ params }) => answer(mcpServers, async (servers) => ({ items: servers.tools(params.key) })),
     }),
-    defineRoute<KeyParams>({
+    defineRoute<KeyParams, object, { readonly hashes?: Readonly<Record<string, string>> }>({
       ...base,
       method: "POST",
       path: "/api/mcp-servers/{key}/approve",
       id: "approveMcpServer",
       summary: "Approves all tools of a server as they are now",
+      description:
+        "With `hashes`: only those that are named, and none of them when one has changed since it was looked at.",
       params: { key },
+      body: {
+        schema: {
+          type: "object",
+          properties: {
+            hashes: {
+              type: "object",
+              description: "The `hash` of each tool that is approved, by the name that the server gives it.",
+              additionalProperties: hash,
+            },
+          },
+          additionalProperties: false,
+        },
+      },
       responses: { 200: toolList("The tools.") },
-      errors: ["mcp_server_not_found"],
-      handle: ({ params, grant }) =>
+      errors: ["mcp_server_not_found", "mcp_tool_not_found"],
+      handle: ({ params, body, grant }) =>
         answer(mcpServers, async (servers) => ({
-          items: await servers.approve(params.key, undefined, grant.caller),
+          items: await servers.approve(params.key, body.hashes, grant.caller),
         })),
     }),
-    defineRoute<KeyParams & { readonly name: string }>({
+    defineRoute<KeyParams & { readonly name: string }, object, { readonly hash?: string }>({
       ...base,
       method: "POST",
       path: "/api/mcp-servers/{key}/tools/{name}/approve",
       id: "approveMcpServerTool",
       summary: "Approves a tool as it is now",
       description:
-        "A tool whose description or schema changed since it was approved is switched off until then.",
+        "A tool whose description or schema changed since it was approved is switched off until then. With the `hash` that came with the difference, it is only approved while it is what was looked at.",
       params: { key, name: { type: "string", minLength: 1, description: "As the server names it." } },
+      body: { schema: { type: "object", properties: { hash }, additionalProperties: false } },
       responses: { 200: { description: "The tool.", schema: ref("McpServerTool") } },
       errors: ["mcp_server_not_found", "mcp_tool_not_found"],
-      handle: ({ params, grant }) =>
+      handle: ({ params, body, grant }) =>
         answer(mcpServers, async (servers) => {
-          const [tool] = await servers.approve(params.key, params.name, grant.caller);
+          const [tool] = await servers.approve(params.key, { [params.name]: body.hash }, grant.caller);
           return tool;
         }),
     }),

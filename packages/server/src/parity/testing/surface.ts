@@ -1,0 +1,52 @@
+import type { Answer, SampleCall } from "./sample-call.ts";
+
+export type SurfaceName =
+  | "library"
+  | "command line"
+  | "HTTP"
+  | "OpenAI calls"
+  | "MCP 2026-07-28"
+  | "MCP 2025-11-25"
+  | "MCP stdio"
+  | "chat";
+
+export interface Reply {
+  /** Nothing when nothing came back. */
+  readonly answer?: Answer;
+  /** Where the surface cannot be told the session of a call. */
+  readonly callId?: string;
+}
+
+/** A way to the rack. */
+export interface Surface {
+  readonly name: SurfaceName;
+  /** Who the records say made the call. */
+  readonly caller: string;
+  /** What of an answer it has no place for, and why. */
+  readonly lacks: Partial<Record<keyof Answer, string>>;
+  make(call: SampleCall, session: string): Promise<Reply>;
+}
+
+/** The answer in the words of a surface that hands results on as they are. */
+export function answerOfResult(result: {
+  readonly content: string;
+  readonly type: string;
+  readonly structured?: unknown;
+  readonly error?: { readonly code: NonNullable<Answer["code"]> };
+  readonly attachments?: readonly { readonly mime: string; readonly url: string }[];
+}): Answer {
+  const { content, type, structured, error, attachments = [] } = result;
+  const images = attachments.filter(({ mime }) => mime.startsWith("image/")).map(({ url }) => bytesOf(url));
+  return {
+    text: content,
+    isError: type === "error",
+    ...(error === undefined ? {} : { code: error.code }),
+    ...(structured === undefined ? {} : { structured }),
+    ...(images.length === 0 ? {} : { images }),
+  };
+}
+
+/** The bytes in a `data:` URL, still in base64. */
+export function bytesOf(url: string): string {
+  return url.slice(url.indexOf(",") + 1);
+}
