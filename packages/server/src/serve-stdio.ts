@@ -3,6 +3,7 @@ import type { Logger } from "@toolrack/core";
 import { openRack } from "./open-rack.ts";
 import type { LoadReport } from "./sources/load-report.ts";
 import type { StdioStreams } from "./surfaces/mcp/stdio/stdio-transport.ts";
+import { ToolSwitches } from "./switches/tool-switches.ts";
 
 export interface ServeStdioOptions {
   readonly logger: Logger;
@@ -17,16 +18,20 @@ export interface ServeStdioOptions {
 
 /** How long calls may go on after the client has gone, in milliseconds. */
 const DRAIN = 2_000;
+/** How often it is looked for tools that were switched elsewhere. */
+const LOOK_FOR_SWITCHES = 10_000;
 
 /** Opens a workspace and serves it to the process at the other end of the streams, until either side ends it. */
 export async function serveStdio(directory: string, options: ServeStdioOptions): Promise<void> {
   const { logger, streams, expert, onReload, signal } = options;
   await using opened = new AsyncDisposableStack();
-  const { app, approvals, calls, mcp } = await openRack(
+  const { app, store, approvals, calls, mcp } = await openRack(
     resolve(directory),
     { logger, watch: onReload !== undefined },
     opened,
   );
+  const switches = await ToolSwitches.open({ registry: app.registry, store, logger });
+  opened.defer(followSwitches(switches, logger));
   opened.defer(() => calls.close(DRAIN));
   // Before the calls drain: one that waits for a person would hold them up for nothing.
   opened.defer(() => approvals.stop());
@@ -37,4 +42,23 @@ export async function serveStdio(directory: string, options: ServeStdioOptions):
   signal.addEventListener("abort", stop, { once: true });
   if (signal.aborted) stop();
   await connection.closed;
+}
+
+/** Tools are switched on the server, which is another process. Answers how to end it. */
+function followSwitches(switches: ToolSwitches, logger: Logger): () => Promise<void> {
+  let looking: Promise<void> | undefined;
+  const timer = setInterval(() => {
+    looking ??= switches
+      .refresh()
+      .catch((error) => logger.debug("What was switched elsewhere could not be read:", error))
+      .finally(() => {
+        looking = undefined;
+      });
+  }, LOOK_FOR_SWITCHES);
+  timer.unref();
+  return async () => {
+    clearInterval(timer);
+    await looking;
+    switches.close();
+  };
 }

@@ -14,6 +14,7 @@ import type { ToolResult } from "../tool/result.ts";
 import { compose } from "./compose.ts";
 import type { CallFrame } from "./frame.ts";
 import { maskValue } from "./mask-value.ts";
+import { readArguments } from "./read-arguments.ts";
 import { recordOf } from "./record.ts";
 import { SecretMask } from "./secret-mask.ts";
 import { approve } from "./stages/approve.ts";
@@ -40,6 +41,7 @@ export function startCall(frame: CallFrame): Promise<ToolResult> {
   return new Promise((settle) => {
     frame.resolve = settle;
     try {
+      if (typeof frame.raw === "string") readArguments(frame);
       if (admit(frame)) advance(frame);
     } catch (thrown) {
       fail(frame, thrown);

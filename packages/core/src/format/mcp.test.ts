@@ -41,6 +41,12 @@ describe("toMcpTools", () => {
       { name: "bare", inputSchema: { type: "object" } },
     ]);
   });
+
+  it("leaves out hints that are not what the protocol says, and keeps the others", () => {
+    const annotations = { title: 5, readOnlyHint: "yes", idempotentHint: true, "example.com/x": [1] };
+    const [tool] = toMcpTools([{ name: "odd", inputSchema: {}, metadata: { annotations } }]).tools;
+    expect(tool?.annotations).toEqual({ idempotentHint: true, "example.com/x": [1] });
+  });
 });
 
 describe("parseMcpToolCall", () => {

@@ -70,7 +70,7 @@ function withObjectRoot(schema: JsonSchemaObject): McpTool["inputSchema"] {
 /** A tool that came from another MCP server keeps that server's hints, except where the rack says otherwise. */
 function annotationsOf(title: string | undefined, metadata: ToolMetadata): McpToolAnnotations | undefined {
   const annotations: McpToolAnnotations = {
-    ...(isRecord(metadata.annotations) && cloneJson(metadata.annotations)),
+    ...(isRecord(metadata.annotations) && wellFormed(metadata.annotations)),
     ...(title !== undefined && { title }),
     ...(metadata.readOnly !== undefined && { readOnlyHint: metadata.readOnly }),
     ...(metadata.dangerous !== undefined && { destructiveHint: metadata.dangerous }),
@@ -78,4 +78,20 @@ function annotationsOf(title: string | undefined, metadata: ToolMetadata): McpTo
     ...(metadata.openWorld !== undefined && { openWorldHint: metadata.openWorld }),
   };
   return Object.keys(annotations).length === 0 ? undefined : annotations;
+}
+
+const hints: ReadonlySet<string> = new Set([
+  "readOnlyHint",
+  "destructiveHint",
+  "idempotentHint",
+  "openWorldHint",
+]);
+
+/** What is not what the protocol says is left out: a client would refuse the whole list for one such hint. */
+function wellFormed(annotations: Readonly<Record<string, unknown>>): McpToolAnnotations {
+  const kept = Object.entries(annotations).filter(([name, value]) => {
+    if (name === "title") return typeof value === "string";
+    return !hints.has(name) || typeof value === "boolean";
+  });
+  return cloneJson(Object.fromEntries(kept));
 }

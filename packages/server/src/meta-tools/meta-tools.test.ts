@@ -14,6 +14,11 @@ export const tools = Array.from({ length: ${COUNT} }, (_, index) => Tool.define(
   parameters: { type: "object", properties: { n: { type: "number" } } },
   execute: async ({ input }) => "tool " + index + " got " + input.n,
 }));
+export const counts = Tool.define({
+  name: "counts",
+  parameters: { type: "object", properties: {} },
+  execute: async ({ progress }) => { progress(1, 2, "half"); return "counted"; },
+});
 `,
   });
 });
@@ -74,3 +79,17 @@ test("a wrong argument is told in the words of the tool that was meant", async (
   expect(result.isError).toBe(true);
   expect(textOf(result)).toContain("tool_3");
 });
+
+test.each(["modern", "legacy"] as const)(
+  "a %s client hears of the progress of what it calls through the meta-tool",
+  async (era) => {
+    const client = await rack.connect(era);
+    const heard: unknown[] = [];
+    const result = await client.callTool(
+      { name: "toolrack_call", arguments: { name: "counts", arguments: {} } },
+      { onprogress: (update) => void heard.push(update) },
+    );
+    expect(textOf(result)).toBe("counted");
+    expect(heard).toEqual([{ progress: 1, total: 2, message: "half" }]);
+  },
+);

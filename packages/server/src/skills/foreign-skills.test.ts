@@ -106,6 +106,17 @@ describe("a skill from elsewhere", () => {
     expect(names).toEqual(["t1", "skill_mcp_tools__file_search"]);
   });
 
+  it("gets no such name from a mark in its folder", async () => {
+    await using readable = await TestLibrary.open({
+      names: "readable",
+      files: {
+        "skills/a/SKILL.md": "---\nname: a\ndescription: d\nmetadata:\n  toolrack-mark: internal\n---\n",
+        "skills/a/tools.json": '[{"id":"t1","name":"t","type":"http","endpoint":"https://x.example"}]',
+      },
+    });
+    expect(readable.registry.get("t1")?.name).toBe("skill_internal__t");
+  });
+
   it("does not come into an expert's set by a title or another name that it chose", async () => {
     const { library, registry } = fixture;
     registry.register({

@@ -1,14 +1,17 @@
 import type { Answer, SampleCall } from "./sample-call.ts";
 
-export type SurfaceName =
-  | "library"
-  | "command line"
-  | "HTTP"
-  | "OpenAI calls"
-  | "MCP 2026-07-28"
-  | "MCP 2025-11-25"
-  | "MCP stdio"
-  | "chat";
+export const surfaceNames = [
+  "library",
+  "command line",
+  "HTTP",
+  "OpenAI calls",
+  "MCP modern",
+  "MCP legacy",
+  "MCP stdio",
+  "chat",
+] as const;
+
+export type SurfaceName = (typeof surfaceNames)[number];
 
 export interface Reply {
   /** Nothing when nothing came back. */

@@ -2,7 +2,7 @@ import type { CallClient } from "@toolrack/core";
 import { describe, expect, it, vi } from "vitest";
 import { LegacyHttpServer } from "./testing/legacy-http-server.fixture.ts";
 import { ModernHttpServer } from "./testing/modern-http-server.fixture.ts";
-import { UpstreamRack } from "./testing/upstream-rack.fixture.ts";
+import { everybody, UpstreamRack } from "./testing/upstream-rack.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -148,12 +148,12 @@ describe("a server of the stateless protocol", () => {
     await rack.until("new", "ready");
     const seen: unknown[] = [];
     rack.offerings.subscribe((change) => seen.push(change));
-    const stop = rack.offerings.watchResource("new://clock");
+    const stop = await rack.offerings.watchResource("new://clock", everybody);
     await rack.eventually(() => {
       server.tick();
       return seen.some((change) => JSON.stringify(change).includes("new://clock"));
     }, "the change is told");
-    stop();
+    stop?.();
   });
 
   it("is not asked again which protocol it speaks", async () => {

@@ -2,7 +2,12 @@ import { hashValue, type Logger, type ToolRegistry } from "@toolrack/core";
 import type { DependencyStore } from "../../dependencies/dependency-store.ts";
 import type { Offerings } from "../../offerings/offerings.ts";
 import type { McpServerStore, StoredMcpServer } from "../../store/mcp-servers/mcp-server-store.ts";
-import { type Catalogue, checkCatalogue, type RefusedItem, type UpstreamTool } from "./catalogue/catalogue.ts";
+import {
+  type Catalogue,
+  checkCatalogue,
+  type RefusedItem,
+  type UpstreamTool,
+} from "./catalogue/catalogue.ts";
 import type { PinningPolicy } from "./catalogue/pin.ts";
 import { isOffered, toTool } from "./catalogue/to-tool.ts";
 import { ToolPins } from "./catalogue/tool-pins.ts";

@@ -221,8 +221,8 @@ export class McpServers {
     await Promise.all(wanted.map((tool) => server.pins.approve(tool, by)));
     server.apply();
     this.#shared.onChange();
-    const names = new Set(wanted.map((tool) => tool.name));
-    return this.tools(key).filter((tool) => names.has(tool.name));
+    const approved = new Set(wanted.map((tool) => tool.name));
+    return this.tools(key).filter((tool) => approved.has(tool.name));
   }
 
   /** Ends all servers, and resolves when nothing of them is left. */
@@ -326,7 +326,9 @@ export class McpServers {
         const own = rackNameOf(server.key, tool.name, this.#shared.keys());
         const said = overrides[tool.name];
         const renamed =
-          said === undefined ? tool.rackName : rackNameOf(server.key, said?.rename ?? tool.name, this.#shared.keys());
+          said === undefined
+            ? tool.rackName
+            : rackNameOf(server.key, said?.rename ?? tool.name, this.#shared.keys());
         // By its own name a renamed tool is reached too.
         return rackName === own || rackName === renamed;
       });

@@ -17,7 +17,8 @@ beforeAll(async () => {
   workspace = await TemporaryWorkspace.create({
     "toolrack.config.js": "export default { builtins: false };",
     "mcp.json": JSON.stringify({
-      mcpServers: { old: { command: process.execPath, args: [odd] }, new: { url: modern.url } },
+      // It says when it has stopped; whose question it is would be in doubt otherwise for a while.
+      mcpServers: { old: { command: process.execPath, args: [odd, "polite"] }, new: { url: modern.url } },
     }),
   });
   serving = await serve(workspace.directory, { logger, port: 0 });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { CallClient } from "@toolrack/core";
 import { describe, expect, it, vi } from "vitest";
-import { processesWith, UpstreamRack } from "./testing/upstream-rack.fixture.ts";
+import { everybody, processesWith, UpstreamRack } from "./testing/upstream-rack.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -250,7 +250,7 @@ describe("a question of the server", () => {
 
   it("is never put to one of two callers by guess; afterwards they take turns", async () => {
     await using rack = await UpstreamRack.create();
-    await rack.open({ odd: oddServer() });
+    await rack.open({ odd: oddServer(["polite"]) });
     await rack.until("odd", "ready");
     const answering = (name: string) => clientThat(() => ({ action: "accept", content: { name } }));
     const stop = new AbortController();
@@ -304,7 +304,7 @@ describe("the tools of a server", () => {
     await again.open(entry);
     expect(again.servers.get("odd").quarantined).toBe(1);
     await again.until("odd", "ready");
-    await again.servers.approve("odd", "pay", "ada");
+    await again.servers.approve("odd", { pay: undefined }, "ada");
     expect(again.servers.tools("odd")[0]).toMatchObject({ pin: "approved", approvedBy: "ada" });
     expect(again.registry.require("mcp_odd_pay").disabled).toBe(false);
     expect(await again.call("mcp_odd_pay")).toMatchObject({ content: "called pay" });
@@ -358,7 +358,7 @@ it("a resource of a server is watched, and its changes are told", async () => {
   await rack.until("odd", "ready");
   const seen: unknown[] = [];
   rack.offerings.subscribe((change) => seen.push(change));
-  rack.offerings.watchResource("odd://clock");
+  await rack.offerings.watchResource("odd://clock", everybody);
   await rack.eventually(() => seen.length > 0, "the change is told");
   expect(seen).toEqual([{ kind: "resource", uri: "odd://clock" }]);
 });

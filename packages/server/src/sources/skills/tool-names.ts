@@ -20,10 +20,11 @@ export function namePrefixes(
   skills: Iterable<Pick<StoredSkill, "id" | "name" | "mark">>,
 ): Map<string, string> {
   const all = [...skills];
-  const marks = countOf(all.flatMap(({ mark }) => mark ?? []));
-  const slugs = countOf(all.filter(({ mark }) => mark === undefined).map((skill) => slugPrefix(skill.name)));
+  const marks = countOf(all.flatMap(({ mark }) => (mark === undefined ? [] : unreserved(mark))));
+  const unmarked = all.filter(({ mark }) => mark === undefined);
+  const slugs = countOf(unmarked.map(({ name }) => unreserved(slugOf(name, "_"))));
   const prefixOf = ({ id, name, mark }: Pick<StoredSkill, "id" | "name" | "mark">): string => {
-    const wanted = mark ?? slugPrefix(name);
+    const wanted = unreserved(mark ?? slugOf(name, "_"));
     const key = wanted.toLowerCase();
     const rivals = mark === undefined ? (slugs.get(key) ?? 0) + (marks.get(key) ?? 0) : (marks.get(key) ?? 0);
     return rivals > 1 ? `${wanted}_${shortHash(id)}` : wanted;
@@ -31,10 +32,9 @@ export function namePrefixes(
   return new Map(all.map((skill) => [skill.id, prefixOf(skill)]));
 }
 
-/** A name for people may begin like the rack's own names; that of a tool must not. */
-function slugPrefix(name: string): string {
-  const slug = slugOf(name, "_");
-  return isReservedName(`${slug}_`) ? `skill_${slug}` : slug;
+/** A skill may be called anything; the names of its tools must not begin like the rack's own. */
+function unreserved(prefix: string): string {
+  return isReservedName(`${prefix}_`) ? `skill_${prefix}` : prefix;
 }
 
 function countOf(texts: readonly string[]): Map<string, number> {

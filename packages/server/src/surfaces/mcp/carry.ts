@@ -9,6 +9,8 @@ import {
   MissingRequiredClientCapabilityError,
   ProtocolError,
   ProtocolErrorCode,
+  SdkError,
+  SdkErrorCode,
   type Server,
   type ServerContext,
 } from "@modelcontextprotocol/server";
@@ -72,7 +74,8 @@ export async function carry<Result>(
           break;
         case "asks":
           if (era === "modern") return sendBack(exchange, leg, held, binding);
-          for (const question of step.questions) void askNow(exchange, question, context, asking.signal);
+          for (const question of step.questions)
+            void askNow(exchange, question, context, [asking.signal, held.closing]);
           break;
         case "ended":
           held.forget(exchange);
@@ -163,11 +166,14 @@ async function askNow(
   exchange: Exchange<unknown>,
   { key, method, params, signal }: Question,
   { mcpReq }: ServerContext,
-  ended: AbortSignal,
+  ends: readonly AbortSignal[],
 ): Promise<void> {
   try {
     const request = { method, params: params as Record<string, unknown> };
-    const answer = await mcpReq.send(request, { signal: AbortSignal.any([signal, ended]), timeout: LONGEST });
+    const answer = await mcpReq.send(request, {
+      signal: AbortSignal.any([signal, ...ends]),
+      timeout: LONGEST,
+    });
     if (!exchange.answer(key, answer))
       exchange.refuse(key, new Error("The client's answer does not fit what it was asked for."));
   } catch (thrown) {
@@ -197,6 +203,8 @@ async function tell(notice: Notice, { mcpReq }: ServerContext): Promise<void> {
 
 function reasonOf({ reason }: AbortSignal): string {
   if (typeof reason === "string") return reason;
+  if (reason instanceof SdkError && reason.code === SdkErrorCode.ConnectionClosed)
+    return "the client closed the connection";
   return reason instanceof Error ? reason.message : "the client cancelled it";
 }
 

@@ -65,6 +65,7 @@ export function createMcpSurface({ config, experts, ...given }: McpSurfaceParts)
     close() {
       stop();
       parts.held.close();
+      parts.tasks.close();
     },
   };
 }

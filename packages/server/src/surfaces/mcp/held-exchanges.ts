@@ -41,6 +41,12 @@ export class HeldExchanges {
   readonly #key = randomBytes(KEY_BYTES);
   readonly #held = new Map<string, Held>();
   readonly #ids = new WeakMap<Exchange<unknown>, string>();
+  readonly #closing = new AbortController();
+
+  /** Aborts when the server stops: what is being asked then is waited for no longer. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
 
   /** Keeps the exchange until `take` is given the state that this answers, or nobody comes for too long. */
   hold(exchange: Exchange<unknown>, binding: Binding): string {
@@ -70,6 +76,7 @@ export class HeldExchanges {
   }
 
   close(): void {
+    this.#closing.abort("the server is stopping");
     for (const id of [...this.#held.keys()]) this.#giveUp(id, "the server is stopping");
   }
 

@@ -1,5 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { masterGrant } from "../../auth/grant.ts";
+import { HotPath } from "./hot/hot-path.ts";
+import { SdkFaces } from "./sdk-faces.ts";
 import { type Era, ServedRack } from "./testing/served-rack.ts";
+import { surfaceParts } from "./testing/surface-parts.ts";
+import { Viewer } from "./viewer.ts";
 
 let rack: ServedRack;
 const COUNT = 2_345;
@@ -45,4 +50,21 @@ test("a cursor holds when the tool that it names is gone", async () => {
   rack.serving.app.registry.unregister(first.tools.at(-1).name);
   const second = (await list({ cursor: first.nextCursor })).message.result;
   expect(second.tools[0].name > first.tools.at(-1).name).toBe(true);
+});
+
+test("what is kept of a list is its pages, whatever cursors come", async () => {
+  const { parts } = await surfaceParts(rack);
+  const viewer = new Viewer(masterGrant);
+  const hot = new HotPath(parts, new SdkFaces(parts));
+  const list = (cursor?: string) =>
+    hot.list({ kind: "list", id: 1, cursor, envelope: undefined }, "legacy", viewer);
+  const whole = await list();
+  for (let index = 0; index < 20; index++) {
+    const before = Buffer.from(`after:!${index}`).toString("base64url");
+    expect(await list(before)).toEqual(whole);
+    const between = Buffer.from(`after:tool_1${index}!`).toString("base64url");
+    expect(await list(between)).toBeInstanceOf(Buffer);
+  }
+  expect(await list("")).toBeUndefined();
+  expect(parts.lists.of(viewer).made.size).toBe(1);
 });

@@ -12,6 +12,7 @@ beforeAll(async () => {
       'name: "asks", execute: async ({ elicit }) => { const one = await elicit({ message: "First?", schema: { type: "object", properties: { n: { type: "number" } }, required: ["n"] } }); const two = await elicit("Second?"); return JSON.stringify([one, two]); }',
       'name: "both", execute: async ({ client, signal }) => JSON.stringify(await Promise.all([client.request("roots/list", {}, signal), client.request("sampling/createMessage", { messages: [{ role: "user", content: { type: "text", text: "hi" } }], maxTokens: 5 }, signal)]))',
       'name: "deletes", metadata: { dangerous: true, confirm: "Delete everything?" }, parameters: { type: "object", properties: { path: { type: "string" } } }, execute: async ({ input }) => "deleted " + input.path',
+      'name: "wants", parameters: { type: "object" }, execute: async ({ input, client, signal }) => JSON.stringify(await client.request(input.method, { message: "?", messages: [], maxTokens: 1, ...input.params }, signal))',
       'name: "chain", execute: async ({ call }) => (await call("deletes", { path: "all" })).content',
     ),
   });
@@ -136,6 +137,62 @@ test("a state is worth nothing twice, changed, for another token, or for another
   expect(second.result.resultType).toBe("input_required");
   expect(await send({}, {})).toMatchObject(refused);
   expect(await send({ name: "chain", requestState: second.result.requestState }, {})).toMatchObject(refused);
+});
+
+test("a state is worth nothing with other arguments than those that it was given for", async () => {
+  const _meta = { "io.modelcontextprotocol/clientCapabilities": { elicitation: {} } };
+  const call = async (path: string, others: object = {}) => {
+    const params = { name: "deletes", arguments: { path }, _meta, ...others };
+    return (await rack.post("modern", { jsonrpc: "2.0", id: 1, method: "tools/call", params })).message;
+  };
+  const { requestState, inputRequests } = (await call("mine")).result;
+  const [key] = Object.keys(inputRequests);
+  const agreed = {
+    requestState,
+    inputResponses: { [key!]: { action: "accept", content: { approve: true } } },
+  };
+  expect(await call("yours", agreed)).toMatchObject({ error: { code: -32602 } });
+  expect(textOf((await call("mine", agreed)).result)).toBe("deleted mine");
+});
+
+test.each([
+  [
+    "a page to be opened",
+    { elicitation: {} },
+    "elicitation/create",
+    { mode: "url" },
+    { elicitation: { url: {} } },
+  ],
+  ["a form", { elicitation: { url: {} } }, "elicitation/create", {}, { elicitation: { form: {} } }],
+  [
+    "tools for its model",
+    { sampling: {} },
+    "sampling/createMessage",
+    { tools: [] },
+    { sampling: { tools: {} } },
+  ],
+])(
+  "a client that did not declare %s is not asked for it, and told what it lacks",
+  async (_, abilities, method, params, requiredCapabilities) => {
+    const _meta = { "io.modelcontextprotocol/clientCapabilities": abilities };
+    const request = { name: "wants", arguments: { method, params }, _meta };
+    const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: request };
+    const before = rack.serving.app.registry.activeCalls();
+    const { message } = await rack.post("modern", call);
+    expect(message.error).toMatchObject({ code: -32021, data: { requiredCapabilities } });
+    expect(rack.serving.app.registry.activeCalls()).toEqual(before);
+  },
+);
+
+test("a client that comes back knowing less than before ends the call, which nobody could answer", async () => {
+  const before = rack.serving.app.registry.activeCalls();
+  const { requestState } = (await rack.post("modern", ask())).message.result;
+  const again = await rack.post("modern", ask({ requestState, _meta: {} }));
+  expect(again.message.error).toMatchObject({
+    code: -32021,
+    data: { requiredCapabilities: { elicitation: {} } },
+  });
+  expect(rack.serving.app.registry.activeCalls()).toEqual(before);
 });
 
 async function pendingId(): Promise<string> {

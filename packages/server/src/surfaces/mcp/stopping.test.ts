@@ -7,6 +7,7 @@ const config = "export default { builtins: false, server: { drainTimeout: 600_00
 const deletes = toolFile(
   'name: "deletes", metadata: { dangerous: true }, execute: async () => "deleted"',
   'name: "asks", execute: async ({ elicit }) => (await elicit("Go on?")).action',
+  'name: "task", metadata: { task: "required" }, execute: async ({ elicit }) => (await elicit("Go on?")).action',
   'name: "chain", execute: async ({ call }) => (await call("deletes", {})).content',
 );
 
@@ -53,6 +54,21 @@ test.each(["deletes", "asks", "chain"])(
     await client.close();
     await call;
     await rack.workspace[Symbol.asyncDispose]();
+  },
+  LIMIT,
+);
+
+test(
+  "a server that stops does not wait for answers to a task",
+  async () => {
+    const rack = await ServedRack.open({ "toolrack.config.ts": config, "tools/all.ts": deletes });
+    const extensions = { "io.modelcontextprotocol/tasks": {} };
+    const _meta = { "io.modelcontextprotocol/clientCapabilities": { elicitation: {}, extensions } };
+    const ask = async (method: string, params: object) =>
+      (await rack.post("modern", { jsonrpc: "2.0", id: 1, method, params: { ...params, _meta } })).message;
+    const { taskId } = (await ask("tools/call", { name: "task", arguments: {} })).result;
+    for (;;) if ((await ask("tasks/get", { taskId })).result.status === "input_required") break;
+    await rack[Symbol.asyncDispose]();
   },
   LIMIT,
 );

@@ -13,7 +13,7 @@ export interface Listened {
 
 /** Whether a message asks to be told of changes of resources. */
 export function wantsResources(message: unknown): boolean {
-  return urisOf(message).length > 0;
+  return urisOf(message) !== undefined;
 }
 
 /** Watches the resources whose changes a message asks to be told of, as far as the viewer may read them. */
@@ -22,9 +22,11 @@ export async function watchListened(
   viewer: Viewer,
   message: unknown,
 ): Promise<Listened> {
+  const uris = urisOf(message);
+  if (uris === undefined) return { message, stop() {} };
   const reader = viewer.reader(new AbortController().signal);
   const watched = new Map<string, () => void>();
-  for (const uri of new Set(urisOf(message).slice(0, mostWatched))) {
+  for (const uri of new Set(uris.slice(0, mostWatched))) {
     const stop = await offerings.watchResource(uri, reader);
     if (stop !== undefined) watched.set(uri, stop);
   }
@@ -36,16 +38,15 @@ export async function watchListened(
   };
 }
 
-/** Empty for whatever is not such a message, or not written as one: what is to be said of it, the SDK says. */
-function urisOf(message: unknown): string[] {
+/** Undefined for whatever is not such a message, or not written as one: what is to be said of it, the SDK says. */
+function urisOf(message: unknown): string[] | undefined {
   const { method, params } = recordOf(message);
-  if (method !== "subscriptions/listen") return [];
+  if (method !== "subscriptions/listen") return undefined;
   const { resourceSubscriptions: uris } = recordOf(recordOf(params).notifications);
-  return Array.isArray(uris) && uris.every((uri) => typeof uri === "string") ? uris : [];
+  return Array.isArray(uris) ? uris.filter((uri) => typeof uri === "string") : undefined;
 }
 
 function withUris(message: unknown, resourceSubscriptions: readonly string[]): unknown {
-  if (!wantsResources(message)) return message;
   const params = recordOf(recordOf(message).params);
   const notifications = { ...recordOf(params.notifications), resourceSubscriptions };
   return { ...recordOf(message), params: { ...params, notifications } };

@@ -2,6 +2,9 @@ import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { ProcessGroup } from "../../../internal-tools/system/support/process-group.ts";
+import { UpstreamError } from "../protocol/upstream-error.ts";
+import { descendantsOf, findFamilies, isRunning, type KnownProcess } from "./descendants.ts";
+import { LineReader } from "./line-reader.ts";
 import { findMarked, MARK, nextMark } from "./mark.ts";
 import type { RecentLines } from "./recent-lines.ts";
 import { unwatchGroup, watchGroup } from "./watchdog.ts";
@@ -25,6 +28,10 @@ const done = Promise.resolve();
 const FAREWELL = 1_000;
 /** A message that is longer is no message. */
 const LONGEST_MESSAGE = 64 * 1024 * 1024;
+/** What JSON-RPC calls an internal error. */
+const TOO_LARGE = -32_603;
+/** A server that leaves so many bytes unread is sent nothing more until it reads. */
+const MOST_UNREAD = 8 * 1024 * 1024;
 
 /**
  * A server as a process of its own, one message a line. Lines that are no JSON are counted and skipped: servers print
@@ -45,8 +52,10 @@ export class StdioTransport implements Transport {
   readonly #mark = nextMark();
   #child: ChildProcessWithoutNullStreams | undefined;
   #group: ProcessGroup | undefined;
-  #pieces: Buffer[] = [];
-  #length = 0;
+  readonly #reader = new LineReader(LONGEST_MESSAGE, {
+    onLine: (line) => this.#take(line),
+    onTooLong: (start, end) => this.#leaveOut(start, end),
+  });
   /** Lines that leave at the end of this turn. */
   #outgoing = "";
   #closing: Promise<void> | undefined;
@@ -91,7 +100,7 @@ export class StdioTransport implements Transport {
         );
       });
       child.stdin.on("error", (error) => this.onerror?.(error));
-      child.stdout.on("data", (piece: Buffer) => this.#read(piece));
+      child.stdout.on("data", (piece: Buffer) => this.#reader.read(piece));
       child.stdout.on("error", (error) => this.onerror?.(error));
       child.stderr.setEncoding("utf8");
       child.stderr.on("data", (piece: string) => this.#lines.addPiece(piece));
@@ -108,6 +117,7 @@ export class StdioTransport implements Transport {
     const stdin = this.#child?.stdin;
     if (stdin === undefined || !stdin.writable)
       return Promise.reject(new Error("The server's process has ended."));
+    if (stdin.writableLength + this.#outgoing.length > MOST_UNREAD) return Promise.reject(unread());
     if (this.#outgoing === "") {
       process.nextTick(() => {
         const lines = this.#outgoing;
@@ -135,13 +145,16 @@ export class StdioTransport implements Transport {
   async #end(): Promise<void> {
     const child = this.#child;
     const group = this.#group;
-    if (child?.pid !== undefined && this.ended === undefined) {
+    const isThere = child?.pid !== undefined && this.ended === undefined;
+    // Whose child a process was is forgotten with its parent.
+    const family = isThere ? descendantsOf([child.pid], findFamilies()) : [];
+    if (isThere) {
       child.stdin.end();
       await Promise.race([new Promise((done) => child.once("exit", done)), delay(FAREWELL)]);
     }
     if (group !== undefined) {
       await group.end();
-      await endMarked(this.#mark);
+      await endAll(() => leftOf(family, this.#mark));
       unwatchGroup(group.id);
     }
     child?.stdout.destroy();
@@ -158,32 +171,6 @@ export class StdioTransport implements Transport {
     onclose?.();
     // A server that ended by itself may have left children.
     if (this.#closing === undefined) void this.close();
-  }
-
-  #read(piece: Buffer): void {
-    let from = 0;
-    for (;;) {
-      const end = piece.indexOf(10, from);
-      if (end === -1) break;
-      const last = piece.subarray(from, end);
-      const line = this.#length === 0 ? last : Buffer.concat([...this.#pieces, last]);
-      this.#pieces = [];
-      this.#length = 0;
-      from = end + 1;
-      this.#take(line);
-    }
-    if (from === piece.length) return;
-    const rest = piece.subarray(from);
-    this.#pieces.push(rest);
-    this.#length += rest.length;
-    if (this.#length <= LONGEST_MESSAGE) return;
-    this.#lines.add(
-      "rack",
-      `It wrote more than ${LONGEST_MESSAGE} bytes without the end of a line and was ended.`,
-    );
-    this.#pieces = [];
-    this.#length = 0;
-    void this.close();
   }
 
   #take(line: Buffer): void {
@@ -207,16 +194,48 @@ export class StdioTransport implements Transport {
     }
   }
 
+  /** Fails the one request that the line answers; the server and all other requests go on. */
+  #leaveOut(start: string, end: string): void {
+    const reason = `The server's answer is larger than ${LONGEST_MESSAGE / 1024 / 1024} MB and was not read. Ask for less at one time.`;
+    this.noise++;
+    this.#lines.add("rack", reason);
+    const id = idIn(start, end);
+    if (id === undefined) return;
+    this.onmessage?.({ jsonrpc: "2.0", id, error: { code: TOO_LARGE, message: reason } });
+  }
+
   #skip(text: string): void {
     this.noise++;
     if (this.noise <= 5) this.#lines.add("stderr", text);
   }
 }
 
+/**
+ * The id of an answer that was too long to be kept, from its beginning and its end: whoever writes one puts it before or
+ * after everything else.
+ */
+function idIn(start: string, end: string): number | undefined {
+  const first = /^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,/.exec(start);
+  const last = /,\s*"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$/.exec(end);
+  const id = first?.[1] ?? last?.[1];
+  return id === undefined ? undefined : Number(id);
+}
+
+function unread(): UpstreamError {
+  return new UpstreamError(
+    "busy",
+    `The server has not read ${MOST_UNREAD / 1024 / 1024} MB of what it was sent, so it is sent nothing more until it does. Restart it when this lasts.`,
+  );
+}
+
 /** What has left the group: daemons, and whatever started a session of its own. */
-async function endMarked(mark: string): Promise<void> {
+function leftOf(family: readonly KnownProcess[], mark: string): number[] {
+  return [...new Set([...findMarked(mark), ...family.filter(isRunning).map(({ id }) => id)])];
+}
+
+async function endAll(find: () => readonly number[]): Promise<void> {
   for (const signal of ["SIGTERM", "SIGKILL"] as const) {
-    const left = findMarked(mark);
+    const left = find();
     if (left.length === 0) return;
     for (const id of left) {
       try {
@@ -225,7 +244,7 @@ async function endMarked(mark: string): Promise<void> {
         // It has ended in between.
       }
     }
-    for (let round = 0; round < 20 && findMarked(mark).length > 0; round++) await delay(25);
+    for (let round = 0; round < 20 && find().length > 0; round++) await delay(25);
   }
 }
 

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,11 +15,16 @@ it.skipIf(process.platform !== "linux")(
   async () => {
     const folder = await mkdtemp(join(tmpdir(), "toolrack-watchdog-"));
     const value = crypto.randomUUID();
-    // It ignores the end of its input and SIGTERM, and has a child that left its group.
+    const seconds = `${100_000 + Math.floor(Math.random() * 1e6)}.75`;
+    const sleepers = () =>
+      execFileSync("ps", ["-eo", "args"], { encoding: "utf8" })
+        .split("\n")
+        .filter((line) => line === `sleep ${seconds}`);
+    // It ignores the end of its input and SIGTERM, and has children that left its group, one without any environment.
     const entry = {
       command: process.execPath,
-      args: [at("../testing/odd-server.fixture.mjs"), "deaf", "daemon"],
-      env: { ODD_TEST: value },
+      args: [at("../testing/odd-server.fixture.mjs"), "deaf", "daemon", "orphan"],
+      env: { ODD_TEST: value, ODD_SLEEP: seconds },
     };
     const rack = spawn(
       process.execPath,
@@ -37,10 +42,13 @@ it.skipIf(process.platform !== "linux")(
         rack.once("exit", () => reject(new Error("The rack ended before it was ready.")));
       });
       expect(await processesWith(`ODD_TEST=${value}`)).toHaveLength(2);
+      expect(sleepers()).toHaveLength(1);
       rack.kill("SIGKILL");
       const deadline = Date.now() + 30_000;
       while ((await processesWith(`ODD_TEST=${value}`)).length > 0 && Date.now() < deadline) await delay(50);
       expect(await processesWith(`ODD_TEST=${value}`)).toEqual([]);
+      while (sleepers().length > 0 && Date.now() < deadline) await delay(50);
+      expect(sleepers()).toEqual([]);
     } finally {
       rack.kill("SIGKILL");
       await rm(folder, { recursive: true, force: true });

@@ -66,5 +66,7 @@ export function toUpstreamError(error: unknown): UpstreamError {
 function isOddAnswer(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const isUnread = (error as { code?: unknown }).code === SdkErrorCode.ClientHttpUnexpectedContent;
-  return isUnread || error instanceof SyntaxError || error.name === "ZodError" || error.message === "terminated";
+  return (
+    isUnread || error instanceof SyntaxError || error.name === "ZodError" || error.message === "terminated"
+  );
 }

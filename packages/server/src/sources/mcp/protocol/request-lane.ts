@@ -8,14 +8,8 @@ import {
   type Transport,
 } from "@modelcontextprotocol/client";
 import type { CallClient, ProgressUpdate } from "@toolrack/core";
-import {
-  askWithin,
-  canAnswer,
-  canBeAsked,
-  cannotAsk,
-  capabilitiesOf,
-  isClientMethod,
-} from "./ask-caller.ts";
+import { askWithin, canAnswer, canBeAsked, cannotAsk, capabilitiesOf, isClientMethod } from "./ask-caller.ts";
+import { tooLargeIn } from "./bounded-fetch.ts";
 import { GivenUp } from "./given-up.ts";
 import {
   isInputRequired,
@@ -27,7 +21,6 @@ import {
   toUpstreamError,
 } from "./json-rpc.ts";
 import { ServerQuestions } from "./server-questions.ts";
-import { tooLargeIn } from "./bounded-fetch.ts";
 import { Turns } from "./turns.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
@@ -240,7 +233,10 @@ export class RequestLane {
       }
       const onRequestStreamEnd = () =>
         fail(
-          new UpstreamError("broken", pending.problem ?? "The server ended its answer before it was complete."),
+          new UpstreamError(
+            "broken",
+            pending.problem ?? "The server ended its answer before it was complete.",
+          ),
         );
       const options = {
         ...(abort === undefined ? {} : { requestSignal: abort.signal }),

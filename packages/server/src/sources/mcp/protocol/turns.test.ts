@@ -7,10 +7,12 @@ it("who is alone waits for all before, and all after wait for them", async () =>
   const turns = new Turns(LONG);
   const seen: string[] = [];
   const first = Promise.withResolvers<void>();
-  const work = (name: string, until: Promise<void> = Promise.resolve()) => () => {
-    seen.push(name);
-    return until;
-  };
+  const work =
+    (name: string, until: Promise<void> = Promise.resolve()) =>
+    () => {
+      seen.push(name);
+      return until;
+    };
   const all = [
     turns.take(false, work("shared", first.promise), undefined),
     turns.take(false, work("beside"), undefined),

@@ -9,6 +9,7 @@ const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0
 const text = (value) => ({ content: [{ type: "text", text: String(value) }] });
 const waiting = new Map();
 let asked = 0;
+let pages = 0;
 
 if (flags.has("die")) {
   console.error("first words");
@@ -20,6 +21,13 @@ if (flags.has("noisy")) {
   console.log("{not json");
 }
 if (flags.has("deaf")) process.on("SIGTERM", () => {});
+if (flags.has("orphan")) {
+  // Leaves the group, and takes nothing of the environment with it. The number tells it from others.
+  spawn("setsid", ["env", "-i", "sleep", process.env.ODD_SLEEP], { stdio: "ignore" }).unref();
+}
+if (flags.has("flood")) {
+  setInterval(() => send({ method: "notifications/tools/list_changed" }), 5).unref();
+}
 if (flags.has("daemon")) {
   // Leaves the group and ignores everything that asks.
   spawn(process.execPath, ["-e", "process.on('SIGTERM',()=>{}); setInterval(()=>{},1000)"], {
@@ -48,7 +56,32 @@ function tools() {
     tool("pid", "The process."),
     tool("fail", "Answers with an error."),
     tool("change", "Tells that the list changed."),
+    tool("asklate", "Asks its question when somebody else calls `slow`."),
+    tool("slow", "Is slow enough for the question of `asklate`."),
+    tool("big", "Answers with so many bytes.", { bytes: { type: "number" }, last: { type: "boolean" } }),
   ];
+}
+
+/** What a file says is listed, by the method; an error instead of a result is one. */
+function listed(method) {
+  const file = process.env.ODD_LISTS_FILE;
+  if (file === undefined) return undefined;
+  const answer = JSON.parse(readFileSync(file, "utf8"))[method];
+  // Each page has another next one.
+  if (answer?.result?.nextCursor !== undefined) answer.result.nextCursor += ++pages;
+  return answer;
+}
+
+let isLate = false;
+
+async function elicit(message) {
+  const question = `q${++asked}`;
+  send({
+    id: question,
+    method: "elicitation/create",
+    params: { message, requestedSchema: { type: "object", properties: { name: { type: "string" } } } },
+  });
+  return await new Promise((resolve) => waiting.set(question, resolve));
 }
 
 const cancelled = [];
@@ -73,19 +106,13 @@ async function call({ name, arguments: args = {}, _meta = {} }) {
         });
       }
       return text("done");
-    case "ask": {
-      const question = `q${++asked}`;
-      send({
-        id: question,
-        method: "elicitation/create",
-        params: {
-          message: args.question ?? "Your name?",
-          requestedSchema: { type: "object", properties: { name: { type: "string" } } },
-        },
-      });
-      const answer = await new Promise((resolve) => waiting.set(question, resolve));
-      return text(JSON.stringify(answer));
-    }
+    case "ask":
+      return text(JSON.stringify(await elicit(args.question ?? "Your name?")));
+    case "asklate":
+      isLate = true;
+      return undefined;
+    case "slow":
+      return text(isLate ? JSON.stringify(await elicit("What nobody else may read")) : "nobody was late");
     case "cancelled":
       return text(JSON.stringify(cancelled));
     case "pid":
@@ -100,7 +127,17 @@ async function call({ name, arguments: args = {}, _meta = {} }) {
   }
 }
 
+function answerBig(id, { bytes, last }) {
+  const result = JSON.stringify(text("x".repeat(bytes)));
+  const line = last
+    ? `{"result":${result},"jsonrpc":"2.0","id":${id}}`
+    : `{"jsonrpc":"2.0","id":${id},"result":${result}}`;
+  process.stdout.write(`${line}\n`);
+}
+
 async function answer({ id, method, params = {} }) {
+  const given = listed(method);
+  if (given !== undefined) return send({ id, ...given });
   switch (method) {
     case "initialize":
       if (flags.has("silent")) return;
@@ -108,7 +145,13 @@ async function answer({ id, method, params = {} }) {
         id,
         result: {
           protocolVersion: params.protocolVersion,
-          capabilities: { tools: { listChanged: true }, resources: { subscribe: true } },
+          capabilities: flags.has("quiet")
+            ? { tools: {} }
+            : {
+                tools: { listChanged: true },
+                resources: { subscribe: true },
+                ...(process.env.ODD_LISTS_FILE === undefined ? {} : { prompts: {} }),
+              },
           serverInfo: { name: "odd", version: "1.0.0" },
         },
       });
@@ -122,6 +165,7 @@ async function answer({ id, method, params = {} }) {
       send({ id, result: {} });
       return send({ method: "notifications/resources/updated", params: { uri: params.uri } });
     case "tools/call":
+      if (params.name === "big") return answerBig(id, params.arguments);
       try {
         const result = await call(params);
         if (result !== undefined) send({ id, result });
@@ -143,6 +187,7 @@ for await (const line of createInterface(process.stdin)) {
     void answer(message);
   } else if (message.method === "notifications/cancelled") {
     cancelled.push(message.params.requestId);
+    if (flags.has("polite")) send({ id: message.params.requestId, error: { code: 0, message: "Cancelled" } });
   }
 }
 if (flags.has("deaf")) setInterval(() => {}, 1000);

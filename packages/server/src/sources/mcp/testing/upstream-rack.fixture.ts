@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type CallOptions, ToolRegistry, type ToolResult } from "@toolrack/core";
+import type { OfferingReader } from "../../../offerings/offering-source.ts";
 import { Offerings } from "../../../offerings/offerings.ts";
 import { openSecrets, type Secrets } from "../../../secrets/open-secrets.ts";
 import { openStore } from "../../../store/open-store.ts";
@@ -111,5 +112,12 @@ export async function processesWith(variable: string): Promise<number[]> {
   }
   return found;
 }
+
+/** A reader who may read everything. */
+export const everybody: OfferingReader = {
+  caller: "test",
+  mayUse: () => true,
+  signal: new AbortController().signal,
+};
 
 export { MARK };

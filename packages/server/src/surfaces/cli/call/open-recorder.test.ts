@@ -40,7 +40,7 @@ describe("toolrack call", { timeout: 30_000 }, () => {
     const { code, stderr } = await cli(["call", "outer", "text=hello", "--session", "one"]);
     expect(code, stderr).toBe(0);
     if (process.platform !== "win32") {
-      expect((await stat(join(workspace.directory, ".toolrack"))).mode & 0o777).toBe(0o700);
+      expect((await stat(join(workspace.directory, ".toolrack"))).mode & 0o777).toBe(0o711);
     }
     const calls = await storedCalls();
     const root = calls.find(({ toolName }) => toolName === "outer");

@@ -19,7 +19,7 @@ import { talkFailures } from "../file-problems.ts";
 import { manualOf } from "../show/manual-sections.ts";
 import { parseDuration } from "../text/duration.ts";
 import { printable } from "../text/printable.ts";
-import { withApp } from "../with-app.ts";
+import { talkingLogger, withApp } from "../with-app.ts";
 
 export interface CallCommandOptions {
   readonly args?: string;
@@ -59,6 +59,7 @@ export async function call(
     if (info === undefined) talkFailures(cli, app.report);
     if (isDryRun && info !== undefined && manualOf(info) === undefined) throw noDryRun(info.name);
     const recorder = await openRecorder(cli, app);
+    if (recorder !== undefined) await heedSwitches(cli, app);
     const input = parsePairs(pairs, info === undefined ? {} : parametersOf(info), base);
     cli.onInterrupt(() => {
       interrupt.abort("interrupted");
@@ -91,6 +92,12 @@ async function readToolx(given: string): Promise<ToolxCall | undefined> {
     throw usageError(`The file ${path} cannot be read: ${thrown.message}`);
   });
   return parseToolx(found);
+}
+
+/** What an operator switched off for all is off here too. */
+async function heedSwitches(cli: Cli, app: App): Promise<void> {
+  const { ToolSwitches } = await import("../../../switches/tool-switches.ts");
+  await ToolSwitches.open({ registry: app.registry, store: await app.store(), logger: talkingLogger(cli) });
 }
 
 function noDryRun(name: string): CliError {

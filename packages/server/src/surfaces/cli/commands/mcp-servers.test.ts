@@ -46,6 +46,11 @@ describe("toolrack mcp-servers", { timeout: 60_000 }, () => {
     await mcpServers("restart", "second");
     expect((await mcpServers("approve", "second", "weekday")).stderr).toContain("weekday");
     expect((await mcpServers("approve", "second")).stderr).toContain("weekday, days_between");
+    const { tools } = JSON.parse((await mcpServers("show", "second", "--json")).stdout);
+    const looked = await mcpServers("approve", "second", "weekday", tools[0].hash);
+    expect([looked.code, looked.stderr]).toEqual([0, expect.stringContaining("weekday")]);
+    const changed = await mcpServers("approve", "second", "weekday", "0123456789");
+    expect([changed.code, changed.stderr]).toEqual([1, expect.stringContaining("0123456789 any more")]);
     expect((await mcpServers("disable", "second")).stderr).toContain("second: disabled");
     expect((await mcpServers("remove", "second")).code).toBe(0);
     expect((await mcpServers("remove", "second")).stderr).toContain('There is no MCP server "second"');

@@ -120,7 +120,8 @@ async function show(cli: Cli, key: string): Promise<number> {
     cli.print("");
     printTable(cli, ["TOOL", "ON THE RACK", "PIN", "CHANGED"], rows);
   }
-  for (const { name, reason } of server.refused) cli.print(`\n${oneLine(name)} is left out: ${oneLine(reason)}`);
+  for (const { name, reason } of server.refused)
+    cli.print(`\n${oneLine(name)} is left out: ${oneLine(reason)}`);
   for (const { name, changes, hash } of tools) {
     for (const { path, before, after } of changes) {
       cli.print(`\n${oneLine(name)} ${oneLine(path)}`);

@@ -4,7 +4,7 @@ import { afterEach, expect, it, vi } from "vitest";
 import type { McpServers } from "../../../index.ts";
 import { openMcpServers } from "../../../open-mcp-servers.ts";
 import { openSecrets } from "../../../secrets/open-secrets.ts";
-import { TestServer } from "../server.fixture.ts";
+import { StreamReader, TestServer } from "../server.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -76,6 +76,65 @@ it("adds a server, calls its tools, switches it, and removes it", async () => {
   expect((await server.ask("/api/mcp-servers/odd/log")).body).toHaveProperty("items");
   expect((await server.ask("/api/mcp-servers/odd", { method: "DELETE" })).body).toEqual({ key: "odd" });
   expect((await server.ask("/api/mcp-servers/odd")).status).toBe(404);
+});
+
+it("approves a tool as it was looked at, and takes no body that it does not know", async () => {
+  const server = await start();
+  await server.ask("/api/mcp-servers", { method: "POST", body: { key: "odd", entry } });
+  await ready(server, "odd");
+  const { body } = await server.ask("/api/mcp-servers/odd/tools");
+  const { hash } = body.items[0];
+  const approve = (path: string, body: object) =>
+    server.ask(`/api/mcp-servers/odd${path}/approve`, { method: "POST", body });
+  expect((await approve("/tools/echo", { hash })).body).toMatchObject({ name: "echo", hash });
+  expect((await approve("/tools/echo", { hash: "another" })).body.error).toMatchObject({
+    code: "mcp_tool_not_found",
+    message: expect.stringMatching(/with the definition another any more/),
+  });
+  expect((await approve("", { hashes: { echo: hash } })).body.items).toHaveLength(1);
+  expect((await approve("", { hashes: { echo: hash, hang: "another" } })).status).toBe(404);
+  for (const path of ["", "/tools/echo"]) {
+    expect((await approve(path, { hsah: hash })).body.error.code).toBe("invalid_request");
+  }
+});
+
+it("refuses to give a tool the name of another", async () => {
+  const server = await start();
+  await server.ask("/api/mcp-servers", { method: "POST", body: { key: "odd", entry } });
+  await ready(server, "odd");
+  const rename = { tools: { echo: { rename: "hang" } } };
+  const { body } = await server.ask("/api/mcp-servers/odd", { method: "PATCH", body: rename });
+  expect(body.error).toMatchObject({
+    code: "mcp_server_invalid",
+    message: expect.stringMatching(/mcp_odd_hang/),
+  });
+});
+
+it("tells admins in the events what becomes of the servers", async () => {
+  const server = await start();
+  const token = await server.issue({ tools: ["*"] });
+  const events = new StreamReader(await server.fetch("/api/events"));
+  const others = new StreamReader(await server.fetch("/api/events", { token }));
+  await events.until("ready");
+  await others.until("ready");
+  const until = async (state: string) => {
+    for (;;) {
+      const { data } = await events.until("mcp.server");
+      if (data.state === state) return data;
+    }
+  };
+  await server.ask("/api/mcp-servers", { method: "POST", body: { key: "odd", entry } });
+  expect(await until("ready")).toMatchObject({ key: "odd", tools: expect.any(Number), quarantined: 0 });
+  await server.ask("/api/mcp-servers/odd", { method: "PATCH", body: { enabled: false } });
+  expect(await until("disabled")).toMatchObject({ key: "odd" });
+  await server.ask("/api/mcp-servers/odd", { method: "DELETE" });
+  expect(await until("removed")).toEqual({ key: "odd", state: "removed" });
+  await events.cancel();
+  // The end of the server is the end of what the other one is told.
+  await opened.pop()?.close();
+  for (let event = await others.next(); event !== undefined; event = await others.next()) {
+    expect(event.event).not.toBe("mcp.server");
+  }
 });
 
 it("shows the servers of the file, which only the file changes", async () => {

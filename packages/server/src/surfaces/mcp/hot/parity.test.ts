@@ -38,6 +38,7 @@ const messages: Record<string, object> = {
   list: list({ params: {} }),
   "list without parameters": list(),
   "list with a cursor that is none": list({ params: { cursor: "nonsense" } }),
+  "list with an empty cursor": list({ params: { cursor: "" } }),
   "list with a cursor of another kind": list({ params: { cursor: 5 } }),
   text: call("text"),
   "an empty text": call("empty"),

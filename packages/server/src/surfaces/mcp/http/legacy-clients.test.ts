@@ -2,10 +2,10 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { masterGrant } from "../../../auth/grant.ts";
+import { type Grant, masterGrant } from "../../../auth/grant.ts";
 import { ServedRack, toolFile } from "../testing/served-rack.ts";
 import { surfaceParts } from "../testing/surface-parts.ts";
-import { Viewer } from "../viewer.ts";
+import { type ExpertView, Viewer } from "../viewer.ts";
 import { LegacySessions } from "./legacy-sessions.ts";
 
 let rack: ServedRack;
@@ -55,6 +55,27 @@ test("there are never more sessions than the limit: an idle one makes room, busy
   expect(await open()).toBeUndefined();
   sessions.close();
   expect(sessions.size).toBe(0);
+});
+
+test("a token has a share of the sessions, and cannot lock others out by opening more", async () => {
+  const { parts } = await surfaceParts(rack);
+  const sessions = new LegacySessions(parts, { most: 4, idle: 60_000 });
+  const grantFor = (id: string): Grant => ({ ...masterGrant, id, admin: false });
+  const openFor = async (id: string, expert?: ExpertView) => {
+    const session = await sessions.open(new Viewer(grantFor(id), expert));
+    await session?.transport.handleRequest(initialize(), {});
+    return session;
+  };
+  const greedy = [await openFor("greedy"), await openFor("greedy")];
+  const third = await openFor("greedy", { name: "e", version: 1, allow: () => true });
+  expect(sessions.find(greedy[0]!.id, new Viewer(grantFor("greedy")))).toBeUndefined();
+  greedy[1]!.busy++;
+  third!.busy++;
+  expect(await openFor("greedy")).toBeUndefined();
+  expect(await openFor("other")).toBeDefined();
+  expect(await openFor("other")).toBeDefined();
+  expect(sessions.size).toBe(4);
+  sessions.close();
 });
 
 function initialize(): Request {

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { type Server, WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/server";
+import { IdTable } from "@toolrack/core";
 import type { Grant } from "../../../auth/grant.ts";
 import type { EndedCall } from "../../../calls/call-desk.ts";
 import { createMcpServer } from "../create-mcp-server.ts";
@@ -15,7 +16,7 @@ export interface LegacySession {
   /** The id of the token that it was opened with. */
   readonly owner: string;
   /** Calls that were begun before the SDK was given their requests, by the ids of those. */
-  readonly calls: Map<string | number, Exchange<EndedCall>>;
+  readonly calls: IdTable<Exchange<EndedCall>, string | number>;
   /** Requests and streams that are open. */
   busy: number;
   usedAt: number;
@@ -76,7 +77,7 @@ export class LegacySessions {
       id,
       server,
       transport,
-      calls: new Map(),
+      calls: new IdTable(),
       principal: viewer.principal,
       owner: viewer.grant.id,
       busy: 0,

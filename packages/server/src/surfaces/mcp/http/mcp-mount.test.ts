@@ -83,7 +83,11 @@ test("a body that is no JSON, or no message, is refused as the protocol says", a
   const broken = await send("{");
   expect(broken.status).toBe(400);
   expect(await broken.json()).toMatchObject({ error: { code: -32700 } });
-  expect((await send("5")).status).toBe(400);
+  for (const body of ["null", "5", '"text"', "true"]) {
+    const none = await send(body);
+    expect(none.status).toBe(400);
+    expect(await none.json()).toMatchObject({ jsonrpc: "2.0", error: { code: -32600 } });
+  }
   expect((await send("[]")).status).toBe(400);
 });
 

@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { expect, test } from "vitest";
@@ -54,7 +56,7 @@ test.each(eras)(
       "tools/noisy.ts": noisy,
       "tools/all.ts": toolFile(
         'name: "asks", execute: async ({ elicit }) => (await elicit("Go on?")).action',
-        'name: "steps", execute: async ({ progress }) => { progress(1, 1); return "done"; }',
+        'name: "steps", execute: async ({ progress }) => { progress(1, 1); await new Promise((resolve) => setTimeout(resolve, 500)); return "done"; }',
       ),
     });
     const client = await connect(workspace, era, { capabilities: { elicitation: {} } });
@@ -64,6 +66,7 @@ test.each(eras)(
     expect(called.content).toEqual([{ type: "text", text: "quiet" }]);
     const asked = await client.callTool({ name: "asks", arguments: {} });
     expect(asked.content).toEqual([{ type: "text", text: "accept" }]);
+    // A client that reads progress and result in one go no longer tells of the progress: the tool leaves it time.
     const heard: unknown[] = [];
     await client.callTool(
       { name: "steps", arguments: {} },
@@ -103,6 +106,61 @@ test(
     for (const source of ["loading", "console", "stdout", "a descriptor", "a child"]) {
       expect(errors).toContain(source === "loading" ? "noise while loading" : `noise of ${source}`);
     }
+    expect(code).toBe(0);
+  },
+  LIMIT,
+);
+
+test(
+  "what comes before the end of the input is answered, also when its last line has no end, and lines that are no message",
+  async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "toolrack.config.ts": config,
+      "tools/all.ts": toolFile(
+        'name: "slow", execute: () => new Promise((resolve) => setTimeout(resolve, 500, "late"))',
+        'name: "asks", execute: async ({ elicit }) => (await elicit("Go on?")).action',
+      ),
+    });
+    const params = {
+      protocolVersion: "2025-11-25",
+      capabilities: { elicitation: {} },
+      clientInfo: { name: "t", version: "1" },
+    };
+    const call = (id: number, name: string) => ({
+      jsonrpc: "2.0",
+      id,
+      method: "tools/call",
+      params: { name, arguments: {} },
+    });
+    const input = [
+      JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params }),
+      JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" }),
+      "null",
+      "5",
+      JSON.stringify(call(2, "slow")),
+      JSON.stringify(call(3, "asks")),
+      JSON.stringify(call(4, "slow")),
+    ].join("\n");
+    const [command, ...words] = program;
+    const child = spawn(command!, [...words, "mcp", "--dir", workspace.directory], {
+      stdio: ["pipe", "pipe", "ignore"],
+    });
+    child.stdin.end(input);
+    let output = "";
+    child.stdout.setEncoding("utf8").on("data", (text) => {
+      output += text;
+    });
+    const [code] = await once(child, "close");
+    const messages = output
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    const answers = new Map(messages.flatMap((message) => (message.method ? [] : [[message.id, message]])));
+    expect([...answers.keys()].toSorted()).toEqual([1, 2, 3, 4]);
+    expect(answers.get(2).result.content).toEqual([{ type: "text", text: "late" }]);
+    expect(answers.get(4).result.content).toEqual([{ type: "text", text: "late" }]);
+    // Nobody was left who could have answered.
+    expect(answers.get(3).result.isError).toBe(true);
     expect(code).toBe(0);
   },
   LIMIT,

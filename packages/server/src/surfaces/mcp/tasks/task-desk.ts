@@ -99,6 +99,13 @@ export class TaskDesk {
     return true;
   }
 
+  /** To be called when the server stops: nobody will come with answers any more. */
+  close(): void {
+    for (const { exchange } of this.#live.values()) {
+      for (const { key } of exchange.open) exchange.refuse(key, new Error("The server is stopping."));
+    }
+  }
+
   async #isKnown(taskId: string, viewer: Viewer): Promise<boolean> {
     return (await this.get(taskId, viewer)) !== undefined;
   }

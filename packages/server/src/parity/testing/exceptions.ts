@@ -1,0 +1,58 @@
+import type { ToolErrorCode } from "@toolrack/core";
+import { expect } from "vitest";
+import type { Recorded } from "./recorded.ts";
+import type { Exception } from "./sample-call.ts";
+import type { SurfaceName } from "./surface.ts";
+
+export const cancelled = (why: string): string => `The call to "wait" was cancelled: ${why}`;
+
+/** What a record has where the reason of a failure is the surface's own. */
+export function failed(
+  name: string,
+  code: ToolErrorCode,
+  message: string,
+  details: object,
+): Partial<Recorded> {
+  return {
+    text: message,
+    size: message.length,
+    error: { name, code, message, details, recoverable: false },
+  };
+}
+
+export function cancelledBecause(reason: string): Partial<Recorded> {
+  return failed("ToolCancelledError", "cancelled", cancelled(reason), {
+    reason,
+    toolName: "wait",
+    input: {},
+  });
+}
+
+export function leftBecause(reason: string): Exception {
+  return {
+    reason: "Going away is how this caller cancels, so that nobody is left to be answered or to say why.",
+    answer: "none",
+    record: cancelledBecause(reason),
+  };
+}
+
+/** What is the same for all clients of MCP. */
+export function overMcp(exception: Exception): Partial<Record<SurfaceName, Exception>> {
+  return { "MCP modern": exception, "MCP legacy": exception, "MCP stdio": exception };
+}
+
+/** Where arguments are an object from the start, text in their place is refused before there is a call. */
+export function onlyObjects(problem: string): Partial<Record<SurfaceName, Exception>> {
+  return {
+    "command line": {
+      reason: "Who writes a command line reads at once what is wrong with it.",
+      answer: { text: `The text of --args is not JSON: ${problem}`, refusal: "usage" },
+      record: "none",
+    },
+    ...overMcp({
+      reason: "The protocol has arguments as an object: a request with text in their place is none.",
+      answer: { text: expect.stringContaining("expected record, received string"), refusal: -32602 },
+      record: "none",
+    }),
+  };
+}

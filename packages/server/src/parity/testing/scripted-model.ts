@@ -1,0 +1,56 @@
+import { LLMock } from "@copilotkit/aimock";
+import type { SampleCall } from "./sample-call.ts";
+
+/** What is read of a request. */
+interface Message {
+  readonly role: string;
+  readonly content?: string | readonly { readonly image_url?: { readonly url: string } }[] | null;
+}
+
+/** A model that makes the one call that a conversation is about, and remembers what it is told of it. */
+export class ScriptedModel {
+  readonly #mock = new LLMock({ port: 0, journalMaxEntries: 1 });
+  readonly #expected = new Map<string, SampleCall>();
+  readonly #told = new Map<string, readonly Message[]>();
+
+  static async start(): Promise<ScriptedModel> {
+    const model = new ScriptedModel();
+    model.#mock.on({ predicate: () => true }, (request) => {
+      const messages = request.messages as readonly Message[]; // Their shape is what the chat sends.
+      const topic = String(messages[0]?.content);
+      const call = model.#expected.get(topic);
+      if (call === undefined) return { content: "What is this about?" };
+      if (messages.some(({ role }) => role === "tool")) {
+        model.#told.set(topic, messages);
+        return { content: "done" };
+      }
+      const text = typeof call.args === "string" ? call.args : JSON.stringify(call.args);
+      return { toolCalls: [{ name: call.tool, arguments: text }] };
+    });
+    await model.#mock.start();
+    return model;
+  }
+
+  get url(): string {
+    return `${this.#mock.url}/v1`;
+  }
+
+  /** Who begins a conversation with this topic wants this call. */
+  expect(topic: string, call: SampleCall): void {
+    this.#expected.set(topic, call);
+  }
+
+  /** What the model was told of its call. */
+  told(topic: string): { text: string; urls: string[] } {
+    const messages = this.#told.get(topic) ?? [];
+    const answers = messages.filter(({ role }) => role === "tool");
+    if (answers.length !== 1) throw new Error(`${topic}: ${answers.length} answers to one call.`);
+    const parts = messages.flatMap(({ content }) => (Array.isArray(content) ? content : []));
+    const urls = parts.flatMap(({ image_url }) => (image_url === undefined ? [] : [image_url.url]));
+    return { text: String(answers[0]!.content), urls };
+  }
+
+  stop(): Promise<unknown> {
+    return this.#mock.stop();
+  }
+}

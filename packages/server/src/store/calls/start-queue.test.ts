@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+import type { CallRow } from "../database/schema.ts";
+import { StartQueue } from "./start-queue.ts";
+
+const rowOf = (call_id: string) => () => ({ call_id }) as CallRow; // The queue looks at nothing in it.
+const idsOf = (rows: readonly CallRow[]) => rows.map(({ call_id }) => call_id);
+
+test("gives rows in the order in which calls began, once they are due, and each once", () => {
+  const queue = new StartQueue();
+  for (const [id, due] of Object.entries({ a: 1, b: 2, c: 3 })) queue.add(id, due, rowOf(id));
+  expect(queue.size).toBe(3);
+  expect(idsOf(queue.take(0, 10))).toEqual([]);
+  expect(idsOf(queue.take(2, 10))).toEqual(["a", "b"]);
+  expect(idsOf(queue.take(9, 10))).toEqual(["c"]);
+  expect(queue.size).toBe(0);
+  expect(idsOf(queue.take(9, 10))).toEqual([]);
+});
+
+test("never makes the row of a call that has ended", () => {
+  const queue = new StartQueue();
+  queue.add("ended", 1, () => {
+    throw new Error("nobody needs it");
+  });
+  queue.add("running", 1, rowOf("running"));
+  queue.end("ended");
+  queue.end("unknown");
+  expect(queue.size).toBe(1);
+  expect(idsOf(queue.take(1, 10))).toEqual(["running"]);
+});
+
+test("gives no more than is asked for, and the rest the next time, also when most have ended", () => {
+  const queue = new StartQueue();
+  for (let at = 0; at < 5_000; at++) {
+    queue.add(String(at), 0, rowOf(String(at)));
+    if (at % 1_000 !== 0) queue.end(String(at));
+  }
+  expect(idsOf(queue.take(1, 2))).toEqual(["0", "1000"]);
+  expect(idsOf(queue.take(1, 2))).toEqual(["2000", "3000"]);
+  expect(idsOf(queue.take(1, 2))).toEqual(["4000"]);
+  expect(queue.size).toBe(0);
+});

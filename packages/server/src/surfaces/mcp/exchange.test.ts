@@ -1,0 +1,37 @@
+import { expect, test } from "vitest";
+import { Exchange } from "./exchange.ts";
+
+const wants = { progress: true, messages: true };
+
+function running() {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const exchange = new Exchange<string>({ subject: "s", abilities: {}, wants }).start(() => promise);
+  return { exchange, end: () => resolve("done") };
+}
+
+test("a flood of progress leaves the latest, and what was said before it", async () => {
+  const { exchange, end } = running();
+  for (let progress = 1; progress <= 100_000; progress++) exchange.progress({ progress });
+  const step = await exchange.next();
+  const notices = step.kind === "says" ? step.notices : [];
+  expect(notices.length).toBeLessThanOrEqual(100);
+  expect(notices.at(-1)).toEqual({ kind: "progress", update: { progress: 100_000 } });
+  end();
+  expect(await exchange.next()).toEqual({ kind: "ended", result: "done" });
+});
+
+test("a flood of messages is cut off, and the client is told how much of it is missing", async () => {
+  const { exchange, end } = running();
+  const say = (data: number) => exchange.notify("notifications/message", { level: "info", data });
+  for (let count = 0; count < 5_000; count++) say(count);
+  exchange.progress({ progress: 1 });
+  end();
+  const step = await exchange.next();
+  const notices = step.kind === "says" ? step.notices : [];
+  expect(notices).toHaveLength(102);
+  expect(notices[0]).toMatchObject({ kind: "message", params: { data: 0 } });
+  expect(notices.at(-1)).toMatchObject({
+    params: { level: "warning", data: expect.stringContaining("4900 messages were left out") },
+  });
+  expect(await exchange.next()).toEqual({ kind: "ended", result: "done" });
+});
