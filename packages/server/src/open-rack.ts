@@ -114,9 +114,9 @@ export async function openRack(
     experts(name) {
       const expert = app.skills.experts.find(name);
       if (expert === undefined) return undefined;
-      const { version, allows: allow } = expert;
+      const { id, version, allows: allow } = expert;
       const instructions = expert.instructions || expert.description;
-      return { name: expert.name, version, allow, ...(instructions ? { instructions } : {}) };
+      return { id, name: expert.name, version, allow, ...(instructions ? { instructions } : {}) };
     },
   });
   opened.defer(followOthers(store, approvals, logger));

@@ -42,7 +42,7 @@ export interface SkillTool {
   readonly method?: string;
   readonly enabled: boolean;
   /** Its name on the rack; absent while it cannot be used. */
-  readonly toolName?: string;
+  readonly rackName?: string;
   readonly status: "ok" | "disabled" | "failed";
   readonly failure?: string;
 }

@@ -1,4 +1,4 @@
-import type { RackEvent, ToolRegistry } from "@toolrack/core";
+import { IdTable, type RackEvent, type ToolRegistry } from "@toolrack/core";
 import { currentCall } from "../host/current-call.ts";
 
 /** Timers that a call set may make calls long after it has ended, but not for ever. */
@@ -9,9 +9,10 @@ const MOST_REMEMBERED = 10_000;
  * rules are those of whoever made the first call of the chain.
  */
 export class CallOrigins {
-  readonly #active = new Map<string, string>();
-  /** The oldest give way. */
-  readonly #ended = new Map<string, string>();
+  readonly #active = new IdTable<string>();
+  /** Two halves, of which the older one gives way whole: taking out the oldest one by one costs more than the call. */
+  #ended = new Map<string, string>();
+  #endedBefore = new Map<string, string>();
   readonly #unsubscribe: () => void;
 
   /** To be made before any call is. */
@@ -21,7 +22,7 @@ export class CallOrigins {
 
   /** The caller of the first call of the chain. Undefined when it is not known any more. */
   of(callId: string): string | undefined {
-    return this.#active.get(callId) ?? this.#ended.get(callId);
+    return this.#active.get(callId) ?? this.#ended.get(callId) ?? this.#endedBefore.get(callId);
   }
 
   close(): void {
@@ -29,7 +30,7 @@ export class CallOrigins {
   }
 
   #listen(event: RackEvent): void {
-    if (event.type === "state" && event.state.status === "pending" && !this.#active.has(event.callId)) {
+    if (event.type === "state" && event.status === "pending" && this.#active.get(event.callId) === undefined) {
       // The listener runs inside the call that makes this one, also when that has ended and a timer of it goes on.
       const maker = event.parentCallId ?? currentCall.getStore()?.callId;
       const origin = maker === undefined ? event.caller : this.of(maker);
@@ -43,10 +44,8 @@ export class CallOrigins {
     if (origin === undefined) return;
     this.#active.delete(callId);
     this.#ended.set(callId, origin);
-    if (this.#ended.size <= MOST_REMEMBERED) return;
-    for (const oldest of this.#ended.keys()) {
-      this.#ended.delete(oldest);
-      return;
-    }
+    if (this.#ended.size < MOST_REMEMBERED / 2) return;
+    this.#endedBefore = this.#ended;
+    this.#ended = new Map();
   }
 }

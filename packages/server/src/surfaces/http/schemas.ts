@@ -334,8 +334,13 @@ export const schemas = {
   },
   OpenAIToolMessage: {
     type: "object",
-    properties: { role: { const: "tool" }, tool_call_id: text, content: text },
-    required: ["role", "tool_call_id", "content"],
+    properties: {
+      role: { const: "tool" },
+      tool_call_id: text,
+      name: { ...text, description: "Exactly as the model wrote it." },
+      content: text,
+    },
+    required: ["role", "tool_call_id", "name", "content"],
   },
 } as const satisfies Readonly<Record<string, JsonSchemaObject>>;
 

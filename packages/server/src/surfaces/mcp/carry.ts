@@ -16,7 +16,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { type ClientAbilities, missingAbility } from "./client-abilities.ts";
 import type { Exchange, Notice, Question, Wants } from "./exchange.ts";
-import type { Binding, HeldExchanges, HeldTicket } from "./held-exchanges.ts";
+import { type Binding, type HeldExchanges, type HeldTicket, patience } from "./held-exchanges.ts";
 import type { ServerPlace } from "./server-place.ts";
 
 /** One request of a client, as far as an exchange cares. */
@@ -60,6 +60,9 @@ export async function carry<Result>(
   signal.addEventListener("abort", cancel, { once: true });
   if (signal.aborted) cancel();
   const asking = new AbortController();
+  // Whose stream is gone hears neither the question nor what comes of it.
+  const stream = context.http?.req?.signal;
+  const ends = [asking.signal, held.closing, ...(stream === undefined ? [] : [stream])];
   const pace = new Pace();
   try {
     // A client that comes back without all answers is asked for the rest.
@@ -180,9 +183,6 @@ async function askNow(
     exchange.refuse(key, thrown);
   }
 }
-
-/** A person may take their time; the call's own limits end it. */
-const LONGEST = 2 ** 31 - 1;
 
 async function tell(notice: Notice, { mcpReq }: ServerContext): Promise<void> {
   if (notice.kind === "progress") {

@@ -28,7 +28,7 @@ export interface HeldTicket<Result = unknown> {
 }
 
 /** How long a client may take to come back with an answer, in milliseconds. */
-const PATIENCE = 10 * 60_000;
+export const patience = 10 * 60_000;
 const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
@@ -54,10 +54,10 @@ export class HeldExchanges {
     const before = this.#held.get(id);
     clearTimeout(before?.timer);
     const round = (before?.round ?? 0) + 1;
-    const timer = setTimeout(() => this.#giveUp(id), PATIENCE).unref();
+    const timer = setTimeout(() => this.#giveUp(id), patience).unref();
     this.#ids.set(exchange, id);
     this.#held.set(id, { exchange, round, timer });
-    return this.#seal({ id, round, expires: Date.now() + PATIENCE }, binding);
+    return this.#seal({ id, round, expires: Date.now() + patience }, binding);
   }
 
   /** What a client that came back may go on with. Throws when the state was changed, is too old, or was given to others. */

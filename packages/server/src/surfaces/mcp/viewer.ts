@@ -5,6 +5,7 @@ import type { OfferingReader } from "../../offerings/offering-source.ts";
 
 /** What an expert lets through, as `/mcp/{expert}` serves it. */
 export interface ExpertView {
+  readonly id: string;
   readonly name: string;
   readonly allow: (tool: ToolInfo) => boolean;
   /** Another one whenever `allow` may answer differently. */

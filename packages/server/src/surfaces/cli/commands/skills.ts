@@ -1,6 +1,6 @@
 import { relative, resolve } from "node:path";
 import type { App } from "../../../index.ts";
-import { exportSkill } from "../../../skills/export-skill.ts";
+import { exportSkills } from "../../../skills/export-skills.ts";
 import { importSkills } from "../../../skills/import/import-skills.ts";
 import { SkillInputError, SkillMissingError, SkillReadOnlyError } from "../../../skills/skill-input-error.ts";
 import type { SkillLibrary } from "../../../skills/skill-library.ts";
@@ -129,14 +129,12 @@ const actions: Readonly<Record<SkillAction, Action>> = {
 
   async export(cli, { skills: library }, names, { all = false, to = ".", replace = false }) {
     const wanted = all ? library.list() : names.map((name) => library.require(name));
-    const folders: string[] = [];
-    for (const skill of wanted) {
-      folders.push(await exportSkill(skill, () => library.filesOf(skill), resolve(to), { replace }));
-    }
+    const { folders, failed } = await exportSkills(library, wanted, resolve(to), { replace });
     const shown = folders.map((folder) => relative(process.cwd(), folder) || ".");
-    if (cli.json) cli.printJson({ folders: shown });
+    if (cli.json) cli.printJson({ folders: shown, failed });
     else for (const folder of shown) cli.print(folder);
-    return exitCodes.ok;
+    for (const { name, reason } of failed) cli.talk(`${name} is not exported: ${reason}`);
+    return failed.length === 0 ? exitCodes.ok : exitCodes.failure;
   },
 
   async trust(cli, { skills: library }, names) {
@@ -185,7 +183,7 @@ function toolsOf(library: SkillLibrary, { tools }: Skill): string {
 }
 
 function summaryOf(library: SkillLibrary, skill: Skill) {
-  const { directory: _directory, revision: _revision, tools, ...rest } = skill;
+  const { directory: _directory, revision: _revision, frontMatterText: _text, tools, ...rest } = skill;
   const failed = tools.filter(({ id }) => library.failureOf(id) !== undefined);
   return { ...rest, toolCount: tools.length, failedTools: failed.length };
 }

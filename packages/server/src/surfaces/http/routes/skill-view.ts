@@ -8,7 +8,7 @@ type Skill = ReturnType<SkillLibrary["require"]>;
 const LONGEST_SHOWN = 256 * 1024;
 
 export function skillSummary(skills: SkillLibrary, skill: Skill): Record<string, unknown> {
-  const { directory: _directory, revision: _revision, tools, ...rest } = skill;
+  const { directory: _directory, revision: _revision, frontMatterText: _text, tools, ...rest } = skill;
   const failed = tools.filter(({ id }) => skills.failureOf(id) !== undefined);
   return { ...rest, toolCount: tools.length, failedTools: failed.length };
 }
@@ -33,13 +33,15 @@ export function skillToolView(
   tool: StoredSkillTool,
 ): Record<string, unknown> {
   const failure = skills.failureOf(tool.id);
-  const toolName = skills.nameOf(tool.id);
+  const rackName = skills.nameOf(tool.id);
   const isOff = !tool.enabled || !skill.enabled;
   return {
     ...tool,
+    toolId: tool.id,
+    toolName: tool.name,
     skillName: skill.name,
     usage: usageOf(tool.usage),
-    ...(toolName === undefined ? {} : { toolName }),
+    ...(rackName === undefined ? {} : { rackName }),
     status: failure === undefined ? (isOff ? "disabled" : "ok") : "failed",
     ...(failure === undefined ? {} : { failure }),
   };

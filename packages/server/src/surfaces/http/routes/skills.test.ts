@@ -53,7 +53,7 @@ describe("skills over HTTP", () => {
     toolId = tool.body.id;
     expect(tool).toMatchObject({
       status: 200,
-      body: { status: "ok", toolName: toolId, skillName: "SearXNG Search" },
+      body: { status: "ok", rackName: toolId, toolId, toolName: "web_search", skillName: "SearXNG Search" },
     });
 
     const { body: tools } = await server.ask("/openai/tools");

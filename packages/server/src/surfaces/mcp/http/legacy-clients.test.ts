@@ -67,7 +67,7 @@ test("a token has a share of the sessions, and cannot lock others out by opening
     return session;
   };
   const greedy = [await openFor("greedy"), await openFor("greedy")];
-  const third = await openFor("greedy", { name: "e", version: 1, allow: () => true });
+  const third = await openFor("greedy", { id: "e1", name: "e", version: 1, allow: () => true });
   expect(sessions.find(greedy[0]!.id, new Viewer(grantFor("greedy")))).toBeUndefined();
   greedy[1]!.busy++;
   third!.busy++;

@@ -113,11 +113,13 @@ test("a token for the expert alone sees and reaches its tools, and nothing elsew
   expect(elsewhere.message.result.tools).toEqual([]);
 });
 
-test("a token that names the expert by its id is let in at that id", async () => {
+test("a token that names the expert by its id is let in at its id and its name", async () => {
   const { id } = rack.serving.app.skills.experts.require("Forecaster");
-  const at = { path: `/mcp/${id}`, token: await rack.issue({ experts: [id] }) };
-  const { message } = await rack.post("modern", { ...list, params: {} }, at);
-  expect(message.result.tools.map(({ name }: { name: string }) => name)).toEqual(["reach", "weather"]);
+  const token = await rack.issue({ experts: [id] });
+  for (const path of [`/mcp/${id}`, "/mcp/forecaster"]) {
+    const { message } = await rack.post("modern", { ...list, params: {} }, { path, token });
+    expect(message.result.tools.map(({ name }: { name: string }) => name)).toEqual(["reach", "weather"]);
+  }
 });
 
 test("an expert that is not there, or not for this token, is answered with 404", async () => {

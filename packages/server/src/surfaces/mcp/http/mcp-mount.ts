@@ -117,9 +117,8 @@ async function viewerOf(
   if (path === "/mcp") return new Viewer(grant);
   const name = decode(path.slice("/mcp/".length));
   const expert = name === undefined ? undefined : await experts?.(name);
-  if (expert === undefined || name === undefined) return undefined;
-  // A token may name an expert by its id, which is then what the address has.
-  const mayUse = grant.mayUseExpert(expert.name) || grant.mayUseExpert(name);
+  if (expert === undefined) return undefined;
+  const mayUse = grant.mayUseExpert(expert.name) || grant.mayUseExpert(expert.id);
   return mayUse ? new Viewer(grant, expert) : undefined;
 }
 
