@@ -1,5 +1,5 @@
 import type { ToolErrorCode } from "@toolrack/core";
-import type { Recorded } from "./recorded.ts";
+import type { Recorded, RecordedCall } from "./recorded.ts";
 import type { SurfaceName } from "./surface.ts";
 
 /** What comes back of a call, in one form for all surfaces. What a surface does not carry is left out. */
@@ -33,6 +33,7 @@ export interface SampleCall {
   /** Is cancelled, in the surface's own way, as soon as the tool runs. */
   readonly isCancelled?: true;
   readonly answer: Answer;
-  readonly record: Partial<Recorded>;
+  /** What matters of the record; the rest must be as the library's. */
+  readonly record: Partial<RecordedCall> & { readonly made?: readonly Partial<RecordedCall>[] };
   readonly except?: Partial<Record<SurfaceName, Exception>>;
 }

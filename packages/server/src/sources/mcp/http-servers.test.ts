@@ -81,6 +81,17 @@ describe("a server of the old SDK", () => {
     expect(await rack.call("mcp_old_echo", { text: "b" })).toMatchObject({ content: "b" });
   });
 
+  it("that sends more than it may over a stream for all answers is connected to anew", async () => {
+    await using server = await LegacyHttpServer.start();
+    await using rack = await UpstreamRack.create();
+    await rack.open({ old: { url: server.url("/sse"), type: "sse" } });
+    await rack.until("old", "ready");
+    expect((await rack.call("mcp_old_big")).type).toBe("error");
+    expect(rack.servers.log("old").map(({ text }) => text)).toContainEqual(expect.stringMatching(/64 MB/));
+    await rack.until("old", "ready");
+    expect(await rack.call("mcp_old_echo", { text: "again" })).toMatchObject({ content: "again" });
+  });
+
   it("that wants a token needs one, and is used with it", async () => {
     await using server = await LegacyHttpServer.start({ token: "the-token-of-the-server" });
     await using rack = await UpstreamRack.create();

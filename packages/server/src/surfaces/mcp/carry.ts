@@ -1,4 +1,3 @@
-import { setTimeout as wait } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import {
   CLIENT_CAPABILITIES_META_KEY,
@@ -17,6 +16,7 @@ import {
 import { type ClientAbilities, missingAbility } from "./client-abilities.ts";
 import type { Exchange, Notice, Question, Wants } from "./exchange.ts";
 import { type Binding, type HeldExchanges, type HeldTicket, patience } from "./held-exchanges.ts";
+import { Pace } from "./pace.ts";
 import type { ServerPlace } from "./server-place.ts";
 
 /** One request of a client, as far as an exchange cares. */
@@ -77,8 +77,7 @@ export async function carry<Result>(
           break;
         case "asks":
           if (era === "modern") return sendBack(exchange, leg, held, binding);
-          for (const question of step.questions)
-            void askNow(exchange, question, context, [asking.signal, held.closing]);
+          for (const question of step.questions) void askNow(exchange, question, context, ends);
           break;
         case "ended":
           held.forget(exchange);
@@ -175,7 +174,7 @@ async function askNow(
     const request = { method, params: params as Record<string, unknown> };
     const answer = await mcpReq.send(request, {
       signal: AbortSignal.any([signal, ...ends]),
-      timeout: LONGEST,
+      timeout: patience,
     });
     if (!exchange.answer(key, answer))
       exchange.refuse(key, new Error("The client's answer does not fit what it was asked for."));
@@ -206,26 +205,4 @@ function reasonOf({ reason }: AbortSignal): string {
   if (reason instanceof SdkError && reason.code === SdkErrorCode.ConnectionClosed)
     return "the client closed the connection";
   return reason instanceof Error ? reason.message : "the client cancelled it";
-}
-
-/** How many notices go out at once, and how long it then takes until more do, in milliseconds. */
-const BURST = 32;
-const WINDOW = 100;
-
-/**
- * Slows down what a tool says, so that one that says something all the time fills neither the line nor the memory. The
- * exchange gathers meanwhile, and leaves out what nobody needs.
- */
-class Pace {
-  #since = performance.now();
-  #said = 0;
-
-  async said(notices: number): Promise<void> {
-    this.#said += notices;
-    const passed = performance.now() - this.#since;
-    if (passed < WINDOW && this.#said < BURST) return;
-    if (passed < WINDOW) await wait(WINDOW - passed);
-    this.#since = performance.now();
-    this.#said = 0;
-  }
 }

@@ -2,6 +2,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { ProcessGroup } from "../../../internal-tools/system/support/process-group.ts";
+import { LONGEST_MESSAGE } from "../protocol/bounded-fetch.ts";
 import { UpstreamError } from "../protocol/upstream-error.ts";
 import { descendantsOf, findFamilies, isRunning, type KnownProcess } from "./descendants.ts";
 import { LineReader } from "./line-reader.ts";
@@ -26,8 +27,6 @@ const done = Promise.resolve();
 
 /** How long a server may take to end by itself once its input has ended. */
 const FAREWELL = 1_000;
-/** A message that is longer is no message. */
-const LONGEST_MESSAGE = 64 * 1024 * 1024;
 /** What JSON-RPC calls an internal error. */
 const TOO_LARGE = -32_603;
 /** A server that leaves so many bytes unread is sent nothing more until it reads. */

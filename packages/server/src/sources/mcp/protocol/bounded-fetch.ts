@@ -7,9 +7,10 @@ type Fetch = (input: string | URL, init?: RequestInit) => Promise<Response>;
 
 /**
  * A fetch whose answers end with an error once they are larger than `limit` bytes. Of a stream of events, which may go
- * on for ever, each event is measured for itself.
+ * on for ever, each event is measured for itself. `onTooLarge` is for who shares one stream between all answers: then it
+ * cannot be told which of them it was.
  */
-export function boundedFetch(limit: number = LONGEST_MESSAGE): Fetch {
+export function boundedFetch(limit: number, onTooLarge: (error: UpstreamError) => void = () => {}): Fetch {
   return async (input, init) => {
     const response = await fetch(input, init);
     const { body, headers, status, statusText } = response;
@@ -21,8 +22,13 @@ export function boundedFetch(limit: number = LONGEST_MESSAGE): Fetch {
     const measured = body.pipeThrough(
       new TransformStream<Uint8Array, Uint8Array>({
         transform(piece, controller) {
-          if (measure(piece) > limit) controller.error(tooLarge(limit));
-          else controller.enqueue(piece);
+          if (measure(piece) <= limit) {
+            controller.enqueue(piece);
+            return;
+          }
+          const error = tooLarge(limit);
+          controller.error(error);
+          onTooLarge(error);
         },
       }),
     );

@@ -11,7 +11,7 @@ import { installedProgram } from "../process/installed-program.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
 import { allCapabilities } from "./ask-caller.ts";
-import { boundedFetch } from "./bounded-fetch.ts";
+import { boundedFetch, LONGEST_MESSAGE } from "./bounded-fetch.ts";
 import { toUpstreamError } from "./json-rpc.ts";
 import { RequestLane } from "./request-lane.ts";
 import { UpstreamError } from "./upstream-error.ts";
@@ -41,19 +41,19 @@ const LONGEST_PROBE = 10_000;
 
 /** Starts or reaches a server and shakes hands. Rejects with an `Error` whose message says what happened. */
 export async function connectUpstream(options: ConnectOptions): Promise<UpstreamSession> {
-  const { entry, prior } = options;
+  const { entry, prior, lines } = options;
   if (entry.kind === "process") {
     const open = await processOpener(entry, options);
     return connectProcess(open, options);
   }
   const kind = entry.type ?? prior?.transport;
-  if (kind === "sse") return connect(openAddress(entry, "sse"), "sse", options, { kind: "legacy" });
+  if (kind === "sse") return connect(openAddress(entry, "sse", lines), "sse", options, { kind: "legacy" });
   try {
-    return await connect(openAddress(entry, "http"), "http", options, priorOf(prior));
+    return await connect(openAddress(entry, "http", lines), "http", options, priorOf(prior));
   } catch (thrown) {
     if (entry.type === "http" || !isOldServer(thrown)) throw thrown;
     // As the protocol says for servers from before Streamable HTTP.
-    return connect(openAddress(entry, "sse"), "sse", options, { kind: "legacy" });
+    return connect(openAddress(entry, "sse", lines), "sse", options, { kind: "legacy" });
   }
 }
 
@@ -140,10 +140,18 @@ async function processOpener(
 function openAddress(
   { url, headers }: ResolvedEntry & { readonly kind: "address" },
   kind: "http" | "sse",
+  lines: RecentLines,
 ): Transport {
-  const options = { requestInit: { headers: { ...headers } }, fetch: boundedFetch() };
-  if (kind === "sse") return new SSEClientTransport(url, options);
-  return new StreamableHTTPClientTransport(url, options);
+  const requestInit = { headers: { ...headers } };
+  if (kind === "http") {
+    return new StreamableHTTPClientTransport(url, { requestInit, fetch: boundedFetch(LONGEST_MESSAGE) });
+  }
+  const fetch = boundedFetch(LONGEST_MESSAGE, ({ message }) => {
+    lines.add("rack", message);
+    void transport.close();
+  });
+  const transport = new SSEClientTransport(url, { requestInit, fetch });
+  return transport;
 }
 
 function priorOf(verdict: Verdict | undefined): PriorDiscovery | undefined {

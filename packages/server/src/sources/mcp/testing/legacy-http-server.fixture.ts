@@ -116,6 +116,7 @@ export class LegacyHttpServer {
       this.cancelled.push(signal.reason);
       return text("never read");
     });
+    server.registerTool("big", {}, async () => text("x".repeat(65 * 1024 * 1024)));
     server.registerTool("grow", {}, async () => {
       server.registerTool("grown", {}, async () => text("new"));
       return text("grew");

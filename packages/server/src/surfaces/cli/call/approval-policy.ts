@@ -1,18 +1,36 @@
-import type { ApprovalPolicy } from "@toolrack/core";
+import type { ApprovalPolicy, ApprovalRequest, ApprovalVerdict } from "@toolrack/core";
+import { ruleFor } from "../../../approvals/rule-for.ts";
+import type { ApprovalRule } from "../../../store/approvals/approval-store.ts";
 import type { Cli } from "../cli.ts";
 
-/** Who consents to dangerous tools: `--yes`, or the person at the terminal, or else nobody. */
-export function approvalPolicy(cli: Cli, yes: boolean): ApprovalPolicy {
-  if (yes) return { ask: async () => ({ decision: "allow", reason: "--yes" }) };
+/**
+ * Who consents to dangerous tools: a rule of the workspace, or else `--yes`, or the person at the terminal, or nobody.
+ * What a rule denies is not run here either.
+ */
+export function approvalPolicy(
+  cli: Cli,
+  yes: boolean,
+  rules: () => readonly ApprovalRule[] = () => [],
+): ApprovalPolicy {
+  return { decide: (request) => byRule(request, rules()), ask: askerOf(cli, yes) };
+}
+
+function byRule(request: ApprovalRequest, rules: readonly ApprovalRule[]): ApprovalVerdict {
+  const rule = ruleFor(rules, request, request.caller);
+  if (rule === undefined) return request.dangerous || request.stage === "during" ? "ask" : "allow";
+  if (rule.decision !== "deny") return rule.decision;
+  return { decision: "deny", reason: `the approval rule ${rule.id} denies ${rule.tool}` };
+}
+
+function askerOf(cli: Cli, yes: boolean): NonNullable<ApprovalPolicy["ask"]> {
+  if (yes) return async () => ({ decision: "allow", reason: "--yes" });
   if (!cli.interactive) {
     const reason = "nobody can be asked without a terminal; add --yes to approve it";
-    return { ask: async () => ({ decision: "deny", reason }) };
+    return async () => ({ decision: "deny", reason });
   }
-  return {
-    async ask(request, signal) {
-      cli.status.clear();
-      const { askApproval } = await import("./ask-approval.ts");
-      return askApproval(cli, request, signal);
-    },
+  return async (request, signal) => {
+    cli.status.clear();
+    const { askApproval } = await import("./ask-approval.ts");
+    return askApproval(cli, request, signal);
   };
 }

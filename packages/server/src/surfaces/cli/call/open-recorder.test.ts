@@ -51,6 +51,17 @@ describe("toolrack call", { timeout: 30_000 }, () => {
     });
   });
 
+  it("does not run what a rule of the workspace denies, whatever --yes says", async () => {
+    const store = await openStore({ directory: join(workspace.directory, ".toolrack") });
+    const rule = { id: "r1", tool: "echo", decision: "deny", createdBy: "tester", createdAt: 1 } as const;
+    await store.approvals.addRule(rule);
+    const { code, stderr } = await cli(["call", "echo", "text=a", "--yes"]);
+    expect(code, stderr).toBe(5);
+    expect(stderr).toContain("the approval rule r1 denies echo");
+    await store.approvals.removeRule("r1");
+    await store.close();
+  });
+
   it("masks the secrets of the store in its output, its record and the log", async () => {
     expect((await cli(["secrets", "set", "K"], { input: secret })).code).toBe(0);
     const { stdout } = await cli(["call", "echo", `text=it is ${secret}`]);

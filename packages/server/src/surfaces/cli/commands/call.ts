@@ -3,6 +3,7 @@ import { text } from "node:stream/consumers";
 import type { RackEvent, ToolCallRecord, ToolResult } from "@toolrack/core";
 import { parseToolReference } from "../../../calls/tool-reference.ts";
 import type { App } from "../../../index.ts";
+import type { ApprovalRule } from "../../../store/approvals/approval-store.ts";
 import { parsePairs } from "../arguments/parse-pairs.ts";
 import { readArguments } from "../arguments/read-arguments.ts";
 import { parametersOf } from "../arguments/schema-parts.ts";
@@ -53,13 +54,17 @@ export async function call(
   const interrupt = new AbortController();
   // Read from the disk while the workspace is opened; whoever needs it is told when it cannot be had.
   void import("../../../store/open-store.ts").catch(() => {});
-  return withApp(cli, { approval: approvalPolicy(cli, options.yes === true) }, async (app) => {
+  let rules: readonly ApprovalRule[] = [];
+  return withApp(cli, { approval: approvalPolicy(cli, options.yes === true, () => rules) }, async (app) => {
     const info = app.registry.get(name);
     // The tool that is missed may be in one of them.
     if (info === undefined) talkFailures(cli, app.report);
     if (isDryRun && info !== undefined && manualOf(info) === undefined) throw noDryRun(info.name);
     const recorder = await openRecorder(cli, app);
-    if (recorder !== undefined) await heedSwitches(cli, app);
+    if (recorder !== undefined) {
+      await heedSwitches(cli, app);
+      rules = await (await app.store()).approvals.listRules();
+    }
     const input = parsePairs(pairs, info === undefined ? {} : parametersOf(info), base);
     cli.onInterrupt(() => {
       interrupt.abort("interrupted");

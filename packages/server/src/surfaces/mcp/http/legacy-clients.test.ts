@@ -78,6 +78,34 @@ test("a token has a share of the sessions, and cannot lock others out by opening
   sessions.close();
 });
 
+test("a question ends with the stream on which it was asked, and its call with it", async () => {
+  const send = (message: object, headers: object = {}, signal?: AbortSignal) =>
+    fetch(`${rack.serving.url}/mcp`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${rack.token}`,
+        "content-type": "application/json",
+        accept: "application/json, text/event-stream",
+        ...headers,
+      },
+      body: JSON.stringify({ jsonrpc: "2.0", ...message }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  const clientInfo = { name: "t", version: "1" };
+  const params = { protocolVersion: "2025-11-25", capabilities: { elicitation: {} }, clientInfo };
+  const opened = await send({ id: 1, method: "initialize", params });
+  await opened.text();
+  const session = { "mcp-session-id": opened.headers.get("mcp-session-id") };
+  await send({ method: "notifications/initialized" }, session);
+  const gone = new AbortController();
+  const call = { id: 2, method: "tools/call", params: { name: "asks", arguments: {} } };
+  const stream = (await send(call, session, gone.signal)).body!.pipeThrough(new TextDecoderStream());
+  for await (const text of stream) if (text.includes("elicitation/create")) break;
+  const { registry } = rack.serving.app;
+  gone.abort();
+  while (registry.activeCalls().length > 0) await new Promise((resolve) => setTimeout(resolve, 20));
+});
+
 function initialize(): Request {
   return new Request("http://localhost/mcp", {
     method: "POST",

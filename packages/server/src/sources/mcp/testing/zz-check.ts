@@ -1,0 +1,15 @@
+import { execFileSync } from "node:child_process";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { RecentLines } from "../process/recent-lines.ts";
+import { StdioTransport } from "../process/stdio-transport.ts";
+const odd = fileURLToPath(new URL("./odd-server.fixture.mjs", import.meta.url));
+const seconds = "777777.125";
+const sleepers = () => execFileSync("ps", ["-eo", "pid,ppid,args"], { encoding: "utf8" }).split("\n").filter((l) => l.endsWith(`sleep ${seconds}`));
+const t = new StdioTransport({ command: process.execPath, args: [odd, "orphan"], env: { PATH: process.env.PATH!, ODD_SLEEP: seconds }, cwd: "/" }, new RecentLines((x) => x));
+await t.start();
+await delay(6500);
+console.log(sleepers());
+process.kill(t.pid!, "SIGKILL");
+await delay(1500);
+console.log("after the crash", sleepers());
