@@ -183,8 +183,8 @@ class PatientClient implements CallClient {
     return this.#client.name ?? "";
   }
 
-  can(...[method]: Parameters<CallClient["can"]>): boolean {
-    return this.#client.can(method);
+  can(...asked: Parameters<CallClient["can"]>): boolean {
+    return this.#client.can(...asked);
   }
 
   async request(...[method, params, signal]: Parameters<CallClient["request"]>): Promise<unknown> {

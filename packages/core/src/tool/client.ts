@@ -5,7 +5,8 @@ export type ClientMethod = "elicitation/create" | "sampling/createMessage" | "ro
 export interface CallClient {
   /** What the caller says that it is: `Cursor 2.4`. Not to be trusted. */
   readonly name?: string;
-  can(method: ClientMethod): boolean;
+  /** With `params`: whether it can be asked this very question, such as one of a certain `mode`. */
+  can(method: ClientMethod, params?: object): boolean;
   /** Resolves with the caller's answer; rejects when it has none, or when the signal aborts. */
   request(method: ClientMethod, params: object, signal: AbortSignal): Promise<unknown>;
   /** Tells the caller something that needs no answer, such as a line of a log. Never throws. */

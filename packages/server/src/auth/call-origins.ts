@@ -30,7 +30,11 @@ export class CallOrigins {
   }
 
   #listen(event: RackEvent): void {
-    if (event.type === "state" && event.status === "pending" && this.#active.get(event.callId) === undefined) {
+    if (
+      event.type === "state" &&
+      event.status === "pending" &&
+      this.#active.get(event.callId) === undefined
+    ) {
       // The listener runs inside the call that makes this one, also when that has ended and a timer of it goes on.
       const maker = event.parentCallId ?? currentCall.getStore()?.callId;
       const origin = maker === undefined ? event.caller : this.of(maker);

@@ -1,4 +1,3 @@
-import type { ToolErrorCode } from "@toolrack/core";
 import { expect } from "vitest";
 import type { Recorded } from "./recorded.ts";
 import type { Exception } from "./sample-call.ts";
@@ -6,26 +5,15 @@ import type { SurfaceName } from "./surface.ts";
 
 export const cancelled = (why: string): string => `The call to "wait" was cancelled: ${why}`;
 
-/** What a record has where the reason of a failure is the surface's own. */
-export function failed(
-  name: string,
-  code: ToolErrorCode,
-  message: string,
-  details: object,
-): Partial<Recorded> {
+/** The reason in a record is the surface's own. */
+export function cancelledBecause(reason: string): Partial<Recorded> {
+  const message = cancelled(reason);
+  const details = { reason, toolName: "wait", input: {} };
   return {
     text: message,
     size: message.length,
-    error: { name, code, message, details, recoverable: false },
+    error: { name: "ToolCancelledError", code: "cancelled", message, details, recoverable: false },
   };
-}
-
-export function cancelledBecause(reason: string): Partial<Recorded> {
-  return failed("ToolCancelledError", "cancelled", cancelled(reason), {
-    reason,
-    toolName: "wait",
-    input: {},
-  });
 }
 
 export function leftBecause(reason: string): Exception {

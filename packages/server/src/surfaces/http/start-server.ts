@@ -16,7 +16,7 @@ import type { ChatService } from "../chat/chat-service.ts";
 import { createHttpApp } from "./create-http-app.ts";
 import { openDoor } from "./door.ts";
 import { EventFeed } from "./events/event-feed.ts";
-import { publishApprovals, publishLoads, publishRack } from "./events/publish-rack.ts";
+import { publishApprovals, publishLoads, publishMcpServers, publishRack } from "./events/publish-rack.ts";
 import { ReloadLog } from "./events/reload-log.ts";
 import { HttpError } from "./http-error.ts";
 import { Metrics } from "./metrics/metrics.ts";
@@ -97,6 +97,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const reloads = new ReloadLog(app.report);
   const unsubscribe = [metrics.listen, publishRack(feed, desk)].map((listen) => registry.subscribe(listen));
   unsubscribe.push(approvals.subscribe(publishApprovals(feed)), files.subscribe(publishLoads(feed)));
+  if (mcpServers !== undefined) unsubscribe.push(mcpServers.subscribe(publishMcpServers(feed, mcpServers)));
   unsubscribe.push(files.subscribe(reloads.listen));
   // After those who tell of changes: its own changes are told after the ones that it answers.
   const switches = await ToolSwitches.open({ registry, store, logger });

@@ -1,7 +1,6 @@
 import type { JsonSchemaObject } from "@toolrack/core";
 import type { McpServers, McpServerUpdate } from "../../../index.ts";
 import { McpServerError } from "../../../store/mcp-servers/mcp-server-error.ts";
-import { publishMcpServers } from "../events/publish-rack.ts";
 import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Reply, type Route } from "../route.ts";
@@ -32,9 +31,8 @@ interface KeyParams {
 }
 
 /** The upstream MCP servers: those of `mcp.json`, which only that file can change, and those that were added here. */
-export function mcpServerRoutes({ mcpServers, feed }: HttpParts): Route[] {
+export function mcpServerRoutes({ mcpServers }: HttpParts): Route[] {
   // Whoever reads the events sees what becomes of the servers without asking for them again and again.
-  mcpServers?.subscribe(publishMcpServers(feed, mcpServers));
   const server = { description: "The server.", schema: ref("McpServer") };
   const base = { tag: "mcp-servers", access: "admin" } as const;
   return [
