@@ -1,9 +1,12 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   resolve: { conditions: ["toolrack-source"] },
   ssr: { resolve: { conditions: ["toolrack-source"] } },
   test: {
+    // Most tests wait for something; with one worker less than cores, as is usual, they would wait one after another.
+    maxWorkers: Math.max(2, availableParallelism()),
     projects: [
       {
         extends: true,
