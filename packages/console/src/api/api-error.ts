@@ -1,3 +1,4 @@
+import { isRecord } from "../schema/is-record.ts";
 /** What the server refused and why, or `unreachable` when it did not answer at all. */
 export class ApiError extends Error {
   override readonly name = "ApiError";
@@ -27,9 +28,9 @@ export class ApiError extends Error {
 
   /** Reads the envelope that every refusal has. */
   static read(envelope: unknown, status: number): ApiError | undefined {
-    if (!isObject(envelope) || !isObject(envelope.error)) return undefined;
+    if (!isRecord(envelope) || !isRecord(envelope.error)) return undefined;
     const { code, message, details } = envelope.error;
-    return new ApiError(status, String(code), String(message), isObject(details) ? details : {});
+    return new ApiError(status, String(code), String(message), isRecord(details) ? details : {});
   }
 }
 
@@ -39,8 +40,4 @@ function parse(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

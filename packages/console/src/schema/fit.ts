@@ -1,4 +1,5 @@
 import type { FieldNode } from "./field-node.ts";
+import { isRecord } from "./is-record.ts";
 import { choiceIs } from "./normalise.ts";
 
 /**
@@ -30,7 +31,7 @@ export function fits(node: FieldNode, value: unknown, depth = 0): boolean {
       return Array.isArray(value) && (node.rest !== undefined || value.length <= node.items.length);
     case "object":
     case "map":
-      return isObject(value);
+      return isRecord(value);
     case "union":
       // A union may be one of its own branches; that deep inside nothing is decided any more.
       return depth < DEEPEST && node.options.some((option) => fits(option.node(), value, depth + 1));
@@ -60,7 +61,7 @@ function scoreOf(node: FieldNode, value: unknown, depth: number): number {
   if (node.kind === "any") return -1; // Anything else that fits says more.
   if (node.kind === "choice" || node.kind === "choices") return 2;
   if (node.kind === "number") return node.integer === Number.isInteger(value) ? 1 : 0;
-  if (node.kind === "object" && isObject(value)) {
+  if (node.kind === "object" && isRecord(value)) {
     const known = new Map(node.properties.map((property) => [property.key, property]));
     let score = 0;
     for (const property of node.properties)
@@ -85,8 +86,4 @@ function scoreOf(node: FieldNode, value: unknown, depth: number): number {
   if (node.kind === "union")
     return Math.max(NO_FIT, ...node.options.map((option) => scoreOf(option.node(), value, depth + 1)));
   return 1;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

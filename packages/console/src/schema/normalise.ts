@@ -1,4 +1,5 @@
 import type { Child, Choice, FieldFacts, FieldNode, FieldShape, UnionOption } from "./field-node.ts";
+import { isRecord } from "./is-record.ts";
 import { type Keywords, mergeSchemas } from "./merge-schemas.ts";
 import { resolveReference } from "./resolve-reference.ts";
 import { sameJson } from "./same-json.ts";
@@ -35,7 +36,7 @@ class Reader {
 
   /** The schema without `$ref` and `allOf`. */
   #flatten(schema: unknown, depth: number): Keywords {
-    if (!isObject(schema) || depth > DEEPEST) return {};
+    if (!isRecord(schema) || depth > DEEPEST) return {};
     const { $ref, $dynamicRef, allOf, ...own } = schema;
     const reference = $ref ?? $dynamicRef;
     const parts = [
@@ -142,10 +143,10 @@ class Reader {
 
   #objectOf(keywords: Keywords): FieldShape {
     const { properties, patternProperties, additionalProperties } = keywords;
-    const known = isObject(properties) ? Object.entries(properties) : [];
-    const patterns = isObject(patternProperties) ? Object.values(patternProperties) : [];
+    const known = isRecord(properties) ? Object.entries(properties) : [];
+    const patterns = isRecord(patternProperties) ? Object.values(patternProperties) : [];
     const more =
-      isObject(additionalProperties) || additionalProperties === true ? additionalProperties : patterns[0];
+      isRecord(additionalProperties) || additionalProperties === true ? additionalProperties : patterns[0];
     if (known.length === 0 && additionalProperties !== false)
       return { kind: "map", value: this.#child(more ?? {}) };
     if (known.length === 0 && patterns.length > 0) return { kind: "map", value: this.#child(patterns[0]) };
@@ -245,21 +246,21 @@ function inferred(keywords: Keywords): string[] {
 function isOfType(value: unknown, type: string): boolean {
   if (type === "null") return value === null;
   if (type === "array") return Array.isArray(value);
-  if (type === "object") return isObject(value);
+  if (type === "object") return isRecord(value);
   if (type === "integer") return Number.isInteger(value);
   return typeof value === type;
 }
 
 function labelOf(branch: Keywords, index: number): string {
   if (typeof branch.title === "string") return branch.title;
-  const discriminator = isObject(branch.properties)
-    ? Object.values(branch.properties).find((part) => isObject(part) && "const" in part)
+  const discriminator = isRecord(branch.properties)
+    ? Object.values(branch.properties).find((part) => isRecord(part) && "const" in part)
     : undefined;
-  if (isObject(discriminator)) return shown(discriminator.const);
+  if (isRecord(discriminator)) return shown(discriminator.const);
   const [type] = typesOf(branch);
-  if (type === "array" && isObject(branch.items) && typeof branch.items.type === "string")
+  if (type === "array" && isRecord(branch.items) && typeof branch.items.type === "string")
     return `${branch.items.type}[]`;
-  if (isObject(branch.properties)) {
+  if (isRecord(branch.properties)) {
     const keys = Object.keys(branch.properties);
     if (keys.length > 0) return `{ ${keys.slice(0, 3).join(", ")}${keys.length > 3 ? ", …" : ""} }`;
   }
@@ -278,10 +279,6 @@ function distinct(options: readonly UnionOption[]): UnionOption[] {
 function limit<Name extends string>(name: Name, value: unknown): { [key in Name]?: number } {
   // TypeScript cannot see that a computed key is the one the type names.
   return (typeof value === "number" ? { [name]: value } : {}) as { [key in Name]?: number };
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Whether a choice stands for this value. */

@@ -12,7 +12,7 @@ import {
 import type { ApprovalQuery, ApprovalRule, StoredApproval } from "../store/approvals/approval-store.ts";
 import type { Page, Store } from "../store/store.ts";
 import { restoreMasked } from "./restore-masked.ts";
-import { ruleFor } from "./rule-for.ts";
+import { verdictByRules } from "./verdict-by-rules.ts";
 
 /** What a person says to a question. */
 export interface Answer {
@@ -269,11 +269,8 @@ export class ApprovalInbox {
   }
 
   #verdict(request: ApprovalRequest): ApprovalVerdict {
-    const rule = ruleFor(this.#rules, request, this.#callerOf(request));
-    if (rule?.decision !== "deny" && this.#agreed.has(request.callId)) return "allow";
-    if (rule === undefined) return request.dangerous || request.stage === "during" ? "ask" : "allow";
-    if (rule.decision !== "deny") return rule.decision;
-    return { decision: "deny", reason: `the approval rule ${rule.id} denies ${rule.tool}` };
+    const verdict = verdictByRules(this.#rules, request, this.#callerOf(request));
+    return typeof verdict === "string" && this.#agreed.has(request.callId) ? "allow" : verdict;
   }
 
   /** Anybody may name a session: consent in it is consent to the caller who was asked about. */

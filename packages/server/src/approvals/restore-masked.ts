@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { isRecord } from "../json/is-record.ts";
 
 /**
  * The arguments as a person edited them, who saw secrets masked: what was left as it was shown stays as it was sent,
@@ -6,7 +7,7 @@ import { isDeepStrictEqual } from "node:util";
  */
 export function restoreMasked(edited: unknown, shown: unknown, sent: unknown): unknown {
   if (isDeepStrictEqual(edited, shown)) return sent;
-  if (!isObject(edited) || !isObject(shown) || !isObject(sent)) return edited;
+  if (!isRecord(edited) || !isRecord(shown) || !isRecord(sent)) return edited;
   const entries = Object.entries(edited).map(([key, value]) => [
     key,
     Object.hasOwn(shown, key) && Object.hasOwn(sent, key)
@@ -14,8 +15,4 @@ export function restoreMasked(edited: unknown, shown: unknown, sent: unknown): u
       : value,
   ]);
   return Object.fromEntries(entries);
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

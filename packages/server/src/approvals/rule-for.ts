@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ApprovalRequest } from "@toolrack/core";
 import { matchesPattern } from "../auth/matches-pattern.ts";
+import { isRecord } from "../json/is-record.ts";
 import type { ApprovalRule } from "../store/approvals/approval-store.ts";
 import { toKey } from "../store/database/storable-text.ts";
 
@@ -33,7 +34,7 @@ function fits(rule: ApprovalRule, request: ApprovalRequest, origin: string | und
 /** Objects fit when they have at least what the pattern has; texts may have `*`; everything else is equal. */
 function fitsValue(pattern: unknown, value: unknown, isConsent: boolean): boolean {
   if (typeof pattern === "string" && typeof value === "string") return fitsText(pattern, value, isConsent);
-  if (!isPlainObject(pattern) || !isPlainObject(value)) return isDeepStrictEqual(pattern, value);
+  if (!isRecord(pattern) || !isRecord(value)) return isDeepStrictEqual(pattern, value);
   return Object.entries(pattern).every(
     ([key, part]) => Object.hasOwn(value, key) && fitsValue(part, value[key], isConsent),
   );
@@ -53,8 +54,4 @@ function fitsText(pattern: string, value: string, isConsent: boolean): boolean {
     at = found + part.length;
   }
   return value.length - at >= end.length && value.endsWith(end);
-}
-
-function isPlainObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

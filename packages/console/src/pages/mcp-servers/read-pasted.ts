@@ -1,3 +1,4 @@
+import { isRecord } from "../../schema/is-record.ts";
 export interface PastedServer {
   readonly key: string;
   readonly entry: Readonly<Record<string, unknown>>;
@@ -87,8 +88,4 @@ function withoutComments(text: string): string {
   return text
     .replace(/("(?:\\.|[^"\\])*")|\/\/[^\n]*|\/\*[\s\S]*?\*\//g, (_, quoted?: string) => quoted ?? "")
     .replace(/("(?:\\.|[^"\\])*")|,(?=\s*[}\]])|,(?=\s*$)/g, (_, quoted?: string) => quoted ?? "");
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,5 @@
 import type { ParametersSchema } from "../../api/skill-types.ts";
+import { isRecord } from "../../schema/is-record.ts";
 
 /**
  * The schema of the arguments that a tool's `usage` describes, for the form that tries it: a JSON Schema, `{parameters}`
@@ -35,8 +36,4 @@ function withPlainProperties(schema: Record<string, unknown>): ParametersSchema 
     return [name, Array.isArray(own) ? { ...rest, required: own } : rest];
   });
   return { type: "object", ...schema, properties: Object.fromEntries(properties), required: [...required] };
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,5 @@
 import type { Skill, SkillTool } from "../../api/skill-types.ts";
+import { isRecord } from "../../schema/is-record.ts";
 import { readSkillText, writeSkillText } from "./front-matter.ts";
 import type { ZipFile } from "./zip.ts";
 
@@ -120,8 +121,4 @@ function readTools(text: string | undefined): readonly Record<string, unknown>[]
   const list = isRecord(value) ? value.tools : value;
   if (!Array.isArray(list)) throw new Error('tools.json must be a list of tools, or {"tools": [...]}.');
   return list.filter(isRecord);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,7 @@
 import { compileSchema, type JsonSchemaObject } from "@toolrack/core";
 import { DependencyError } from "../../dependencies/dependency-error.ts";
 import { parseDependencies } from "../../dependencies/dependency-map.ts";
+import { isRecord } from "../../json/is-record.ts";
 import { LoadError } from "../loader/load-failure.ts";
 import type { DeclaredError, DeclaredMetadata, Description } from "./description.ts";
 import { kindOf } from "./kind-of.ts";
@@ -229,10 +230,6 @@ function wrong(method: keyof typeof methods, answer: unknown, expected: string):
 
 function article(kind: string): string {
   return /^[aeiou]/.test(kind) ? `an ${kind}` : `a ${kind}`;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isText(value: unknown): value is string {

@@ -1,4 +1,5 @@
 import { compileSchema, type JsonSchemaObject, SchemaError } from "@toolrack/core";
+import { isRecord } from "../../json/is-record.ts";
 import { UsageError } from "./usage-error.ts";
 import { isUsageSetting, readUsageSettings, type UsageSettings } from "./usage-settings.ts";
 import { fromParameterLines, fromShortList, takesParameterLines } from "./usage-short-list.ts";
@@ -150,8 +151,4 @@ export function withSettings(
     properties: Object.fromEntries(properties),
     ...(left.length === 0 ? {} : { required: left }),
   };
-}
-
-export function isRecord(value: unknown): value is JsonSchemaObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,8 +1,9 @@
 import { type ClientMethod, compileSchema } from "@toolrack/core";
+import { isRecord } from "../../json/is-record.ts";
 
 /** Whether a value from outside is an answer to a question of this kind. What was entered must fit what was asked for. */
 export function isAcceptable(method: ClientMethod, params: object, value: unknown): boolean {
-  if (!isObject(value)) return false;
+  if (!isRecord(value)) return false;
   switch (method) {
     case "elicitation/create":
       return isElicitation(params, value);
@@ -17,7 +18,7 @@ function isElicitation(params: object, { action, content }: Record<string, unkno
   if (action === "decline" || action === "cancel") return true;
   if (action !== "accept") return false;
   const { requestedSchema } = params as { requestedSchema?: unknown };
-  if (!isObject(requestedSchema) || content === undefined) return true;
+  if (!isRecord(requestedSchema) || content === undefined) return true;
   try {
     const outcome = compileSchema(requestedSchema).validate(content);
     // A schema of plain JSON Schema is checked at once; any other could not have been sent.
@@ -25,8 +26,4 @@ function isElicitation(params: object, { action, content }: Record<string, unkno
   } catch {
     return true; // A schema that cannot be used is the asker's fault, not the client's.
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
+import { isRecord } from "../../../json/is-record.ts";
 import type { ListName } from "../protocol/upstream-session.ts";
 import {
-  isRecord,
   type Listed,
   usableAnnotations,
   usablePrompt,

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
+import { isRecord } from "../../../json/is-record.ts";
 import type { UpstreamTool } from "./catalogue.ts";
 
 /** What a change of an upstream tool's definition leads to. `off`: nothing is remembered. */
@@ -72,8 +73,4 @@ function sortedJson(value: unknown): string {
       ? Object.fromEntries(Object.entries(member).sort(([one], [other]) => (one < other ? -1 : 1)))
       : member,
   );
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,6 @@
+import { isRecord } from "../../../json/is-record.ts";
 import type { CompletionAnswer, PromptAnswer, ResourceAnswer } from "../../../offerings/offering-source.ts";
 import { UpstreamError } from "../protocol/upstream-error.ts";
-import { isRecord } from "./usable-item.ts";
 
 /** The answer to `prompts/get`. Throws where it is of another form, which nobody who asked could read. */
 export function promptAnswer(given: unknown): PromptAnswer {

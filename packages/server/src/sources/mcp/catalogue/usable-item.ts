@@ -1,11 +1,8 @@
+import { isRecord } from "../../../json/is-record.ts";
 import { cleanText } from "./clean-text.ts";
 
 /** An item of a list as the server gave it, or a part of one. */
 export type Listed = Readonly<Record<string, unknown>>;
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 /** The hints of a tool about itself. Those of a wrong type are left out. */
 export function usableAnnotations(given: unknown): Listed | undefined {

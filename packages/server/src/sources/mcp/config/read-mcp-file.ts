@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { isRecord } from "../../../json/is-record.ts";
 import { parseJsonc } from "../../../text/parse-jsonc.ts";
 import { problemOfKey, readServerEntry, type ServerEntry } from "./server-entry.ts";
 
@@ -49,8 +50,4 @@ function parse(text: string, path: string): unknown {
   } catch (thrown) {
     throw new Error(`${path} is not valid JSON: ${(thrown as Error).message}`);
   }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,13 +1,10 @@
 import { SdkErrorCode, SERVER_INFO_META_KEY } from "@modelcontextprotocol/client";
 import type { ProgressUpdate } from "@toolrack/core";
+import { isRecord } from "../../../json/is-record.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 /** A message as it came, or a part of one. */
 export type Message = Readonly<Record<string, unknown>>;
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 /** The server wants something from the caller before it goes on. */
 export function isInputRequired(result: unknown): result is Message {

@@ -1,3 +1,5 @@
+import { isRecord } from "../../../json/is-record.ts";
+
 /** An argument that the stateless protocol wants repeated as a header of the HTTP request. */
 interface HeaderParameter {
   readonly path: readonly string[];
@@ -40,8 +42,4 @@ function parametersOf(schema: Schema, path: readonly string[]): HeaderParameter[
 function encode(value: string): string {
   const isPlain = /^[\t\x20-\x7E]+$/.test(value) && value === value.trim() && !value.startsWith("=?base64?");
   return isPlain ? value : `=?base64?${Buffer.from(value, "utf8").toString("base64")}?=`;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -8,12 +8,12 @@ import {
   type Transport,
 } from "@modelcontextprotocol/client";
 import type { CallClient, ProgressUpdate } from "@toolrack/core";
+import { isRecord } from "../../../json/is-record.ts";
 import { askWithin, canAnswer, canBeAsked, cannotAsk, capabilitiesOf, isClientMethod } from "./ask-caller.ts";
 import { tooLargeIn } from "./bounded-fetch.ts";
 import { GivenUp } from "./given-up.ts";
 import {
   isInputRequired,
-  isRecord,
   type Message,
   plainResult,
   refusal,

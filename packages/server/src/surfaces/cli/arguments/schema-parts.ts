@@ -1,4 +1,5 @@
 import { compileSchema, type JsonSchemaObject, type ToolInfo } from "@toolrack/core";
+import { isRecord } from "../../../json/is-record.ts";
 
 /** A property of a schema, as the command line sees it. */
 export interface Property {
@@ -18,12 +19,12 @@ export function parametersOf(info: ToolInfo): JsonSchemaObject {
 
 /** What a subschema stands for: local references followed. */
 export function follow(schema: unknown, root: JsonSchemaObject): JsonSchemaObject {
-  let at = isObject(schema) ? schema : {};
+  let at = isRecord(schema) ? schema : {};
   // A reference may lead to a reference; one that leads back to itself says nothing.
   for (let hops = 0; hops < 16 && typeof at.$ref === "string"; hops++) {
     const { $ref, ...beside } = at;
     const target = pointer(root, $ref as string);
-    at = isObject(target) ? { ...target, ...beside } : beside;
+    at = isRecord(target) ? { ...target, ...beside } : beside;
   }
   return at;
 }
@@ -88,7 +89,7 @@ function pointer(root: JsonSchemaObject, reference: string): unknown {
   let at: unknown = root;
   for (const key of keys) {
     const name = key.replaceAll("~1", "/").replaceAll("~0", "~");
-    at = isObject(at) && Object.hasOwn(at, name) ? at[name] : undefined;
+    at = isRecord(at) && Object.hasOwn(at, name) ? at[name] : undefined;
   }
   return at;
 }
@@ -99,9 +100,5 @@ function listOf(value: unknown): unknown[] {
 }
 
 function objectOr(value: unknown): JsonSchemaObject {
-  return isObject(value) ? value : {};
-}
-
-function isObject(value: unknown): value is JsonSchemaObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return isRecord(value) ? value : {};
 }

@@ -1,5 +1,5 @@
-import type { ApprovalPolicy, ApprovalRequest, ApprovalVerdict } from "@toolrack/core";
-import { ruleFor } from "../../../approvals/rule-for.ts";
+import type { ApprovalPolicy } from "@toolrack/core";
+import { verdictByRules } from "../../../approvals/verdict-by-rules.ts";
 import type { ApprovalRule } from "../../../store/approvals/approval-store.ts";
 import type { Cli } from "../cli.ts";
 
@@ -12,14 +12,7 @@ export function approvalPolicy(
   yes: boolean,
   rules: () => readonly ApprovalRule[] = () => [],
 ): ApprovalPolicy {
-  return { decide: (request) => byRule(request, rules()), ask: askerOf(cli, yes) };
-}
-
-function byRule(request: ApprovalRequest, rules: readonly ApprovalRule[]): ApprovalVerdict {
-  const rule = ruleFor(rules, request, request.caller);
-  if (rule === undefined) return request.dangerous || request.stage === "during" ? "ask" : "allow";
-  if (rule.decision !== "deny") return rule.decision;
-  return { decision: "deny", reason: `the approval rule ${rule.id} denies ${rule.tool}` };
+  return { decide: (request) => verdictByRules(rules(), request, request.caller), ask: askerOf(cli, yes) };
 }
 
 function askerOf(cli: Cli, yes: boolean): NonNullable<ApprovalPolicy["ask"]> {

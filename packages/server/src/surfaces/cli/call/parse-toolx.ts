@@ -1,5 +1,6 @@
 import { parse } from "yaml";
 import { parseToolReference } from "../../../calls/tool-reference.ts";
+import { isRecord } from "../../../json/is-record.ts";
 import { usageError } from "../cli-error.ts";
 
 /** A call as `toolx` writes it. */
@@ -70,8 +71,4 @@ function wrong(problem: string) {
   return usageError(
     `The toolx call cannot be read. ${problem} Write, for example:\ntool: tool://NAME\nparameters:\n  text: hello`,
   );
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,3 +1,4 @@
+import { isRecord } from "../../../json/is-record.ts";
 import type { ClientAbilities } from "../client-abilities.ts";
 import type { ToolCallParams } from "../start-tool-call.ts";
 
@@ -35,7 +36,7 @@ export interface Envelope {
  * says nothing about it: the SDK reads whatever is not plain, and refuses what is wrong.
  */
 export function readHotRequest(message: unknown): HotRequest | undefined {
-  if (!isObject(message)) return undefined;
+  if (!isRecord(message)) return undefined;
   const { jsonrpc, id, method, params } = message;
   if (jsonrpc !== "2.0" || !isId(id) || !hasOnly(message, messageKeys)) return undefined;
   if (method === "tools/call") return readCall(id, params);
@@ -43,10 +44,10 @@ export function readHotRequest(message: unknown): HotRequest | undefined {
 }
 
 function readCall(id: string | number, params: unknown): HotCall | undefined {
-  if (!isObject(params)) return undefined;
+  if (!isRecord(params)) return undefined;
   const { name, arguments: args, _meta } = params;
   if (typeof name !== "string" || !hasOnly(params, callKeys)) return undefined;
-  if (args !== undefined && !isObject(args)) return undefined;
+  if (args !== undefined && !isRecord(args)) return undefined;
   const meta = readMeta(_meta);
   if (meta === undefined) return undefined;
   const { rest, envelope } = meta;
@@ -56,7 +57,7 @@ function readCall(id: string | number, params: unknown): HotCall | undefined {
 
 function readList(id: string | number, params: unknown): HotList | undefined {
   if (params === undefined) return { kind: "list", id, cursor: undefined, envelope: undefined };
-  if (!isObject(params)) return undefined;
+  if (!isRecord(params)) return undefined;
   const { cursor, _meta } = params;
   if ((cursor !== undefined && typeof cursor !== "string") || !hasOnly(params, listKeys)) return undefined;
   const meta = readMeta(_meta);
@@ -72,7 +73,7 @@ interface ReadMeta {
 /** Undefined when something in it wants more than a plain answer: progress, logs, or a closer look. */
 function readMeta(meta: unknown): ReadMeta | undefined {
   if (meta === undefined) return { envelope: undefined, rest: undefined };
-  if (!isObject(meta)) return undefined;
+  if (!isRecord(meta)) return undefined;
   const { [VERSION]: version, [CAPABILITIES]: capabilities, [CLIENT]: client } = meta;
   let left: Record<string, unknown> | undefined;
   for (const key in meta) {
@@ -94,9 +95,9 @@ function readMeta(meta: unknown): ReadMeta | undefined {
 
 /** Capabilities in which nothing is said but that they are there. */
 function isPlainAbilities(value: unknown): value is ClientAbilities {
-  if (!isObject(value)) return false;
+  if (!isRecord(value)) return false;
   for (const [key, ability] of Object.entries(value)) {
-    if (!isObject(ability)) return false;
+    if (!isRecord(ability)) return false;
     const isPlain = key === "extensions" || key === "elicitation" ? allEmpty(ability) : !hasKeys(ability);
     if (!isPlain || !abilities.has(key)) return false;
   }
@@ -108,7 +109,7 @@ const abilities: ReadonlySet<string> = new Set(["elicitation", "sampling", "root
 /** The name as records show it; undefined when it is not written as it should be. */
 function readClient(client: unknown): string | undefined {
   if (client === undefined) return "";
-  if (!isObject(client)) return undefined;
+  if (!isRecord(client)) return undefined;
   const { name, version, title } = client;
   if (typeof name !== "string" || typeof version !== "string" || !hasOnly(client, clientKeys))
     return undefined;
@@ -116,16 +117,12 @@ function readClient(client: unknown): string | undefined {
 }
 
 function allEmpty(record: Record<string, unknown>): boolean {
-  for (const value of Object.values(record)) if (!isObject(value) || hasKeys(value)) return false;
+  for (const value of Object.values(record)) if (!isRecord(value) || hasKeys(value)) return false;
   return true;
 }
 
 function isId(id: unknown): id is string | number {
   return typeof id === "string" || Number.isSafeInteger(id);
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 const messageKeys: ReadonlySet<string> = new Set(["jsonrpc", "id", "method", "params"]);
