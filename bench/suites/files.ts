@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { contestants } from "../contestants/index.ts";
 import { describeGoal, type GoalOutcome, judgeGoal } from "../lib/goal.ts";
+import { medianOf } from "../lib/median-of.ts";
 import { median } from "../lib/statistics.ts";
-import type { Measured, Suite } from "../lib/suite.ts";
+import type { Suite } from "../lib/suite.ts";
 import { formatNumber, formatRatio } from "../lib/table.ts";
 
 /** Wall milliseconds. The floor can neither reload nor use a cache, so it has `start` only. */
@@ -74,11 +75,6 @@ function judge(variant: string, contestant: string, start: number, served: numbe
   if (!contestant.startsWith("ours")) return [];
   if (variant === "2000") return [judgeGoal("start with 2,000 files, of 3 s", 1, start / limits.start)];
   return [judgeGoal("change to served at 500 files, of 300 ms", 1, served / limits.changeToServed)];
-}
-
-function medianOf(entry: Measured<FilesSample> | undefined, key: keyof FilesSample): number {
-  const values = (entry?.samples ?? []).flatMap((sample) => sample[key] ?? []);
-  return values.length === 0 ? Number.NaN : median(values);
 }
 
 async function writeTools(directory: string, count: number): Promise<void> {

@@ -6,8 +6,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type ContestantName, contestants } from "../contestants/index.ts";
 import { describeGoal, type GoalOutcome, judgeGoal } from "../lib/goal.ts";
-import { median } from "../lib/statistics.ts";
-import type { Measured, Suite } from "../lib/suite.ts";
+import { medianOf } from "../lib/median-of.ts";
+import type { Suite } from "../lib/suite.ts";
 import { formatNumber, formatRatio } from "../lib/table.ts";
 import { checkAnswer, headersOf, type McpVariant, messageOf } from "../mcp/messages.ts";
 import { loadFor, type McpSample, type Running, startServer, stopServer } from "../mcp/server-process.ts";
@@ -73,11 +73,6 @@ export const gateway: Suite<McpSample> = {
     return { tables: [{ title: "tools/call through a gateway", columns, rows }], goals };
   },
 };
-
-function medianOf(entry: Measured<McpSample> | undefined, key: keyof McpSample): number {
-  const values = (entry?.samples ?? []).map((sample) => sample[key]);
-  return values.length === 0 ? Number.NaN : median(values);
-}
 
 async function wordsOf(contestant: ContestantName, directory: string): Promise<string[]> {
   if (contestant === "node-bridge") return [pathOf("../mcp/bridge.ts")];

@@ -1,17 +1,17 @@
-import { type ChildProcess, fork, spawn } from "node:child_process";
+import { fork } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { Agent, createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { contestants } from "../contestants/index.ts";
 import { describeGoal, type GoalOutcome, judgeGoal } from "../lib/goal.ts";
+import { medianOf } from "../lib/median-of.ts";
+import { cpuOf, memoryOf, type ServedProcess, startProgram, startRack } from "../lib/served-process.ts";
 import { median } from "../lib/statistics.ts";
 import type { Measured, Suite } from "../lib/suite.ts";
 import { formatNumber, formatPercent, formatRatio } from "../lib/table.ts";
@@ -46,27 +46,10 @@ interface Target {
   readonly seconds: number;
 }
 
-interface Running {
-  readonly process: ChildProcess;
-  readonly url: string;
-  readonly token: string;
-}
-
 const clients = 128;
 const seconds = Number(process.env.BENCH_HTTP_SECONDS ?? 10);
 const memoryGrowthLimit = 1.3;
 const self = fileURLToPath(import.meta.url);
-/** `getconf CLK_TCK` is 100 on every Linux that Node runs on. */
-const ticksPerSecond = 100;
-
-const tool = `import { Tool } from "@toolrack/core";
-export const add = Tool.define({
-  name: "add",
-  description: "Adds one to a number.",
-  parameters: { type: "object", properties: { n: { type: "integer" } }, required: ["n"] },
-  execute: async ({ input }) => String(input.n + 1),
-});
-`;
 
 /** Many clients at once on a real server, in processes of their own, for a while. */
 export const http: Suite<HttpSample> = {
@@ -80,7 +63,7 @@ export const http: Suite<HttpSample> = {
       throw new Error("the figures of the server are read from /proc: Linux only");
     const directory = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
     const isOurs = contestant === "ours-http";
-    const server = isOurs ? await startOurs(directory) : await startFloor();
+    const server = isOurs ? await startRack(directory) : await startProgram([self, "floor"]);
     try {
       const { outcome, sample } = await measureLoad(server);
       if (outcome.answered === 0) throw new Error(`no call was answered: ${outcome.firstError}`);
@@ -152,44 +135,7 @@ function growthOf({ samples }: Measured<HttpSample>): number {
   return median(samples.map(({ memoryEarly, memoryEnd }) => memoryEnd / memoryEarly));
 }
 
-function medianOf(entry: Measured<HttpSample> | undefined, key: keyof HttpSample): number {
-  const values = (entry?.samples ?? []).map((sample) => sample[key]);
-  return values.length === 0 ? Number.NaN : median(values);
-}
-
-async function startOurs(directory: string): Promise<Running> {
-  await mkdir(join(directory, "tools"));
-  await writeFile(join(directory, "package.json"), '{ "type": "module" }');
-  await writeFile(join(directory, "toolrack.config.js"), "export default { builtins: false };");
-  await writeFile(join(directory, "tools/add.ts"), tool);
-  const main = fileURLToPath(new URL("../../packages/server/src/main.ts", import.meta.url));
-  const words = ["--conditions=toolrack-source", main, "serve", "--port", "0", "--json", "--no-watch"];
-  const server = spawn(process.execPath, words, { cwd: directory, stdio: ["ignore", "pipe", "inherit"] });
-  const [line] = await firstLine(server);
-  const token = readFileSync(join(directory, ".toolrack/token"), "utf8").trim();
-  return { process: server, url: JSON.parse(line).url, token };
-}
-
-async function startFloor(): Promise<Running> {
-  const server = spawn(process.execPath, [self, "floor"], { stdio: ["ignore", "pipe", "inherit"] });
-  const [url] = await firstLine(server);
-  return { process: server, url, token: "none" };
-}
-
-async function firstLine(server: ChildProcess): Promise<[string]> {
-  const ended = once(server, "exit").then(([code]) => {
-    throw new Error(`the server ended before it was ready (code ${code})`);
-  });
-  // Only the race asks how it ended.
-  ended.catch(() => {});
-  // A line event carries exactly the line.
-  const line = (await Promise.race([once(createInterface(server.stdout!), "line"), ended])) as [string];
-  // The server shows every call; a full pipe would hold it up.
-  server.stdout!.resume();
-  return line;
-}
-
-async function measureLoad({ process: server, url, token }: Running) {
+async function measureLoad({ process: server, url, token }: ServedProcess) {
   const target: Target = { url, token, seconds };
   const load = fork(self, ["load", JSON.stringify(target)], { execArgv: [] });
   const told = once(load, "message");
@@ -209,18 +155,6 @@ async function measureLoad({ process: server, url, token }: Running) {
   const serverCpu = (cpu * 1e6) / answered;
   const sample: HttpSample = { callsPerSecond, p50, p99, errors, serverCpu, memoryEarly, memoryEnd };
   return { outcome, sample };
-}
-
-/** Seconds of CPU that a process has used, by user and system. */
-function cpuOf(pid: number): number {
-  // The name of the program may hold spaces; what follows it does not.
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]!.split(" ");
-  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
-}
-
-function memoryOf(pid: number): number {
-  const [, kilobytes] = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
-  return Number(kilobytes) / 1024;
 }
 
 /** Each call has a number of its own, from 0 on, so that both a lost and a doubled record show. */

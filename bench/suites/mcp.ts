@@ -8,8 +8,8 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { type ContestantName, contestants } from "../contestants/index.ts";
 import { describeGoal, type GoalOutcome, judgeGoal } from "../lib/goal.ts";
-import { median } from "../lib/statistics.ts";
-import type { Measured, Suite } from "../lib/suite.ts";
+import { medianOf } from "../lib/median-of.ts";
+import type { Suite } from "../lib/suite.ts";
 import { formatNumber, formatRatio } from "../lib/table.ts";
 import { checkAnswer, initialize, initialized, type McpVariant, messageOf } from "../mcp/messages.ts";
 import { cpuOf, loadFor, type McpSample, startServer, stopServer } from "../mcp/server-process.ts";
@@ -132,11 +132,6 @@ export const mcp: Suite<McpSample> = {
 
 function isUnrecorded(variant: string): boolean {
   return variants[variant]!.method === "tools/list";
-}
-
-function medianOf(entry: Measured<McpSample> | undefined, key: keyof McpSample): number {
-  const values = (entry?.samples ?? []).map((sample) => sample[key]);
-  return values.length === 0 ? Number.NaN : median(values);
 }
 
 async function wordsOf(

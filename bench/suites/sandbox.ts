@@ -9,6 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { openSandbox } from "../../packages/server/src/runners/sandbox/open-sandbox.ts";
 import { contestants } from "../contestants/index.ts";
 import { describeGoal, type GoalOutcome, judgeGoal } from "../lib/goal.ts";
+import { medianOf } from "../lib/median-of.ts";
 import { median } from "../lib/statistics.ts";
 import type { Measured, Suite } from "../lib/suite.ts";
 import { formatNumber, formatRatio } from "../lib/table.ts";
@@ -180,9 +181,4 @@ function judge(entry: Measured<SandboxSample>): GoalOutcome[] {
       medianOf(entry, "privateMemory") / limits.privateMemory,
     ),
   ];
-}
-
-function medianOf(entry: Measured<SandboxSample> | undefined, key: keyof SandboxSample): number {
-  const values = (entry?.samples ?? []).flatMap((sample) => sample[key] ?? []);
-  return values.length === 0 ? Number.NaN : median(values);
 }

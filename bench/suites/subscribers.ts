@@ -1,16 +1,16 @@
-import { type ChildProcess, fork, spawn } from "node:child_process";
+import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { contestants } from "../contestants/index.ts";
 import { describeGoal, type GoalOutcome, judgeGoal } from "../lib/goal.ts";
+import { medianOf } from "../lib/median-of.ts";
+import { cpuOf, memoryOf, type ServedProcess, startProgram, startRack } from "../lib/served-process.ts";
 import { median } from "../lib/statistics.ts";
 import type { Measured, Suite } from "../lib/suite.ts";
 import { formatNumber, formatRatio } from "../lib/table.ts";
@@ -29,12 +29,6 @@ interface SubscribersSample {
   readonly errors: number;
 }
 
-interface Running {
-  readonly process: ChildProcess;
-  readonly url: string;
-  readonly token: string;
-}
-
 /** What a process of subscribers is told, and answers. */
 type Order = { readonly wait: string };
 type Answer =
@@ -49,17 +43,6 @@ const calls = 7;
 const PAUSE = 300;
 const memoryLimit = 30;
 const self = fileURLToPath(import.meta.url);
-/** `getconf CLK_TCK` is 100 on every Linux that Node runs on. */
-const ticksPerSecond = 100;
-
-const tool = `import { Tool } from "@toolrack/core";
-export const add = Tool.define({
-  name: "add",
-  description: "Adds one to a number.",
-  parameters: { type: "object", properties: { n: { type: "integer" } }, required: ["n"] },
-  execute: async ({ input }) => String(input.n + 1),
-});
-`;
 
 /** Ten thousand readers of the event stream, in processes of their own, and calls that all of them are told of. */
 export const subscribers: Suite<SubscribersSample> = {
@@ -72,7 +55,8 @@ export const subscribers: Suite<SubscribersSample> = {
     if (process.platform !== "linux")
       throw new Error("the figures of the server are read from /proc: Linux only");
     const directory = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
-    const server = contestant === "ours-http" ? await startOurs(directory) : await startFloor();
+    const server =
+      contestant === "ours-http" ? await startRack(directory) : await startProgram([self, "floor"]);
     const readers = Array.from({ length: processes }, () => startReaders(server));
     try {
       return await measure(server, readers);
@@ -126,12 +110,7 @@ function judge(entry: Measured<SubscribersSample>): GoalOutcome[] {
   ];
 }
 
-function medianOf(entry: Measured<SubscribersSample> | undefined, key: keyof SubscribersSample): number {
-  const values = (entry?.samples ?? []).map((sample) => sample[key]);
-  return values.length === 0 ? Number.NaN : median(values);
-}
-
-async function measure(server: Running, readers: readonly ChildProcess[]): Promise<SubscribersSample> {
+async function measure(server: ServedProcess, readers: readonly ChildProcess[]): Promise<SubscribersSample> {
   // The first calls compile what all later ones use.
   for (let n = 0; n < 50; n++) await callTool(server, `warm-${n}`);
   const memoryBefore = memoryOf(server.process.pid!);
@@ -185,7 +164,7 @@ function answerOf(reader: ChildProcess, isWanted: (answer: Answer) => boolean): 
   });
 }
 
-async function callTool({ url, token }: Running, callId: string): Promise<void> {
+async function callTool({ url, token }: ServedProcess, callId: string): Promise<void> {
   const response = await fetch(`${url}/api/tools/add/calls`, {
     method: "POST",
     headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
@@ -195,47 +174,9 @@ async function callTool({ url, token }: Running, callId: string): Promise<void> 
   if (!response.ok) throw new Error(text);
 }
 
-async function startOurs(directory: string): Promise<Running> {
-  await mkdir(join(directory, "tools"));
-  await writeFile(join(directory, "package.json"), '{ "type": "module" }');
-  await writeFile(join(directory, "toolrack.config.js"), "export default { builtins: false };");
-  await writeFile(join(directory, "tools/add.ts"), tool);
-  const main = fileURLToPath(new URL("../../packages/server/src/main.ts", import.meta.url));
-  const words = ["--conditions=toolrack-source", main, "serve", "--port", "0", "--json", "--no-watch"];
-  const server = spawn(process.execPath, words, { cwd: directory, stdio: ["ignore", "pipe", "inherit"] });
-  const line = await firstLine(server);
-  const token = readFileSync(join(directory, ".toolrack/token"), "utf8").trim();
-  return { process: server, url: JSON.parse(line).url, token };
-}
-
-async function startFloor(): Promise<Running> {
-  const server = spawn(process.execPath, [self, "floor"], { stdio: ["ignore", "pipe", "inherit"] });
-  return { process: server, url: await firstLine(server), token: "none" };
-}
-
-async function firstLine(server: ChildProcess): Promise<string> {
-  // A line event carries exactly the line.
-  const [line] = (await once(createInterface(server.stdout!), "line")) as [string];
-  server.stdout!.resume();
-  return line;
-}
-
-function startReaders({ url, token }: Running): ChildProcess {
+function startReaders({ url, token }: ServedProcess): ChildProcess {
   const count = String(amount / processes);
   return fork(self, ["read", url, token, count], { execArgv: [] });
-}
-
-/** Seconds of CPU that a process has used, by user and system. */
-function cpuOf(pid: number): number {
-  // The name of the program may hold spaces; what follows it does not.
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]!.split(" ");
-  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
-}
-
-/** Megabytes. */
-function memoryOf(pid: number): number {
-  const [, kilobytes] = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
-  return Number(kilobytes) / 1024;
 }
 
 /** Milliseconds on the clock that all processes of the machine share. */
