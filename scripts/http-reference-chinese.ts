@@ -36,6 +36,7 @@ const translations: Readonly<Record<string, string>> = {
   "The tools that the token may see": "该令牌可见的工具",
   "One tool with its schemas": "一个工具及其 schema",
   "Switches a tool on or off": "启用或停用一个工具",
+  "Switches several tools on or off": "同时启用或停用多个工具",
   "Calls a tool": "调用一个工具",
   "Recorded calls, newest first": "已记录的调用，最新的在前",
   "One call, under way or ended": "一次调用，进行中或已结束",
@@ -52,6 +53,8 @@ const translations: Readonly<Record<string, string>> = {
   "Cancels a schedule": "取消一个定时任务",
   "The skills, and folders that could not be read": "技能，以及无法读取的文件夹",
   "Makes a skill": "创建一个技能",
+  "Brings skills and experts from elsewhere": "从别处导入技能和专家",
+  "A skill as a zip archive of its folder": "技能文件夹的 zip 压缩包",
   "One skill with its tools and files": "一个技能及其工具和文件",
   "Changes a skill": "修改一个技能",
   "Deletes a skill with its tools": "删除一个技能及其工具",
@@ -79,6 +82,9 @@ const translations: Readonly<Record<string, string>> = {
     "启用或停用一个服务器，修改其配置，或说明其工具",
   "Ends a server and forgets it": "结束一个服务器并忘记它",
   "Ends a server and starts it anew": "结束一个服务器并重新启动",
+  "Begins to sign in at a server that asks for it": "开始在要求登录的服务器登录",
+  "Forgets the sign-in at a server, and has its tokens taken back where that can be done":
+    "忘记在一个服务器的登录，并在可行时撤销其令牌",
   "What a server wrote to its standard error and logged, and what was done with it":
     "服务器写到标准错误和日志的内容，以及对它做了什么",
   "The tools of a server, and whether they are what was approved": "服务器的工具，以及它们是否与批准的一致",
@@ -86,6 +92,10 @@ const translations: Readonly<Record<string, string>> = {
   "Approves a tool as it is now": "按现状批准一个工具",
   "There is no upstream MCP server with this key.": "没有这个键的上游 MCP 服务器。",
   "The upstream MCP server has no tool of this name.": "上游 MCP 服务器没有这个名称的工具。",
+  "The tool changed after it was looked at, so it was not approved; `details` has its `hash` and `changes` of now.":
+    "工具在被查看之后发生了变化，因此未被批准；`details` 中有它现在的 `hash` 和 `changes`。",
+  "The upstream MCP server, or who signs in for it, does not let the rack sign in; the message says why.":
+    "上游 MCP 服务器或其授权服务器不允许注册表登录；原因见消息。",
   "There is an upstream MCP server with this key already.": "已经有这个键的上游 MCP 服务器。",
   "The upstream MCP server stands in the workspace's file and is changed there.":
     "上游 MCP 服务器在工作区的文件中，应在那里修改。",

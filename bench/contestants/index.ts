@@ -42,6 +42,7 @@ export const contestants = {
   "mcp-framework-mcp": { title: "mcp-framework, one session", load: async (): Promise<Contestant> => ({}) },
   // And the suite of gateways with these.
   "node-bridge": { title: "plain bridge", load: async (): Promise<Contestant> => ({}) },
+  "ours-gateway-bare": { title: "ours, nothing kept", load: async (): Promise<Contestant> => ({}) },
   "ours-gateway": { title: "ours (toolrack serve)", load: async (): Promise<Contestant> => ({}) },
   "supergateway-gateway": { title: "supergateway, stateful", load: async (): Promise<Contestant> => ({}) },
   "mcp-proxy-gateway": { title: "mcp-proxy", load: async (): Promise<Contestant> => ({}) },

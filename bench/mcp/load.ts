@@ -2,8 +2,8 @@ import { Agent, request } from "node:http";
 import { checkAnswer, headersOf, initialize, initialized, type McpVariant, messageOf } from "./messages.ts";
 import type { LoadOptions } from "./server-process.ts";
 
-/** `node load.ts {url, variant, …}`: calls for so long, and tells how often. */
-const { url, token, variant, inSession, connections, milliseconds } = JSON.parse(
+/** `node load.ts {url, variant, …}`: calls for so long or so often, and tells how often. */
+const { url, token, variant, inSession, connections, ...bound } = JSON.parse(
   process.argv[2]!,
 ) as LoadOptions & { url: string; variant: McpVariant };
 const agent = new Agent({ keepAlive: true, maxSockets: connections });
@@ -11,10 +11,11 @@ const headers = headersOf(variant, token);
 let next = 0;
 let answered = 0;
 if (inSession) await beginSession();
-const end = performance.now() + milliseconds;
+const end = performance.now() + (bound.milliseconds ?? Number.POSITIVE_INFINITY);
+const { requests = Number.POSITIVE_INFINITY } = bound;
 
 async function client(): Promise<void> {
-  while (performance.now() < end) {
+  while (performance.now() < end && next < requests) {
     const id = next++;
     const text = await post(messageOf(variant, id));
     // A long list is looked at now and then; looking takes longer than answering.

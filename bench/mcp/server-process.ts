@@ -22,7 +22,9 @@ export interface LoadOptions {
   /** The calls are made in one session, for servers that know no others. */
   readonly inSession?: boolean;
   readonly connections: number;
-  readonly milliseconds: number;
+  /** How long, or how many; what comes first where both are given. */
+  readonly milliseconds?: number;
+  readonly requests?: number;
 }
 
 /** `getconf CLK_TCK` is 100 on every Linux that Node runs on. */
@@ -43,7 +45,7 @@ export function stopServer({ process: server }: Running): void {
   if (server.exitCode === null && server.pid !== undefined) process.kill(-server.pid, "SIGKILL");
 }
 
-/** Has clients, in a process of their own, make requests for so long. */
+/** Has clients, in a process of their own, make requests for so long or so often. */
 export async function loadFor(
   { process: server, url }: Running,
   variant: McpVariant,

@@ -16,7 +16,7 @@ interface RecordSample {
 
 /** How many calls are under way at one time. */
 const variants: Readonly<Record<string, number>> = { "one at a time": 1, "64 at once": 64 };
-const limit = 60;
+const limit = 30;
 const warmUp = 20_000;
 const calls = 40_000;
 

@@ -25,6 +25,9 @@ describe.skipIf(chromiumPath === undefined)(
       const { skill, expert, conversation } = await fill(server);
       const { callId } = await server.call("hello_world", { name: "Ada" });
       const failed = await server.call("flaky", {});
+      for (let round = 0; round < 8; round++) {
+        await server.call("count_letters", { text: "again" }, { sessionID: "circles" });
+      }
       await server.write("tools/broken.ts", "export const broken = {;\n");
       void server.call("delete_draft", { path: "drafts/old.md" }).catch(() => {}); // Waits until the server stops.
       paths = [
@@ -86,6 +89,29 @@ describe.skipIf(chromiumPath === undefined)(
       expect(await check(page)).toEqual([]);
       await page.keyboard.press("Escape");
       await page.getByRole("button", { name: "Save" }).click();
+      await page.getByRole("dialog").waitFor();
+      expect(await check(page)).toEqual([]);
+      await page.context().close();
+    });
+
+    it.each(["light", "dark"] as const)("has no violation in what keys bring: %s", async (theme) => {
+      const { page } = await visit(browser, server, { path: "/tools", theme });
+      await page.getByRole("treeitem", { name: "inventory" }).focus();
+      await page.keyboard.press("x");
+      await page.getByText("1 selected").waitFor();
+      expect(await check(page)).toEqual([]);
+      await page.getByRole("button", { name: "Disable" }).click();
+      await page.getByRole("button", { name: "Undo" }).waitFor();
+      expect(await check(page)).toEqual([]);
+      await page.getByRole("button", { name: "Undo" }).click();
+      await page.goto(`${server.url}/approvals`);
+      await page.getByRole("article").first().waitFor();
+      await page.keyboard.press("j");
+      await page.keyboard.press("d");
+      await page.getByLabel("Reason").waitFor();
+      expect(await check(page)).toEqual([]);
+      await page.keyboard.press("Escape");
+      await page.keyboard.press("?");
       await page.getByRole("dialog").waitFor();
       expect(await check(page)).toEqual([]);
       await page.context().close();

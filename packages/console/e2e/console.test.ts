@@ -99,7 +99,57 @@ describeConsole("what people do in the console", ({ server, open }) => {
       error: { code: "approval_denied", message: expect.stringContaining("still in use") },
     });
     await page.getByRole("radio", { name: "History" }).click();
-    await page.getByText("still in use").waitFor();
+    await page.getByText("still in use").first().waitFor();
+  });
+
+  it("lets somebody go through the questions with keys, and decides nothing before a question is turned to", async () => {
+    const page = await open({ path: "/approvals" });
+    const calls = ["one", "two", "three"].map((name) =>
+      server().call("delete_draft", { path: `drafts/${name}.md` }),
+    );
+    const cards = page.getByRole("article");
+    await expect.poll(() => cards.count()).toBe(3);
+    await page.getByRole("heading", { level: 1 }).click();
+    await page.keyboard.press("?");
+    await page.getByRole("dialog").getByText("Approve once").waitFor();
+    await page.keyboard.press("a");
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    await page.getByRole("heading", { level: 1 }).click();
+    const current = page.locator("article[aria-current=true]");
+    expect(await current.count()).toBe(0);
+    await page.keyboard.press("a");
+    await current.waitFor();
+    expect(await cards.count()).toBe(3);
+    const pathOf = () => current.getByRole("textbox", { name: "path (required)" }).inputValue();
+    const first = await pathOf();
+    await page.keyboard.press("j");
+    await expect.poll(pathOf).not.toBe(first);
+    await page.keyboard.press("k");
+    await expect.poll(pathOf).toBe(first);
+    await page.keyboard.press("a");
+    await expect.poll(() => cards.count()).toBe(2);
+
+    await expect.poll(() => current.count()).toBe(1);
+    const edited = await pathOf();
+    await page.keyboard.press("e");
+    await expect.poll(() => page.evaluate(() => document.activeElement?.tagName)).toBe("INPUT");
+    await page.keyboard.press("End");
+    await page.keyboard.type(".bak");
+    await current.getByText("Your changes").waitFor();
+    await current.getByRole("heading", { level: 2 }).click();
+    await page.keyboard.press("a");
+    await expect.poll(() => cards.count()).toBe(1);
+
+    await expect.poll(() => current.count()).toBe(1);
+    await page.keyboard.press("d");
+    await page.keyboard.type("not that one");
+    await page.keyboard.press("Enter");
+    await page.getByText("All done. Nothing waits for you.").waitFor();
+    const answers = JSON.stringify(await Promise.all(calls));
+    expect(answers).toContain(`deleted ${first}"`);
+    expect(answers).toContain(`deleted ${edited}.bak`);
+    expect(answers).toContain("not that one");
   });
 
   it("asks about a dangerous tool beside its own form", async () => {
@@ -138,7 +188,12 @@ describeConsole("what people do in the console", ({ server, open }) => {
     const page = await open({ path: "/reloads" });
     const loops = page.getByRole("region", { name: "Loops caught" });
     await loops.getByRole("link", { name: "count_letters" }).first().waitFor();
-    await loops.getByRole("link", { name: "Session" }).first().click();
+    await loops.getByText(/No call of the session runs until a person writes to it/).waitFor();
+    await loops.getByText('repeatable: "poll"').waitFor();
+    expect(await loops.getByRole("link", { name: "The tool" }).getAttribute("href")).toContain(
+      "/tools/count_letters",
+    );
+    await loops.getByRole("link", { name: "Calls of the session" }).first().click();
     await page.waitForURL(/session=circles/);
     await page.getByRole("row").filter({ hasText: "count_letters" }).first().waitFor();
   });
@@ -150,6 +205,40 @@ describeConsole("what people do in the console", ({ server, open }) => {
     expect(await page.getByRole("button", { name: "Run" }).isDisabled()).toBe(true);
     await page.getByRole("button", { name: "Enable" }).click();
     await expect.poll(() => page.getByRole("button", { name: "Run" }).isDisabled()).toBe(false);
+  });
+
+  it("disables several tools that were selected with keys, and undoes it", async () => {
+    const statuses = async () => {
+      const tools = ["flaky", "inventory", "long_text"].map((name) =>
+        server().ask<{ status: string }>(`/api/tools/${name}`),
+      );
+      return (await Promise.all(tools)).map(({ status }) => status);
+    };
+    const page = await open({ path: "/tools" });
+    await page.getByRole("treeitem", { name: "flaky" }).focus();
+    await page.keyboard.press("x");
+    await page.getByText("1 selected").waitFor();
+    await page.keyboard.press("Shift+ArrowDown");
+    await page.getByText("2 selected").waitFor();
+    await page.keyboard.press("j");
+    await page.keyboard.press("Shift+X");
+    await page.getByText("3 selected").waitFor();
+    expect(await page.getByRole("treeitem", { name: "long_text" }).getAttribute("aria-checked")).toBe("true");
+    await page.getByRole("button", { name: "Disable" }).click();
+    await page.getByText("3 tools disabled").waitFor();
+    expect(await statuses()).toEqual(["disabled", "disabled", "disabled"]);
+    await page.getByRole("treeitem", { name: /long_text Disabled/ }).waitFor();
+    expect(
+      await page.getByRole("button", { name: "Undo" }).evaluate((one) => one === document.activeElement),
+    ).toBe(true);
+    await page.keyboard.press("Enter");
+    await expect.poll(statuses).toEqual(["ok", "ok", "ok"]);
+    await expect.poll(() => page.getByRole("button", { name: "Undo" }).count()).toBe(0);
+    await page.getByRole("treeitem", { name: /^reports/ }).focus();
+    await page.keyboard.press("x");
+    await page.getByText("5 selected").waitFor();
+    await page.keyboard.press("Escape");
+    await expect.poll(() => page.getByText("5 selected").count()).toBe(0);
   });
 
   it("replays a recorded call with other arguments", async () => {
@@ -171,6 +260,21 @@ describeConsole("what people do in the console", ({ server, open }) => {
     await editor.fill('{ "name": "Json" }');
     await page.getByRole("radio", { name: "Form" }).click();
     expect(await page.getByRole("textbox", { name: "name (required)" }).inputValue()).toBe("Json");
+  });
+
+  it("makes JSON of what is pasted with fences, comments and commas too many", async () => {
+    const page = await open({ path: "/tools/hello_world" });
+    await page.getByRole("radio", { name: "JSON" }).click();
+    const editor = page.getByRole("textbox", { name: "Arguments" });
+    await editor.fill("");
+    await editor.evaluate((field, text) => {
+      const clipboardData = new DataTransfer();
+      clipboardData.setData("text/plain", text);
+      field.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+    }, "```json\n{ 'name': 'Pasted', // me\n }\n```");
+    await page.getByText("What you pasted was made into JSON.").waitFor();
+    await page.getByRole("radio", { name: "Form" }).click();
+    expect(await page.getByRole("textbox", { name: "name (required)" }).inputValue()).toBe("Pasted");
   });
 
   it("says how to configure a model where there is none", async () => {

@@ -1,3 +1,4 @@
+import { copyFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { ChatCompletionRequest, FixtureResponse } from "@copilotkit/aimock";
@@ -97,6 +98,8 @@ describeConsole(
       const download = page.waitForEvent("download");
       await page.getByRole("button", { name: "Export" }).click();
       expect((await download).suggestedFilename()).toBe("travels.zip");
+      const archive = await (await download).path();
+      await copyFile(archive, `${archive}.zip`);
 
       await page.goto(`${server().url}/skills?import`);
       const folder = await server().folder("travel-rules", {
@@ -116,6 +119,34 @@ describeConsole(
       await page.getByText("travel-rules/greet").waitFor();
       await page.getByRole("radio", { name: /^Files/ }).click();
       await page.getByRole("button", { name: "references/list.md", exact: true }).waitFor();
+
+      await page.goto(`${server().url}/skills?import`);
+      await dialog.getByLabel("Choose files").setInputFiles(`${archive}.zip`);
+      await dialog.getByText(/Travels is not imported: .* already/).waitFor();
+      expect(await dialog.getByRole("button", { name: "Import", exact: true }).isDisabled()).toBe(true);
+      await dialog.getByLabel("Replace what is there already").check();
+      await dialog.getByText("replaces one").waitFor();
+      await dialog.getByRole("button", { name: "Import", exact: true }).click();
+      await page.waitForURL(new RegExp(`/skills/${id}$`));
+      await page.getByText("It came from elsewhere").waitFor();
+    });
+
+    it("shows skills and experts that somebody else makes, changes and removes, without asking again and again", async () => {
+      const page = await open({ path: "/skills" });
+      await page.getByRole("link", { name: /house-rules/ }).waitFor();
+      const asked: string[] = [];
+      page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+      const { id } = await server().ask<{ id: string }>("/api/skills", { name: "Elsewhere" });
+      await page.getByRole("link", { name: /Elsewhere/ }).waitFor();
+      await page.getByRole("radio", { name: /Experts/ }).click();
+      await server().ask("/api/experts", { name: "outsider", skills: [id] });
+      await page.getByRole("link", { name: /outsider/ }).waitFor();
+      const soFar = asked.length;
+      await page.goto(`${server().url}/mcp-servers/odd`);
+      await page.getByRole("status").getByText("Ready").waitFor();
+      await server().ask("/api/mcp-servers/odd/restart", {});
+      await page.getByRole("status").getByText("Ready").waitFor();
+      expect(soFar).toBeLessThan(12);
     });
 
     it("shows a skill of a folder and says where it is changed", async () => {
@@ -175,7 +206,8 @@ describeConsole(
       const field = page.getByLabel("JSON with mcpServers, servers, or one entry");
       await field.fill("{ nope");
       await page.getByText("This is not JSON yet").waitFor();
-      await field.fill(`{ "servers": { "second": ${JSON.stringify(mcpServers.odd)}, } } // mine`);
+      const block = `{ "servers": { "second": ${JSON.stringify(mcpServers.odd)}, } } // mine`;
+      await field.fill(`Put this into the settings:\n\`\`\`jsonc\n${block}\n\`\`\`\n`);
       await page.getByRole("button", { name: "Add 1 server" }).click();
       await page.waitForURL(/mcp-servers\/second/);
       await page.getByRole("status").getByText("Ready").waitFor();
@@ -239,6 +271,9 @@ describeConsole(
       await expect
         .poll(() => page.getByRole("button", { name: "Send" }).count(), { timeout: 20_000 })
         .toBe(1);
+      await page.getByRole("button", { name: "Let it go on" }).click();
+      await page.getByText("The other tool is down.").waitFor();
+      expect(await page.getByRole("button", { name: "Let it go on" }).count()).toBe(0);
       await page.getByRole("textbox", { name: "Message" }).fill("Write a long report.");
       await page.keyboard.press("Enter");
       await page.getByRole("button", { name: /report/ }).waitFor();

@@ -8,6 +8,7 @@ export type { ToolCallRecord } from "./call/record.ts";
 export { type RedactOptions, redact } from "./call/redact.ts";
 export type { CallSettings } from "./call/settings.ts";
 export type { ToolState, ToolStatus } from "./call/state.ts";
+export { whenAborted } from "./call/when-aborted.ts";
 export { type ToolErrorCode, toolErrorCodes } from "./error/codes.ts";
 export type { ToolErrorResponse } from "./error/response.ts";
 export { toToolError } from "./error/to-tool-error.ts";
@@ -47,8 +48,9 @@ export {
   toOpenAIToolMessage,
 } from "./format/openai-calls.ts";
 export { fromStrictArguments } from "./format/strict-arguments.ts";
-export { fromTagArguments, parseTagCalls, toTagResult } from "./format/tags.ts";
+export { fromTagArguments, parseTagCalls, readTagText, type TagText, toTagResult } from "./format/tags.ts";
 export type { ToolCallRequest } from "./format/tool-call-request.ts";
+export { type RecalledCall, recallCalls } from "./loop/recall-calls.ts";
 export type { PromptArgument, PromptConfig, PromptInfo, PromptMessage } from "./offering/define-prompt.ts";
 export type {
   ResourceBody,
@@ -75,5 +77,5 @@ export { DefinitionError } from "./tool/definition-error.ts";
 export * as Tool from "./tool/index.ts";
 export type { ToolConfig, ToolExecuteFunction, ToolInfo, ToolParameters } from "./tool/info.ts";
 export type { LoopPolicy, ToolMetadata } from "./tool/metadata.ts";
-export { canonicalName, isCanonicalName } from "./tool/name.ts";
+export { canonicalName, isCanonicalName, nearestNames } from "./tool/name.ts";
 export type { ContentBlock, FilePart, ToolResult } from "./tool/result.ts";

@@ -114,7 +114,11 @@ export class LateParts {
 
   async #openStore(): Promise<Store> {
     const { openStore } = await import("./store/open-store.ts");
-    return openStore({ directory: join(this.#root, ".toolrack"), url: process.env.DATABASE_URL ?? "" });
+    return openStore({
+      directory: join(this.#root, ".toolrack"),
+      url: process.env.DATABASE_URL ?? "",
+      logger: this.#logger,
+    });
   }
 
   async #openSandbox(): Promise<Sandbox> {

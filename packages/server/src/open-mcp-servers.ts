@@ -9,7 +9,7 @@ import type { Store } from "./store/store.ts";
 export function openMcpServers(parts: {
   readonly app: Pick<App, "registry" | "offerings" | "workspace" | "config">;
   readonly store: Store;
-  readonly secrets: Pick<Secrets, "get" | "values">;
+  readonly secrets: Pick<Secrets, "get" | "set" | "remove" | "learn" | "values">;
   readonly logger: Logger;
 }): Promise<McpServers> {
   const { app, store, secrets, logger } = parts;

@@ -54,7 +54,7 @@ export async function openRack(
   opened.defer(async () => forget());
   const folder = join(root, ".toolrack");
   const url = process.env.DATABASE_URL;
-  const store = await openStore({ directory: folder, ...(url === undefined ? {} : { url }) });
+  const store = await openStore({ directory: folder, logger, ...(url === undefined ? {} : { url }) });
   opened.defer(() => within(store.close(), "The store", logger));
   const interrupted = await store.calls.settleInterrupted();
   const known = await openSecrets({ directory: folder, store });

@@ -42,10 +42,16 @@ export class EventStream {
     void this.#keepOpen(this.#run.signal);
   }
 
+  /** Forgets where it was. */
   stop(): void {
+    this.pause();
+    this.#lastId = undefined;
+  }
+
+  /** Ends the connection. The next one goes on where this one was. */
+  pause(): void {
     this.#run?.abort();
     this.#run = undefined;
-    this.#lastId = undefined;
     this.#wake?.();
     this.state.value = "closed";
   }
@@ -94,7 +100,7 @@ export class EventStream {
         this.#tell({ type: event === "ready" ? "reset" : event, data: dataOf(data) });
       }
     } catch (thrown) {
-      if (thrown instanceof ApiError && thrown.status === 401) this.stop();
+      if (thrown instanceof ApiError && thrown.status === 401) this.pause();
     } finally {
       clearTimeout(watch);
     }

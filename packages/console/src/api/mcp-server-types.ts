@@ -29,6 +29,14 @@ export interface McpServer {
   readonly prompts?: number;
   readonly resources?: number;
   readonly refused?: readonly { readonly name: string; readonly reason: string }[];
+  /** Only of servers at an address that want the rack to sign in, or may. */
+  readonly signIn?: {
+    readonly signedIn: boolean;
+    /** Somebody was sent to sign in and has not come back. */
+    readonly pending: boolean;
+    /** Why the last attempt came to nothing. */
+    readonly problem?: string;
+  };
 }
 
 export interface McpServerList {
@@ -42,6 +50,8 @@ export interface McpServerTool {
   readonly name: string;
   readonly rackName: string;
   readonly description?: string;
+  /** Of its definition as it is now: who approves says with it what they have seen. */
+  readonly hash: string;
   /** Whether the entry lets it in. */
   readonly offered: boolean;
   readonly pin: "approved" | "quarantined" | "unpinned";

@@ -1,5 +1,5 @@
 import { ApiError } from "./api-error.ts";
-import { currentSession, signOut } from "./session.ts";
+import { acceptToken, currentSession, refuseToken } from "./session.ts";
 
 export interface Asked {
   readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -34,11 +34,12 @@ export async function open(path: string, asked: Asked = {}): Promise<Response> {
     if (asked.signal?.aborted) throw thrown;
     throw new ApiError(0, "unreachable", "");
   });
-  if (response.ok) return response;
-  // A token that was changed meanwhile is not to blame for an answer to the one before.
-  if (response.status === 401 && token === currentSession.token) {
-    signOut(token === undefined ? "missing" : "rejected");
+  const isOwnToken = asked.headers?.authorization === undefined;
+  if (response.ok) {
+    if (token !== undefined && isOwnToken) acceptToken(token);
+    return response;
   }
+  if (response.status === 401 && isOwnToken) refuseToken(token);
   throw await ApiError.from(response);
 }
 

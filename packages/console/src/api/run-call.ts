@@ -1,4 +1,5 @@
 import { ApiError } from "./api-error.ts";
+import { newId } from "./new-id.ts";
 import { readCall } from "./read-call.ts";
 import { readEvents } from "./read-events.ts";
 import { open } from "./request.ts";
@@ -28,13 +29,16 @@ export function runTool(
   return follow(`/api/tools/${encodeURIComponent(name)}/calls`, body, watcher);
 }
 
-/** Makes a recorded call again, with other arguments if given. */
-export function replayCall(
-  callId: string,
-  body: { readonly arguments?: unknown },
-  watcher: CallWatcher = {},
-): Promise<CallAnswer> {
-  return follow(`/api/calls/${encodeURIComponent(callId)}/replay`, body, watcher);
+/**
+ * Makes a recorded call again, with other arguments if given. Resolves with the id of the new call as soon as there is one
+ * to be seen: it may wait for a person, and its record says what becomes of it. Rejects when it is refused before.
+ */
+export function startReplay(callId: string, body: { readonly arguments?: unknown }): Promise<string> {
+  const path = `/api/calls/${encodeURIComponent(callId)}/replay`;
+  const id = newId();
+  return new Promise((resolve, reject) => {
+    follow(path, { ...body, callId: id }, { state: () => resolve(id) }).then(() => resolve(id), reject);
+  });
 }
 
 /** Calls a tool of a skill that has not been saved. To abort is to cancel the call. */
@@ -58,7 +62,14 @@ async function follow(
   if (response.body === null) throw new ApiError(0, "unreachable", "");
   // Only a call whose id is known can be found in the records.
   const longest = body.callId === undefined ? Number.POSITIVE_INFINITY : LONGEST_ANSWER;
-  for await (const { event, data, oversized } of readEvents(response.body, { longest })) {
+  const events = readEvents(response.body, { longest });
+  for (;;) {
+    const { done, value: streamed } = await events.next().catch((thrown: unknown) => {
+      if (signal?.aborted) throw thrown;
+      return { done: true, value: undefined } as const; // The connection broke.
+    });
+    if (done) return findAnswer(body.callId, signal);
+    const { event, data, oversized } = streamed;
     if (event === "result" && oversized && body.callId !== undefined)
       return answerOf(await readCall(body.callId));
     if (oversized) continue;
@@ -68,7 +79,33 @@ async function follow(
     if (event === "result") return value;
     if (event === "error") throw ApiError.read(value, 409) ?? new ApiError(409, "unreadable", data);
   }
-  throw new ApiError(0, "unreachable", "");
+}
+
+/** Milliseconds between looks, and for how long a server may be away. */
+const LOOK_EVERY = 1_000;
+const LONGEST_AWAY = 60_000;
+
+/** What became of a call whose stream broke off, from its record once the server answers again. */
+async function findAnswer(callId: string | undefined, signal: AbortSignal | undefined): Promise<CallAnswer> {
+  let lastAnswer = Date.now();
+  while (callId !== undefined && Date.now() - lastAnswer < LONGEST_AWAY) {
+    try {
+      const call = await readCall(callId, signal);
+      lastAnswer = Date.now();
+      if (call.status !== "running" && call.status !== "pending") return answerOf(call);
+    } catch (thrown) {
+      // One that nobody knows was lost before it was written down.
+      if (!(thrown instanceof ApiError) || thrown.code !== "unreachable") throw unreachable(thrown);
+    }
+    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY));
+    signal?.throwIfAborted();
+  }
+  throw unreachable();
+}
+
+function unreachable(thrown?: unknown): unknown {
+  const isLost = thrown === undefined || (thrown instanceof ApiError && thrown.status === 404);
+  return isLost ? new ApiError(0, "unreachable", "") : thrown;
 }
 
 function answerOf(call: Call): CallAnswer {

@@ -72,6 +72,32 @@ export interface Expert {
   readonly toolCount: number;
 }
 
+/** What an import did, or would do. */
+export interface SkillImport {
+  readonly dryRun: boolean;
+  readonly skills: readonly {
+    readonly id: string;
+    readonly name: string;
+    readonly description: string;
+    /** Of a dry run: one with its id would go. */
+    readonly replaces?: boolean;
+    readonly tools: readonly {
+      readonly name: string;
+      readonly type: SkillToolType;
+      readonly failure?: string;
+    }[];
+    readonly files?: readonly string[];
+  }[];
+  readonly experts: readonly { readonly id: string; readonly name: string; readonly replaces?: boolean }[];
+  readonly failed: readonly {
+    readonly name: string;
+    readonly reason: string;
+    /** It is there already, and `replace` would take its place. */
+    readonly replaceable?: boolean;
+  }[];
+  readonly warnings: readonly string[];
+}
+
 /** A tool of a skill as it is saved and tried. `null` takes a field away. */
 export interface SkillToolDraft {
   readonly name: string;

@@ -1,4 +1,15 @@
+import type { CallFlags, JsonSchema, ToolErrorResponse, ToolResult } from "@toolrack/core";
+
 /** What the HTTP API answers, as far as the console reads it. `GET /openapi.json` has the whole of it. */
+
+export type {
+  CallFlags,
+  ContentBlock,
+  FilePart as Attachment,
+  JsonSchema,
+  ResultPage,
+  ToolResult,
+} from "@toolrack/core";
 
 export type ToolStatus = "ok" | "stale" | "disabled";
 
@@ -18,8 +29,6 @@ export interface ToolSummary {
   readonly createdAt: number;
 }
 
-export type JsonSchema = boolean | { readonly [key: string]: unknown };
-
 export interface Tool extends ToolSummary {
   readonly inputSchema?: JsonSchema;
   readonly outputSchema?: JsonSchema;
@@ -31,36 +40,6 @@ export interface ToolPage {
   readonly total: number;
   readonly version: number;
   readonly next?: string;
-}
-
-export interface ToolError {
-  readonly name: string;
-  readonly code: string;
-  readonly message: string;
-  readonly details?: Readonly<Record<string, unknown>>;
-  readonly recoverable: boolean;
-}
-
-export interface Attachment {
-  readonly type: string;
-  readonly mime: string;
-  readonly url: string;
-  readonly filename?: string;
-}
-
-export interface ContentBlock {
-  readonly type: string;
-  readonly [key: string]: unknown;
-}
-
-export interface ToolResult {
-  readonly content: string;
-  readonly type: "text" | "json" | "error";
-  readonly attachments?: readonly Attachment[];
-  readonly structured?: unknown;
-  readonly blocks?: readonly ContentBlock[];
-  readonly metadata?: Readonly<Record<string, unknown>>;
-  readonly error?: ToolError;
 }
 
 export interface CallAnswer {
@@ -77,25 +56,7 @@ export interface CallAnswer {
 
 export type CallStatus = "pending" | "running" | "completed" | "error" | "interrupted";
 
-export interface LoopVerdict {
-  readonly action: string;
-  readonly signal?: string;
-  readonly count: number;
-  readonly period?: number;
-  readonly fingerprint?: string;
-  readonly evidence?: string;
-}
-
-export interface CallFlags {
-  readonly repaired?: boolean;
-  readonly dropped?: readonly string[];
-  readonly edited?: boolean;
-  readonly truncated?: boolean;
-  readonly outputMismatch?: string;
-  readonly loop?: LoopVerdict;
-  /** Milliseconds that it waited for a person to agree. */
-  readonly waited?: number;
-}
+export type LoopVerdict = NonNullable<CallFlags["loop"]>;
 
 export interface CallFacts {
   readonly callId: string;
@@ -114,7 +75,7 @@ export interface CallFacts {
   readonly runDuration?: number;
   readonly parametersHash?: string;
   readonly flags?: CallFlags;
-  readonly error?: ToolError;
+  readonly error?: ToolErrorResponse;
   readonly resultSize?: number;
 }
 
@@ -141,13 +102,6 @@ export interface CallPage {
   readonly next?: string;
 }
 
-export interface ResultPage {
-  readonly text: string;
-  readonly offset: number;
-  readonly nextOffset?: number;
-  readonly total: number;
-}
-
 export type ApprovalState = "pending" | "allowed" | "denied" | "expired";
 
 export interface Approval {
@@ -169,6 +123,8 @@ export interface Approval {
   readonly decidedBy?: string;
   readonly reason?: string;
   readonly arguments?: Readonly<Record<string, unknown>>;
+  /** The rule that the answer became. */
+  readonly rule?: Pick<ApprovalRule, "tool" | "input" | "exact" | "sessionID">;
 }
 
 export interface ApprovalPage {
@@ -181,6 +137,7 @@ export interface ApprovalRule {
   readonly tool: string;
   readonly decision: "allow" | "ask" | "deny";
   readonly input?: Readonly<Record<string, unknown>>;
+  readonly exact?: boolean;
   readonly sessionID?: string;
   readonly createdBy: string;
   readonly createdAt: number;

@@ -134,6 +134,16 @@ it("edits any field as JSON, and keeps what is typed until it is a value", async
   expect(value.value).toEqual({ tags: ["a", "b"] });
 });
 
+it("makes JSON of what is pasted into a field, and leaves what is typed", async () => {
+  const { wrapper, value } = open({ type: "object", properties: { any: {} } }, { any: 1 });
+  const area = wrapper.get("textarea");
+  await area.setValue("{ a: [1,], }");
+  await new Promise((resolve) => setTimeout(resolve));
+  expect(value.value).toEqual({ any: 1 });
+  await area.trigger("paste");
+  await expect.poll(() => value.value).toEqual({ any: { a: [1] } });
+});
+
 it("fills in the other kind of a union with what that kind always has", async () => {
   const kind = (name: string) => ({
     title: name,
@@ -175,13 +185,124 @@ it("shows what the server said at the field that it is about", async () => {
   expect(wrapper.get(`[id="${described}"]`).text()).toBe("It is too short.");
 });
 
-function open(schema: Record<string, unknown>, start: unknown, issues = new Map<string, string>()) {
+it("names every control, also where no label stands beside it", () => {
+  const schema = {
+    type: "object",
+    properties: {
+      either: { anyOf: [{ type: "string" }, { type: "number" }] },
+      headers: { type: "object", additionalProperties: { type: "string" } },
+      rows: { type: "array", items: { type: "object", additionalProperties: { type: "integer" } } },
+    },
+  };
+  const { wrapper } = open(schema, { either: "5", headers: { accept: "x" }, rows: [{ a: 1 }] });
+  const names = wrapper.findAll("input, select").map((control) => {
+    const label = wrapper.find(`label[for="${control.attributes("id")}"]`);
+    return control.attributes("aria-label") ?? (label.exists() ? label.text() : undefined);
+  });
+  expect(names).toEqual(["Kind of either", "either", "Key in headers", "accept", "Key in 1", "a"]);
+});
+
+it("does not switch between form and JSON while what is typed is no value, for it would be lost", async () => {
+  const { wrapper } = open({ type: "object", properties: { n: { type: "number" } } }, { n: 5 });
+  const modes = () =>
+    wrapper.findAll('[role="radio"]').map(({ element }) => (element as HTMLButtonElement).disabled);
+  await wrapper.get("input").setValue("abc");
+  expect(modes()).toEqual([true, true]);
+  expect(wrapper.get<HTMLButtonElement>('[aria-label="Edit n as JSON"]').element.disabled).toBe(true);
+  expect(wrapper.text()).toContain("Finish or undo what is typed to switch");
+  await wrapper.get("input").setValue("6");
+  expect(modes()).toEqual([false, false]);
+});
+
+it("takes no number for another one", async () => {
+  const { wrapper, value, problems } = open(
+    { type: "object", properties: { id: { type: "integer" }, any: {} } },
+    { id: 1, any: 1 },
+  );
+  await wrapper.get("input").setValue("12345678901234567");
+  await wrapper.get("textarea").setValue('{"id": 12345678901234567}');
+  expect(value.value).toEqual({ id: 1, any: 1 });
+  expect(problems.at(-1)).toBe(true);
+  expect(wrapper.text()).toContain("12345678901234567 has more digits than a number keeps");
+  await wrapper.get("textarea").setValue('{"id": "12345678901234567"}');
+  await wrapper.get("input").setValue("123");
+  expect(value.value).toEqual({ id: 123, any: { id: "12345678901234567" } });
+  expect(problems.at(-1)).toBe(false);
+});
+
+it("unsets a date that is cleared", async () => {
+  const { wrapper, value } = open(
+    { type: "object", properties: { day: { type: "string", format: "date" } } },
+    { day: "2026-11-15" },
+  );
+  await wrapper.get("input").setValue("");
+  expect(value.value).toEqual({});
+});
+
+it("tells the bounds of a field beside it", () => {
+  const schema = {
+    type: "object",
+    properties: { n: { type: "integer", minimum: 1, maximum: 50, description: "How many." } },
+  };
+  const { wrapper } = open(schema, {});
+  const described = wrapper.get("input").attributes("aria-describedby") ?? "";
+  expect(described.split(" ").map((id) => wrapper.get(`[id="${id}"]`).text())).toEqual([
+    "1 to 50",
+    "How many.",
+  ]);
+});
+
+it("puts the control of a field before its buttons", () => {
+  const { wrapper } = open(
+    { type: "object", properties: { a: { type: "string" }, b: { type: "string" } } },
+    { a: "x" },
+  );
+  const order = wrapper
+    .findAll("input, button[aria-label]")
+    .map((one) => one.attributes("aria-label") ?? "input");
+  expect(order).toEqual(["input", "Unset a", "Edit a as JSON", "input", "Edit b as JSON"]);
+});
+
+it("leads to the first field that the server refused", async () => {
+  const schema = { type: "object", properties: { a: { type: "string" }, b: { type: "string" } } };
+  const { wrapper } = open(schema, {}, new Map(), document.body);
+  await wrapper.setProps({ issues: new Map([["b", "It is required."]]) });
+  await nextTick();
+  expect(document.activeElement).toBe(wrapper.findAll("input")[1]!.element);
+  wrapper.unmount();
+});
+
+it("takes the same file again, and says when it is larger than what the server takes", async () => {
+  const { wrapper, value } = open(
+    { type: "object", properties: { f: { type: "string", format: "binary" } } },
+    {},
+  );
+  await wrapper.setProps({ largest: 3 });
+  const picker = wrapper.get<HTMLInputElement>('input[type="file"]');
+  const chosen = [new File(["hello"], "a.txt")];
+  let reset = 0;
+  Object.defineProperty(picker.element, "files", { value: chosen });
+  Object.defineProperty(picker.element, "value", { set: () => reset++, get: () => "" });
+  await picker.trigger("change");
+  await expect.poll(() => value.value).toEqual({ f: "aGVsbG8=" });
+  expect(reset).toBe(1);
+  await nextTick();
+  expect(wrapper.text()).toContain("the server takes 3B at most");
+});
+
+function open(
+  schema: Record<string, unknown>,
+  start: unknown,
+  issues = new Map<string, string>(),
+  attachTo?: HTMLElement,
+) {
   const value = ref(start);
   const changes: unknown[] = [];
   const problems: boolean[] = [];
   const i18n = createI18n({ legacy: false, locale: "en", messages: { en } });
   const wrapper = mount(SchemaForm, {
     global: { plugins: [i18n] },
+    ...(attachTo === undefined ? {} : { attachTo }),
     props: {
       schema,
       issues,

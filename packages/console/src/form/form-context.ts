@@ -7,6 +7,10 @@ export interface FormContext {
   readonly disabled: ComputedRef<boolean>;
   /** A field tells that what was typed is no value yet, or that it is one again. */
   report(path: string, isProblem: boolean): void;
+  /** Whether what is typed there, or anywhere in it, is no value yet. */
+  isBroken(path: string): boolean;
+  /** How many bytes the arguments may have in all, where that is known. */
+  readonly largest: ComputedRef<number | undefined>;
   idOf(path: string): string;
 }
 

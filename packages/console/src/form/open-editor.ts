@@ -20,6 +20,8 @@ export interface EditorOptions {
   readonly language: "json" | "markdown" | "text";
   readonly isDark: boolean;
   readonly onChange: (text: string) => void;
+  /** After `onChange`, when the text came by pasting. */
+  readonly onPaste?: (text: string) => void;
 }
 
 /**
@@ -54,7 +56,11 @@ export function openEditor(host: HTMLElement, options: EditorOptions): TextEdito
           indentWithTab,
         ]),
         EditorView.updateListener.of((update) => {
-          if (update.docChanged) options.onChange(update.state.doc.toString());
+          if (!update.docChanged) return;
+          const text = update.state.doc.toString();
+          options.onChange(text);
+          if (update.transactions.some((change) => change.isUserEvent("input.paste")))
+            options.onPaste?.(text);
         }),
       ],
     }),

@@ -31,12 +31,7 @@ export interface Property {
 export type FieldShape =
   | { readonly kind: "text"; readonly multiline: boolean; readonly format?: string; readonly secret: boolean }
   | { readonly kind: "file"; readonly as: "base64" | "data-url" }
-  | {
-      readonly kind: "number";
-      readonly integer: boolean;
-      readonly minimum?: number;
-      readonly maximum?: number;
-    }
+  | { readonly kind: "number"; readonly integer: boolean }
   | { readonly kind: "boolean" }
   | { readonly kind: "choice"; readonly choices: readonly Choice[] }
   | { readonly kind: "choices"; readonly choices: readonly Choice[] }

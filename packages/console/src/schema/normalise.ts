@@ -104,12 +104,7 @@ class Reader {
         return textShape(keywords, key);
       case "number":
       case "integer":
-        return {
-          kind: "number",
-          integer: type === "integer",
-          ...limit("minimum", keywords.minimum ?? keywords.exclusiveMinimum),
-          ...limit("maximum", keywords.maximum ?? keywords.exclusiveMaximum),
-        };
+        return { kind: "number", integer: type === "integer" };
       case "boolean":
         return { kind: "boolean" };
       case "array":
@@ -274,11 +269,6 @@ function distinct(options: readonly UnionOption[]): UnionOption[] {
     const twins = options.filter(({ label }) => label === option.label);
     return twins.length === 1 ? option : { ...option, label: `${option.label} (${index + 1})` };
   });
-}
-
-function limit<Name extends string>(name: Name, value: unknown): { [key in Name]?: number } {
-  // TypeScript cannot see that a computed key is the one the type names.
-  return (typeof value === "number" ? { [name]: value } : {}) as { [key in Name]?: number };
 }
 
 /** Whether a choice stands for this value. */

@@ -1,4 +1,6 @@
+import { exampleText } from "./example-text.ts";
 import type { FieldNode } from "./field-node.ts";
+import { startNumber } from "./start-number.ts";
 
 /** What a value begins as when a person adds one: the least that fits. */
 export function startValue(node: FieldNode, depth = 0): unknown {
@@ -10,16 +12,15 @@ export function startValue(node: FieldNode, depth = 0): unknown {
     case "file":
       return "";
     case "number":
-      return node.minimum !== undefined && node.minimum > 0
-        ? Math.ceil(node.minimum)
-        : Math.min(0, node.maximum ?? 0);
+      return startNumber(node);
     case "boolean":
       return false;
     case "choice":
       return node.choices.length === 0 ? null : structuredClone(node.choices[0]!.value);
     case "choices":
+      return node.choices.slice(0, leastOf(node)).map(({ value }) => structuredClone(value));
     case "list":
-      return [];
+      return Array.from({ length: leastOf(node) }, () => startValue(node.item(), depth + 1));
     case "map":
       return {};
     case "tuple":
@@ -46,6 +47,11 @@ export function startArguments(node: FieldNode): Record<string, unknown> {
 }
 
 const DEEPEST = 8;
+const MOST_ITEMS = 100;
+
+function leastOf({ schema }: FieldNode): number {
+  return typeof schema.minItems === "number" ? Math.min(Math.max(0, schema.minItems), MOST_ITEMS) : 0;
+}
 
 function startObject(node: Extract<FieldNode, { kind: "object" }>, depth: number): Record<string, unknown> {
   const required = node.properties.filter((property) => property.required);
@@ -55,7 +61,15 @@ function startObject(node: Extract<FieldNode, { kind: "object" }>, depth: number
 /** An example of the arguments, for who wants to see what a tool takes. */
 export function exampleValue(node: FieldNode, depth = 0): unknown {
   if (node.examples.length > 0) return structuredClone(node.examples[0]);
-  if (node.kind !== "object" || depth > DEEPEST) return startValue(node, depth);
+  if ("default" in node && node.default !== undefined) return startValue(node);
+  if (depth > DEEPEST) return startValue(node, depth);
+  if (node.kind === "text") return exampleText(node);
+  if (node.kind === "list")
+    return Array.from({ length: leastOf(node) }, () => exampleValue(node.item(), depth + 1));
+  if (node.kind === "tuple") return node.items.map((item) => exampleValue(item(), depth + 1));
+  if (node.kind === "union" && node.options.length > 0)
+    return exampleValue(node.options[0]!.node(), depth + 1);
+  if (node.kind !== "object") return startValue(node, depth);
   const wanted = node.properties.filter(
     ({ required, node: child }) => required || child().examples.length > 0,
   );

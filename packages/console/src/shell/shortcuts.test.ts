@@ -20,7 +20,7 @@ beforeEach(() => {
         "mod+k": note("palette"),
         enter: note("open"),
       });
-      return () => h("div", [h("input"), h("button")]);
+      return () => h("div", [h("input"), h("button"), h("div", { role: "dialog" }, [h("i")])]);
     },
   });
   page = mount(Page, { attachTo: document.body });
@@ -40,6 +40,12 @@ it("leaves letters to the field that somebody types in", () => {
   press("input", { key: "/" });
   press("input", { key: "Enter" });
   press("input", { key: "k", ctrlKey: true });
+  expect(ran).toEqual(["palette"]);
+});
+
+it("does nothing to a page that a dialog stands before, but hears keys with Ctrl or Command", () => {
+  press("i", { key: "/" });
+  press("i", { key: "k", ctrlKey: true });
   expect(ran).toEqual(["palette"]);
 });
 

@@ -2,7 +2,8 @@ import { onBeforeUnmount, onMounted } from "vue";
 
 /**
  * Keys for the whole page. Nothing happens while somebody types, nor while an input method is composing: there Enter
- * and letters belong to the word that is being written. `mod+k` stands for Ctrl or Command.
+ * and letters belong to the word that is being written; nor in a dialog, which stands before the page. `mod+k` stands for
+ * Ctrl or Command.
  */
 export function useShortcuts(handlers: Readonly<Record<string, (event: KeyboardEvent) => void>>): void {
   let prefix = "";
@@ -15,7 +16,7 @@ export function useShortcuts(handlers: Readonly<Record<string, (event: KeyboardE
       run(`mod+${event.key.toLowerCase()}`, event);
       return;
     }
-    if (event.altKey || isTyping(event)) return;
+    if (event.altKey || isElsewhere(event)) return;
     const key = event.key === "?" ? "?" : event.key.toLowerCase();
     if (prefix !== "" && run(`${prefix} ${key}`, event)) {
       prefix = "";
@@ -42,9 +43,10 @@ export function useShortcuts(handlers: Readonly<Record<string, (event: KeyboardE
   });
 }
 
-/** Whether the key belongs to a field. The path reaches into shadow roots, where editors live. */
-function isTyping(event: KeyboardEvent): boolean {
+/** Whether the key belongs to a field or a dialog. The path reaches into shadow roots, where editors live. */
+function isElsewhere(event: KeyboardEvent): boolean {
   const [target] = event.composedPath();
   if (!(target instanceof HTMLElement)) return false;
+  if (target.closest('[role="dialog"], [role="alertdialog"]') !== null) return true;
   return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
 }

@@ -5,7 +5,7 @@ const PAGE = 500;
 
 /** The newest calls since a moment, at most so many. */
 export async function readCalls(
-  query: { readonly since: number; readonly tool?: string },
+  query: { readonly since: number; readonly tool?: string; readonly flag?: "loop" },
   most: number,
   signal?: AbortSignal,
 ): Promise<CallSummary[]> {

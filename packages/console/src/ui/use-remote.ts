@@ -1,5 +1,6 @@
-import { onScopeDispose, ref, type ShallowRef, shallowRef } from "vue";
+import { onScopeDispose, ref, type ShallowRef, shallowRef, watch } from "vue";
 import { ApiError } from "../api/api-error.ts";
+import { currentSession } from "../api/session.ts";
 
 export interface Remote<Value> {
   readonly value: ShallowRef<Value | undefined>;
@@ -40,6 +41,13 @@ export function useRemote<Value>(read: (signal: AbortSignal) => Promise<Value>):
       if (current === attempt) isLoading.value = false;
     }
   };
+  // Who signs in over a page that is there already may see something else, or what was refused a moment ago.
+  watch(
+    () => currentSession.token,
+    (token) => {
+      if (token !== undefined && current !== undefined) void reload();
+    },
+  );
   onScopeDispose(() => {
     clearTimeout(timer);
     current?.abort();

@@ -28,7 +28,7 @@ import { resolve } from "./stages/resolve.ts";
 import { run } from "./stages/run.ts";
 import { validate } from "./stages/validate.ts";
 import { stateChanged } from "./state-of.ts";
-import { visibleInput } from "./visible-input.ts";
+import { shownInput, sourceOf, visibleInput } from "./visible-input.ts";
 
 /** The life of a call, in order. Recording is no stage: it happens once, whichever way the call ends. */
 const advance = compose([resolve, reach, validate, permit, guard, approve, run, check, mask, bound], {
@@ -54,6 +54,8 @@ export function abortCall(frame: CallFrame, reason: ToolError): void {
   if (frame.ended) return;
   frame.abortReason = reason;
   frame.controller?.abort(reason);
+  const { onAbort } = frame;
+  if (onAbort !== undefined) quietly(() => onAbort(reason));
   fail(frame, reason);
 }
 
@@ -190,10 +192,14 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   if (frame.children !== undefined) cancelChildren(frame);
 }
 
+/** Nothing is ever put into it: a call that did not fail has no secrets but those of its arguments. */
+const noSecrets = new Set<string>();
+
 function tellRecord(frame: CallFrame, result: ToolResult): void {
   const { error, host } = frame;
   if (!host.events.wanted) return;
-  const found = new Set<string>();
+  const { found: own } = shownInput(frame, sourceOf(frame));
+  const found = own.size === 0 && error === undefined ? noSecrets : new Set(own);
   const record = recordOf(frame, found);
   // The caller may read the secrets of its own arguments; whoever reads the record may not.
   const kept = frame.flags?.truncated ? withoutBulk(result) : result;

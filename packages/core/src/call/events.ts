@@ -17,6 +17,8 @@ export type RackEvent =
       readonly sessionID: string;
       readonly caller: string;
       readonly status: ToolStatus;
+      /** That of the state. */
+      readonly title?: string | undefined;
       /** Made when it is read: who needs the status only reads that, which costs nothing. */
       readonly state: ToolState;
     }

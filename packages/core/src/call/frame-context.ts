@@ -30,8 +30,9 @@ const noExtra: Readonly<Record<string, unknown>> = Object.freeze({});
  * only pays for nothing else. The functions are closures, so that destructuring them works.
  */
 export class FrameContext implements ToolContext {
-  // A symbol, not a private field: a host may put its own context in front of this one by inheritance.
-  readonly [frameKey]: CallFrame;
+  // A symbol, not a private field: a host may put its own context in front of this one by inheritance. Declared only: to
+  // define a field by a key that is looked up is slow.
+  declare readonly [frameKey]: CallFrame;
   readonly input: Record<string, unknown>;
 
   constructor(frame: CallFrame) {

@@ -87,6 +87,8 @@ export class CallFrame {
 
   controller: AbortController | undefined = undefined;
   abortReason: ToolError | undefined = undefined;
+  /** Is told when the call is aborted, by whoever needs nothing else of a signal. */
+  onAbort: ((reason: ToolError) => void) | undefined = undefined;
   unlistenCaller: (() => void) | undefined = undefined;
   children: Set<CallFrame> | undefined = undefined;
   resolve: (result: ToolResult) => void = ignore;

@@ -3,6 +3,7 @@ import { isInfrastructureFailure } from "../loop/infrastructure-failure.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
 import { clearForNewMessage, emptyLoopState, recordCall, recordStop, rollback } from "../loop/loop-state.ts";
 import { resultKeys, showsBeyondText } from "../loop/result-keys.ts";
+import { sessionKey, sessionOfKey } from "../loop/session-key.ts";
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
 import { hashValue } from "../schema/hash-value.ts";
 import type { RawResult } from "../tool/to-result.ts";
@@ -20,6 +21,8 @@ const MOST_SESSIONS = 10_000;
 export class LoopSessions {
   readonly #enabled: boolean;
   readonly #states = new Map<string, LoopState>();
+  /** The last of the map, while it is in it. */
+  #latest: string | undefined;
 
   constructor(enabled: boolean) {
     this.#enabled = enabled;
@@ -89,30 +92,22 @@ export class LoopSessions {
 
   clear(sessionID?: string): void {
     if (sessionID === undefined) this.#states.clear();
-    else for (const key of this.#states.keys()) if (sessionOf(key) === sessionID) this.#states.delete(key);
+    else for (const key of this.#states.keys()) if (sessionOfKey(key) === sessionID) this.#states.delete(key);
   }
 
   #remember(sessionID: string, state: LoopState): void {
     // Taken out and put back, a session is the last of the map, and the one quiet longest is the first.
-    this.#states.delete(sessionID);
+    if (sessionID !== this.#latest) this.#states.delete(sessionID);
     this.#states.set(sessionID, state);
+    this.#latest = sessionID;
     if (this.#states.size <= MOST_SESSIONS) return;
     const quietest = this.#states.keys().next().value;
     if (quietest !== undefined) this.#states.delete(quietest);
   }
 }
 
-/** No name of a session has it. */
-const OWNED_BY = "\u0000";
-
 function keyOf({ sessionID, options }: CallFrame): string {
-  const { sessionOwner } = options;
-  return sessionOwner === undefined ? sessionID : sessionID + OWNED_BY + sessionOwner;
-}
-
-function sessionOf(key: string): string {
-  const end = key.indexOf(OWNED_BY);
-  return end === -1 ? key : key.slice(0, end);
+  return sessionKey(sessionID, options.sessionOwner);
 }
 
 /**

@@ -34,23 +34,28 @@ export interface ToolCallRecord {
 export function recordOf(frame: CallFrame, found = new Set<string>()): ToolCallRecord {
   const { entry, options, parent, error, flags } = frame;
   const tid = tidOf(frame);
-  const known = frame.host.settings.secrets();
-  return {
+  const record = {
     toolName: frame.toolName,
     displayName: entry?.info.displayName ?? frame.toolName,
     parameters: visibleInput(frame, found),
     parametersHash: frame.parametersHash ?? hashValue(frame.startedAt > 0 ? frame.input : frame.raw),
     timestamp: toEpoch(frame.createdAt),
     callId: frame.callId,
-    ...(parent === undefined ? {} : { parentCallId: parent.callId }),
     depth: frame.depth,
     sessionID: frame.sessionID,
     messageID: options.messageID ?? parent?.options.messageID ?? "",
     caller: frame.caller,
-    ...(tid === undefined ? {} : { tid }),
-    status: error === undefined ? "completed" : "error",
+    status: error === undefined ? ("completed" as const) : ("error" as const),
     duration: frame.endedAt - frame.createdAt,
     runDuration: frame.startedAt === 0 ? 0 : frame.endedAt - frame.startedAt,
+  };
+  // Most records end here.
+  if (parent === undefined && tid === undefined && error === undefined && flags === undefined) return record;
+  const known = frame.host.settings.secrets();
+  return {
+    ...record,
+    ...(parent === undefined ? {} : { parentCallId: parent.callId }),
+    ...(tid === undefined ? {} : { tid }),
     ...(error === undefined
       ? {}
       : {

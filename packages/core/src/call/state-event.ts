@@ -40,6 +40,11 @@ export class StateEvent {
     this.#error = frame.error;
   }
 
+  /** Masked like all the rest of the state, which is only made when there is one. */
+  get title(): string | undefined {
+    return this.#title === undefined ? undefined : this.state.title;
+  }
+
   get state(): ToolState {
     this.#state ??= this.#masked();
     return this.#state;

@@ -22,12 +22,18 @@ export function visibleInput(frame: CallFrame, found?: Set<string>): Record<stri
   return shown.input;
 }
 
+const none: ReadonlySet<string> = new Set();
+/** Taken by the next arguments that hold a secret, which most do not. */
+let spare = new Set<string>();
+
 export function shownInput(frame: CallFrame, source: unknown): ShownInput {
   const known = frame.host.settings.secrets();
   const before = frame.shown;
   if (before !== undefined && before.source === source && before.known === known) return before;
-  const found = new Set<string>();
-  const shown = { source, known, input: toRecord(redact(source, { known, found })), found };
+  const found = spare;
+  const input = toRecord(redact(source, { known, found }));
+  if (found.size > 0) spare = new Set();
+  const shown = { source, known, input, found: found.size > 0 ? found : none };
   frame.shown = shown;
   return shown;
 }

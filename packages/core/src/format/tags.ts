@@ -8,44 +8,94 @@ import { propertiesOf } from "./schema-parts.ts";
 import { type JsonType, typesOf } from "./schema-types.ts";
 import { callIdAt, type ToolCallRequest } from "./tool-call-request.ts";
 
+/** What a model without native tool calls wrote. */
+export interface TagText {
+  readonly calls: ToolCallRequest[];
+  /** What is left for a person to read: the text without the calls. */
+  readonly text: string;
+  /** The name of a call with which the text breaks off. */
+  readonly unfinished?: string;
+}
+
 /**
  * The calls a model without native tool calls wrote into its text:
  * `<tool_action name="read_file" type="builtin"><path value="a.txt"/></tool_action>`, or the same with
  * `<action>`. A parameter may also be `<path>a.txt</path>`. Every argument is a string here;
- * `fromTagArguments` gives it its type. A call that is not closed is unfinished and is not returned.
+ * `fromTagArguments` gives it its type. A call that is not closed is unfinished and is not returned, nor is one that is
+ * only shown: in a code block, in a code span, or in quotation.
  */
 export function parseTagCalls(text: string): ToolCallRequest[] {
+  return readTagText(text).calls;
+}
+
+/** Tells calls and text apart; see `parseTagCalls`. What a model writes behind an answer that it made up is left out. */
+export function readTagText(text: string): TagText {
   const calls: ToolCallRequest[] = [];
+  const kept: string[] = [];
   const unclosed = new Set<string>();
-  const opening = /<(tool_action|action)(?=[\s/>])/g;
-  for (let match = opening.exec(text); match !== null; match = opening.exec(text)) {
+  const isQuoted = quotationIn(text);
+  const notable =
+    /(?:^|(?<=\n))[ \t>]*(?:(`{3,})(?=[^`\n]*(?:\n|$))|(~{3,}))|(`+)|<(?:(tool_action|action)(?=[\s/>])|tool_output(?=[\s>]))/g;
+  let from = 0;
+  let open: { readonly at: number; readonly name: string } | undefined;
+  const keepUntil = (end: number, next: number) => {
+    kept.push(text.slice(from, end));
+    from = next;
+    notable.lastIndex = next;
+  };
+  for (let match = notable.exec(text); match !== null; match = notable.exec(text)) {
+    const [, ticks, tildes, span, kind] = match;
+    const fence = ticks ?? tildes;
+    if (fence !== undefined) notable.lastIndex = endOfFence(text, notable.lastIndex, fence);
+    else if (span !== undefined) notable.lastIndex = endOfSpan(text, notable.lastIndex, span.length);
+    if (fence !== undefined || span !== undefined || isQuoted(match.index)) continue;
+    if (kind === undefined) {
+      if (calls.length === 0) continue;
+      keepUntil(match.index, text.length);
+      break;
+    }
     const tag = readTag(text, match.index);
-    if (tag === undefined || unclosed.has(tag.name)) continue;
-    const closing = `</${tag.name}>`;
-    const end = tag.isClosed ? tag.end : findClosing(text, tag, closing);
-    if (end === undefined) {
-      unclosed.add(tag.name);
+    const name = tag?.attributes.get("name") ?? beginningOfName(text, match.index);
+    const closing = `</${kind}>`;
+    const end =
+      tag === undefined || unclosed.has(kind)
+        ? undefined
+        : tag.isClosed
+          ? tag.end
+          : findClosing(text, tag, closing);
+    if (tag === undefined || end === undefined) {
+      if (tag !== undefined) unclosed.add(kind);
+      // Behind a call stand parameters; where words follow, it is only spoken of.
+      const isCall = tag === undefined || /^\s*(?:<|$)/.test(text.slice(tag.end, tag.end + 200));
+      if (name !== undefined && isCall) open ??= { at: match.index, name };
       continue;
     }
+    open = undefined;
     if (!tag.isClosed && !text.startsWith(closing, end)) {
-      opening.lastIndex = end;
+      keepUntil(match.index, end);
       continue;
     }
-    opening.lastIndex = tag.isClosed ? end : end + closing.length;
-    const name = tag.attributes.get("name");
-    if (name === undefined) continue;
+    const next = tag.isClosed ? end : end + closing.length;
+    if (name === undefined) {
+      notable.lastIndex = next;
+      continue;
+    }
+    keepUntil(match.index, next);
     const body = tag.isClosed ? "" : text.slice(tag.end, end);
     calls.push({ id: callIdAt(calls.length), name, arguments: readParameters(body) });
   }
-  return calls;
+  if (open === undefined) return { calls, text: kept.join("") + text.slice(from) };
+  return { calls, text: kept.join("") + text.slice(from, open.at), unfinished: open.name };
 }
 
-/** The answer to such a call, for the next message to the model. */
+/** The answer to such a call, for the next message to the model. Nothing in it can pass for a tag of its own. */
 export function toTagResult(name: string, result: ToolResult): string {
   const status = result.type === "error" ? "error" : "ok";
-  const text = modelText(result, result.attachments).replaceAll(/<(?=\/tool_output)/gi, "&lt;");
+  const text = modelText(result, result.attachments).replaceAll(ownTag, "&lt;");
   return `<tool_output name="${encode(name)}" status="${status}">\n${text}\n</tool_output>`;
 }
+
+const ownTag = /<(?=\s*\/?\s*(?:tool_output|tool_action|action)(?![\w-]))/gi;
 
 /**
  * Arguments of a tag call with the types the tool's schema asks for. A string that cannot be read as the wanted
@@ -61,6 +111,43 @@ export function fromTagArguments(args: unknown, definition: Pick<ToolDefinition,
       return [key, typeof value === "string" ? toType(value, wantedTypes(property, root, 0)) : value];
     }),
   );
+}
+
+/** Where the code block ends that was opened with these characters; one that is not closed takes up the rest. */
+function endOfFence(text: string, from: number, fence: string): number {
+  const closing = new RegExp(`\\n[ \\t>]*${fence}${fence[0]}*[ \\t]*(?=\\n|$)`, "g");
+  closing.lastIndex = from;
+  return closing.exec(text) === null ? text.length : closing.lastIndex;
+}
+
+/** Where the code span ends: at as many backticks as it began with, in the same paragraph. Without them it is none. */
+function endOfSpan(text: string, from: number, length: number): number {
+  const notable = /`+|\n[ \t]*\n/g;
+  notable.lastIndex = from;
+  for (let match = notable.exec(text); match !== null; match = notable.exec(text)) {
+    if (match[0].startsWith("\n")) return from;
+    if (match[0].length === length) return notable.lastIndex;
+  }
+  return from;
+}
+
+/** Whether what stands at a place is quoted, by a mark right before it or as a whole line. Asked from left to right. */
+function quotationIn(text: string): (at: number) => boolean {
+  let line = 0;
+  let seen = 0;
+  return (at) => {
+    line = text.slice(seen, at).lastIndexOf("\n") + 1 === 0 ? line : text.lastIndexOf("\n", at - 1) + 1;
+    seen = at;
+    return (
+      /["'“‘„«「『]/.test(text.charAt(at - 1)) ||
+      /^[ \t]{0,40}>/.test(text.slice(line, Math.min(at, line + 41)))
+    );
+  };
+}
+
+/** The name in a tag that breaks off. */
+function beginningOfName(text: string, at: number): string | undefined {
+  return /^<\w+\s+name\s*=\s*["']?([\w.-]*)/.exec(text.slice(at, at + 300))?.[1];
 }
 
 interface Tag {

@@ -1,4 +1,4 @@
-const connectionCodes: ReadonlySet<unknown> = new Set([
+const connectionCodes = [
   "ECONNREFUSED",
   "ECONNRESET",
   "ECONNABORTED",
@@ -14,7 +14,8 @@ const connectionCodes: ReadonlySet<unknown> = new Set([
   "UND_ERR_HEADERS_TIMEOUT",
   "UND_ERR_BODY_TIMEOUT",
   "UND_ERR_SOCKET",
-]);
+];
+const isConnectionCode: ReadonlySet<unknown> = new Set(connectionCodes);
 
 const deepestCause = 8;
 
@@ -30,13 +31,18 @@ export function isInfrastructureFailure(thrown: unknown): boolean {
       // Anything may be thrown, so its properties are read as unknown and checked one by one.
       const error = current as Record<string, unknown>;
       if (isBusy(error.status) || isBusy(error.statusCode) || isBusy(error.code)) return true;
-      if (connectionCodes.has(error.code)) return true;
+      if (isConnectionCode.has(error.code)) return true;
       current = error.cause;
     }
     return false;
   } catch {
     return false;
   }
+}
+
+/** The same of an error of which only the text was kept. */
+export function tellsOfInfrastructure(text: string): boolean {
+  return connectionCodes.some((code) => text.includes(code));
 }
 
 function isBusy(status: unknown): boolean {

@@ -16,6 +16,7 @@ import { stateOf, updateState } from "../call/state-of.ts";
 import { notFound } from "../error/messages.ts";
 import { ToolNotFoundError } from "../error/tool-error.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
+import { sessionKey } from "../loop/session-key.ts";
 import type { LoopState, LoopVerdict } from "../loop/types.ts";
 import type { ToolContext } from "../tool/context.ts";
 import type { DefinitionError } from "../tool/definition-error.ts";
@@ -256,8 +257,9 @@ export class ToolRegistry implements RegistryReader {
     return this.#host.sessions.get(sessionID);
   }
 
-  restoreLoopState(sessionID: string, state: LoopState): void {
-    this.#host.sessions.restore(sessionID, state);
+  /** `owner`: for calls that are made with this `sessionOwner`. */
+  restoreLoopState(sessionID: string, state: LoopState, owner?: string): void {
+    this.#host.sessions.restore(sessionKey(sessionID, owner), state);
   }
 
   /** Forgets what loop detection knows of a session, a stop included: somebody decided that it may go on. */

@@ -9,8 +9,14 @@ import {
   redact,
   type SchemaIssue,
 } from "@toolrack/core";
-import type { ApprovalQuery, ApprovalRule, StoredApproval } from "../store/approvals/approval-store.ts";
+import type {
+  AnsweredFor,
+  ApprovalQuery,
+  ApprovalRule,
+  StoredApproval,
+} from "../store/approvals/approval-store.ts";
 import type { Page, Store } from "../store/store.ts";
+import { CarriedAnswers } from "./carried-answers.ts";
 import { restoreMasked } from "./restore-masked.ts";
 import { verdictByRules } from "./verdict-by-rules.ts";
 
@@ -21,10 +27,10 @@ export interface Answer {
   /** With `allow`: run with these arguments instead. */
   readonly arguments?: Readonly<Record<string, unknown>>;
   /** Makes the answer a rule for calls to come. */
-  readonly rule?: Pick<ApprovalRule, "tool" | "input" | "sessionID">;
+  readonly rule?: AnsweredFor;
 }
 
-export type NewRule = Pick<ApprovalRule, "tool" | "input" | "sessionID" | "caller" | "decision">;
+export type NewRule = AnsweredFor & Pick<ApprovalRule, "caller" | "decision">;
 
 /** An answer that cannot be taken: the question stays open. */
 export class UnfitAnswer extends Error {
@@ -96,6 +102,8 @@ export class ApprovalInbox {
   readonly #waiting = new Map<string, Waiting>();
   /** Calls that are made anew with an answer that was given before they began. */
   readonly #agreed = new Set<string>();
+  readonly #carried = new CarriedAnswers();
+  readonly #repeaters = new Set<(callId: string) => boolean>();
   readonly #writing = new Set<Promise<unknown>>();
   readonly #listeners = new Set<(approval: StoredApproval) => void>();
   #rules: readonly ApprovalRule[];
@@ -169,13 +177,30 @@ export class ApprovalInbox {
     return () => this.#listeners.delete(listener);
   }
 
+  /**
+   * Is asked whether a call will be made again if the server ends: a question about a tool that it calls stays open then,
+   * and whoever makes it again hands the answer to `carryOver`. Answers how to be asked no more.
+   */
+  addRepeater(isRepeated: (callId: string) => boolean): () => void {
+    this.#repeaters.add(isRepeated);
+    return () => this.#repeaters.delete(isRepeated);
+  }
+
+  /**
+   * Lets an answer to a question that outlived its call count for the call that takes its place: once, for the same tool
+   * with the same arguments, called by `callId` itself. Returns how to take back what was not used.
+   */
+  carryOver(approval: StoredApproval, callId: string): () => void {
+    return this.#carried.add(approval, callId);
+  }
+
   /** Undefined when there is no such question. Throws `UnfitAnswer` for arguments that the tool could not run with. */
   async answer(id: string, answer: Answer, by: string): Promise<Answered | undefined> {
     const { approvals } = this.#store;
     const waiting = this.#waiting.get(id);
     if (waiting === undefined) return this.#answerOther(id, answer, by);
     const decision = await this.#decisionOf(answer, waiting.request);
-    const decided = await approvals.decide(id, this.#masked(decision), by);
+    const decided = await approvals.decide(id, this.#masked(decision), by, answer.rule);
     if (decided === undefined) return undefined;
     if (!decided.isAccepted) return { outcome: "decided", approval: decided.approval };
     try {
@@ -201,7 +226,7 @@ export class ApprovalInbox {
     if (this.#resume === undefined || !(await approvals.isOrphan(id)))
       return { outcome: "elsewhere", approval };
     const decision = await this.#decisionOf(answer, approval);
-    const decided = await approvals.decide(id, decision, by);
+    const decided = await approvals.decide(id, decision, by, answer.rule);
     if (decided === undefined) return undefined;
     if (!decided.isAccepted) return { outcome: "decided", approval: decided.approval };
     if (answer.rule !== undefined) {
@@ -209,7 +234,8 @@ export class ApprovalInbox {
       await this.addRule({ ...answer.rule, ...bound, decision: answer.decision }, by);
     }
     this.#tell(decided.approval);
-    if (decision.decision === "allow") {
+    // What a call makes is made by that call, when it is made again.
+    if (decision.decision === "allow" && approval.parentCallId === undefined) {
       this.#track(this.#makeAnew(approval, decision.arguments ?? approval.input, this.#resume));
     }
     return { outcome: "accepted", approval: decided.approval };
@@ -285,12 +311,14 @@ export class ApprovalInbox {
 
   async #ask(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision> {
     if (this.#agreed.delete(request.callId)) return { decision: "allow" };
+    const carried = this.#carried.take(request);
+    if (carried !== undefined) return carried;
     if (this.#isStopping) return { decision: "deny", reason: STOPPING };
     const id = newId();
     const { promise, resolve } = Promise.withResolvers<ApprovalDecision>();
     const giveUp = () => this.#giveUp(id, "the call ended before anybody answered");
     const shown = this.#shownOf(request);
-    const isResumable = this.#resume !== undefined && canBeMadeAnew(request, shown);
+    const isResumable = canBeMadeAnew(request, shown) && this.#isMadeAnew(request);
     const writing = this.#store.approvals.add(id, shown, isResumable);
     this.#track(writing);
     const approval = await writing;
@@ -306,6 +334,12 @@ export class ApprovalInbox {
       signal.removeEventListener("abort", giveUp);
       this.#waiting.delete(id);
     }
+  }
+
+  /** By the inbox itself; what a call makes, by whoever makes that call again. */
+  #isMadeAnew({ parentCallId }: ApprovalRequest): boolean {
+    if (parentCallId === undefined) return this.#resume !== undefined;
+    return [...this.#repeaters].some((isRepeated) => isRepeated(parentCallId));
   }
 
   #giveUp(id: string, reason: string): void {
@@ -391,10 +425,9 @@ const STOPPING = "the server is stopping";
 /** What the id of a call that is made anew ends with. */
 export const RESUMED = "-resumed";
 
-/** Of a chain only the first call could be made anew, and of masked arguments nothing is left to make it with. */
-function canBeMadeAnew(request: ApprovalRequest, shown: ApprovalRequest): boolean {
-  const { stage, parentCallId, input } = request;
-  return stage === "before" && parentCallId === undefined && isDeepStrictEqual(shown.input, input);
+/** Of masked arguments nothing is left to make a call with, or to know it by. */
+function canBeMadeAnew({ stage, input }: ApprovalRequest, shown: ApprovalRequest): boolean {
+  return stage === "before" && isDeepStrictEqual(shown.input, input);
 }
 
 /** Short enough to be typed. */

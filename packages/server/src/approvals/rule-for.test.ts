@@ -67,11 +67,36 @@ describe("the rule for a call", () => {
     [{ force: true }, { force: "true" }, false],
     [{ at: { x: 1 } }, { at: { x: 1, y: 2 } }, true],
     [{ tags: ["a"] }, { tags: ["a", "b"] }, false],
+    [{ tags: ["a*", { x: 1 }] }, { tags: ["ab", { x: 1 }] }, true],
+    [{ tags: ["a*"] }, { tags: ["b"] }, false],
+    [{ amount: 10 }, { amount: 10 }, true],
+    [{ amount: 10 }, { amount: 999_999 }, false],
+    [{ to: null }, { to: null }, true],
+    [{ to: null }, { to: "x" }, false],
+    [{ to: "[*]" }, { to: "*" }, true],
+    [{ to: "[*]" }, { to: "Mallory" }, false],
+    [{ to: "[[*]]" }, { to: "[*]" }, true],
+    [{ to: "a[*]*" }, { to: "a*b" }, true],
+    [{ to: "a[*]*" }, { to: "ab" }, false],
+    [{ to: "x[" }, { to: "x[" }, true],
     [{ toString: "*" }, {}, false],
   ])("allows %j for %j: %s", (pattern, input, fits) => {
     expect(verdict([rule("allow", "file_delete", { input: pattern })], request(input))).toBe(
       fits ? "allow" : undefined,
     );
+  });
+
+  it.each([
+    [{ path: "a" }, { path: "a" }, true],
+    [{ path: "a" }, { path: "a", force: true }, false],
+    [{ at: { x: 1 } }, { at: { x: 1, y: 2 } }, false],
+    [{ list: [{ x: 1 }] }, { list: [{ x: 1, y: 2 }] }, false],
+    [{ path: "a*" }, { path: "ab" }, true],
+    [{}, {}, true],
+    [{}, { path: "a" }, false],
+  ])("exactly %j allows %j: %s", (pattern, input, fits) => {
+    const rules = [rule("allow", "file_delete", { input: pattern, exact: true })];
+    expect(verdict(rules, request(input))).toBe(fits ? "allow" : undefined);
   });
 
   it("denies a path that climbs, where it would not allow it", () => {

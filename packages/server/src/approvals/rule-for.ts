@@ -23,27 +23,47 @@ export function ruleFor(
 }
 
 function fits(rule: ApprovalRule, request: ApprovalRequest, origin: string | undefined): boolean {
-  const { tool, sessionID, caller, input, decision } = rule;
+  const { tool, sessionID, caller, input, exact = false, decision } = rule;
   // A rule comes from the store, which shortens sessions with odd names.
   if (sessionID !== undefined && toKey(sessionID) !== toKey(request.sessionID)) return false;
   if (caller !== undefined && caller !== origin) return false;
   if (!matchesPattern(tool, request.toolName)) return false;
-  return input === undefined || fitsValue(input, request.input, decision === "allow");
-}
-
-/** Objects fit when they have at least what the pattern has; texts may have `*`; everything else is equal. */
-function fitsValue(pattern: unknown, value: unknown, isConsent: boolean): boolean {
-  if (typeof pattern === "string" && typeof value === "string") return fitsText(pattern, value, isConsent);
-  if (!isRecord(pattern) || !isRecord(value)) return isDeepStrictEqual(pattern, value);
-  return Object.entries(pattern).every(
-    ([key, part]) => Object.hasOwn(value, key) && fitsValue(part, value[key], isConsent),
+  return (
+    input === undefined ||
+    fitsValue(input, request.input, { isExact: exact, isConsent: decision === "allow" })
   );
 }
 
+interface Strictness {
+  /** Objects have nothing beside what the pattern has. */
+  readonly isExact: boolean;
+  readonly isConsent: boolean;
+}
+
+/**
+ * Objects fit when they have at least what the pattern has, lists when each item fits its own; texts may have `*`, and
+ * everything else is equal.
+ */
+function fitsValue(pattern: unknown, value: unknown, strictness: Strictness): boolean {
+  if (typeof pattern === "string" && typeof value === "string") {
+    return fitsText(pattern, value, strictness.isConsent);
+  }
+  if (Array.isArray(pattern) && Array.isArray(value)) {
+    return (
+      pattern.length === value.length &&
+      pattern.every((part, index) => fitsValue(part, value[index], strictness))
+    );
+  }
+  if (!isRecord(pattern) || !isRecord(value)) return isDeepStrictEqual(pattern, value);
+  const parts = Object.entries(pattern);
+  if (strictness.isExact && Object.keys(value).length !== parts.length) return false;
+  return parts.every(([key, part]) => Object.hasOwn(value, key) && fitsValue(part, value[key], strictness));
+}
+
 function fitsText(pattern: string, value: string, isConsent: boolean): boolean {
-  const [start = "", ...rest] = pattern.split("*");
+  const [start = "", ...rest] = partsOf(pattern);
   const end = rest.pop();
-  if (end === undefined) return pattern === value;
+  if (end === undefined) return start === value;
   // Consent to `drafts/*` is none to `drafts/../accounts`.
   if (isConsent && /(^|[\\/])\.\.([\\/]|$)/.test(value)) return false;
   if (!value.startsWith(start)) return false;
@@ -54,4 +74,14 @@ function fitsText(pattern: string, value: string, isConsent: boolean): boolean {
     at = found + part.length;
   }
   return value.length - at >= end.length && value.endsWith(end);
+}
+
+/** What stands between the stars. `[*]` is a star that stands for itself. */
+function partsOf(pattern: string): string[] {
+  const parts = [""];
+  for (const [token] of pattern.matchAll(/\[\*\]|\*|\[|[^*[]+/g)) {
+    if (token === "*") parts.push("");
+    else parts[parts.length - 1] += token === "[*]" ? "*" : token;
+  }
+  return parts;
 }

@@ -91,6 +91,16 @@ describe("Authenticator", () => {
       .toEqual({ ok: false, reason: "expired" });
   });
 
+  it("refuses a token that was taken back, also one that has let its bearer in many times", async () => {
+    const { token, stored } = await issueToken(store.tokens, { name: "gone", scopes: {} });
+    const authenticator = new Authenticator(master, store.tokens);
+    for (let round = 0; round < 3; round++)
+      expect((await authenticator.authenticate(bearer(token))).ok).toBe(true);
+    await store.tokens.remove(stored.id);
+    authenticator.forget();
+    expect(await authenticator.authenticate(bearer(token))).toEqual({ ok: false, reason: "unknown" });
+  });
+
   it("asks the store once for many requests with one token", async () => {
     const { token } = await issueToken(store.tokens, { name: "busy", scopes: {} });
     let asked = 0;

@@ -22,11 +22,19 @@ interface Known {
   readonly until: number;
 }
 
+/** A token as it is compared and looked up. */
+interface Hashed {
+  readonly hash: string;
+  readonly isMaster: boolean;
+}
+
 /** A token that was taken back works no longer than this. */
 const REMEMBER = 5_000;
 const MOST_REMEMBERED = 1_000;
 /** How often the store is told that a token is in use. */
 const TOUCH_EVERY = 60_000;
+
+const masterFound: Authentication = { ok: true, grant: masterGrant };
 
 /** Says who bears a token. */
 export class Authenticator {
@@ -34,6 +42,12 @@ export class Authenticator {
   readonly #tokens: TokenStore;
   readonly #known = new Map<string, Known>();
   readonly #touched = new Map<string, number>();
+  /**
+   * Of headers that let somebody in before, so that a token is not hashed anew with every request. Whether it still does
+   * is asked each time. Where a header stands in the map follows from all of its bytes and a key that only this process
+   * has: how long it takes to miss one tells nothing of those that are in it.
+   */
+  readonly #hashed = new Map<string, Hashed>();
 
   constructor(master: string, tokens: TokenStore) {
     this.#master = Buffer.from(hashToken(master));
@@ -42,10 +56,18 @@ export class Authenticator {
 
   async authenticate({ authorization, query }: Credentials): Promise<Authentication> {
     if (authorization === undefined) {
-      return query === undefined ? { ok: false, reason: "missing" } : this.#check(query);
+      return query === undefined ? { ok: false, reason: "missing" } : this.#check(this.#hash(query));
     }
+    const known = this.#hashed.get(authorization);
+    if (known !== undefined) return this.#check(known);
     const bearer = /^Bearer +([\w.~+/-]+=*) *$/i.exec(authorization)?.[1];
-    return bearer === undefined ? { ok: false, reason: "malformed" } : this.#check(bearer);
+    if (bearer === undefined) return { ok: false, reason: "malformed" };
+    const hashed = this.#hash(bearer);
+    const found = await this.#check(hashed);
+    if (!found.ok) return found;
+    if (this.#hashed.size >= MOST_REMEMBERED) this.#hashed.clear();
+    this.#hashed.set(authorization, hashed);
+    return found;
   }
 
   /** To be called when a token was taken back here, so that it opens nothing any more. */
@@ -53,10 +75,14 @@ export class Authenticator {
     this.#known.clear();
   }
 
-  async #check(token: string): Promise<Authentication> {
+  #hash(token: string): Hashed {
     const hash = hashToken(token);
     // Hashes are compared, so that neither the length nor any byte of the token shows in the time it takes.
-    if (timingSafeEqual(Buffer.from(hash), this.#master)) return { ok: true, grant: masterGrant };
+    return { hash, isMaster: timingSafeEqual(Buffer.from(hash), this.#master) };
+  }
+
+  async #check({ hash, isMaster }: Hashed): Promise<Authentication> {
+    if (isMaster) return masterFound;
     const grant = await this.#find(hash);
     if (grant === undefined) return { ok: false, reason: "unknown" };
     const now = Date.now();

@@ -15,6 +15,8 @@ export interface Grant {
   /** Whether the tool, by its canonical name, exists for this bearer at all. */
   mayUse(toolName: string): boolean;
   mayUseExpert(expert: string): boolean;
+  /** Whether it may talk to models, on the account of whoever pays the provider. */
+  readonly mayChat: boolean;
 }
 
 /** The token that was made at the first start: the operator's own. */
@@ -25,6 +27,7 @@ export const masterGrant: Grant = {
   caller: "http",
   mayUse: () => true,
   mayUseExpert: () => true,
+  mayChat: true,
 };
 
 /** What a token's scopes do not mention, it may not do. */
@@ -39,6 +42,8 @@ export function grantOf(token: StoredToken): Grant {
     ...(expiresAt === undefined ? {} : { expiresAt }),
     mayUse: (toolName) => admin || fitsAny(scopes.tools, toolName),
     mayUseExpert: (expert) => admin || fitsAny(scopes.experts, expert),
+    // A model is of use to who has tools for it; others have to be given it.
+    mayChat: admin || (scopes.chat ?? [...(scopes.tools ?? []), ...(scopes.experts ?? [])].length > 0),
   };
 }
 

@@ -93,7 +93,7 @@ export class CallDesk {
       call = this.#enter(request, info);
       const { callId, toolName } = call;
       const recording = recorder.announce(call);
-      const running = spans.run({ callId, toolName, info }, request.headers ?? noHeaders, () =>
+      const running = spans.run({ callId, toolName, info }, request.headers, () =>
         registry.execute(request.name, request.input, optionsOf(request, callId)),
       );
       request.begun?.((reason) => registry.cancel(callId, reason));
@@ -213,8 +213,6 @@ export function invisibleTool(name: string): CallRefused {
     { toolName: name },
   );
 }
-
-const noHeaders: NonNullable<CallRequest["headers"]> = Object.freeze({});
 
 function announcementOf(request: CallRequest, toolName: string, info: ToolInfo | undefined): AnnouncedCall {
   const call: AnnouncedCall = {

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { Tool, ToolRegistry } from "@toolrack/core";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { openStore } from "../store/open-store.ts";
@@ -12,13 +13,15 @@ let store: Store;
 let registry: ToolRegistry;
 let recorder: CallRecorder;
 let release: () => void;
+let errors: unknown[];
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), "toolrack-recorder-"));
   store = await openStore({ directory });
   registry = new ToolRegistry();
-  const silent = { debug() {}, info() {}, warn() {}, error() {} };
-  recorder = new CallRecorder(registry, store.calls, silent);
+  errors = [];
+  const logger = { debug() {}, info() {}, warn() {}, error: (text: unknown) => errors.push(text) };
+  recorder = new CallRecorder(registry, store.calls, logger);
   const held = new Promise<void>((resolve) => {
     release = resolve;
   });
@@ -80,4 +83,26 @@ it("keeps a call that is refused at once, once", async () => {
   await recorder.flush();
   expect((await store.calls.list({})).items).toHaveLength(3);
   expect(await running()).toEqual([]);
+});
+
+it("counts and tells of a record that is safe in the journal and that the database refuses", {
+  timeout: 30_000,
+}, async () => {
+  release();
+  const database = new DatabaseSync(join(directory, "toolrack.db"));
+  database.exec("create trigger refuse before insert on calls begin select raise(abort, 'not now'); end");
+  const common = { toolName: "inner", displayName: "inner", sessionID: "", caller: "test", timestamp: 1 };
+  const recording = recorder.announce({ ...common, callId: "kept" });
+  await registry.execute("inner", {}, { callId: "kept" });
+  expect((await recording).recorded).toBe(true);
+  await expect.poll(() => recorder.failures, { timeout: 10_000 }).toBe(1);
+  expect(errors).toEqual([expect.stringContaining("refuses the record of call kept: not now")]);
+  const refused = recorder.announce({ ...common, callId: "lost" });
+  await registry.execute("inner", {}, { callId: "lost" });
+  expect((await refused).recorded).toBe(false);
+  expect(recorder.failures).toBe(2);
+  database.exec("drop trigger refuse");
+  database.close();
+  await expect.poll(() => store.calls.get("kept"), { timeout: 10_000 }).toBeDefined();
+  expect(recorder.failures).toBe(2);
 });

@@ -45,6 +45,8 @@ export class CallRecorder {
     this.#calls = calls;
     this.#logger = logger;
     this.#unsubscribe = registry.subscribe((event) => this.#listen(event));
+    // As long as there is a store: it may be refused what was safe when the recorder was closed.
+    calls.onRefused((callId, thrown) => this.#keptBack(callId, thrown));
   }
 
   /** How many records the store refused. */
@@ -59,7 +61,7 @@ export class CallRecorder {
     });
   }
 
-  /** Resolves when the records of all calls that have ended by now are written. */
+  /** Resolves when the records of all calls that have ended by now are safe, or refused. */
   flush(): Promise<void> {
     return this.#writes.settled();
   }
@@ -131,9 +133,20 @@ export class CallRecorder {
 
   #refused(callId: string, thrown: unknown): void {
     this.#failures++;
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
-    this.#logger.error(`The call ${callId} could not be recorded: ${reason}`);
+    this.#logger.error(`The call ${callId} could not be recorded: ${reasonOf(thrown)}`);
   }
+
+  /** Its caller has been told that the record is safe, and so it is. */
+  #keptBack(callId: string, thrown: unknown): void {
+    this.#failures++;
+    this.#logger.error(
+      `The database refuses the record of call ${callId}: ${reasonOf(thrown)}. It stays in the journal, is tried again every second, and is brought in at the next start at the latest.`,
+    );
+  }
+}
+
+function reasonOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
 }
 
 /** A call as the store is told of it. Most calls end before their arguments are asked for. */

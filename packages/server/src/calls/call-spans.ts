@@ -1,6 +1,7 @@
 import {
   context,
-  isSpanContextValid,
+  INVALID_TRACEID,
+  ProxyTracerProvider,
   propagation,
   type Span,
   SpanKind,
@@ -33,27 +34,40 @@ const capturesContent = process.env.OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_C
 export class CallSpans {
   readonly #tracer = trace.getTracer("toolrack");
   readonly #open = new Map<string, Span>();
+  /** The call that `run` is making at this moment. */
+  #begun: string | undefined;
 
   /** Makes a call inside a span of its own, which continues the trace that the request's headers name. */
   run<Answer>(
     call: { readonly callId: string; readonly toolName: string; readonly info: ToolInfo | undefined },
-    headers: Readonly<Record<string, string | string[] | undefined>>,
+    headers: Readonly<Record<string, string | string[] | undefined>> | undefined,
     execute: () => Answer,
   ): Answer {
-    const remote = propagation.extract(context.active(), headers);
+    if (headers === undefined && !isTracing()) return execute();
+    const remote = propagation.extract(context.active(), headers ?? {});
     const span = this.#start(call.callId, call.toolName, remote, call.info);
-    // Without an SDK there is nothing to carry on.
-    if (!isSpanContextValid(span.spanContext())) return execute();
-    return context.with(trace.setSpan(remote, span), execute);
+    const before = this.#begun;
+    this.#begun = call.callId;
+    try {
+      // Without an SDK there is nothing to carry on.
+      if (span.spanContext().traceId === INVALID_TRACEID) return execute();
+      return context.with(trace.setSpan(remote, span), execute);
+    } finally {
+      this.#begun = before;
+    }
   }
 
   readonly listen = (event: RackEvent): void => {
     // A call that a tool makes begins in the context of that tool, so its span finds its parent by itself.
-    if (event.type === "state" && event.status === "pending" && !this.#open.has(event.callId)) {
+    if (event.type === "state" && event.status === "pending" && isTracing() && !this.#knows(event.callId)) {
       this.#start(event.callId, event.toolName, context.active());
     }
     if (event.type === "record") this.#end(event.record, event.result);
   };
+
+  #knows(callId: string): boolean {
+    return callId === this.#begun || this.#open.has(callId);
+  }
 
   #start(callId: string, toolName: string, parent: ReturnType<typeof context.active>, info?: ToolInfo): Span {
     const startTime: TimeInput = Date.now();
@@ -92,4 +106,10 @@ export class CallSpans {
     }
     span.end();
   }
+}
+
+/** Whether somebody in this process has brought an OpenTelemetry SDK; it may come at any time. */
+function isTracing(): boolean {
+  const provider = trace.getTracerProvider();
+  return !(provider instanceof ProxyTracerProvider) || provider.getDelegateTracer("toolrack") !== undefined;
 }

@@ -115,6 +115,7 @@ export const configSchema = {
         maxRounds: { type: "integer", minimum: 1 },
         maxSeconds: { type: "number", exclusiveMinimum: 0 },
         maxTokens: { type: "integer", minimum: 1 },
+        maxAnswer: { type: "integer", minimum: 1000, maximum: 100_000_000 },
         contextTokens: { type: "integer", minimum: 1024 },
         toolBudget: { type: "integer", minimum: 0 },
       },

@@ -139,6 +139,8 @@ export interface Config {
     readonly maxSeconds?: number;
     /** Tokens of all requests of one turn. Default 2,000,000. */
     readonly maxTokens?: number;
+    /** Characters of one answer of a model: text, reasoning and arguments together. Default 4,000,000. */
+    readonly maxAnswer?: number;
     /** What a model can read at a time, in tokens; old results give way before it is full. Default 128,000. */
     readonly contextTokens?: number;
     /** Tokens that definitions of tools may take; with more, the most fitting are offered. Default 16,000. */

@@ -6,6 +6,7 @@ import type { ModuleGraph } from "../sources/loader/module-graph.ts";
 import type { Config } from "./config.ts";
 import { configSchema } from "./config-schema.ts";
 import { configVariables } from "./config-variables.ts";
+import { providerAddressProblems } from "./provider-address.ts";
 import { readVariables, type SetVariable } from "./read-variables.ts";
 import { sandboxConfigProblems } from "./sandbox-config.ts";
 
@@ -52,7 +53,10 @@ async function readFile(path: string, graph: ModuleGraph): Promise<Config> {
   // Services and models are live objects: they are looked at, and handed on as they are.
   const outcome = await schema.validate(shallow(config));
   const problems = outcome.ok
-    ? await sandboxConfigProblems((config as Config).sandbox)
+    ? [
+        ...(await sandboxConfigProblems((config as Config).sandbox)),
+        ...providerAddressProblems((config as Config).providers),
+      ]
     : outcome.issues.map(({ path: key, message }) => (key === "" ? message : `${key}: ${message}`));
   if (problems.length === 0) return config as Config;
   throw new LoadError(`The config is not valid. ${problems.join(" ")}`, "Correct these keys.", { path });

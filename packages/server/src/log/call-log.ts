@@ -11,9 +11,8 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import type { RackEvent } from "@toolrack/core";
-import { flushAtEnd } from "./flush-at-end.ts";
-import type { LogLine } from "./log-line.ts";
-import { toLogLine } from "./log-line.ts";
+import { LineGatherer } from "./line-gatherer.ts";
+import { type LogLine, logText } from "./log-line.ts";
 
 export interface CallLogOptions {
   /** Absolute. */
@@ -30,25 +29,22 @@ interface OpenFile {
 }
 
 /**
- * One JSON line for every call. Lines are gathered and written once in a turn of the event loop, so that no call
- * waits for the disk; what is still unwritten when the process ends, for whatever reason, is written then. A log
- * that cannot be written is counted and never fails a call.
+ * One JSON line for every call. Lines are gathered for a moment, so that no call waits for the disk; what is still
+ * unwritten when the process ends, for whatever reason but SIGKILL, is written then. A log that cannot be written is
+ * counted and never fails a call.
  */
 export class CallLog {
   readonly file: string;
   readonly #maxBytes: number;
   readonly #keep: number;
-  #waiting: string[] = [];
-  #scheduled = false;
+  readonly #lines = new LineGatherer((lines) => this.#append(lines));
   #opened: OpenFile | undefined;
   #lost = 0;
-  readonly #forget: () => void;
 
   constructor({ file, maxBytes = 10 * 1024 * 1024, keep = 5 }: CallLogOptions) {
     this.file = file;
     this.#maxBytes = maxBytes;
     this.#keep = keep;
-    this.#forget = flushAtEnd(this);
   }
 
   /** How many lines could not be written. */
@@ -57,22 +53,24 @@ export class CallLog {
   }
 
   readonly listen = (event: RackEvent): void => {
-    if (event.type === "record") this.write(toLogLine(event.record, event.error));
+    if (event.type === "record") this.#lines.add(`${logText(event.record, event.error)}\n`);
   };
 
   write(line: LogLine | Record<string, unknown>): void {
-    this.#waiting.push(`${JSON.stringify(line)}\n`);
-    if (this.#scheduled) return;
-    this.#scheduled = true;
-    setImmediate(() => this.flush());
+    this.#lines.add(`${JSON.stringify(line)}\n`);
   }
 
   /** Writes what is waiting, now. */
   flush(): void {
-    this.#scheduled = false;
-    const lines = this.#waiting;
-    if (lines.length === 0) return;
-    this.#waiting = [];
+    this.#lines.flush();
+  }
+
+  close(): void {
+    this.#lines.close();
+    this.#close();
+  }
+
+  #append(lines: readonly string[]): void {
     try {
       const bytes = Buffer.from(lines.join(""));
       let { descriptor, size } = this.#open();
@@ -85,12 +83,6 @@ export class CallLog {
       this.#lost += lines.length;
       this.#close();
     }
-  }
-
-  close(): void {
-    this.flush();
-    this.#close();
-    this.#forget();
   }
 
   /** The file as it is now: others write it and put it aside too. */

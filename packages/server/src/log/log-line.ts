@@ -27,25 +27,37 @@ export interface LogLine {
   readonly code?: string;
 }
 
+/** Filled in step by step: most calls have few. */
 export function toLogLine(record: ToolCallRecord, error: ToolError | undefined): LogLine {
   const { toolName, displayName, callId, parentCallId, tid, sessionID } = record;
-  return {
+  const line: { -readonly [Key in keyof LogLine]?: LogLine[Key] } = {
     ts: new Date(record.timestamp).toISOString(),
     tool: toolName,
     caller: record.caller,
     args: record.parameters,
     stat: record.status === "error" ? "error" : "success",
     cost: Math.round(record.duration * 1000) / 1000,
-    ...(record.error === undefined
-      ? {}
-      : { err: shorten(record.error.message, LONGEST), code: record.error.code }),
-    ...traceOf(error, record),
-    callId,
-    ...(parentCallId === undefined ? {} : { parentCallId }),
-    ...(tid === undefined ? {} : { tid }),
-    ...(sessionID === "" ? {} : { session: sessionID }),
-    ...(displayName === toolName ? {} : { display: displayName }),
   };
+  if (record.error !== undefined) {
+    line.err = shorten(record.error.message, LONGEST);
+    line.code = record.error.code;
+    Object.assign(line, traceOf(error, record));
+  }
+  line.callId = callId;
+  if (parentCallId !== undefined) line.parentCallId = parentCallId;
+  if (tid !== undefined) line.tid = tid;
+  if (sessionID !== "") line.session = sessionID;
+  if (displayName !== toolName) line.display = displayName;
+  return line as LogLine; // All that every line has is there.
+}
+
+/** The line that was asked for last: all who write one ask for it at the same moment. */
+let latest: { readonly record: ToolCallRecord; readonly text: string } | undefined;
+
+/** The line as JSON, without its end. */
+export function logText(record: ToolCallRecord, error: ToolError | undefined): string {
+  if (latest?.record !== record) latest = { record, text: JSON.stringify(toLogLine(record, error)) };
+  return latest.text;
 }
 
 /** The stack, whose first line is the message: secrets are masked in the record's message, so it takes its place. */

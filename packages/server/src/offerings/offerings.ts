@@ -14,6 +14,7 @@ import type {
   PromptAnswer,
   ResourceAnswer,
 } from "./offering-source.ts";
+import { isReservedFrom } from "./reserved-schemes.ts";
 
 /**
  * The prompts, resources and skills of all sources. Lists are in the same order whenever the same things are there.
@@ -249,13 +250,6 @@ export class Offerings {
   }
 }
 
-/** What the rack itself answers for, and by which source. Nobody else can put something there. */
-const reserved: ReadonlyMap<string, string | undefined> = new Map([
-  ["skill", "skills"],
-  ["toolrack", undefined],
-]);
-
 function mayHave({ key }: OfferingSource, uri: string): boolean {
-  const scheme = uri.slice(0, Math.max(uri.indexOf(":"), 0)).toLowerCase();
-  return !reserved.has(scheme) || reserved.get(scheme) === key;
+  return !isReservedFrom(key, uri);
 }

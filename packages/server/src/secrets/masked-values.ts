@@ -15,12 +15,18 @@ export class MaskedValues {
 
   /** The same array until a value comes or goes. */
   readonly list = (): readonly string[] => {
-    const plain = this.#sources.flatMap((source) => [...source()]);
-    const isSame =
-      plain.length === this.#plain.length && plain.every((value, at) => value === this.#plain[at]);
-    if (isSame) return this.#forms;
-    this.#plain = plain;
-    this.#forms = Object.freeze([...new Set(plain.flatMap(writtenForms))]);
+    if (this.#isSame()) return this.#forms;
+    this.#plain = this.#sources.flatMap((source) => [...source()]);
+    this.#forms = Object.freeze([...new Set(this.#plain.flatMap(writtenForms))]);
     return this.#forms;
   };
+
+  /** Looked at where they are: this is asked several times in every call, and nearly always answered with yes. */
+  #isSame(): boolean {
+    let at = 0;
+    for (const source of this.#sources) {
+      for (const value of source()) if (value !== this.#plain[at++]) return false;
+    }
+    return at === this.#plain.length;
+  }
 }

@@ -83,6 +83,19 @@ describe("secrets", () => {
     expect([...here.values()]).toEqual(["value-of-late"]);
   });
 
+  it("are masked with their parts, and only the last of those that are renewed all the time", async () => {
+    const secrets = await open();
+    await secrets.set("SESSION", "value-0");
+    for (let round = 1; round <= 100; round++) {
+      await secrets.set("SESSION", `value-${round}`);
+      secrets.learn("SESSION", `part-${round}`);
+    }
+    const known = [...secrets.values()];
+    expect(known).toContain("value-100");
+    expect(known).toContain("part-99");
+    expect(known.length).toBeLessThan(20);
+  });
+
   it("are removed, and names and values that make no sense are refused", async () => {
     const secrets = await open();
     await secrets.set("A", "value");

@@ -17,7 +17,9 @@ export interface Secrets {
   remove(name: string): Promise<boolean>;
   /** Reads what was set elsewhere since, so that it is masked here too. */
   refresh(): Promise<void>;
-  /** Every value known here, for masking: those of the opening, and all that were set or read since. */
+  /** A value that is part of this secret, or was had for it: it is masked like the secret from now on. */
+  learn(name: string, value: string): void;
+  /** Every value known here, for masking: those of the opening, and the last of each that were set, read or learnt. */
   values(): Iterable<string>;
   /** What could not be read at the opening: the reason by name. */
   readonly unreadable: ReadonlyMap<string, string>;
@@ -34,6 +36,8 @@ export interface SecretsOptions {
 /** Alone, or behind the name of the only tool that is given it: `weather/API_KEY`. */
 const validName = /^(?:[A-Za-z0-9_-]{1,64}\/)?[A-Za-z_][A-Za-z0-9_.-]{0,99}$/;
 const LONGEST_VALUE = 64 * 1024;
+/** Of one secret, those that are masked: the value of now, its parts, and those of some time before. */
+const MOST_VALUES = 16;
 
 /** Opens the secrets of a workspace. A secret that cannot be read does not keep the others from being used. */
 export async function openSecrets(options: SecretsOptions): Promise<Secrets> {
@@ -49,8 +53,9 @@ class StoredSecrets implements Secrets {
   readonly #key: EncryptionKey;
   /** When what was read last had been set. */
   readonly #seen = new Map<string, number>();
-  /** Also values that were replaced: calls under way may still show them. */
-  readonly #known = new Set<string>();
+  /** By name, the latest last. Also values that were replaced: calls under way may still show them. */
+  readonly #known = new Map<string, Set<string>>();
+  #values: readonly string[] = [];
 
   constructor(store: Store["secrets"], key: EncryptionKey) {
     this.#store = store;
@@ -83,7 +88,7 @@ class StoredSecrets implements Secrets {
       throw new SecretError(`The value of the secret "${name}" is longer than ${LONGEST_VALUE} characters.`);
     }
     const cipher = new ValueCipher(await this.#key.ensure());
-    this.#known.add(value);
+    this.learn(name, value);
     await this.#store.set(name, cipher.encrypt(name, value));
     this.unreadable.delete(name);
   }
@@ -98,7 +103,7 @@ class StoredSecrets implements Secrets {
       );
     }
     const value = new ValueCipher(key).decrypt(name, encrypted);
-    this.#known.add(value);
+    this.learn(name, value);
     return value;
   }
 
@@ -112,7 +117,18 @@ class StoredSecrets implements Secrets {
     return isRemoved;
   }
 
+  learn(name: string, value: string): void {
+    const values = this.#known.get(name) ?? new Set();
+    if (values.has(value) && [...values].at(-1) === value) return;
+    values.delete(value);
+    values.add(value);
+    // A secret that is renewed every hour must not make masking dearer for ever.
+    if (values.size > MOST_VALUES) values.delete([...values][0]!);
+    this.#known.set(name, values);
+    this.#values = [...this.#known.values()].flatMap((some) => [...some]);
+  }
+
   values(): Iterable<string> {
-    return this.#known;
+    return this.#values;
   }
 }

@@ -33,6 +33,7 @@ export const expertNamePattern = "^(?!\\.{1,2}$)[^/?#%\\s](?:[^/?#%]*[^/?#%\\s])
 /** The experts: named sets of tools. They are in memory, so that asking for one costs nothing. */
 export class Experts {
   readonly #parts: ExpertsParts;
+  readonly #listeners = new Set<() => void>();
   #byId: ReadonlyMap<string, Expert> = new Map();
   #byName: ReadonlyMap<string, Expert> = new Map();
 
@@ -46,6 +47,13 @@ export class Experts {
     const all = stored.map((expert) => this.#toExpert(expert));
     this.#byId = new Map(all.map((expert) => [expert.id, expert]));
     this.#byName = new Map(all.map((expert) => [expert.name.toLowerCase(), expert]));
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** Is told whenever they were read anew, until the function that it answers is called. */
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   /** In order of their making. */

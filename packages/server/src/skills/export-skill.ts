@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { lstatSync } from "node:fs";
-import { mkdir, realpath, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, realpath, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { LARGEST_SKILL_TEXT, readSkillText, writeSkillText } from "../sources/skills/front-matter.ts";
 import type { LoadedSkill } from "../sources/skills/loaded-skill.ts";
@@ -65,6 +65,21 @@ export function otherFiles(files: readonly SkillFile[]): SkillFile[] {
   return files.filter(({ path }) => path !== "SKILL.md" && path !== "tools.json");
 }
 
+/** All files of a skill's folder. Throws for a folder with too many. */
+export async function folderFiles(
+  skill: LoadedSkill,
+  stored: () => Promise<readonly SkillFile[]>,
+  folderName: string,
+): Promise<SkillFile[]> {
+  const files = skill.owner === "folder" ? await readSkillFiles(skill.directory ?? "") : await stored();
+  const own = (path: string, text: string) => ({ path, content: Buffer.from(text), executable: false });
+  return [
+    own("SKILL.md", await skillTextOf(skill, folderName)),
+    ...(skill.tools.length > 0 ? [own("tools.json", writeToolsFile(skill.tools))] : []),
+    ...otherFiles(files),
+  ];
+}
+
 export interface ExportOptions {
   /** Whether an earlier export of the same skill may be replaced. */
   readonly replace?: boolean;
@@ -86,15 +101,13 @@ export async function exportSkill(
   const folder = join(parent, name);
   const isThere = lstatSync(folder, { throwIfNoEntry: false }) !== undefined;
   if (isThere) await refuseOthers(folder, skill, replace);
-  const files = skill.owner === "folder" ? await readSkillFiles(skill.directory ?? "") : await stored();
+  const files = await folderFiles(skill, stored, name);
   await mkdir(parent, { recursive: true });
   const fresh = join(parent, `.${name}-${randomUUID()}`);
   const old = join(parent, `.${name}-${randomUUID()}`);
   try {
     await mkdir(fresh);
-    await writeSkillFiles(fresh, otherFiles(files));
-    await writeFile(join(fresh, "SKILL.md"), await skillTextOf(skill, name));
-    if (skill.tools.length > 0) await writeFile(join(fresh, "tools.json"), writeToolsFile(skill.tools));
+    await writeSkillFiles(fresh, files);
     if (isThere) await rename(folder, old);
     await rename(fresh, folder).catch(async (thrown: unknown) => {
       if (isThere) await rename(old, folder);

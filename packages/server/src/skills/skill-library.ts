@@ -168,11 +168,8 @@ export class SkillLibrary {
   /** With tools and files, all or nothing; one with the same id is replaced when it is said so. */
   add(bundle: SkillBundle, { replace = false }: { readonly replace?: boolean } = {}): Promise<LoadedSkill> {
     return this.#inTurn(async () => {
+      this.check(bundle);
       const { skill, tools, files } = bundle;
-      checkSkill(skill);
-      for (const [position, tool] of tools.entries()) checkToolFields(tool, `tools[${position}].`);
-      checkPaths(files.map(({ path }) => path));
-      this.#refuseFolderTwin(skill);
       const { skills } = this.#store();
       const exists = replace && skill.id !== undefined && (await skills.get(skill.id)) !== undefined;
       const write = exists
@@ -180,6 +177,14 @@ export class SkillLibrary {
         : skills.add({ skill, tools, files });
       return this.#show((await namingField(write)).id);
     });
+  }
+
+  /** Throws `SkillInputError` for what `add` would refuse whatever the tables hold. */
+  check({ skill, tools, files }: SkillBundle): void {
+    checkSkill(skill);
+    for (const [position, tool] of tools.entries()) checkToolFields(tool, `tools[${position}].`);
+    checkPaths(files.map(({ path }) => path));
+    this.#refuseFolderTwin(skill);
   }
 
   /** Of its files, null removes one, and others stay as they are. All is changed, or nothing. */

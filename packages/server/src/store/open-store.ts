@@ -1,9 +1,11 @@
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import type { Logger } from "@toolrack/core";
 import { type Kysely, sql } from "kysely";
 import { makeOwnFolder } from "../host/make-own-folder.ts";
 import { ApprovalRepository } from "./approvals/approval-repository.ts";
 import { BlobDirectory } from "./blobs/blob-directory.ts";
+import { CallJournals } from "./calls/call-journals.ts";
 import { CallRepository } from "./calls/call-repository.ts";
 import { collectBlobs, pruneCalls } from "./calls/prune-calls.ts";
 import { ChatRepository } from "./chat/chat-repository.ts";
@@ -26,19 +28,33 @@ export interface StoreOptions {
   readonly directory: string;
   /** `postgres://…`, `mysql://…` or `mariadb://…`; SQLite without it. */
   readonly url?: string;
+  /** Is told what could not be brought in of what a process left behind. Default: the console. */
+  readonly logger?: Pick<Logger, "warn" | "error">;
 }
 
 /** Opens the store and brings its tables up to date. */
-export async function openStore({ directory, url = "" }: StoreOptions): Promise<Store> {
+export async function openStore({ directory, url = "", logger = console }: StoreOptions): Promise<Store> {
   const engine = engineOf(url);
   makeOwnFolder(directory);
   const place = engine === "sqlite" ? join(directory, "toolrack.db") : url;
-  const { database, instance } = await open(engine, place, join(directory, "instances")).catch((error) => {
+  const locks = join(directory, "instances");
+  const { database, instance } = await open(engine, place, locks).catch((error) => {
     throw new Error(`Cannot open ${describePlace(engine, place)}: ${reasonOf(error)}`, { cause: error });
   });
-  const { db } = database;
+  const { db, scan, pending } = database;
   const blobs = new BlobDirectory(join(directory, "blobs"));
-  const calls = new CallRepository({ db, scan: database.scan, engine, blobs, instance });
+  const journals = new CallJournals({ db, directory: locks, instance, logger });
+  const calls = new CallRepository({
+    db,
+    scan,
+    pending,
+    engine,
+    blobs,
+    instance,
+    // A server of its own may be shared by nodes that do not see each other's files.
+    ...(engine === "sqlite" ? { journals } : {}),
+  });
+  await calls.settle();
   const approvals = new ApprovalRepository(db, instance);
   const schedules = new ScheduleRepository(db);
   const chat = new ChatRepository(db, instance);
@@ -58,6 +74,7 @@ export async function openStore({ directory, url = "" }: StoreOptions): Promise<
     chat,
     registryVersion,
     async prune(retention) {
+      await calls.settle();
       await pruneCalls(db, retention);
       if (retention.maxAge !== undefined) {
         const oldest = Date.now() - retention.maxAge;
@@ -88,7 +105,7 @@ async function open(engine: Engine, place: string, locks: string) {
 }
 
 async function close(calls: CallRepository, instance: Instance, database: OpenedDatabase): Promise<void> {
-  await calls.flush();
+  await calls.close();
   try {
     await instance.stop();
   } finally {

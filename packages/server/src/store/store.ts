@@ -56,6 +56,8 @@ export interface CallQuery {
   readonly caller?: string;
   /** Only calls that no other call made. */
   readonly top?: boolean;
+  /** Only calls that bear this flag. */
+  readonly flag?: "loop";
   /** At most 500; default 50. Newest first. */
   readonly limit?: number;
   /** From the page before. */
@@ -67,15 +69,25 @@ export interface Page<Item> {
   readonly next?: string;
 }
 
+/** Is told of a call by its id, and why the database refuses it. */
+export type RefusalListener = (callId: string, reason: unknown) => void;
+
 export interface CallStore {
   /** Returns at once; written with the next batch. */
   started(call: StartedCall): void;
   /**
-   * Resolves when it is safely written. Never loses one that resolved, whatever happens to the process. `whole` is the
-   * whole text, when `result` has only a part of it. A call with the id of an earlier one is kept beside it, under that
-   * id with an ending of its own. Rejects when the database cannot be reached for seconds, or the disk is full.
+   * Resolves when it is safe, whatever happens to the process: in the database, or in a journal beside it from which the
+   * database has it a moment later, and at the next start if the process ends before. Every method here knows of it from
+   * then on. `whole` is the whole text, when `result` has only a part of it. A call with the id of an earlier one is kept
+   * beside it, under that id with an ending of its own. Rejects when the database cannot be reached for seconds, or the
+   * disk is full.
    */
   finished(record: ToolCallRecord, result: ToolResult, replayOf?: string, whole?: string): Promise<void>;
+  /**
+   * Tells of calls that are safe in the journal and that the database refuses, once for each. They stay there and are
+   * tried again, by the next process at the latest.
+   */
+  onRefused(listener: RefusalListener): void;
   get(callId: string): Promise<StoredCall | undefined>;
   /**
    * Running calls too. So that a page stays small, an item has the first 2,000 characters of the result's text and
@@ -104,6 +116,8 @@ export interface StoredToken {
     readonly tools?: readonly string[];
     readonly experts?: readonly string[];
     readonly admin?: boolean;
+    /** May talk to models. Default: when it may use tools or experts. */
+    readonly chat?: boolean;
   };
   readonly createdAt: number;
   readonly lastUsedAt?: number;

@@ -85,3 +85,22 @@ it("learns what another node decided", async () => {
 function tool(name: string, aliases: string[] = []) {
   return Tool.define({ name, aliases, description: "", parameters: { type: "object" }, execute: () => "" });
 }
+
+it("switches thousands at once, and tells of each", async () => {
+  const registry = new ToolRegistry();
+  const names = Array.from({ length: 5_000 }, (_, index) => `tool_${index}`);
+  for (const name of names) {
+    registry.register(Tool.define({ name, parameters: { type: "object" }, execute: () => "fine" }));
+  }
+  const switches = await ToolSwitches.open({ registry, store, logger });
+  const told: string[] = [];
+  switches.subscribe(({ toolName, enabled }) => told.push(`${toolName} ${enabled}`));
+  await switches.setAll(names, false, "Ann");
+  expect(registry.getAll().every(({ disabled }) => disabled)).toBe(true);
+  expect(told).toEqual(names.map((name) => `${name} false`));
+  switches.close();
+  for (const name of names) registry.update(name, { disabled: false });
+  const reopened = await ToolSwitches.open({ registry, store, logger });
+  expect(registry.getAll().every(({ disabled }) => disabled)).toBe(true);
+  reopened.close();
+}, 60_000);

@@ -17,7 +17,11 @@ export class ToolSwitches {
   readonly #store: ToolSwitchesParts["store"];
   readonly #logger: Logger;
   readonly #unsubscribe: () => void;
+  readonly #listeners = new Set<(decided: ToolSwitch) => void>();
   #decided: ReadonlyMap<string, ToolSwitch> = new Map();
+  #isApplying = false;
+  /** Something changed that was not looked at yet. */
+  #isBehind = false;
 
   private constructor({ registry, store, logger }: ToolSwitchesParts) {
     this.#registry = registry;
@@ -41,33 +45,72 @@ export class ToolSwitches {
   }
 
   async set(toolName: string, enabled: boolean, by: string): Promise<ToolSwitch> {
-    const decided = { toolName, enabled, by, at: Date.now() };
-    await this.#store.toolSwitches.set(decided);
-    this.#decided = new Map(this.#decided).set(keyOf(toolName), decided);
-    this.#apply();
-    return decided;
+    const [decided] = await this.setAll([toolName], enabled, by);
+    return decided!;
+  }
+
+  /** The same for several. When one cannot be written, those before it hold. */
+  async setAll(toolNames: readonly string[], enabled: boolean, by: string): Promise<readonly ToolSwitch[]> {
+    const written: ToolSwitch[] = [];
+    try {
+      for (const toolName of toolNames) {
+        const decided = { toolName, enabled, by, at: Date.now() };
+        await this.#store.toolSwitches.set(decided);
+        written.push(decided);
+      }
+    } finally {
+      const known = written.map((one) => [keyOf(one.toolName), one] as const);
+      this.#decided = new Map([...this.#decided, ...known]);
+      this.#apply();
+      for (const one of written) this.#tell(one);
+    }
+    return written;
+  }
+
+  /** Is told of each decision once the rack follows it, until the function that it answers is called. */
+  subscribe(listener: (decided: ToolSwitch) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   /** Reads again what was decided, for another node may have. */
   async refresh(): Promise<void> {
     const decided = await this.#store.toolSwitches.list();
+    const before = this.#decided;
     this.#decided = new Map(decided.map((one) => [keyOf(one.toolName), one]));
     this.#apply();
+    for (const one of decided) if (before.get(keyOf(one.toolName))?.at !== one.at) this.#tell(one);
   }
 
   close(): void {
     this.#unsubscribe();
   }
 
-  /** Changing the rack brings us here again, where nothing is left to change. */
+  #tell(decided: ToolSwitch): void {
+    for (const listener of this.#listeners) listener(decided);
+  }
+
+  /** Changing the rack brings us here again: then one more look follows, instead of one inside the other. */
   #apply(): void {
-    for (const { toolName, enabled } of this.#decided.values()) {
-      const info = this.#registry.get(toolName);
-      // An alias of another tool is not what was switched.
-      if (info === undefined || keyOf(info.name) !== keyOf(toolName) || info.disabled !== enabled) continue;
-      this.#registry.update(info.name, { disabled: !enabled });
-      this.#logger.debug(`${info.name} is ${enabled ? "enabled" : "disabled"}, as was decided before`);
+    this.#isBehind = true;
+    if (this.#isApplying) return;
+    this.#isApplying = true;
+    try {
+      while (this.#isBehind) {
+        this.#isBehind = false;
+        for (const decided of this.#decided.values()) this.#applyOne(decided);
+      }
+    } finally {
+      this.#isApplying = false;
     }
+  }
+
+  #applyOne({ toolName, enabled }: ToolSwitch): void {
+    const info = this.#registry.get(toolName);
+    // An alias of another tool is not what was switched.
+    if (info === undefined || keyOf(info.name) !== keyOf(toolName) || info.disabled !== enabled) return;
+    this.#registry.update(info.name, { disabled: !enabled });
+    this.#logger.debug(`${info.name} is ${enabled ? "enabled" : "disabled"}, as was decided before`);
   }
 }
 

@@ -3,9 +3,14 @@ import { ApiError } from "../../api/api-error.ts";
 import { useEvents } from "../../api/events.ts";
 import { request } from "../../api/request.ts";
 import type { CallPage, CallSummary } from "../../api/types.ts";
-import { mergeHead } from "./call-feed.ts";
+import { mergeHead, withEnd } from "./call-feed.ts";
 
-export type CallQuery = Readonly<Record<string, string | number | undefined>>;
+export interface CallQuery {
+  readonly [key: string]: string | number | boolean | undefined;
+  readonly status?: string | undefined;
+  /** Milliseconds before now, whenever that is. */
+  readonly within?: number | undefined;
+}
 
 const PAGE = 100;
 /** However much happens, the newest page is read no more often. */
@@ -22,8 +27,11 @@ export function useCallFeed(query: Ref<CallQuery>, isPaused: Ref<boolean>) {
   let generation = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
-  const read = (cursor?: string) =>
-    request<CallPage>("/api/calls", { query: { ...query.value, limit: PAGE, cursor } });
+  const read = (cursor?: string) => {
+    const { within, ...rest } = query.value;
+    const since = within === undefined ? undefined : Date.now() - within;
+    return request<CallPage>("/api/calls", { query: { ...rest, since, limit: PAGE, cursor } });
+  };
 
   async function attempt(work: (isCurrent: () => boolean) => Promise<void>): Promise<void> {
     const mine = generation;
@@ -60,7 +68,7 @@ export function useCallFeed(query: Ref<CallQuery>, isPaused: Ref<boolean>) {
         calls.value.length > 0 &&
         page.next !== undefined &&
         !page.items.some(({ callId }) => known.has(callId));
-      calls.value = hasGap ? page.items : mergeHead(calls.value, page.items);
+      calls.value = hasGap ? page.items : mergeHead(calls.value, page);
       if (hasGap || calls.value.length === page.items.length) next.value = page.next;
     });
   }
@@ -84,6 +92,12 @@ export function useCallFeed(query: Ref<CallQuery>, isPaused: Ref<boolean>) {
         missed.value++;
       return;
     }
+    // What ended while nobody told of it may be further down than the newest page.
+    if (event.type === "reset") {
+      void restart();
+      return;
+    }
+    calls.value = withEnd(calls.value, event, query.value.status);
     timer ??= setTimeout(() => {
       timer = undefined;
       void refresh();
@@ -91,10 +105,7 @@ export function useCallFeed(query: Ref<CallQuery>, isPaused: Ref<boolean>) {
   });
   watch(query, restart, { immediate: true });
   watch(isPaused, (paused) => {
-    if (!paused) {
-      missed.value = 0;
-      void refresh();
-    }
+    if (!paused) void restart();
   });
   onScopeDispose(() => {
     generation++;

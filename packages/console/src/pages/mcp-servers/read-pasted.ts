@@ -1,4 +1,6 @@
 import { isRecord } from "../../schema/is-record.ts";
+import { mendJson, withoutFences } from "../../text/mend-json.ts";
+
 export interface PastedServer {
   readonly key: string;
   readonly entry: Readonly<Record<string, unknown>>;
@@ -7,24 +9,24 @@ export interface PastedServer {
 export type Pasted =
   | {
       readonly ok: true;
-      readonly servers: readonly PastedServer[] /** The one server has no name yet. */;
+      readonly servers: readonly PastedServer[];
+      /** The one server has no name yet. */
       readonly isNameless: boolean;
     }
   | { readonly ok: false; readonly problem: "empty" | "not-json" | "no-servers"; readonly message: string };
 
 /**
  * Reads what people copy from the documentation of a server or the file of another client: `mcpServers`, `servers`
- * (VS Code), the entries without what is around them, or one entry alone. Comments, commas too many and missing outer
- * braces are taken as they come.
+ * (VS Code), the entries without what is around them, or one entry alone. Code fences, comments, commas too many and
+ * missing outer braces are taken as they come.
  */
-export function readPasted(text: string): Pasted {
-  const bare = withoutComments(text).trim();
+export async function readPasted(text: string): Promise<Pasted> {
+  const bare = withoutFences(text);
   if (bare === "") return { ok: false, problem: "empty", message: "" };
-  const read = parse(bare) ?? parse(`{${bare}}`);
-  if (read === undefined) return { ok: false, problem: "not-json", message: reasonOf(bare) };
-  const found = entriesOf(read);
-  if (found === undefined) return { ok: false, problem: "no-servers", message: "" };
-  return { ok: true, ...found };
+  const found = entriesOf(await mendJson(bare)) ?? entriesOf(await mendJson(`{${bare}}`));
+  if (found !== undefined) return { ok: true, ...found };
+  const reason = reasonOf(bare);
+  return { ok: false, problem: reason === "" ? "no-servers" : "not-json", message: reason };
 }
 
 type Entry = Readonly<Record<string, unknown>>;
@@ -66,14 +68,7 @@ function clean(name: string): string {
   return name.replace(/[^A-Za-z0-9_-]+/g, "-").replace(/^-+|-+$/g, "");
 }
 
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
+/** Why it is no JSON; empty for what is. */
 function reasonOf(text: string): string {
   try {
     JSON.parse(text);
@@ -81,11 +76,4 @@ function reasonOf(text: string): string {
   } catch (thrown) {
     return thrown instanceof Error ? thrown.message : String(thrown);
   }
-}
-
-/** The text without comments and without commas before a closing bracket; what is inside quotes stays. */
-function withoutComments(text: string): string {
-  return text
-    .replace(/("(?:\\.|[^"\\])*")|\/\/[^\n]*|\/\*[\s\S]*?\*\//g, (_, quoted?: string) => quoted ?? "")
-    .replace(/("(?:\\.|[^"\\])*")|,(?=\s*[}\]])|,(?=\s*$)/g, (_, quoted?: string) => quoted ?? "");
 }

@@ -1,11 +1,13 @@
-import type { CallSummary } from "../../api/types.ts";
+import type { CallSummary, LoopVerdict } from "../../api/types.ts";
 
 export interface CaughtLoop {
   readonly callId: string;
   readonly tool: string;
+  /** The name that models are given. */
+  readonly toolName: string;
   readonly session: string;
   readonly at: number;
-  readonly action: string;
+  readonly action: LoopVerdict["action"];
   readonly evidence: string;
 }
 
@@ -23,6 +25,7 @@ export function loopsOf(calls: readonly CallSummary[]): CaughtLoop[] {
       {
         callId,
         tool: displayName,
+        toolName,
         session: sessionID,
         at: timestamp,
         action: loop.action,

@@ -16,7 +16,7 @@ export function useRack(): Remote<Rack> {
     const [tools, troubled] = await Promise.all([readTools(signal), readTroubled(signal)]);
     return { tools, troubled };
   });
-  useEvents(["tools.", "reload."], () => remote.reloadSoon());
+  useEvents(["tools.", "tool.", "reload."], () => remote.reloadSoon());
   void remote.reload();
   return remote;
 }

@@ -33,6 +33,8 @@ export const importedColumns: ReadonlyMap<string, ReadonlySet<string>> = new Map
 export interface ImportFailure {
   readonly name: string;
   readonly reason: string;
+  /** It is there already, in the database: importing it once more with `replace` would take its place. */
+  readonly replaceable?: true;
 }
 
 export interface ImportedTables {

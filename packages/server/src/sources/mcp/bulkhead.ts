@@ -26,7 +26,7 @@ export class Bulkhead {
   }
 
   /** Undefined when there is room at once. Whoever came in must `leave`. Rejects with the signal's reason. */
-  enter(signal: AbortSignal): Promise<void> | undefined {
+  enter(of: { readonly signal: AbortSignal }): Promise<void> | undefined {
     if (this.#inside < this.#size) {
       this.#inside++;
       return undefined;
@@ -37,6 +37,7 @@ export class Bulkhead {
         `The server already works on ${this.#inside} calls and ${this.#waiting.size} more wait for it. Make fewer calls at one time.`,
       );
     }
+    const { signal } = of;
     return new Promise((resolve, reject) => {
       const onAbort = () => waiting.leave(signal.reason);
       const waiting: Waiting = {

@@ -6,16 +6,25 @@ export class ConfigurationError extends Error {
   override readonly name = "ConfigurationError";
 }
 
-/** Where a failure leaves a server. Only `backoff` is left without anybody's doing. */
-export function stateAfter(thrown: unknown): { readonly state: UpstreamState; readonly reason: string } {
+/**
+ * Where a failure leaves a server. Only `backoff` is left without anybody's doing. `remedy` is what helps where
+ * credentials are asked for.
+ */
+export function stateAfter(
+  thrown: unknown,
+  remedy: string,
+): { readonly state: UpstreamState; readonly reason: string } {
   const message = thrown instanceof Error ? thrown.message : String(thrown);
-  if (thrown instanceof UpstreamError && thrown.kind === "unauthorized") {
-    const remedy =
-      'Give its entry a header such as "Authorization": "Bearer …" with its token kept as a secret, then restart it.';
+  if (asksForCredentials(thrown)) {
     return { state: "needs-auth", reason: `It asks for credentials: ${message} ${remedy}` };
   }
   const isFinal = thrown instanceof ConfigurationError || isMissingProgram(thrown);
   return { state: isFinal ? "failed" : "backoff", reason: message };
+}
+
+/** Whether a server does not let us in as who we are. Over SSE the status comes as the code of an error. */
+export function asksForCredentials(thrown: unknown): boolean {
+  return thrown instanceof UpstreamError && (thrown.kind === "unauthorized" || thrown.code === 401);
 }
 
 function isMissingProgram(thrown: unknown): boolean {

@@ -247,9 +247,19 @@ describe("an operator", () => {
     await change("Pays twice.");
     const [seen] = rack.servers.tools("odd");
     await change("Pays the wrong one.");
-    await expect(rack.servers.approve("odd", { pay: seen?.hash }, "ada")).rejects.toThrow(/any more/);
-    expect(rack.servers.tools("odd")[0]?.pin).toBe("quarantined");
     const [now] = rack.servers.tools("odd");
+    await expect(rack.servers.approve("odd", { pay: seen?.hash }, "ada")).rejects.toMatchObject({
+      code: "mcp_tool_changed",
+      message: expect.stringMatching(
+        /nothing was approved\. It now differs .* in description\. Look at it again/,
+      ),
+      details: {
+        tool: "pay",
+        hash: now?.hash,
+        changes: [{ path: "description", after: "Pays the wrong one." }],
+      },
+    });
+    expect(rack.servers.tools("odd")[0]?.pin).toBe("quarantined");
     await rack.servers.approve("odd", { pay: now?.hash }, "ada");
     expect(rack.servers.tools("odd")[0]).toMatchObject({ pin: "approved", approvedBy: "ada" });
   });

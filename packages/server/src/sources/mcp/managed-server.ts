@@ -16,6 +16,8 @@ import type { ServerEntry } from "./config/server-entry.ts";
 import { McpOfferings } from "./mcp-offerings.ts";
 import { fingerprintOf, type Verdict } from "./protocol/verdict.ts";
 import { RackTools } from "./rack-tools.ts";
+import { canSignIn, SignIn } from "./sign-in/sign-in.ts";
+import { SignInVault, type VaultSecrets } from "./sign-in/sign-in-vault.ts";
 import { Upstream } from "./upstream.ts";
 
 /** What all servers share. */
@@ -29,6 +31,8 @@ export interface ServerSurroundings {
   readonly packages: Pick<DependencyStore, "install">;
   readonly pinning: PinningPolicy;
   readonly mask: (text: string) => string;
+  /** Where sign-ins are kept. */
+  readonly secrets: VaultSecrets;
   /** The keys of all servers, for names that cannot be mistaken. */
   readonly keys: () => Iterable<string>;
   readonly onChange: () => void;
@@ -54,6 +58,7 @@ export class ManagedServer {
   readonly #tools: RackTools;
   readonly #offerings: McpOfferings;
   #wanted: WantedServer;
+  #signIn: SignIn | undefined;
   #upstream: Upstream;
   /** Grows whenever calls must reach another upstream than before. */
   #generation = 0;
@@ -69,6 +74,7 @@ export class ManagedServer {
     this.#shared = shared;
     this.#wanted = wanted;
     this.#tools = new RackTools(shared.registry, shared.logger);
+    this.#signIn = this.#makeSignIn();
     this.#upstream = this.#makeUpstream(row);
     this.#offerings = new McpOfferings(this.key, () => this.#upstream, shared.keys);
   }
@@ -95,6 +101,11 @@ export class ManagedServer {
     return this.#upstream;
   }
 
+  /** Undefined where nobody can sign in: a process, or a server that is sent credentials of its entry. */
+  get signIn(): SignIn | undefined {
+    return this.#signIn;
+  }
+
   get tools(): RackTools {
     return this.#tools;
   }
@@ -111,6 +122,7 @@ export class ManagedServer {
     if (!isSame) {
       await this.#upstream.stop();
       this.#generation++;
+      this.#signIn = this.#makeSignIn();
       this.#upstream = this.#makeUpstream(await this.#shared.store.get(this.key));
       this.#offerings.moveTo(this.#upstream);
       this.#upstream.start();
@@ -151,8 +163,21 @@ export class ManagedServer {
     await this.pins.settled().catch(() => {});
   }
 
+  #makeSignIn(): SignIn | undefined {
+    const { entry } = this.#wanted;
+    if (!canSignIn(entry)) return undefined;
+    const { surroundings, mask, secrets, onChange } = this.#shared;
+    const vault = new SignInVault(this.key, secrets);
+    return new SignIn({ key: this.key, entry, place: this.#place, surroundings, vault, mask, onChange });
+  }
+
+  /** Where the entry stands, for messages. */
+  get #place(): string {
+    return this.#wanted.place === "file" ? "mcp.json" : "mcp_servers";
+  }
+
   #makeUpstream(row: StoredMcpServer | undefined): Upstream {
-    const { entry, place, isEnabled } = this.#wanted;
+    const { entry, isEnabled } = this.#wanted;
     const { surroundings, clientInfo, packages, mask, logger, onChange } = this.#shared;
     // Both columns hold what this class wrote.
     const kept = row?.catalogue as KeptCatalogue | undefined;
@@ -162,13 +187,14 @@ export class ManagedServer {
     return new Upstream({
       key: this.key,
       entry,
-      place: place === "file" ? "mcp.json" : "mcp_servers",
+      place: this.#place,
       isEnabled,
       surroundings,
       clientInfo,
       packages,
       mask,
       logger,
+      signIn: this.#signIn,
       verdict: row?.verdict as Verdict | undefined,
       catalogue,
       onState: onChange,

@@ -7,6 +7,7 @@ import { rackNameOf } from "./catalogue/tool-names.ts";
 import type { ToolPin } from "./catalogue/tool-pins.ts";
 import type { ServerEntry } from "./config/server-entry.ts";
 import type { ManagedServer } from "./managed-server.ts";
+import type { SignInView } from "./sign-in/sign-in.ts";
 import type { UpstreamStatus } from "./upstream-status.ts";
 
 /** A server as people and programs see it. */
@@ -24,6 +25,8 @@ export interface McpServerView extends Omit<UpstreamStatus, "since"> {
   readonly resources: number;
   /** Tools, prompts and resources that it lists and that cannot be used. */
   readonly refused: readonly RefusedItem[];
+  /** Only of a server at an address that is sent no credentials of its entry. */
+  readonly signIn?: SignInView;
 }
 
 export interface McpToolView {
@@ -44,7 +47,7 @@ export interface McpToolView {
 }
 
 export function viewOf(server: ManagedServer): McpServerView {
-  const { key, wanted, upstream, tools, pins } = server;
+  const { key, wanted, upstream, tools, pins, signIn } = server;
   const { catalogue, status } = upstream;
   return {
     ...status,
@@ -57,6 +60,7 @@ export function viewOf(server: ManagedServer): McpServerView {
     prompts: catalogue.prompts.length,
     resources: catalogue.resources.length + catalogue.templates.length,
     refused: server.refused,
+    ...(signIn === undefined ? {} : { signIn: signIn.view }),
   };
 }
 
@@ -85,6 +89,14 @@ export function toolViewsOf(server: ManagedServer, keys: Iterable<string>): McpT
 /** A word and references, such as `Bearer ${secret:NAME}`; a default inside one would be a value again. */
 const reference = /^(?:\w+ )?(?:\$\{[\w:.-]+\})+$/;
 
+function withoutSecret(
+  toolrack: NonNullable<ServerEntry["toolrack"]>,
+  hide: (values: Readonly<Record<string, string>>) => Record<string, string>,
+): NonNullable<ServerEntry["toolrack"]> {
+  const { oauth: { clientSecret, ...oauth } = {}, ...rest } = toolrack;
+  return { ...rest, oauth: { ...oauth, ...(clientSecret === undefined ? {} : hide({ clientSecret })) } };
+}
+
 /** Values of variables and headers may be secrets that somebody wrote down in clear; a reference to one is none. */
 function masked(entry: ServerEntry): ServerEntry {
   const hide = (values: Readonly<Record<string, string>>) =>
@@ -98,5 +110,6 @@ function masked(entry: ServerEntry): ServerEntry {
     ...entry,
     ...(entry.env === undefined ? {} : { env: hide(entry.env) }),
     ...(entry.headers === undefined ? {} : { headers: hide(entry.headers) }),
+    ...(entry.toolrack?.oauth === undefined ? {} : { toolrack: withoutSecret(entry.toolrack, hide) }),
   };
 }

@@ -17,12 +17,14 @@ import { problemOfKey, readServerEntry, type ServerEntry } from "./config/server
 import { ManagedServer, type ServerSurroundings, type WantedServer } from "./managed-server.ts";
 import { type McpServerView, type McpToolView, toolViewsOf, viewOf } from "./mcp-server-view.ts";
 import type { LogLine } from "./process/recent-lines.ts";
+import { nobodyWaits, type SignIn } from "./sign-in/sign-in.ts";
+import type { VaultSecrets } from "./sign-in/sign-in-vault.ts";
 
 export interface McpServersParts {
   readonly registry: ToolRegistry;
   readonly offerings?: Offerings;
   readonly store: McpServerStore;
-  readonly secrets: Pick<Secrets, "get" | "values">;
+  readonly secrets: Pick<Secrets, "values"> & VaultSecrets;
   readonly logger: Logger;
   /** The workspace. */
   readonly directory: string;
@@ -82,6 +84,7 @@ export class McpServers {
         }),
       pinning: parts.pinning ?? "quarantine",
       mask,
+      secrets: parts.secrets,
       keys: () => [
         ...this.#file.entries.keys(),
         ...[...this.#rows.values()].flatMap(({ key, entry }) => (entry === undefined ? [] : [key])),
@@ -192,6 +195,7 @@ export class McpServers {
     return this.#inTurn(async () => {
       const server = this.#require(key);
       this.#refuseFile(server, "removed");
+      await server.signIn?.end();
       await this.#parts.store.remove(key);
       await this.#reconcile();
     });
@@ -201,6 +205,26 @@ export class McpServers {
   async restart(key: string): Promise<McpServerView> {
     await this.#require(key).upstream.restart();
     return this.get(key);
+  }
+
+  /** Answers the page at which a person signs the rack in; it sends them back to `callback`, with the key behind it. */
+  login(key: string, callback: string): Promise<{ readonly url: string; readonly expiresAt: number }> {
+    return this.#requireSignIn(key).begin(`${callback}/${encodeURIComponent(key)}`);
+  }
+
+  /** Takes what a person came back with, and starts the server anew without waiting for it. */
+  async finishLogin(key: string, answer: URLSearchParams): Promise<void> {
+    const { signIn, upstream } = this.#servers.get(key) ?? {};
+    if (signIn === undefined) throw nobodyWaits(key);
+    await signIn.finish(answer);
+    void upstream?.restart();
+  }
+
+  /** Forgets the sign-in, and says whether the tokens were taken back where they came from. */
+  async logout(key: string): Promise<{ readonly revoked: boolean; readonly server: McpServerView }> {
+    const { revoked } = await this.#requireSignIn(key).end();
+    await this.#require(key).upstream.restart();
+    return { revoked, server: this.get(key) };
   }
 
   /**
@@ -303,15 +327,32 @@ export class McpServers {
     );
   }
 
+  #requireSignIn(key: string): SignIn {
+    const { signIn, wanted } = this.#require(key);
+    if (signIn !== undefined) return signIn;
+    const why =
+      wanted.entry.url === undefined
+        ? "it is a process, which takes its credentials from its environment"
+        : "its entry sends an Authorization header. Take the header out of the entry first";
+    throw new McpServerError("mcp_server_invalid", `Nobody can sign in at the MCP server "${key}": ${why}.`);
+  }
+
   #requireTool(server: ManagedServer, name: string, hash?: string) {
     const tool = server.find(name);
     if (tool === undefined) {
       throw new McpServerError("mcp_tool_not_found", `The MCP server "${server.key}" has no tool "${name}".`);
     }
-    if (hash === undefined || hash === hashOfPin(pinOf(tool))) return tool;
+    const current = hashOfPin(pinOf(tool));
+    if (hash === undefined || hash === current) return tool;
+    const { changes } = server.pins.of(name);
+    const now =
+      changes.length === 0
+        ? "It is what was approved before"
+        : `It now differs from what was approved in ${changes.map(({ path }) => path).join(", ")}`;
     throw new McpServerError(
-      "mcp_tool_not_found",
-      `The MCP server "${server.key}" has no tool "${name}" with the definition ${hash.slice(0, 64)} any more. Look at it again: toolrack mcp-servers show ${server.key}`,
+      "mcp_tool_changed",
+      `The tool "${name}" of the MCP server "${server.key}" changed after it was looked at, so nothing was approved. ${now}. Look at it again and approve what you see: toolrack mcp-servers show ${server.key}`,
+      { tool: name, hash: current, changes },
     );
   }
 

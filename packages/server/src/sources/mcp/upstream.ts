@@ -7,15 +7,17 @@ import { readCatalogue } from "./catalogue/read-catalogue.ts";
 import type { Surroundings } from "./config/expand.ts";
 import { resolveEntry } from "./config/resolve-entry.ts";
 import { isLocal, type ServerEntry, type ServerLimits } from "./config/server-entry.ts";
-import { ConfigurationError, stateAfter } from "./failure-state.ts";
+import { asksForCredentials, ConfigurationError, stateAfter } from "./failure-state.ts";
 import { RecentLines } from "./process/recent-lines.ts";
 import { parameterHeaders } from "./protocol/parameter-headers.ts";
 import type { LaneRequest } from "./protocol/request-lane.ts";
+import { ToolRequest } from "./protocol/tool-request.ts";
 import { UpstreamError } from "./protocol/upstream-error.ts";
 import type { ListName, UpstreamSession } from "./protocol/upstream-session.ts";
 import { fingerprintOf, stillHolds, type Verdict } from "./protocol/verdict.ts";
 import { RereadTimer } from "./reread-timer.ts";
 import { RestTimer } from "./rest-timer.ts";
+import type { SignIn } from "./sign-in/sign-in.ts";
 import { circuitOf, describeAbsence, type UpstreamState, type UpstreamStatus } from "./upstream-status.ts";
 
 export interface UpstreamParts {
@@ -30,6 +32,8 @@ export interface UpstreamParts {
   readonly packages: Pick<DependencyStore, "install">;
   readonly mask: (text: string) => string;
   readonly logger: Logger;
+  /** Undefined where nobody can sign in: a process, or a server that is sent credentials of its entry. */
+  readonly signIn: Pick<SignIn, "headers" | "distrust" | "renewAt"> | undefined;
   /** From an earlier time. */
   readonly verdict: Verdict | undefined;
   readonly catalogue: Catalogue | undefined;
@@ -53,6 +57,11 @@ type Limits = Required<Pick<ServerLimits, keyof typeof defaults>> & ServerLimits
 /** A server that held out for so long starts with a clean slate when it fails. */
 const STEADY = 60_000;
 const TAIL = 8;
+/** A token that has ended when it is given must not keep the rack busy. */
+const SHORTEST_PAUSE = 1_000;
+/** The longest time that a timer can be set for. */
+const LONGEST_PAUSE = 2 ** 31 - 1;
+const RENEW_AGAIN = 10_000;
 const allLists: readonly ListName[] = ["tools", "prompts", "resources"];
 
 /**
@@ -80,6 +89,7 @@ export class Upstream {
   readonly #stop = new AbortController();
   #attemptStop = new AbortController();
   #timer: NodeJS.Timeout | undefined;
+  #renewal: NodeJS.Timeout | undefined;
   readonly #resting: RestTimer;
   #readyAt = 0;
   #attemptAt = 0;
@@ -147,6 +157,7 @@ export class Upstream {
     this.#stop.abort();
     this.#attemptStop.abort();
     clearTimeout(this.#timer);
+    clearTimeout(this.#renewal);
     this.#resting.end();
     this.#rereading.end();
     const session = this.#session;
@@ -172,20 +183,14 @@ export class Upstream {
 
   /** Calls a tool. Rejects with `UpstreamError`, or with the reason of the context's signal. */
   call(tool: UpstreamTool, context: ToolContext): Promise<unknown> {
-    return this.request({
-      method: "tools/call",
-      params: { name: tool.name, arguments: context.input },
-      signal: context.signal,
-      client: context.client,
-      headers: isLocal(this.entry) ? undefined : parameterHeaders(tool.inputSchema, context.input),
-      onProgress: (update) => context.progress(update),
-    });
+    const headers = isLocal(this.entry) ? undefined : parameterHeaders(tool.inputSchema, context.input);
+    return this.request(new ToolRequest(tool.name, context, headers));
   }
 
   /** Sends anything else. */
   async request(request: LaneRequest & { readonly signal: AbortSignal }): Promise<unknown> {
     const session = this.#session ?? (await this.#available(request.signal));
-    const turn = this.#bulkhead.enter(request.signal);
+    const turn = this.#bulkhead.enter(request);
     if (turn !== undefined) await turn;
     this.#resting.end();
     // While it waited, the server may have been started anew.
@@ -211,16 +216,24 @@ export class Upstream {
     };
   }
 
-  /** A lost session is made anew and the request sent once more: the server that forgot it has done nothing. */
+  /**
+   * A lost session is made anew, and so is one whose token has ended, and the request sent once more: the server that
+   * refused it has done nothing.
+   */
   async #recover(error: UpstreamError, session: UpstreamSession, request: LaneRequest): Promise<unknown> {
     if (concernsOneRequest.has(error.kind)) throw error;
-    if (session === this.#session) {
+    const isCurrent = session === this.#session;
+    const { signIn } = this.#parts;
+    const canGoOn =
+      error.kind === "session" ||
+      (error.kind === "unauthorized" && (!isCurrent || signIn?.distrust() === true));
+    if (isCurrent) {
       this.#session = undefined;
       // Others may still wait for answers over connections of their own.
       void session.retire();
-      if (error.kind !== "session") this.#failed(error);
+      if (!canGoOn) this.#failed(error);
     }
-    if (error.kind !== "session") throw this.#unavailable(error.message);
+    if (!canGoOn) throw this.#unavailable(error.message);
     if (this.#session === undefined) await this.#attempt();
     const again = this.#session;
     if (again === undefined) throw this.#unavailable();
@@ -246,13 +259,14 @@ export class Upstream {
     return this.#starting;
   }
 
-  async #connect(): Promise<void> {
+  async #connect(isSecond = false): Promise<void> {
     if (this.#stop.signal.aborted) return;
     this.#isResting = false;
     this.#attemptStop = new AbortController();
     const { signal } = this.#attemptStop;
     this.#attemptAt = Date.now();
-    this.#enter("starting", this.#failures === 0 ? undefined : this.#reason);
+    // Where only the token is renewed, calls go on over the session that is there.
+    if (this.#session === undefined) this.#enter("starting", this.#failures === 0 ? undefined : this.#reason);
     const prior = stillHolds(this.#verdict, this.entry);
     let session: UpstreamSession | undefined;
     try {
@@ -271,6 +285,8 @@ export class Upstream {
     } catch (thrown) {
       await session?.close();
       if (signal.aborted) return;
+      if (!isSecond && asksForCredentials(thrown) && this.#parts.signIn?.distrust())
+        return this.#connect(true);
       // What was remembered may be why; then the next attempt finds out anew.
       if (prior !== undefined && isMisunderstanding(thrown)) this.#remember(undefined);
       this.#failed(thrown);
@@ -282,10 +298,11 @@ export class Upstream {
     const entry = await resolveEntry(this.entry, `${place}: ${key}`, surroundings).catch((error: Error) => {
       throw new ConfigurationError(error.message);
     });
+    const credentials = await this.#parts.signIn?.headers();
     // Imported late: a workspace without upstream servers never loads the client.
     const { connectUpstream } = await import("./protocol/connect-upstream.ts");
     return connectUpstream({
-      entry,
+      entry: entry.kind === "address" ? { ...entry, headers: { ...entry.headers, ...credentials } } : entry,
       prior,
       fingerprint: fingerprintOf(this.entry),
       lines: this.lines,
@@ -299,7 +316,10 @@ export class Upstream {
   }
 
   #ready(session: UpstreamSession, catalogue: Catalogue): void {
+    // What is under way over the one before comes to its end there.
+    void this.#session?.retire();
     this.#session = session;
+    this.#renewLater(this.#parts.signIn?.renewAt);
     this.#readyAt = Date.now();
     this.#remember(session.verdict);
     this.#catalogue = catalogue;
@@ -315,8 +335,23 @@ export class Upstream {
     if (!this.#stop.signal.aborted) this.#failed(reason);
   }
 
+  /** The headers of a session are those that it was opened with, so a new token means a new session. */
+  #renewLater(at: number | undefined): void {
+    clearTimeout(this.#renewal);
+    if (at === undefined) return;
+    const pause = Math.min(Math.max(at - Date.now(), SHORTEST_PAUSE), LONGEST_PAUSE);
+    this.#renewal = setTimeout(() => void this.#attempt(), pause);
+    this.#renewal.unref();
+  }
+
   #failed(thrown: unknown): void {
-    const { state, reason } = stateAfter(thrown);
+    const { state, reason } = stateAfter(thrown, this.#remedy());
+    if (this.#session !== undefined) {
+      // Only the renewal failed: what is there is used until the server refuses it.
+      this.lines.add("rack", reason);
+      this.#renewLater(Date.now() + RENEW_AGAIN);
+      return;
+    }
     if (this.#readyAt > 0 && Date.now() - this.#readyAt > STEADY) this.#failures = 0;
     this.#readyAt = 0;
     this.#failures++;
@@ -329,6 +364,13 @@ export class Upstream {
       this.#timer.unref();
     }
     this.#enter(state, reason);
+  }
+
+  #remedy(): string {
+    if (this.#parts.signIn !== undefined) {
+      return `Sign in: toolrack mcp-servers login ${this.key}, or on its page in the console. For a server that takes a fixed token, give its entry a header "Authorization": "Bearer …" with the token kept as a secret.`;
+    }
+    return 'Give its entry a header such as "Authorization": "Bearer …" with its token kept as a secret, then restart it.';
   }
 
   #enter(state: UpstreamState, reason?: string): void {

@@ -5,7 +5,13 @@ import { toKey, toStorableText } from "../database/storable-text.ts";
 import { fromJson, toJson } from "../database/stored-json.ts";
 import type { Instance } from "../instances/instance.ts";
 import type { Page } from "../store.ts";
-import type { ApprovalQuery, ApprovalRule, ApprovalStore, StoredApproval } from "./approval-store.ts";
+import type {
+  AnsweredFor,
+  ApprovalQuery,
+  ApprovalRule,
+  ApprovalStore,
+  StoredApproval,
+} from "./approval-store.ts";
 
 export class ApprovalRepository implements ApprovalStore {
   readonly #db: StoreDatabase;
@@ -31,10 +37,11 @@ export class ApprovalRepository implements ApprovalStore {
     return row === undefined ? undefined : toApproval(row);
   }
 
-  async list({ state, limit, cursor }: ApprovalQuery): Promise<Page<StoredApproval>> {
+  async list({ state, session, limit, cursor }: ApprovalQuery): Promise<Page<StoredApproval>> {
     const count = pageLimit(limit);
     let selection = this.#db.selectFrom("approvals").selectAll();
     if (state !== undefined) selection = selection.where("state", "=", state);
+    if (session !== undefined) selection = selection.where("session_id", "=", toKey(session));
     if (cursor !== undefined) {
       const after = parseCursor(cursor);
       if (asId(after.id) !== after.id) throw new InvalidCursorError();
@@ -82,7 +89,7 @@ export class ApprovalRepository implements ApprovalStore {
     return Number(numUpdatedRows);
   }
 
-  async decide(id: string, decision: ApprovalDecision, decidedBy: string) {
+  async decide(id: string, decision: ApprovalDecision, decidedBy: string, rule?: AnsweredFor) {
     const now = Date.now();
     const edited = decision.decision === "allow" ? decision.arguments : undefined;
     const { numUpdatedRows } = await this.#db
@@ -93,6 +100,7 @@ export class ApprovalRepository implements ApprovalStore {
         decided_by: toKey(decidedBy),
         reason: decision.reason === undefined ? null : toStorableText(decision.reason),
         edited_input: edited === undefined ? null : toJson(edited),
+        rule: rule === undefined ? null : toJson(rule),
       })
       .where("id", "=", asId(id))
       .where("state", "=", "pending")
@@ -126,6 +134,7 @@ export class ApprovalRepository implements ApprovalStore {
         created_at: rule.createdAt,
         input: rule.input === undefined ? null : toJson(rule.input),
         caller: rule.caller === undefined ? null : toKey(rule.caller),
+        exact: rule.exact === true ? 1 : null,
       })
       .execute();
   }
@@ -188,6 +197,7 @@ function toRow(id: string, request: ApprovalRequest): Omit<ApprovalRow, "instanc
     details: request.details === undefined ? null : toJson(request.details),
     reason: null,
     edited_input: null,
+    rule: null,
     stage: request.stage,
   };
 }
@@ -195,6 +205,7 @@ function toRow(id: string, request: ApprovalRequest): Omit<ApprovalRow, "instanc
 function toApproval(row: ApprovalRow): StoredApproval {
   const details = fromJson<NonNullable<StoredApproval["details"]>>(row.details);
   const edited = fromJson<NonNullable<StoredApproval["arguments"]>>(row.edited_input);
+  const rule = fromJson<AnsweredFor>(row.rule);
   return {
     id: row.id,
     callId: row.call_id,
@@ -215,6 +226,7 @@ function toApproval(row: ApprovalRow): StoredApproval {
     ...(row.decided_by === null ? {} : { decidedBy: row.decided_by }),
     ...(row.reason === null ? {} : { reason: row.reason }),
     ...(edited === undefined ? {} : { arguments: edited }),
+    ...(rule === undefined ? {} : { rule }),
   };
 }
 
@@ -225,6 +237,7 @@ function toRule(row: ApprovalRuleRow): ApprovalRule {
     tool: row.tool,
     decision: row.decision,
     ...(input === undefined ? {} : { input }),
+    ...(row.exact === 1 ? { exact: true } : {}),
     ...(row.session_id === null ? {} : { sessionID: row.session_id }),
     ...(row.caller === null ? {} : { caller: row.caller }),
     createdBy: row.created_by,

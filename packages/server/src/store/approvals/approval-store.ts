@@ -11,7 +11,11 @@ export interface StoredApproval extends ApprovalRequest {
   readonly reason?: string;
   /** The arguments as the person who agreed changed them. */
   readonly arguments?: Readonly<Record<string, unknown>>;
+  /** For which calls to come the answer counts as well. */
+  readonly rule?: AnsweredFor;
 }
+
+export type AnsweredFor = Pick<ApprovalRule, "tool" | "input" | "exact" | "sessionID">;
 
 /** An answer for calls to come. */
 export interface ApprovalRule {
@@ -21,6 +25,8 @@ export interface ApprovalRule {
   readonly decision: "allow" | "ask" | "deny";
   /** Only for calls with these arguments. */
   readonly input?: Readonly<Record<string, unknown>>;
+  /** With `input`: only for calls that have no other arguments beside these. */
+  readonly exact?: boolean;
   /** Only for calls of this session. */
   readonly sessionID?: string;
   /** Only for calls of this caller. */
@@ -31,6 +37,8 @@ export interface ApprovalRule {
 
 export interface ApprovalQuery {
   readonly state?: StoredApproval["state"];
+  /** Only those of calls in this session. */
+  readonly session?: string;
   /** At most 500; default 50. Newest first. */
   readonly limit?: number;
   readonly cursor?: string;
@@ -53,6 +61,7 @@ export interface ApprovalStore {
     id: string,
     decision: ApprovalDecision,
     decidedBy: string,
+    rule?: AnsweredFor,
   ): Promise<{ readonly isAccepted: boolean; readonly approval: StoredApproval } | undefined>;
   /** Whether the question waits for an answer, but the process whose call asked it no longer lives. */
   isOrphan(id: string): Promise<boolean>;

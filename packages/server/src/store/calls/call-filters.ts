@@ -29,6 +29,8 @@ export function filterCalls(
   }
   if (query.parent !== undefined) conditions.push(expression("parent_call_id", "=", toKey(query.parent)));
   if (query.top === true) conditions.push(expression("parent_call_id", "is", null));
+  // A quote within a text of the flags is written with a backslash, so that this is the name of one and nothing else.
+  if (query.flag !== undefined) conditions.push(contains(engine, "flags", `"${query.flag}":`));
   if (query.root !== undefined) conditions.push(isInChain(toKey(query.root)));
   if (query.caller !== undefined) {
     conditions.push(matchesGlob(engine, "caller", toStorableText(query.caller)));

@@ -4,11 +4,13 @@ import type { BlobDirectory } from "../blobs/blob-directory.ts";
 import { formatCursor, pageLimit, parseCursor } from "../database/cursor.ts";
 import type { Engine } from "../database/engine.ts";
 import type { OpenedDatabase } from "../database/open-database.ts";
+import type { PendingWrites } from "../database/pending-writes.ts";
 import type { StoreDatabase, Tables } from "../database/schema.ts";
 import { toKey } from "../database/storable-text.ts";
 import type { Instance } from "../instances/instance.ts";
-import type { CallQuery, CallStore, Page, StartedCall, StoredCall } from "../store.ts";
+import type { CallQuery, CallStore, Page, RefusalListener, StartedCall, StoredCall } from "../store.ts";
 import { filterCalls, isNotCompleted } from "./call-filters.ts";
+import type { CallJournals } from "./call-journals.ts";
 import { needsBlobs, prepareFinished, toFinishedRow, toRowWithBlobs, toStartedRow } from "./call-row.ts";
 import { type CallStatistics, readStatistics, type StatisticsQuery } from "./call-statistics.ts";
 import { CallTable } from "./call-table.ts";
@@ -26,8 +28,13 @@ export interface CallRepositoryParts {
   readonly engine: Engine;
   /** Runs a query that may look at many rows. */
   readonly scan: OpenedDatabase["scan"];
+  readonly pending: PendingWrites;
   readonly blobs: BlobDirectory;
   readonly instance: Instance;
+  /** Without them, a call is safe when the database has it. */
+  readonly journals?: CallJournals;
+  /** See `CallWriterOptions`. */
+  readonly delay?: number;
 }
 
 export class CallRepository implements CallStore {
@@ -35,18 +42,29 @@ export class CallRepository implements CallStore {
   readonly #engine: Engine;
   readonly #blobs: BlobDirectory;
   readonly #scan: OpenedDatabase["scan"];
+  readonly #pending: PendingWrites;
   readonly #instance: Instance;
+  readonly #journals: CallJournals | undefined;
+  readonly #leave: () => void;
+  readonly #refusalListeners = new Set<RefusalListener>();
   readonly #writer: CallWriter;
   /** Calls whose blobs are being written, before their rows are. */
   readonly #blobWrites = new Set<Promise<void>>();
 
-  constructor({ db, scan, engine, blobs, instance }: CallRepositoryParts) {
+  constructor({ db, scan, pending, engine, blobs, instance, journals, ...options }: CallRepositoryParts) {
     this.#scan = scan;
+    this.#pending = pending;
     this.#db = db;
     this.#engine = engine;
     this.#blobs = blobs;
     this.#instance = instance;
-    this.#writer = new CallWriter(new CallTable(db, instance.id));
+    this.#journals = journals;
+    this.#writer = new CallWriter(new CallTable(db, instance.id), {
+      ...options,
+      ...(journals === undefined ? {} : { journal: journals.open() }),
+      onRefused: ({ call_id }, error) => this.#tell(call_id, error),
+    });
+    this.#leave = pending.add(this.#writer);
   }
 
   started(call: StartedCall): void {
@@ -62,7 +80,13 @@ export class CallRepository implements CallStore {
     return written;
   }
 
+  /** Bound to this one: a store that stands in front of it need not know what it keeps to itself. */
+  readonly onRefused = (listener: RefusalListener): void => {
+    this.#refusalListeners.add(listener);
+  };
+
   async get(callId: string): Promise<StoredCall | undefined> {
+    await this.#pending.commit(toKey(callId));
     const row = await this.#db
       .selectFrom("calls")
       .selectAll()
@@ -76,6 +100,7 @@ export class CallRepository implements CallStore {
   async list(query: CallQuery): Promise<Page<StoredCall>> {
     const limit = pageLimit(query.limit);
     const after = query.cursor === undefined ? undefined : parseCursor(query.cursor);
+    await this.#pending.commit();
     let selection = this.#db
       .selectFrom("calls")
       .select(listedColumns)
@@ -100,6 +125,7 @@ export class CallRepository implements CallStore {
     offset: number,
     limit: number,
   ): Promise<{ text: string; total: number } | undefined> {
+    await this.#pending.commit(toKey(callId));
     const row = await this.#db
       .selectFrom("calls")
       .select(["result_blob", "result_size", "result_text"])
@@ -117,11 +143,13 @@ export class CallRepository implements CallStore {
     );
   }
 
-  statistics(query: StatisticsQuery): Promise<CallStatistics> {
+  async statistics(query: StatisticsQuery): Promise<CallStatistics> {
+    await this.#pending.commit();
     return readStatistics({ db: this.#db, engine: this.#engine, scan: this.#scan }, query);
   }
 
   async settleInterrupted(): Promise<number> {
+    await this.settle();
     const running = await this.#db
       .selectFrom("calls")
       .select("instance")
@@ -153,10 +181,32 @@ export class CallRepository implements CallStore {
     return Number(numUpdatedRows);
   }
 
+  /** Resolves when the database has all calls that are safe, here and in the journals of processes that ended. */
+  async settle(): Promise<void> {
+    await this.#pending.commit();
+    await this.#journals?.replay();
+  }
+
   /** Resolves when everything handed over so far has been written or refused. */
   async flush(): Promise<void> {
     await Promise.all(this.#blobWrites);
     await this.#writer.flush();
+  }
+
+  async close(): Promise<void> {
+    await this.flush();
+    this.#writer.close();
+    this.#leave();
+  }
+
+  #tell(callId: string, error: unknown): void {
+    for (const listener of this.#refusalListeners) {
+      try {
+        listener(callId, error);
+      } catch {
+        // The other rows are still to be written, whatever becomes of a log.
+      }
+    }
   }
 }
 
@@ -200,8 +250,8 @@ function toPage(rows: readonly ListedRow[], limit: number): Page<StoredCall> {
 }
 
 /** No index helps with what these ask for. */
-function looksAtMany({ text, tool, caller, minDuration, maxDuration, top }: CallQuery): boolean {
-  return [top || undefined, text, tool, caller, minDuration, maxDuration].some(
+function looksAtMany({ text, tool, caller, minDuration, maxDuration, top, flag }: CallQuery): boolean {
+  return [top || undefined, text, tool, caller, minDuration, maxDuration, flag].some(
     (condition) => condition !== undefined,
   );
 }

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 import { CompiledQuery } from "kysely";
 import { isDuplicateKey, isTransientError } from "../database/error-kind.ts";
 import type { CallRow, StoreDatabase } from "../database/schema.ts";
@@ -8,7 +8,7 @@ import type { CallSink } from "./call-writer.ts";
 const LARGEST_STATEMENT = 32;
 const LONGEST_STATEMENT = 1024 * 1024;
 
-const columns = Object.keys({
+export const callColumns = Object.keys({
   call_id: 0,
   parent_call_id: 0,
   replay_of: 0,
@@ -78,7 +78,15 @@ export class CallTable implements CallSink {
     } catch (error) {
       if (!isDuplicateKey(error)) throw error;
       if (row.state === "running" || (await this.#isWritten(row))) return;
-      await this.write([{ ...row, call_id: `${row.call_id}~${randomBytes(6).toString("hex")}` }], []);
+      await this.#writeBeside({ ...row, call_id: idBeside(row) });
+    }
+  }
+
+  async #writeBeside(row: CallRow): Promise<void> {
+    try {
+      await this.write([row], []);
+    } catch (error) {
+      if (!isDuplicateKey(error) || !(await this.#isWritten(row))) throw error;
     }
   }
 
@@ -107,14 +115,14 @@ export class CallTable implements CallSink {
 
   #insert(rows: readonly CallRow[]): CompiledQuery {
     const values: unknown[] = [];
-    for (const row of rows) for (const column of columns) values.push(row[column]);
+    for (const row of rows) for (const column of callColumns) values.push(row[column]);
     return CompiledQuery.raw(this.#insertText(rows), values);
   }
 
   #insertText(rows: readonly CallRow[]): string {
     const known = this.#inserts.get(rows.length);
     if (known !== undefined) return known;
-    const inOrder = rows.map((row) => Object.fromEntries(columns.map((column) => [column, row[column]])));
+    const inOrder = rows.map((row) => Object.fromEntries(callColumns.map((column) => [column, row[column]])));
     // Every column of a row is in it, which `fromEntries` cannot say.
     const { sql } = this.#db
       .insertInto("calls")
@@ -123,6 +131,12 @@ export class CallTable implements CallSink {
     this.#inserts.set(rows.length, sql);
     return sql;
   }
+}
+
+/** Always the same for the same row, so that one which is written again from a journal is not kept twice. */
+function idBeside(row: CallRow): string {
+  const hash = createHash("sha256").update(JSON.stringify(callColumns.map((column) => row[column])));
+  return `${row.call_id}~${hash.digest("hex").slice(0, 12)}`;
 }
 
 function splitRows(rows: readonly CallRow[]): CallRow[][] {

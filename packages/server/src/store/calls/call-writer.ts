@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { CallRow } from "../database/schema.ts";
+import type { CallJournal } from "./call-journal.ts";
 import { StartQueue } from "./start-queue.ts";
 
 /** Where rows go. */
@@ -12,56 +13,136 @@ export interface CallSink {
   isTransient(error: unknown): boolean;
 }
 
+export interface CallWriterOptions {
+  /** Makes calls safe before the database has them. Without it, whoever waits for a call waits for the database. */
+  readonly journal?: CallJournal;
+  /** Is told, once for each, of rows that the database refuses although they were safe. They are tried again. */
+  readonly onRefused?: (row: CallRow, error: unknown) => void;
+  /** Milliseconds for which rows that nobody waits for are held back; tests make it long. */
+  readonly delay?: number;
+}
+
 interface Entry {
   readonly row: CallRow;
-  /** Nobody waits for a started row. */
-  readonly resolve?: () => void;
-  readonly reject?: (error: unknown) => void;
+  /** Nobody waits for a started row, nor for one that is in the journal. */
+  waiter?: PromiseWithResolvers<void> | undefined;
+  isInJournal?: boolean;
+  isRefused?: boolean;
 }
 
 const LARGEST_BATCH = 500;
 /** A call that ends sooner than this, in milliseconds, is written once and not twice. */
-const START_DELAY = 5;
+const DELAY = 5;
+/** Rows in the journal that are not left waiting for the delay to pass. */
+const MOST_HELD_BACK = 200;
+/** So many rows of one turn cost less in a transaction at once than in the journal first. */
+const WORTH_A_TRANSACTION = 16;
 const RETRY_DELAYS = [50, 200, 1_000, 4_000];
+/** Milliseconds between attempts to write what is safe in the journal and was refused. */
+const REFUSED_DELAY = 1_000;
 
 /**
  * Writes calls in batches: all that end in one turn of the event loop share a transaction, and all that end while it is
- * written share the next. A row that the database refuses does not take the others with it.
+ * written share the next. With a journal, those that come one by one are safe there, and share a transaction a moment
+ * later. A row that the database refuses does not take the others with it.
  */
 export class CallWriter {
   readonly #sink: CallSink;
+  readonly #journal: CallJournal | undefined;
+  readonly #onRefused: CallWriterOptions["onRefused"];
+  readonly #delay: number;
   readonly #starts = new StartQueue();
   /** Calls whose started row has been written, or is being written. */
   readonly #running = new Set<string>();
+  /** Calls that ended in this turn. */
+  #ended: Entry[] = [];
+  #turn: NodeJS.Immediate | undefined;
   #finishes: Entry[] = [];
+  /** Rows of the journal that the database does not have. */
+  #inJournal = 0;
+  /** Those of them that it refused. */
+  #refused: Entry[] = [];
   #timer: NodeJS.Timeout | undefined;
+  #retryTimer: NodeJS.Timeout | undefined;
   #drain: Promise<void> | undefined;
   #isHurried = false;
 
-  constructor(sink: CallSink) {
+  constructor(sink: CallSink, { journal, onRefused, delay = DELAY }: CallWriterOptions = {}) {
     this.#sink = sink;
+    this.#journal = journal;
+    this.#onRefused = onRefused;
+    this.#delay = delay;
   }
 
   /** Most calls end before their row is asked for. */
   started(callId: string, makeRow: () => CallRow): void {
-    this.#starts.add(callId, performance.now() + START_DELAY, makeRow);
+    this.#starts.add(callId, performance.now() + this.#delay, makeRow);
     this.#arm();
   }
 
+  /** Resolves when the row is safe. */
   finished(row: CallRow): Promise<void> {
     this.#starts.end(row.call_id);
-    return new Promise((resolve, reject) => {
-      this.#finishes.push({ row, resolve, reject });
-      this.#begin();
-    });
+    const waiter = Promise.withResolvers<void>();
+    this.#ended.push({ row, waiter });
+    this.#turn ??= setImmediate(() => this.#endTurn());
+    return waiter.promise;
   }
 
-  /** Resolves when everything handed over so far has been written or refused. */
+  /** Resolves when the database has the calls that are safe by now, or only the one that is named. */
+  async commit(callId?: string): Promise<void> {
+    // What it has refused is tried again soon; a reader is not kept waiting for that.
+    if (this.#inJournal === this.#refused.length) return;
+    const isMeant = ({ row }: Entry) => callId === undefined || row.call_id === callId;
+    if (this.#drain === undefined && !this.#finishes.some(isMeant)) return;
+    this.#begin();
+    await this.#drain;
+  }
+
+  /** Resolves when the database has everything handed over so far, or has refused it. */
   async flush(): Promise<void> {
     this.#isHurried = true;
+    this.#queueEnded();
+    this.#retryRefused();
     this.#begin();
     while (this.#drain !== undefined) await this.#drain;
     this.#isHurried = false;
+  }
+
+  /** To be called after `flush`. The journal stays if the database refused some of it: the next process has it then. */
+  close(): void {
+    clearTimeout(this.#retryTimer);
+    this.#journal?.close(this.#inJournal > 0);
+  }
+
+  #endTurn(): void {
+    const ended = this.#ended;
+    this.#queueEnded();
+    if (!this.#isSafe(ended)) {
+      this.#begin();
+      return;
+    }
+    for (const entry of ended) {
+      entry.waiter?.resolve();
+      entry.waiter = undefined;
+      entry.isInJournal = true;
+    }
+    this.#inJournal += ended.length;
+    if (this.#inJournal >= MOST_HELD_BACK) this.#begin();
+    else this.#arm();
+  }
+
+  #queueEnded(): void {
+    clearImmediate(this.#turn);
+    this.#turn = undefined;
+    for (const entry of this.#ended) this.#finishes.push(entry);
+    this.#ended = [];
+  }
+
+  /** A database that refuses rows is waited for, so that whoever makes calls learns of it. */
+  #isSafe(ended: readonly Entry[]): boolean {
+    if (this.#journal === undefined || this.#refused.length > 0) return false;
+    return ended.length < WORTH_A_TRANSACTION && this.#journal.append(ended.map(({ row }) => row));
   }
 
   #begin(): void {
@@ -72,12 +153,14 @@ export class CallWriter {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       this.#begin();
-    }, START_DELAY);
+    }, this.#delay);
   }
 
   async #writeAll(): Promise<void> {
-    await new Promise(setImmediate);
+    // What is taken first may be nothing, and this must not end before it is known to have begun.
+    await undefined;
     for (let batch = this.#take(); batch.length > 0; batch = this.#take()) await this.#writeBatch(batch);
+    if (this.#inJournal === 0) this.#journal?.clear();
     if (this.#starts.size > 0) this.#arm();
     this.#drain = undefined;
   }
@@ -130,10 +213,35 @@ export class CallWriter {
     return row.state !== "running" && this.#running.has(row.call_id);
   }
 
-  #settle({ row, resolve, reject }: Entry, error: unknown): void {
-    if (resolve === undefined) return;
+  #settle(entry: Entry, error: unknown): void {
+    const { row, waiter, isInJournal } = entry;
+    if (row.state === "running") return;
+    if (isInJournal && error !== undefined) {
+      this.#keep(entry, error);
+      return;
+    }
     this.#running.delete(row.call_id);
-    if (error === undefined) resolve();
-    else reject?.(error);
+    if (isInJournal) this.#inJournal--;
+    else if (error === undefined) waiter?.resolve();
+    else waiter?.reject(error);
+  }
+
+  /** The row is safe where it is; the database may take it later. */
+  #keep(entry: Entry, error: unknown): void {
+    this.#refused.push(entry);
+    this.#retryTimer ??= setTimeout(() => {
+      this.#retryRefused();
+      this.#begin();
+    }, REFUSED_DELAY).unref();
+    if (entry.isRefused) return;
+    entry.isRefused = true;
+    this.#onRefused?.(entry.row, error);
+  }
+
+  #retryRefused(): void {
+    clearTimeout(this.#retryTimer);
+    this.#retryTimer = undefined;
+    this.#finishes.unshift(...this.#refused);
+    this.#refused = [];
   }
 }

@@ -161,7 +161,8 @@ export class ChatRepository implements ChatStore {
       const now = Date.now();
       await transaction
         .updateTable("chat_messages")
-        .set({ status, body: toJson(body), updated_at: now })
+        // One that runs on may be marked as to be stopped, and stays so.
+        .set({ ...(status === "running" ? {} : { status }), body: toJson(body), updated_at: now })
         .where("id", "=", toKey(id))
         .execute();
       if (status === "running") return;
@@ -171,6 +172,34 @@ export class ChatRepository implements ChatStore {
         .where("turn", "=", toKey(id))
         .execute();
     });
+  }
+
+  async requestStop(sessionId: string): Promise<string | undefined> {
+    const turn = (await this.#session(sessionId))?.turn ?? undefined;
+    if (turn === undefined) return undefined;
+    await this.#db
+      .updateTable("chat_messages")
+      .set({ status: "stopping" })
+      .where("id", "=", turn)
+      .where("status", "=", "running")
+      .execute();
+    return turn;
+  }
+
+  async findStopped(ids: readonly string[]): Promise<string[]> {
+    if (ids.length === 0) return [];
+    const rows = await this.#db
+      .selectFrom("chat_messages")
+      .select("id")
+      .where("id", "in", ids.map(toKey))
+      .where("status", "=", "stopping")
+      .execute();
+    return rows.map(({ id }) => id);
+  }
+
+  async getRunning(sessionId: string): Promise<ChatMessage | undefined> {
+    const turn = (await this.#session(sessionId))?.turn ?? undefined;
+    return turn === undefined ? undefined : this.getMessage(turn);
   }
 
   async claimOrphans(): Promise<ChatMessage[]> {
@@ -250,6 +279,7 @@ function toSession(row: ChatSessionRow): ChatSession {
     ...(row.expert === null ? {} : { expert: row.expert }),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
+    running: row.turn !== null,
     state: fromJson<ChatSession["state"]>(row.state) ?? {},
   };
 }
@@ -260,7 +290,7 @@ function toMessage(row: ChatMessageRow): ChatMessage {
     sessionId: row.session_id,
     position: row.position,
     role: row.role,
-    status: row.status,
+    status: row.status === "stopping" ? "running" : row.status,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
     body: fromJson<ChatMessage["body"]>(row.body) ?? {},

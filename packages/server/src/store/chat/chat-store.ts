@@ -12,6 +12,8 @@ export interface ChatSession {
   readonly expert?: string;
   readonly createdAt: number;
   readonly updatedAt: number;
+  /** Whether a message is being answered, here or elsewhere. */
+  readonly running: boolean;
   /** What else it remembers. Plain JSON. */
   readonly state: ChatSessionState;
 }
@@ -81,6 +83,12 @@ export interface ChatStore {
   beginTurn(sessionId: string, messages: readonly NewChatMessage[]): Promise<ChatMessage[] | undefined>;
   /** Resolves when it is safely written. With a status other than `running`, the session is free again. */
   saveMessage(id: string, changes: MessageChanges): Promise<void>;
+  /** Asks whichever process answers a message of the session to stop. The id of that message, if there is one. */
+  requestStop(sessionId: string): Promise<string | undefined>;
+  /** Those of the given messages, still running, that somebody asked to stop. */
+  findStopped(ids: readonly string[]): Promise<string[]>;
+  /** The message of the session that is being answered, here or elsewhere, as it was last saved. */
+  getRunning(sessionId: string): Promise<ChatMessage | undefined>;
   /** The running messages of processes that have ended. Each becomes this process's, and is given to one caller only. */
   claimOrphans(): Promise<ChatMessage[]>;
   /** Whether a turn of the session runs, here or elsewhere. */

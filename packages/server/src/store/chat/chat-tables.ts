@@ -25,7 +25,8 @@ export interface ChatMessageRow {
   session_id: string;
   position: number;
   role: "user" | "assistant";
-  status: ChatMessageStatus;
+  /** `stopping`: it runs, and somebody asked to stop it. */
+  status: ChatMessageStatus | "stopping";
   created_at: number;
   updated_at: number;
   body: string;

@@ -21,3 +21,9 @@ export function isDuplicateKey(error: unknown): boolean {
   // SQLite: constraint of a primary key, and of a unique index.
   return errcode === 1555 || errcode === 2067 || code === "23505" || code === "ER_DUP_ENTRY";
 }
+
+/** SQLite: the row is one that the table never takes, or has already. */
+export function isConstraintError(error: unknown): boolean {
+  const { errcode } = error as { errcode?: unknown };
+  return typeof errcode === "number" && (errcode & 0xff) === 19;
+}

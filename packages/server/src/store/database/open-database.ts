@@ -2,6 +2,7 @@ import { realpathSync } from "node:fs";
 import { type CompiledQuery, type Dialect, Kysely } from "kysely";
 import type { Engine } from "./engine.ts";
 import { createMysqlDialect } from "./mysql-dialect.ts";
+import { PendingWrites } from "./pending-writes.ts";
 import { createPostgresDialect } from "./postgres-dialect.ts";
 import type { StoreDatabase, Tables } from "./schema.ts";
 import { createSqliteDialect } from "./sqlite-dialect.ts";
@@ -11,6 +12,8 @@ export interface OpenedDatabase {
   readonly db: StoreDatabase;
   /** Runs a query that may look at many rows, without holding up anything else. */
   scan<Row>(query: Scan<Row>): Promise<Row[]>;
+  /** Of everybody in this process who has the same database open. */
+  readonly pending: PendingWrites;
   close(): Promise<void>;
 }
 
@@ -21,16 +24,23 @@ interface Scan<Row> {
 
 /** `place` is the file of SQLite, the URL of a server. */
 export async function openDatabase(engine: Engine, place: string): Promise<OpenedDatabase> {
-  if (engine === "sqlite") return openShared(place);
+  if (engine === "sqlite") {
+    const opened = openShared(place);
+    // Whoever opens it does not know of those who have it open already.
+    await opened.pending.commit();
+    return opened;
+  }
   const db = connect(
     await (engine === "postgres" ? createPostgresDialect(place) : createMysqlDialect(place)),
   );
-  return { db, scan: (query) => query.execute(), close: () => db.destroy() };
+  const pending = new PendingWrites();
+  return { db, pending, scan: (query) => query.execute(), close: () => db.destroy() };
 }
 
 interface SharedDatabase {
   readonly db: StoreDatabase;
   readonly reader: SqliteReader;
+  readonly pending: PendingWrites;
   users: number;
 }
 
@@ -45,6 +55,7 @@ function openShared(file: string): OpenedDatabase {
   const database = known ?? {
     db: connect(createSqliteDialect(file)),
     reader: new SqliteReader(file),
+    pending: new PendingWrites(),
     users: 0,
   };
   const path = pathOf(file);
@@ -52,6 +63,7 @@ function openShared(file: string): OpenedDatabase {
   database.users++;
   return {
     db: database.db,
+    pending: database.pending,
     async scan<Row>(query: Scan<Row>) {
       const { sql, parameters } = query.compile();
       // The thread answers with what the query itself would have.

@@ -79,6 +79,7 @@ export interface ApprovalRow {
   stage: "before" | "during" | null;
   instance: string | null;
   resumable: number | null;
+  rule: string | null;
 }
 
 export interface ApprovalRuleRow {
@@ -90,6 +91,7 @@ export interface ApprovalRuleRow {
   created_at: number;
   input: string | null;
   caller: string | null;
+  exact: number | null;
 }
 
 export interface ScheduleRow {

@@ -16,6 +16,8 @@ import { isTransientError } from "./error-kind.ts";
 /** SQLite waits for another process by blocking this one, so it does not wait long; the driver waits on without. */
 const BUSY_TIMEOUT = 50;
 const LONGEST_WAIT = 5_000;
+/** Nothing else goes on while a file is opened, which another process that has just closed it may hold up. */
+const OPENING_TIMEOUT = 5_000;
 const CACHED_STATEMENTS = 200;
 /** Pages of the log, 16 MB. Calls change the same few pages again and again, which are then copied once. */
 const CHECKPOINT_AFTER = 4_000;
@@ -76,13 +78,13 @@ function openDatabase(file: string): DatabaseSync {
   // SQLite gives its side files the mode of the main one, so that one is made first.
   closeSync(openSync(file, "a", 0o600));
   chmodSync(file, 0o600);
-  const database = new DatabaseSync(file, { timeout: BUSY_TIMEOUT, enableForeignKeyConstraints: true });
+  const database = new DatabaseSync(file, { timeout: OPENING_TIMEOUT, enableForeignKeyConstraints: true });
   try {
     // The first takes effect in a new file only: what is deleted later can then be given back to the disk.
     database.exec(
       "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;",
     );
-    database.exec(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_AFTER}`);
+    database.exec(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_AFTER}; PRAGMA busy_timeout = ${BUSY_TIMEOUT}`);
   } catch (error) {
     database.close();
     throw error;

@@ -1,6 +1,10 @@
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+
+/** Milliseconds. */
+const LONGEST_PROBE = 1_000;
+const BEING_MADE = 10_000;
 
 /**
  * A file that is locked as long as its process lives: the system lets go of the lock however the process ends, and no
@@ -14,7 +18,8 @@ export class InstanceLock implements Disposable {
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     this.#path = join(directory, `${id}.lock`);
     closeSync(openSync(this.#path, "a", 0o600));
-    this.#holder = new DatabaseSync(this.#path);
+    // Whoever looks for locks that nobody holds may hold this one for a moment.
+    this.#holder = new DatabaseSync(this.#path, { timeout: LONGEST_PROBE });
     this.#holder.exec("begin exclusive");
   }
 
@@ -39,11 +44,17 @@ export function probeInstanceLock(directory: string, id: string): "held" | "free
   }
 }
 
-/** The ids of all instances that have, or left, a lock here. */
+/** The ids of all instances that have, or left, a lock here. One that is just being made is held by nobody yet. */
 export function lockedInstances(directory: string): string[] {
+  const youngest = Date.now() - BEING_MADE;
   return readdirSync(directory)
-    .filter((name) => name.endsWith(".lock"))
+    .filter((name) => name.endsWith(".lock") && madeAt(join(directory, name)) < youngest)
     .map((name) => name.slice(0, -".lock".length));
+}
+
+/** Infinity when it is gone meanwhile. */
+function madeAt(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Number.POSITIVE_INFINITY;
 }
 
 export function removeInstanceLock(directory: string, id: string): void {

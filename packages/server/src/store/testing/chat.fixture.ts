@@ -80,6 +80,26 @@ export function testChat(place: TestPlace): void {
       expect(await store.chat.beginTurn("nowhere", turn("five"))).toBeUndefined();
     });
 
+    test("are stopped by whichever node is asked to", async () => {
+      await store.chat.addSession(session("long"));
+      expect(await other.chat.requestStop("long")).toBeUndefined();
+      const begun = await store.chat.beginTurn("long", turn("told"));
+      const { id } = begun!.at(-1)!;
+      expect(await other.chat.getRunning("long")).toEqual(begun!.at(-1));
+      expect(await store.chat.findStopped([id])).toEqual([]);
+      expect(await other.chat.requestStop("long")).toBe(id);
+      // What is stored in between does not undo it.
+      await store.chat.saveMessage(id, { status: "running", body: { parts: [1] } });
+      expect(await store.chat.findStopped([id, "nobody"])).toEqual([id]);
+      expect(await store.chat.findStopped([])).toEqual([]);
+      expect(await other.chat.getRunning("long")).toMatchObject({ status: "running", body: { parts: [1] } });
+      expect((await other.chat.getSession("long"))?.running).toBe(true);
+      await store.chat.saveMessage(id, { status: "stopped", body: { parts: [1] } });
+      expect(await store.chat.findStopped([id])).toEqual([]);
+      expect(await other.chat.getRunning("long")).toBeUndefined();
+      expect((await other.chat.getSession("long"))?.running).toBe(false);
+    });
+
     test("that a process left are taken up by one other, those of the living by none", async () => {
       const gone = await place.open(options);
       for (const id of ["left1", "left2"]) {

@@ -28,6 +28,11 @@ export class ActiveTurn {
     return this.#done.promise;
   }
 
+  /** Ends it: the model's answer and its calls. */
+  stop(): void {
+    this.stopping.abort("a person stopped the turn");
+  }
+
   finish(message: ChatMessage): void {
     this.#isDone = true;
     this.#done.resolve(message);

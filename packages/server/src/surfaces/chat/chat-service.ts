@@ -1,19 +1,24 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { v7 as uuid } from "uuid";
+import { masterGrant } from "../../auth/grant.ts";
 import type { ChatMessage, ChatSession } from "../../store/chat/chat-store.ts";
-import { ActiveTurn } from "./active-turn.ts";
+import type { ActiveTurn } from "./active-turn.ts";
+import { ActiveTurns } from "./active-turns.ts";
 import { ChatError } from "./chat-error.ts";
 import { type AssistantBody, assistantBody, toHistory, type UserContent } from "./chat-message-body.ts";
 import type { ChatParts } from "./chat-parts.ts";
 import { ChatSessions } from "./chat-sessions.ts";
 import { CompletionService } from "./completion-service.ts";
+import { LoopMemory } from "./loop-memory.ts";
 import { usualChat } from "./model/chat-config.ts";
 import type { ModelEndpoint } from "./model/endpoint.ts";
 import type { Providers } from "./model/providers.ts";
+import { requireChatGrant } from "./require-chat-grant.ts";
 import { callIdsOf, firstWords, instructions } from "./session-history.ts";
 import { type ChatReach, chatReach } from "./tools/reach.ts";
 import { ToolsService } from "./tools/tools-service.ts";
-import type { ToolPart } from "./turn/message-part.ts";
+import { isRepeatable } from "./turn/is-repeatable.ts";
+import { isTool, type ToolPart } from "./turn/message-part.ts";
 import { runToolCall } from "./turn/run-tool-call.ts";
 import type { Turn, TurnLimits } from "./turn/turn.ts";
 import type { TurnEnd, TurnEvent } from "./turn/turn-event.ts";
@@ -25,10 +30,10 @@ export interface NewMessage {
   readonly content: UserContent;
   /** For this turn only. */
   readonly model?: string;
+  /** What carries a trace on, to the calls and to the provider: `traceparent`, `tracestate`, `baggage`. */
+  readonly headers?: Turn["headers"];
 }
 
-/** Turns that have ended and can still be read event by event. */
-const MOST_RECENT = 100;
 /** How long turns may take to be written when the server ends. */
 const PATIENCE = 10_000;
 
@@ -40,9 +45,11 @@ export class ChatService {
   /** The same loop for conversations that the client keeps. */
   readonly completions: CompletionService;
   readonly #parts: ChatParts;
-  readonly #turns = new Map<string, ActiveTurn>();
+  readonly #turns: ActiveTurns;
   readonly #recovery: TurnRecovery;
   readonly #writer: TurnWriter;
+  readonly #memory: LoopMemory;
+  readonly #unsubscribe: () => void;
   #isClosing = false;
   #following: NodeJS.Timeout | undefined;
 
@@ -50,15 +57,18 @@ export class ChatService {
     this.#parts = parts;
     this.providers = parts.providers;
     this.tools = new ToolsService(parts.registry, parts.desk);
-    this.completions = new CompletionService(this, parts);
+    this.#memory = new LoopMemory(parts);
+    this.completions = new CompletionService(this, parts, this.#memory);
     this.sessions = new ChatSessions(parts.store.chat);
     this.#recovery = new TurnRecovery(parts);
     this.#writer = new TurnWriter(parts.store.chat, parts.logger);
+    this.#turns = new ActiveTurns(parts);
+    this.#unsubscribe = parts.approvals.addRepeater((callId) => this.#isRepeated(callId));
   }
 
   get limits(): TurnLimits {
-    const { maxRounds, maxSeconds, maxTokens } = { ...usualChat, ...this.#parts.config };
-    return { maxRounds, maxSeconds, maxTokens };
+    const { maxRounds, maxSeconds, maxTokens, maxAnswer } = { ...usualChat, ...this.#parts.config };
+    return { maxRounds, maxSeconds, maxTokens, maxAnswer };
   }
 
   /** Tokens that the definitions of tools may take. */
@@ -66,9 +76,9 @@ export class ChatService {
     return this.#parts.config.toolBudget ?? usualChat.toolBudget;
   }
 
-  /** Turns under way. */
+  /** Turns under way in this process. */
   get running(): number {
-    return [...this.#turns.values()].filter(({ isDone }) => !isDone).length;
+    return this.#turns.running.length;
   }
 
   contextTokens(endpoint: ModelEndpoint): number {
@@ -78,21 +88,29 @@ export class ChatService {
   /** A turn of it is stopped first. */
   async removeSession(id: string): Promise<void> {
     await this.stop(id);
-    this.#turns.delete(id);
+    this.#turns.forget(id);
     await this.#parts.store.chat.removeSession(id);
   }
 
   /** A message that is being made is shown as it is now. */
   async listMessages(sessionId: string): Promise<ChatMessage[]> {
     const messages = await this.#parts.store.chat.listMessages(sessionId);
-    const turn = this.turnOf(sessionId);
-    if (turn === undefined || turn.isDone) return messages;
+    const turn = this.#turns.runningOf(sessionId);
+    if (turn === undefined) return messages;
     return messages.map((message) => (turn.message.id === message.id ? this.currentMessage(turn) : message));
   }
 
   /** The last turn of a session, if it runs or has ended a moment ago in this process. */
   turnOf(sessionId: string): ActiveTurn | undefined {
-    return this.#turns.get(sessionId);
+    return this.#turns.of(sessionId);
+  }
+
+  /**
+   * The turn of a session for somebody who reads what happens: the one under way, also in another process, or else the
+   * last one of this process. Of a turn elsewhere is told what is stored, as soon as its feed is followed.
+   */
+  watch(sessionId: string): Promise<ActiveTurn | undefined> {
+    return this.#turns.watch(sessionId);
   }
 
   /** The message that a turn makes, as it is now. */
@@ -114,14 +132,15 @@ export class ChatService {
 
   /**
    * Takes what a person says and has it answered: asks the model, makes the calls that it asks for, and goes on until it
-   * has said all. Resolves as soon as the message is safe and the turn has begun; it goes on whoever listens. Throws
-   * `ChatError` while another turn runs, `ModelMissing` and `ProviderError`.
+   * has said all. Resolves as soon as the message is safe and the turn has begun; it goes on whoever listens. Who does not
+   * say for whom does it for the owner of the process. Throws `ChatError` while another turn runs, `ModelMissing` and `ProviderError`.
    */
   async handleStream(
     session: ChatSession,
-    grant: ChatReach["grant"],
     message: NewMessage,
+    grant: ChatReach["grant"] = masterGrant,
   ): Promise<ActiveTurn> {
+    requireChatGrant(grant);
     if (this.#isClosing) throw new ChatError("stopping", "The server is stopping and takes no new work.");
     const reach = this.reachOf(grant, session.expert);
     const endpoint = await this.providers.resolve(message.model ?? session.model);
@@ -142,11 +161,12 @@ export class ChatService {
     const named = await this.sessions.named(session, message.content);
     const turn = this.#open(begun.at(-1)!);
     turn.feed.publish("turn", {
+      type: "turn",
       sessionId: session.id,
       messageId: turn.message.id,
       userMessageId: begun[0]!.id,
     });
-    void this.#answer(named, turn, reach, endpoint);
+    void this.#answer(named, turn, reach, endpoint, message.headers);
     return turn;
   }
 
@@ -166,13 +186,12 @@ export class ChatService {
     });
   }
 
-  /** Ends the turn of a session, its model's answer and its calls. Says whether there was one, once it has ended. */
-  async stop(sessionId: string): Promise<boolean> {
-    const turn = this.#turns.get(sessionId);
-    if (turn === undefined || turn.isDone) return false;
-    turn.stopping.abort("a person stopped the turn");
-    await turn.done;
-    return true;
+  /**
+   * Ends the turn of a session, its model's answer and its calls, in whichever process it is under way. Says whether there
+   * was one, once it has ended.
+   */
+  stop(sessionId: string): Promise<boolean> {
+    return this.#turns.stop(sessionId);
   }
 
   /** Takes up the turns that processes left which have ended: those that wait for a person go on, others are settled. */
@@ -186,7 +205,7 @@ export class ChatService {
         continue;
       }
       const turn = this.#open(message, assistantBody(message).parts);
-      turn.feed.publish("turn", { sessionId: message.sessionId, messageId: message.id });
+      turn.feed.publish("turn", { type: "turn", sessionId: message.sessionId, messageId: message.id });
       void this.#goOn(turn, found.session, found.grant, found.waiting);
     }
   }
@@ -204,24 +223,25 @@ export class ChatService {
   async close(): Promise<void> {
     this.#isClosing = true;
     clearInterval(this.#following);
+    this.#unsubscribe();
     this.completions.close();
-    const turns = [...this.#turns.values()];
+    const turns = this.#turns.running;
     for (const { leaving } of turns) leaving.abort(new Error("the server is stopping"));
     const written = Promise.all(turns.map(({ done }) => done));
     await Promise.race([written, wait(PATIENCE, undefined, { ref: false })]);
   }
 
+  /** Whether a call is made again after a restart, when it waits for consent to what it calls; see `TurnRecovery`. */
+  #isRepeated(callId: string): boolean {
+    const calls = this.#turns.running.flatMap(({ parts }) => parts.filter(isTool));
+    const call = calls.find((part) => part.callId === callId);
+    return call !== undefined && isRepeatable(this.#parts.registry.get(call.name));
+  }
+
   #open(message: ChatMessage, parts = assistantBody(message).parts): ActiveTurn {
-    const turn = new ActiveTurn(message, parts);
+    const turn = this.#turns.open(message, parts);
     // It was begun while the server began to stop.
     if (this.#isClosing) turn.leaving.abort(new Error("the server is stopping"));
-    // Taken out and put back, a session is the last of the map.
-    this.#turns.delete(message.sessionId);
-    this.#turns.set(message.sessionId, turn);
-    for (const [id, { isDone }] of this.#turns) {
-      if (this.#turns.size <= MOST_RECENT) break;
-      if (isDone) this.#turns.delete(id);
-    }
     return turn;
   }
 
@@ -235,6 +255,8 @@ export class ChatService {
     try {
       const emit = (event: TurnEvent) => turn.feed.publish(event.type, event);
       await this.#recovery.decided(turn, waiting, emit);
+      const callIds = turn.parts.filter(isTool).map(({ callId }) => callId);
+      await this.#memory.restore(session.id, grant.id, callIds);
       const { model } = assistantBody(turn.message);
       await this.#writer.save(turn.message, { model, parts: turn.parts }, "running");
       const endpoint = await this.providers.resolve(session.model || model);
@@ -252,6 +274,7 @@ export class ChatService {
     active: ActiveTurn,
     reach: ChatReach,
     endpoint: ModelEndpoint,
+    headers?: Turn["headers"],
   ): Promise<void> {
     const { message, parts, feed } = active;
     const { store } = this.#parts;
@@ -284,6 +307,7 @@ export class ChatService {
         callIdOf: (id) => known.get(id),
         signal: active.stopping.signal,
         leaving: active.leaving.signal,
+        ...(headers === undefined ? {} : { headers }),
         emit: (event) => feed.publish(event.type, event),
         save: () => this.#writer.save(message, body, "running"),
       });

@@ -1,4 +1,5 @@
 import { v7 as uuid } from "uuid";
+import { masterGrant } from "../../auth/grant.ts";
 import type { ChatSession, ChatStore, SessionChanges } from "../../store/chat/chat-store.ts";
 import type { Page } from "../../store/store.ts";
 import { ChatError } from "./chat-error.ts";
@@ -24,7 +25,11 @@ export class ChatSessions {
     this.#store = store;
   }
 
-  create({ grant, expert }: ChatReach, wanted: NewSession = {}): Promise<ChatSession> {
+  /** For the owner of the process, unless told. */
+  create(
+    { grant, expert }: ChatReach = { grant: masterGrant },
+    wanted: NewSession = {},
+  ): Promise<ChatSession> {
     const { title = "", model = "", system } = wanted;
     return this.#store.addSession({
       id: uuid(),

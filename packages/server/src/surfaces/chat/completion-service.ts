@@ -3,8 +3,10 @@ import type { ChatParts } from "./chat-parts.ts";
 import type { ChatService } from "./chat-service.ts";
 import type { CompletionRequest } from "./completion-request.ts";
 import { handOver, takeBack } from "./handoff.ts";
+import type { LoopMemory } from "./loop-memory.ts";
 import type { ModelUsage } from "./model/completion-chunk.ts";
 import { type ModelMessage, type ModelToolCall, textOf } from "./model/model-message.ts";
+import { requireChatGrant } from "./require-chat-grant.ts";
 import type { ChatReach } from "./tools/reach.ts";
 import type { MessagePart } from "./turn/message-part.ts";
 import type { TurnEnd, TurnEvent } from "./turn/turn-event.ts";
@@ -27,21 +29,26 @@ export interface CompletionOptions {
   readonly signal: AbortSignal;
   readonly headers?: Readonly<Record<string, string | string[] | undefined>>;
   readonly emit?: (event: TurnEvent) => void;
+  /** Awaited before calls are made: whether anybody still waits for what comes of them. */
+  readonly attended?: () => Promise<void>;
 }
 
 /** Answers one request of a client that keeps its conversation itself. The rack's tools are run in between. */
 export class CompletionService {
   readonly #chat: ChatService;
   readonly #parts: Pick<ChatParts, "store" | "registry">;
+  readonly #memory: LoopMemory;
   readonly #leaving = new Set<AbortController>();
 
-  constructor(chat: ChatService, parts: Pick<ChatParts, "store" | "registry">) {
+  constructor(chat: ChatService, parts: Pick<ChatParts, "store" | "registry">, memory: LoopMemory) {
     this.#chat = chat;
     this.#parts = parts;
+    this.#memory = memory;
   }
 
   /** Throws `ModelMissing` and `ProviderError` for a model that cannot be had. */
   async complete(request: CompletionRequest, options: CompletionOptions): Promise<Completion> {
+    requireChatGrant(options.reach.grant);
     const leaving = new AbortController();
     this.#leaving.add(leaving);
     try {
@@ -71,13 +78,15 @@ export class CompletionService {
       toolrack: _own,
       ...body
     } = request;
-    const { reach, signal, headers, emit = () => {} } = options;
+    const { reach, signal, headers, attended, emit = () => {} } = options;
     const chat = this.#chat;
     const { chat: store } = this.#parts.store;
-    const endpoint = await chat.providers.resolve(model);
+    const endpoint = await chat.providers.resolve(model ?? undefined);
     const { grant, expert } = reach;
     const history = await takeBack(messages, grant.id, store);
     const sessionID = history.sessionID ?? uuid();
+    // What came before may have happened in another process.
+    if (history.sessionID !== undefined) await this.#memory.restoreAll(sessionID, grant.id);
     const offered = await chat.tools.getTools(reach, {
       budget: chat.toolBudget,
       query: firstWords(messages),
@@ -102,6 +111,7 @@ export class CompletionService {
       leaving,
       ...(headers === undefined ? {} : { headers }),
       emit,
+      ...(attended === undefined ? {} : { save: attended }),
     });
     const end = await loop.run();
     // Nobody comes back to a session that the client does not know of.

@@ -4,12 +4,22 @@ import type { ModelToolCall } from "./model/model-message.ts";
 import { isTool, type MessagePart, textOfParts } from "./turn/message-part.ts";
 import type { TurnEnd } from "./turn/turn-event.ts";
 
+export interface CompletionForm {
+  /** Whether the tools' activity is told. */
+  readonly tellsEvents: boolean;
+  /** See `wantsJson`. */
+  readonly isJson: boolean;
+}
+
 /** The answer in the form of Chat Completions. */
-export function toCompletion(completion: Completion, tellsEvents: boolean): Record<string, unknown> {
+export function toCompletion(
+  completion: Completion,
+  { tellsEvents, isJson }: CompletionForm,
+): Record<string, unknown> {
   const { id, model, parts, usage, end, calls } = completion;
   const refusal = textOfParts(parts, "refusal");
   const reasoning = textOfParts(parts, "reasoning");
-  const text = answerText(parts);
+  const text = answerText(parts, isJson);
   const message = {
     role: "assistant",
     content: text === "" && (calls.length > 0 || refusal !== "") ? null : text,
@@ -22,7 +32,7 @@ export function toCompletion(completion: Completion, tellsEvents: boolean): Reco
     object: "chat.completion",
     created: now(),
     model,
-    choices: [{ index: 0, message, logprobs: null, finish_reason: finishReason(end) }],
+    choices: [{ index: 0, message, logprobs: null, finish_reason: finishReason(end, isJson) }],
     usage,
     ...(tellsEvents ? { toolrack: activity(completion) } : {}),
   };
@@ -54,13 +64,19 @@ export class ChunkMaker {
   }
 }
 
-export function finishReason({ reason }: TurnEnd): string {
+export function finishReason({ reason }: TurnEnd, isJson: boolean): string {
   if (reason === "client_tools") return "tool_calls";
+  // Who reads JSON cannot read why it is not there; clients know that it may be cut.
+  if (isJson && (reason === "limit" || reason === "loop")) return "length";
   return reason === "length" || reason === "content_filter" ? reason : "stop";
 }
 
-/** What the model said in several rounds is one text to who did not see what it did in between. */
-export function answerText(parts: readonly MessagePart[]): string {
+/**
+ * What the model said in several rounds is one text to who did not see what it did in between. JSON is only what it said
+ * last.
+ */
+export function answerText(parts: readonly MessagePart[], isJson: boolean): string {
+  if (isJson) return textOfParts(parts.slice(parts.findLastIndex(isTool) + 1));
   const rounds = [...Map.groupBy(parts, ({ round }) => round).values()].map((round) => textOfParts(round));
   return rounds.filter((text) => text !== "").reduce((all, text) => all + separator(all) + text, "");
 }

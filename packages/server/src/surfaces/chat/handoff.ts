@@ -38,31 +38,61 @@ export async function takeBack(
   store: ChatStore,
 ): Promise<RestoredHistory> {
   const restored: ModelMessage[] = [];
-  const originals = new Map<string, string>();
   let sessionID: string | undefined;
-  let images: readonly ModelMessage[] = [];
+  let round: HandedRound | undefined;
   for (const message of messages) {
-    if (message.role !== "tool") {
-      // Answers to calls stand right behind them; images follow.
-      restored.push(...images);
-      images = [];
+    if (message.role === "tool" && round !== undefined) {
+      round.answer(message);
+      continue;
     }
+    restored.push(...(round?.messages() ?? []));
+    round = undefined;
     const handoff = await handoffOf(message, owner, store);
     if (handoff === undefined) {
-      const original = originals.get(message.tool_call_id ?? "");
-      restored.push(original === undefined ? message : { ...message, tool_call_id: original });
+      restored.push(message);
       continue;
     }
     sessionID = handoff.sessionId;
     // It was written by `handOver`.
-    const kept = handoff.messages as readonly ModelMessage[];
-    const end = kept.findLastIndex(({ role }) => role !== "user") + 1;
-    restored.push(...kept.slice(0, end));
-    images = kept.slice(end);
-    const asked = kept.findLast(({ tool_calls }) => tool_calls !== undefined)?.tool_calls ?? [];
-    for (const [at, call] of asked.entries()) originals.set(`rack_${handoff.id}_${at}`, call.id);
+    round = new HandedRound(handoff.id, handoff.messages as readonly ModelMessage[]);
   }
-  return { messages: [...restored, ...images], sessionID };
+  return { messages: [...restored, ...(round?.messages() ?? [])], sessionID };
+}
+
+/** What was kept, with the answers that the client brings put among those of the rack. */
+class HandedRound {
+  readonly #id: string;
+  /** Up to the last time that the model asked for calls. */
+  readonly #before: readonly ModelMessage[];
+  /** Images cannot stand between a call and its answer. */
+  readonly #images: readonly ModelMessage[];
+  readonly #asked: readonly ModelToolCall[];
+  readonly #answers = new Map<string, ModelMessage>();
+  readonly #others: ModelMessage[] = [];
+
+  constructor(id: string, kept: readonly ModelMessage[]) {
+    this.#id = id;
+    const at = kept.findLastIndex(({ tool_calls }) => tool_calls !== undefined);
+    this.#before = kept.slice(0, at + 1);
+    this.#asked = kept[at]?.tool_calls ?? [];
+    const after = kept.slice(at + 1);
+    this.#images = after.filter(({ role }) => role !== "tool");
+    for (const message of after)
+      if (message.role === "tool") this.#answers.set(message.tool_call_id!, message);
+  }
+
+  answer(message: ModelMessage): void {
+    const [, id, at] = handedId.exec(message.tool_call_id ?? "") ?? [];
+    const call = id === this.#id ? this.#asked[Number(at)] : undefined;
+    if (call === undefined) this.#others.push(message);
+    else this.#answers.set(call.id, { ...message, tool_call_id: call.id, name: call.function.name });
+  }
+
+  /** The model reads the answers in the order in which it asked. */
+  messages(): ModelMessage[] {
+    const answers = this.#asked.flatMap(({ id }) => this.#answers.get(id) ?? []);
+    return [...this.#before, ...answers, ...this.#others, ...this.#images];
+  }
 }
 
 async function handoffOf({ role, tool_calls }: ModelMessage, owner: string, store: ChatStore) {

@@ -7,8 +7,17 @@ import type { StoredCall } from "../../store/store.ts";
 import type { ActiveTurn } from "./active-turn.ts";
 import { assistantBody } from "./chat-message-body.ts";
 import type { ChatParts } from "./chat-parts.ts";
+import { isRepeatable } from "./turn/is-repeatable.ts";
 import { isSettled, isTool, type ToolPart } from "./turn/message-part.ts";
-import { neverRun, notResumed, outcomeUnknown } from "./turn/notices.ts";
+import {
+  interruptedChain,
+  madeAgain,
+  neverRun,
+  notResumed,
+  outcomeUnknown,
+  serverEnded,
+} from "./turn/notices.ts";
+import { refusalOf, refusedInside, whatBecameOf } from "./turn/refusals.ts";
 import { failed, stateOf } from "./turn/run-tool-call.ts";
 import type { TurnEvent } from "./turn/turn-event.ts";
 import { shownApproval } from "./turn/turn-loop.ts";
@@ -17,6 +26,8 @@ import { shownApproval } from "./turn/turn-loop.ts";
 export interface WaitingCall {
   readonly part: ToolPart;
   readonly approvalId: string;
+  /** The question is about a tool that the call makes: when somebody agrees, the call itself is made again. */
+  readonly isNested: boolean;
 }
 
 export type Examined =
@@ -56,16 +67,20 @@ export class TurnRecovery {
     const questions = open.length === 0 ? [] : await this.#questions();
     const waiting: WaitingCall[] = [];
     for (const part of open) {
-      const question = questions.find(({ callId }) => callId === part.callId);
-      if (question !== undefined && grant !== undefined && (await this.#isOpen(question))) {
-        waiting.push({ part, approvalId: question.id });
-      } else if (question?.state === "denied" || question?.state === "expired") {
-        part.state = failed(part, refusalOf(part, question));
-      } else if (part.started) await this.#settle(part);
+      const found = grant === undefined ? undefined : await this.#waitingOf(part, questions);
+      const own = questions.find(({ callId }) => callId === part.callId);
+      if (found !== undefined) waiting.push(found);
+      else if (own?.state === "denied" || own?.state === "expired")
+        part.state = failed(part, refusalOf(part, own));
+      else if (part.started) await this.#settle(part);
     }
     if (waiting.length > 0 && session !== undefined && grant !== undefined) {
       return { kind: "waiting", session, grant, waiting };
     }
+    await this.#close(
+      questions.filter(({ state }) => state === "pending"),
+      open,
+    );
     for (const part of open) if (!isSettled(part)) part.state = failed(part, neverRun);
     return { kind: "settled" };
   }
@@ -78,7 +93,7 @@ export class TurnRecovery {
   ): Promise<void> {
     const signal = AbortSignal.any([turn.stopping.signal, turn.leaving.signal]);
     try {
-      await Promise.all(waiting.map((call) => this.#decidedOne(call, signal, emit)));
+      await Promise.all(waiting.map((call) => this.#decidedOne(call, turn, signal, emit)));
     } catch (thrown) {
       if (turn.stopping.signal.aborted) await this.#withdraw(waiting);
       throw thrown;
@@ -86,10 +101,11 @@ export class TurnRecovery {
   }
 
   async #decidedOne(
-    { part, approvalId }: WaitingCall,
+    { part, approvalId, isNested }: WaitingCall,
+    turn: ActiveTurn,
     signal: AbortSignal,
     emit: (event: TurnEvent) => void,
-  ) {
+  ): Promise<void> {
     const { approvals } = this.#parts;
     // Readers know it by the id that it was announced with.
     const { callId } = part;
@@ -104,8 +120,16 @@ export class TurnRecovery {
         shown = approval.state;
         emit({ type: "approval", approval: shownApproval(approval) });
       }
+      if (isNested && approval?.state !== "pending") await this.#closeOthers(callId);
       if (approval === undefined || approval.state === "denied" || approval.state === "expired") {
-        part.state = failed(part, refusalOf(part, approval));
+        part.state = isNested
+          ? await this.#interrupted(part, refusedInside(approval))
+          : failed(part, refusalOf(part, approval));
+      } else if (approval.state === "allowed" && isNested) {
+        // The tool may be another one by now.
+        if (isRepeatable(this.#parts.registry.get(part.name)))
+          return this.#beginAgain(part, approval, turn, emit);
+        part.state = await this.#interrupted(part, serverEnded);
       } else if (approval.state === "allowed") {
         agreedAt ??= Date.now();
         await this.#takeResumed(part, agreedAt);
@@ -113,6 +137,32 @@ export class TurnRecovery {
       if (isSettled(part)) emit({ type: "state", callId, name: part.name, state: part.state });
       else await change;
     }
+  }
+
+  /** What else the call had asked is asked anew when it is made again, or not at all. */
+  async #closeOthers(parentCallId: string): Promise<void> {
+    const { items } = await this.#parts.approvals.list({ state: "pending", limit: PAGE });
+    const others = items.filter((question) => question.parentCallId === parentCallId);
+    for (const { id } of others) await this.#deny(id, "the call that asked was interrupted");
+  }
+
+  /** The call is made again with the others that are left, and need not ask once more. */
+  #beginAgain(
+    part: ToolPart,
+    approval: StoredApproval,
+    turn: ActiveTurn,
+    emit: (event: TurnEvent) => void,
+  ): void {
+    const { callId, name, id, displayName, arguments: written } = part;
+    const again = `${callId}${RESUMED}`;
+    const state = failed(part, madeAgain(again));
+    part.callId = again;
+    part.started = undefined;
+    part.state = { status: "pending", input: {}, raw: written };
+    const takeBack = this.#parts.approvals.carryOver(approval, again);
+    void turn.done.then(takeBack);
+    emit({ type: "state", callId, name, state });
+    emit({ type: "call", id, callId: again, name, displayName, arguments: written });
   }
 
   async #takeResumed(part: ToolPart, agreedAt: number): Promise<void> {
@@ -154,7 +204,38 @@ export class TurnRecovery {
 
   async #settle(part: ToolPart): Promise<void> {
     const call = await this.#parts.store.calls.get(part.callId);
-    part.state = call === undefined ? failed(part, outcomeUnknown) : settledState(part, call);
+    part.state = isKnown(call) ? settledState(part, call) : await this.#interrupted(part, serverEnded);
+  }
+
+  /** What is told of a call whose end nobody saw: what it had made is on record. */
+  async #interrupted(part: ToolPart, why: string): Promise<ToolPart["state"]> {
+    const { items } = await this.#parts.store.calls.list({ root: part.callId, limit: PAGE });
+    const made = items.filter(({ callId }) => callId !== part.callId).reverse();
+    if (made.length === 0) return failed(part, outcomeUnknown);
+    const questions = await this.#questions();
+    const told = made.map((call) => `"${call.toolName}" ${whatBecameOf(call, questions)}`);
+    return failed(part, interruptedChain(part.name, told, why));
+  }
+
+  /** The question that the call waits for, if the call can still be made when somebody agrees. */
+  async #waitingOf(part: ToolPart, questions: readonly StoredApproval[]): Promise<WaitingCall | undefined> {
+    const own = questions.find(({ callId }) => callId === part.callId);
+    if (own !== undefined)
+      return (await this.#isOpen(own)) ? { part, approvalId: own.id, isNested: false } : undefined;
+    const inner = questions.find(
+      ({ parentCallId, state }) => parentCallId === part.callId && state === "pending",
+    );
+    // One whose call is not made again is closed by now.
+    return inner && { part, approvalId: inner.id, isNested: true };
+  }
+
+  /** Nobody is asked about a call that will not be made. */
+  async #close(questions: readonly StoredApproval[], parts: readonly ToolPart[]): Promise<void> {
+    const calls = new Set(parts.map(({ callId }) => callId));
+    const own = questions.filter(
+      ({ callId, parentCallId = "" }) => calls.has(callId) || calls.has(parentCallId),
+    );
+    for (const { id } of own) await this.#deny(id, "the conversation that it belongs to cannot go on");
   }
 
   /** Also one that somebody agreed to a moment ago, whose call is being made anew. */
@@ -164,18 +245,18 @@ export class TurnRecovery {
   }
 
   async #questions(): Promise<readonly StoredApproval[]> {
+    // So that what cannot be taken up any more is closed.
+    await this.#parts.approvals.refresh();
     const { items } = await this.#parts.approvals.list({ limit: PAGE });
     return items.filter(({ stage }) => stage === "before");
   }
 
   async #withdraw(waiting: readonly WaitingCall[]): Promise<void> {
-    for (const { approvalId } of waiting) {
-      await this.#parts.approvals.answer(
-        approvalId,
-        { decision: "deny", reason: "the turn was stopped" },
-        "toolrack",
-      );
-    }
+    for (const { approvalId } of waiting) await this.#deny(approvalId, "the turn was stopped");
+  }
+
+  async #deny(approvalId: string, reason: string): Promise<void> {
+    await this.#parts.approvals.answer(approvalId, { decision: "deny", reason }, "toolrack");
   }
 
   async #grantOf(owner: string): Promise<Grant | undefined> {
@@ -187,14 +268,11 @@ export class TurnRecovery {
   }
 }
 
-function settledState(part: ToolPart, call: StoredCall): ToolPart["state"] {
-  if (call.outcome === "running" || call.outcome === "interrupted") return failed(part, outcomeUnknown);
-  return stateOf({ record: call, result: call.result });
+/** Whether it is on record how the call ended. */
+function isKnown(call: StoredCall | undefined): call is StoredCall {
+  return call !== undefined && call.outcome !== "running" && call.outcome !== "interrupted";
 }
 
-function refusalOf({ name }: ToolPart, approval: StoredApproval | undefined): string {
-  if (approval?.state === "denied") {
-    return `"${name}" was not run: a person said no${approval.reason === undefined ? "" : ` (${approval.reason})`}.`;
-  }
-  return `"${name}" was not run: nobody answered the question in time.`;
+function settledState(part: ToolPart, call: StoredCall): ToolPart["state"] {
+  return isKnown(call) ? stateOf({ record: call, result: call.result }) : failed(part, outcomeUnknown);
 }

@@ -58,7 +58,8 @@ Examples:
   toolrack mcp-servers add files -- npx -y @modelcontextprotocol/server-filesystem /data
   toolrack mcp-servers add memory --install @modelcontextprotocol/server-memory@2026.8.31
   toolrack mcp-servers show files
-  toolrack mcp-servers approve files read_file
+  toolrack mcp-servers approve files read_file 4f1c09aa5be37d20
+  toolrack mcp-servers login docs
   toolrack mcp-servers import ~/.cursor/mcp.json`;
 
 const skillsHelp = `
@@ -199,6 +200,8 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--tools <pattern...>", "create: may use these tools, such as internal_file_*")
     .option("--experts <pattern...>", "create: may use these experts")
     .option("--admin", "create: may do everything")
+    .option("--chat", "create: may talk to models; default: when it may use tools or experts")
+    .option("--no-chat", "create: may use tools, but not talk to models")
     .option("--expires <duration>", "create: is valid for so long, such as 12h or 30d; default: for ever")
     .action((action: TokenAction | undefined, name: string | undefined, options: TokensOptions) =>
       does(async (cli) => (await import("./commands/tokens.ts")).tokens(cli, action, name, options)),
@@ -217,16 +220,22 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
         "disable",
         "restart",
         "approve",
+        "login",
+        "logout",
         "import",
       ]),
     )
     .argument("[key]", "the server; for import the file, such as ~/.cursor/mcp.json")
-    .argument("[rest...]", "approve: the tool, or all of them; add: the command and its arguments, after --")
+    .argument(
+      "[rest...]",
+      "approve: the tool and the hash that show prints, the tool alone, or nothing for all; add: the command and its arguments, after --",
+    )
     .option("--url <url>", "add: the server's address")
     .option("--type <type>", "add: http or sse; default: found out")
     .option("--header <name=value...>", "add: a header; secrets by their names, as in the examples")
     .option("--env <name=value...>", "add: a variable of its environment")
     .option("--install <package@version>", "add: a package that is installed ahead and run by Node")
+    .option("--no-open", "login: only print the address of the page")
     .addHelpText("after", mcpServersHelp)
     .action(
       (

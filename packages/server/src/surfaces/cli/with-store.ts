@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import type { Logger } from "@toolrack/core";
 import type { Store } from "../../store/store.ts";
 import type { Cli } from "./cli.ts";
 import { findWorkspace } from "./find-workspace.ts";
@@ -12,15 +13,16 @@ export async function withStore<Result>(
   const directory = join(workspace, ".toolrack");
   // As the server does it: the file may say which database it is.
   const { loadEnvironment } = await import("../../config/load-environment.ts");
-  const forget = await loadEnvironment(workspace, {
+  const logger: Logger = {
     debug() {},
     info() {},
     warn: (text) => cli.talk(String(text)),
     error: (text) => cli.talk(String(text)),
-  });
+  };
+  const forget = await loadEnvironment(workspace, logger);
   // Imported late, so that help and usage errors do not wait for the database.
   const { openStore } = await import("../../store/open-store.ts");
-  const store = await openStore({ directory, url: process.env.DATABASE_URL ?? "" });
+  const store = await openStore({ directory, logger, url: process.env.DATABASE_URL ?? "" });
   try {
     return await use(store, directory);
   } finally {

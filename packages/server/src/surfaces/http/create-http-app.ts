@@ -28,6 +28,7 @@ import { secretRoutes } from "./routes/secrets.ts";
 import { serverRoutes } from "./routes/server.ts";
 import { settingsRoutes } from "./routes/settings.ts";
 import { skillToolRoutes } from "./routes/skill-tools.ts";
+import { skillTransferRoutes } from "./routes/skill-transfer.ts";
 import { skillRoutes } from "./routes/skills.ts";
 import { statsRoutes } from "./routes/stats.ts";
 import { tokenRoutes } from "./routes/tokens.ts";
@@ -55,6 +56,8 @@ export function createHttpApp(parts: HttpParts, door: Door): Hono<HttpEnv> {
     ...approvalRuleRoutes(parts),
     ...scheduleRoutes(parts),
     ...mcpServerRoutes(parts),
+    // Before the paths with an id, which would take `import` for one.
+    ...skillTransferRoutes(parts),
     ...skillRoutes(parts),
     ...skillToolRoutes(parts),
     ...expertRoutes(parts),
@@ -102,6 +105,7 @@ const nobody: Grant = {
   caller: "",
   mayUse: () => false,
   mayUseExpert: () => false,
+  mayChat: false,
 };
 
 function handlerOf(

@@ -15,9 +15,18 @@ export function checkHost(host: string | undefined, allowed: ReadonlySet<string>
 }
 
 export function isKnownHost(host: string | undefined, allowed: ReadonlySet<string>): boolean {
-  const name = host === undefined ? "" : hostName(host);
-  return isAddress(name) || name === "localhost" || name.endsWith(".localhost") || allowed.has(name);
+  if (host === undefined) return allowed.has("");
+  if (ownHosts.has(host)) return true;
+  const name = hostName(host);
+  if (!isAddress(name) && name !== "localhost" && !name.endsWith(".localhost")) return allowed.has(name);
+  if (ownHosts.size >= MOST_OWN) ownHosts.clear();
+  ownHosts.add(host);
+  return true;
 }
+
+/** Headers that were found to name this machine itself, whatever is allowed: the same few come with every request. */
+const ownHosts = new Set<string>();
+const MOST_OWN = 100;
 
 function hostName(host: string): string {
   return host.trim().toLowerCase().replace(/:\d+$/, "").replace(/\.$/, "");

@@ -17,6 +17,7 @@ export const httpErrorCodes = {
   secret_invalid: { status: 400, when: "The name or the value cannot be that of a secret." },
   unauthorized: { status: 401, when: "There is no token, or it is unknown or has expired." },
   forbidden: { status: 403, when: "The token is valid but not an admin's." },
+  chat_forbidden: { status: 403, when: "The token may use tools, but not the models." },
   host_not_allowed: {
     status: 403,
     when: "The Host header names a host that this server does not answer for.",
@@ -46,6 +47,10 @@ export const httpErrorCodes = {
     status: 409,
     when: "The upstream MCP server stands in the workspace's file and is changed there.",
   },
+  mcp_tool_changed: {
+    status: 409,
+    when: "The tool changed after it was looked at, so it was not approved; `details` has its `hash` and `changes` of now.",
+  },
   call_exists: { status: 409, when: "A call with the wanted `callId` exists." },
   call_ended: { status: 409, when: "The call has ended and cannot be cancelled any more." },
   result_elsewhere: {
@@ -56,6 +61,10 @@ export const httpErrorCodes = {
   arguments_redacted: {
     status: 409,
     when: "Parts of the recorded arguments were masked, so the call cannot be repeated without new ones.",
+  },
+  chat_cancelled: {
+    status: 409,
+    when: "The same request made calls a moment ago and was cancelled with its connection; it is not done twice.",
   },
   chat_busy: { status: 409, when: "The last message of the conversation is still being answered." },
   approval_decided: { status: 409, when: "The question was answered, or nobody answered it in time." },
@@ -83,6 +92,10 @@ export const httpErrorCodes = {
   headers_too_large: { status: 431, when: "The headers are larger than the server takes." },
   internal_error: { status: 500, when: "The server failed; its log says why." },
   provider_failed: { status: 502, when: "The model provider failed, or could not be reached." },
+  mcp_sign_in_failed: {
+    status: 502,
+    when: "The upstream MCP server, or who signs in for it, does not let the rack sign in; the message says why.",
+  },
   provider_unauthorized: {
     status: 502,
     when: "The model provider does not accept the key that it is configured with.",

@@ -45,8 +45,18 @@ export const mcpServerSchema = {
     resources: whole,
     refused: {
       type: "array",
-      description: "Tools that could not be put on the rack.",
+      description: "Tools, prompts, resources and templates that it lists and that cannot be used.",
       items: { type: "object", properties: { name: text, reason: text }, required: ["name", "reason"] },
+    },
+    signIn: {
+      type: "object",
+      description: "Only of a server at an address that is sent no `Authorization` header of its entry.",
+      properties: {
+        signedIn: { type: "boolean" },
+        pending: { type: "boolean", description: "Somebody was sent to sign in and has not come back." },
+        problem: { ...text, description: "Why the last attempt came to nothing." },
+      },
+      required: ["signedIn", "pending"],
     },
   },
   required: [
@@ -70,6 +80,10 @@ export const mcpServerToolSchema = {
     name: { ...text, description: "As the server names it." },
     rackName: { ...text, description: "As the rack names it." },
     description: text,
+    hash: {
+      ...text,
+      description: "Of its definition as it is now. Sent back with an approval, it says what was looked at.",
+    },
     offered: { type: "boolean", description: "Whether the entry lets it in." },
     pin: { enum: ["approved", "quarantined", "unpinned"] },
     changes: {
@@ -81,5 +95,5 @@ export const mcpServerToolSchema = {
     approvedBy: { ...text, description: "`first use` when nobody was asked." },
     override: { type: "object", properties: { rename: text, describe: text } },
   },
-  required: ["name", "rackName", "offered", "pin", "changes", "override"],
+  required: ["name", "rackName", "hash", "offered", "pin", "changes", "override"],
 } as const satisfies JsonSchemaObject;

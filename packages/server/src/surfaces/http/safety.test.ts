@@ -182,7 +182,7 @@ describe("requests that are wrong", () => {
     ]);
     expect((await server.ask("/healthz", { method: "POST", token: null })).status).toBe(405);
     const options = await server.ask("/api/tools", { method: "OPTIONS" });
-    expect([options.status, options.headers.get("allow")]).toEqual([405, "GET"]);
+    expect([options.status, options.headers.get("allow")]).toEqual([405, "GET, PATCH"]);
     const none = await server.ask("/nothing");
     expect([none.status, none.body.error.code]).toEqual([404, "not_found"]);
   });

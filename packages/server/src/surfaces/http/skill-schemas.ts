@@ -102,6 +102,64 @@ export const skillSchemas = {
     },
     required: ["id", "skillId", "skillName", "name", "description", "type", "enabled", "status"],
   },
+  SkillImport: {
+    type: "object",
+    properties: {
+      dryRun: { type: "boolean", description: "True: nothing was changed." },
+      skills: {
+        type: "array",
+        items: {
+          type: "object",
+          properties: {
+            id: text,
+            name: text,
+            description: text,
+            replaces: { type: "boolean", description: "Of a dry run: one with its id would go." },
+            tools: {
+              type: "array",
+              items: {
+                type: "object",
+                properties: {
+                  name: text,
+                  type: { enum: ["http", "script", "builtin"] },
+                  failure: { ...text, description: "Why it cannot be used." },
+                },
+                required: ["name", "type"],
+              },
+            },
+            files: { ...texts, description: "Of a dry run: paths beside its SKILL.md." },
+          },
+          required: ["id", "name", "description", "tools"],
+        },
+      },
+      experts: {
+        type: "array",
+        items: {
+          type: "object",
+          properties: { id: text, name: text, replaces: { type: "boolean" } },
+          required: ["id", "name"],
+        },
+      },
+      failed: {
+        type: "array",
+        description: "What is not imported, and why.",
+        items: {
+          type: "object",
+          properties: {
+            name: text,
+            reason: text,
+            replaceable: {
+              type: "boolean",
+              description: "It is there already: `replace` would take its place.",
+            },
+          },
+          required: ["name", "reason"],
+        },
+      },
+      warnings: texts,
+    },
+    required: ["dryRun", "skills", "experts", "failed", "warnings"],
+  },
   Expert: {
     type: "object",
     properties: { ...expert, toolCount: { type: "integer", description: "How many tools it has now." } },

@@ -16,15 +16,17 @@ import type { ChatService } from "../chat/chat-service.ts";
 import { createHttpApp } from "./create-http-app.ts";
 import { openDoor } from "./door.ts";
 import { EventFeed } from "./events/event-feed.ts";
+import { publishLibrary } from "./events/publish-library.ts";
 import { publishApprovals, publishLoads, publishMcpServers, publishRack } from "./events/publish-rack.ts";
 import { ReloadLog } from "./events/reload-log.ts";
+import { GuardedResponse } from "./guarded-response.ts";
 import { HttpError } from "./http-error.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { type Mount, mountServer } from "./mount.ts";
+import { oauthCallbackMount } from "./oauth-callback.ts";
 import type { HttpParts } from "./parts.ts";
 import { RateLimiter } from "./rate-limiter.ts";
 import { refuseBrokenRequest, refuseConnect, unknownExpectation } from "./refuse-broken-request.ts";
-import { securityHeaders } from "./security-headers.ts";
 import { sendError } from "./send.ts";
 import { defaultHttpSettings, type HttpSettings } from "./settings.ts";
 import { settleHost } from "./settle-host.ts";
@@ -101,7 +103,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   unsubscribe.push(files.subscribe(reloads.listen));
   // After those who tell of changes: its own changes are told after the ones that it answers.
   const switches = await ToolSwitches.open({ registry, store, logger });
-  unsubscribe.push(() => switches.close());
+  unsubscribe.push(() => switches.close(), publishLibrary(feed, { skills: app.skills, switches }));
   const { directory } = app.workspace;
   const parts: HttpParts = {
     workspace: app.workspace,
@@ -130,7 +132,11 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     stopping: () => stopping,
   };
 
-  const server = makeServer(parts, mounts, pages);
+  const server = makeServer(
+    parts,
+    mcpServers === undefined ? mounts : [...mounts, oauthCallbackMount(mcpServers)],
+    pages,
+  );
   const stop = async () => {
     stopping = true;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
@@ -185,8 +191,8 @@ function makeServer(
       return Response.json(error.toEnvelope(), { status: error.status });
     },
   });
-  const headers = Object.entries(securityHeaders);
   const options = {
+    ServerResponse: GuardedResponse,
     headersTimeout,
     requestTimeout,
     connectionsCheckingInterval: Math.min(1_000, headersTimeout),
@@ -194,7 +200,6 @@ function makeServer(
     requireHostHeader: false,
   };
   const server = createServer(options, (incoming, outgoing) => {
-    for (const [name, value] of headers) outgoing.setHeader(name, value);
     outgoing.on("error", () => {}); // The caller went away; whoever waits for it is told by `close`.
     const unclear = settleHost(incoming);
     if (unclear !== undefined) return sendError(unclear, incoming, outgoing, parts, "(none)");
@@ -206,7 +211,6 @@ function makeServer(
   server.on("clientError", refuseBrokenRequest);
   server.on("connect", refuseConnect);
   server.on("checkExpectation", (incoming, outgoing) => {
-    for (const [name, value] of headers) outgoing.setHeader(name, value);
     sendError(unknownExpectation(), incoming, outgoing, parts, "(none)");
   });
   return server;

@@ -99,6 +99,27 @@ describe("what a server lists", () => {
     expect(checked.refused.map(({ name }) => name)).toEqual(["a tool", "a tool", "a", "p", "r"]);
   });
 
+  it("names templates that nobody could read by, and addresses that only the rack answers for", () => {
+    const templates = [
+      { name: "everything", uriTemplate: "{+any}" },
+      { name: "joined", uriTemplate: "docs://{a}{b}" },
+      { name: "long", uriTemplate: `docs://${"x".repeat(1_100)}{a}` },
+      { name: "skills", uriTemplate: "skill://{name}" },
+      { name: "good", uriTemplate: "docs://{page}" },
+    ];
+    const resources = [{ name: "own", uri: "toolrack://results/1" }];
+    const { refused, ...checked } = checkCatalogue({ ...emptyCatalogue, templates, resources });
+    expect(checked.templates.map(({ name }) => name)).toEqual(["good"]);
+    expect(checked.resources).toEqual([]);
+    expect(refused.map(({ name, reason }) => [name, reason.slice(0, 40)])).toEqual([
+      ["own", "Its address begins with toolrack:, which"],
+      ["everything", "Its uriTemplate cannot be matched with a"],
+      ["joined", "Its uriTemplate cannot be matched with a"],
+      ["long", "Its uriTemplate cannot be matched with a"],
+      ["skills", "Its address begins with skill:, which on"],
+    ]);
+  });
+
   const wrong = ["zz", 5, true, null, [], {}, [5], ["zz"], { a: 5 }, [{}]];
   const lists = [
     ["tools", isSpecType.Tool, { name: "n", inputSchema: { type: "object" } }, toolFields],

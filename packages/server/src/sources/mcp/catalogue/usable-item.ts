@@ -1,4 +1,6 @@
 import { isRecord } from "../../../json/is-record.ts";
+import { isUsableTemplate } from "../../../offerings/match-uri-template.ts";
+import { isReservedFrom } from "../../../offerings/reserved-schemes.ts";
 import { cleanText } from "./clean-text.ts";
 
 /** An item of a list as the server gave it, or a part of one. */
@@ -28,6 +30,7 @@ export function usablePrompt(item: Listed): Listed | string {
 export function usableResource(item: Listed): Listed | string {
   const { uri, name, size } = item;
   if (typeof uri !== "string" || uri === "") return "It has no uri.";
+  if (isReservedFrom(SOURCE, uri)) return reserved(uri);
   return {
     uri,
     name: typeof name === "string" ? cleanText(name) : uri,
@@ -39,7 +42,18 @@ export function usableResource(item: Listed): Listed | string {
 export function usableTemplate(item: Listed): Listed | string {
   const { uriTemplate, name } = item;
   if (typeof uriTemplate !== "string" || uriTemplate === "") return "It has no uriTemplate.";
+  if (isReservedFrom(SOURCE, uriTemplate)) return reserved(uriTemplate);
+  if (!isUsableTemplate(uriTemplate)) {
+    return "Its uriTemplate cannot be matched with addresses: it must begin with a scheme such as docs://, have a name in each {…} and some text between two of them, at most 32 of them, and at most 1,024 characters.";
+  }
   return { uriTemplate, name: typeof name === "string" ? cleanText(name) : uriTemplate, ...described(item) };
+}
+
+/** Whichever upstream server it is: none of them has a scheme of its own. */
+const SOURCE = "mcp:";
+
+function reserved(uri: string): string {
+  return `Its address begins with ${uri.slice(0, uri.indexOf(":"))}:, which only the rack itself answers for.`;
 }
 
 function usableArgument({ name, title, description, required }: Listed): Listed {

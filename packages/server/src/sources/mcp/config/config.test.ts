@@ -70,6 +70,11 @@ describe("an entry", () => {
 
   it.each([
     [{}, /neither a command nor a url/],
+    [{ command: "x", toolrack: { oauth: {} } }, /toolrack\.oauth, but no url/],
+    [{ url: "https://x", toolrack: { oauth: { clientSecret: "s" } } }, /clientSecret, but no clientId/],
+    [{ url: "https://x", toolrack: { oauth: { clientId: "c", clientSecret: "s" } } }, /no issuer\. Name the/],
+    [{ url: "https://x", toolrack: { oauth: { grant: "client_credentials" } } }, /needs a clientId and a/],
+    [{ url: "https://x", toolrack: { oauth: { grant: "password" } } }, /grant/],
     [{ command: "a", url: "http://b" }, /both/],
     [{ command: "a", args: "b" }, /args/],
     [{ command: "a", toolrack: { tools: { only: [] } } }, /only/],

@@ -41,6 +41,19 @@ export interface ServerLimits {
   readonly refresh?: number;
 }
 
+/** How the rack signs in at a server that asks for it. */
+export interface OAuthEntry {
+  /** `client_credentials`: as a machine, without a person. Default `authorization_code`. */
+  readonly grant?: "authorization_code" | "client_credentials";
+  /** The client that was registered for the rack by hand. Default: it registers itself. */
+  readonly clientId?: string;
+  readonly clientSecret?: string;
+  /** The authorization server that the client was registered with; nobody else is sent its secret. */
+  readonly issuer?: string;
+  /** Separated by spaces. Default: what the server asks for. */
+  readonly scope?: string;
+}
+
 /** One entry of `mcpServers`, as it is written; variables are not yet replaced. */
 export interface ServerEntry {
   readonly type?: ServerTransport;
@@ -60,6 +73,7 @@ export interface ServerEntry {
     readonly install?: string;
     readonly tools?: ToolChoices;
     readonly limits?: ServerLimits;
+    readonly oauth?: OAuthEntry;
     /** Folders that the server is told of when it asks for roots outside a call. Default none. */
     readonly roots?: readonly string[];
   };
@@ -92,6 +106,17 @@ export const serverEntrySchema = {
       properties: {
         install: filled,
         roots: texts,
+        oauth: {
+          type: "object",
+          additionalProperties: false,
+          properties: {
+            grant: { enum: ["authorization_code", "client_credentials"] },
+            clientId: filled,
+            clientSecret: filled,
+            issuer: filled,
+            scope: filled,
+          },
+        },
         tools: {
           type: "object",
           additionalProperties: false,
@@ -151,6 +176,7 @@ export async function readServerEntry(given: unknown): Promise<ServerEntry> {
   };
   const transport = type === "streamable-http" || type === "streamableHttp" ? "http" : type;
   checkReach(rest, transport);
+  checkOAuth(rest);
   return {
     ...rest,
     ...(transport === undefined ? {} : { type: transport as ServerTransport }),
@@ -175,4 +201,20 @@ function checkReach(entry: Omit<ServerEntry, "type">, type: string | undefined):
     throw new Error(`Its type is "${type}", but it has a command and no url.`);
   }
   if (!starts && type === "stdio") throw new Error('Its type is "stdio", but it has no command.');
+}
+
+function checkOAuth({ url, toolrack: { oauth } = {} }: Omit<ServerEntry, "type">): void {
+  if (oauth === undefined) return;
+  const { grant, clientId, clientSecret, issuer } = oauth;
+  if (url === undefined) throw new Error("It has toolrack.oauth, but no url: a process is not signed in at.");
+  if (grant === "client_credentials" && (clientId === undefined || clientSecret === undefined)) {
+    throw new Error("toolrack.oauth: the grant client_credentials needs a clientId and a clientSecret.");
+  }
+  if (clientSecret === undefined) return;
+  if (clientId === undefined) throw new Error("toolrack.oauth has a clientSecret, but no clientId.");
+  if (issuer === undefined) {
+    throw new Error(
+      "toolrack.oauth has a clientSecret, but no issuer. Name the authorization server that knows the client, such as https://login.example.com: otherwise the MCP server could have the secret sent anywhere.",
+    );
+  }
 }

@@ -4,7 +4,7 @@ import { LineReader } from "./line-reader.ts";
 function reader(longest: number) {
   const seen: unknown[] = [];
   const lines = new LineReader(longest, {
-    onLine: (line) => seen.push(line.toString()),
+    onLine: (line) => seen.push(line),
     onTooLong: (start, end) => seen.push([start, end]),
   });
   return { seen, read: (text: string) => lines.read(Buffer.from(text)) };

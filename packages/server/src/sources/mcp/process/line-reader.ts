@@ -1,6 +1,6 @@
 export interface LineListeners {
   /** Without the end of the line. */
-  onLine(line: Buffer): void;
+  onLine(line: string): void;
   /** A line that was too long to be kept: how it begins and how it ends. */
   onTooLong(start: string, end: string): void;
 }
@@ -28,7 +28,10 @@ export class LineReader {
     for (;;) {
       const end = piece.indexOf(NEWLINE, from);
       if (end === -1) break;
-      this.#end(piece.subarray(from, end));
+      // Most lines come whole, in a piece of their own.
+      if (this.#length === 0 && this.#skipped === undefined)
+        this.#listeners.onLine(piece.toString("utf8", from, end));
+      else this.#end(piece.subarray(from, end));
       from = end + 1;
     }
     if (from < piece.length) this.#keep(piece.subarray(from));
@@ -42,10 +45,10 @@ export class LineReader {
       this.#listeners.onTooLong(start.toString("utf8"), end.toString("utf8"));
       return;
     }
-    const line = this.#length === 0 ? last : Buffer.concat([...this.#pieces, last]);
+    const line = Buffer.concat([...this.#pieces, last]);
     this.#pieces = [];
     this.#length = 0;
-    this.#listeners.onLine(line);
+    this.#listeners.onLine(line.toString("utf8"));
   }
 
   #keep(rest: Buffer): void {

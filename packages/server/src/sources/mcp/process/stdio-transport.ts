@@ -55,7 +55,7 @@ export class StdioTransport implements Transport {
     onLine: (line) => this.#take(line),
     onTooLong: (start, end) => this.#leaveOut(start, end),
   });
-  /** Lines that leave at the end of this turn. */
+  /** Lines that leave at the end of this turn of the event loop. */
   #outgoing = "";
   #closing: Promise<void> | undefined;
   #isClosed = false;
@@ -111,19 +111,16 @@ export class StdioTransport implements Transport {
     return this.write(`${JSON.stringify(message)}\n`);
   }
 
-  /** A whole line, its end included. What is written in one go leaves in one go: each leaving is a system call. */
+  /**
+   * A whole line, its end included. What is written in one turn of the event loop, by however many callers, leaves in one
+   * go: each leaving is a system call here, and another one for the server.
+   */
   write(line: string): Promise<void> {
     const stdin = this.#child?.stdin;
     if (stdin === undefined || !stdin.writable)
       return Promise.reject(new Error("The server's process has ended."));
     if (stdin.writableLength + this.#outgoing.length > MOST_UNREAD) return Promise.reject(unread());
-    if (this.#outgoing === "") {
-      process.nextTick(() => {
-        const lines = this.#outgoing;
-        this.#outgoing = "";
-        stdin.write(lines);
-      });
-    }
+    if (this.#outgoing === "") setImmediate(this.#flush);
     this.#outgoing += line;
     if (!stdin.writableNeedDrain) return done;
     return new Promise((resolve) => {
@@ -134,6 +131,12 @@ export class StdioTransport implements Transport {
       stdin.once("drain", goOn).once("close", goOn);
     });
   }
+
+  readonly #flush = (): void => {
+    const lines = this.#outgoing;
+    this.#outgoing = "";
+    if (lines !== "") this.#child?.stdin.write(lines);
+  };
 
   /** Closes its input, waits a moment, then ends it and everything that it started. Resolves when all is gone. */
   close(): Promise<void> {
@@ -148,6 +151,7 @@ export class StdioTransport implements Transport {
     // Whose child a process was is forgotten with its parent.
     const family = isThere ? descendantsOf([child.pid], findFamilies()) : [];
     if (isThere) {
+      this.#flush();
       child.stdin.end();
       await Promise.race([new Promise((done) => child.once("exit", done)), delay(FAREWELL)]);
     }
@@ -172,8 +176,7 @@ export class StdioTransport implements Transport {
     if (this.#closing === undefined) void this.close();
   }
 
-  #take(line: Buffer): void {
-    const text = line.toString("utf8");
+  #take(text: string): void {
     let message: unknown;
     try {
       message = JSON.parse(text);
@@ -186,8 +189,9 @@ export class StdioTransport implements Transport {
       return;
     }
     try {
+      if (!Array.isArray(message)) this.onmessage?.(message as JSONRPCMessage);
       // Several messages in one line were allowed once.
-      for (const one of Array.isArray(message) ? message : [message]) this.onmessage?.(one as JSONRPCMessage);
+      else for (const one of message) this.onmessage?.(one as JSONRPCMessage);
     } catch (error) {
       this.onerror?.(error as Error);
     }

@@ -30,6 +30,8 @@ export interface LaneRequest {
   readonly params: Message;
   /** Gives up the request, here and there. */
   readonly signal?: AbortSignal | undefined;
+  /** The same, where asking for the signal would make one. Answers how to stop. */
+  readonly whenAborted?: (act: (reason: unknown) => void) => () => void;
   /** In milliseconds. Without it, only the signal ends the waiting. */
   readonly timeout?: number;
   /** Whom the server's own questions reach while it works on this. */
@@ -56,7 +58,9 @@ interface Pending {
   readonly request: LaneRequest;
   readonly resolve: (result: unknown) => void;
   readonly reject: (reason: unknown) => void;
-  readonly release: () => void;
+  /** Stops waiting for the signal. */
+  release: (() => void) | undefined;
+  timer: NodeJS.Timeout | undefined;
   /** Why the stream of the answer ended too early, when we know. */
   problem?: string;
 }
@@ -133,7 +137,7 @@ export class RequestLane {
   close(reason: Error): void {
     this.#closed = reason;
     for (const pending of [...this.#pending.values()]) {
-      pending.release();
+      letGo(pending);
       pending.reject(reason);
     }
     this.#pending.clear();
@@ -191,32 +195,28 @@ export class RequestLane {
 
   #exchange(request: LaneRequest, params: Message): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      const { signal, timeout, method, headers } = request;
+      const { timeout, method, headers } = request;
       if (this.#closed !== undefined) throw this.#closed;
-      if (signal?.aborted) throw signal.reason;
       const id = this.#nextId++;
       // There the end of the stream is what cancels.
       const abort =
         this.#scope === undefined || this.#options.modern === undefined ? undefined : new AbortController();
+      let isSent = false;
       const giveUp = (reason: unknown) => {
         if (this.#settle(id) === undefined) return;
-        if (abort === undefined) {
+        if (abort === undefined && isSent) {
           // The server may not stop at once, and what it asks until then is about this.
           if (askingMethods.has(method)) this.#givenUp.add(id);
           this.#cancel(id, reason);
-        } else abort.abort();
+        } else abort?.abort();
         reject(reason);
       };
-      const onAbort = signal === undefined ? undefined : () => giveUp(signal.reason);
-      const timer =
-        timeout === undefined ? undefined : setTimeout(() => giveUp(timedOut(method, timeout)), timeout);
-      const release = () => {
-        if (onAbort !== undefined) signal?.removeEventListener("abort", onAbort);
-        clearTimeout(timer);
-      };
-      if (onAbort !== undefined) signal?.addEventListener("abort", onAbort, { once: true });
-      const pending: Pending = { request, resolve, reject, release };
+      const pending: Pending = { request, resolve, reject, release: undefined, timer: undefined };
       this.#pending.set(id, pending);
+      pending.release = listen(request, giveUp);
+      if (!this.#pending.has(id)) return;
+      if (timeout !== undefined) pending.timer = setTimeout(() => giveUp(timedOut(method, timeout)), timeout);
+      isSent = true;
       const fail = (error: unknown) => {
         if (this.#settle(id) !== undefined) reject(toUpstreamError(error));
       };
@@ -247,15 +247,18 @@ export class RequestLane {
     });
   }
 
-  #complete({ client, onProgress }: LaneRequest, params: Message, id: number): Message {
+  #complete(request: LaneRequest, params: Message, id: number): Message {
     const { modern } = this.#options;
-    if (modern === undefined && onProgress === undefined) return params;
+    const hears = request.onProgress !== undefined;
+    if (modern === undefined && !hears) return params;
+    if (modern === undefined && params._meta === undefined)
+      return { ...params, _meta: { progressToken: id } };
     return {
       ...params,
       _meta: {
         ...(isRecord(params._meta) ? params._meta : {}),
-        ...(onProgress === undefined ? {} : { progressToken: id }),
-        ...(modern === undefined ? {} : this.#envelope(client)),
+        ...(hears ? { progressToken: id } : {}),
+        ...(modern === undefined ? {} : this.#envelope(request.client)),
       },
     };
   }
@@ -287,7 +290,7 @@ export class RequestLane {
     const pending = this.#pending.get(id);
     if (pending === undefined) return undefined;
     this.#pending.delete(id);
-    pending.release();
+    letGo(pending);
     return pending;
   }
 
@@ -334,6 +337,22 @@ export class RequestLane {
         return false;
     }
   }
+}
+
+/** Acts when the request is to be given up, at once when it was before. Answers how to stop waiting for it. */
+function listen(request: LaneRequest, act: (reason: unknown) => void): (() => void) | undefined {
+  if (request.whenAborted !== undefined) return request.whenAborted(act);
+  const { signal } = request;
+  if (signal === undefined) return undefined;
+  const onAbort = () => act(signal.reason);
+  if (signal.aborted) onAbort();
+  else signal.addEventListener("abort", onAbort, { once: true });
+  return () => signal.removeEventListener("abort", onAbort);
+}
+
+function letGo({ release, timer }: Pending): void {
+  release?.();
+  if (timer !== undefined) clearTimeout(timer);
 }
 
 function timedOut(method: string, limit: number): UpstreamError {

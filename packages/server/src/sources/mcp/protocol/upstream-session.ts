@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { Client, McpSubscription, Transport } from "@modelcontextprotocol/client";
+import { type Client, type McpSubscription, SseError, type Transport } from "@modelcontextprotocol/client";
 import { pauseAfter } from "../backoff.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
 import type { LaneRequest, RequestLane } from "./request-lane.ts";
@@ -134,11 +134,15 @@ export class UpstreamSession {
       const reason = new UpstreamError("unavailable", this.#describeEnd());
       this.#lane.close(reason);
       onLost(reason);
+      // A stream that would be opened anew is that of another session, which knows nothing of this one.
+      void this.#transport.close().catch(() => {});
     };
     client.onclose = lose;
-    client.onerror = ({ message }) => {
+    client.onerror = (error) => {
+      // Over SSE every answer comes on one stream, and what was on its way when it broke is never sent again.
+      const isBroken = error instanceof SseError;
       // The stream on which the server speaks by itself cannot be had back: the server is not there.
-      if (/^Maximum reconnection attempts/.test(message)) lose();
+      if (isBroken || /^Maximum reconnection attempts/.test(error.message)) lose();
     };
     this.#onMissed = () => {
       for (const list of ["tools", "prompts", "resources"] as const) onListChanged(list);

@@ -12,6 +12,8 @@ export const usualChat = {
   maxSeconds: 900,
   /** Tokens of all requests of a turn. */
   maxTokens: 2_000_000,
+  /** Characters of one answer: text, reasoning and arguments together. No model of today writes as much. */
+  maxAnswer: 4_000_000,
   /** What a model can read at a time, unless its own entry says so. */
   contextTokens: 128_000,
   /** What the definitions of the tools may take of it. */

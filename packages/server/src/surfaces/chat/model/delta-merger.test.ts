@@ -94,6 +94,45 @@ describe("pieces of calls", () => {
     expect(old.calls()[0]?.function).toEqual({ name: "read", arguments: '{"x":1}' });
   });
 
+  it("are told apart where all have the index 0 and no id, once the arguments before are whole", () => {
+    const merger = merged([
+      calls({ index: 0, function: { name: "echo", arguments: '{"text":' } }),
+      calls({ index: 0, function: { name: "echo", arguments: '"a"}' } }),
+      calls({ index: 0, function: { name: "echo", arguments: "" } }),
+      calls({ index: 0, function: { name: "echo", arguments: '{"text":"b"}' } }),
+      calls({ index: 0, function: { name: "list", arguments: {} } }),
+    ]);
+    expect(named(merger).map(([, ...call]) => call)).toEqual([
+      ["echo", '{"text":"a"}'],
+      ["echo", '{"text":"b"}'],
+      ["list", "{}"],
+    ]);
+  });
+
+  it("keep what else the provider says of a call and of its thoughts", () => {
+    const signed = { google: { thought_signature: "c2lnbmVk" } };
+    const merger = merged([
+      piece({ reasoning: "I ", reasoning_details: [{ index: 0, type: "reasoning.text", text: "I " }] }),
+      piece({ reasoning_details: [{ index: 0, type: "reasoning.text", text: "think", signature: "x" }] }),
+      piece({ reasoning_details: [{ index: 1, type: "reasoning.encrypted", data: "abc" }] }),
+      calls({
+        index: 0,
+        id: "a",
+        type: "function",
+        extra_content: signed,
+        function: { name: "read", arguments: "{}" },
+      }),
+    ]);
+    expect(merger.calls()).toEqual([
+      { id: "a", type: "function", function: { name: "read", arguments: "{}" }, extra_content: signed },
+    ]);
+    expect(merger.reasoningField).toBe("reasoning");
+    expect(merger.reasoningDetails).toEqual([
+      { index: 0, type: "reasoning.text", text: "I think", signature: "x" },
+      { index: 1, type: "reasoning.encrypted", data: "abc" },
+    ]);
+  });
+
   it("that are nothing of the kind are passed over", () => {
     const merger = merged([
       {},
@@ -106,6 +145,21 @@ describe("pieces of calls", () => {
     expect(merger.text).toBe("");
     expect(merger.hasBegun).toBe(false);
   });
+});
+
+it("takes content that is a list of parts, thoughts apart from text", () => {
+  const merger = merged([
+    piece({ content: [{ type: "thinking", thinking: [{ type: "text", text: "Hm" }] }] }),
+    piece({ content: [{ type: "thinking", thinking: "." }, null, { type: "reference", text: "no" }] }),
+    piece({
+      content: [
+        { type: "text", text: "It is " },
+        { type: "text", text: "42" },
+      ],
+    }),
+    piece({ content: "." }, "stop"),
+  ]);
+  expect([merger.reasoning, merger.text]).toEqual(["Hm.", "It is 42."]);
 });
 
 describe("every chunking of the same stream", () => {

@@ -1,18 +1,23 @@
 import { v7 as uuid } from "uuid";
-import type { CompletionChunk, CompletionDelta, ModelUsage, ToolCallDelta } from "./completion-chunk.ts";
+import type { CompletionChunk, ModelUsage, ToolCallDelta } from "./completion-chunk.ts";
 import type { ModelToolCall } from "./model-message.ts";
+import { type DeltaContent, readDelta, saysSomething, stringOf } from "./read-delta.ts";
 
-/** What a chunk added that somebody can be shown at once. */
-export interface Shown {
-  readonly text: string;
-  readonly reasoning: string;
-  readonly refusal: string;
+/** What a chunk added. */
+export interface Shown extends Pick<DeltaContent, "text" | "reasoning" | "refusal"> {
+  /** Of the arguments of calls. */
+  readonly written: string;
+  /** Characters of what else is kept of it. */
+  readonly kept: number;
+  /** Of its text, where somebody asked for them. */
+  readonly logprobs: unknown;
 }
 
 interface Slot {
   id: string;
   name: string;
   arguments: string;
+  extra: Record<string, unknown> | undefined;
 }
 
 /**
@@ -25,28 +30,41 @@ export class DeltaMerger {
   text = "";
   reasoning = "";
   refusal = "";
+  /** What the provider calls its reasoning. */
+  reasoningField: DeltaContent["reasoningField"];
+  readonly reasoningDetails: Record<string, unknown>[] = [];
   finishReason: string | undefined;
   usage: ModelUsage | undefined;
+  /** What else is said of an answer, under the provider's own names. */
+  readonly facts: Record<string, unknown> = {};
   /** Whether the model has said anything at all. */
   hasBegun = false;
 
-  add({ choices, usage }: CompletionChunk): Shown {
+  add({ choices, usage, system_fingerprint, service_tier }: CompletionChunk): Shown {
     if (usage) this.usage = wholeUsage(usage);
+    if (system_fingerprint) this.facts.system_fingerprint = system_fingerprint;
+    if (service_tier) this.facts.service_tier = service_tier;
     const choice = choices?.find(({ index = 0 }) => index === 0);
     if (typeof choice?.finish_reason === "string") this.finishReason = choice.finish_reason;
-    const delta = choice?.delta ?? {};
-    const shown = {
-      text: stringOf(delta.content),
-      reasoning: stringOf(delta.reasoning_content ?? delta.reasoning),
-      refusal: stringOf(delta.refusal),
-    };
-    this.text += shown.text;
-    this.reasoning += shown.reasoning;
-    this.refusal += shown.refusal;
-    const pieces = piecesOf(delta);
-    for (const piece of pieces) this.#merge(piece);
-    if (pieces.length > 0 || shown.text || shown.reasoning || shown.refusal) this.hasBegun = true;
-    return shown;
+    const said = readDelta(choice?.delta);
+    const { text, reasoning, refusal, pieces, details } = said;
+    this.text += text;
+    this.reasoning += reasoning;
+    this.refusal += refusal;
+    this.reasoningField ??= said.reasoningField;
+    for (const detail of details) this.#mergeDetail(detail);
+    const annotations = choice?.delta?.annotations;
+    if (Array.isArray(annotations) && annotations.length > 0) this.facts.annotations = annotations;
+    const merged = pieces.map((piece) => this.#merge(piece));
+    if (saysSomething(said)) this.hasBegun = true;
+    const kept = merged.reduce((sum, piece) => sum + piece.kept, sizeOf(details));
+    const written = merged.map((piece) => piece.written).join("");
+    return { text, reasoning, refusal, written, kept, logprobs: choice?.logprobs ?? undefined };
+  }
+
+  /** How many calls were begun. */
+  get begun(): number {
+    return this.#slots.length;
   }
 
   /** In the order in which they were begun. Every one has an id that no other has. */
@@ -55,26 +73,31 @@ export class DeltaMerger {
     return this.#slots.map((slot) => {
       if (slot.id === "" || taken.has(slot.id)) slot.id = `call_${uuid().replaceAll("-", "")}`;
       taken.add(slot.id);
-      return { id: slot.id, type: "function", function: { name: slot.name, arguments: slot.arguments } };
+      const { id, name, arguments: written, extra } = slot;
+      return { ...extra, id, type: "function", function: { name, arguments: written } };
     });
   }
 
-  #merge(piece: ToolCallDelta): void {
+  #merge(piece: ToolCallDelta): { written: string; kept: number } {
     const slot = this.#slotOf(piece);
-    const name = stringOf(piece.function?.name);
-    if (slot.id === "") slot.id = stringOf(piece.id);
+    const { index: _index, id, type: _type, function: called, ...extra } = piece;
+    const name = stringOf(called?.name);
+    if (slot.id === "") slot.id = stringOf(id);
     // Some repeat the name with every piece, some cut it like the arguments.
     if (name !== slot.name && slot.arguments === "") slot.name += name;
-    slot.arguments += argumentsOf(piece.function?.arguments);
+    const written = argumentsOf(called?.arguments);
+    slot.arguments += written;
+    const told = Object.entries(extra).filter(([, value]) => value !== null && value !== undefined);
+    if (told.length > 0) slot.extra = { ...slot.extra, ...Object.fromEntries(told) };
+    return { written, kept: name.length + stringOf(id).length + sizeOf(told) };
   }
 
   #slotOf(piece: ToolCallDelta): Slot {
     const id = stringOf(piece.id);
     const index = typeof piece.index === "number" ? piece.index : undefined;
     const known = index === undefined ? this.#withoutIndex(id, piece) : this.#byIndex.get(index);
-    const isAnother = id !== "" && known?.id !== "" && known?.id !== id && piece.function?.name;
-    if (known !== undefined && !isAnother) return known;
-    const slot = { id: "", name: "", arguments: "" };
+    if (known !== undefined && !isAnother(known, id, piece)) return known;
+    const slot = { id: "", name: "", arguments: "", extra: undefined };
     this.#slots.push(slot);
     if (index !== undefined) this.#byIndex.set(index, slot);
     return slot;
@@ -87,18 +110,43 @@ export class DeltaMerger {
     const begins = stringOf(piece.function?.name) !== "" && last?.arguments !== "";
     return begins ? undefined : last;
   }
+
+  /** Pieces of one detail have the same `index` and `type`; their texts are cut like all others. */
+  #mergeDetail(piece: Record<string, unknown>): void {
+    const last = this.reasoningDetails.findLast(
+      ({ index, type }) => index !== undefined && index === piece.index && type === piece.type,
+    );
+    if (last === undefined) {
+      this.reasoningDetails.push({ ...piece });
+      return;
+    }
+    for (const [key, value] of Object.entries(piece)) {
+      const isText = streamedDetails.has(key) && typeof value === "string";
+      if (isText) last[key] = stringOf(last[key]) + value;
+      else if (value !== null && value !== undefined) last[key] = value;
+    }
+  }
 }
 
-function piecesOf({ tool_calls, function_call }: CompletionDelta): ToolCallDelta[] {
-  if (Array.isArray(tool_calls))
-    return tool_calls.filter((piece) => typeof piece === "object" && piece !== null);
-  // The older form, of one call.
-  if (typeof function_call !== "object" || function_call === null) return [];
-  return [{ index: 0, function: function_call }];
+/** Members of a detail that come in pieces. */
+const streamedDetails = new Set(["text", "summary", "data"]);
+
+/** Whether a piece begins another call than the one that its index says. */
+function isAnother({ id: known, arguments: written }: Slot, id: string, piece: ToolCallDelta): boolean {
+  if (stringOf(piece.function?.name) === "") return false;
+  if (id !== "") return known !== "" && known !== id;
+  // Some give all calls the index 0 and no id: one whose arguments are whole has ended.
+  return argumentsOf(piece.function?.arguments).trim() !== "" && isWhole(written);
 }
 
-function stringOf(value: unknown): string {
-  return typeof value === "string" ? value : "";
+function isWhole(written: string): boolean {
+  if (!written.trimEnd().endsWith("}")) return false;
+  try {
+    JSON.parse(written);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Some servers send the arguments as the object that they are. */
@@ -107,12 +155,17 @@ function argumentsOf(value: unknown): string {
   return stringOf(value);
 }
 
+function sizeOf(list: readonly unknown[]): number {
+  return list.length === 0 ? 0 : JSON.stringify(list).length;
+}
+
 function wholeUsage(usage: Partial<ModelUsage>): ModelUsage {
-  const { prompt_tokens = 0, completion_tokens = 0 } = usage;
-  return {
-    ...usage,
-    prompt_tokens,
-    completion_tokens,
-    total_tokens: usage.total_tokens ?? prompt_tokens + completion_tokens,
-  };
+  const prompt_tokens = countOf(usage.prompt_tokens);
+  const completion_tokens = countOf(usage.completion_tokens);
+  const total_tokens = countOf(usage.total_tokens) || prompt_tokens + completion_tokens;
+  return { ...usage, prompt_tokens, completion_tokens, total_tokens };
+}
+
+function countOf(value: unknown): number {
+  return typeof value === "number" && value > 0 ? value : 0;
 }

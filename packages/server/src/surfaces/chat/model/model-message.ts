@@ -18,6 +18,8 @@ export interface ModelToolCall {
   readonly id: string;
   readonly type: "function";
   readonly function: { readonly name: string; readonly arguments: string };
+  /** What else the provider said of it. */
+  readonly [key: string]: unknown;
 }
 
 /** A member of `tools`, ours or the client's. */

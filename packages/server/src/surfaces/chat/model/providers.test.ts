@@ -1,4 +1,6 @@
-import { describe, expect, it } from "vitest";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Providers } from "./providers.ts";
 
 const reference = (name: string) => `\${${name}}`;
@@ -78,4 +80,72 @@ it("lists what can be listed", async () => {
     up: { baseURL: "http://127.0.0.1:1/v1", models: ["a"] },
   });
   expect(await providers.list()).toEqual([{ id: "up/a", provider: "up" }]);
+});
+
+describe("a name that begins like a provider's", () => {
+  let server: Server;
+  let listed: string[] = [];
+  let asked = 0;
+  beforeEach(async () => {
+    asked = 0;
+    server = createServer((_incoming, outgoing) => {
+      asked++;
+      outgoing.end(JSON.stringify({ data: listed.map((id) => ({ id })) }));
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  });
+  afterEach(() => void server.close());
+  const address = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const found = async (providers: Providers, name: string | undefined) => {
+    const { provider, model } = await providers.resolve(name);
+    return [provider, model];
+  };
+
+  it("is that of the model where the only provider lists it so, and every listed id leads to itself", async () => {
+    listed = ["openai/gpt-4o", "gpt-4o", "mistral/small"];
+    const providers = make({}, { OPENAI_BASE_URL: address() });
+    for (const { id } of await providers.list()) expect(await found(providers, id)).toEqual(["openai", id]);
+    expect(await found(providers, "openai/openai/gpt-4o")).toEqual(["openai", "openai/gpt-4o"]);
+    expect(await found(providers, "openai/mistral/small")).toEqual(["openai", "mistral/small"]);
+    expect(await found(providers, "openai/other")).toEqual(["openai", "other"]);
+    expect(await found(providers, undefined)).toEqual(["openai", "openai/gpt-4o"]);
+    expect(asked).toBe(1);
+  });
+
+  it("is that of a provider where there are several, unless only a model is called so", async () => {
+    listed = ["openai/gpt-4o", "small"];
+    const providers = make({
+      openai: { baseURL: address() },
+      local: { baseURL: "http://127.0.0.1:1/v1", models: ["openai/own", "x"] },
+    });
+    for (const { id, provider } of await providers.list()) {
+      expect(await found(providers, id)).toEqual([provider, id.slice(provider.length + 1)]);
+    }
+    expect(await found(providers, "openai/small")).toEqual(["openai", "small"]);
+    expect(await found(providers, "openai/gpt-4o")).toEqual(["openai", "openai/gpt-4o"]);
+    expect(await found(providers, "openai/own")).toEqual(["local", "openai/own"]);
+    expect(await found(providers, "local/any")).toEqual(["local", "any"]);
+  });
+});
+
+describe("an address", () => {
+  it("with a password is not asked, wherever it comes from, and the password is not shown", async () => {
+    const address = "http://user:PASSWORDX@127.0.0.1:1/v1";
+    for (const providers of [
+      make({}, { OPENAI_BASE_URL: address }),
+      make({ p: { baseURL: reference("BASE") } }, { BASE: address }),
+    ]) {
+      const error = (await providers.resolve("m").catch((thrown) => thrown)) as Error;
+      expect(error).toMatchObject({ code: "provider_missing", message: expect.stringContaining("headers") });
+      expect(error.message).not.toContain("PASSWORDX");
+    }
+  });
+
+  it("is shown unfilled where models cannot be listed", async () => {
+    const providers = make({ p: { baseURL: `http://127.0.0.1:1/v1/${reference("secret:KEPT")}` } });
+    const error = (await providers.resolve(undefined).catch((thrown) => thrown)) as Error;
+    expect(error.message).toBe(
+      `The model provider "p" (http://127.0.0.1:1/v1/${reference("secret:KEPT")}) does not list its models: bad port.`,
+    );
+  });
 });

@@ -1,27 +1,17 @@
 import type { ModelTraits } from "../../../config/config.ts";
 import type { ProviderConfig, ProvidersConfig } from "./chat-config.ts";
-import type { ModelEndpoint } from "./endpoint.ts";
-import { ProviderError } from "./provider-error.ts";
-import { headersOf } from "./stream-completion.ts";
+import { addressBelow, headersOf, type ModelEndpoint } from "./endpoint.ts";
+import { ModelMissing } from "./model-missing.ts";
+import { openEndpoint, type ReferenceSources } from "./open-endpoint.ts";
+import { notListed } from "./provider-failure.ts";
 
-export interface ProvidersParts {
+export { ModelMissing };
+
+/** `environment`: `OPENAI_BASE_URL` and `OPENAI_API_KEY` make a provider `openai`, unless the config has one. */
+export interface ProvidersParts extends ReferenceSources {
   readonly providers: ProvidersConfig;
   /** The model that is used when nobody names one. */
   readonly model?: string | undefined;
-  /** `OPENAI_BASE_URL` and `OPENAI_API_KEY` make a provider `openai`, unless the config has one. */
-  readonly environment: Readonly<Record<string, string | undefined>>;
-  readonly readSecret?: ((name: string) => Promise<string | undefined>) | undefined;
-}
-
-/** There is nobody to ask, or no such model. The message says what to do about it. */
-export class ModelMissing extends Error {
-  readonly code: "provider_missing" | "model_not_found";
-
-  constructor(code: ModelMissing["code"], message: string) {
-    super(message);
-    this.name = "ModelMissing";
-    this.code = code;
-  }
 }
 
 export const howToConfigure =
@@ -57,8 +47,8 @@ export class Providers {
   /** The model by the name of the rack, or the usual one. Throws `ModelMissing`, or `ProviderError`. */
   async resolve(name: string | undefined): Promise<ModelEndpoint> {
     if (!this.isConfigured) throw new ModelMissing("provider_missing", howToConfigure);
-    const wanted = name || this.#parts.model || (await this.#firstModel());
-    const [provider, model] = await this.#find(wanted);
+    const wanted = name || this.#parts.model;
+    const [provider, model] = wanted ? await this.#find(wanted) : await this.#firstModel();
     return this.#endpoint(provider, model);
   }
 
@@ -71,13 +61,11 @@ export class Providers {
     );
   }
 
-  async #find(wanted: string): Promise<[provider: string, model: string]> {
-    const slash = wanted.indexOf("/");
-    const before = wanted.slice(0, slash);
-    if (slash > 0 && this.#all.has(before)) return [before, wanted.slice(slash + 1)];
-    for (const [name, { models }] of this.#all) {
-      if (models?.some((model) => idOf(model) === wanted)) return [name, wanted];
-    }
+  async #find(wanted: string): Promise<Found> {
+    const [before, after] = splitAt(wanted, "/");
+    if (this.#all.has(before)) return this.#findPrefixed(wanted, before, after);
+    const configured = this.#configured(wanted);
+    if (configured !== undefined) return configured;
     // A provider whose models are not listed may have any.
     for (const [name, { models }] of this.#all) if (models === undefined) return [name, wanted];
     const known = (await this.list()).map(({ id }) => id);
@@ -87,56 +75,43 @@ export class Providers {
     );
   }
 
-  async #endpoint(provider: string, model: string): Promise<ModelEndpoint> {
-    const {
-      baseURL,
-      apiKey,
-      headers = {},
-      models,
-      toolCalls,
-      images,
-      contextTokens,
-    } = this.#all.get(provider)!;
-    const found = models?.find((entry) => idOf(entry) === model);
+  /**
+   * What begins like a provider's name may be the name of a model too: a server that offers models of others calls one
+   * `openai/gpt-4o`. The name that is listed is meant, and it is listed with the provider where there are several.
+   */
+  async #findPrefixed(wanted: string, provider: string, rest: string): Promise<Found> {
+    // Which of them are there changes seldom: an older list will do.
+    const known = this.#lists.get(provider)?.models ?? this.#modelsOf(provider);
+    const models = await known.catch((): string[] => []);
+    const names = this.#all.size === 1 ? [wanted, rest] : [rest, wanted];
+    const found = names.find((name) => models.includes(name));
+    if (found !== undefined) return [provider, found];
+    return this.#configured(wanted) ?? [provider, rest];
+  }
+
+  #configured(wanted: string): Found | undefined {
+    for (const [name, { models }] of this.#all) {
+      if (models?.some((model) => idOf(model) === wanted)) return [name, wanted];
+    }
+    return undefined;
+  }
+
+  #endpoint(provider: string, model: string): Promise<ModelEndpoint> {
+    const config = this.#all.get(provider)!;
+    const found = config.models?.find((entry) => idOf(entry) === model);
     const own: ModelTraits = typeof found === "object" ? found : {};
-    const fill = (text: string) => this.#fill(text, provider);
-    const filled = Object.entries(headers).map(async ([key, value]) => [key, await fill(value)] as const);
-    return {
-      provider,
-      baseURL: (await fill(baseURL)).replace(/\/+$/, ""),
-      apiKey: apiKey === undefined ? undefined : await fill(apiKey),
-      headers: Object.fromEntries(await Promise.all(filled)),
-      model,
-      toolCalls: own.toolCalls ?? toolCalls ?? "native",
-      images: own.images ?? images ?? true,
-      contextTokens: own.contextTokens ?? contextTokens,
-    };
+    const traits = {
+      toolCalls: own.toolCalls ?? config.toolCalls ?? "native",
+      images: own.images ?? config.images ?? true,
+      contextTokens: own.contextTokens ?? config.contextTokens,
+    } as const;
+    return openEndpoint(provider, config, { model, ...traits }, this.#parts);
   }
 
-  /** `${NAME}` stands for a variable of the environment, `${secret:NAME}` for a secret of the workspace. */
-  async #fill(text: string, provider: string): Promise<string> {
-    const references = [...text.matchAll(/\$\{(secret:)?([A-Za-z_][A-Za-z0-9_.-]*)\}/g)];
-    const values = await Promise.all(
-      references.map(async ([whole, secret, name = ""]) => {
-        const { environment, readSecret } = this.#parts;
-        const value = secret === undefined ? environment[name] : await readSecret?.(name);
-        if (value !== undefined && value !== "") return value;
-        const remedy =
-          secret === undefined ? `Set the variable ${name}` : `Set it with: toolrack secrets set ${name}`;
-        throw new ModelMissing(
-          "provider_missing",
-          `The model provider "${provider}" needs ${whole}, which is not set. ${remedy}.`,
-        );
-      }),
-    );
-    let at = 0;
-    return text.replaceAll(/\$\{(?:secret:)?[A-Za-z_][A-Za-z0-9_.-]*\}/g, () => values[at++]!);
-  }
-
-  async #firstModel(): Promise<string> {
+  async #firstModel(): Promise<Found> {
     for (const provider of this.#all.keys()) {
       const [first] = await this.#modelsOf(provider);
-      if (first !== undefined) return `${provider}/${first}`;
+      if (first !== undefined) return [provider, first];
     }
     throw new ModelMissing(
       "model_not_found",
@@ -159,20 +134,27 @@ export class Providers {
   async #askModels(provider: string): Promise<string[]> {
     const endpoint = await this.#endpoint(provider, "");
     const signal = AbortSignal.timeout(LIST_PATIENCE);
-    const address = `${endpoint.baseURL}/models`;
     try {
+      const address = addressBelow(endpoint, "/models");
       const response = await fetch(address, { signal, redirect: "error", headers: headersOf(endpoint) });
-      if (!response.ok) throw new Error(`it answered ${response.status}`);
+      if (!response.ok) {
+        await response.body?.cancel();
+        throw new Error(`it answered ${response.status}`);
+      }
       const { data } = Object(await response.json()) as { data?: unknown };
       const list = Array.isArray(data) ? data : [];
       return list.map((entry) => Object(entry).id).filter((id) => typeof id === "string");
-    } catch (cause) {
-      const reason = cause instanceof Error ? cause.message : String(cause);
-      throw new ProviderError("unreachable", provider, `${address} does not list its models: ${reason}.`, {
-        cause,
-      });
+    } catch (thrown) {
+      throw notListed(endpoint, thrown);
     }
   }
+}
+
+type Found = readonly [provider: string, model: string];
+
+function splitAt(text: string, mark: string): [before: string, after: string] {
+  const at = text.indexOf(mark);
+  return at === -1 ? ["", text] : [text.slice(0, at), text.slice(at + 1)];
 }
 
 function idOf(model: NonNullable<ProviderConfig["models"]>[number]): string {

@@ -1,12 +1,15 @@
 import {
+  nearestNames,
   type RegistrySnapshot,
   type ToolCallRequest,
   type ToolInfo,
   type ToolRegistry,
   toOpenAITools,
 } from "@toolrack/core";
+import { masterGrant } from "../../../auth/grant.ts";
 import type { CallDesk, CallRequest, EndedCall } from "../../../calls/call-desk.ts";
 import { isMetaTool } from "../../../meta-tools/meta-tools.ts";
+import { usualChat } from "../model/chat-config.ts";
 import type { ModelTool } from "../model/model-message.ts";
 import { estimateTokens } from "./estimate-tokens.ts";
 import { type ChatReach, isHelper, sees } from "./reach.ts";
@@ -31,8 +34,8 @@ export interface OfferedTools {
 }
 
 export interface ToolWish {
-  /** Tokens that the definitions may take. */
-  readonly budget: number;
+  /** Tokens that the definitions may take. Default: what the config says where nothing else is said. */
+  readonly budget?: number;
   /** What the conversation is about: decides which are offered when not all can be. */
   readonly query?: string;
   /** What was chosen for the conversation before. */
@@ -40,7 +43,8 @@ export interface ToolWish {
 }
 
 export type RunContext = Omit<CallRequest, "name" | "input" | "grant" | "allow"> & {
-  readonly reach: ChatReach;
+  /** Default: everything. */
+  readonly reach?: ChatReach;
 };
 
 interface Formatted {
@@ -50,6 +54,9 @@ interface Formatted {
 }
 
 const MOST_FOUND = 500;
+
+/** Whoever has the process has the rack. */
+const ownersReach: ChatReach = { grant: masterGrant };
 
 /** The tools as a model is shown them, and the way its calls take to the rack. */
 export class ToolsService {
@@ -63,19 +70,25 @@ export class ToolsService {
   }
 
   /**
-   * The tools within reach, if their definitions fit into the budget. Else those that fit the query best, as many as the
-   * budget allows, and two through which the model finds and calls all others. Nothing about a choice changes while the
-   * conversation lasts, so that the provider's prompt cache holds.
+   * The tools within reach, if their definitions fit into the budget. Else those that fit the query best, then others, as
+   * many as the budget allows, and two through which the model finds and calls all others. Nothing about a choice changes
+   * while the conversation lasts, so that the provider's prompt cache holds. Within reach is everything, unless told.
    */
-  async getTools(reach: ChatReach, wish: ToolWish): Promise<OfferedTools> {
+  async getTools(reach: ChatReach = ownersReach, wish: ToolWish = {}): Promise<OfferedTools> {
+    const { budget = usualChat.toolBudget } = wish;
     const snapshot = this.#registry.snapshot();
     const visible = snapshot.list().filter((tool) => sees(reach, tool));
     const own = visible.filter(({ name }) => !isHelper(name));
     const reader = visible.filter(({ name }) => isHelper(name) && !isMetaTool(name));
-    const isAffordable = wish.chosen === undefined && this.#total(own) <= wish.budget;
-    if (isAffordable) return this.#offer([...own, ...(own.length === 0 ? [] : reader)]);
-    const chosen = wish.chosen === undefined ? this.#choose(snapshot, own, wish) : named(own, wish.chosen);
+    const all = own.length === 0 ? [] : [...own, ...reader];
+    const isAffordable = wish.chosen === undefined && this.#total(all) <= budget;
+    if (isAffordable) return this.#offer(all);
     const meta = visible.filter(({ name }) => isMetaTool(name));
+    const left = budget - this.#total([...meta, ...reader]);
+    const chosen =
+      wish.chosen === undefined
+        ? this.#choose(snapshot, own, wish.query ?? "", left)
+        : named(own, wish.chosen);
     return { ...this.#offer([...chosen, ...meta, ...reader]), chosen: chosen.map(({ name }) => name) };
   }
 
@@ -86,10 +99,11 @@ export class ToolsService {
   }
 
   /** Makes a call through the one pipeline. Rejects with `CallRefused` for what never became a call. */
-  runTools(name: string, args: unknown, { reach, ...context }: RunContext): Promise<EndedCall> {
+  runTools(name: string, args: unknown, context: RunContext = {}): Promise<EndedCall> {
+    const { reach = ownersReach, ...others } = context;
     const { grant, allow } = reach;
     return this.#desk.run({
-      ...context,
+      ...others,
       name,
       input: args,
       grant,
@@ -99,24 +113,25 @@ export class ToolsService {
 
   /** Names within reach that come closest to one that is not there. */
   nearest(reach: ChatReach, name: string): string[] {
-    const words = name.replaceAll(/[_-]+/g, " ");
-    const found = this.#registry
-      .search(words, 50)
-      .filter((tool) => sees(reach, tool) && !isHelper(tool.name));
-    return found.slice(0, 3).map((tool) => tool.name);
+    const seen = this.#registry.list().filter((tool) => sees(reach, tool) && !isHelper(tool.name));
+    const names = new Set(seen.map((tool) => tool.name));
+    // Models put the name of a group before it: `functions.read_file`.
+    const bare = name.replace(/^.*[.:/]/s, "").slice(0, 128);
+    const spelled = names.has(bare) ? [bare] : nearestNames(bare, names);
+    if (spelled.length > 0) return spelled;
+    const found = this.#registry.search(bare.replaceAll(/[_-]+/g, " "), 50).map((tool) => tool.name);
+    const alike = found.filter((candidate) => names.has(candidate)).slice(0, MOST_NEAREST);
+    return alike.length > 0 ? alike : withWordLike(bare, names);
   }
 
-  #choose(
-    snapshot: RegistrySnapshot,
-    own: readonly ToolInfo[],
-    { query = "", budget }: ToolWish,
-  ): ToolInfo[] {
+  /** What the search finds, and behind it the others by their names: an order that is the same the next time. */
+  #choose(snapshot: RegistrySnapshot, own: readonly ToolInfo[], query: string, budget: number): ToolInfo[] {
     const usable = new Set(own);
     const chosen: ToolInfo[] = [];
     let left = budget;
-    for (const tool of snapshot.search(query, MOST_FOUND)) {
+    for (const tool of [...snapshot.search(query, MOST_FOUND), ...own.toSorted(byName)]) {
       const { tokens } = this.#format(tool);
-      if (!usable.has(tool) || tokens > left) continue;
+      if (tokens > left || !usable.delete(tool)) continue;
       chosen.push(tool);
       left -= tokens;
     }
@@ -125,14 +140,14 @@ export class ToolsService {
 
   #offer(infos: readonly ToolInfo[]): OfferedTools {
     // Names on the rack are all such that they are sent as they are.
-    const byName = new Map(infos.map((info) => [info.name, info]));
-    const sorted = [...byName.values()].sort((one, other) => (one.name < other.name ? -1 : 1));
+    const known = new Map(infos.map((info) => [info.name, info]));
+    const sorted = [...known.values()].sort(byName);
     return {
       tools: sorted.map((info) => this.#format(info).tool),
       costs: this.#costsOf(sorted),
-      infos: byName,
+      infos: known,
       restore: (call) => {
-        const info = byName.get(call.name);
+        const info = known.get(call.name);
         return info === undefined ? call : this.#format(info).restore(call);
       },
     };
@@ -158,6 +173,23 @@ export class ToolsService {
     }
     return own;
   }
+}
+
+const MOST_NEAREST = 3;
+
+/** Names that have a word spelled like this one. */
+function withWordLike(name: string, names: Iterable<string>): string[] {
+  const byWord = Map.groupBy(
+    [...names].flatMap((own) => own.split(/[_-]+/).map((word) => ({ word, own }))),
+    ({ word }) => word,
+  );
+  const words = nearestNames(name, byWord.keys());
+  const found = words.flatMap((word) => byWord.get(word)!.map(({ own }) => own));
+  return [...new Set(found)].slice(0, MOST_NEAREST);
+}
+
+function byName(one: ToolInfo, other: ToolInfo): number {
+  return one.name < other.name ? -1 : 1;
 }
 
 function named(own: readonly ToolInfo[], names: readonly string[]): ToolInfo[] {

@@ -25,9 +25,25 @@ export interface ToolPart {
   readonly arguments: string;
   /** The tool is the client's: it runs it and brings the result. */
   readonly client?: true;
+  /** What its provider wants to read again with it; see `Echo`. */
+  readonly echo?: Echo;
   /** Set before the call is made, so that whoever finds it later knows that it may have run. */
-  started?: true;
+  started?: true | undefined;
   state: ToolState;
+}
+
+/**
+ * What a provider said beside a call and asks for in the next rounds of the same turn, such as signatures of thoughts.
+ * Nobody else is sent it.
+ */
+export interface Echo {
+  readonly provider: string;
+  /** More members of the call. */
+  readonly call?: Readonly<Record<string, unknown>>;
+  /** More members of the message; with the first call of a round. */
+  readonly message?: Readonly<Record<string, unknown>>;
+  /** The member of the message that holds the round's reasoning; with the first call of a round. */
+  readonly reasoning?: string;
 }
 
 export function isTool(part: MessagePart): part is ToolPart {

@@ -4,7 +4,7 @@ import { CallRefused } from "../../../calls/call-refused.ts";
 import type { StoredCall } from "../../../store/store.ts";
 import type { ToolsService } from "../tools/tools-service.ts";
 import type { ToolPart } from "./message-part.ts";
-import { noName, unknownTool } from "./notices.ts";
+import { noName, unknownTool, writtenThere } from "./notices.ts";
 import type { Turn } from "./turn.ts";
 
 type Verdict = NonNullable<NonNullable<EndedCall["record"]["flags"]>["loop"]>;
@@ -44,16 +44,44 @@ export async function runToolCall(
         progress: (update) => turn.emit({ type: "progress", callId, update }),
       },
     });
-    settle(stateOf(ended));
+    settle(explained(ended, part, turn, tools));
     const loop = ended.record.flags?.loop;
     if (loop !== undefined) turn.emit({ type: "loop", callId, verdict: loop });
     return loop;
   } catch (thrown) {
     if (!(thrown instanceof CallRefused)) throw thrown;
     const isUnknown = thrown.code === "tool_not_found";
-    const nearest = isUnknown ? tools.nearest(turn.reach, call.name) : [];
-    settle(failed(part, unknownTool(thrown.message, nearest)));
+    settle(failed(part, isUnknown ? unknown(part, turn, tools) : thrown.message));
     return undefined;
+  }
+}
+
+/** What a model that wrote the call itself needs to know beside what every caller is told. */
+function explained(ended: EndedCall, part: ToolPart, turn: Turn, tools: ToolsService): ToolState {
+  const state = stateOf(ended);
+  const { error } = ended.result;
+  if (state.status !== "error" || error === undefined) return state;
+  if (error.code === "tool_not_found" && !/nearest/.test(state.error))
+    return { ...state, error: unknown(part, turn, tools) };
+  const problem = error.code === "invalid_arguments" ? whereBroken(part.arguments) : undefined;
+  return problem === undefined ? state : { ...state, error: `${state.error} ${problem}` };
+}
+
+function unknown({ name }: ToolPart, { reach, offered, clientTools }: Turn, tools: ToolsService): string {
+  return unknownTool(name, tools.nearest(reach, name), offered.tools.length + clientTools.length);
+}
+
+/** What was written where it stops to be JSON: the history has only arguments that are. */
+function whereBroken(written: string): string | undefined {
+  try {
+    JSON.parse(written);
+    return undefined;
+  } catch (thrown) {
+    const position = /position (\d+)/.exec(String(thrown))?.[1];
+    // Other problems are told with the text around them.
+    if (position === undefined) return undefined;
+    const at = Number(position);
+    return writtenThere(written.slice(Math.max(0, at - 60), at), written.slice(at, at + 40));
   }
 }
 

@@ -10,12 +10,13 @@ it("lets the same text through however it is cut", () => {
     const filter = new TagFilter();
     const shown = split(before + call, size).map((piece) => filter.add(piece));
     expect(shown.join("")).toBe(before);
-    expect(filter.rest()).toBe(call);
+    expect(filter.rest(`${before} and so on`)).toBe(" and so on");
+    expect(filter.rest(`${before} `)).toBe("");
   }
 });
 
 it("holds nothing back at the end of a text without calls, but what could have begun one", () => {
   const filter = new TagFilter();
   expect(filter.add("a <tool_act")).toBe("a ");
-  expect(filter.rest()).toBe("<tool_act");
+  expect(filter.rest("a <tool_act")).toBe("<tool_act");
 });

@@ -1,7 +1,13 @@
-import { fromTagArguments, parseTagCalls, toDefinition, toTagResult } from "@toolrack/core";
+import {
+  fromTagArguments,
+  type JsonSchemaObject,
+  readTagText,
+  toDefinition,
+  toTagResult,
+} from "@toolrack/core";
 import { v7 as uuid } from "uuid";
 import { type ModelMessage, type ModelTool, type ModelToolCall, textOf } from "../model/model-message.ts";
-import type { OfferedTools } from "../tools/tools-service.ts";
+import type { Turn } from "./turn.ts";
 
 /** The conversation for a model that has no tool calls of its own: definitions, calls and answers become text. */
 export function toTagMessages(
@@ -18,14 +24,42 @@ export function toTagMessages(
   return [{ role: "system", content: instructions }, ...told];
 }
 
-/** The calls in a text, with the types that the tools' schemas ask for. */
-export function tagCalls(text: string, offered: OfferedTools): ModelToolCall[] {
-  return parseTagCalls(text).map(({ name, arguments: written }) => {
+/** What a model wrote, taken apart. */
+export interface TagAnswer {
+  /** With the types that the tools' schemas ask for. One with which the text breaks off is the last, without arguments. */
+  readonly calls: ModelToolCall[];
+  readonly text: string;
+  readonly isCut: boolean;
+}
+
+export function readTagAnswer(
+  written: string,
+  { offered, clientTools }: Pick<Turn, "offered" | "clientTools">,
+): TagAnswer {
+  const { calls, text, unfinished } = readTagText(written);
+  const schemaOf = (name: string) => {
+    const own = clientTools.find((tool) => tool.function?.name === name);
+    if (own !== undefined) return Object(own.function?.parameters) as JsonSchemaObject; // Looked into with care.
     const info = offered.infos.get(name);
-    const args = info === undefined ? written : fromTagArguments(written, toDefinition(info));
-    const id = `call_${uuid().replaceAll("-", "")}`;
-    return { id, type: "function", function: { name, arguments: JSON.stringify(args) } };
+    return info === undefined ? undefined : toDefinition(info).inputSchema;
+  };
+  const typed = calls.map(({ name, arguments: values }) => {
+    const inputSchema = schemaOf(name);
+    return toCall(
+      name,
+      JSON.stringify(inputSchema === undefined ? values : fromTagArguments(values, { inputSchema })),
+    );
   });
+  const isCut = unfinished !== undefined;
+  return { calls: isCut ? [...typed, toCall(unfinished, "")] : typed, text, isCut };
+}
+
+function toCall(name: string, written: string): ModelToolCall {
+  return {
+    id: `call_${uuid().replaceAll("-", "")}`,
+    type: "function",
+    function: { name, arguments: written },
+  };
 }
 
 function toTagMessage(message: ModelMessage): ModelMessage {
@@ -34,9 +68,12 @@ function toTagMessage(message: ModelMessage): ModelMessage {
     const result = { type: "text", content: textOf(message) } as const;
     return { role: "user", content: toTagResult(name ?? "tool", result) };
   }
-  if (role !== "assistant" || tool_calls === undefined) return message;
+  if (role !== "assistant" || !tool_calls) return message;
   const said = textOf(message);
-  const calls = tool_calls.map(({ function: called }) => tagOf(called.name, called.arguments));
+  // A client may have calls of other kinds in its history.
+  const calls = tool_calls.flatMap(({ function: called }) =>
+    called === undefined ? [] : [tagOf(called.name, called.arguments)],
+  );
   return { role, content: [...(said === "" ? [] : [said]), ...calls].join("\n") };
 }
 
@@ -66,7 +103,8 @@ function howToCall(tools: readonly ModelTool[]): string {
     "You can call tools. To call one, write exactly this, with one tag for each parameter, and end your message after it:",
     '<tool_action name="TOOL"><param name="PARAMETER" value="VALUE"/></tool_action>',
     'Inside a value write &quot; for ", &lt; for < and &amp; for &. Write lists and objects as JSON. Several calls may ' +
-      'follow each other. The answers come in the next message as <tool_output name="TOOL" status="ok">; never write ' +
+      "follow each other. In quotation marks and in code blocks a call is only shown and not made. The " +
+      'answers come in the next message as <tool_output name="TOOL" status="ok">; never write ' +
       "those yourself. Without a call, your message is the answer to the person. The tools, each as JSON:",
     ...described,
   ].join("\n");

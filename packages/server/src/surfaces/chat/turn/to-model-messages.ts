@@ -1,17 +1,42 @@
 import type { FilePart } from "@toolrack/core";
-import type { ModelMessage } from "../model/model-message.ts";
+import type { ModelContentPart, ModelMessage } from "../model/model-message.ts";
 import { isTool, type MessagePart, type ToolPart, textOfParts } from "./message-part.ts";
 
 /**
  * A turn as the model is told of it: for every round its own message, then one answer for each call in the order in
  * which it asked. Images cannot stand in an answer to a call, so they follow as a message.
  */
-export function toModelMessages(parts: readonly MessagePart[], takesImages: boolean): ModelMessage[] {
+export function toModelMessages(
+  parts: readonly MessagePart[],
+  takesImages: boolean,
+  /** Who is told, where the turn still goes on: is given back what it wants to read again. */
+  provider?: string,
+): ModelMessage[] {
   const rounds = Map.groupBy(parts, ({ round }) => round);
-  return [...rounds.values()].flatMap((round) => roundMessages(round, takesImages));
+  return [...rounds.values()].flatMap((round) => roundMessages(round, takesImages, provider));
 }
 
-function roundMessages(parts: readonly MessagePart[], takesImages: boolean): ModelMessage[] {
+/** What a model reads that takes no images: a line in the place of each. */
+export function withoutImages(message: ModelMessage): ModelMessage {
+  const { content } = message;
+  if (!Array.isArray(content) || content.every((part) => !isImage(part))) return message;
+  return { ...message, content: content.map((part) => (isImage(part) ? imageLine : part)) };
+}
+
+const imageLine: ModelContentPart = {
+  type: "text",
+  text: "[An image was left out here: you are set up to take none (images: false). Say so if it matters.]",
+};
+
+function isImage({ type }: ModelContentPart): boolean {
+  return type === "image_url" || type === "input_image" || type === "image";
+}
+
+function roundMessages(
+  parts: readonly MessagePart[],
+  takesImages: boolean,
+  provider: string | undefined,
+): ModelMessage[] {
   const calls = parts.filter(isTool);
   const said = textOfParts(parts);
   const refusal = textOfParts(parts, "refusal");
@@ -22,7 +47,9 @@ function roundMessages(parts: readonly MessagePart[], takesImages: boolean): Mod
   const asked: ModelMessage = {
     role: "assistant",
     content: said === "" ? null : said,
-    tool_calls: calls.map(({ id, name, arguments: written }) => ({
+    ...echoOf(parts, calls[0], provider),
+    tool_calls: calls.map(({ id, name, arguments: written, echo }) => ({
+      ...(echo !== undefined && echo.provider === provider ? echo.call : {}),
       id,
       type: "function",
       function: { name, arguments: soundArguments(written) },
@@ -31,6 +58,17 @@ function roundMessages(parts: readonly MessagePart[], takesImages: boolean): Mod
   const images = takesImages ? imageMessages(calls) : [];
   // What the client answers, it brings itself.
   return [asked, ...calls.filter(({ client }) => !client).map(answerMessage), ...images];
+}
+
+function echoOf(
+  parts: readonly MessagePart[],
+  first: ToolPart | undefined,
+  provider: string | undefined,
+): Record<string, unknown> {
+  const echo = first?.echo;
+  if (echo === undefined || echo.provider !== provider) return {};
+  const reasoning = echo.reasoning === undefined ? {} : { [echo.reasoning]: textOfParts(parts, "reasoning") };
+  return { ...reasoning, ...echo.message };
 }
 
 export function answerMessage({ id, name, state }: ToolPart): ModelMessage {

@@ -33,11 +33,18 @@ export type TurnEnd = {
   readonly code?: string;
   /** Of an error: seconds after which asking again makes sense. */
   readonly retryAfter?: number;
+  /** Of an error: what the provider said of it in its own terms, such as its `code`. */
+  readonly details?: Readonly<Record<string, unknown>>;
 };
 
 /** What happens in a turn, in its order. */
 export type TurnEvent =
-  | { readonly type: "text" | "reasoning" | "refusal"; readonly text: string }
+  | {
+      readonly type: "text" | "reasoning" | "refusal";
+      readonly text: string;
+      /** Of a text, where the client asked the provider for them. */
+      readonly logprobs?: unknown;
+    }
   | {
       readonly type: "call";
       readonly id: string;

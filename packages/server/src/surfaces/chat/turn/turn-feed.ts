@@ -1,3 +1,5 @@
+import { v7 as uuid } from "uuid";
+
 /** One thing that happened, numbered from 1. */
 export interface FeedEntry {
   readonly number: number;
@@ -7,6 +9,8 @@ export interface FeedEntry {
 
 /** What happens in one turn, for readers that may come late or come back. The oldest entries give way. */
 export class TurnFeed {
+  /** No other feed has it, not even one of the same turn in another process, which counts differently. */
+  readonly id = uuid();
   readonly #entries: FeedEntry[] = [];
   readonly #listeners = new Set<(entry: FeedEntry) => void>();
   readonly #most: number;
@@ -19,6 +23,11 @@ export class TurnFeed {
   /** The number of the latest entry. */
   get last(): number {
     return this.#last;
+  }
+
+  /** Whether anybody follows it. */
+  get isFollowed(): boolean {
+    return this.#listeners.size > 0;
   }
 
   publish(type: string, data: unknown): void {

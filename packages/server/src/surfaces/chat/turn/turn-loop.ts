@@ -1,21 +1,31 @@
 import { v7 as uuid } from "uuid";
 import type { ApprovalInbox } from "../../../approvals/approval-inbox.ts";
 import type { StoredApproval } from "../../../store/approvals/approval-store.ts";
+import { separator } from "../completion-shape.ts";
+import { addUsage } from "../model/add-usage.ts";
 import type { ModelUsage } from "../model/completion-chunk.ts";
 import { DeltaMerger } from "../model/delta-merger.ts";
-import type { ModelMessage, ModelToolCall } from "../model/model-message.ts";
+import type { ModelMessage, ModelTool, ModelToolCall } from "../model/model-message.ts";
 import { ProviderError } from "../model/provider-error.ts";
 import { type StreamOptions, streamCompletion } from "../model/stream-completion.ts";
-import { estimateTokens } from "../tools/estimate-tokens.ts";
+import { traceHeaders } from "../model/trace-headers.ts";
 import type { ToolsService } from "../tools/tools-service.ts";
+import { AnswerMeter, AnswerOverLimit } from "./answer-meter.ts";
 import { batchesOf } from "./batches-of.ts";
 import { Compactor, tokensOf } from "./compactor.ts";
-import { isSettled, isTool, type MessagePart, type TextPart, type ToolPart } from "./message-part.ts";
+import {
+  type Echo,
+  isSettled,
+  isTool,
+  type MessagePart,
+  type TextPart,
+  type ToolPart,
+} from "./message-part.ts";
 import * as notices from "./notices.ts";
 import { failed, runToolCall } from "./run-tool-call.ts";
 import { TagFilter } from "./tag-filter.ts";
-import { tagCalls, toTagMessages } from "./tag-form.ts";
-import { toModelMessages } from "./to-model-messages.ts";
+import { readTagAnswer, toTagMessages } from "./tag-form.ts";
+import { toModelMessages, withoutImages } from "./to-model-messages.ts";
 import type { Turn } from "./turn.ts";
 import { OutOfTime, TurnClock } from "./turn-clock.ts";
 import type { ShownApproval, TurnEnd } from "./turn-event.ts";
@@ -29,6 +39,8 @@ export interface TurnLoopParts {
   readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
 }
 
+/** What a provider says of an answer that it does not mean to go on with. */
+const wholeFinishes = new Set(["tool_calls", "function_call", "stop"]);
 /** Calls of one message that are made; the rest is told to come back. */
 const MOST_CALLS = 128;
 
@@ -43,8 +55,11 @@ export class TurnLoop {
   readonly #signal: AbortSignal;
   readonly #compactor: Compactor;
   readonly #clientTools: ReadonlySet<string>;
+  /** The model's ids of calls before the turn. */
+  readonly #earlier: ReadonlySet<string>;
   readonly #waiting = new Set<string>();
   #usage: ModelUsage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+  #facts: Readonly<Record<string, unknown>> = {};
   #circles: TurnEnd | undefined;
 
   constructor(turn: Turn, parts: TurnLoopParts) {
@@ -52,7 +67,8 @@ export class TurnLoop {
     this.#parts = parts;
     this.#clock = new TurnClock(turn.limits.maxSeconds * 1000);
     this.#signal = AbortSignal.any([turn.signal, this.#clock.signal]);
-    this.#clientTools = new Set(turn.clientTools.map((tool) => String(tool.function?.name ?? "")));
+    this.#clientTools = new Set(turn.clientTools.flatMap((tool) => namesOf(tool)));
+    this.#earlier = new Set(turn.history.flatMap(({ tool_calls }) => tool_calls?.map(({ id }) => id) ?? []));
     const { offered, contextTokens } = turn;
     const definitions = offered.costs.reduce((sum, { tokens }) => sum + tokens, 0);
     const callIdOf = (id: string) =>
@@ -65,6 +81,11 @@ export class TurnLoop {
   /** Tokens of all requests. */
   get usage(): ModelUsage {
     return this.#usage;
+  }
+
+  /** What else the provider said of its last answer, such as `system_fingerprint`. */
+  get facts(): Readonly<Record<string, unknown>> {
+    return this.#facts;
   }
 
   /** The calls whose results are no longer shown to the model, by its own ids. */
@@ -89,8 +110,7 @@ export class TurnLoop {
       for (const part of settleOpenCalls(this.#turn.parts)) this.#tellState(part);
     }
     const notice = notices.noticeOf(end);
-    if (notice !== undefined)
-      this.#append("text", this.#nextRound(), this.#turn.parts.length > 0 ? `\n\n${notice}` : notice);
+    if (notice !== undefined) this.#addNotice(notice);
     return end;
   }
 
@@ -108,34 +128,55 @@ export class TurnLoop {
       const { finish, calls } = await this.#ask(asked === 0);
       if (calls === 0)
         return { reason: finish === "length" || finish === "content_filter" ? finish : "stop" };
+      if (this.#isClientCallCut(finish)) return { reason: finish === "content_filter" ? finish : "length" };
       await this.#makeCalls();
     }
   }
 
+  /** Half a call is nothing that a client could run. */
+  #isClientCallCut(finish: string): boolean {
+    if (finish === "tool_calls" || finish === "function_call" || finish === "stop") return false;
+    return this.#calls().some((part) => part.client && !isSettled(part) && !isJson(part.arguments));
+  }
+
   /** One answer of the model, put into parts. */
   async #ask(isFirst: boolean): Promise<{ finish: string; calls: number }> {
-    const { endpoint, emit, signal: stopped, leaving } = this.#turn;
+    const { endpoint, emit, signal: stopped, leaving, limits } = this.#turn;
     const round = this.#nextRound();
     const messages = this.#messages();
     const merger = new DeltaMerger();
+    const meter = new AnswerMeter({ ...limits, usedTokens: this.#usage.total_tokens });
     const filter = endpoint.toolCalls === "tags" ? new TagFilter() : undefined;
     const stream = streamCompletion(endpoint, this.#body(messages, isFirst), {
       ...this.#parts.retry,
       signal: AbortSignal.any([this.#signal, leaving]),
+      headers: traceHeaders(this.#turn.headers),
       onRetry: (retry) => emit({ type: "retry", ...retry }),
     });
     for await (const chunk of stream) {
+      const { left } = meter;
       const shown = merger.add(chunk);
-      this.#append("reasoning", round, shown.reasoning);
-      this.#append("refusal", round, shown.refusal);
-      this.#append("text", round, filter === undefined ? shown.text : filter.add(shown.text));
+      const over = meter.add(shown, merger.begun);
+      const fitting = (text: string) => (over === undefined ? text : text.slice(0, left).toWellFormed());
+      this.#append("reasoning", round, fitting(shown.reasoning));
+      this.#append("refusal", round, fitting(shown.refusal));
+      const text = fitting(shown.text);
+      this.#append("text", round, filter === undefined ? text : filter.add(text), shown.logprobs);
+      if (over === undefined) continue;
+      this.#count(round, merger.usage, messages, meter);
+      throw over;
     }
     stopped.throwIfAborted();
-    this.#count(round, merger, messages);
-    const calls = filter === undefined ? merger.calls() : tagCalls(filter.rest(), this.#turn.offered);
-    if (filter !== undefined && calls.length === 0) this.#append("text", round, filter.rest());
-    const finish = merger.finishReason ?? "stop";
-    for (const [at, call] of calls.entries()) this.#addCall(call, round, at, finish);
+    this.#count(round, merger.usage, messages, meter);
+    this.#facts = merger.facts;
+    const tagged = filter === undefined ? undefined : readTagAnswer(merger.text, this.#turn);
+    if (tagged !== undefined) this.#append("text", round, filter!.rest(tagged.text));
+    const calls = tagged?.calls ?? merger.calls();
+    // Calls without a word about their end were cut off.
+    const finish = tagged?.isCut ? "length" : (merger.finishReason ?? (calls.length === 0 ? "stop" : "cut"));
+    for (const [at, call] of calls.entries()) {
+      this.#addCall(call, round, at, finish, echoOf(call, at === 0 ? merger : undefined, endpoint.provider));
+    }
     await this.#turn.save?.();
     return { finish, calls: calls.length };
   }
@@ -164,12 +205,19 @@ export class TurnLoop {
 
   #messages(): ModelMessage[] {
     const { history, parts, endpoint, emit } = this.#turn;
-    const { messages, out } = this.#compactor.apply([...history, ...toModelMessages(parts, endpoint.images)]);
+    const told = toModelMessages(parts, endpoint.images, endpoint.provider);
+    const { messages, out } = this.#compactor.apply([...history, ...told]);
     if (out.length > 0) emit({ type: "compacted", ids: out });
-    return messages;
+    return endpoint.images ? messages : messages.map(withoutImages);
   }
 
-  #addCall({ id: given, function: called }: ModelToolCall, round: number, at: number, finish: string): void {
+  #addCall(
+    { id: given, function: called }: ModelToolCall,
+    round: number,
+    at: number,
+    finish: string,
+    echo: Echo | undefined,
+  ): void {
     const { offered, parts, emit } = this.#turn;
     const { name, arguments: written } = called;
     const isClients = this.#clientTools.has(name);
@@ -183,20 +231,21 @@ export class TurnLoop {
       displayName: info?.displayName ?? info?.title ?? name,
       arguments: written,
       ...(isClients ? { client: true } : {}),
+      ...(echo === undefined ? {} : { echo }),
       state: { status: "pending", input: {}, raw: written },
     };
     parts.push(part);
-    const { type: _type, round: _round, state: _state, ...shown } = part;
+    const { type: _type, round: _round, state: _state, echo: _echo, ...shown } = part;
     emit({ type: "call", ...shown });
     // Mending what was cut off would make a call that the model never meant.
-    const isCut = finish === "length" && !isClients && !isJson(written);
+    const isCut = !wholeFinishes.has(finish) && !isClients && !isJson(written);
     if (isCut) this.#fail(part, notices.cutArguments(name));
     else if (at >= MOST_CALLS) this.#fail(part, notices.tooManyCalls(MOST_CALLS));
   }
 
   /** Some providers count their calls anew in every answer; here an id stands for one call of the conversation. */
   #isTaken(id: string): boolean {
-    return this.#turn.callIdOf?.(id) !== undefined || this.#calls().some((part) => part.id === id);
+    return this.#earlier.has(id) || this.#calls().some((part) => part.id === id);
   }
 
   /** Calls that only read are made side by side, all others one after the other, in the order of the model. */
@@ -221,7 +270,9 @@ export class TurnLoop {
   }
 
   #isReadOnly({ name }: ToolPart): boolean {
-    return this.#turn.offered.infos.get(name)?.metadata.readOnly === true;
+    const metadata = this.#turn.offered.infos.get(name)?.metadata;
+    // What a person is asked about is asked one by one.
+    return metadata?.readOnly === true && metadata.dangerous !== true;
   }
 
   #calls(): ToolPart[] {
@@ -232,23 +283,30 @@ export class TurnLoop {
     return (this.#turn.parts.at(-1)?.round ?? 0) + 1;
   }
 
-  #append(type: TextPart["type"], round: number, text: string): void {
+  /** Behind text that was cut it is a paragraph of its own; else it is a text like that of another round. */
+  #addNotice(notice: string): void {
+    const last = this.#turn.parts.at(-1);
+    if (last?.type === "text") this.#append("text", last.round, separator(last.text) + notice);
+    else this.#append("text", this.#nextRound(), notice);
+  }
+
+  #append(type: TextPart["type"], round: number, text: string, logprobs?: unknown): void {
     if (text === "") return;
     const { parts, emit } = this.#turn;
     const last = parts.at(-1);
     if (last?.type === type && last.round === round) last.text += text;
     else parts.push({ type, round, text });
-    emit({ type, text });
+    emit({ type, text, ...(logprobs === undefined ? {} : { logprobs }) });
   }
 
-  #count(round: number, { usage, text }: DeltaMerger, messages: readonly ModelMessage[]): void {
-    const said = usage ?? estimated(messages, text);
-    const { prompt_tokens, completion_tokens, total_tokens } = this.#usage;
-    this.#usage = {
-      prompt_tokens: prompt_tokens + said.prompt_tokens,
-      completion_tokens: completion_tokens + said.completion_tokens,
-      total_tokens: total_tokens + said.total_tokens,
-    };
+  #count(
+    round: number,
+    usage: ModelUsage | undefined,
+    messages: readonly ModelMessage[],
+    { tokens }: AnswerMeter,
+  ): void {
+    const said = usage ?? estimated(messages, tokens);
+    this.#usage = addUsage(this.#usage, said);
     this.#turn.emit({ type: "usage", round, usage: said, total: this.#usage });
   }
 
@@ -280,10 +338,11 @@ export class TurnLoop {
       return { reason: "limit", message: notices.timeLimit(limits.maxSeconds) };
     }
     if (leaving.aborted) return { reason: "interrupted" };
+    if (thrown instanceof AnswerOverLimit) return { reason: "limit", message: thrown.message };
     if (!(thrown instanceof ProviderError)) throw thrown;
-    const { message, kind, retryAfter } = thrown;
+    const { message, kind, retryAfter, details } = thrown;
     const later = retryAfter === undefined ? {} : { retryAfter };
-    return { reason: "error", message, code: `provider_${kind}`, ...later };
+    return { reason: "error", message, code: `provider_${kind}`, details, ...later };
   }
 }
 
@@ -300,6 +359,11 @@ export function shownApproval(approval: StoredApproval): ShownApproval {
   return { id, callId, toolName, displayName, input, message, state, expiresAt, ...said };
 }
 
+function namesOf({ function: described }: ModelTool): string[] {
+  const name = described?.name;
+  return typeof name === "string" && name !== "" ? [name] : [];
+}
+
 function isJson(text: string): boolean {
   try {
     JSON.parse(text);
@@ -309,8 +373,19 @@ function isJson(text: string): boolean {
   }
 }
 
-function estimated(messages: readonly ModelMessage[], text: string): ModelUsage {
+/** What the provider wants to read again with a call. `merger`: the answer, for its first call. */
+function echoOf(call: ModelToolCall, merger: DeltaMerger | undefined, provider: string): Echo | undefined {
+  const { id: _id, type: _type, function: _function, ...more } = call;
+  const { reasoningField: reasoning, reasoningDetails: details = [] } = merger ?? {};
+  const echo = {
+    ...(Object.keys(more).length === 0 ? {} : { call: more }),
+    ...(details.length === 0 ? {} : { message: { reasoning_details: details } }),
+    ...(reasoning === undefined ? {} : { reasoning }),
+  };
+  return Object.keys(echo).length === 0 ? undefined : { provider, ...echo };
+}
+
+function estimated(messages: readonly ModelMessage[], completion_tokens: number): ModelUsage {
   const prompt_tokens = messages.reduce((sum, message) => sum + tokensOf(message), 0);
-  const completion_tokens = estimateTokens(text);
   return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens };
 }

@@ -9,6 +9,8 @@ export interface TurnLimits {
   readonly maxRounds: number;
   readonly maxSeconds: number;
   readonly maxTokens: number;
+  /** Characters of one answer of the model. */
+  readonly maxAnswer: number;
 }
 
 /** All that the loop between a model and the rack is given: from one message of a person to the end of the answer. */
@@ -40,6 +42,6 @@ export interface Turn {
   /** What carries a trace on. */
   readonly headers?: Readonly<Record<string, string | string[] | undefined>>;
   readonly emit: (event: TurnEvent) => void;
-  /** Keeps the parts. Awaited before a call is made, so that what may have happened is known afterwards. */
+  /** Keeps the parts, or only waits. Awaited before a call is made, so that what may have happened is known afterwards. */
   readonly save?: () => Promise<void>;
 }

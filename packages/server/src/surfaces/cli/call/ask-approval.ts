@@ -1,6 +1,7 @@
 import { isCancel, select, text } from "@clack/prompts";
 import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
 import type { Cli } from "../cli.ts";
+import { screen } from "../screen.ts";
 import { printable } from "../text/printable.ts";
 
 type Answer = "approve" | "deny" | "edit";
@@ -51,7 +52,7 @@ async function choose(request: ApprovalRequest, signal: AbortSignal): Promise<An
     ],
     // Pressing Enter without reading must not run anything dangerous.
     initialValue: "deny",
-    output: process.stderr,
+    output: screen(),
     signal,
   });
   return isCancel(answer) ? undefined : answer;
@@ -60,7 +61,7 @@ async function choose(request: ApprovalRequest, signal: AbortSignal): Promise<An
 async function deny(cli: Cli, signal: AbortSignal): Promise<ApprovalDecision> {
   const reason = await text({
     message: "Why? (Enter for no reason)",
-    output: process.stderr,
+    output: screen(),
     signal,
   });
   if (isCancel(reason)) return interrupted(cli, signal);
@@ -76,7 +77,7 @@ async function edit(
     message: "The arguments as JSON",
     initialValue: JSON.stringify(input),
     validate: (value) => (objectOf(value ?? "") === undefined ? "This is not one JSON object." : undefined),
-    output: process.stderr,
+    output: screen(),
     signal,
   });
   return isCancel(changed) ? undefined : objectOf(changed);

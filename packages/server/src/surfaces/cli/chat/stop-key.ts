@@ -1,8 +1,10 @@
+import type { TurnKeys } from "./turn-keys.ts";
+
 /**
  * Hears Ctrl-C on the terminal while a turn runs. The terminal hands it over as a key, so that it stops the turn and
  * never the program.
  */
-export class StopKey {
+export class StopKey implements TurnKeys {
   readonly #onStop: () => void;
   #isListening = false;
 
@@ -18,7 +20,6 @@ export class StopKey {
     process.stdin.resume();
   }
 
-  /** Leaves the terminal to others, such as a question. */
   release(): void {
     if (!this.#isListening) return;
     this.#isListening = false;

@@ -1,9 +1,10 @@
-import { createInterface } from "node:readline/promises";
 import { text } from "node:stream/consumers";
 import type { Serving } from "../../../serve.ts";
 import { readSse } from "../../chat/model/read-sse.ts";
 import type { ShownApproval, TurnEnd, TurnEvent } from "../../chat/turn/turn-event.ts";
+import { LineReader } from "../chat/line-reader.ts";
 import { StopKey } from "../chat/stop-key.ts";
+import type { TurnKeys } from "../chat/turn-keys.ts";
 import { TurnPrinter } from "../chat/turn-printer.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
@@ -60,6 +61,10 @@ class Conversation {
   readonly #client: ServerClient;
   readonly #options: ChatCommandOptions;
   #session: string | undefined;
+  /** The lines of a person; none where only one message is answered. */
+  #lines: LineReader | undefined;
+  /** Questions are asked one after the other: what is pressed is an answer to one of them. */
+  #asking: Promise<void> = Promise.resolve();
 
   constructor(cli: Cli, client: ServerClient, options: ChatCommandOptions) {
     this.#cli = cli;
@@ -83,63 +88,71 @@ class Conversation {
   /** Until the person has had enough. */
   async interact(): Promise<number> {
     this.#cli.talk(help);
-    for (;;) {
-      const line = await this.#read();
-      if (line === undefined || line === "/exit") return exitCodes.ok;
-      if (line === "") continue;
-      if (line === "/new") this.#session = undefined;
-      else if (line === "/tools") await this.#listTools();
-      else if (line.startsWith("/")) this.#cli.talk(help);
-      else await this.#turn(line).catch((thrown) => this.#complain(thrown));
+    const lines = new LineReader();
+    this.#lines = lines;
+    try {
+      for (;;) {
+        const line = (await lines.read(this.#cli.styleTalk("bold", "> ")))?.trim();
+        if (line === undefined || line === "/exit") return exitCodes.ok;
+        if (line !== "") await this.#follow(line).catch((thrown) => this.#complain(thrown));
+      }
+    } finally {
+      lines.close();
     }
   }
 
-  /** Undefined at Ctrl-C and Ctrl-D. */
-  async #read(): Promise<string | undefined> {
-    const terminal = createInterface({ input: process.stdin, output: process.stderr });
-    const gone = new Promise<undefined>((resolve) => terminal.once("close", () => resolve(undefined)));
-    try {
-      const asked = terminal.question(this.#cli.styleTalk("bold", "> "));
-      // Closing leaves the question unanswered for ever, or refuses it.
-      asked.catch(() => {});
-      return (await Promise.race([asked, gone]))?.trim();
-    } finally {
-      terminal.close();
-    }
+  async #follow(line: string): Promise<void> {
+    if (line === "/new") this.#session = undefined;
+    else if (line === "/tools") await this.#listTools();
+    else if (line.startsWith("/")) this.#cli.talk(help);
+    else await this.#turn(line);
   }
 
   async #turn(message: string): Promise<TurnEnd> {
     const session = await this.#open();
     const stop = () => void this.#client.ask(`/api/chat/sessions/${session}/stop`, "POST").catch(() => {});
-    const key = new StopKey(stop);
+    const keys = this.#keys(stop);
     this.#cli.onInterrupt(stop);
-    key.listen();
+    keys.listen();
     try {
       const { model } = this.#options;
       const body = { content: message, ...(model === undefined ? {} : { model }) };
       const response = await this.#client.open(`/api/chat/sessions/${session}/messages`, body);
-      return await this.#show(response, key);
+      return await this.#show(response, keys);
     } finally {
-      key.release();
+      if (this.#lines === undefined) keys.release();
+      else this.#lines.onStop = undefined;
       this.#cli.status.clear();
     }
   }
 
-  async #show(response: Response, key: StopKey): Promise<TurnEnd> {
+  #keys(stop: () => void): TurnKeys {
+    if (this.#lines === undefined) return new StopKey(stop);
+    this.#lines.onStop = stop;
+    return this.#lines;
+  }
+
+  async #show(response: Response, keys: TurnKeys): Promise<TurnEnd> {
     const printer = new TurnPrinter(this.#cli);
     const questions = new Map<string, AbortController>();
-    for await (const data of readSse(response.body!)) {
-      const event: TurnEvent = JSON.parse(data);
-      if (this.#cli.json) this.#cli.printJsonLine(event);
-      else if (event.type !== "end") printer.print(event);
-      if (event.type === "approval") this.#hear(event.approval, questions, printer, key);
-      if (event.type !== "end") continue;
-      if (!this.#cli.json) printer.end(event.end);
-      return event.end;
+    try {
+      for await (const data of readSse(response.body!)) {
+        const event: TurnEvent = JSON.parse(data);
+        if (this.#cli.json) this.#cli.printJsonLine(event);
+        else if (event.type !== "end") printer.print(event);
+        if (event.type === "approval") this.#hear(event.approval, questions, printer, keys);
+        if (event.type !== "end") continue;
+        if (!this.#cli.json) printer.end(event.end);
+        return event.end;
+      }
+    } catch (thrown) {
+      throw serverEnded(thrown);
+    } finally {
+      // What is still asked has nobody left to hear the answer.
+      for (const question of questions.values()) question.abort();
+      await this.#asking;
     }
-    throw new CliError("The server ended in the middle of the answer. Ask again once it runs.", {
-      code: "no_server",
-    });
+    throw serverEnded();
   }
 
   /** A question is asked here, unless somebody answers it elsewhere first. */
@@ -147,12 +160,13 @@ class Conversation {
     approval: ShownApproval,
     questions: Map<string, AbortController>,
     printer: TurnPrinter,
-    key: StopKey,
+    keys: TurnKeys,
   ): void {
     if (approval.state !== "pending") {
       questions.get(approval.id)?.abort();
       return;
     }
+    if (questions.has(approval.id)) return;
     const answered = new AbortController();
     questions.set(approval.id, answered);
     if (!this.#cli.interactive || this.#cli.json) {
@@ -160,22 +174,32 @@ class Conversation {
       if (!this.#cli.json) printer.talk(`${oneLine(approval.toolName)} waits for an answer: ${how}`);
       return;
     }
-    printer.talk("");
-    void this.#ask(approval, answered.signal, key).catch((thrown) => this.#complain(thrown));
+    this.#asking = this.#asking
+      .then(() => this.#ask(approval, answered.signal, printer, keys))
+      .catch((thrown) => this.#complain(thrown));
   }
 
-  async #ask(approval: ShownApproval, signal: AbortSignal, key: StopKey): Promise<void> {
+  async #ask(
+    approval: ShownApproval,
+    signal: AbortSignal,
+    printer: TurnPrinter,
+    keys: TurnKeys,
+  ): Promise<void> {
+    if (signal.aborted) return;
     const { askApproval } = await import("../call/ask-approval.ts");
+    printer.talk("");
     this.#cli.status.clear();
-    key.release();
+    keys.release();
     try {
       const { id, ...shown } = approval;
       const request = { ...shown, dangerous: true, stage: "before", sessionID: "", caller: "chat" } as const;
       const decision = await askApproval(this.#cli, request, signal);
-      if (!signal.aborted)
-        await this.#client.ask(`/api/approvals/${encodeURIComponent(id)}`, "POST", decision);
+      if (signal.aborted) return;
+      await this.#client
+        .ask(`/api/approvals/${encodeURIComponent(id)}`, "POST", decision)
+        .catch(unlessDecided);
     } finally {
-      key.listen();
+      keys.listen();
     }
   }
 
@@ -213,4 +237,17 @@ class Conversation {
     this.#cli.status.clear();
     this.#cli.talk(`error: ${oneLine(thrown instanceof Error ? thrown.message : String(thrown))}`);
   }
+}
+
+function serverEnded(cause?: unknown): CliError {
+  const details = cause === undefined ? {} : { details: { cause: String(cause) } };
+  return new CliError("The server ended in the middle of the answer. Ask again once it runs.", {
+    code: "no_server",
+    ...details,
+  });
+}
+
+/** Stopping the turn, or somebody else, was faster. */
+function unlessDecided(thrown: unknown): void {
+  if (!(thrown instanceof CliError) || thrown.code !== "approval_decided") throw thrown;
 }

@@ -7,6 +7,7 @@ import { ServerClient } from "../server-client.ts";
 import { oneLine } from "../text/printable.ts";
 import { renderTable } from "../text/render-table.ts";
 import { shellQuote } from "../text/shell-quote.ts";
+import { login, logout } from "./mcp-sign-in.ts";
 
 export type McpServerAction =
   | "list"
@@ -17,6 +18,8 @@ export type McpServerAction =
   | "disable"
   | "restart"
   | "approve"
+  | "login"
+  | "logout"
   | "import";
 
 export interface McpServersOptions {
@@ -25,6 +28,8 @@ export interface McpServersOptions {
   readonly header?: readonly string[];
   readonly env?: readonly string[];
   readonly install?: string;
+  /** Whether login shows the page. Default true. */
+  readonly open?: boolean;
 }
 
 interface ServerList {
@@ -60,6 +65,10 @@ export async function mcpServers(
       return tell(cli, await ask<McpServerView>(cli, key, "/restart", "POST"));
     case "approve":
       return approve(cli, key, rest[0], rest[1]);
+    case "login":
+      return login(cli, key, options.open !== false);
+    case "logout":
+      return logout(cli, key);
     case "import":
       return importFile(cli, key);
   }
@@ -107,6 +116,7 @@ async function show(cli: Cli, key: string): Promise<number> {
     ["entry", JSON.stringify(server.entry)],
     ["transport", [server.transport, server.era, server.protocolVersion].filter(Boolean).join(" ")],
     ["process", server.pid],
+    ["sign-in", signInOf(server)],
   ];
   const known = facts.filter(([, value]) => value !== undefined && value !== "");
   cli.print(known.map(([name, value]) => `${name.padEnd(10)} ${oneLine(String(value))}`).join("\n"));
@@ -141,6 +151,12 @@ async function show(cli: Cli, key: string): Promise<number> {
         .join("\n")}`,
     );
   return exitCodes.ok;
+}
+
+function signInOf({ signIn, state }: McpServerView): string | undefined {
+  if (signIn === undefined || (!signIn.signedIn && state !== "needs-auth")) return undefined;
+  if (signIn.signedIn) return "signed in";
+  return signIn.pending ? "waits for somebody to finish it" : (signIn.problem ?? "nobody has signed in");
 }
 
 async function add(cli: Cli, key: string, entry: object): Promise<McpServerView> {

@@ -1,6 +1,7 @@
 import type { ToolCallRecord, ToolError } from "@toolrack/core";
 import type { LoadReport } from "../../../index.ts";
-import { toLogLine } from "../../../log/log-line.ts";
+import { LineGatherer } from "../../../log/line-gatherer.ts";
+import { logText, toLogLine } from "../../../log/log-line.ts";
 import type { ServeOptions, Serving } from "../../../serve.ts";
 import type { Cli } from "../cli.ts";
 import { CliError } from "../cli-error.ts";
@@ -22,15 +23,16 @@ export interface ServeCommandOptions {
 /** `toolrack serve`: serves the workspace until it is told to stop, which is no failure. */
 export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions): Promise<number> {
   const root = findWorkspace(cli.directory);
+  const lines = new LineGatherer((waiting) => cli.write(waiting.join("")));
   const serving = await start(cli, root, {
     logger: talkingLogger(cli),
     ...(host === undefined ? {} : { host }),
     ...(port === undefined ? {} : { port }),
-    ...(watch ? { onReload: (report) => tellReload(cli, report) } : {}),
+    ...(watch ? { onReload: (report) => tellReload(cli, lines, report) } : {}),
   });
   const stopped = new Promise<void>((resolve) => cli.onInterrupt(resolve));
   serving.app.registry.subscribe((event) => {
-    if (event.type === "record") tellCall(cli, event.record, event.error);
+    if (event.type === "record") tellCall(cli, lines, event.record, event.error);
     if (event.type === "approval" && event.decision === undefined) tellQuestion(cli, event.request.toolName);
   });
   tellReady(cli, serving, watch);
@@ -38,6 +40,7 @@ export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions
   await stopped;
   cli.talk("Stopping: calls under way may end. Once more stops at once.");
   await serving.close();
+  lines.close();
   cli.talk("Stopped.");
   return exitCodes.ok;
 }
@@ -106,8 +109,9 @@ function tellReach(cli: Cli, { url }: Serving, host: string): void {
   );
 }
 
-function tellReload(cli: Cli, report: LoadReport): void {
+function tellReload(cli: Cli, lines: LineGatherer, report: LoadReport): void {
   if (cli.json) {
+    lines.flush(); // What happened before is told before.
     const { added, changed, removed, duration } = report;
     cli.printJsonLine({ type: "reload", added, changed, removed, duration, failures: failuresIn(report) });
     return;
@@ -119,10 +123,13 @@ function tellReload(cli: Cli, report: LoadReport): void {
   talkFailures(cli, report);
 }
 
-function tellCall(cli: Cli, record: ToolCallRecord, error: ToolError | undefined): void {
-  const line = toLogLine(record, error);
-  if (cli.json) cli.printJsonLine({ type: "call", ...line });
-  else cli.talk(formatLogLine(cli, line, false, (style, text) => cli.styleTalk(style, text)));
+function tellCall(cli: Cli, lines: LineGatherer, record: ToolCallRecord, error: ToolError | undefined): void {
+  // The text of the line in the log, with its type before all the rest.
+  if (cli.json) lines.add(`{"type":"call",${logText(record, error).slice(1)}\n`);
+  else
+    cli.talk(
+      formatLogLine(cli, toLogLine(record, error), false, (style, text) => cli.styleTalk(style, text)),
+    );
 }
 
 function tellQuestion(cli: Cli, toolName: string): void {

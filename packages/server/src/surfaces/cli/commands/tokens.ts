@@ -14,6 +14,7 @@ export interface TokensOptions {
   readonly tools?: readonly string[];
   readonly experts?: readonly string[];
   readonly admin?: boolean;
+  readonly chat?: boolean;
   readonly expires?: string;
 }
 
@@ -37,10 +38,10 @@ export async function tokens(
   });
 }
 
-function toWish(name: string, { tools, experts, admin = false, expires }: TokensOptions) {
-  if (tools === undefined && experts === undefined && !admin) {
+function toWish(name: string, { tools, experts, admin = false, chat, expires }: TokensOptions) {
+  if (tools === undefined && experts === undefined && !admin && chat !== true) {
     throw usageError(
-      "Say what the token may do: --tools or --experts with names or patterns such as 'file_*', or --admin.",
+      "Say what the token may do: --tools or --experts with names or patterns such as 'file_*', --chat, or --admin.",
     );
   }
   for (const [option, patterns] of Object.entries({ tools, experts })) {
@@ -59,6 +60,7 @@ function toWish(name: string, { tools, experts, admin = false, expires }: Tokens
       ...(tools === undefined ? {} : { tools }),
       ...(experts === undefined ? {} : { experts }),
       ...(admin ? { admin } : {}),
+      ...(chat === undefined ? {} : { chat }),
     },
     ...(expires === undefined ? {} : { expiresAt: Date.now() + parseDuration(expires, "--expires") }),
   };
@@ -117,7 +119,8 @@ async function remove(cli: Cli, kept: TokenStore, named: string): Promise<number
 function describeScopes({ scopes }: StoredToken): string {
   if (scopes.admin === true) return "admin";
   const experts = (scopes.experts ?? []).map((expert) => `expert:${expert}`);
-  return oneLine([...(scopes.tools ?? []), ...experts].join(" "));
+  const chat = scopes.chat === undefined ? [] : [scopes.chat ? "chat" : "no-chat"];
+  return oneLine([...(scopes.tools ?? []), ...experts, ...chat].join(" "));
 }
 
 function describeExpiry({ expiresAt }: StoredToken): string {

@@ -87,3 +87,27 @@ it("hands a long backlog to a reader that comes back, whole and in order", async
   expect(rows).toEqual(Array.from({ length: 4_000 }, (_, index) => index + 1));
   second.destroy();
 });
+
+it("keeps nothing before anybody has come, and tells who asks for it to start anew", async () => {
+  const url = await serve({ size: 50, heartbeat: 10_000 });
+  for (let round = 0; round < 10; round++) feed.publish("early", round, "everyone");
+  expect(feed.isFollowed).toBe(false);
+  const first = await open(url);
+  let text = "";
+  first.setEncoding("utf8").on("data", (chunk) => {
+    text += chunk;
+  });
+  await expect.poll(() => text).toContain("event: ready");
+  const [, epoch] = /id: (\w+)-10\n/.exec(text) ?? [];
+  feed.publish("late", 1, "everyone");
+  await expect.poll(() => text).toContain(`id: ${epoch}-11\nevent: late`);
+  const second = await open(url, { "last-event-id": `${epoch}-3` });
+  let again = "";
+  second.setEncoding("utf8").on("data", (chunk) => {
+    again += chunk;
+  });
+  await expect.poll(() => again).toContain("event: reset");
+  expect(again).not.toContain("early");
+  first.destroy();
+  second.destroy();
+});

@@ -6,14 +6,18 @@ import { eventText, openEventStream } from "./event-stream.ts";
 export type Audience = "everyone" | "admins" | { readonly caller: string };
 
 interface FeedEvent {
+  readonly number: number;
+  readonly type: string;
+  readonly data: unknown;
   readonly audience: Audience;
-  readonly bytes: Buffer;
+  /** Made for the first reader: most of what is kept is never read. */
+  bytes: Buffer | undefined;
 }
 
 interface Reader {
   readonly outgoing: ServerResponse;
   readonly grant: Grant;
-  /** Whether its token still holds; asked with every heartbeat. */
+  /** Whether its token still holds; asked with every heartbeat, and when one was taken back. */
   readonly isWelcome: () => Promise<boolean>;
   /** The number of the next event it is to be given. */
   next: number;
@@ -28,6 +32,7 @@ export interface EventFeedOptions {
   readonly heartbeat: number;
 }
 
+const LONGEST_TIMER = 2 ** 31 - 2;
 /** Events written to a reader at one time. */
 const BATCH = 256;
 /** A reader that takes nothing for so many heartbeats is gone. */
@@ -48,6 +53,8 @@ export class EventFeed {
   readonly #patience: number;
   /** The number that the next event gets. */
   #next = 1;
+  /** The first event that somebody could have heard of: before the first reader, nothing is kept. */
+  #first: number | undefined;
   #scheduled = false;
   #dropped = 0;
   #shared: { from: number; to: number; bytes: Buffer } | undefined;
@@ -62,15 +69,21 @@ export class EventFeed {
     return this.#readers.size;
   }
 
+  /** Whether there has ever been a reader. Until then nobody can come back for what was missed. */
+  get isFollowed(): boolean {
+    return this.#first !== undefined;
+  }
+
   /** How many readers took nothing any more. */
   get dropped(): number {
     return this.#dropped;
   }
 
+  /** The data must stay as it is from now on. */
   publish(type: string, data: unknown, audience: Audience): void {
     const number = this.#next++;
-    const bytes = Buffer.from(eventText(type, data, this.#idOf(number)));
-    this.#ring[number % this.#size] = { audience, bytes };
+    if (this.#first === undefined) return;
+    this.#ring[number % this.#size] = { number, type, data, audience, bytes: undefined };
     if (this.#scheduled || this.#readers.size === 0) return;
     this.#scheduled = true;
     // What happens in one turn of the event loop is written in one go.
@@ -84,10 +97,15 @@ export class EventFeed {
     lastEventId: string | undefined,
     isWelcome: () => Promise<boolean>,
   ): void {
+    this.#first ??= this.#next;
     const resumed = lastEventId === undefined ? undefined : this.#numberAfter(lastEventId);
     const reader: Reader = { outgoing, grant, isWelcome, next: resumed ?? this.#next, blockedAt: undefined };
     openEventStream(outgoing);
-    outgoing.on("close", () => this.#readers.delete(reader));
+    const expiry = this.#endAtExpiry(reader);
+    outgoing.on("close", () => {
+      clearTimeout(expiry);
+      this.#readers.delete(reader);
+    });
     outgoing.on("drain", () => {
       reader.blockedAt = undefined;
       this.#pump(reader);
@@ -96,6 +114,11 @@ export class EventFeed {
     outgoing.write("retry: 2000\n\n");
     if (resumed === undefined) this.#startAnew(reader, lastEventId === undefined ? "ready" : "reset");
     this.#pump(reader);
+  }
+
+  /** Ends the streams of tokens that hold no more; to be called when one was taken back. */
+  async dropUnwelcome(): Promise<void> {
+    await Promise.all([...this.#readers].map((reader) => this.#endIfUnwelcome(reader)));
   }
 
   /** Ends every stream. */
@@ -107,7 +130,7 @@ export class EventFeed {
   }
 
   get #oldest(): number {
-    return Math.max(1, this.#next - this.#size);
+    return Math.max(this.#first ?? this.#next, this.#next - this.#size);
   }
 
   #idOf(number: number): string {
@@ -159,22 +182,39 @@ export class EventFeed {
     const events: Buffer[] = [];
     for (let number = from; number < to; number++) {
       const event = this.#ring[number % this.#size]!;
-      if (wanted(event)) events.push(event.bytes);
+      if (wanted(event)) events.push(this.#bytesOf(event));
     }
     return events.length === 1 ? events[0]! : Buffer.concat(events);
+  }
+
+  #bytesOf(event: FeedEvent): Buffer {
+    event.bytes ??= Buffer.from(eventText(event.type, event.data, this.#idOf(event.number)));
+    return event.bytes;
   }
 
   #beat(): void {
     const now = performance.now();
     for (const reader of this.#readers) {
-      const { blockedAt, outgoing } = reader;
+      const { blockedAt } = reader;
       if (blockedAt === undefined) this.#write(reader, ": alive\n\n");
       else if (now - blockedAt > this.#patience) this.#drop(reader);
-      reader.isWelcome().then(
-        (welcome) => welcome || outgoing.end(),
-        () => {}, // The store does not answer; the token held when the stream began.
-      );
+      void this.#endIfUnwelcome(reader);
     }
+  }
+
+  async #endIfUnwelcome(reader: Reader): Promise<void> {
+    // When the store does not answer: the token held when the stream began.
+    if (await reader.isWelcome().catch(() => true)) return;
+    this.#readers.delete(reader);
+    reader.outgoing.end();
+  }
+
+  /** To the moment, unless it is further away than a timer can be set; a heartbeat finds those. */
+  #endAtExpiry(reader: Reader): NodeJS.Timeout | undefined {
+    const left = (reader.grant.expiresAt ?? Number.POSITIVE_INFINITY) - Date.now();
+    if (left > LONGEST_TIMER) return undefined;
+    // A timer may fire a moment before its time, when the token still holds.
+    return setTimeout(() => void this.#endIfUnwelcome(reader), left + 1).unref();
   }
 
   #drop(reader: Reader): void {

@@ -1,4 +1,4 @@
-import type { RackEvent, ToolCallRecord, ToolState } from "@toolrack/core";
+import type { RackEvent, ToolCallRecord } from "@toolrack/core";
 import type { CallDesk } from "../../../calls/call-desk.ts";
 import type { LoadEvent, McpServers } from "../../../index.ts";
 import type { StoredApproval } from "../../../store/approvals/approval-store.ts";
@@ -18,15 +18,17 @@ export function publishRack(feed: EventFeed, desk: Pick<CallDesk, "callerOf">): 
     feed.publish(type, { callId, ...data }, caller === undefined ? "admins" : { caller });
   };
   return (event) => {
+    // A call that began before anybody followed is told of as begun when it next says something.
+    if (!feed.isFollowed) return;
     switch (event.type) {
       case "tools":
         feed.publish("tools.changed", { version: event.version }, "everyone");
         return;
       case "state": {
-        const { callId, state } = event;
-        const shown = { toolName: event.toolName, ...titleOf(state), at: Date.now() };
-        if (state.status === "pending") tell("call.queued", callId, shown);
-        if (state.status !== "running") return; // The end is told by the record, which says more.
+        const { callId, toolName, status, title } = event;
+        if (status === "completed" || status === "error") return; // The end is told by the record, which says more.
+        const shown = { toolName, ...(title === undefined ? {} : { title: clip(title) }), at: Date.now() };
+        if (status === "pending") return tell("call.queued", callId, shown);
         if (started.has(callId)) latest.set(callId, "updated", () => tell("call.updated", callId, shown));
         else tell("call.started", callId, shown);
         started.add(callId);
@@ -99,9 +101,18 @@ export function publishMcpServers(feed: EventFeed, servers: Pick<McpServers, "li
   let before = new Map<string, string>();
   return () => {
     const now = new Map<string, string>();
-    for (const { key, state, reason, resting, failures, tools, quarantined, since } of servers.list()) {
+    for (const server of servers.list()) {
+      const { key, state, reason, resting, failures, tools, quarantined, since, signIn } = server;
       const shown = { key, state, ...(reason === undefined ? {} : { reason: clip(reason) }) };
-      const told = { ...shown, resting, failures, tools, quarantined, since };
+      const told = {
+        ...shown,
+        resting,
+        failures,
+        tools,
+        quarantined,
+        since,
+        ...(signIn === undefined ? {} : { signIn }),
+      };
       const text = JSON.stringify(told);
       now.set(key, text);
       if (before.get(key) !== text) feed.publish("mcp.server", told, "admins");
@@ -131,10 +142,6 @@ function endOf(record: ToolCallRecord, resultSize: number): object {
     resultSize,
     ...(error === undefined ? {} : { error: { code: error.code, message: clip(error.message) } }),
   };
-}
-
-function titleOf({ title }: ToolState): object {
-  return title === undefined ? {} : { title: clip(title) };
 }
 
 function clip(text: string): string {

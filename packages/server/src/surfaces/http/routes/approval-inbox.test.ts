@@ -1,11 +1,13 @@
+import { Tool } from "@toolrack/core";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { z } from "zod";
 import { StreamReader, sampleTools, TestServer } from "../server.fixture.ts";
 
 let server: TestServer;
 let events: StreamReader;
 
 beforeAll(async () => {
-  server = await TestServer.start({ tools: sampleTools().tools, inbox: true });
+  server = await TestServer.start({ tools: [...sampleTools().tools, erase], inbox: true });
   events = new StreamReader(await server.fetch("/api/events"));
   await events.until("ready");
 });
@@ -13,6 +15,14 @@ beforeAll(async () => {
 afterAll(async () => {
   await events.cancel();
   await server[Symbol.asyncDispose]();
+});
+
+const erase = Tool.define({
+  name: "erase",
+  description: "Is dangerous to one disk.",
+  parameters: z.object({ disk: z.string() }),
+  metadata: { dangerous: true },
+  execute: async ({ input }) => `erased ${input.disk}`,
 });
 
 /** The next question, as the event feed tells of it. */
@@ -98,6 +108,26 @@ it("makes an answer a rule of the session, which can be listed and taken back", 
   await server.ask(`/api/approval-rules/${added.body.id}`, { method: "DELETE" });
 });
 
+it("makes an answer a rule for exactly the arguments that were agreed to, and remembers what was agreed", async () => {
+  const call = server.call("erase", { disk: "*" });
+  const { id } = await question();
+  const pattern = { arguments: { disk: "[*]" }, exact: true };
+  const decided = await decide(id, { decision: "allow", scope: "always", pattern });
+  const rule = { tool: "erase", input: { disk: "[*]" }, exact: true };
+  expect(decided.body.rule).toEqual(rule);
+  await call;
+  expect((await server.call("erase", { disk: "*" })).body.result.content).toContain("erased");
+  const { items } = (await server.ask("/api/approval-rules")).body;
+  expect(items).toMatchObject([rule]);
+  const other = server.call("erase", { disk: "sda" });
+  await decide((await question()).id, { decision: "deny" });
+  expect((await other).status).toBe(403);
+  await server.ask(`/api/approval-rules/${items[0].id}`, { method: "DELETE" });
+  expect((await server.ask(`/api/approvals/${id}`)).body.rule).toEqual(rule);
+  const vague = { tool: "erase", decision: "allow", exact: true };
+  expect((await server.ask("/api/approval-rules", { method: "POST", body: vague })).status).toBe(400);
+});
+
 it("refuses what makes no sense, and leaves the question open", async () => {
   const call = server.call("wipe");
   const { id } = await question();
@@ -107,6 +137,7 @@ it("refuses what makes no sense, and leaves the question open", async () => {
     { decision: "deny", arguments: {} },
     { decision: "allow", scope: "session" },
     { decision: "allow", pattern: { tool: "*" } },
+    { decision: "allow", scope: "always", pattern: { exact: true } },
   ]) {
     expect((await decide(id, body)).status).toBe(400);
   }

@@ -3,6 +3,7 @@ import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { ref } from "../schemas.ts";
+import { argumentPattern, exactPattern, misplaced } from "./approvals.ts";
 
 export function approvalRuleRoutes({ approvals }: HttpParts): Route[] {
   return [
@@ -41,10 +42,8 @@ export function approvalRuleRoutes({ approvals }: HttpParts): Route[] {
           properties: {
             tool: { type: "string", minLength: 1, description: "The tool's name; `*` stands for anything." },
             decision: { enum: ["allow", "ask", "deny"] },
-            input: {
-              type: "object",
-              description: "Arguments that a call must have at least; `*` in a text stands for anything.",
-            },
+            input: { type: "object", description: argumentPattern },
+            exact: { type: "boolean", default: false, description: exactPattern },
             sessionID: { type: "string", minLength: 1, description: "Only for calls of this session." },
             caller: { type: "string", minLength: 1, description: "Only for calls of this caller." },
           },
@@ -54,6 +53,9 @@ export function approvalRuleRoutes({ approvals }: HttpParts): Route[] {
       },
       responses: { 200: { description: "The rule.", schema: ref("ApprovalRule") } },
       async handle({ body, grant }) {
+        if (body.exact === true && body.input === undefined) {
+          throw misplaced("exact", "An exact rule says which arguments it is about, in `input`.");
+        }
         return { body: await approvals.addRule(body, grant.caller) };
       },
     }),

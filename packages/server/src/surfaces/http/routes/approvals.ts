@@ -1,5 +1,5 @@
 import { type Answered, UnfitAnswer } from "../../../approvals/approval-inbox.ts";
-import type { ApprovalRule, StoredApproval } from "../../../store/approvals/approval-store.ts";
+import type { AnsweredFor, StoredApproval } from "../../../store/approvals/approval-store.ts";
 import { blameCursor } from "../blame-cursor.ts";
 import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
@@ -17,8 +17,17 @@ interface DecisionBody {
   readonly reason?: string;
   readonly arguments?: Record<string, unknown>;
   readonly scope?: "once" | "session" | "always";
-  readonly pattern?: { readonly tool?: string; readonly arguments?: Record<string, unknown> };
+  readonly pattern?: {
+    readonly tool?: string;
+    readonly arguments?: Record<string, unknown>;
+    readonly exact?: boolean;
+  };
 }
+
+/** How a rule says which arguments it is about. */
+export const argumentPattern =
+  "Arguments that a call must have at least; `*` in a text stands for anything, and `[*]` for a star.";
+export const exactPattern = "The call has no other arguments than these.";
 
 const identified = { id: { type: "string", minLength: 1, maxLength: 64 } };
 
@@ -90,10 +99,8 @@ export function approvalRoutes({ approvals }: HttpParts): Route[] {
                   maxLength: 200,
                   description: "The tool's name; `*` stands for anything.",
                 },
-                arguments: {
-                  type: "object",
-                  description: "Arguments that a call must have at least; `*` in a text stands for anything.",
-                },
+                arguments: { type: "object", description: argumentPattern },
+                exact: { type: "boolean", default: false, description: exactPattern },
               },
               additionalProperties: false,
             },
@@ -134,7 +141,7 @@ export function approvalRoutes({ approvals }: HttpParts): Route[] {
 function ruleOf(
   { scope = "once", pattern }: DecisionBody,
   approval: StoredApproval,
-): Pick<ApprovalRule, "tool" | "input" | "sessionID"> | undefined {
+): AnsweredFor | undefined {
   if (scope === "once") {
     if (pattern === undefined) return undefined;
     throw misplaced("pattern", 'A pattern needs a `scope` of "session" or "always".');
@@ -142,9 +149,13 @@ function ruleOf(
   if (scope === "session" && approval.sessionID === "") {
     throw misplaced("scope", 'The call belongs to no session. Answer it "once" or "always".');
   }
+  if (pattern?.exact === true && pattern.arguments === undefined) {
+    throw misplaced("pattern.exact", "An exact pattern says which `arguments` it is about.");
+  }
   return {
     tool: pattern?.tool ?? approval.toolName,
     ...(pattern?.arguments === undefined ? {} : { input: pattern.arguments }),
+    ...(pattern?.exact === true ? { exact: true } : {}),
     ...(scope === "session" ? { sessionID: approval.sessionID } : {}),
   };
 }
@@ -157,7 +168,8 @@ function blameArguments(thrown: unknown): never {
   throw new HttpError("invalid_arguments", `${message} The question stays open.`, { details: { issues } });
 }
 
-function misplaced(path: string, message: string): HttpError {
+/** Something in the body that does not go with the rest of it. */
+export function misplaced(path: string, message: string): HttpError {
   return new HttpError("invalid_request", message, { details: { in: "body", issues: [{ path, message }] } });
 }
 

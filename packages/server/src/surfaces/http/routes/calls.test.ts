@@ -39,6 +39,17 @@ describe("GET /api/calls", () => {
     expect(ids((await server.ask(`/api/calls?since=${Date.now() + 60_000}`)).body)).toEqual([]);
   });
 
+  it("finds the calls with which sessions went in circles, however many came after them", async () => {
+    for (let round = 0; round < 8; round++) await server.call("add", { a: 9 }, { sessionID: "circles" });
+    await server.call("add", { a: 1, note: '"loop":' });
+    const { items } = (await server.ask("/api/calls?flag=loop")).body;
+    expect(items.length).toBeGreaterThan(0);
+    for (const { sessionID, flags } of items) {
+      expect([sessionID, flags.loop.action]).toEqual(["circles", expect.any(String)]);
+    }
+    expect((await server.ask("/api/calls?flag=other")).status).toBe(400);
+  });
+
   it.each(["since=99999999999999999999", `minDuration=${"9".repeat(400)}`])(
     "refuses a time that no record can have: %s",
     async (query) => {
@@ -172,7 +183,59 @@ it("leaves a structured value that is too large out of the answer and the record
   }
 });
 
+describe("GET /api/calls/{callId}/record", () => {
+  it("hands out the record with the whole of its result, as a file", async () => {
+    const { body } = await server.call("long", { size: 700_000 }, { callId: "whole:1" });
+    expect(body.result.content.length).toBeLessThan(60_000);
+    const response = await server.fetch("/api/calls/whole:1/record");
+    expect(response.headers.get("content-disposition")).toBe('attachment; filename="whole_1.json"');
+    const record = await response.json();
+    expect(record).toMatchObject({ callId: "whole:1", status: "completed", parameters: { size: 700_000 } });
+    expect(record.result.type).toBe("text");
+    expect(record.result.content).toBe("0123456789".repeat(70_000));
+  });
+
+  it("keeps characters whole where the text is cut, and everything but the text", async () => {
+    const emoji = `a${"😀".repeat(200_000)}"\n`;
+    const tools = [
+      Tool.define({
+        name: "faces",
+        description: "Smiles.",
+        parameters: z.object({}),
+        execute: async () => emoji,
+      }),
+    ];
+    await using smiling = await TestServer.start({ tools });
+    await smiling.call("faces", {}, { callId: "f" });
+    expect((await smiling.ask("/api/calls/f/record")).body.result.content).toBe(emoji);
+    await server.call("add", { a: 4 }, { callId: "small" });
+    const [whole, record] = await Promise.all([
+      server.ask("/api/calls/small"),
+      server.ask("/api/calls/small/record"),
+    ]);
+    expect(record.body).toEqual(whole.body);
+  });
+
+  it("is only for who may see the call, and for calls that have ended", async () => {
+    const token = await server.issue({ tools: ["add"] });
+    await server.call("add", { a: 4 }, { callId: "others" });
+    expect((await server.ask("/api/calls/others/record", { token })).status).toBe(404);
+    const call = server.call("wait", { id: "record" }, { callId: "going" });
+    await hold.started("record");
+    expect((await server.ask("/api/calls/going/record")).body.error.code).toBe("call_running");
+    hold.release("record");
+    await call;
+  });
+});
+
 describe("POST /api/calls/{callId}/replay", () => {
+  it("gives the new call the id that was chosen for it", async () => {
+    const first = await server.call("add", { a: 4 });
+    const path = `/api/calls/${first.body.callId}/replay`;
+    const again = await server.ask(path, { method: "POST", body: { callId: "chosen" } });
+    expect(again.body).toMatchObject({ callId: "chosen", replayOf: first.body.callId });
+  });
+
   it("makes the call again, linked to the first", async () => {
     const first = await server.call("add", { a: 4 });
     const path = `/api/calls/${first.body.callId}/replay`;

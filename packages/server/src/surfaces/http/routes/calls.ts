@@ -6,14 +6,16 @@ import { mayRead, requireCall, unknownCall } from "../calls/call-access.ts";
 import { refusals } from "../calls/call-refusal.ts";
 import { activeView, detailOf, summaryOf } from "../calls/call-view.ts";
 import { repeatArguments } from "../calls/repeat-arguments.ts";
+import { sendRecord } from "../calls/send-record.ts";
 import { serveCall } from "../calls/serve-call.ts";
 import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { ref } from "../schemas.ts";
-import { callOptions, callResponses } from "./tools.ts";
+import { callOptions, callResponses, chosenCallId } from "./tools.ts";
 
 interface ReplayBody {
+  readonly callId?: string;
   readonly arguments?: unknown;
   readonly sessionID?: string;
   readonly messageID?: string;
@@ -50,6 +52,7 @@ export function callRoutes(parts: HttpParts): Route[] {
           description: "A call: the answer has it, the calls that it made, and those that they made in turn.",
         },
         top: { type: "boolean", description: "`true`: only calls that no other call made." },
+        flag: { enum: ["loop"], description: "`loop`: only calls with which a session went in circles." },
         text: { type: "string", description: "Anywhere in the arguments, the result or the error." },
         minDuration: milliseconds,
         maxDuration: milliseconds,
@@ -129,6 +132,23 @@ export function callRoutes(parts: HttpParts): Route[] {
         return { body: { ...page, offset, ...(end < page.total ? { nextOffset: end } : {}) } };
       },
     }),
+    defineRoute<{ callId: string }>({
+      method: "GET",
+      path: "/api/calls/{callId}/record",
+      id: "downloadCall",
+      tag: "calls",
+      summary: "The whole record of a call that has ended, as a file",
+      description:
+        "What `GET /api/calls/{callId}` answers, with the whole text of the result where that has only its beginning.",
+      access: "token",
+      params: identified,
+      responses: { 200: { description: "The call.", schema: ref("Call") } },
+      errors: ["call_not_found", "call_running", "result_elsewhere"],
+      async handle({ params: { callId }, grant, outgoing }) {
+        const call = await requireEnded(parts, callId, grant);
+        return sendRecord(call, calls, outgoing).catch(blameNode);
+      },
+    }),
     defineRoute<{ callId: string }, object, ReplayBody>({
       method: "POST",
       path: "/api/calls/{callId}/replay",
@@ -142,7 +162,11 @@ export function callRoutes(parts: HttpParts): Route[] {
       body: {
         schema: {
           type: "object",
-          properties: { arguments: { description: "Instead of the recorded ones." }, ...callOptions },
+          properties: {
+            arguments: { description: "Instead of the recorded ones." },
+            callId: chosenCallId,
+            ...callOptions,
+          },
           additionalProperties: false,
         },
       },
@@ -152,6 +176,7 @@ export function callRoutes(parts: HttpParts): Route[] {
         "call_not_found",
         "call_running",
         "arguments_redacted",
+        "call_exists",
         "too_many_calls",
         "stopping",
       ],

@@ -33,7 +33,7 @@ export function errorOfEnd({ reason, message = "The model did not answer.", code
 const noRetry = { "X-Should-Retry": "false" };
 
 function toHttpError(thrown: unknown): unknown {
-  if (thrown instanceof ChatError) return new HttpError(thrown.code, thrown.message);
+  if (thrown instanceof ChatError) return new HttpError(thrown.code, thrown.message, { headers: noRetry });
   if (thrown instanceof ModelMissing) return new HttpError(thrown.code, thrown.message, { headers: noRetry });
   if (thrown instanceof ProviderError) {
     return providerError(`provider_${thrown.kind}`, thrown.message, thrown.retryAfter);

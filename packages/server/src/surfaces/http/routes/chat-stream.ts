@@ -31,7 +31,7 @@ export function streamTurn(
   let isOver = false;
   unfollow = turn.feed.follow(after, ({ number, type, data }) => {
     if (isOver) return;
-    outgoing.write(eventText(type, data, `${turn.message.id}.${number}`));
+    outgoing.write(eventText(type, data, `${turn.feed.id}.${number}`));
     if (outgoing.writableLength > MOST_WAITING) outgoing.destroy();
     if (type !== "end") return;
     isOver = true;
@@ -49,15 +49,10 @@ export async function resumeTurn(
   outgoing: ServerResponse,
   heartbeat: number,
 ): Promise<Reply> {
-  const turn = chat.turnOf(session.id);
-  const [messageId, digits] = String(incoming.headers["last-event-id"] ?? "").split(".");
+  const turn = await chat.watch(session.id);
+  const [feedId, digits] = String(incoming.headers["last-event-id"] ?? "").split(".");
   const last = Number(digits);
-  if (
-    turn !== undefined &&
-    messageId === turn.message.id &&
-    Number.isInteger(last) &&
-    turn.feed.knowsAfter(last)
-  ) {
+  if (turn !== undefined && feedId === turn.feed.id && Number.isInteger(last) && turn.feed.knowsAfter(last)) {
     return streamTurn(turn, last, outgoing, heartbeat);
   }
   const messages = await chat.listMessages(session.id);
@@ -69,8 +64,8 @@ export async function resumeTurn(
     outgoing.end(eventText("end", { type: "end", sessionId: session.id, messageId: message?.id, end }));
     return "sent";
   }
-  const { feed, message } = turn;
+  const { feed } = turn;
   const number = feed.last;
-  outgoing.write(eventText("message", messageView(chat.currentMessage(turn)), `${message.id}.${number}`));
+  outgoing.write(eventText("message", messageView(chat.currentMessage(turn)), `${feed.id}.${number}`));
   return streamTurn(turn, number, outgoing, heartbeat);
 }

@@ -1,7 +1,5 @@
 import type { ChatSession } from "../../../store/chat/chat-store.ts";
-import type { ActiveTurn } from "../../chat/active-turn.ts";
 import type { UserContent } from "../../chat/chat-message-body.ts";
-import type { ChatService } from "../../chat/chat-service.ts";
 import { howToConfigure } from "../../chat/model/providers.ts";
 import { chatReach } from "../../chat/tools/reach.ts";
 import { blameCursor } from "../blame-cursor.ts";
@@ -26,6 +24,7 @@ const streamResponse = {
 const failures = [
   "chat_session_not_found",
   "chat_busy",
+  "chat_forbidden",
   "stopping",
   "provider_missing",
   "provider_refused",
@@ -43,7 +42,6 @@ export function chatRoutes(parts: HttpParts): Route[] {
     const chat = requireChat(parts);
     return { chat, session: await chat.sessions.require({ grant }, id) };
   };
-  const shown = (chat: ChatService, session: ChatSession) => sessionView(session, chat.turnOf(session.id));
   return [
     defineRoute({
       method: "GET",
@@ -144,7 +142,7 @@ export function chatRoutes(parts: HttpParts): Route[] {
         sayingWhy(async () => {
           const chat = requireChat(parts);
           const page = await chat.sessions.list({ grant }, query).catch(blameCursor);
-          return { body: { ...page, items: page.items.map((session) => shown(chat, session)) } };
+          return { body: { ...page, items: page.items.map(sessionView) } };
         }),
     }),
     defineRoute<object, object, { title?: string; model?: string; system?: string; expert?: string }>({
@@ -177,7 +175,7 @@ export function chatRoutes(parts: HttpParts): Route[] {
           const chat = requireChat(parts);
           const expert = name === undefined ? undefined : findExpert(grant, experts, name);
           const session = await chat.sessions.create(chatReach(grant, expert), wanted);
-          return { body: shown(chat, session) };
+          return { body: sessionView(session) };
         }),
     }),
     defineRoute<SessionParams>({
@@ -205,7 +203,7 @@ export function chatRoutes(parts: HttpParts): Route[] {
         sayingWhy(async () => {
           const { chat, session } = await found(request, request.params.id);
           const messages = await chat.listMessages(session.id);
-          return { body: { ...shown(chat, session), messages: messages.map(messageView) } };
+          return { body: { ...sessionView(session), messages: messages.map(messageView) } };
         }),
     }),
     defineRoute<SessionParams, object, { title?: string; model?: string }>({
@@ -222,7 +220,7 @@ export function chatRoutes(parts: HttpParts): Route[] {
       handle: (request) =>
         sayingWhy(async () => {
           const { chat, session } = await found(request, request.params.id);
-          return { body: shown(chat, await chat.sessions.update(session, request.body)) };
+          return { body: sessionView(await chat.sessions.update(session, request.body)) };
         }),
     }),
     defineRoute<SessionParams>({
@@ -271,7 +269,8 @@ export function chatRoutes(parts: HttpParts): Route[] {
       handle: (request) =>
         sayingWhy(async () => {
           const { chat, session } = await found(request, request.params.id);
-          const turn = await chat.handleStream(session, request.grant, request.body);
+          const { headers } = request.incoming;
+          const turn = await chat.handleStream(session, { ...request.body, headers }, request.grant);
           if (!/\btext\/event-stream\b/i.test(request.incoming.headers.accept ?? "")) {
             return { body: messageView(await turn.done) };
           }
@@ -285,7 +284,7 @@ export function chatRoutes(parts: HttpParts): Route[] {
       tag: "chat",
       summary: "What happens in the turn under way, until it ends",
       description:
-        "With `Last-Event-ID` it goes on after that event. Without it, or when that is not known any more, it begins with `message`: the answer as it is now. A conversation in which nothing happens answers with its last message and `end`.",
+        "With `Last-Event-ID` it goes on after that event. Without it, or when that is not known any more, it begins with `message`: the answer as it is now. A conversation in which nothing happens answers with its last message and `end`. Of a turn on another node of the same store it tells what is stored, round by round.",
       access: "token",
       params,
       responses: { 200: { ...streamResponse, description: "The stream." } },
@@ -309,7 +308,7 @@ export function chatRoutes(parts: HttpParts): Route[] {
       params,
       responses: {
         200: {
-          description: "`stopped` is false when nothing was under way here.",
+          description: "`stopped` is false when nothing was under way.",
           schema: { type: "object", properties: { stopped: { type: "boolean" } }, required: ["stopped"] },
         },
       },
@@ -323,8 +322,6 @@ export function chatRoutes(parts: HttpParts): Route[] {
   ];
 }
 
-function sessionView(session: ChatSession, turn: ActiveTurn | undefined): Record<string, unknown> {
-  const { state, ...rest } = session;
-  const system = state.system === undefined ? {} : { system: state.system };
-  return { ...rest, ...system, running: turn !== undefined && !turn.isDone };
+function sessionView({ state, ...rest }: ChatSession): Record<string, unknown> {
+  return { ...rest, ...(state.system === undefined ? {} : { system: state.system }) };
 }

@@ -1,21 +1,42 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
-import { v7 as uuid } from "uuid";
+import type { IncomingMessage } from "node:http";
 import type { Grant } from "../../../auth/grant.ts";
-import { type CompletionRequest, completionRequestSchema } from "../../chat/completion-request.ts";
-import type { Completion } from "../../chat/completion-service.ts";
-import { ChunkMaker, finishReason, separator, toCompletion } from "../../chat/completion-shape.ts";
+import {
+  type CompletionRequest,
+  completionRequestSchema,
+  unsupported,
+  wantsJson,
+} from "../../chat/completion-request.ts";
+import { CompletionRuns, identify } from "../../chat/completion-runs.ts";
+import { toCompletion } from "../../chat/completion-shape.ts";
 import { type ChatReach, chatReach } from "../../chat/tools/reach.ts";
-import type { TurnEvent } from "../../chat/turn/turn-event.ts";
 import { callerGone } from "../caller-gone.ts";
-import { openEventStream } from "../events/event-stream.ts";
 import { findExpert } from "../expert-access.ts";
-import { jsonText } from "../json-text.ts";
+import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
-import { defineRoute, type Reply, type Route } from "../route.ts";
+import { defineRoute, type Reply, type Route, type RouteRequest } from "../route.ts";
 import { errorOfEnd, requireChat, sayingWhy } from "./chat-errors.ts";
+import { CompletionStream } from "./completion-stream.ts";
 
 /** What OpenAI's clients expect of their server. The rack's tools are run on the way. */
 export function completionRoutes(parts: HttpParts): Route[] {
+  const runs = new CompletionRuns();
+  const models = async () => {
+    const listed = await requireChat(parts).providers.list();
+    return listed.map(({ id, provider }) => ({ id, object: "model", created: 0, owned_by: provider }));
+  };
+  const findModel = async (wanted: string) => {
+    const found = (await models()).find(({ id }) => id === wanted);
+    if (found !== undefined) return { body: found };
+    throw new HttpError("model_not_found", `There is no model "${wanted}". GET /v1/models lists them.`);
+  };
+  const modelRoute = {
+    method: "GET",
+    tag: "chat",
+    access: "token",
+    responses: { 200: { description: "The model.", schema: { type: "object" } } },
+    errors: ["provider_missing", "model_not_found"],
+  } as const;
+  const part = { type: "string", minLength: 1, maxLength: 200 } as const;
   return [
     defineRoute({
       method: "GET",
@@ -28,15 +49,24 @@ export function completionRoutes(parts: HttpParts): Route[] {
       errors: ["provider_missing"],
       handle: () =>
         sayingWhy(async () => {
-          const models = await requireChat(parts).providers.list();
-          const data = models.map(({ id, provider }) => ({
-            id,
-            object: "model",
-            created: 0,
-            owned_by: provider,
-          }));
-          return { body: { object: "list", data } };
+          return { body: { object: "list", data: await models() } };
         }),
+    }),
+    defineRoute<{ id: string }>({
+      ...modelRoute,
+      path: "/v1/models/{id}",
+      id: "getModel",
+      summary: "One model, as OpenAI tells of it",
+      params: { id: part },
+      handle: ({ params }) => sayingWhy(() => findModel(params.id)),
+    }),
+    defineRoute<{ provider: string; name: string }>({
+      ...modelRoute,
+      path: "/v1/models/{provider}/{name}",
+      id: "getProviderModel",
+      summary: "The same for a name with a slash that is not encoded",
+      params: { provider: part, name: part },
+      handle: ({ params: { provider, name } }) => sayingWhy(() => findModel(`${provider}/${name}`)),
     }),
     defineRoute<object, object, CompletionRequest>({
       method: "POST",
@@ -63,114 +93,58 @@ export function completionRoutes(parts: HttpParts): Route[] {
         "provider_unauthorized",
         "model_not_found",
         "expert_not_found",
+        "chat_cancelled",
+        "chat_forbidden",
       ],
       handle: ({ body, grant, incoming, outgoing }) =>
-        sayingWhy(() => complete(parts, body, grant, incoming, outgoing)),
+        sayingWhy(() => complete(parts, runs, body, { grant, incoming, outgoing })),
     }),
   ];
 }
 
 async function complete(
   parts: HttpParts,
+  runs: CompletionRuns,
   body: CompletionRequest,
-  grant: Grant,
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
+  { grant, incoming, outgoing }: Pick<RouteRequest<never, never, never>, "grant" | "incoming" | "outgoing">,
 ): Promise<Reply> {
   const chat = requireChat(parts);
+  const problem = unsupported(body);
+  if (problem !== undefined) throw new HttpError("invalid_request", problem);
   const reach = reachOf(parts, grant, body, incoming);
   const tellsEvents =
     body.toolrack?.events === true || /^(1|true|on)$/i.test(header(incoming, "x-toolrack-events") ?? "");
-  const endpoint = await chat.providers.resolve(body.model);
+  const endpoint = await chat.providers.resolve(body.model ?? undefined);
+  const identity = identify(incoming.headers, grant.id, body);
   const gone = callerGone(incoming, outgoing);
-  const options = { reach, signal: gone.signal, headers: incoming.headers };
   try {
-    if (!body.stream) {
-      const completion = await chat.completions.complete(body, options);
+    const known = runs.find(identity);
+    const reader = { gone: gone.signal };
+    const stream = body.stream
+      ? new CompletionStream(outgoing, body, body.model || endpoint.model, tellsEvents)
+      : undefined;
+    const run =
+      known ??
+      runs.begin(identity, (run) =>
+        chat.completions.complete(body, { reach, headers: incoming.headers, ...run }),
+      );
+    if (stream === undefined) {
+      const completion = await run.read(reader);
       const error = errorOfEnd(completion.end);
       if (error !== undefined) throw error;
-      return { body: toCompletion(completion, tellsEvents) };
+      return { body: toCompletion(completion, { tellsEvents, isJson: wantsJson(body) }) };
     }
-    const stream = new CompletionStream(outgoing, body, body.model || endpoint.model, tellsEvents);
-    const alive = setInterval(() => stream.keepAlive(), parts.settings.heartbeat);
+    const alive = setInterval(stream.keepAlive, parts.settings.heartbeat);
     try {
-      return stream.end(
-        await chat.completions.complete(body, { ...options, emit: (event) => stream.tell(event) }),
-      );
+      // Who joins later is told all of it at the end.
+      const isTold = known === undefined;
+      return stream.end(await run.read(isTold ? { ...reader, tell: stream.tell } : reader), isTold);
     } finally {
       clearInterval(alive);
     }
   } finally {
     gone.release();
   }
-}
-
-/** Writes what happens as chunks. It opens with the first of them, so that an early failure gets a status of its own. */
-class CompletionStream {
-  readonly #outgoing: ServerResponse;
-  readonly #chunks: ChunkMaker;
-  readonly #tellsEvents: boolean;
-  readonly #wantsUsage: boolean;
-  /** The end of it. */
-  #said = "";
-  #isNewRound = false;
-
-  constructor(outgoing: ServerResponse, body: CompletionRequest, model: string, tellsEvents: boolean) {
-    this.#outgoing = outgoing;
-    this.#chunks = new ChunkMaker(`chatcmpl-${uuid().replaceAll("-", "")}`, model);
-    this.#tellsEvents = tellsEvents;
-    this.#wantsUsage = body.stream_options?.include_usage === true;
-  }
-
-  tell(event: TurnEvent): void {
-    if (event.type === "text") this.#text(event.text);
-    else if (event.type === "reasoning") this.#write(this.#chunks.delta({ reasoning_content: event.text }));
-    else if (event.type === "refusal") this.#write(this.#chunks.delta({ refusal: event.text }));
-    else if (this.#tellsEvents) this.#write(this.#chunks.event(event));
-    if (event.type === "call") this.#isNewRound = true;
-  }
-
-  keepAlive(): void {
-    this.#open();
-    this.#outgoing.write(": alive\n\n");
-  }
-
-  end({ end, calls, usage }: Completion): Reply {
-    const error = errorOfEnd(end);
-    if (error !== undefined) {
-      if (!this.#outgoing.headersSent) throw error;
-      this.#write(error.toEnvelope());
-    } else {
-      if (calls.length > 0) this.#write(this.#chunks.calls(calls));
-      if (this.#tellsEvents) this.#write(this.#chunks.event({ type: "end", end }));
-      this.#write(this.#chunks.delta({}, finishReason(end)));
-      if (this.#wantsUsage) this.#write(this.#chunks.usage(usage));
-    }
-    this.#outgoing.end("data: [DONE]\n\n");
-    return "sent";
-  }
-
-  #text(text: string): void {
-    const between = this.#isNewRound ? separator(this.#said) : "";
-    this.#isNewRound = false;
-    this.#said = (this.#said + between + text).slice(-2);
-    this.#write(this.#chunks.delta({ content: between + text }));
-  }
-
-  #open(): void {
-    if (this.#outgoing.headersSent) return;
-    openEventStream(this.#outgoing);
-    this.#outgoing.write(dataOf(this.#chunks.delta({ role: "assistant", content: "" })));
-  }
-
-  #write(chunk: unknown): void {
-    this.#open();
-    this.#outgoing.write(dataOf(chunk));
-  }
-}
-
-function dataOf(value: unknown): string {
-  return `data: ${jsonText(value)}\n\n`;
 }
 
 /** As the expert that the request names, or as the only one that the token is for. */

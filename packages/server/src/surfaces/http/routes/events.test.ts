@@ -55,6 +55,43 @@ describe("GET /api/events", () => {
     await events.cancel();
   });
 
+  it("tells admins of skills, experts and switches, and nobody else", async () => {
+    const [events, others] = [await open(), await open({}, await server.issue({ tools: ["*"] }))];
+    await Promise.all([events.until("ready"), others.until("ready")]);
+    const post = (path: string, body: unknown) => server.ask(path, { method: "POST", body });
+    const { body: skill } = await post("/api/skills", { name: "Watched" });
+    expect((await events.until("skill.changed")).data).toMatchObject({
+      id: skill.id,
+      name: "Watched",
+      toolCount: 0,
+    });
+    await server.ask(`/api/skills/${skill.id}`, { method: "PATCH", body: { instructions: "# New" } });
+    expect((await events.until("skill.changed")).data.id).toBe(skill.id);
+    const { body: expert } = await post("/api/experts", { name: "watcher", skills: [skill.id] });
+    expect((await events.until("expert.changed")).data).toEqual({ id: expert.id, name: "watcher" });
+    await server.ask(`/api/experts/${expert.id}`, { method: "PATCH", body: { description: "Sees." } });
+    expect((await events.until("expert.changed")).data.id).toBe(expert.id);
+    await server.ask(`/api/experts/${expert.id}`, { method: "DELETE" });
+    expect((await events.until("expert.removed")).data).toEqual({ id: expert.id });
+    await server.ask(`/api/skills/${skill.id}`, { method: "DELETE" });
+    expect((await events.until("skill.removed")).data).toEqual({ id: skill.id });
+    const { body: switched } = await server.ask("/api/tools", {
+      method: "PATCH",
+      body: { names: ["fail", "add", "nobody"], enabled: false },
+    });
+    expect(switched).toEqual({ changed: ["fail", "add"], missing: ["nobody"] });
+    expect((await events.until("tool.switched")).data).toMatchObject({ toolName: "fail", enabled: false });
+    expect((await events.until("tool.switched")).data).toMatchObject({ toolName: "add", enabled: false });
+    const back = { names: switched.changed, enabled: true };
+    await server.ask("/api/tools", { method: "PATCH", body: back });
+    expect((await server.ask("/api/tools/add")).body.status).toBe("ok");
+    for (let event = await others.next(); event !== undefined; event = await others.next()) {
+      expect(event.event).toBe("tools.changed");
+      if (event.data.version === server.app.registry.snapshot().version) break;
+    }
+    await Promise.all([events.cancel(), others.cancel()]);
+  });
+
   it("goes on where a reader left off", async () => {
     const first = await open();
     await first.until("ready");
@@ -113,6 +150,36 @@ describe("GET /api/events", () => {
     await events.cancel();
   });
 
+  it("ends the stream of a token at once when it is taken back, and when it expires", async () => {
+    // No heartbeat comes to the help.
+    await using quiet = await TestServer.start({ tools: sampleTools().tools, heartbeat: 3_600_000 });
+    const stream = async (token: string) => {
+      const reader = new StreamReader(await quiet.fetch("/api/events", { token }));
+      await reader.until("ready");
+      return reader;
+    };
+    const [kept, expiring] = [
+      await quiet.issue({ tools: ["*"] }),
+      await quiet.issue({ tools: ["*"] }, { expiresAt: Date.now() + 300 }),
+    ];
+    const made = await quiet.ask("/api/tokens", {
+      method: "POST",
+      body: { name: "gone", scopes: { admin: true } },
+    });
+    const [staying, revoked, ending] = [
+      await stream(kept),
+      await stream(made.body.token),
+      await stream(expiring),
+    ];
+    await quiet.ask(`/api/tokens/${made.body.id}`, { method: "DELETE" });
+    await quiet.call("add", { a: 1 }, { callId: "after" });
+    await quiet.call("add", { a: 1 }, { callId: "own" }, { token: kept });
+    expect(await revoked.next()).toBeUndefined();
+    expect(await ending.next()).toBeUndefined();
+    expect((await staying.until("call.completed")).data.callId).toBe("own");
+    await staying.cancel();
+  });
+
   it("ends the stream of a token that was taken back", async () => {
     const token = await server.issue({ tools: ["add"], admin: true }, { expiresAt: Date.now() + 150 });
     const events = await open({}, token);
@@ -154,5 +221,5 @@ describe("many readers", () => {
     for (const reader of readers) reader.destroy();
     const text = async () => (await server.fetch("/metrics")).text();
     await expect.poll(text).toMatch(/^toolrack_event_readers 0$/m);
-  });
+  }, 60_000);
 });

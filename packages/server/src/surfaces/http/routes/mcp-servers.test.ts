@@ -4,6 +4,8 @@ import { afterEach, expect, it, vi } from "vitest";
 import type { McpServers } from "../../../index.ts";
 import { openMcpServers } from "../../../open-mcp-servers.ts";
 import { openSecrets } from "../../../secrets/open-secrets.ts";
+import { AuthorizationServer } from "../../../sources/mcp/testing/authorization-server.fixture.ts";
+import { ModernHttpServer } from "../../../sources/mcp/testing/modern-http-server.fixture.ts";
 import { StreamReader, TestServer } from "../server.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -87,12 +89,17 @@ it("approves a tool as it was looked at, and takes no body that it does not know
   const approve = (path: string, body: object) =>
     server.ask(`/api/mcp-servers/odd${path}/approve`, { method: "POST", body });
   expect((await approve("/tools/echo", { hash })).body).toMatchObject({ name: "echo", hash });
-  expect((await approve("/tools/echo", { hash: "another" })).body.error).toMatchObject({
-    code: "mcp_tool_not_found",
-    message: expect.stringMatching(/with the definition another any more/),
-  });
+  const late = await approve("/tools/echo", { hash: "another" });
+  expect([late.status, late.body.error]).toMatchObject([
+    409,
+    {
+      code: "mcp_tool_changed",
+      message: expect.stringMatching(/"echo" .* changed after it was looked at.*mcp-servers show odd/),
+      details: { tool: "echo", hash, changes: [] },
+    },
+  ]);
   expect((await approve("", { hashes: { echo: hash } })).body.items).toHaveLength(1);
-  expect((await approve("", { hashes: { echo: hash, hang: "another" } })).status).toBe(404);
+  expect((await approve("", { hashes: { echo: hash, hang: "another" } })).status).toBe(409);
   for (const path of ["", "/tools/echo"]) {
     expect((await approve(path, { hsah: hash })).body.error.code).toBe("invalid_request");
   }
@@ -164,4 +171,53 @@ it("refuses what makes no sense, and everybody but admins", async () => {
   expect((await server.ask("/api/mcp-servers/a/tools/none/approve", { method: "POST" })).status).toBe(404);
   const token = await server.issue({ tools: ["*"] });
   expect((await server.ask("/api/mcp-servers", { token })).status).toBe(403);
+});
+
+it("signs in at a server over its own callback, and lets nobody else finish that", async () => {
+  await using behind = await ModernHttpServer.start();
+  await using authority = await AuthorizationServer.start({ behind: behind.url });
+  const server = await start();
+  const events = new StreamReader(await server.fetch("/api/events"));
+  await events.until("ready");
+  const post = (path: string, body: object = {}) =>
+    server.ask(`/api/mcp-servers${path}`, { method: "POST", body });
+  await post("", { key: "guarded", entry: { url: authority.url } });
+  const restarted = await post("/guarded/restart");
+  expect(restarted.body).toMatchObject({ state: "needs-auth", signIn: { signedIn: false, pending: false } });
+
+  const { body } = await post("/guarded/login");
+  const forged = await server.fetch("/oauth/callback/guarded?code=x&state=%3Cscript%3E", { token: null });
+  expect([forged.status, await forged.text()]).toEqual([400, expect.stringContaining("Not signed in")]);
+  const answer = await authority.agree(body.url);
+  expect(answer.headers.get("content-security-policy")).toContain("default-src 'none'");
+  expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining("Signed in")]);
+  await ready(server, "guarded");
+  const called = await server.call("mcp_guarded_echo", { text: "hi" });
+  expect(called.body.result).toMatchObject({ content: "hi" });
+
+  const seen: unknown[] = [(await server.ask("/api/mcp-servers")).body];
+  for (let state = ""; state !== "ready"; ) {
+    const { data } = await events.until("mcp.server");
+    seen.push(data);
+    state = String(data.state);
+  }
+  await events.cancel();
+  for (const token of authority.given) expect(JSON.stringify(seen)).not.toContain(token);
+  expect((await post("/guarded/logout")).body).toMatchObject({
+    revoked: true,
+    server: { state: "needs-auth" },
+  });
+  const unknown = await server.fetch("/oauth/callback/nobody%22%3E?code=x", { token: null });
+  expect(await unknown.text()).not.toMatch(/nobody">|guarded/);
+});
+
+it("says why nobody can sign in", async () => {
+  const server = await start();
+  await server.ask("/api/mcp-servers", { method: "POST", body: { key: "odd", entry } });
+  const local = await server.ask("/api/mcp-servers/odd/login", { method: "POST" });
+  expect([local.status, local.body.error.code]).toEqual([400, "mcp_server_invalid"]);
+  const away = { url: "http://127.0.0.1:9/mcp" };
+  await server.ask("/api/mcp-servers", { method: "POST", body: { key: "away", entry: away } });
+  const failed = await server.ask("/api/mcp-servers/away/login", { method: "POST" });
+  expect([failed.status, failed.body.error]).toMatchObject([502, { code: "mcp_sign_in_failed" }]);
 });

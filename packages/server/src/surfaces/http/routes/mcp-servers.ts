@@ -2,6 +2,8 @@ import type { JsonSchemaObject } from "@toolrack/core";
 import type { McpServers, McpServerUpdate } from "../../../index.ts";
 import { McpServerError } from "../../../store/mcp-servers/mcp-server-error.ts";
 import { HttpError } from "../http-error.ts";
+import { CALLBACK_PATH } from "../oauth-callback.ts";
+import { originOf } from "../own-origin.ts";
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Reply, type Route } from "../route.ts";
 import { ref } from "../schemas.ts";
@@ -167,6 +169,58 @@ export function mcpServerRoutes({ mcpServers }: HttpParts): Route[] {
     }),
     defineRoute<KeyParams>({
       ...base,
+      method: "POST",
+      path: "/api/mcp-servers/{key}/login",
+      id: "loginMcpServer",
+      summary: "Begins to sign in at a server that asks for it",
+      description:
+        "A person opens `url` and signs in there. The page sends them back to `/oauth/callback/{key}` of this server, under the address that this request was sent to; then the server is started anew.",
+      params: { key },
+      responses: {
+        200: {
+          description: "Where to sign in.",
+          schema: {
+            type: "object",
+            properties: {
+              url: { type: "string" },
+              expiresAt: { type: "number", description: "Milliseconds since the epoch." },
+            },
+            required: ["url", "expiresAt"],
+          },
+        },
+      },
+      errors: ["mcp_server_not_found", "mcp_server_invalid", "mcp_sign_in_failed"],
+      handle: ({ params, incoming }) =>
+        answer(mcpServers, (servers) => servers.login(params.key, `${originOf(incoming)}${CALLBACK_PATH}`)),
+    }),
+    defineRoute<KeyParams>({
+      ...base,
+      method: "POST",
+      path: "/api/mcp-servers/{key}/logout",
+      id: "logoutMcpServer",
+      summary: "Forgets the sign-in at a server, and has its tokens taken back where that can be done",
+      params: { key },
+      responses: {
+        200: {
+          description: "The server, without its sign-in.",
+          schema: {
+            type: "object",
+            properties: {
+              revoked: {
+                type: "boolean",
+                description: "Whether the authorization server took the tokens back.",
+              },
+              server: ref("McpServer"),
+            },
+            required: ["revoked", "server"],
+          },
+        },
+      },
+      errors: ["mcp_server_not_found", "mcp_server_invalid"],
+      handle: ({ params }) => answer(mcpServers, (servers) => servers.logout(params.key)),
+    }),
+    defineRoute<KeyParams>({
+      ...base,
       method: "GET",
       path: "/api/mcp-servers/{key}/log",
       id: "getMcpServerLog",
@@ -232,7 +286,7 @@ export function mcpServerRoutes({ mcpServers }: HttpParts): Route[] {
         },
       },
       responses: { 200: toolList("The tools.") },
-      errors: ["mcp_server_not_found", "mcp_tool_not_found"],
+      errors: ["mcp_server_not_found", "mcp_tool_not_found", "mcp_tool_changed"],
       handle: ({ params, body, grant }) =>
         answer(mcpServers, async (servers) => ({
           items: await servers.approve(params.key, body.hashes, grant.caller),
@@ -249,7 +303,7 @@ export function mcpServerRoutes({ mcpServers }: HttpParts): Route[] {
       params: { key, name: { type: "string", minLength: 1, description: "As the server names it." } },
       body: { schema: { type: "object", properties: { hash }, additionalProperties: false } },
       responses: { 200: { description: "The tool.", schema: ref("McpServerTool") } },
-      errors: ["mcp_server_not_found", "mcp_tool_not_found"],
+      errors: ["mcp_server_not_found", "mcp_tool_not_found", "mcp_tool_changed"],
       handle: ({ params, body, grant }) =>
         answer(mcpServers, async (servers) => {
           const [tool] = await servers.approve(params.key, { [params.name]: body.hash }, grant.caller);
@@ -278,7 +332,9 @@ async function answer(
   try {
     return { body: await work(mcpServers) };
   } catch (thrown) {
-    if (thrown instanceof McpServerError) throw new HttpError(thrown.code, thrown.message);
+    if (thrown instanceof McpServerError) {
+      throw new HttpError(thrown.code, thrown.message, { details: thrown.details });
+    }
     throw thrown;
   }
 }

@@ -6,7 +6,7 @@ import { ref } from "../schemas.ts";
 
 const patterns = { type: "array", items: { type: "string", minLength: 1, maxLength: 200 }, maxItems: 1_000 };
 
-export function tokenRoutes({ store: { tokens }, authenticator }: HttpParts): Route[] {
+export function tokenRoutes({ store: { tokens }, authenticator, feed }: HttpParts): Route[] {
   return [
     defineRoute({
       method: "GET",
@@ -47,6 +47,10 @@ export function tokenRoutes({ store: { tokens }, authenticator }: HttpParts): Ro
                 tools: { ...patterns, description: "Names of tools; `*` stands for anything." },
                 experts: { ...patterns, description: "Names of experts; `*` stands for anything." },
                 admin: { type: "boolean", description: "May see and do everything." },
+                chat: {
+                  type: "boolean",
+                  description: "May talk to models. Default: true when it may use any tool or expert.",
+                },
               },
               additionalProperties: false,
             },
@@ -82,6 +86,7 @@ export function tokenRoutes({ store: { tokens }, authenticator }: HttpParts): Ro
       async handle({ params: { id } }) {
         const isRemoved = await tokens.remove(id);
         authenticator.forget();
+        await feed.dropUnwelcome();
         if (isRemoved) return { body: { id } };
         const message = `There is no token "${id}". GET /api/tokens lists them.`;
         throw new HttpError("token_not_found", message, { details: { id } });

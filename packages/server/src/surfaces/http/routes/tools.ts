@@ -49,6 +49,13 @@ export const callOptions = {
   timeout: { type: "integer", minimum: 1, description: "Shortens the tool's own limit, in milliseconds." },
 } as const;
 
+/** So that a caller can follow, or cancel, a call before it is answered. */
+export const chosenCallId = {
+  type: "string",
+  pattern: "^[A-Za-z0-9_.:-]{1,128}$",
+  description: "The id the call is to have; made when not given.",
+} as const;
+
 /** The answers to every request that makes one call. */
 export const callResponses: Route["responses"] = {
   200: [
@@ -135,6 +142,56 @@ export function toolRoutes(parts: HttpParts): Route[] {
         return { body: await detailOf(registry.get(info.name) ?? info, parts) };
       },
     }),
+    defineRoute<object, object, { names: readonly string[]; enabled: boolean }>({
+      method: "PATCH",
+      path: "/api/tools",
+      id: "switchTools",
+      tag: "tools",
+      summary: "Switches several tools on or off",
+      description: "Like one after the other. Names that no tool has are answered in `missing`.",
+      access: "admin",
+      body: {
+        required: true,
+        schema: {
+          type: "object",
+          properties: {
+            names: { type: "array", minItems: 1, maxItems: 10_000, items: named.name },
+            enabled: { type: "boolean" },
+          },
+          required: ["names", "enabled"],
+          additionalProperties: false,
+        },
+      },
+      responses: {
+        200: {
+          description: "They are switched.",
+          schema: {
+            type: "object",
+            properties: {
+              changed: {
+                type: "array",
+                items: { type: "string" },
+                description:
+                  "Those that were otherwise before, by their names: what an undo has to switch back.",
+              },
+              missing: { type: "array", items: { type: "string" } },
+            },
+            required: ["changed", "missing"],
+          },
+        },
+      },
+      async handle({ body: { names, enabled }, grant }) {
+        const changed: string[] = [];
+        const missing: string[] = [];
+        for (const name of new Set(names)) {
+          const info = registry.get(nameIn({ name }));
+          if (info === undefined) missing.push(name);
+          else if (info.disabled === enabled) changed.push(info.name);
+        }
+        await switches.setAll(changed, enabled, grant.caller);
+        return { body: { changed, missing } };
+      },
+    }),
     defineRoute<{ name: string }, { expert?: string }, CallBody>({
       method: "POST",
       path: "/api/tools/{name}/calls",
@@ -150,11 +207,7 @@ export function toolRoutes(parts: HttpParts): Route[] {
           type: "object",
           properties: {
             arguments: { description: "An object, or its JSON as text the way a model wrote it." },
-            callId: {
-              type: "string",
-              pattern: "^[A-Za-z0-9_.:-]{1,128}$",
-              description: "The id the call is to have; made when not given.",
-            },
+            callId: chosenCallId,
             dryRun: {
               type: "boolean",
               description:

@@ -1,9 +1,15 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { EndedCall } from "../../../calls/call-desk.ts";
 import type { ClientAbilities } from "../client-abilities.ts";
-import type { Exchange } from "../exchange.ts";
+import type { Exchange, Wants } from "../exchange.ts";
 import type { Era, HotPath } from "../hot/hot-path.ts";
-import { type HotCall, type HotRequest, modernVersion, readHotRequest } from "../hot/hot-request.ts";
+import {
+  type HotCall,
+  type HotList,
+  type HotRequest,
+  modernVersion,
+  readHotRequest,
+} from "../hot/hot-request.ts";
 import type { Viewer } from "../viewer.ts";
 import type { LegacySession } from "./legacy-sessions.ts";
 import { whenGone } from "./when-gone.ts";
@@ -21,18 +27,26 @@ export interface HotPlace {
 }
 
 /** Answers a message by the short way. Undefined when it is not one for it. */
-export async function answerHot(
+export function answerHot(
   hot: HotPath,
   body: unknown,
   place: HotPlace,
-): Promise<HotAnswer | undefined> {
+): Promise<HotAnswer | undefined> | undefined {
   cancelHot(body, place.session);
   const request = readHotRequest(body);
   if (request === undefined) return undefined;
   const { headers } = place.incoming;
   const era = request.envelope === undefined ? "legacy" : "modern";
   if (!(era === "modern" ? fitsModern(request, headers) : fitsLegacy(headers))) return undefined;
-  if (request.kind === "call") return call(hot, request, era, place);
+  return request.kind === "call" ? call(hot, request, era, place) : list(hot, request, era, place);
+}
+
+async function list(
+  hot: HotPath,
+  request: HotList,
+  era: Era,
+  place: HotPlace,
+): Promise<HotAnswer | undefined> {
   const bytes = await hot.list(request, era, place.viewer);
   if (bytes === undefined) return undefined;
   sendResult(place, bytes, request.id);
@@ -46,10 +60,12 @@ async function call(
   place: HotPlace,
 ): Promise<HotAnswer | undefined> {
   const { viewer, session, incoming, outgoing } = place;
+  const { abilities, clientName } = clientOf(request, session);
   const exchange = hot.begin(request, viewer, {
     subject: request.params.name,
-    ...clientOf(request, session),
-    wants: { progress: false, messages: era === "legacy" },
+    abilities,
+    clientName,
+    wants: wanted[era],
   });
   if (exchange === undefined) return undefined;
   // In a session the client may come for other things; there it cancels with a message.
@@ -67,6 +83,12 @@ async function call(
   return { kind: "answered" };
 }
 
+/** An answer in one piece has no place for progress; in the older versions messages may be told of beside it. */
+const wanted: Readonly<Record<Era, Wants>> = {
+  legacy: { progress: false, messages: true },
+  modern: { progress: false, messages: false },
+};
+
 /** The SDK knows nothing of calls that it was not given. */
 function cancelHot(body: unknown, session: LegacySession | undefined): void {
   if (session === undefined || session.calls.size === 0) return;
@@ -78,9 +100,10 @@ function cancelHot(body: unknown, session: LegacySession | undefined): void {
 
 function clientOf({ envelope }: HotCall, session: LegacySession | undefined): Envelope {
   if (envelope !== undefined) return envelope;
-  const info = session?.server.getClientVersion();
+  if (session === undefined) return nobodyKnown;
+  const info = session.server.getClientVersion();
   return {
-    abilities: session?.server.getClientCapabilities() ?? {},
+    abilities: session.server.getClientCapabilities() ?? {},
     clientName: info === undefined ? "" : `${info.name} ${info.version}`,
   };
 }
@@ -89,6 +112,8 @@ interface Envelope {
   readonly abilities: ClientAbilities;
   readonly clientName: string;
 }
+
+const nobodyKnown: Envelope = Object.freeze({ abilities: Object.freeze({}), clientName: "" });
 
 /** The headers that the newer version wants, each exactly as the body has it. */
 function fitsModern(request: HotRequest, headers: IncomingHttpHeaders): boolean {
@@ -141,7 +166,7 @@ function send(place: HotPlace, text: string): void {
 }
 
 function writeHead({ outgoing, session }: HotPlace, length: number): void {
-  outgoing.setHeader("Content-Type", "application/json");
-  outgoing.setHeader("Content-Length", length);
-  if (session !== undefined) outgoing.setHeader("mcp-session-id", session.id);
+  const headers = ["Content-Type", "application/json", "Content-Length", String(length)];
+  if (session !== undefined) headers.push("mcp-session-id", session.id);
+  outgoing.writeHead(200, headers);
 }

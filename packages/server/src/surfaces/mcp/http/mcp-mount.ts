@@ -35,7 +35,7 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
   const unsubscribe = publishChanges(parts, faces.modern.notify, sessions);
 
   const handle = async (incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant) => {
-    const viewer = await viewerOf(incoming, grant, experts);
+    const viewer = incoming.url === "/mcp" ? wholeViewerOf(grant) : await viewerOf(incoming, grant, experts);
     if (viewer === undefined) return sendJsonRpcError(outgoing, 404, -32001, "There is no such expert.");
     const id = incoming.headers["mcp-session-id"];
     const session = typeof id === "string" ? sessions.find(id, viewer) : undefined;
@@ -56,7 +56,8 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
     }
     if (typeof id === "string" && session === undefined) return refuseSession(outgoing);
     parts.clients.see(body, viewer, session?.server.getClientVersion());
-    const answer = await answerHot(hot, body, { viewer, session, incoming, outgoing });
+    const begun = answerHot(hot, body, { viewer, session, incoming, outgoing });
+    const answer = begun === undefined ? undefined : await begun;
     if (answer?.kind === "answered") return;
     await serveBySdk(viewer, session, incoming, outgoing, body, answer);
   };
@@ -107,6 +108,17 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
   };
 }
 
+/** Grants stay the same from one request to the next, and so does what their bearers see. */
+const wholeViewers = new WeakMap<Grant, Viewer>();
+
+function wholeViewerOf(grant: Grant): Viewer {
+  const known = wholeViewers.get(grant);
+  if (known !== undefined) return known;
+  const viewer = new Viewer(grant);
+  wholeViewers.set(grant, viewer);
+  return viewer;
+}
+
 async function viewerOf(
   { url = "/" }: IncomingMessage,
   grant: Grant,
@@ -114,7 +126,7 @@ async function viewerOf(
 ): Promise<Viewer | undefined> {
   const end = url.indexOf("?");
   const path = end === -1 ? url : url.slice(0, end);
-  if (path === "/mcp") return new Viewer(grant);
+  if (path === "/mcp") return wholeViewerOf(grant);
   const name = decode(path.slice("/mcp/".length));
   const expert = name === undefined ? undefined : await experts?.(name);
   if (expert === undefined) return undefined;

@@ -1,3 +1,4 @@
+import { isAscii } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 
 export type ReadMessage =
@@ -9,30 +10,36 @@ const decoder = new TextDecoder("utf-8", { fatal: true });
 /** The text of a request's body. Counts while it reads and never holds more than `limit` bytes. */
 export function readMessage(incoming: IncomingMessage, limit: number): Promise<ReadMessage> {
   return new Promise((resolve) => {
-    const chunks: Buffer[] = [];
+    // The first outcome counts, so that nobody has to stop listening: the request is gone with its answer.
+    let chunks: Buffer[] = [];
     let size = 0;
-    const finish = (outcome: ReadMessage) => {
-      incoming.off("data", onData).off("end", onEnd).off("close", onBreak);
-      resolve(outcome);
-    };
-    const onData = (chunk: Buffer) => {
-      size += chunk.length;
-      if (size <= limit) chunks.push(chunk);
-      else finish(tooLarge(limit));
-    };
-    const onEnd = () => finish(decoded(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size)));
-    const onBreak = () => finish(broken);
     // What is left of a body that nobody reads is let through, so that the answer reaches who still sends.
-    incoming.on("error", () => {});
+    incoming.on("error", ignore);
     if (Number(incoming.headers["content-length"] ?? 0) > limit) {
       incoming.resume();
-      return finish(tooLarge(limit));
+      return resolve(tooLarge(limit));
     }
-    incoming.on("data", onData).on("end", onEnd).on("close", onBreak);
+    incoming.on("data", (chunk: Buffer) => {
+      size += chunk.length;
+      if (size <= limit) {
+        chunks.push(chunk);
+        return;
+      }
+      chunks = [];
+      resolve(tooLarge(limit));
+    });
+    incoming.on("end", () => {
+      if (size <= limit) resolve(decoded(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size)));
+    });
+    incoming.on("close", () => resolve(broken));
   });
 }
 
+function ignore(): void {}
+
 function decoded(bytes: Buffer): ReadMessage {
+  // Most messages are, and then the bytes are the characters.
+  if (isAscii(bytes)) return { ok: true, text: bytes.toString("latin1") };
   try {
     return { ok: true, text: decoder.decode(bytes) };
   } catch {

@@ -10,8 +10,8 @@ export function whenGone(incoming: IncomingMessage, outgoing: ServerResponse, ac
     if (!outgoing.writableFinished) act();
   };
   if (socket.readableEnded || socket.destroyed) act();
-  socket.once("end", act);
-  outgoing.once("close", onClose);
+  socket.on("end", act);
+  outgoing.on("close", onClose);
   return () => {
     socket.off("end", act);
     outgoing.off("close", onClose);

@@ -1,0 +1,44 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Logger, ToolRegistry } from "@toolrack/core";
+import { masterGrant } from "../../packages/server/src/auth/grant.ts";
+import { openCallOffice } from "../../packages/server/src/calls/open-call-office.ts";
+import { Offerings } from "../../packages/server/src/offerings/offerings.ts";
+import {
+  createMcpSurface,
+  type McpSurface,
+} from "../../packages/server/src/surfaces/mcp/create-mcp-surface.ts";
+
+export const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** Our MCP surface on its own: the whole pipeline, but nobody's token is checked and no call is kept. */
+export function openBareSurface(registry: ToolRegistry): McpSurface {
+  const finished = Promise.resolve();
+  const nothing = {
+    started() {},
+    finished: () => finished,
+    onRefused() {},
+    get: async () => undefined,
+  } as never; // Nobody asks for more.
+  const calls = openCallOffice({ registry, calls: nothing, logger: silent });
+  return createMcpSurface({
+    registry,
+    desk: calls.desk,
+    recorder: calls.recorder,
+    store: { calls: nothing },
+    approvals: { subscribe: () => () => {} } as never, // There are no dangerous tools.
+    offerings: new Offerings({ logger: silent }),
+    logger: silent,
+    config: { metaTools: "off" },
+  });
+}
+
+/** Serves it over HTTP and says its address in a line of JSON. */
+export function listenBare(surface: McpSurface): void {
+  const [mount] = surface.mounts();
+  const server = createServer((incoming, outgoing) => void mount!.handle(incoming, outgoing, masterGrant));
+  server.listen(0, "127.0.0.1", () => {
+    // A server that listens on a port has such an address.
+    console.log(JSON.stringify({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }));
+  });
+}

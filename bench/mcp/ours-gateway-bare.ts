@@ -1,0 +1,15 @@
+import { ToolRegistry } from "@toolrack/core";
+import { McpServers } from "../../packages/server/src/sources/mcp/mcp-servers.ts";
+import { openStore } from "../../packages/server/src/store/open-store.ts";
+import { listenBare, openBareSurface, silent } from "./bare-surface.ts";
+
+/**
+ * The servers of `mcp.json` in the working directory behind our MCP surface, with nothing kept of any call. What is
+ * known of the servers themselves is in a store, as always. `node ours-gateway-bare.ts`.
+ */
+const directory = process.cwd();
+const registry = new ToolRegistry({ logger: silent });
+const store = await openStore({ directory });
+const secrets = { get: async () => undefined, values: () => [] };
+await McpServers.open({ registry, store: store.mcpServers, secrets, logger: silent, directory });
+listenBare(openBareSurface(registry));

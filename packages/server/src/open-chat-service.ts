@@ -1,0 +1,49 @@
+import { resolve } from "node:path";
+import type { Logger } from "@toolrack/core";
+import type { App } from "./app.ts";
+import type { ApprovalInbox } from "./approvals/approval-inbox.ts";
+import type { ChatService } from "./surfaces/chat/chat-service.ts";
+import type { ToolsService } from "./surfaces/chat/tools/tools-service.ts";
+
+/** Conversations with models on a workspace that this process has opened. */
+export interface OpenedChat extends AsyncDisposable {
+  readonly app: App;
+  readonly chat: ChatService;
+  /** The same as `chat.tools`. */
+  readonly tools: ToolsService;
+  /** Where questions of dangerous tools wait for an answer. */
+  readonly approvals: ApprovalInbox;
+  close(): Promise<void>;
+}
+
+/** How long calls may go on when it is closed, in milliseconds. */
+const DRAIN = 2_000;
+
+/**
+ * Opens a workspace for a program that talks to models itself, without a server. The program is its owner: what it does
+ * not say for whom, it does with everything in reach. Leaves nothing open when it rejects.
+ */
+export async function openChatService(
+  directory: string,
+  { logger }: { readonly logger: Logger },
+): Promise<OpenedChat> {
+  // Most who import this package only define something, and need not wait for all of it.
+  const [{ openRack }, { openChat }] = await Promise.all([import("./open-rack.ts"), import("./open-chat.ts")]);
+  // What was opened last is closed first.
+  const opened = new AsyncDisposableStack();
+  try {
+    const rack = await openRack(resolve(directory), { logger, watch: false }, opened);
+    const { app, store, approvals, calls, mcp, secrets } = rack;
+    opened.defer(() => calls.close(DRAIN));
+    opened.defer(() => approvals.stop());
+    opened.defer(async () => mcp.close());
+    const chat = await openChat({ app, store, approvals, calls, secrets, logger });
+    // Before questions are withdrawn: a turn that waits for an answer goes on at the next start.
+    opened.defer(() => chat.close());
+    const close = () => opened.disposeAsync();
+    return { app, chat, tools: chat.tools, approvals, close, [Symbol.asyncDispose]: close };
+  } catch (thrown) {
+    await opened.disposeAsync();
+    throw thrown;
+  }
+}

@@ -1,0 +1,100 @@
+import type { NewSkillTool, SkillBundle } from "../../store/skills/skill-store.ts";
+import { SkillInputError } from "../skill-input-error.ts";
+import type { SkillLibrary } from "../skill-library.ts";
+import type { ImportedTables, ImportFailure } from "./from-tables.ts";
+import { isStored } from "./import-skills.ts";
+
+export interface PlannedSkill {
+  readonly bundle: SkillBundle;
+  /** One with its id is there and would go. */
+  readonly replaces: boolean;
+}
+
+export interface PlannedExpert {
+  readonly id: string;
+  readonly name: string;
+  readonly replaces: boolean;
+}
+
+export interface ImportPlan {
+  readonly skills: readonly PlannedSkill[];
+  readonly experts: readonly PlannedExpert[];
+  /** What would not be imported, and why. */
+  readonly failed: readonly ImportFailure[];
+  readonly warnings: readonly string[];
+}
+
+/** What an import would do. Nothing is changed. */
+export function planImport(
+  library: SkillLibrary,
+  found: ImportedTables,
+  { replace }: { readonly replace: boolean },
+): ImportPlan {
+  const failed = [...found.failed];
+  const skills: PlannedSkill[] = [];
+  const taken = takenBy(library.list());
+  for (const bundle of found.bundles) {
+    const { skill } = bundle;
+    const isThere = isStored(library, skill.id);
+    try {
+      library.check(bundle);
+      if (isThere && !replace)
+        throw SkillInputError.of("id", `There is a skill with the id "${skill.id}" already.`);
+      refuseTaken(bundle, taken);
+    } catch (thrown) {
+      if (!(thrown instanceof SkillInputError)) throw thrown;
+      const replaceable = isThere && !replace ? { replaceable: true as const } : {};
+      failed.push({ name: skill.name, reason: thrown.message, ...replaceable });
+      continue;
+    }
+    take(taken, skill.id ?? "", bundle);
+    skills.push({ bundle, replaces: isThere });
+  }
+  const experts = found.experts.flatMap(({ id, name }): PlannedExpert[] => {
+    const isThere = library.experts.find(id) !== undefined;
+    const namesake = library.experts.find(name);
+    if (isThere ? replace : namesake === undefined) return [{ id, name, replaces: isThere }];
+    const reason = `There is an expert "${(library.experts.find(id) ?? namesake)?.name}" already.`;
+    failed.push({ name: `expert ${name}`, reason, ...(isThere ? { replaceable: true } : {}) });
+    return [];
+  });
+  return { skills, experts, failed, warnings: found.warnings };
+}
+
+/** Which skill has a name, a mark or a tool's id, of those where no two skills may have the same. */
+interface Taken {
+  readonly names: Map<string, string>;
+  readonly marks: Map<string, string>;
+  readonly tools: Map<string, string>;
+}
+
+interface Claims {
+  readonly skill: { readonly name: string; readonly mark?: string };
+  readonly tools: readonly Pick<NewSkillTool, "id">[];
+}
+
+function takenBy(skills: ReturnType<SkillLibrary["list"]>): Taken {
+  const taken: Taken = { names: new Map(), marks: new Map(), tools: new Map() };
+  for (const skill of skills) {
+    if (skill.owner === "database") take(taken, skill.id, { skill, tools: skill.tools });
+  }
+  return taken;
+}
+
+function take({ names, marks, tools }: Taken, id: string, claims: Claims): void {
+  names.set(claims.skill.name, id);
+  if (claims.skill.mark !== undefined) marks.set(claims.skill.mark, id);
+  for (const tool of claims.tools) if (tool.id !== undefined) tools.set(tool.id, id);
+}
+
+function refuseTaken({ skill, tools }: SkillBundle, taken: Taken): void {
+  const isOthers = (owner: string | undefined) => owner !== undefined && owner !== skill.id;
+  if (isOthers(taken.names.get(skill.name))) {
+    throw SkillInputError.of("name", `There is a skill "${skill.name}" already.`);
+  }
+  if (skill.mark !== undefined && isOthers(taken.marks.get(skill.mark))) {
+    throw SkillInputError.of("mark", `Another skill has the mark "${skill.mark}" already.`);
+  }
+  const tool = tools.find(({ id }) => id !== undefined && isOthers(taken.tools.get(id)));
+  if (tool !== undefined) throw SkillInputError.of("id", `There is a tool with the id "${tool.id}" already.`);
+}

@@ -1,0 +1,34 @@
+import { type CallClient, type ProgressUpdate, type ToolContext, whenAborted } from "@toolrack/core";
+import type { Message } from "./json-rpc.ts";
+import type { LaneRequest } from "./request-lane.ts";
+
+/** A call of a tool as a request to its server. What few requests need is made when it is asked for. */
+export class ToolRequest implements LaneRequest {
+  readonly method = "tools/call";
+  readonly params: Message;
+  readonly headers: Readonly<Record<string, string>> | undefined;
+  readonly #context: ToolContext;
+
+  /** `name`: as the server calls it. */
+  constructor(name: string, context: ToolContext, headers: Readonly<Record<string, string>> | undefined) {
+    this.params = { name, arguments: context.input };
+    this.headers = headers;
+    this.#context = context;
+  }
+
+  get signal(): AbortSignal {
+    return this.#context.signal;
+  }
+
+  get client(): CallClient | undefined {
+    return this.#context.client;
+  }
+
+  whenAborted(act: (reason: unknown) => void): () => void {
+    return whenAborted(this.#context, act);
+  }
+
+  onProgress(update: ProgressUpdate): void {
+    this.#context.progress(update);
+  }
+}

@@ -1,0 +1,73 @@
+import { createHash } from "node:crypto";
+import type {
+  OAuthMetadata,
+  StoredOAuthClientInformation,
+  StoredOAuthTokens,
+} from "@modelcontextprotocol/client";
+import type { Secrets } from "../../../secrets/open-secrets.ts";
+
+/** What a sign-in has left: who the rack is for the server, and what it was given. */
+export interface KeptSignIn {
+  /** The address of the MCP server. Another server under the same key is never sent what this one was. */
+  readonly server: string;
+  /** The client that was registered for this rack. Undefined when the entry names one. */
+  readonly client?: StoredOAuthClientInformation;
+  /** Where tokens are renewed and taken back. */
+  readonly authority: {
+    readonly url: string;
+    readonly metadata?: OAuthMetadata;
+    /** What the tokens are for, in the words of the MCP server. */
+    readonly resource?: string;
+  };
+  readonly tokens: StoredOAuthTokens;
+  /** Milliseconds since the epoch. Undefined when the server did not say. */
+  readonly expiresAt?: number;
+}
+
+export type VaultSecrets = Pick<Secrets, "get" | "set" | "remove" | "learn">;
+
+const LONGEST_NAME = 100;
+
+/** Keeps the sign-in of one server among the secrets, encrypted like them. */
+export class SignInVault {
+  readonly #name: string;
+  readonly #secrets: VaultSecrets;
+
+  constructor(key: string, secrets: VaultSecrets) {
+    const plain = `mcp-oauth.${key}`;
+    this.#name =
+      plain.length <= LONGEST_NAME
+        ? plain
+        : `mcp-oauth.${createHash("sha256").update(key).digest("hex").slice(0, 32)}`;
+    this.#secrets = secrets;
+  }
+
+  /** Undefined when there is none for this server. Throws `SecretError` for one that cannot be read. */
+  async read(server: string): Promise<KeptSignIn | undefined> {
+    const text = await this.#secrets.get(this.#name);
+    if (text === undefined) return undefined;
+    // What is read is what `write` wrote: the secrets check that nobody changed it.
+    const kept = JSON.parse(text) as KeptSignIn;
+    this.#learn(kept);
+    return kept.server === server ? kept : undefined;
+  }
+
+  async write(kept: KeptSignIn): Promise<void> {
+    this.#learn(kept);
+    await this.#secrets.set(this.#name, JSON.stringify(kept));
+  }
+
+  async clear(): Promise<void> {
+    await this.#secrets.remove(this.#name);
+  }
+
+  /** From now on a value is masked wherever it would show. */
+  learn(...values: readonly (string | undefined)[]): void {
+    for (const value of values)
+      if (value !== undefined && value !== "") this.#secrets.learn(this.#name, value);
+  }
+
+  #learn({ tokens, client }: KeptSignIn): void {
+    this.learn(tokens.access_token, tokens.refresh_token, tokens.id_token, client?.client_secret);
+  }
+}

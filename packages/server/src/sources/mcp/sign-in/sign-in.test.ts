@@ -1,0 +1,308 @@
+import { describe, expect, it, vi } from "vitest";
+import { type AuthorizationOptions, AuthorizationServer } from "../testing/authorization-server.fixture.ts";
+import { LegacyHttpServer } from "../testing/legacy-http-server.fixture.ts";
+import { ModernHttpServer } from "../testing/modern-http-server.fixture.ts";
+import { UpstreamRack } from "../testing/upstream-rack.fixture.ts";
+
+vi.setConfig({ testTimeout: 60_000 });
+
+/** Where the rack would be reached. Nothing listens there: the tests bring back themselves what a browser would. */
+const CALLBACK = "http://127.0.0.1:7300/oauth/callback";
+
+class Scene {
+  readonly rack: UpstreamRack;
+  readonly authority: AuthorizationServer;
+  readonly #stack: AsyncDisposableStack;
+
+  private constructor(rack: UpstreamRack, authority: AuthorizationServer, stack: AsyncDisposableStack) {
+    this.rack = rack;
+    this.authority = authority;
+    this.#stack = stack;
+  }
+
+  static async set(
+    options: Partial<AuthorizationOptions> = {},
+    era: "legacy" | "modern" | "sse" = "modern",
+  ): Promise<Scene> {
+    const stack = new AsyncDisposableStack();
+    let behind: string;
+    if (era === "modern") behind = stack.use(await ModernHttpServer.start()).url;
+    else behind = stack.use(await LegacyHttpServer.start()).url(era === "sse" ? "/sse" : "/mcp");
+    const authority = stack.use(await AuthorizationServer.start({ behind, ...options }));
+    const rack = stack.use(await UpstreamRack.create());
+    return new Scene(rack, authority, stack);
+  }
+
+  open(toolrack: object = {}, entry: object = {}): Promise<unknown> {
+    return this.rack.open({ guarded: { url: this.authority.url, toolrack, ...entry } });
+  }
+
+  /** What the page sends the person back with. */
+  async agree(page: string): Promise<URLSearchParams> {
+    const { headers } = await fetch(page, { redirect: "manual" });
+    return new URL(headers.get("location") ?? "").searchParams;
+  }
+
+  async signIn(): Promise<void> {
+    await this.rack.until("guarded", "needs-auth");
+    const { url } = await this.rack.servers.login("guarded", CALLBACK);
+    await this.rack.servers.finishLogin("guarded", await this.agree(url));
+    await this.rack.until("guarded", "ready");
+  }
+
+  echo(text: string) {
+    return this.rack.call("mcp_guarded_echo", { text });
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#stack.disposeAsync();
+  }
+}
+
+describe("signing in at a server that asks for it", () => {
+  it.each(["modern", "legacy", "sse"] as const)(
+    "a %s server is ready once a person has agreed",
+    async (era) => {
+      await using scene = await Scene.set({}, era);
+      const { rack, authority } = scene;
+      await scene.open({}, era === "sse" ? { type: "sse" } : {});
+      await rack.until("guarded", "needs-auth");
+      expect(rack.servers.get("guarded")).toMatchObject({
+        reason: expect.stringContaining("toolrack mcp-servers login guarded"),
+        signIn: { signedIn: false, pending: false },
+      });
+      const { url, expiresAt } = await rack.servers.login("guarded", CALLBACK);
+      expect(expiresAt).toBeGreaterThan(Date.now());
+      expect(new URL(url).searchParams.get("redirect_uri")).toBe(`${CALLBACK}/guarded`);
+      expect(rack.servers.get("guarded").signIn).toEqual({ signedIn: false, pending: true });
+      await rack.servers.finishLogin("guarded", await scene.agree(url));
+      await rack.until("guarded", "ready");
+      expect(rack.servers.get("guarded").signIn).toEqual({ signedIn: true, pending: false });
+      expect(await scene.echo("in")).toMatchObject({ content: "in" });
+      expect(authority.grants).toEqual(["authorization_code"]);
+    },
+  );
+
+  it("keeps the tokens sealed, uses them after a restart of the rack, and shows them nowhere", async () => {
+    await using scene = await Scene.set();
+    const { rack, authority } = scene;
+    await scene.open();
+    await scene.signIn();
+    const row = await rack.store.secrets.get("mcp-oauth.guarded");
+    const shown = [
+      row,
+      JSON.stringify(rack.servers.list()),
+      JSON.stringify(rack.servers.log("guarded")),
+      rack.messages.join("\n"),
+    ].join("\n");
+    for (const token of authority.given) {
+      expect(shown).not.toContain(token);
+      expect([...rack.secrets.values()]).toContain(token);
+    }
+    await rack.close();
+    await using again = await UpstreamRack.create(rack.directory);
+    await again.open({ guarded: { url: authority.url } });
+    await again.until("guarded", "ready");
+    for (const token of authority.given) expect([...again.secrets.values()]).toContain(token);
+    expect(authority.grants).toEqual(["authorization_code"]);
+  });
+
+  it("takes an answer once, and only with the state of its own page", async () => {
+    await using scene = await Scene.set();
+    const { rack } = scene;
+    await scene.open();
+    await rack.until("guarded", "needs-auth");
+    const first = await rack.servers.login("guarded", CALLBACK);
+    const { url } = await rack.servers.login("guarded", CALLBACK);
+    const finish = (answer: URLSearchParams) => rack.servers.finishLogin("guarded", answer);
+    await expect(finish(new URLSearchParams({ code: "x", state: "guessed" }))).rejects.toThrow(
+      /waits for this/,
+    );
+    await expect(finish(await scene.agree(first.url))).rejects.toThrow(/waits for this/);
+    const mixedUp = await scene.agree(url);
+    mixedUp.set("iss", "https://elsewhere.example");
+    await expect(finish(mixedUp)).rejects.toThrow(/came to nothing/);
+    const answer = await scene.agree(url);
+    await expect(finish(answer)).rejects.toThrow(/waits for this/);
+    const { url: third } = await rack.servers.login("guarded", CALLBACK);
+    const good = await scene.agree(third);
+    await finish(good);
+    await expect(finish(good)).rejects.toThrow(/waits for this/);
+    await rack.until("guarded", "ready");
+  });
+
+  it("says why when the person, or the authorization server, says no", async () => {
+    await using scene = await Scene.set({ registers: false });
+    const { rack } = scene;
+    await scene.open();
+    await rack.until("guarded", "needs-auth");
+    await expect(rack.servers.login("guarded", CALLBACK)).rejects.toMatchObject({
+      code: "mcp_sign_in_failed",
+      message: expect.stringMatching(/dynamic client registration/),
+    });
+    await using other = await Scene.set();
+    await other.open();
+    await other.rack.until("guarded", "needs-auth");
+    const { url } = await other.rack.servers.login("guarded", CALLBACK);
+    const state = new URL(url).searchParams.get("state") ?? "";
+    const no = new URLSearchParams({ error: "access_denied", error_description: "Not today", state });
+    await expect(other.rack.servers.finishLogin("guarded", no)).rejects.toThrow(
+      /access_denied \(Not today\)/,
+    );
+    expect(other.rack.servers.get("guarded").signIn).toMatchObject({
+      signedIn: false,
+      pending: false,
+      problem: expect.stringContaining("access_denied"),
+    });
+  });
+
+  it("registers once, and again only for another address of its own", async () => {
+    await using scene = await Scene.set();
+    const { rack, authority } = scene;
+    await scene.open();
+    await scene.signIn();
+    await rack.servers.login("guarded", CALLBACK);
+    expect(authority.registrations).toBe(1);
+    await rack.servers.login("guarded", "https://rack.example/oauth/callback");
+    expect(authority.registrations).toBe(2);
+  });
+
+  it("is not for a process, nor for a server that is sent a header of its entry", async () => {
+    await using scene = await Scene.set();
+    const { rack, authority } = scene;
+    await rack.open({
+      local: { command: process.execPath, args: ["-e", ""], enabled: false },
+      fixed: { url: authority.url, headers: { authorization: "Bearer wrong" } },
+    });
+    await rack.until("fixed", "needs-auth");
+    expect(rack.servers.get("fixed").signIn).toBeUndefined();
+    const refused = { code: "mcp_server_invalid" };
+    expect(() => rack.servers.login("fixed", CALLBACK)).toThrow(expect.objectContaining(refused));
+    expect(() => rack.servers.login("local", CALLBACK)).toThrow(expect.objectContaining(refused));
+  });
+});
+
+describe("tokens", () => {
+  it.each(["modern", "legacy"] as const)(
+    "are renewed when a %s server refuses one, and the call goes on",
+    async (era) => {
+      await using scene = await Scene.set({}, era);
+      const { rack, authority } = scene;
+      await scene.open();
+      await scene.signIn();
+      authority.endAccessTokens();
+      const answers = await Promise.all(["a", "b", "c"].map((text) => scene.echo(text)));
+      expect(answers.map(({ content }) => content)).toEqual(["a", "b", "c"]);
+      expect(authority.grants).toEqual(["authorization_code", "refresh_token"]);
+      expect(rack.servers.get("guarded").state).toBe("ready");
+    },
+  );
+
+  it("are renewed before they end, while calls go on", async () => {
+    await using scene = await Scene.set({ seconds: 3 }, "legacy");
+    const { rack, authority } = scene;
+    await scene.open();
+    await scene.signIn();
+    const states = new Set<string>();
+    rack.servers.subscribe(() => states.add(rack.servers.get("guarded").state));
+    await rack.eventually(() => authority.grants.length >= 3, "two renewals");
+    expect(await scene.echo("still")).toMatchObject({ content: "still" });
+    expect([...states]).toEqual(["ready"]);
+  });
+
+  it("that nobody renews any more lead back to needs-auth, and a new sign-in out of it", async () => {
+    await using scene = await Scene.set();
+    const { rack, authority } = scene;
+    await scene.open();
+    await scene.signIn();
+    authority.endEverything();
+    const { error } = await scene.echo("no");
+    expect(error?.message ?? "").toMatch(/needs-auth|credentials/);
+    expect(rack.servers.get("guarded")).toMatchObject({
+      state: "needs-auth",
+      signIn: { signedIn: false, problem: expect.stringContaining("Sign in again") },
+    });
+    await scene.signIn();
+    expect(await scene.echo("back")).toMatchObject({ content: "back" });
+  });
+
+  it("stay when the authorization server is only away for a while", async () => {
+    await using scene = await Scene.set();
+    const { rack, authority } = scene;
+    await scene.open();
+    await scene.signIn();
+    authority.isDown = true;
+    authority.endAccessTokens();
+    await scene.echo("no");
+    await rack.until("guarded", "backoff");
+    expect(rack.servers.get("guarded").signIn?.signedIn).toBe(true);
+    authority.isDown = false;
+    await rack.servers.restart("guarded");
+    expect(await scene.echo("back")).toMatchObject({ content: "back" });
+  });
+
+  it("are taken back and forgotten at the end", async () => {
+    await using scene = await Scene.set();
+    const { rack, authority } = scene;
+    await scene.open();
+    await scene.signIn();
+    const { revoked, server } = await rack.servers.logout("guarded");
+    expect([revoked, server.state, server.signIn?.signedIn]).toEqual([true, "needs-auth", false]);
+    expect(authority.revoked.sort()).toEqual([...authority.given].sort());
+    expect(await rack.secrets.list()).toEqual([]);
+  });
+
+  it("go to nobody else: another server under the same key starts without them", async () => {
+    await using scene = await Scene.set();
+    await using other = await AuthorizationServer.start({ behind: scene.authority.url });
+    const { rack } = scene;
+    await scene.open();
+    await scene.signIn();
+    await rack.writeFile({ mcpServers: { guarded: { url: other.url } } });
+    await rack.servers.reload();
+    await rack.until("guarded", "needs-auth");
+    expect(rack.servers.get("guarded").signIn?.signedIn).toBe(false);
+  });
+});
+
+describe("a client that was registered by hand", () => {
+  const client = { id: "rack", secret: "s3cret-of-the-rack" };
+  const oauth = (issuer: string) => ({
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: this is how an entry refers to a secret.
+    oauth: { clientId: "rack", clientSecret: "${secret:RACK}", issuer },
+  });
+
+  it("signs in with its secret, and is renewed with it", async () => {
+    await using scene = await Scene.set({ client, registers: false });
+    const { rack, authority } = scene;
+    await rack.secrets.set("RACK", client.secret);
+    await scene.open(oauth(authority.origin));
+    await scene.signIn();
+    authority.endAccessTokens();
+    expect(await scene.echo("again")).toMatchObject({ content: "again" });
+    expect(JSON.stringify(rack.servers.get("guarded"))).not.toContain(client.secret);
+  });
+
+  it("sends its secret to no other authorization server", async () => {
+    await using scene = await Scene.set({ client, registers: false });
+    const { rack, authority } = scene;
+    await rack.secrets.set("RACK", client.secret);
+    await scene.open(oauth("https://login.example.com"));
+    await rack.until("guarded", "needs-auth");
+    await expect(rack.servers.login("guarded", CALLBACK)).rejects.toThrow(/came to nothing/);
+    expect(authority.grants).toEqual([]);
+  });
+
+  it("as a machine needs nobody to sign in, and gets new tokens by itself", async () => {
+    await using scene = await Scene.set({ client, registers: false });
+    const { rack, authority } = scene;
+    await rack.secrets.set("RACK", client.secret);
+    const { oauth: known } = oauth(authority.origin);
+    await scene.open({ oauth: { ...known, grant: "client_credentials" } });
+    await rack.until("guarded", "ready");
+    authority.endAccessTokens();
+    expect(await scene.echo("again")).toMatchObject({ content: "again" });
+    expect(authority.grants).toEqual(["client_credentials", "client_credentials"]);
+    for (const token of authority.given) expect([...rack.secrets.values()]).toContain(token);
+  });
+});

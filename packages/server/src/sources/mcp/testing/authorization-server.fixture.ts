@@ -1,0 +1,248 @@
+import { createHash, randomUUID } from "node:crypto";
+import {
+  createServer,
+  type Server as HttpServer,
+  type IncomingMessage,
+  request,
+  type ServerResponse,
+} from "node:http";
+import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+
+export interface AuthorizationOptions {
+  /** The MCP server that stands behind it. */
+  readonly behind: string;
+  /** How long access tokens live. Default an hour. */
+  readonly seconds?: number;
+  /** A client that was registered by hand. */
+  readonly client?: { readonly id: string; readonly secret: string };
+  /** Without it, clients cannot register themselves. */
+  readonly registers?: boolean;
+}
+
+interface Code {
+  readonly client: string;
+  readonly challenge: string;
+  readonly redirect: string;
+  readonly resource: string | null;
+}
+
+/**
+ * An authorization server, and in front of an MCP server the gate that asks for its tokens: metadata of both kinds,
+ * registration, PKCE, codes that work once, refresh tokens that work once, revocation.
+ */
+export class AuthorizationServer {
+  readonly #http: HttpServer;
+  readonly #options: AuthorizationOptions;
+  readonly #clients = new Map<string, { redirects: readonly string[] }>();
+  readonly #codes = new Map<string, Code>();
+  readonly #access = new Set<string>();
+  readonly #refresh = new Map<string, string>();
+  /** What was asked for at `/token`, in order. */
+  readonly grants: string[] = [];
+  readonly revoked: string[] = [];
+  /** Every token that was ever given. */
+  readonly given: string[] = [];
+  registrations = 0;
+  /** Answers 503 instead of tokens. */
+  isDown = false;
+
+  private constructor(options: AuthorizationOptions) {
+    this.#options = options;
+    this.#http = createServer((incoming, outgoing) => {
+      this.#serve(incoming, outgoing).catch((error) => outgoing.writeHead(500).end(String(error)));
+    });
+  }
+
+  static async start(options: AuthorizationOptions): Promise<AuthorizationServer> {
+    const server = new AuthorizationServer(options);
+    await new Promise<void>((resolve) => server.#http.listen(0, "127.0.0.1", resolve));
+    return server;
+  }
+
+  get origin(): string {
+    return `http://127.0.0.1:${(this.#http.address() as AddressInfo).port}`;
+  }
+
+  /** The MCP server, as clients reach it. */
+  get url(): string {
+    return `${this.origin}/mcp`;
+  }
+
+  /** From now on no access token is taken that was given before. */
+  endAccessTokens(): void {
+    this.#access.clear();
+  }
+
+  /** No refresh token either. */
+  endEverything(): void {
+    this.#access.clear();
+    this.#refresh.clear();
+  }
+
+  /** What a browser does with the page: the person agrees at once, and is sent back. */
+  async agree(page: string, change: (back: URL) => void = () => {}): Promise<Response> {
+    const asked = await fetch(page, { redirect: "manual" });
+    const back = new URL(asked.headers.get("location") ?? "");
+    change(back);
+    return fetch(back);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const closed = new Promise((resolve) => this.#http.close(resolve));
+    this.#http.closeAllConnections();
+    await closed;
+  }
+
+  async #serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const { pathname, searchParams } = new URL(incoming.url ?? "", this.origin);
+    const json = (status: number, body: object) =>
+      void outgoing.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+    switch (pathname) {
+      case "/mcp":
+      case "/messages":
+        return this.#guard(incoming, outgoing);
+      case "/who/protects/mcp":
+        return json(200, {
+          resource: this.url,
+          authorization_servers: [this.origin],
+          scopes_supported: ["use"],
+        });
+      case "/.well-known/oauth-authorization-server":
+        return json(200, this.#metadata());
+      case "/register": {
+        const { redirect_uris } = JSON.parse(await text(incoming));
+        const id = `client-${++this.registrations}`;
+        this.#clients.set(id, { redirects: redirect_uris });
+        return json(201, { client_id: id, redirect_uris });
+      }
+      case "/authorize":
+        return this.#authorize(searchParams, outgoing);
+      case "/token": {
+        const answer = this.#token(new URLSearchParams(await text(incoming)), incoming);
+        return json("error" in answer ? (answer.error === "server_error" ? 503 : 400) : 200, answer);
+      }
+      case "/revoke": {
+        const token = new URLSearchParams(await text(incoming)).get("token") ?? "";
+        this.revoked.push(token);
+        this.#access.delete(token);
+        this.#refresh.delete(token);
+        return json(200, {});
+      }
+      default:
+        return json(404, {});
+    }
+  }
+
+  #metadata(): object {
+    const { origin } = this;
+    return {
+      issuer: origin,
+      authorization_endpoint: `${origin}/authorize`,
+      token_endpoint: `${origin}/token`,
+      revocation_endpoint: `${origin}/revoke`,
+      ...(this.#options.registers === false ? {} : { registration_endpoint: `${origin}/register` }),
+      response_types_supported: ["code"],
+      grant_types_supported: ["authorization_code", "refresh_token", "client_credentials"],
+      code_challenge_methods_supported: ["S256"],
+      token_endpoint_auth_methods_supported: ["none", "client_secret_basic"],
+      authorization_response_iss_parameter_supported: true,
+    };
+  }
+
+  #guard(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    const token = /^Bearer (.+)$/.exec(incoming.headers.authorization ?? "")?.[1] ?? "";
+    if (!this.#access.has(token)) {
+      const where = `${this.origin}/who/protects/mcp`;
+      outgoing
+        .writeHead(401, { "www-authenticate": `Bearer resource_metadata="${where}", scope="use"` })
+        .end("No token.");
+      return;
+    }
+    const { authorization: _, host: _host, ...headers } = incoming.headers;
+    // Servers of the old transport say where they take messages.
+    const { behind } = this.#options;
+    const address = incoming.url?.startsWith("/messages") ? new URL(incoming.url, behind) : behind;
+    const inner = request(address, { method: incoming.method ?? "GET", headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
+      answer.pipe(outgoing);
+    });
+    inner.on("error", () => outgoing.destroy());
+    outgoing.on("close", () => inner.destroy());
+    incoming.pipe(inner);
+  }
+
+  #authorize(asked: URLSearchParams, outgoing: ServerResponse): void {
+    const client = asked.get("client_id") ?? "";
+    const redirect = asked.get("redirect_uri") ?? "";
+    const isKnown =
+      client === this.#options.client?.id || this.#clients.get(client)?.redirects.includes(redirect) === true;
+    if (!isKnown || asked.get("code_challenge_method") !== "S256" || asked.get("scope") !== "use") {
+      outgoing.writeHead(400).end("An unknown client, no PKCE, or the wrong scope.");
+      return;
+    }
+    const code = randomUUID();
+    const challenge = asked.get("code_challenge") ?? "";
+    this.#codes.set(code, { client, challenge, redirect, resource: asked.get("resource") });
+    const back = new URL(redirect);
+    back.searchParams.set("code", code);
+    back.searchParams.set("state", asked.get("state") ?? "");
+    back.searchParams.set("iss", this.origin);
+    back.searchParams.set("session_state", "something that only this server knows");
+    outgoing.writeHead(302, { location: back.href }).end();
+  }
+
+  #token(asked: URLSearchParams, incoming: IncomingMessage): object {
+    const grant = asked.get("grant_type") ?? "";
+    this.grants.push(grant);
+    if (this.isDown) return { error: "server_error" };
+    if (asked.get("resource") !== this.url) return { error: "invalid_target" };
+    const client = this.#clientOf(asked, incoming);
+    if (client === undefined) return { error: "invalid_client" };
+    if (grant === "client_credentials") return this.#give(client, false);
+    if (grant === "refresh_token") {
+      const token = asked.get("refresh_token") ?? "";
+      if (this.#refresh.get(token) !== client) return { error: "invalid_grant" };
+      this.#refresh.delete(token);
+      return this.#give(client, true);
+    }
+    const code = this.#codes.get(asked.get("code") ?? "");
+    this.#codes.delete(asked.get("code") ?? "");
+    const verifier = asked.get("code_verifier") ?? "";
+    const isProven = createHash("sha256").update(verifier).digest("base64url") === code?.challenge;
+    if (!isProven || code?.client !== client || code.redirect !== asked.get("redirect_uri")) {
+      return { error: "invalid_grant" };
+    }
+    return this.#give(client, true);
+  }
+
+  #clientOf(asked: URLSearchParams, { headers }: IncomingMessage): string | undefined {
+    const { client } = this.#options;
+    const basic = /^Basic (.+)$/.exec(headers.authorization ?? "")?.[1];
+    if (basic !== undefined) {
+      const pair = Buffer.from(basic, "base64").toString();
+      return client !== undefined && pair === `${client.id}:${client.secret}` ? client.id : undefined;
+    }
+    const id = asked.get("client_id") ?? "";
+    return this.#clients.has(id) ? id : undefined;
+  }
+
+  #give(client: string, isRefreshable: boolean): object {
+    const access = `access-${randomUUID()}`;
+    const refresh = `refresh-${randomUUID()}`;
+    this.#access.add(access);
+    this.given.push(access);
+    if (isRefreshable) {
+      this.#refresh.set(refresh, client);
+      this.given.push(refresh);
+    }
+    const { seconds = 3_600 } = this.#options;
+    return {
+      access_token: access,
+      token_type: "Bearer",
+      expires_in: seconds,
+      scope: "use",
+      ...(isRefreshable ? { refresh_token: refresh } : {}),
+    };
+  }
+}

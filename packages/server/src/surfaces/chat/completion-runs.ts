@@ -1,0 +1,172 @@
+import { createHash } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
+import { ChatError } from "./chat-error.ts";
+import type { Completion } from "./completion-service.ts";
+import type { TurnEvent } from "./turn/turn-event.ts";
+
+/** A request as it is known when it comes again. */
+export interface RequestIdentity {
+  /** Of who asks and what. */
+  readonly hash: string;
+  /** The client gave it a key of its own, by which it may come any number of times and is answered once. */
+  readonly isKeyed: boolean;
+  /** The client says that it sends it again. */
+  readonly isRepeated: boolean;
+}
+
+/** Who waits for an answer. */
+export interface CompletionReader {
+  /** Aborted when nobody reads any more. */
+  readonly gone: AbortSignal;
+  readonly tell?: (event: TurnEvent) => void;
+}
+
+export type CompletionWork = (run: {
+  readonly signal: AbortSignal;
+  readonly emit: (event: TurnEvent) => void;
+  /** Resolves while somebody waits for the answer. Rejects when nobody does any more. */
+  readonly attended: () => Promise<void>;
+}) => Promise<Completion>;
+
+/** How long a client whose connection closed has to come back: OpenAI's do after one second or two. */
+const GRACE = 4_000;
+/** How long it is known what ran. */
+const MEMORY = 120_000;
+const MOST_KNOWN = 200;
+/** Characters of all answers that are kept. */
+const MOST_KEPT = 16 * 1024 * 1024;
+
+/** Undefined for a client that does not tell a request that it repeats from another. */
+export function identify(
+  headers: IncomingHttpHeaders,
+  owner: string,
+  body: unknown,
+): RequestIdentity | undefined {
+  const key = headers["idempotency-key"];
+  const count = headers["x-stainless-retry-count"];
+  if (typeof key !== "string" && typeof count !== "string") return undefined;
+  const said = JSON.stringify([owner, key ?? "", headers["x-toolrack-expert"] ?? "", body]);
+  return {
+    hash: createHash("sha256").update(said).digest("base64"),
+    isKeyed: typeof key === "string",
+    isRepeated: Number(count) > 0,
+  };
+}
+
+/**
+ * Requests that are being answered, and those of the last minutes that made calls. OpenAI's clients send a request again
+ * when it takes too long or the connection breaks; that one joins the first, so that no tool runs twice for it.
+ */
+export class CompletionRuns {
+  readonly #known = new Map<string, CompletionRun>();
+
+  /** The same request, when this one only repeats it. */
+  find(identity: RequestIdentity | undefined): CompletionRun | undefined {
+    if (identity === undefined || !(identity.isRepeated || identity.isKeyed)) return undefined;
+    const run = this.#known.get(identity.hash);
+    return run?.isStopped && !run.hasMadeCalls ? undefined : run;
+  }
+
+  begin(identity: RequestIdentity | undefined, work: CompletionWork): CompletionRun {
+    const run = new CompletionRun(work, identity === undefined ? 0 : GRACE);
+    if (identity === undefined) return run;
+    const { hash, isKeyed } = identity;
+    // The newest is the last that gives way.
+    this.#known.delete(hash);
+    this.#known.set(hash, run);
+    const forget = () => {
+      if (this.#known.get(hash) === run) this.#known.delete(hash);
+    };
+    const settle = (completion?: Completion) => {
+      // Without calls it costs nothing but words to do it again.
+      if (!run.hasMadeCalls && (!isKeyed || completion === undefined)) return forget();
+      run.size = completion === undefined ? 0 : JSON.stringify(completion.parts).length;
+      setTimeout(forget, MEMORY).unref();
+      this.#makeRoom();
+    };
+    run.result.then(settle, () => settle());
+    return run;
+  }
+
+  #makeRoom(): void {
+    let kept = 0;
+    for (const run of this.#known.values()) kept += run.size;
+    for (const [hash, run] of this.#known) {
+      if (this.#known.size <= MOST_KNOWN && kept <= MOST_KEPT) return;
+      if (!run.isDone) continue;
+      this.#known.delete(hash);
+      kept -= run.size;
+    }
+  }
+}
+
+/** One request that is answered, for every connection on which it is waited for. */
+export class CompletionRun {
+  readonly result: Promise<Completion>;
+  readonly #stopping = new AbortController();
+  readonly #listeners = new Set<(event: TurnEvent) => void>();
+  readonly #grace: number;
+  #readers = 0;
+  #attended: PromiseWithResolvers<void> | undefined;
+  #leaving: NodeJS.Timeout | undefined;
+  /** Of the answer, when it is kept. */
+  size = 0;
+  hasMadeCalls = false;
+  isDone = false;
+
+  constructor(work: CompletionWork, grace: number) {
+    this.#grace = grace;
+    this.result = work({
+      signal: this.#stopping.signal,
+      emit: (event) => this.#hear(event),
+      attended: async () => this.#attended?.promise,
+    });
+    const end = () => {
+      this.isDone = true;
+      clearTimeout(this.#leaving);
+    };
+    this.result.then(end, end);
+  }
+
+  get isStopped(): boolean {
+    return this.#stopping.signal.aborted;
+  }
+
+  /**
+   * The answer. When the last reader goes, all of it is cancelled after the while in which one may come back; until then
+   * nothing new is begun. Throws `ChatError` for one that was cancelled before.
+   */
+  read({ gone, tell }: CompletionReader): Promise<Completion> {
+    if (this.isStopped) throw new ChatError("chat_cancelled", cancelled);
+    clearTimeout(this.#leaving);
+    this.#attended?.resolve();
+    this.#attended = undefined;
+    this.#readers++;
+    if (tell !== undefined) this.#listeners.add(tell);
+    const leave = () => {
+      if (tell !== undefined) this.#listeners.delete(tell);
+      if (--this.#readers > 0 || this.isDone) return;
+      this.#attended = Promise.withResolvers();
+      // Often nobody asks for it.
+      this.#attended.promise.catch(() => {});
+      if (this.#grace === 0) this.#stop();
+      else this.#leaving = setTimeout(() => this.#stop(), this.#grace).unref();
+    };
+    if (gone.aborted) leave();
+    else gone.addEventListener("abort", leave, { once: true });
+    return this.result;
+  }
+
+  #stop(): void {
+    this.#stopping.abort("the caller closed the connection");
+    this.#attended?.reject(this.#stopping.signal.reason);
+  }
+
+  #hear(event: TurnEvent): void {
+    if (event.type === "state" && event.state.status === "running") this.hasMadeCalls = true;
+    for (const listener of this.#listeners) listener(event);
+  }
+}
+
+const cancelled =
+  "The same request came a moment ago and made calls of tools, which were cancelled when its connection closed. It is not done again by itself: look what the calls did, and ask anew.";
