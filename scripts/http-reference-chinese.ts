@@ -1,6 +1,8 @@
 /** By the English sentence, so that a sentence that changes in the API cannot keep an old translation. */
 const translations: Readonly<Record<string, string>> = {
   "The models of all providers, as OpenAI lists them": "所有提供方的模型，格式与 OpenAI 相同",
+  "One model, as OpenAI tells of it": "单个模型，格式与 OpenAI 相同",
+  "The same for a name with a slash that is not encoded": "同上，用于名称中的斜杠未编码的情况",
   "Asks a model that has the rack's tools": "向拥有这些工具的模型提问",
   "Whether there is a model to talk to, and its limits": "是否有可对话的模型，以及限制",
   "Which tools a model would be offered, and what they take of its window":
@@ -19,6 +21,8 @@ const translations: Readonly<Record<string, string>> = {
   "No model provider has a model of this name.": "没有提供方拥有这个名称的模型。",
   "No conversation that this token may see has this id.": "该令牌可见的对话中没有这个 id。",
   "The last message of the conversation is still being answered.": "对话的上一条消息仍在回答中。",
+  "The same request made calls a moment ago and was cancelled with its connection; it is not done twice.":
+    "同一个请求刚才进行过调用，并随连接一起被取消；它不会做两次。",
   "The model provider takes no more requests for now; see `Retry-After`.":
     "模型提供方暂时不接受更多请求；见 `Retry-After`。",
   "The model provider failed, or could not be reached.": "模型提供方失败，或无法连接。",
@@ -42,6 +46,7 @@ const translations: Readonly<Record<string, string>> = {
   "One call, under way or ended": "一次调用，进行中或已结束",
   "Cancels a call under way, and the calls it made": "取消进行中的调用及其发起的调用",
   "The whole text of a result, page by page": "结果的全文，逐页读取",
+  "The whole record of a call that has ended, as a file": "一次已结束的调用的完整记录，以文件形式给出",
   "Makes a recorded call again": "重新执行一次已记录的调用",
   "Questions that wait for a person, newest first": "等待人回答的问题，最新的在前",
   "One question, and the answer to it": "一个问题及其回答",
@@ -72,6 +77,8 @@ const translations: Readonly<Record<string, string>> = {
   "There is no skill with this id or name.": "没有这个 id 或名称的技能。",
   "The skill has no tool with this id or name.": "该技能没有这个 id 或名称的工具。",
   "No expert that this token may use has this name or id.": "该令牌可使用的专家中没有这个名称或 id。",
+  "The skill or tool was changed after it was looked at, so nothing was; `details` has its `updatedAt` of now, and in `now` the fields that were to be changed.":
+    "查看之后该技能或工具已被修改，因此没有改动；`details` 中有它现在的 `updatedAt`，`now` 中有本要修改的字段。",
   "The skill lives in a folder, where it is to be changed.": "该技能在文件夹中，应在那里修改。",
   "The whole of a long result is on another node, or was deleted. The record has its beginning.":
     "长结果的全文在另一个节点上，或已被删除；记录中有其开头。",
@@ -123,6 +130,8 @@ const translations: Readonly<Record<string, string>> = {
     "路径、查询或请求体不符合 schema；`details.issues` 列出每一处。",
   "There is no token, or it is unknown or has expired.": "没有令牌，或令牌未知或已过期。",
   "The token is valid but not an admin's.": "令牌有效，但不是管理员的。",
+  "The token may not use the models, or the conversation belongs to another token.":
+    "该令牌不能使用模型，或者该对话属于另一个令牌。",
   "The Host header names a host that this server does not answer for.":
     "Host 请求头中的主机名不属于这个服务器。",
   "A page of another origin made the request.": "请求来自其他来源的网页。",

@@ -7,6 +7,31 @@ import { ConsoleServer } from "./console-server.ts";
 import { changeOddTools, oddServerFiles } from "./odd-server-files.ts";
 import { ScriptedModel } from "./scripted-model.ts";
 
+const shapes = `import { Tool } from "@toolrack/core";
+export const shapes = Tool.define({
+  name: "shapes",
+  description: "Takes what forms find hard.",
+  parameters: {
+    type: "object",
+    properties: {
+      either: { anyOf: [{ type: "string" }, { type: "number" }] },
+      map: { type: "object", additionalProperties: { type: "integer" } },
+      pair: { type: "array", prefixItems: [{ type: "number" }, { type: "string" }] },
+      rows: { type: "array", items: { type: "object", additionalProperties: { type: "string" } } },
+      choices: { type: "array", uniqueItems: true, items: { enum: ["x", "y"] } },
+      when: { type: "string", format: "date" },
+      file: { type: "string", format: "binary" },
+    },
+  },
+  execute: async () => "taken",
+});
+`;
+/** One of a folder, which can only be looked at, with all that Markdown has. */
+const listedSkill = {
+  "skills/listed/SKILL.md":
+    "---\nname: listed\ndescription: Has lists.\n---\n1. a\n   - [x] b\n   - [ ] ~~c~~\n\n> - ***d***\n\n| e | f |\n|---|---|\n| `g` | https://example.com |\n",
+  "skills/listed/tools.json": JSON.stringify([{ name: "greet", type: "builtin", command: "hello_world" }]),
+};
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 describe.skipIf(chromiumPath === undefined)(
@@ -20,7 +45,8 @@ describe.skipIf(chromiumPath === undefined)(
 
     beforeAll(async () => {
       model = await ScriptedModel.start();
-      const options = { files: { ...model.files(), ...oddServerFiles() } };
+      const files = { "tools/shapes.ts": shapes, ...listedSkill };
+      const options = { files: { ...model.files(), ...oddServerFiles(), ...files } };
       [server, browser] = await Promise.all([ConsoleServer.start(options), openBrowser()]);
       const { skill, expert, conversation } = await fill(server);
       const { callId } = await server.call("hello_world", { name: "Ada" });
@@ -94,6 +120,60 @@ describe.skipIf(chromiumPath === undefined)(
       await page.context().close();
     });
 
+    it.each(["light", "dark"] as const)("has no violation where work is not saved: %s", async (theme) => {
+      const { id } = await server.ask<{ id: string }>("/api/skills", { name: `Unsaved ${theme}` });
+      const { page } = await visit(browser, server, { path: `/skills/${id}`, theme, width: 400 });
+      await page.getByRole("textbox", { name: "SKILL.md" }).fill("Mine");
+      await fetch(`${server.url}/api/skills/${id}`, {
+        method: "PATCH",
+        headers: { authorization: `Bearer ${server.token}`, "content-type": "application/json" },
+        body: JSON.stringify({ instructions: "Theirs" }),
+      });
+      await page.getByRole("alert", { name: "Changed by somebody else" }).waitFor();
+      expect(await check(page)).toEqual([]);
+      await page.getByRole("navigation").getByRole("link", { name: "Calls" }).click();
+      await page.getByRole("dialog", { name: "Leave without saving?" }).waitFor();
+      expect(await check(page)).toEqual([]);
+      await page.getByRole("button", { name: "Leave and lose it" }).click();
+      await page.goto(`${server.url}/skills/listed`);
+      await page.getByRole("img", { name: "done" }).waitFor();
+      expect(await check(page)).toEqual([]);
+      await page.goto(`${server.url}/skills/listed?view=tools`);
+      await page.getByRole("switch").first().waitFor();
+      expect(await check(page)).toEqual([]);
+      await page.context().close();
+    });
+
+    it.each(["light", "dark"] as const)("has no violation around questions and calls: %s", async (theme) => {
+      const { page } = await visit(browser, server, { path: "/approvals", theme, width: 400 });
+      const asked = server.call("delete_draft", { path: "drafts/*" }, { callId: `asked-${theme}` });
+      const card = page.getByRole("article").nth(1);
+      await card.getByRole("radio", { name: "Always, for a pattern" }).check();
+      await card.getByLabel("Only calls without any other arguments").uncheck();
+      await card.getByLabel("Calls of delete_draft with these arguments").fill("{}");
+      await card.getByLabel("Yes, every call of delete_draft").waitFor();
+      expect(await check(page)).toEqual([]);
+      await page.goto(`${server.url}/calls/asked-${theme}`);
+      await page.getByRole("button", { name: "Approve" }).waitFor();
+      expect(await check(page)).toEqual([]);
+      await page.goto(`${server.url}/approvals`);
+      await card.waitFor();
+      const { items } = await server.ask<{ items: { id: string; callId: string }[] }>("/api/approvals");
+      const { id } = items.find(({ callId }) => callId === `asked-${theme}`) ?? {};
+      await server.ask(`/api/approvals/${id}`, { decision: "deny", reason: "not today" });
+      await asked;
+      await card.getByText("Denied by http: not today").waitFor();
+      expect(await check(page)).toEqual([]);
+      await page.getByRole("radio", { name: "History" }).click();
+      await page.getByText("What was asked").first().click();
+      expect(await check(page)).toEqual([]);
+      await page.goto(`${server.url}/calls`);
+      await page.getByRole("button", { name: "Filters" }).click();
+      await page.getByRole("row").nth(1).waitFor();
+      expect(await check(page)).toEqual([]);
+      await page.context().close();
+    });
+
     it.each(["light", "dark"] as const)("has no violation in what keys bring: %s", async (theme) => {
       const { page } = await visit(browser, server, { path: "/tools", theme });
       await page.getByRole("treeitem", { name: "inventory" }).focus();
@@ -117,22 +197,58 @@ describe.skipIf(chromiumPath === undefined)(
       await page.context().close();
     });
 
+    it.each(["en", "zh-CN"] as const)(
+      "has no violation in a filled form, nor with a menu open: %s",
+      async (language) => {
+        const { page } = await visit(browser, server, { path: "/tools/shapes", language });
+        const values = {
+          either: "5",
+          map: { a: 1 },
+          pair: [1, "x"],
+          rows: [{ a: "b" }],
+          choices: ["x"],
+          when: "2026-11-15",
+        };
+        const { callId } = await server.call("shapes", values);
+        await page.goto(`${server.url}/tools/shapes?from=${callId}`);
+        await page.locator("input[value='2026-11-15'], input[type=date]").first().waitFor();
+        await page.waitForTimeout(500); // The arguments are read after the form is shown.
+        expect(await check(page)).toEqual([]);
+        for (const button of await page.locator("button[aria-haspopup=menu]:visible").all()) {
+          await button.click();
+          await page.getByRole("menu").waitFor();
+          expect(await check(page)).toEqual([]);
+          await page.keyboard.press("Escape");
+          await page.getByRole("menu").waitFor({ state: "detached" });
+        }
+        await page.context().close();
+      },
+    );
+
+    it("has no violation in the dialog of an expired token", async () => {
+      const { page } = await visit(browser, server, { path: "/tools/shapes" });
+      const button = page.getByRole("button", { name: "Disable" });
+      await button.waitFor();
+      await page.route("**/api/**", (route) =>
+        route.fulfill({ status: 401, json: { error: { code: "unauthorized", message: "No." } } }),
+      );
+      await button.dispatchEvent("click");
+      await page.getByRole("dialog").waitFor();
+      expect(await check(page)).toEqual([]);
+      await page.context().close();
+    });
+
+    it.each(["en", "zh-CN"] as const)("has no violation on any page of a phone: %s", async (language) => {
+      const { page } = await visit(browser, server, { language, width: 390 });
+      expect(await violationsOf(page, paths, server)).toEqual([]);
+      await page.context().close();
+    });
+
     for (const language of ["en", "zh-CN"] as const) {
       for (const theme of ["light", "dark"] as const) {
         it(`has no violation that axe knows: ${language}, ${theme}`, async () => {
           const { page, trouble } = await visit(browser, server, { language, theme });
-          const violations: unknown[] = [];
-          for (const path of paths) {
-            await page.goto(server.url + path);
-            // Not by its role: what is behind a dialog has none.
-            const heading = page.locator("h1").first();
-            await heading.waitFor({ state: "attached" }).catch(async () => {
-              throw new Error(`${path} has no heading, but: ${await page.locator("body").innerText()}`);
-            });
-            await page.waitForTimeout(500); // What the page reads after it is shown has no sign of its own.
-            const found = await check(page);
-            violations.push(...found.map((violation) => ({ path, ...violation })));
-          }
+          const violations = await violationsOf(page, paths, server);
           await page.context().close();
           expect(violations).toEqual([]);
           expect(trouble).toEqual([]);
@@ -162,6 +278,22 @@ async function fill(server: ConsoleServer) {
   await server.ask(`/api/chat/sessions/${conversation.id}/messages`, { content: "Greet Ada, then fail." });
   await changeOddTools(server);
   return { skill: skill.id, expert: expert.id, conversation: conversation.id };
+}
+
+async function violationsOf(page: Page, paths: readonly string[], server: ConsoleServer): Promise<unknown[]> {
+  const violations: unknown[] = [];
+  for (const path of paths) {
+    await page.goto(server.url + path);
+    // Not by its role: what is behind a dialog has none.
+    const heading = page.locator("h1").first();
+    await heading.waitFor({ state: "attached" }).catch(async () => {
+      throw new Error(`${path} has no heading, but: ${await page.locator("body").innerText()}`);
+    });
+    await page.waitForTimeout(500); // What the page reads after it is shown has no sign of its own.
+    const found = await check(page);
+    violations.push(...found.map((violation) => ({ path, ...violation })));
+  }
+  return violations;
 }
 
 interface Violation {

@@ -1,5 +1,4 @@
 import { readFile } from "node:fs/promises";
-import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
 import type { ConsoleServer } from "./console-server.ts";
 import { describeConsole } from "./describe-console.ts";
@@ -59,8 +58,6 @@ export const oneOfMany = Tool.define({
 `,
 };
 
-const firstRow = (page: Page) => page.getByRole("row").nth(1);
-
 async function waiting(server: ConsoleServer): Promise<readonly { id: string; callId: string }[]> {
   return (await server.ask<{ items: { id: string; callId: string }[] }>("/api/approvals")).items;
 }
@@ -119,7 +116,8 @@ describeConsole(
       await call;
       await server().call("transfer", { to: "*", amount: 10, note: "rent May" });
       const other = server().call("transfer", { to: "Mallory", amount: 999_999, note: "rent May" });
-      await card.getByText("Mallory").or(card.locator("input[value=Mallory]")).first().waitFor({ state: "attached" });
+      const to = card.getByRole("textbox", { name: "to (required)" });
+      await expect.poll(() => to.inputValue()).toBe("Mallory");
       await denyAll(server());
       await other;
 
@@ -224,7 +222,9 @@ describeConsole(
       await waitFor(server(), 1);
       await denyAll(server());
       await asked;
-      const { items } = await server().ask<{ items: { callId: string }[] }>("/api/calls?tool=transfer&limit=1");
+      const { items } = await server().ask<{ items: { callId: string }[] }>(
+        "/api/calls?tool=transfer&limit=1",
+      );
       const page = await open({ path: `/calls/${items[0]?.callId}` });
       await page.getByRole("button", { name: "Run again", exact: true }).click();
       await page.getByRole("button", { name: "Approve" }).click();

@@ -13,6 +13,8 @@ export interface ConsoleServerOptions {
   /** More files of the workspace, by their paths. */
   readonly files?: Readonly<Record<string, string>>;
   readonly environment?: Readonly<Record<string, string>>;
+  /** What the workspace's folder is called. */
+  readonly name?: string;
   /** Whether something stands between the browser and the server that can be cut. */
   readonly canBeCut?: boolean;
 }
@@ -46,10 +48,10 @@ export class ConsoleServer {
   }
 
   static async start(options: ConsoleServerOptions = {}): Promise<ConsoleServer> {
-    const { files = {}, environment = {}, canBeCut = false } = options;
+    const { files = {}, environment = {}, name = "workspace", canBeCut = false } = options;
     await buildConsole();
     const folder = await mkdtemp(join(tmpdir(), "toolrack-console-"));
-    const workspace = join(folder, "workspace");
+    const workspace = join(folder, name);
     await mkdir(workspace);
     const all = { "package.json": '{ "type": "module" }\n', ...toolFiles, ...files };
     await Promise.all(Object.entries(all).map(([file, text]) => writeInto(workspace, file, text)));

@@ -2,6 +2,7 @@ import { copyFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { ChatCompletionRequest, FixtureResponse } from "@copilotkit/aimock";
+import type { Locator } from "playwright-core";
 import { afterAll, expect, it } from "vitest";
 import { describeConsole } from "./describe-console.ts";
 import { changeOddTools, oddServerFiles } from "./odd-server-files.ts";
@@ -253,6 +254,7 @@ describeConsole(
       await page.getByRole("textbox", { name: "Message" }).fill("Delete the old draft.");
       await page.getByRole("button", { name: "Send" }).click();
       const card = page.getByRole("article", { name: "Drafts/删除草稿" });
+      await expect.poll(() => isInView(card.getByRole("button", { name: "Approve" }))).toBe(true);
       await card.getByRole("textbox", { name: "path (required)" }).fill("drafts/other.md");
       await card.getByRole("button", { name: "Approve with changes" }).click();
       await page.getByText("It is gone.").waitFor();
@@ -264,13 +266,15 @@ describeConsole(
       const page = await open({ path: "/chat" });
       await page.getByRole("textbox", { name: "Message" }).fill("Count forever.");
       await page.keyboard.press("Enter");
-      await page
-        .getByText(/The model goes in circles/)
-        .first()
-        .waitFor();
+      const notices = page.getByText(/the model goes in circles/i);
+      await notices.first().waitFor();
       await expect
         .poll(() => page.getByRole("button", { name: "Send" }).count(), { timeout: 20_000 })
         .toBe(1);
+      // However often it was told so, and whatever the answer says at its end.
+      expect(await notices.allInnerTexts()).toEqual([
+        expect.stringMatching(/^Stopped, because the model goes in circles: count_letters called \d+ times/),
+      ]);
       await page.getByRole("button", { name: "Let it go on" }).click();
       await page.getByText("The other tool is down.").waitFor();
       expect(await page.getByRole("button", { name: "Let it go on" }).count()).toBe(0);
@@ -299,6 +303,16 @@ describeConsole(
     };
   },
 );
+
+/** Whether somebody sees it without scrolling. */
+function isInView(locator: Locator): Promise<boolean> {
+  return locator.evaluate((element) => {
+    const { top, bottom, left } = element.getBoundingClientRect();
+    return (
+      top >= 0 && bottom <= innerHeight && document.elementFromPoint(left + 4, (top + bottom) / 2) === element
+    );
+  });
+}
 
 /** What the model does depends on what the person said last, and on whether its calls have been answered. */
 function script({ messages }: ChatCompletionRequest): FixtureResponse {

@@ -1,6 +1,8 @@
 export type { ApprovalDecision, ApprovalPolicy, ApprovalRequest, ApprovalVerdict } from "./call/approval.ts";
+export type { LogLevel } from "./call/call-log.ts";
 export type { RackEvent, RackListener } from "./call/events.ts";
 export type { CallFlags } from "./call/frame.ts";
+export { logLine } from "./call/frame-context.ts";
 export { IdTable } from "./call/id-table.ts";
 export type { PageOptions, ResultPage } from "./call/kept-results.ts";
 export type { CallOptions } from "./call/options.ts";

@@ -28,7 +28,10 @@ export async function openChatService(
   { logger }: { readonly logger: Logger },
 ): Promise<OpenedChat> {
   // Most who import this package only define something, and need not wait for all of it.
-  const [{ openRack }, { openChat }] = await Promise.all([import("./open-rack.ts"), import("./open-chat.ts")]);
+  const [{ openRack }, { openChat }] = await Promise.all([
+    import("./open-rack.ts"),
+    import("./open-chat.ts"),
+  ]);
   // What was opened last is closed first.
   const opened = new AsyncDisposableStack();
   try {

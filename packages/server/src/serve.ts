@@ -21,6 +21,8 @@ export interface ServeOptions {
   /** Default: what the config says. */
   readonly host?: string;
   readonly port?: number;
+  /** The words that start the program again, from any folder: a Node, its options, and the program. */
+  readonly program?: readonly string[];
   /** Reloads tool files whenever they change, and tells of it. */
   readonly onReload?: (report: LoadReport) => void;
 }
@@ -66,6 +68,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       clients: mcp.parts.clients,
       mounts: mcp.mounts(),
       pages: serveConsole(findConsole()),
+      ...(options.program === undefined ? {} : { program: options.program }),
       logger,
       ...(host === undefined ? {} : { host }),
       ...(port === undefined ? {} : { port }),

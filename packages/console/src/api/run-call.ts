@@ -4,7 +4,7 @@ import { readCall } from "./read-call.ts";
 import { readEvents } from "./read-events.ts";
 import { open } from "./request.ts";
 import type { SkillToolDraft } from "./skill-types.ts";
-import type { Call, CallAnswer } from "./types.ts";
+import type { Call, CallAnswer, CallLine } from "./types.ts";
 
 export interface CallProgress {
   readonly progress?: number;
@@ -15,6 +15,7 @@ export interface CallProgress {
 export interface CallWatcher {
   readonly state?: (state: { readonly status: string; readonly title?: string }) => void;
   readonly progress?: (update: CallProgress) => void;
+  readonly log?: (line: CallLine) => void;
 }
 
 /** A longer answer is not taken from the stream, where it would hold up the page, but read from the record. */
@@ -41,34 +42,32 @@ export function startReplay(callId: string, body: { readonly arguments?: unknown
   });
 }
 
-/** Calls a tool of a skill that has not been saved. To abort is to cancel the call. */
+/** Calls a tool of a skill that has not been saved. */
 export function tryTool(
   skillId: string,
-  body: { readonly tool: SkillToolDraft; readonly arguments: unknown },
+  body: { readonly tool: SkillToolDraft; readonly arguments: unknown; readonly callId: string },
   watcher: CallWatcher,
-  signal: AbortSignal,
 ): Promise<CallAnswer> {
-  return follow(`/api/skills/${encodeURIComponent(skillId)}/try`, body, watcher, signal);
+  return follow(`/api/skills/${encodeURIComponent(skillId)}/try`, body, watcher);
 }
 
 async function follow(
   path: string,
   body: { readonly callId?: string; readonly arguments?: unknown },
   watcher: CallWatcher,
-  signal?: AbortSignal,
 ): Promise<CallAnswer> {
   const headers = { accept: "text/event-stream" };
-  const response = await open(path, { method: "POST", body, headers, ...(signal ? { signal } : {}) });
+  const response = await open(path, { method: "POST", body, headers });
   if (response.body === null) throw new ApiError(0, "unreachable", "");
   // Only a call whose id is known can be found in the records.
   const longest = body.callId === undefined ? Number.POSITIVE_INFINITY : LONGEST_ANSWER;
   const events = readEvents(response.body, { longest });
   for (;;) {
-    const { done, value: streamed } = await events.next().catch((thrown: unknown) => {
-      if (signal?.aborted) throw thrown;
-      return { done: true, value: undefined } as const; // The connection broke.
-    });
-    if (done) return findAnswer(body.callId, signal);
+    // A connection that breaks is one that has no more to say.
+    const { done, value: streamed } = await events
+      .next()
+      .catch(() => ({ done: true, value: undefined }) as const);
+    if (done) return findAnswer(body.callId);
     const { event, data, oversized } = streamed;
     if (event === "result" && oversized && body.callId !== undefined)
       return answerOf(await readCall(body.callId));
@@ -76,6 +75,7 @@ async function follow(
     const value = JSON.parse(data);
     if (event === "state") watcher.state?.(value);
     if (event === "progress") watcher.progress?.(value);
+    if (event === "log") watcher.log?.(value);
     if (event === "result") return value;
     if (event === "error") throw ApiError.read(value, 409) ?? new ApiError(409, "unreadable", data);
   }
@@ -85,12 +85,12 @@ async function follow(
 const LOOK_EVERY = 1_000;
 const LONGEST_AWAY = 60_000;
 
-/** What became of a call whose stream broke off, from its record once the server answers again. */
-async function findAnswer(callId: string | undefined, signal: AbortSignal | undefined): Promise<CallAnswer> {
+/** What became of a call that is not followed, from its record, once it has ended and the server answers. */
+export async function findAnswer(callId: string | undefined): Promise<CallAnswer> {
   let lastAnswer = Date.now();
   while (callId !== undefined && Date.now() - lastAnswer < LONGEST_AWAY) {
     try {
-      const call = await readCall(callId, signal);
+      const call = await readCall(callId);
       lastAnswer = Date.now();
       if (call.status !== "running" && call.status !== "pending") return answerOf(call);
     } catch (thrown) {
@@ -98,7 +98,6 @@ async function findAnswer(callId: string | undefined, signal: AbortSignal | unde
       if (!(thrown instanceof ApiError) || thrown.code !== "unreachable") throw unreachable(thrown);
     }
     await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY));
-    signal?.throwIfAborted();
   }
   throw unreachable();
 }

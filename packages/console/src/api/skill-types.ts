@@ -41,6 +41,7 @@ export interface SkillTool {
   readonly endpoint?: string;
   readonly method?: string;
   readonly enabled: boolean;
+  readonly updatedAt?: number;
   /** Its name on the rack; absent while it cannot be used. */
   readonly rackName?: string;
   readonly status: "ok" | "disabled" | "failed";

@@ -93,8 +93,14 @@ export interface Call extends CallFacts {
   readonly startedAt?: number;
   /** How long each stage took, in order, of a call that has ended. */
   readonly stages?: readonly { readonly name: string; readonly duration: number }[];
-  /** What the tool wrote to its log, where the server keeps it. */
-  readonly log?: readonly { readonly at: number; readonly level: string; readonly message: string }[];
+  /** What the tool said while it ran, where it said something. */
+  readonly log?: readonly CallLine[];
+}
+
+export interface CallLine {
+  readonly at: number;
+  readonly level: "debug" | "info" | "warn" | "error" | "progress" | "note";
+  readonly text: string;
 }
 
 export interface CallPage {
@@ -221,6 +227,8 @@ export interface Statistics extends Totals {
 export interface ServerInfo {
   readonly version: string;
   readonly workspace: string;
+  /** The words that start the program again, from any folder. */
+  readonly program?: readonly string[];
   readonly startedAt: number;
   readonly limits: Readonly<Record<string, number>>;
   readonly retention: { readonly days: number; readonly maxBytes: number };

@@ -1,5 +1,5 @@
 import type { ToolResult } from "../api/types.ts";
-import { isSafeLink } from "./markdown.ts";
+import { isSafeLink } from "./markdown-inline.ts";
 
 /** A file or address that came with a result. */
 export interface Medium {

@@ -1,4 +1,4 @@
-import type { JsonSchema } from "../api/types.ts";
+import type { Keywords } from "./merge-schemas.ts";
 
 /** A schema in the one form that fields are drawn from. Children are made when they are asked for: schemas recurse. */
 export type FieldNode = FieldFacts & FieldShape;
@@ -12,7 +12,8 @@ export interface FieldFacts {
   readonly default?: unknown;
   readonly examples: readonly unknown[];
   readonly deprecated: boolean;
-  readonly schema: JsonSchema;
+  /** Without `$ref` and `allOf`. */
+  readonly schema: Keywords;
 }
 
 export type Child = () => FieldNode;

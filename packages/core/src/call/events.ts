@@ -3,6 +3,7 @@ import type { LoopVerdict } from "../loop/types.ts";
 import type { ProgressUpdate } from "../tool/context.ts";
 import type { ToolResult } from "../tool/result.ts";
 import type { ApprovalDecision, ApprovalRequest } from "./approval.ts";
+import type { LogLevel } from "./call-log.ts";
 import type { ToolCallRecord } from "./record.ts";
 import type { ToolState, ToolStatus } from "./state.ts";
 
@@ -27,6 +28,16 @@ export type RackEvent =
       readonly callId: string;
       readonly toolName: string;
       readonly update: ProgressUpdate;
+    }
+  | {
+      readonly type: "log";
+      readonly callId: string;
+      readonly toolName: string;
+      readonly level: LogLevel;
+      /** One line or several; at most 2,000 characters, secrets masked. */
+      readonly text: string;
+      /** Milliseconds since the epoch. */
+      readonly at: number;
     }
   | { readonly type: "approval"; readonly request: ApprovalRequest; readonly decision?: ApprovalDecision }
   | {

@@ -5,11 +5,13 @@ import { hashValue } from "../schema/hash-value.ts";
 import type { CallClient, ElicitAnswer, ElicitRequest } from "../tool/client.ts";
 import type { AskRequest, Logger, ProgressUpdate, ToolContext } from "../tool/context.ts";
 import type { ToolInfo } from "../tool/info.ts";
+import { callLogger, type LogLevel, tellLog } from "./call-log.ts";
 import type { CallFrame } from "./frame.ts";
 import { pausing } from "./pausing.ts";
 import { redact } from "./redact.ts";
 import { ask } from "./stages/approve.ts";
 import { updateState } from "./state-of.ts";
+import { shownInput, sourceOf } from "./visible-input.ts";
 
 const frameKey = Symbol("frame");
 
@@ -20,6 +22,15 @@ export function frameOf(context: unknown): CallFrame | undefined {
 
 export function isCallContext(context: unknown): boolean {
   return frameOf(context) !== undefined;
+}
+
+/**
+ * Tells listeners what the tool behind a context said by other means than its logger, such as a console. Does nothing
+ * for a context that is not of a call, and for one whose call has ended. Never throws.
+ */
+export function logLine(context: unknown, level: LogLevel, ...values: unknown[]): void {
+  const frame = frameOf(context);
+  if (frame !== undefined) tellLog(frame, level, values);
 }
 
 const noEnvironment: Readonly<Record<string, string>> = Object.freeze({});
@@ -65,7 +76,8 @@ export class FrameContext implements ToolContext {
     return this[frameKey].options.env ?? noEnvironment;
   }
   get logger(): Logger {
-    return inherited(this[frameKey], "logger") ?? this[frameKey].host.settings.logger;
+    const frame = this[frameKey];
+    return callLogger(frame, inherited(frame, "logger") ?? frame.host.settings.logger);
   }
   get idempotencyKey(): string {
     const { sessionID, callId, input } = this[frameKey];
@@ -92,6 +104,7 @@ export class FrameContext implements ToolContext {
         toolName: frame.toolName,
         update: redact(toProgress(update, total, message), {
           known: frame.host.settings.secrets(),
+          values: shownInput(frame, sourceOf(frame)).found,
         }) as ProgressUpdate,
       });
     };

@@ -56,6 +56,8 @@ export class CallFrame {
   /** Whether a stage had to wait, so that time has passed since the call was made. */
   waited = false;
   startedAt = 0;
+  /** When the tool gave its result; 0 while it has not, and where nobody listens. */
+  ranAt = 0;
   endedAt = 0;
   title: string | undefined = undefined;
   stateMetadata: Record<string, unknown> | undefined = undefined;

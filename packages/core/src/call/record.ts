@@ -26,6 +26,8 @@ export interface ToolCallRecord {
   /** Milliseconds from arrival to end, and the part of it that the tool itself ran. */
   readonly duration: number;
   readonly runDuration: number;
+  /** The last part of `runDuration`: checking, masking and cutting the result. 0 when that was not measured. */
+  readonly afterDuration?: number;
   readonly error?: ToolErrorResponse;
   readonly flags?: CallFlags;
 }
@@ -48,6 +50,7 @@ export function recordOf(frame: CallFrame, found = new Set<string>()): ToolCallR
     status: error === undefined ? ("completed" as const) : ("error" as const),
     duration: frame.endedAt - frame.createdAt,
     runDuration: frame.startedAt === 0 ? 0 : frame.endedAt - frame.startedAt,
+    afterDuration: frame.ranAt === 0 ? 0 : frame.endedAt - frame.ranAt,
   };
   // Most records end here.
   if (parent === undefined && tid === undefined && error === undefined && flags === undefined) return record;

@@ -123,5 +123,7 @@ function quote(name: string): string {
 }
 
 function duration(milliseconds: number): string {
-  return milliseconds < 1000 ? `${milliseconds} ms` : `${milliseconds / 1000} s`;
+  if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
+  // What is left of a limit is measured, and nobody wants to read of 5.999 seconds.
+  return `${Number((milliseconds / 1000).toFixed(1))} s`;
 }

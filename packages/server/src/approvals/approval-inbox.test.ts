@@ -187,10 +187,16 @@ describe("the inbox", () => {
       await withRack(async ({ store }, directory) => {
         const gone = await openStore({ directory });
         await gone.approvals.add("kept", { ...request, callId: "c-kept" }, true);
+        await gone.approvals.add("edited", { ...request, callId: "c-edited" }, true);
         await gone.close();
 
         const ran: unknown[] = [];
-        const registry = new ToolRegistry({ approval: { ask: (...asked) => next.policy.ask!(...asked) } });
+        const registry = new ToolRegistry({
+          approval: {
+            decide: (asked) => next.policy.decide?.(asked) ?? (asked.dangerous ? "ask" : "allow"),
+            ask: (...asked) => next.policy.ask!(...asked),
+          },
+        });
         registry.register(
           Tool.define({
             name: "wipe",
@@ -202,13 +208,19 @@ describe("the inbox", () => {
         const next: ApprovalInbox = await ApprovalInbox.open({
           store,
           logger: silent,
-          resume: ({ callId, approval, input }) => registry.execute(approval.toolName, input, { callId }),
+          resume: ({ callId, approval }) => registry.execute(approval.toolName, approval.input, { callId }),
         });
-        expect((await next.list({ state: "pending" })).items.map(({ id }) => id)).toEqual(["kept"]);
+        const { items } = await next.list({ state: "pending" });
+        expect(items.map(({ id }) => id).sort()).toEqual(["edited", "kept"]);
         const answered = await next.answer("kept", { decision: "allow" }, "tester");
         expect(answered).toMatchObject({ outcome: "accepted", approval: { state: "allowed" } });
+        await expect.poll(() => ran).toEqual([{ input: { path: "tmp/z" }, callId: "c-kept-resumed" }]);
+        // What a person wrote is what runs, whatever the rules say of such calls by then.
+        await next.addRule({ tool: "wipe", decision: "allow" }, "tester");
+        await next.answer("edited", { decision: "allow", arguments: { path: "tmp/y" } }, "tester");
         await next.close();
-        expect(ran).toEqual([{ input: { path: "tmp/z" }, callId: "c-kept-resumed" }]);
+        expect(ran.at(-1)).toEqual({ input: { path: "tmp/y" }, callId: "c-edited-resumed" });
+        expect(registry.getCallHistory(1)[0]?.flags).toMatchObject({ edited: true });
         expect(await next.answer("kept", { decision: "deny" }, "tester")).toMatchObject({
           outcome: "decided",
         });

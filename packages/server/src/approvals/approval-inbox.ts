@@ -1,13 +1,10 @@
-import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import {
-  type ApprovalDecision,
-  type ApprovalPolicy,
-  type ApprovalRequest,
-  type ApprovalVerdict,
-  type Logger,
-  redact,
-  type SchemaIssue,
+import type {
+  ApprovalDecision,
+  ApprovalPolicy,
+  ApprovalRequest,
+  ApprovalVerdict,
+  Logger,
 } from "@toolrack/core";
 import type {
   AnsweredFor,
@@ -15,65 +12,16 @@ import type {
   ApprovalRule,
   StoredApproval,
 } from "../store/approvals/approval-store.ts";
-import type { Page, Store } from "../store/store.ts";
+import type { Page } from "../store/store.ts";
+import { AgreedCalls } from "./agreed-calls.ts";
+import type { Answer, Answered, NewRule } from "./answer.ts";
 import { CarriedAnswers } from "./carried-answers.ts";
-import { restoreMasked } from "./restore-masked.ts";
-import { verdictByRules } from "./verdict-by-rules.ts";
-
-/** What a person says to a question. */
-export interface Answer {
-  readonly decision: "allow" | "deny";
-  readonly reason?: string;
-  /** With `allow`: run with these arguments instead. */
-  readonly arguments?: Readonly<Record<string, unknown>>;
-  /** Makes the answer a rule for calls to come. */
-  readonly rule?: AnsweredFor;
-}
-
-export type NewRule = AnsweredFor & Pick<ApprovalRule, "caller" | "decision">;
-
-/** An answer that cannot be taken: the question stays open. */
-export class UnfitAnswer extends Error {
-  readonly issues: readonly SchemaIssue[];
-
-  constructor(message: string, issues: readonly SchemaIssue[] = []) {
-    super(message);
-    this.name = "UnfitAnswer";
-    this.issues = issues;
-  }
-}
-
-export interface Answered {
-  /** `elsewhere`: its call waits in another process, which alone can be told. */
-  readonly outcome: "accepted" | "decided" | "elsewhere";
-  readonly approval: StoredApproval;
-}
-
-export interface InboxParts {
-  readonly store: Pick<Store, "approvals" | "calls">;
-  readonly logger: Logger;
-  /** Secret values; they are masked in what is kept and shown. */
-  readonly secrets?: () => Iterable<string>;
-  /** Who made the first call of a call's chain. Default: the call's own caller. */
-  readonly originOf?: (callId: string) => string | undefined;
-  /** Makes a call anew whose process ended while its question waited. Without it, such a question is closed. */
-  readonly resume?: (call: ResumedCall) => Promise<unknown>;
-  /** How long a question waits, in milliseconds. Default: as long as core lets it. */
-  readonly timeout?: () => number | undefined;
-  /** What is wrong with arguments that a person wrote for a tool. Without it, the call itself finds out. */
-  readonly check?: (
-    toolName: string,
-    input: Readonly<Record<string, unknown>>,
-  ) => Promise<readonly SchemaIssue[]>;
-}
-
-/** A call that somebody agreed to after its process had ended. */
-export interface ResumedCall {
-  /** The new one's id. */
-  readonly callId: string;
-  readonly approval: StoredApproval;
-  readonly input: Readonly<Record<string, unknown>>;
-}
+import { type AnswerReading, decisionOf } from "./decision-of.ts";
+import type { InboxParts } from "./inbox-parts.ts";
+import { newId } from "./new-id.ts";
+import { PendingWrites } from "./pending-writes.ts";
+import { QuestionMask } from "./question-mask.ts";
+import { RuleBook } from "./rule-book.ts";
 
 interface Waiting {
   readonly request: ApprovalRequest;
@@ -94,38 +42,36 @@ const EARLY = 50;
 export class ApprovalInbox {
   readonly #store: InboxParts["store"];
   readonly #logger: Logger;
-  readonly #secrets: () => Iterable<string>;
+  readonly #mask: QuestionMask;
+  readonly #rules: RuleBook;
   readonly #originOf: InboxParts["originOf"];
   readonly #resume: InboxParts["resume"];
-  readonly #check: InboxParts["check"];
+  readonly #reading: AnswerReading;
   readonly #timeout: InboxParts["timeout"];
   readonly #waiting = new Map<string, Waiting>();
-  /** Calls that are made anew with an answer that was given before they began. */
-  readonly #agreed = new Set<string>();
+  readonly #agreed = new AgreedCalls();
   readonly #carried = new CarriedAnswers();
   readonly #repeaters = new Set<(callId: string) => boolean>();
-  readonly #writing = new Set<Promise<unknown>>();
+  readonly #writes: PendingWrites;
   readonly #listeners = new Set<(approval: StoredApproval) => void>();
-  #rules: readonly ApprovalRule[];
-  /** Counts the rules made and removed here. */
-  #changes = 0;
   #isStopping = false;
 
-  private constructor(parts: InboxParts, rules: readonly ApprovalRule[]) {
-    const { store, logger, secrets = () => [], originOf, resume, check, timeout } = parts;
-    this.#check = check;
+  private constructor(parts: InboxParts) {
+    const { store, logger, secrets, originOf, resume, check, timeout } = parts;
     this.#timeout = timeout;
     this.#originOf = originOf;
     this.#resume = resume;
     this.#store = store;
     this.#logger = logger;
-    this.#secrets = secrets;
-    this.#rules = rules;
+    this.#mask = new QuestionMask(secrets);
+    this.#reading = { mask: this.#mask, ...(check === undefined ? {} : { check }) };
+    this.#writes = new PendingWrites(logger);
+    this.#rules = new RuleBook(store.approvals);
   }
 
   /** Closes what processes that are gone left open. */
   static async open(parts: InboxParts): Promise<ApprovalInbox> {
-    const inbox = new ApprovalInbox(parts, []);
+    const inbox = new ApprovalInbox(parts);
     await inbox.refresh();
     return inbox;
   }
@@ -135,21 +81,18 @@ export class ApprovalInbox {
     const { approvals } = this.#store;
     await approvals.expire(Date.now());
     await approvals.closeOrphans("the server stopped before anybody answered", SERVER);
-    const changes = this.#changes;
-    const rules = await approvals.listRules();
-    // A rule that was made here in the meantime is not lost to an older list.
-    if (changes === this.#changes) this.#rules = rules;
+    await this.#rules.refresh();
   }
 
   /** How the rack obtains consent. */
   get policy(): ApprovalPolicy {
-    const rules = () => this.#rules;
+    const isOpen = () => this.#rules.all.length === 0 && this.#agreed.isEmpty;
     const timeout = this.#timeout;
     const verdict = (request: ApprovalRequest) => this.#verdict(request);
     return {
       // Without rules only dangerous tools ask, and the others are not held up by so much as a promise.
       get decide() {
-        return rules().length === 0 ? undefined : verdict;
+        return isOpen() ? undefined : verdict;
       },
       ask: (request, signal) => this.#ask(request, signal),
       get timeout() {
@@ -159,7 +102,7 @@ export class ApprovalInbox {
   }
 
   get rules(): readonly ApprovalRule[] {
-    return this.#rules;
+    return this.#rules.all;
   }
 
   async list(query: ApprovalQuery): Promise<Page<StoredApproval>> {
@@ -199,8 +142,8 @@ export class ApprovalInbox {
     const { approvals } = this.#store;
     const waiting = this.#waiting.get(id);
     if (waiting === undefined) return this.#answerOther(id, answer, by);
-    const decision = await this.#decisionOf(answer, waiting.request);
-    const decided = await approvals.decide(id, this.#masked(decision), by, answer.rule);
+    const decision = await decisionOf(answer, waiting.request, this.#reading);
+    const decided = await approvals.decide(id, this.#mask.shownDecision(decision), by, answer.rule);
     if (decided === undefined) return undefined;
     if (!decided.isAccepted) return { outcome: "decided", approval: decided.approval };
     try {
@@ -225,7 +168,7 @@ export class ApprovalInbox {
     if (approval.state !== "pending") return { outcome: "decided", approval };
     if (this.#resume === undefined || !(await approvals.isOrphan(id)))
       return { outcome: "elsewhere", approval };
-    const decision = await this.#decisionOf(answer, approval);
+    const decision = await decisionOf(answer, approval, this.#reading);
     const decided = await approvals.decide(id, decision, by, answer.rule);
     if (decided === undefined) return undefined;
     if (!decided.isAccepted) return { outcome: "decided", approval: decided.approval };
@@ -236,38 +179,26 @@ export class ApprovalInbox {
     this.#tell(decided.approval);
     // What a call makes is made by that call, when it is made again.
     if (decision.decision === "allow" && approval.parentCallId === undefined) {
-      this.#track(this.#makeAnew(approval, decision.arguments ?? approval.input, this.#resume));
+      this.#writes.add(this.#makeAnew(decided.approval, decision, this.#resume));
     }
     return { outcome: "accepted", approval: decided.approval };
   }
 
   async #makeAnew(
     approval: StoredApproval,
-    input: Readonly<Record<string, unknown>>,
+    decision: Extract<ApprovalDecision, { decision: "allow" }>,
     resume: NonNullable<InboxParts["resume"]>,
   ): Promise<void> {
     const callId = `${approval.callId}${RESUMED}`;
-    this.#agreed.add(callId);
-    try {
-      await resume({ callId, approval, input });
-    } finally {
-      this.#agreed.delete(callId);
-    }
+    await this.#agreed.during(callId, decision, () => resume({ callId, approval }));
   }
 
-  async addRule(rule: NewRule, by: string): Promise<ApprovalRule> {
-    const whole = { ...rule, id: newId(), createdBy: by, createdAt: Date.now() };
-    await this.#store.approvals.addRule(whole);
-    this.#changes++;
-    this.#rules = [...this.#rules, whole];
-    return whole;
+  addRule(rule: NewRule, by: string): Promise<ApprovalRule> {
+    return this.#rules.add(rule, by);
   }
 
-  async removeRule(id: string): Promise<boolean> {
-    const isRemoved = await this.#store.approvals.removeRule(id);
-    this.#changes++;
-    this.#rules = this.#rules.filter((rule) => rule.id !== id);
-    return isRemoved;
+  removeRule(id: string): Promise<boolean> {
+    return this.#rules.remove(id);
   }
 
   /**
@@ -291,16 +222,15 @@ export class ApprovalInbox {
   /** Stops, and resolves when everything is written. */
   async close(): Promise<void> {
     this.stop();
-    while (this.#writing.size > 0) await Promise.all(this.#writing);
+    await this.#writes.settled();
   }
 
   #verdict(request: ApprovalRequest): ApprovalVerdict {
-    const verdict = verdictByRules(this.#rules, request, this.#callerOf(request));
-    return typeof verdict === "string" && this.#agreed.has(request.callId) ? "allow" : verdict;
+    return this.#agreed.verdict(request, this.#rules.verdict(request, this.#callerOf(request)));
   }
 
   /** Anybody may name a session: consent in it is consent to the caller who was asked about. */
-  #boundTo(rule: NonNullable<Answer["rule"]>, request: ApprovalRequest): Omit<NewRule, "decision"> {
+  #boundTo(rule: AnsweredFor, request: ApprovalRequest): Omit<NewRule, "decision"> {
     const caller = this.#callerOf(request);
     return rule.sessionID === undefined || caller === undefined ? rule : { ...rule, caller };
   }
@@ -310,17 +240,16 @@ export class ApprovalInbox {
   }
 
   async #ask(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision> {
-    if (this.#agreed.delete(request.callId)) return { decision: "allow" };
-    const carried = this.#carried.take(request);
-    if (carried !== undefined) return carried;
+    const given = this.#agreed.answerTo(request) ?? this.#carried.take(request);
+    if (given !== undefined) return given;
     if (this.#isStopping) return { decision: "deny", reason: STOPPING };
     const id = newId();
     const { promise, resolve } = Promise.withResolvers<ApprovalDecision>();
     const giveUp = () => this.#giveUp(id, "the call ended before anybody answered");
-    const shown = this.#shownOf(request);
+    const shown = this.#mask.shownOf(request);
     const isResumable = canBeMadeAnew(request, shown) && this.#isMadeAnew(request);
     const writing = this.#store.approvals.add(id, shown, isResumable);
-    this.#track(writing);
+    this.#writes.add(writing);
     const approval = await writing;
     this.#waiting.set(id, { request, isResumable, settle: resolve });
     this.#tell(approval);
@@ -348,7 +277,7 @@ export class ApprovalInbox {
     this.#waiting.delete(id);
     const refusal: ApprovalDecision = { decision: "deny", reason };
     waiting.settle(refusal);
-    this.#track(this.#closeQuestion(id, waiting.request, refusal));
+    this.#writes.add(this.#closeQuestion(id, waiting.request, refusal));
   }
 
   async #closeQuestion(id: string, request: ApprovalRequest, refusal: ApprovalDecision): Promise<void> {
@@ -358,56 +287,6 @@ export class ApprovalInbox {
     else await approvals.decide(id, refusal, SERVER);
     const approval = await approvals.get(id);
     if (approval !== undefined) this.#tell(approval);
-  }
-
-  /** What is kept and shown of a question: the arguments with their secrets masked. */
-  #shownOf(request: ApprovalRequest): ApprovalRequest {
-    const { input, details } = request;
-    return {
-      ...request,
-      input: this.#mask(input),
-      message: String(redact(request.message, { values: this.#secrets() })),
-      ...(details === undefined ? {} : { details: this.#mask(details) }),
-    };
-  }
-
-  async #decisionOf(answer: Answer, { input, stage, toolName }: ApprovalRequest): Promise<ApprovalDecision> {
-    const said = answer.reason === undefined ? {} : { reason: answer.reason };
-    if (answer.decision === "deny") return { decision: "deny", ...said };
-    if (answer.arguments === undefined) return { decision: "allow", ...said };
-    if (stage === "during") {
-      throw new UnfitAnswer(
-        `"${toolName}" is running and only asks whether it may go on: its arguments stay.`,
-      );
-    }
-    // An object stays one.
-    const edited = restoreMasked(answer.arguments, this.#mask(input), input) as Record<string, unknown>;
-    const issues = (await this.#check?.(toolName, edited)) ?? [];
-    if (issues.length > 0) {
-      throw new UnfitAnswer(`The edited arguments do not fit the schema of "${toolName}".`, issues);
-    }
-    return { decision: "allow", ...said, arguments: edited };
-  }
-
-  #masked(decision: ApprovalDecision): ApprovalDecision {
-    if (decision.decision === "deny" || decision.arguments === undefined) return decision;
-    return { ...decision, arguments: this.#mask(decision.arguments) };
-  }
-
-  #mask(value: Readonly<Record<string, unknown>>): Record<string, unknown> {
-    const copy = redact(value, { values: this.#secrets() });
-    // An object stays one, unless it could not be read at all.
-    return typeof copy === "object" && copy !== null ? (copy as Record<string, unknown>) : {};
-  }
-
-  #track(writing: Promise<unknown>): void {
-    const settled = writing.catch((error) => {
-      this.#logger.error(
-        `An approval could not be written: ${error instanceof Error ? error.message : error}`,
-      );
-    });
-    this.#writing.add(settled);
-    void settled.then(() => this.#writing.delete(settled));
   }
 
   #tell(approval: StoredApproval): void {
@@ -428,9 +307,4 @@ export const RESUMED = "-resumed";
 /** Of masked arguments nothing is left to make a call with, or to know it by. */
 function canBeMadeAnew({ stage, input }: ApprovalRequest, shown: ApprovalRequest): boolean {
   return stage === "before" && isDeepStrictEqual(shown.input, input);
-}
-
-/** Short enough to be typed. */
-function newId(): string {
-  return randomBytes(6).toString("hex");
 }

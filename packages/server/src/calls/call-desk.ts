@@ -48,7 +48,10 @@ export interface CallRequest {
 export interface CallWatcher {
   state?(state: ToolState): void;
   progress?(update: ProgressUpdate): void;
+  log?(line: LogEvent): void;
 }
+
+export type LogEvent = Extract<RackEvent, { type: "log" }>;
 
 export interface EndedCall extends RecordedCall {
   readonly callId: string;
@@ -166,6 +169,7 @@ export class CallDesk {
       if (watcher?.state !== undefined) watcher.state(event.state);
     }
     if (event.type === "progress") this.#watchers.get(event.callId)?.progress?.(event.update);
+    if (event.type === "log") this.#watchers.get(event.callId)?.log?.(event);
   }
 
   /** What is called through `toolrack_call` stands for it, so that who watches the one is told of the other. */
@@ -175,8 +179,12 @@ export class CallDesk {
       return;
     }
     if (this.#active.get(parentCallId)?.toolName !== callToolName) return;
-    const progress = this.#watchers.get(parentCallId)?.progress;
-    if (progress !== undefined) this.#watchers.set(callId, { progress });
+    const { progress, log } = this.#watchers.get(parentCallId) ?? {};
+    if (progress === undefined && log === undefined) return;
+    this.#watchers.set(callId, {
+      ...(progress === undefined ? {} : { progress }),
+      ...(log === undefined ? {} : { log }),
+    });
   }
 
   /** The question may be that of a tool which the call calls, and for which it waits. */

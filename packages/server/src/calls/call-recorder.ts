@@ -6,7 +6,12 @@ import {
   type ToolRegistry,
   type ToolResult,
 } from "@toolrack/core";
+import type { CallLine } from "../store/calls/call-line.ts";
 import type { CallStore, StartedCall } from "../store/store.ts";
+import { CallLines } from "./call-lines.ts";
+
+/** Characters of what a tool says with its progress. */
+const LONGEST_MESSAGE = 2_000;
 
 /** What a surface knows of a call before it begins. */
 export type AnnouncedCall = Omit<StartedCall, "parameters"> & { readonly replayOf?: string };
@@ -25,6 +30,8 @@ interface Noted {
   readonly call: AnnouncedCall | undefined;
   readonly settle: ((recorded: RecordedCall) => void) | undefined;
   hasBegun: boolean;
+  /** Made for the first line: most calls say nothing. */
+  lines: CallLines | undefined;
 }
 
 /**
@@ -57,8 +64,13 @@ export class CallRecorder {
   /** To be called right before the call is made. Resolves once it has ended and its record is safe. */
   announce(call: AnnouncedCall): Promise<RecordedCall> {
     return new Promise((settle) => {
-      this.#noted.set(call.callId, { call, settle, hasBegun: false });
+      this.#noted.set(call.callId, { call, settle, hasBegun: false, lines: undefined });
     });
+  }
+
+  /** What a call under way has said so far. */
+  linesOf(callId: string): readonly CallLine[] {
+    return this.#noted.get(callId)?.lines?.all() ?? [];
   }
 
   /** Resolves when the records of all calls that have ended by now are safe, or refused. */
@@ -74,6 +86,15 @@ export class CallRecorder {
   #listen(event: RackEvent): void {
     if (event.type === "state") this.#begin(event);
     if (event.type === "record") this.#end(event.record, event.result);
+    if (event.type === "log" || event.type === "progress") this.#note(event);
+  }
+
+  #note(event: Extract<RackEvent, { type: "log" | "progress" }>): void {
+    const line = lineOf(event);
+    const noted = this.#noted.get(event.callId);
+    if (line === undefined || noted === undefined) return;
+    noted.lines ??= new CallLines();
+    noted.lines.add(line);
   }
 
   #begin(event: StateEvent): void {
@@ -82,7 +103,13 @@ export class CallRecorder {
     // One that was refused at once is only told of when it has ended.
     if (noted?.hasBegun || status === "completed" || status === "error") return;
     if (noted !== undefined) noted.hasBegun = true;
-    else this.#noted.set(callId, { call: undefined, settle: undefined, hasBegun: true });
+    else
+      this.#noted.set(callId, {
+        call: undefined,
+        settle: undefined,
+        hasBegun: true,
+        lines: undefined,
+      });
     try {
       this.#calls.started(new Beginning(noted?.call ?? this.#unannounced(event), event));
     } catch (thrown) {
@@ -119,7 +146,10 @@ export class CallRecorder {
     };
     try {
       const whole = this.#wholeText(record);
-      this.#calls.finished(record, result, noted?.call?.replayOf, whole).then(() => settle(true), refuse);
+      const replayOf = noted?.call?.replayOf;
+      this.#calls
+        .finished(record, result, replayOf, whole, noted?.lines?.all())
+        .then(() => settle(true), refuse);
     } catch (thrown) {
       refuse(thrown);
     }
@@ -143,6 +173,15 @@ export class CallRecorder {
       `The database refuses the record of call ${callId}: ${reasonOf(thrown)}. It stays in the journal, is tried again every second, and is brought in at the next start at the latest.`,
     );
   }
+}
+
+/** Of progress, only what it says in words. */
+function lineOf(event: Extract<RackEvent, { type: "log" | "progress" }>): CallLine | undefined {
+  if (event.type === "log") return { at: event.at, level: event.level, text: event.text };
+  const { progress, total, message = "" } = event.update;
+  if (message === "") return undefined;
+  const share = total === undefined ? "" : ` (${progress}/${total})`;
+  return { at: Date.now(), level: "progress", text: `${message.slice(0, LONGEST_MESSAGE)}${share}` };
 }
 
 function reasonOf(thrown: unknown): string {

@@ -23,6 +23,18 @@ describe("toolrack.config", () => {
     );
   });
 
+  it("refuses a password in a provider's address, and does not show it", async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "toolrack.config.mjs": `export default { providers: { far: { baseURL: "https://user:PASSWORDX@models.example/v1" } } };`,
+    });
+    const error: Error = await workspace.open().then(
+      () => expect.fail("it opened"),
+      (thrown) => thrown,
+    );
+    expect(error.message).toMatch(/providers\.far\.baseURL has a user name or a password.*headers: \{/);
+    expect(error.message).not.toContain("PASSWORDX");
+  });
+
   it("that does not compile or throws is named with its line", async () => {
     await using workspace = await TemporaryWorkspace.create({
       "toolrack.config.ts": "export default {\n  tools: [\n",

@@ -1,3 +1,5 @@
+import { attributeConsole } from "./attribute-console.ts";
+
 /**
  * Tools run inside this process. What one of them must not do to it is kept from happening here: write to the
  * standard output that carries our own data, end the process, or take it down with an error that nobody caught.
@@ -25,6 +27,7 @@ export function protectProcess({ onIncident }: ProtectOptions): ProtectedProcess
   // console.log and process.stdout.write of a tool go where talk belongs.
   process.stdout.write = ((...args: Parameters<typeof process.stderr.write>) =>
     process.stderr.write(...args)) as typeof process.stdout.write;
+  attributeConsole();
   process.exit = ((code?: number) => {
     onIncident(`a tool called process.exit(${code ?? ""})`);
     throw new Error("process.exit() is not available to tools: throw an error, or return a result.");

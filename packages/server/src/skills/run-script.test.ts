@@ -125,6 +125,22 @@ describe("a tool of type script", () => {
     });
   });
 
+  it("says in the log of its call what it printed beside its answer", async () => {
+    const lines: unknown[] = [];
+    const stop = fixture.registry.subscribe(
+      (event) => void (event.type === "log" && lines.push([event.level, event.text])),
+    );
+    await run({ command: "node index.js" }, { who: "Ada" });
+    await run({ command: "node fails.js" });
+    stop();
+    expect(lines).toEqual([
+      ["info", "loading"],
+      ["info", "a library says hello"],
+      ["info", "working {not json"],
+      ["warn", "cannot open the ledger"],
+    ]);
+  });
+
   it("reads modules of either kind, whatever a package.json above says", async () => {
     const esm =
       "import { sep } from 'node:path';\nexport const execute = async (tool, { n }) => ({ n: n + sep.length });";

@@ -8,6 +8,7 @@ import type { ToolNames } from "../sources/skills/tool-names.ts";
 import { newId } from "../store/skills/new-id.ts";
 import type {
   NewSkillTool,
+  SeenVersion,
   SkillBundle,
   SkillChanges,
   SkillFile,
@@ -187,11 +188,15 @@ export class SkillLibrary {
     this.#refuseFolderTwin(skill);
   }
 
-  /** Of its files, null removes one, and others stay as they are. All is changed, or nothing. */
+  /**
+   * Of its files, null removes one, and others stay as they are. All is changed, or nothing. Throws `SkillChangedError`
+   * when it is not the version that was seen.
+   */
   update(
     idOrName: string,
     changes: SkillChanges,
     files?: Readonly<Record<string, SkillFile | null>>,
+    version?: SeenVersion,
   ): Promise<LoadedSkill> {
     return this.#inTurn(async () => {
       const { id } = this.#editable(idOrName);
@@ -199,7 +204,7 @@ export class SkillLibrary {
       checkSkill(changes);
       if (changes.name !== undefined) this.#refuseFolderTwin({ name: changes.name });
       const next = files === undefined ? undefined : withFiles(await skills.listFiles(id), files);
-      await namingField(skills.update(id, changes, next));
+      await namingField(skills.update(id, changes, next, version));
       return this.#show(id);
     });
   }
@@ -225,12 +230,18 @@ export class SkillLibrary {
     });
   }
 
-  updateTool(skillId: string, toolId: string, changes: SkillToolChanges): Promise<StoredSkillTool> {
+  /** Throws `SkillChangedError` when it is not the version that was seen. */
+  updateTool(
+    skillId: string,
+    toolId: string,
+    changes: SkillToolChanges,
+    version?: SeenVersion,
+  ): Promise<StoredSkillTool> {
     return this.#inTurn(async () => {
       const skill = this.#editable(skillId);
       const old = toolOf(skill, toolId);
       await this.#check(skill, withChanges(old, changes));
-      const updated = await namingField(this.#store().skills.updateTool(old.id, changes));
+      const updated = await namingField(this.#store().skills.updateTool(old.id, changes, version));
       await this.#show(skill.id);
       if (updated === undefined) throw missingTool(skill, toolId);
       return updated;

@@ -1,5 +1,6 @@
 import type { ToolCallRecord, ToolResult } from "@toolrack/core";
 import type { ApprovalStore } from "./approvals/approval-store.ts";
+import type { CallLine } from "./calls/call-line.ts";
 import type { CallStatistics, StatisticsQuery } from "./calls/call-statistics.ts";
 import type { ChatStore } from "./chat/chat-store.ts";
 import type { ExpertStore } from "./experts/expert-store.ts";
@@ -22,6 +23,8 @@ export interface StoredCall extends Omit<ToolCallRecord, "status"> {
   readonly replayOf?: string;
   /** `interrupted`: the process died while it ran. */
   readonly outcome: "running" | "completed" | "error" | "interrupted";
+  /** What the tool said while it ran, where it said something. Not in lists. */
+  readonly log?: readonly CallLine[];
 }
 
 /** A call that has begun, noted so that a crash leaves a trace. */
@@ -82,7 +85,13 @@ export interface CallStore {
    * beside it, under that id with an ending of its own. Rejects when the database cannot be reached for seconds, or the
    * disk is full.
    */
-  finished(record: ToolCallRecord, result: ToolResult, replayOf?: string, whole?: string): Promise<void>;
+  finished(
+    record: ToolCallRecord,
+    result: ToolResult,
+    replayOf?: string,
+    whole?: string,
+    log?: readonly CallLine[],
+  ): Promise<void>;
   /**
    * Tells of calls that are safe in the journal and that the database refuses, once for each. They stay there and are
    * tried again, by the next process at the latest.

@@ -1,3 +1,6 @@
+import { shellWord } from "../../text/shell-words.ts";
+import { openaiExample } from "./openai-example.ts";
+
 export const clients = [
   "claude-code",
   "claude-desktop",
@@ -21,65 +24,111 @@ export const clientNames: Readonly<Record<Client, string>> = {
 
 export interface Server {
   readonly url: string;
-  /** The workspace's folder, where the server tells it. */
+  /** The workspace's folder. */
   readonly workspace: string;
+  /** The words that start the program, where the server tells them. */
+  readonly program?: readonly string[] | undefined;
 }
 
-/** What a person copies to connect a client. The token is named, never shown: these texts are made to be shared. */
-export function connectWith(client: Client, { url, workspace }: Server): string {
-  const headers = (token: string) => ({ Authorization: `Bearer ${token}` });
+/** One thing to copy, and the file it belongs into; without one it is typed into a shell. */
+export interface Step {
+  readonly file?: string;
+  readonly text: string;
+}
+
+export interface Connection {
+  readonly steps: readonly Step[];
+  /** Opens the client and asks it to take the server. */
+  readonly link?: string;
+}
+
+/** Stands where a token belongs until there is one. */
+export const TOKEN = "trk_…";
+
+/**
+ * What a person copies to connect a client. The token is one made for this client: the operator's own may approve calls,
+ * and an agent that bore it could approve its own.
+ */
+export function connectWith(client: Client, server: Server, token?: string): Connection {
+  const { url, workspace, program = ["toolrack"] } = server;
+  const headers = { Authorization: `Bearer ${token ?? TOKEN}` };
+  const header = `Authorization: Bearer ${token ?? TOKEN}`;
+  const address = `${url}/mcp`;
   switch (client) {
     case "claude-code":
-      return `claude mcp add --transport http --header "Authorization: Bearer $(cat ${workspace}/.toolrack/token)" toolrack ${url}/mcp`;
-    case "claude-desktop":
-      // It starts its servers itself and takes no address.
-      return json({
-        mcpServers: { toolrack: { command: "npx", args: ["toolrack", "mcp", "--dir", workspace] } },
-      });
-    case "cursor":
-      return json({ mcpServers: { toolrack: { url: `${url}/mcp`, headers: headers(envVariable) } } });
-    case "vscode":
-      return json({
-        inputs: [
-          { type: "promptString", id: "toolrack-token", description: "Toolrack token", password: true },
+      // Its name and address come first: the option takes every word that follows for a header.
+      return {
+        steps: [
+          { text: `claude mcp add --transport http toolrack ${address} --header ${shellWord(header)}` },
         ],
-        servers: { toolrack: { type: "http", url: `${url}/mcp`, headers: headers(inputVariable) } },
-      });
+      };
+    case "claude-desktop": {
+      // It starts its servers itself, without a shell and its PATH, and takes no address.
+      const [command = "toolrack", ...args] = program;
+      const entry = { command, args: [...args, "mcp", "--dir", workspace] };
+      return {
+        steps: [{ file: "claude_desktop_config.json", text: json({ mcpServers: { toolrack: entry } }) }],
+      };
+    }
+    case "cursor": {
+      const entry = { url: address, headers };
+      return {
+        steps: [{ file: "~/.cursor/mcp.json", text: json({ mcpServers: { toolrack: entry } }) }],
+        ...(token === undefined ? {} : { link: cursorLink(entry) }),
+      };
+    }
+    case "vscode": {
+      const input = {
+        type: "promptString",
+        id: "toolrack-token",
+        description: "Toolrack token",
+        password: true,
+      };
+      const entry = { type: "http", url: address, headers: { Authorization: `Bearer ${inputVariable}` } };
+      const file = json({ inputs: [input], servers: { toolrack: entry } });
+      return {
+        steps: [{ file: ".vscode/mcp.json", text: file }],
+        ...(token === undefined ? {} : { link: vscodeLink({ name: "toolrack", ...entry, headers }) }),
+      };
+    }
     case "codex":
-      return ["[mcp_servers.toolrack]", `url = "${url}/mcp"`, 'bearer_token_env_var = "TOOLRACK_TOKEN"'].join(
-        "\n",
-      );
+      return {
+        steps: [
+          {
+            file: "~/.codex/config.toml",
+            // Strings of JSON are strings of TOML.
+            text: `[mcp_servers.toolrack]\nurl = ${JSON.stringify(address)}\nhttp_headers = { Authorization = ${JSON.stringify(headers.Authorization)} }`,
+          },
+        ],
+      };
     case "openai":
-      return [
-        'import OpenAI from "openai";',
-        "",
-        `const rack = (path, body) => fetch("${url}" + path, {`,
-        "  method: body ? 'POST' : 'GET',",
-        "  headers: { Authorization: 'Bearer ' + process.env.TOOLRACK_TOKEN, 'Content-Type': 'application/json' },",
-        "  body: body && JSON.stringify(body),",
-        "}).then((answer) => answer.json());",
-        "",
-        'const messages = [{ role: "user", content: "What can you do?" }];',
-        'const tools = await rack("/openai/tools");',
-        'const { choices: [{ message }] } = await new OpenAI().chat.completions.create({ model: "gpt-5", messages, tools });',
-        'if (message.tool_calls) messages.push(message, ...(await rack("/openai/tool-calls", message)));',
-      ].join("\n");
+      return {
+        steps: [
+          { file: "agent.mjs", text: openaiExample(url) },
+          { text: `npm install openai\nexport TOOLRACK_TOKEN=${shellWord(token ?? TOKEN)}\nnode agent.mjs` },
+        ],
+      };
     case "curl":
-      return `curl -H "Authorization: Bearer $(cat ${workspace}/.toolrack/token)" ${url}/api/tools`;
+      return { steps: [{ text: `curl -H ${shellWord(header)} ${url}/api/tools` }] };
   }
 }
 
-/** Where the text goes. */
-export const clientFiles: Readonly<Partial<Record<Client, string>>> = {
-  "claude-desktop": "claude_desktop_config.json",
-  cursor: ".cursor/mcp.json",
-  vscode: ".vscode/mcp.json",
-  codex: "~/.codex/config.toml",
-};
+/** Whether the client needs a token at all, or a token to fill in by hand. */
+export function needsToken(client: Client): boolean {
+  return client !== "claude-desktop";
+}
 
-// Placeholders that the clients fill in themselves; they are no template strings of ours.
-const envVariable = "$" + "{env:TOOLRACK_TOKEN}";
+// A placeholder that the client fills in itself; it is no template string of ours.
 const inputVariable = "$" + "{input:toolrack-token}";
+
+function cursorLink(entry: object): string {
+  const config = encodeURIComponent(btoa(JSON.stringify(entry)));
+  return `cursor://anysphere.cursor-deeplink/mcp/install?name=toolrack&config=${config}`;
+}
+
+function vscodeLink(entry: object): string {
+  return `vscode:mcp/install?${encodeURIComponent(JSON.stringify(entry))}`;
+}
 
 function json(value: unknown): string {
   return JSON.stringify(value, undefined, 2);

@@ -15,7 +15,74 @@ it.each([
   ],
   ["single quotes", `{ mcpServers: { files: ${JSON.stringify(entry).replaceAll('"', "'")} } }`],
 ])("reads %s", async (_, text) => {
-  expect(await readPasted(text)).toEqual({ ok: true, servers: [{ key: "files", entry }], isNameless: false });
+  expect(await readPasted(text)).toEqual({
+    ok: true,
+    servers: [{ key: "files", entry }],
+    isNameless: false,
+    skipped: [],
+  });
+});
+
+it.each([
+  [
+    "opencode",
+    {
+      mcp: {
+        files: { type: "local", command: ["npx", "-y", "files"], environment: { KEY: "1" }, enabled: true },
+      },
+    },
+    { command: "npx", args: ["-y", "files"], env: { KEY: "1" }, enabled: true },
+  ],
+  [
+    "opencode, at an address",
+    { mcp: { files: { type: "remote", url: "https://x.example/mcp" } } },
+    { url: "https://x.example/mcp" },
+  ],
+  [
+    "Gemini",
+    { mcpServers: { files: { httpUrl: "https://x.example/mcp" } } },
+    { url: "https://x.example/mcp", type: "http" },
+  ],
+  [
+    "Windsurf",
+    { mcpServers: { files: { serverUrl: "https://x.example/mcp" } } },
+    { url: "https://x.example/mcp" },
+  ],
+  [
+    "Zed",
+    { context_servers: { files: { command: { path: "npx", args: ["files"] } } } },
+    { command: "npx", args: ["files"] },
+  ],
+  [
+    "Toolrack",
+    { mcpServers: { files: { toolrack: { install: "files@1.0.0" } } } },
+    { toolrack: { install: "files@1.0.0" } },
+  ],
+])("reads what %s writes", async (_, given, wanted) => {
+  const read = await readPasted(JSON.stringify(given));
+  expect(read).toMatchObject({ ok: true, skipped: [] });
+  expect(read.ok && read.servers).toEqual([{ key: "files", entry: wanted }]);
+});
+
+it("leaves what stands among servers to the server, and says what is none", async () => {
+  const odd = { start: "files" };
+  expect(await readPasted(JSON.stringify({ mcpServers: { files: entry, odd, text: "x" } }))).toMatchObject({
+    servers: [
+      { key: "files", entry },
+      { key: "odd", entry: odd },
+    ],
+    skipped: ["text"],
+  });
+  expect(await readPasted(JSON.stringify({ files: entry, odd }))).toMatchObject({
+    servers: [{ key: "files" }],
+    skipped: ["odd"],
+  });
+});
+
+it("takes a server that is called mcp for a server", async () => {
+  expect(await readPasted(JSON.stringify({ mcp: entry }))).toMatchObject({
+    servers: [{ key: "mcp", entry }],
+  });
 });
 
 it("passes over comments and commas too many, and leaves what is in quotes", async () => {
@@ -35,6 +102,7 @@ it("takes one entry alone and suggests a name for it", async () => {
   };
   expect(await named({ command: "npx", args: ["-y", "@acme/mcp-server-files@1.2.0"] })).toBe("files");
   expect(await named({ url: "https://mcp.linear.app/sse" })).toBe("linear");
+  expect(await named({ toolrack: { install: "@acme/mcp-server-files@1.2.0" } })).toBe("files");
 });
 
 it("says what is wrong with anything else", async () => {

@@ -8,7 +8,7 @@ export interface CaughtLoop {
   readonly session: string;
   readonly at: number;
   readonly action: LoopVerdict["action"];
-  readonly evidence: string;
+  readonly verdict: LoopVerdict;
 }
 
 /** The loops that were caught, newest first; of one loop, only the last call that belonged to it. */
@@ -29,7 +29,7 @@ export function loopsOf(calls: readonly CallSummary[]): CaughtLoop[] {
         session: sessionID,
         at: timestamp,
         action: loop.action,
-        evidence: loop.evidence ?? "",
+        verdict: loop,
       },
     ];
   });

@@ -1,3 +1,4 @@
+import { onScopeDispose } from "vue";
 import { ApiError } from "../../api/api-error.ts";
 import { useEvents } from "../../api/events.ts";
 import { request } from "../../api/request.ts";
@@ -16,7 +17,18 @@ export function useRack(): Remote<Rack> {
     const [tools, troubled] = await Promise.all([readTools(signal), readTroubled(signal)]);
     return { tools, troubled };
   });
-  useEvents(["tools.", "tool.", "reload."], () => remote.reloadSoon());
+  // The whole list is much to read, so a page that nobody sees waits until somebody does.
+  let isOld = false;
+  const refresh = () => {
+    isOld = document.hidden;
+    if (!isOld) remote.reloadSoon();
+  };
+  const look = () => {
+    if (isOld) refresh();
+  };
+  useEvents(["tools.", "tool.", "reload."], refresh);
+  document.addEventListener("visibilitychange", look);
+  onScopeDispose(() => document.removeEventListener("visibilitychange", look));
   void remote.reload();
   return remote;
 }
@@ -32,7 +44,8 @@ async function readTools(signal: AbortSignal): Promise<ToolSummary[]> {
   return tools;
 }
 
-async function readTroubled(signal: AbortSignal): Promise<readonly FileReport[]> {
+/** The files that do not load, or only in an older version. */
+export async function readTroubled(signal: AbortSignal): Promise<readonly FileReport[]> {
   try {
     const { files } = await request<{ files: readonly FileReport[] }>("/api/files", { signal });
     return files.filter(({ status }) => status === "failed" || status === "stale");

@@ -2,7 +2,13 @@ import { execFileSync } from "node:child_process";
 import { expect, it } from "vitest";
 import { copyAs } from "./copy-as.ts";
 
-const call = { tool: "greeting", args: { name: "O'Brien $HOME `x`" }, url: "http://127.0.0.1:7300" };
+const call = {
+  tool: "greeting",
+  args: { name: "O'Brien $HOME `x`" },
+  url: "http://127.0.0.1:7300",
+  workspace: "/my dir/it's here",
+  program: ["/opt/my node", "/opt/main.js"],
+};
 
 it("writes commands whose arguments survive a shell", () => {
   const words = (command: string) =>
@@ -16,19 +22,23 @@ it("writes commands whose arguments survive a shell", () => {
         { encoding: "utf8" },
       ),
     );
-  expect(words(copyAs("cli", call).replace("npx toolrack", "show"))).toEqual([
+  expect(words(`show ${copyAs("cli", call)}`)).toEqual([
+    "/opt/my node",
+    "/opt/main.js",
     "call",
     "greeting",
     "--args",
     JSON.stringify(call.args),
+    "--dir",
+    "/my dir/it's here",
   ]);
-  expect(
-    words(copyAs("curl", call).replace("curl", "show").replace("cat .toolrack/token", "echo T")),
-  ).toEqual([
+  const { workspace: _, program: __, ...bare } = call;
+  expect(words(`show ${copyAs("cli", { ...bare, args: {} })}`)).toEqual(["toolrack", "call", "greeting"]);
+  expect(words(copyAs("curl", call).replace("curl", "show").replace("cat", "echo"))).toEqual([
     "-s",
     "http://127.0.0.1:7300/api/tools/greeting/calls",
     "-H",
-    "Authorization: Bearer T",
+    "Authorization: Bearer /my dir/it's here/.toolrack/token",
     "-H",
     "Content-Type: application/json",
     "-d",

@@ -1,7 +1,13 @@
+import { shellWord, shellWords } from "../../text/shell-words.ts";
+
 export interface WantedCall {
   readonly tool: string;
   readonly args: unknown;
   readonly url: string;
+  /** The workspace's folder, where the server tells it; else the one that the command is typed in. */
+  readonly workspace?: string | undefined;
+  /** The words that start the program, where the server tells them. */
+  readonly program?: readonly string[] | undefined;
 }
 
 export const copyKinds = ["curl", "cli", "mcp", "openai"] as const;
@@ -9,18 +15,26 @@ export type CopyKind = (typeof copyKinds)[number];
 
 /** The same call in other words. No token is ever in them: they are made to be shared. */
 export function copyAs(kind: CopyKind, call: WantedCall): string {
-  const { tool, args, url } = call;
+  const { tool, args, url, workspace, program = ["toolrack"] } = call;
   const json = JSON.stringify(args);
   switch (kind) {
-    case "curl":
+    case "curl": {
+      const file = shellWord(workspace === undefined ? ".toolrack/token" : `${workspace}/.toolrack/token`);
       return [
         `curl -s ${url}/api/tools/${encodeURIComponent(tool)}/calls \\`,
-        '  -H "Authorization: Bearer $(cat .toolrack/token)" \\',
+        `  -H "Authorization: Bearer $(cat ${file})" \\`,
         "  -H 'Content-Type: application/json' \\",
-        `  -d ${quote(JSON.stringify({ arguments: args }))}`,
+        `  -d ${shellWord(JSON.stringify({ arguments: args }))}`,
       ].join("\n");
+    }
     case "cli":
-      return `npx toolrack call ${tool}${json === "{}" ? "" : ` --args ${quote(json)}`}`;
+      return shellWords([
+        ...program,
+        "call",
+        tool,
+        ...(json === "{}" ? [] : ["--args", json]),
+        ...(workspace === undefined ? [] : ["--dir", workspace]),
+      ]);
     case "mcp":
       return JSON.stringify(
         { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: tool, arguments: args } },
@@ -37,9 +51,4 @@ export function copyAs(kind: CopyKind, call: WantedCall): string {
         2,
       );
   }
-}
-
-/** A text as one word of a shell. */
-function quote(text: string): string {
-  return `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { FileReport, ToolSummary } from "../../api/types.ts";
-import { tagsOf, treeRows } from "./tool-tree.ts";
+import { type Activity, isShown, tagsOf, treeRows } from "./tool-tree.ts";
 
 const tools = [
   tool("greeting", { origin: "tools/greeting.ts", displayName: "Greeting/问候", tags: ["text"] }),
@@ -81,8 +81,19 @@ it("filters by state and tag", () => {
   expect(tagsOf(tools)).toEqual([["text", 1]]);
 });
 
-function leaves(filter: Parameters<typeof treeRows>[1]): string[] {
-  return treeRows(rack, filter, new Set())
+it("filters by source, and by whether anybody calls it", () => {
+  expect(leaves({ ...everything, source: "builtin" })).toEqual([
+    "tool internal_file_delete",
+    "tool internal_file_read",
+  ]);
+  const called = new Map(tools.slice(1).map(({ name }) => [name, { calls: 2, errors: 1 }]));
+  expect(leaves({ ...everything, show: "quiet" }, called)).toEqual(["tool greeting"]);
+  expect(isShown(tools[0]!, { ...everything, show: "quiet" }, called)).toBe(true);
+  expect(isShown(tools[1]!, { ...everything, show: "quiet" }, called)).toBe(false);
+});
+
+function leaves(filter: Parameters<typeof treeRows>[1], activity?: Activity): string[] {
+  return treeRows(rack, filter, new Set(), activity)
     .filter(({ kind }) => kind === "tool" || kind === "file")
     .map(({ id }) => id);
 }

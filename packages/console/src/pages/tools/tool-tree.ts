@@ -1,7 +1,7 @@
 import type { FileReport, ToolSummary } from "../../api/types.ts";
 import type { Rack } from "./all-tools.ts";
 
-export const shows = ["all", "failed", "disabled", "dangerous"] as const;
+export const shows = ["all", "failed", "disabled", "dangerous", "quiet"] as const;
 export type Show = (typeof shows)[number];
 
 export const sources = ["files", "skills", "mcp", "builtin", "other"] as const;
@@ -29,17 +29,28 @@ export interface TreeFilter {
   readonly q: string;
   readonly show: Show;
   readonly tag: string;
+  /** Only tools of this source. */
+  readonly source?: Source | undefined;
 }
 
+/** What is known of the calls of tools, by name. */
+export type Activity = ReadonlyMap<string, { readonly calls: number; readonly errors: number }>;
+
 /** The rows of the list: tools and files in trouble, by source and group, without what is folded or filtered away. */
-export function treeRows(rack: Rack, filter: TreeFilter, folded: ReadonlySet<string>): TreeRow[] {
+export function treeRows(
+  rack: Rack,
+  filter: TreeFilter,
+  folded: ReadonlySet<string>,
+  activity?: Activity,
+): TreeRow[] {
+  const words = wordsOf(filter.q);
   const leaves = [
     ...rack.troubled
-      .filter((file) => fileFits(file, filter))
+      .filter((file) => fileFits(file, filter, words))
       .map((file) => ({ place: placeOfFile(file.file), row: fileRow(file) })),
     ...rack.tools
-      .filter((tool) => toolFits(tool, filter))
-      .map((tool) => ({ place: placeOf(tool), row: toolRow(tool) })),
+      .filter((tool) => toolFits(tool, filter, words, activity))
+      .map((tool) => ({ place: factsOf(tool).place, row: factsOf(tool).row })),
   ];
   const bySource = Map.groupBy(leaves, ({ place }) => place.source);
   return sources.flatMap((source) => {
@@ -71,13 +82,13 @@ export function treeRows(rack: Rack, filter: TreeFilter, folded: ReadonlySet<str
   });
 }
 
-/** Whether the words of a search are all somewhere in what a tool says of itself. */
-export function matches(text: string, q: string): boolean {
-  const lower = text.toLowerCase();
-  return q
-    .toLowerCase()
-    .split(/\s+/)
-    .every((word) => lower.includes(word));
+/** Whether a tool is shown, were nothing folded. */
+export function isShown(tool: ToolSummary, filter: TreeFilter, activity?: Activity): boolean {
+  return toolFits(tool, filter, wordsOf(filter.q), activity);
+}
+
+function wordsOf(q: string): readonly string[] {
+  return q.toLowerCase().split(/\s+/).filter(Boolean);
 }
 
 /** Every tag with how many tools bear it, most first. */
@@ -87,28 +98,53 @@ export function tagsOf(tools: readonly ToolSummary[]): [string, number][] {
   return [...counts].sort(([, left], [, right]) => right - left);
 }
 
-function toolFits(tool: ToolSummary, { q, show, tag }: TreeFilter): boolean {
+function toolFits(
+  tool: ToolSummary,
+  { show, tag, source }: TreeFilter,
+  words: readonly string[],
+  activity: Activity | undefined,
+): boolean {
   if (show === "failed" && tool.status !== "stale") return false;
   if (show === "disabled" && tool.status !== "disabled") return false;
   if (show === "dangerous" && !tool.dangerous) return false;
+  if (show === "quiet" && (activity?.get(tool.name)?.calls ?? 0) > 0) return false;
   if (tag !== "" && !tool.tags?.includes(tag)) return false;
-  if (q === "") return true;
-  const {
-    name,
-    displayName,
-    title = "",
-    description = "",
-    category = "",
-    tags = [],
-    aliases = [],
-    origin = "",
-  } = tool;
-  return matches([name, displayName, title, description, category, origin, ...tags, ...aliases].join(" "), q);
+  const facts = factsOf(tool);
+  if (source !== undefined && facts.place.source !== source) return false;
+  return words.every((word) => facts.text.includes(word));
 }
 
-function fileFits({ file, failure }: FileReport, { q, show, tag }: TreeFilter): boolean {
-  if (tag !== "" || show === "disabled" || show === "dangerous") return false;
-  return q === "" || matches(`${file} ${failure?.reason ?? ""}`, q);
+function fileFits(
+  { file, failure }: FileReport,
+  { show, tag, source }: TreeFilter,
+  words: readonly string[],
+): boolean {
+  if (tag !== "" || (show !== "all" && show !== "failed")) return false;
+  if (source !== undefined && source !== "files") return false;
+  const text = `${file} ${failure?.reason ?? ""}`.toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+interface ToolFacts {
+  readonly place: Place;
+  readonly row: Extract<TreeRow, { kind: "tool" }>;
+  /** All that a search looks at. */
+  readonly text: string;
+}
+
+/** Made once for each tool: there may be ten thousand, and a search asks for all of them with every letter. */
+const known = new WeakMap<ToolSummary, ToolFacts>();
+
+function factsOf(tool: ToolSummary): ToolFacts {
+  let facts = known.get(tool);
+  if (facts === undefined) {
+    const { name, displayName, title, description, category, origin, tags = [], aliases = [] } = tool;
+    const parts = [name, displayName, title, description, category, origin, ...tags, ...aliases];
+    const text = parts.filter(Boolean).join(" ").toLowerCase();
+    facts = { place: placeOf(tool), row: toolRow(tool), text };
+    known.set(tool, facts);
+  }
+  return facts;
 }
 
 interface Place {

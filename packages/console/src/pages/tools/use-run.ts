@@ -3,8 +3,8 @@ import { ApiError } from "../../api/api-error.ts";
 import { useEvents } from "../../api/events.ts";
 import { newId } from "../../api/new-id.ts";
 import { request } from "../../api/request.ts";
-import { type CallProgress, type CallWatcher, runTool } from "../../api/run-call.ts";
-import type { Approval, ApprovalPage, CallAnswer } from "../../api/types.ts";
+import { type CallProgress, type CallWatcher, findAnswer, runTool } from "../../api/run-call.ts";
+import type { Approval, ApprovalPage, CallAnswer, CallLine } from "../../api/types.ts";
 
 export interface Run {
   readonly isRunning: Ref<boolean>;
@@ -12,25 +12,24 @@ export interface Run {
   readonly startedAt: Ref<number>;
   readonly progress: Ref<CallProgress | undefined>;
   /** What the tool said on its way, newest last. */
-  readonly messages: Ref<readonly string[]>;
+  readonly lines: Ref<readonly CallLine[]>;
   /** The question that the call waits for. */
   readonly question: Ref<Approval | undefined>;
   readonly answer: Ref<CallAnswer | undefined>;
   readonly previous: Ref<CallAnswer | undefined>;
   readonly refusal: Ref<ApiError | undefined>;
   start(args: unknown): Promise<void>;
+  /** Shows a call that was made before, and its end when it is still under way. */
+  show(callId: string): Promise<void>;
   cancel(reason: string): Promise<void>;
 }
 
 /** A way to make the call other than by the name of a tool on the rack. */
 export interface RunOptions {
-  /** Its call is ended by the signal, for its id is not known before its answer. */
-  make(args: unknown, watcher: CallWatcher, signal: AbortSignal): Promise<CallAnswer>;
-  /** Whether a question that came since the call began is the call's. */
-  isAsking(approval: Approval): boolean;
+  make(args: unknown, callId: string, watcher: CallWatcher): Promise<CallAnswer>;
 }
 
-const MOST_MESSAGES = 200;
+const MOST_LINES = 200;
 
 /** Running one tool, from the press of the button to the answer. */
 export function useRun(tool: () => string, options?: RunOptions): Run {
@@ -38,53 +37,72 @@ export function useRun(tool: () => string, options?: RunOptions): Run {
   const callId = ref("");
   const startedAt = ref(0);
   const progress = ref<CallProgress>();
-  const messages = shallowRef<readonly string[]>([]);
+  const lines = shallowRef<readonly CallLine[]>([]);
   const question = shallowRef<Approval>();
   const answer = shallowRef<CallAnswer>();
   const previous = shallowRef<CallAnswer>();
   const refusal = shallowRef<ApiError>();
   let isGone = false;
-  let stopping = new AbortController();
   onScopeDispose(() => {
     isGone = true;
   });
 
   useEvents(["approval."], async (event) => {
     if (!isRunning.value) return;
-    if (options === undefined && event.type !== "reset" && event.data.callId !== callId.value) return;
+    if (
+      event.type !== "reset" &&
+      event.data.callId !== callId.value &&
+      event.data.parentCallId !== callId.value
+    )
+      return;
     const { items } = await request<ApprovalPage>("/api/approvals", { query: { limit: 500 } }).catch(() => ({
       items: [],
     }));
     question.value = items.find(isMine);
   });
+  // A tool that stands for another asks in the name of the call that it makes.
   const isMine = (approval: Approval) =>
-    options === undefined
-      ? approval.callId === callId.value
-      : approval.createdAt >= startedAt.value && options.isAsking(approval);
+    approval.callId === callId.value || approval.parentCallId === callId.value;
 
-  async function start(args: unknown): Promise<void> {
+  function start(args: unknown): Promise<void> {
+    return perform(newId(), (id, watcher) =>
+      options === undefined
+        ? runTool(tool(), { arguments: args, callId: id }, watcher)
+        : options.make(args, id, watcher),
+    );
+  }
+
+  async function show(id: string): Promise<void> {
+    if (!isRunning.value && id !== callId.value) await perform(id, findAnswer);
+  }
+
+  async function perform(
+    id: string,
+    work: (id: string, watcher: CallWatcher) => Promise<CallAnswer>,
+  ): Promise<void> {
     isRunning.value = true;
-    callId.value = newId();
+    callId.value = id;
     startedAt.value = Date.now();
     progress.value = undefined;
-    messages.value = [];
+    lines.value = [];
     refusal.value = undefined;
     try {
+      const log = (line: CallLine) => {
+        lines.value = [...lines.value, line].slice(-MOST_LINES);
+      };
       const watcher = {
         progress(update: CallProgress) {
           progress.value = update;
-          if (update.message) messages.value = [...messages.value, update.message].slice(-MOST_MESSAGES);
+          if (update.message) log({ at: Date.now(), level: "progress", text: update.message });
         },
+        log,
       };
-      stopping = new AbortController();
-      const ended = await (options === undefined
-        ? runTool(tool(), { arguments: args, callId: callId.value }, watcher)
-        : options.make(args, watcher, stopping.signal));
+      const ended = await work(id, watcher);
       if (isGone) return;
       previous.value = answer.value;
       answer.value = ended;
     } catch (thrown) {
-      refusal.value = refusalOf(thrown, stopping.signal);
+      refusal.value = thrown instanceof ApiError ? thrown : new ApiError(0, "unexpected", String(thrown));
     } finally {
       isRunning.value = false;
       question.value = undefined;
@@ -92,12 +110,12 @@ export function useRun(tool: () => string, options?: RunOptions): Run {
   }
 
   async function cancel(reason: string): Promise<void> {
-    if (options !== undefined) {
-      stopping.abort(reason);
-      return;
-    }
     // The end of the call comes by its own stream; that it had ended already is no failure.
-    await request(`/api/calls/${callId.value}`, { method: "DELETE", query: { reason } }).catch(() => {});
+    const path = `/api/calls/${callId.value}`;
+    await request(path, { method: "DELETE", query: { reason } }).catch((thrown: unknown) => {
+      if (!(thrown instanceof ApiError) || !["call_ended", "call_not_found"].includes(thrown.code))
+        throw thrown;
+    });
   }
 
   return {
@@ -105,17 +123,13 @@ export function useRun(tool: () => string, options?: RunOptions): Run {
     callId,
     startedAt,
     progress,
-    messages,
+    lines,
     question,
     answer,
     previous,
     refusal,
     start,
+    show,
     cancel,
   };
-}
-
-function refusalOf(thrown: unknown, { aborted, reason }: AbortSignal): ApiError {
-  if (aborted) return new ApiError(0, "cancelled", String(reason));
-  return thrown instanceof ApiError ? thrown : new ApiError(0, "unexpected", String(thrown));
 }

@@ -9,6 +9,7 @@ import type { CallFrame } from "../frame.ts";
  * is an error in every record, like one that it threw.
  */
 export function check(frame: CallFrame): Promise<void> | undefined {
+  if (frame.host.events.wanted) frame.ranAt = performance.now();
   const draft = toResult(frame.output);
   frame.output = undefined;
   frame.draft = draft;

@@ -17,7 +17,8 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
 
 function start(frame: CallFrame): void {
   const { metadata } = frame.tool.info;
-  const now = frame.waited ? performance.now() : frame.createdAt;
+  // What came before took no time worth asking for, unless somebody wants to know.
+  const now = frame.waited || frame.host.events.wanted ? performance.now() : frame.createdAt;
   frame.status = "running";
   frame.startedAt = now;
   frame.lastActivity = now;

@@ -26,6 +26,10 @@ export async function readUpload(
   try {
     await mkdir(folder, { recursive: true, mode: 0o755 });
     const placed = await inFolder(files);
+    if (placed === undefined) {
+      const failed = [{ name: "SKILL.md", reason: nameless }];
+      return { bundles: [], experts: [], failed, warnings: [] };
+    }
     await writeSkillFiles(folder, placed);
     const found = await readImport([join(folder, commonFolder(placed))], options);
     return {
@@ -40,15 +44,22 @@ export async function readUpload(
   }
 }
 
-/** A skill whose folder was not sent with it is put into one of its name, as the format wants it. */
-async function inFolder(files: readonly SkillFile[]): Promise<readonly SkillFile[]> {
+const nameless =
+  "It has no name, and its folder, which could have given it one, was not sent with it. Begin it with front matter that says `name: my-skill` between two lines of three dashes, or send the folder.";
+
+/**
+ * A skill whose folder was not sent with it is put into one of its name, as the format wants it. Undefined when it has
+ * none.
+ */
+async function inFolder(files: readonly SkillFile[]): Promise<readonly SkillFile[] | undefined> {
   const text = files.find(({ path }) => path === "SKILL.md")?.content.toString("utf8");
   if (text === undefined) return files;
   // What is wrong with it is said by whoever reads the skill.
   const name = await readSkillText(text).then(
-    ({ frontMatter }) => frontMatter.name,
+    ({ frontMatter }) => frontMatter.name ?? "",
     () => undefined,
   );
+  if (typeof name === "string" && name.trim() === "") return undefined;
   const folder = typeof name === "string" && /^[a-z0-9-]{1,64}$/.test(name) ? name : "skill";
   return files.map((file) => ({ ...file, path: `${folder}/${file.path}` }));
 }

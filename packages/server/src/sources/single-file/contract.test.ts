@@ -199,8 +199,17 @@ describe("a single-file tool", { timeout: 120_000 }, () => {
     });
     await using _ = workspace;
     const progress: unknown[] = [];
-    registry.subscribe((event) => void (event.type === "progress" && progress.push(event.update)));
+    const said: unknown[] = [];
+    registry.subscribe((event) => {
+      if (event.type === "progress") progress.push(event.update);
+      if (event.type === "log") said.push([event.callId, event.level, event.text]);
+    });
     await registry.execute("talk", {}, { callId: "c-1" });
+    expect(said).toEqual([
+      ["c-1", "warn", '[talk] careful {"password":"[redacted]","n":1}'],
+      ["c-1", "error", expect.stringMatching(/^\[talk\] failed .*why/)],
+      ["c-1", "info", expect.stringContaining("plain")],
+    ]);
     await close();
     expect(workspace.messages.join("\n")).toMatch(
       /\[talk\] careful[\s\S]*\[talk\] failed[\s\S]*\[talk\] plain/,

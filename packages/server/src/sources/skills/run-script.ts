@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { ToolContext } from "@toolrack/core";
 import type { ProgramSpec, Sandbox } from "../../runners/sandbox/types.ts";
 import type { LoadedSkill } from "./loaded-skill.ts";
+import { logPrinted } from "./log-printed.ts";
 import type { ReadyTool, SkillSurroundings, ToolRunner } from "./run-environment.ts";
 import { resolveCommand, type ScriptCommand, type ScriptModule } from "./script-command.ts";
 import { readCommandAnswer, readModuleAnswer } from "./script-output.ts";
@@ -29,11 +30,12 @@ export function scriptRunner(ready: ReadyTool, surroundings: SkillSurroundings):
     const told = contextOf(ready, context);
     if (script.module !== undefined) {
       const request = { method: "execute", toolName: tool.name, params, context: told };
-      return resultOf(await callModule(sandbox, spec, script.module, request, context.signal));
+      return resultOf(await callModule(sandbox, spec, script.module, request, context.signal, context));
     }
     const words = argv === undefined ? [] : wordsOf(params[argv]);
     const program = { ...spec, args: [...script.args, ...words] };
     const result = await sandbox.run(program, JSON.stringify({ params, context: told }), context.signal);
+    logPrinted(context, "warn", result.stderr);
     return resultOf(readCommandAnswer(result, label, output));
   };
 }
@@ -64,11 +66,16 @@ async function callModule(
   { language, file }: ScriptModule,
   request: object,
   signal: AbortSignal,
+  context?: ToolContext,
 ): Promise<unknown> {
   const marker = `toolrack:${randomUUID()} `;
   const args = language === "python" ? ["-c", pythonProgram] : ["-e", nodeProgram];
   const input = JSON.stringify({ ...request, marker, file });
-  return readModuleAnswer(await sandbox.run({ ...spec, args }, input, signal), marker, spec.label);
+  const result = await sandbox.run({ ...spec, args }, input, signal);
+  const printed = result.stdout.split("\n").filter((line) => !line.startsWith(marker));
+  logPrinted(context, "info", printed.join("\n"));
+  logPrinted(context, "warn", result.stderr);
+  return readModuleAnswer(result, marker, spec.label);
 }
 
 async function specOf(

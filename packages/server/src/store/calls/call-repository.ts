@@ -11,6 +11,7 @@ import type { Instance } from "../instances/instance.ts";
 import type { CallQuery, CallStore, Page, RefusalListener, StartedCall, StoredCall } from "../store.ts";
 import { filterCalls, isNotCompleted } from "./call-filters.ts";
 import type { CallJournals } from "./call-journals.ts";
+import type { CallLine } from "./call-line.ts";
 import { needsBlobs, prepareFinished, toFinishedRow, toRowWithBlobs, toStartedRow } from "./call-row.ts";
 import { type CallStatistics, readStatistics, type StatisticsQuery } from "./call-statistics.ts";
 import { CallTable } from "./call-table.ts";
@@ -71,8 +72,14 @@ export class CallRepository implements CallStore {
     this.#writer.started(toKey(call.callId), () => toStartedRow(call, this.#instance.id));
   }
 
-  finished(record: ToolCallRecord, result: ToolResult, replayOf?: string, whole?: string): Promise<void> {
-    const call = prepareFinished(record, result, this.#instance.id, replayOf, whole);
+  finished(
+    record: ToolCallRecord,
+    result: ToolResult,
+    replayOf?: string,
+    whole?: string,
+    log?: readonly CallLine[],
+  ): Promise<void> {
+    const call = prepareFinished(record, result, this.#instance.id, replayOf, whole, log);
     if (!needsBlobs(call)) return this.#writer.finished(toFinishedRow(call));
     const written = toRowWithBlobs(call, this.#blobs).then((row) => this.#writer.finished(row));
     const settled = written.catch(() => {}).then(() => void this.#blobWrites.delete(settled));
@@ -94,7 +101,7 @@ export class CallRepository implements CallStore {
       .executeTakeFirst();
     if (row === undefined) return undefined;
     const more = row.more_blob === null ? row.more : await this.#blobs.read(row.more_blob);
-    return toStoredCall(row, more);
+    return toStoredCall(row, more, row.log);
   }
 
   async list(query: CallQuery): Promise<Page<StoredCall>> {
@@ -225,6 +232,7 @@ const listedColumns = [
   "timestamp",
   "duration",
   "run_duration",
+  "after_duration",
   "instance",
   "size",
   "result_type",

@@ -4,6 +4,7 @@ import type { CallRow } from "../database/schema.ts";
 import { toKey, toStorableText } from "../database/storable-text.ts";
 import { toBoundedJson, toJson } from "../database/stored-json.ts";
 import type { StartedCall } from "../store.ts";
+import type { CallLine } from "./call-line.ts";
 
 /** Characters of a text that a row holds; longer ones are blobs. */
 const LONGEST_INLINE = 64 * 1024;
@@ -50,6 +51,8 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
     error: null,
     result_text: "",
     more: null,
+    log: null,
+    after_duration: null,
   };
 }
 
@@ -62,6 +65,7 @@ export interface FinishedCall {
   /** The whole text, where it is too long for the row or `result` has only a part of it. */
   readonly longText: string | undefined;
   readonly more: string | undefined;
+  readonly log: readonly CallLine[] | undefined;
 }
 
 export function prepareFinished(
@@ -70,10 +74,12 @@ export function prepareFinished(
   instance: string,
   replayOf?: string,
   whole?: string,
+  log?: readonly CallLine[],
 ): FinishedCall {
   const text = whole ?? result.content;
   const isLong = text.length > LONGEST_INLINE || text.length > result.content.length;
-  return { record, result, replayOf, instance, longText: isLong ? text : undefined, more: moreOf(result) };
+  const longText = isLong ? text : undefined;
+  return { record, result, replayOf, instance, longText, more: moreOf(result), log };
 }
 
 export function needsBlobs({ longText, more }: FinishedCall): boolean {
@@ -98,7 +104,8 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
     textBlob === undefined ? result.content : shorten(result.content, record.callId),
   );
   const more = moreBlob === undefined ? (call.more ?? null) : null;
-  const inline = bytesOf(parameters) + bytesOf(text) + bytesOf(error) + bytesOf(more);
+  const log = call.log === undefined ? null : toJson(call.log);
+  const inline = bytesOf(parameters) + bytesOf(text) + bytesOf(error) + bytesOf(more) + bytesOf(log);
   return {
     call_id: toKey(record.callId),
     parent_call_id: toOptionalKey(record.parentCallId),
@@ -126,6 +133,8 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
     error,
     result_text: text,
     more,
+    log,
+    after_duration: record.afterDuration ?? null,
   };
 }
 

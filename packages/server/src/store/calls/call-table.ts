@@ -35,6 +35,8 @@ export const callColumns = Object.keys({
   error: 0,
   result_text: 0,
   more: 0,
+  log: 0,
+  after_duration: 0,
 } satisfies Record<keyof CallRow, 0>) as (keyof CallRow)[]; // The keys are exactly those, as `satisfies` checks.
 
 /** Puts batches of rows into `calls`. */

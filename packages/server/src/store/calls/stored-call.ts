@@ -5,13 +5,16 @@ import type { StoredCall } from "../store.ts";
 import type { MoreOfResult } from "./call-row.ts";
 
 /** In a list, what is long is left in the database. */
-export type ListedRow = Omit<CallRow, "parameters" | "more" | "more_blob"> & { parameters: string | null };
+export type ListedRow = Omit<CallRow, "parameters" | "more" | "more_blob" | "log"> & {
+  parameters: string | null;
+};
 
-/** The call as it was recorded. `more` is what the result has besides its text, where it has been read. */
-export function toStoredCall(row: ListedRow, more?: string | null): StoredCall {
+/** The call as it was recorded. `more`: what the result has besides its text, where that and the log have been read. */
+export function toStoredCall(row: ListedRow, more?: string | null, logged?: string | null): StoredCall {
   const parameters = fromJson<Record<string, unknown>>(row.parameters) ?? tooLarge(row.size);
   const error = errorOf(row, parameters);
   const flags = fromJson<StoredCall["flags"]>(row.flags);
+  const log = fromJson<StoredCall["log"]>(logged ?? null);
   return {
     callId: row.call_id,
     ...(row.parent_call_id === null ? {} : { parentCallId: row.parent_call_id }),
@@ -30,10 +33,12 @@ export function toStoredCall(row: ListedRow, more?: string | null): StoredCall {
     outcome: row.state,
     duration: row.duration ?? 0,
     runDuration: row.run_duration ?? 0,
+    ...(row.after_duration === null ? {} : { afterDuration: row.after_duration }),
     ...(error === undefined ? {} : { error }),
     ...(flags === undefined ? {} : { flags }),
     result: resultOf(row, error, more ?? null),
     resultSize: row.result_size,
+    ...(log === undefined ? {} : { log }),
   };
 }
 

@@ -4,12 +4,15 @@ import { toKey, toStorableText } from "../database/storable-text.ts";
 import { fromJson, toJson } from "../database/stored-json.ts";
 import type { Instance } from "../instances/instance.ts";
 import type { Page } from "../store.ts";
+import { howManyFit, octets, readableBody, toMessage, toSession } from "./chat-rows.ts";
 import type {
   ChatMessage,
   ChatSession,
   ChatStore,
   Handoff,
   MessageChanges,
+  MessagePage,
+  MessageQuery,
   NewChatMessage,
   NewChatSession,
   SessionChanges,
@@ -96,21 +99,39 @@ export class ChatRepository implements ChatStore {
   }
 
   async listMessages(sessionId: string): Promise<ChatMessage[]> {
-    const rows = await this.#db
-      .selectFrom("chat_messages")
-      .selectAll()
+    const rows = await this.#messages()
       .where("session_id", "=", toKey(sessionId))
       .orderBy("position")
       .execute();
     return rows.map(toMessage);
   }
 
-  async getMessage(id: string): Promise<ChatMessage | undefined> {
-    const row = await this.#db
+  async pageMessages(sessionId: string, { before, limit }: MessageQuery): Promise<MessagePage> {
+    const count = pageLimit(limit);
+    let selection = this.#db
       .selectFrom("chat_messages")
-      .selectAll()
-      .where("id", "=", toKey(id))
-      .executeTakeFirst();
+      .select(["position", octets.as("octets")])
+      .where("session_id", "=", toKey(sessionId));
+    if (before !== undefined) selection = selection.where("position", "<", before);
+    const found = await selection
+      .orderBy("position", "desc")
+      .limit(count + 1)
+      .execute();
+    const fitting = howManyFit(found.map((row) => Number(row.octets)));
+    const last = found[Math.min(fitting, count) - 1];
+    if (last === undefined) return { items: [] };
+    const rows = await this.#messages()
+      .where("session_id", "=", toKey(sessionId))
+      .where("position", ">=", last.position)
+      .where("position", "<=", found[0]!.position)
+      .orderBy("position")
+      .execute();
+    const items = rows.map(toMessage);
+    return last === found.at(-1) ? { items } : { items, previous: last.position };
+  }
+
+  async getMessage(id: string): Promise<ChatMessage | undefined> {
+    const row = await this.#messages().where("id", "=", toKey(id)).executeTakeFirst();
     return row === undefined ? undefined : toMessage(row);
   }
 
@@ -152,7 +173,7 @@ export class ChatRepository implements ChatStore {
         };
       });
       await transaction.insertInto("chat_messages").values(rows).execute();
-      return rows.map(toMessage);
+      return rows.map((row) => toMessage({ ...row, octets: 0 }));
     });
   }
 
@@ -265,34 +286,14 @@ export class ChatRepository implements ChatStore {
     for (const { id } of await old.execute()) await this.removeSession(id);
   }
 
+  #messages() {
+    return this.#db
+      .selectFrom("chat_messages")
+      .select(["id", "session_id", "position", "role", "status", "created_at", "updated_at"])
+      .select([octets.as("octets"), readableBody.as("body")]);
+  }
+
   #session(id: string): Promise<ChatSessionRow | undefined> {
     return this.#db.selectFrom("chat_sessions").selectAll().where("id", "=", toKey(id)).executeTakeFirst();
   }
-}
-
-function toSession(row: ChatSessionRow): ChatSession {
-  return {
-    id: row.id,
-    owner: row.owner,
-    title: row.title,
-    model: row.model,
-    ...(row.expert === null ? {} : { expert: row.expert }),
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-    running: row.turn !== null,
-    state: fromJson<ChatSession["state"]>(row.state) ?? {},
-  };
-}
-
-function toMessage(row: ChatMessageRow): ChatMessage {
-  return {
-    id: row.id,
-    sessionId: row.session_id,
-    position: row.position,
-    role: row.role,
-    status: row.status === "stopping" ? "running" : row.status,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-    body: fromJson<ChatMessage["body"]>(row.body) ?? {},
-  };
 }

@@ -41,6 +41,8 @@ export interface ChatMessage {
   readonly updatedAt: number;
   /** Plain JSON: content and parts, as the chat defines them. */
   readonly body: Readonly<Record<string, unknown>>;
+  /** Set when the body is too large to be read: how many bytes it takes. The body is empty then. */
+  readonly unread?: number;
 }
 
 export type NewChatSession = Pick<ChatSession, "id" | "owner" | "title" | "model" | "expert" | "state">;
@@ -54,6 +56,20 @@ export interface SessionQuery {
   /** At most 500; default 50. The last that was used comes first. */
   readonly limit?: number;
   readonly cursor?: string;
+}
+
+export interface MessageQuery {
+  /** Only those with a smaller position. */
+  readonly before?: number;
+  /** At most 500; default 50. */
+  readonly limit?: number;
+}
+
+export interface MessagePage {
+  /** Oldest first. */
+  readonly items: readonly ChatMessage[];
+  /** There are older ones: what to ask for as `before`. */
+  readonly previous?: number;
 }
 
 /** Messages of a client's own conversation that only the rack has seen; brought back when it goes on. */
@@ -75,6 +91,8 @@ export interface ChatStore {
   removeSession(id: string): Promise<boolean>;
   /** Oldest first. */
   listMessages(sessionId: string): Promise<ChatMessage[]>;
+  /** The last ones of the session, or of those before one: as many as fit into some megabytes, at least one. */
+  pageMessages(sessionId: string, query: MessageQuery): Promise<MessagePage>;
   getMessage(id: string): Promise<ChatMessage | undefined>;
   /**
    * Adds the messages with which a turn begins, the last of them running, and marks the session as busy: in one step, so

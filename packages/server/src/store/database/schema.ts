@@ -45,6 +45,8 @@ export interface CallRow {
   error: string | null;
   result_text: string;
   more: string | null;
+  log: string | null;
+  after_duration: number | null;
 }
 
 export interface TokenRow {

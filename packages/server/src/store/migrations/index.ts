@@ -9,6 +9,7 @@ import { makeIndexesLeaner } from "./0006-leaner-indexes.ts";
 import { createChatTables } from "./0007-chat.ts";
 import { allowRowsByHand } from "./0008-rows-by-hand.ts";
 import { addAnswers } from "./0009-answers.ts";
+import { addCallLog } from "./0010-call-log.ts";
 
 /**
  * A step is run once for a database, in the order of the names, and never changed after a release. MySQL cannot undo a
@@ -26,4 +27,5 @@ export const migrationSteps: Readonly<Record<string, MigrationStep>> = {
   "0007_chat": createChatTables,
   "0008_rows_by_hand": allowRowsByHand,
   "0009_answers": addAnswers,
+  "0010_call_log": addCallLog,
 };

@@ -6,7 +6,9 @@ import { SkillFingerprint } from "./skill-fingerprint.ts";
 import { toSkill, toSkillRow, toSkillTool, toToolRow } from "./skill-rows.ts";
 import {
   type NewSkillTool,
+  type SeenVersion,
   type SkillBundle,
+  SkillChangedError,
   type SkillChanges,
   SkillConflictError,
   type SkillFile,
@@ -103,14 +105,28 @@ export class SkillRepository implements SkillStore {
     });
   }
 
-  update(id: string, changes: SkillChanges, files?: readonly SkillFile[]): Promise<StoredSkill | undefined> {
+  update(
+    id: string,
+    changes: SkillChanges,
+    files?: readonly SkillFile[],
+    version?: SeenVersion,
+  ): Promise<StoredSkill | undefined> {
     return this.#change(async (db) => {
       const row = await db.selectFrom("skills").selectAll().where("id", "=", id).executeTakeFirst();
       if (row === undefined) return undefined;
-      const next = toSkillRow(withoutNull({ ...toSkill(row), ...changes }), id, Date.now(), row.created_at);
+      refuseUnseen(version, toSkill(row));
+      const now = laterThan(row.updated_at);
+      const next = toSkillRow(withoutNull({ ...toSkill(row), ...changes }), id, now, row.created_at);
       await refuseTakenSkill(db, next.name, next.mark, id);
       const { id: _, ...values } = next;
-      await db.updateTable("skills").set(values).where("id", "=", id).execute();
+      const one = db.updateTable("skills").set(values).where("id", "=", id);
+      const { seen } = version ?? {};
+      // Another node may have written since the look above.
+      const { numUpdatedRows } = await (seen === undefined
+        ? one
+        : one.where("updated_at", "=", seen)
+      ).executeTakeFirst();
+      if (numUpdatedRows === 0n) throw new SkillChangedError(toSkill(row));
       if (files !== undefined) {
         await db.deleteFrom("skill_files").where("skill_id", "=", id).execute();
         await insertFiles(db, id, files);
@@ -145,20 +161,31 @@ export class SkillRepository implements SkillStore {
     });
   }
 
-  updateTool(id: string, changes: SkillToolChanges): Promise<StoredSkillTool | undefined> {
+  updateTool(
+    id: string,
+    changes: SkillToolChanges,
+    version?: SeenVersion,
+  ): Promise<StoredSkillTool | undefined> {
     return this.#change(async (db) => {
       const row = await db.selectFrom("skill_tools").selectAll().where("id", "=", id).executeTakeFirst();
       if (row === undefined) return undefined;
+      refuseUnseen(version, toSkillTool(row));
       const next = toToolRow(withoutNull({ ...toSkillTool(row), ...changes }), {
         id,
         skillId: row.skill_id,
         position: row.position,
-        now: Date.now(),
+        now: laterThan(row.updated_at),
         createdAt: row.created_at,
       });
       await refuseTakenTool(db, row.skill_id, next.name, id);
       const { id: _, ...values } = next;
-      await db.updateTable("skill_tools").set(values).where("id", "=", id).execute();
+      const one = db.updateTable("skill_tools").set(values).where("id", "=", id);
+      const { seen } = version ?? {};
+      const { numUpdatedRows } = await (seen === undefined
+        ? one
+        : one.where("updated_at", "=", seen)
+      ).executeTakeFirst();
+      if (numUpdatedRows === 0n) throw new SkillChangedError(toSkillTool(row));
       return toSkillTool(next);
     });
   }
@@ -187,6 +214,15 @@ export class SkillRepository implements SkillStore {
       );
     }
   }
+}
+
+/** A moment that no version before had, whatever the clock says. */
+function laterThan(updatedAt: number): number {
+  return Math.max(Date.now(), updatedAt + 1);
+}
+
+function refuseUnseen({ seen }: SeenVersion = {}, now: StoredSkill | StoredSkillTool): void {
+  if (seen !== undefined && seen !== now.updatedAt) throw new SkillChangedError(now);
 }
 
 async function insertSkill(

@@ -93,6 +93,23 @@ export class SkillConflictError extends Error {
   }
 }
 
+/** It was changed after whoever wants to change it had looked at it. */
+export class SkillChangedError<Now = StoredSkill | StoredSkillTool> extends Error {
+  override readonly name = "SkillChangedError";
+  /** As it is now. */
+  readonly now: Now;
+
+  constructor(now: Now) {
+    super("It was changed by somebody else in the meantime.");
+    this.now = now;
+  }
+}
+
+/** Which version is changed: the `updatedAt` of what was looked at. Another one is refused with `SkillChangedError`. */
+export interface SeenVersion {
+  readonly seen?: number | undefined;
+}
+
 /**
  * Skills, their tools and files. Every change resolves when it is safely written, and counts in the registry's version.
  * What another row has already is refused with `SkillConflictError`.
@@ -111,12 +128,21 @@ export interface SkillStore {
   add(bundle: SkillBundle): Promise<StoredSkill>;
   /** The same in the place of the skill with this id; tools keep the time of their making. */
   replace(id: string, bundle: SkillBundle): Promise<StoredSkill>;
-  /** With `files`, those instead of the ones that are there, in the same step. */
-  update(id: string, changes: SkillChanges, files?: readonly SkillFile[]): Promise<StoredSkill | undefined>;
+  /** With `files`, those instead of the ones that are there, in the same step. Every change gives a later `updatedAt`. */
+  update(
+    id: string,
+    changes: SkillChanges,
+    files?: readonly SkillFile[],
+    version?: SeenVersion,
+  ): Promise<StoredSkill | undefined>;
   /** With its tools and files, and out of every expert. */
   remove(id: string): Promise<boolean>;
   /** Undefined when there is no such skill. */
   addTool(skillId: string, tool: NewSkillTool): Promise<StoredSkillTool | undefined>;
-  updateTool(id: string, changes: SkillToolChanges): Promise<StoredSkillTool | undefined>;
+  updateTool(
+    id: string,
+    changes: SkillToolChanges,
+    version?: SeenVersion,
+  ): Promise<StoredSkillTool | undefined>;
   removeTool(id: string): Promise<boolean>;
 }

@@ -67,6 +67,19 @@ export function testCalls(place: TestPlace): void {
       expect((await store.calls.get(callId))?.result).toEqual(result);
     });
 
+    test("has what the tool said and how long its result took, and no list has the former", async () => {
+      const record = makeRecord({ afterDuration: 0.25 });
+      const log = [
+        { at: 1_700_000_000_000, level: "info", text: "first 四 \u0000 \ud800" },
+        { at: 1_700_000_000_005, level: "progress", text: "half way (1/2)" },
+      ] as const;
+      await store.calls.finished(record, textResult("x"), undefined, undefined, log);
+      const { log: kept, afterDuration } = (await store.calls.get(record.callId))!;
+      expect([kept, afterDuration]).toEqual([log, 0.25]);
+      const [listed] = (await store.calls.list({ session: record.sessionID, limit: 1 })).items;
+      expect(listed).not.toHaveProperty("log");
+    });
+
     test("that nobody wrote is not there", async () => {
       expect(await store.calls.get("call_missing")).toBeUndefined();
       expect(await store.calls.readResult("call_missing", 0, 10)).toBeUndefined();
@@ -319,6 +332,14 @@ export function testCalls(place: TestPlace): void {
       await finish({ callId: "made_1", sessionID: "tops", parentCallId: "top_1" });
       expect(await ids({ session: "tops", top: true })).toEqual(["top_1"]);
       expect(await ids({ session: "tops", top: false })).toEqual(["made_1", "top_1"]);
+    });
+
+    test("finds those with which a session went in circles, whatever the other flags say", async () => {
+      const loop = { action: "nudge", count: 3, evidence: 'says "loop": again' } as const;
+      await finish({ callId: "loop_1", sessionID: "flags", flags: { loop } });
+      await finish({ callId: "loop_2", sessionID: "flags", flags: { dropped: ["loop"] } });
+      await finish({ callId: "loop_3", sessionID: "flags", flags: { outputMismatch: '{"loop":1}' } });
+      expect(await ids({ session: "flags", flag: "loop" })).toEqual(["loop_1"]);
     });
 
     test("shows long arguments as too large; the record has them", async () => {

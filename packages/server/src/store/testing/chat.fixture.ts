@@ -100,6 +100,32 @@ export function testChat(place: TestPlace): void {
       expect((await other.chat.getSession("long"))?.running).toBe(false);
     });
 
+    test("have their messages read in pages, from the last one back", async () => {
+      await store.chat.addSession(session("paged"));
+      for (const id of ["first", "second", "third"]) {
+        await store.chat.beginTurn("paged", turn(id));
+        await store.chat.saveMessage(id, { status: "completed", body: { parts: [id, "天气"] } });
+      }
+      const all = await store.chat.listMessages("paged");
+      expect(await other.chat.pageMessages("paged", {})).toEqual({ items: all });
+      expect(await store.chat.pageMessages("paged", { limit: 6 })).toEqual({ items: all });
+      const last = await store.chat.pageMessages("paged", { limit: 4 });
+      expect(last).toEqual({ items: all.slice(2), previous: 3 });
+      const rest = await store.chat.pageMessages("paged", { limit: 4, before: last.previous! });
+      expect(rest).toEqual({ items: all.slice(0, 2) });
+      expect(await store.chat.pageMessages("paged", { before: 1 })).toEqual({ items: [] });
+      expect(await store.chat.pageMessages("nowhere", {})).toEqual({ items: [] });
+      // What is large comes a few at a time, and one at least.
+      const parts = ["x".repeat(11_000_000)];
+      for (const id of ["first", "second"]) {
+        await store.chat.saveMessage(id, { status: "completed", body: { parts } });
+      }
+      const some = await store.chat.pageMessages("paged", {});
+      expect(some.items.map(({ position }) => position)).toEqual([3, 4, 5, 6]);
+      expect(some.previous).toBe(3);
+      await store.chat.removeSession("paged");
+    });
+
     test("that a process left are taken up by one other, those of the living by none", async () => {
       const gone = await place.open(options);
       for (const id of ["left1", "left2"]) {

@@ -81,13 +81,15 @@ export function testSmallStores(place: TestPlace): void {
       await store.approvals.add("a2", request("c2"));
       const arguments_ = { path: "c" };
       const decision = { decision: "allow", arguments: arguments_, reason: "only this" } as const;
-      await store.approvals.decide("a2", decision, "Ann");
+      const rule = { tool: "file_*", input: { path: "c" }, exact: true };
+      await store.approvals.decide("a2", decision, "Ann", rule);
       expect(await other.approvals.get("a2")).toMatchObject({
         state: "allowed",
         decidedBy: "Ann",
         reason: "only this",
         arguments: arguments_,
         input: { path: "a\0b" },
+        rule,
       });
     });
 
@@ -115,6 +117,15 @@ export function testSmallStores(place: TestPlace): void {
       await expect(store.approvals.list({ cursor: "x" })).rejects.toThrow("cursor");
     });
 
+    test("are found by the session of their call", async () => {
+      await store.approvals.add("a6", { ...request("c6"), sessionID: "another" });
+      const { items } = await other.approvals.list({ session: "another" });
+      expect(items.map(({ id }) => id)).toEqual(["a6"]);
+      expect((await store.approvals.list({ session: "another", state: "denied" })).items).toEqual([]);
+      expect((await store.approvals.list({ session: "nobody's" })).items).toEqual([]);
+      await store.approvals.decide("a6", { decision: "deny" }, "Ann");
+    });
+
     test("have rules for calls to come", async () => {
       const always = { id: "r1", tool: "file_*", decision: "allow", createdBy: "Ann", createdAt: 1 } as const;
       const once = {
@@ -122,6 +133,7 @@ export function testSmallStores(place: TestPlace): void {
         tool: "file_delete",
         decision: "deny",
         input: { path: "/etc" },
+        exact: true,
         sessionID: "s",
         caller: "agent",
         createdBy: "Bob",

@@ -13,6 +13,7 @@ export class ActiveTurn {
   readonly leaving = new AbortController();
   readonly #done = Promise.withResolvers<ChatMessage>();
   #isDone = false;
+  #stopMessage: string | undefined;
 
   constructor(message: ChatMessage, parts: MessagePart[]) {
     this.message = message;
@@ -28,9 +29,15 @@ export class ActiveTurn {
     return this.#done.promise;
   }
 
+  /** For people, where it was stopped by something other than one of them. */
+  get stopMessage(): string | undefined {
+    return this.#stopMessage;
+  }
+
   /** Ends it: the model's answer and its calls. */
-  stop(): void {
-    this.stopping.abort("a person stopped the turn");
+  stop(message?: string): void {
+    if (!this.stopping.signal.aborted) this.#stopMessage = message;
+    this.stopping.abort(message ?? "a person stopped the turn");
   }
 
   finish(message: ChatMessage): void {

@@ -1,29 +1,30 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { v7 as uuid } from "uuid";
-import { masterGrant } from "../../auth/grant.ts";
-import type { ChatMessage, ChatSession } from "../../store/chat/chat-store.ts";
+import { type Grant, masterGrant } from "../../auth/grant.ts";
+import type { ChatMessage, ChatSession, MessagePage, MessageQuery } from "../../store/chat/chat-store.ts";
 import type { ActiveTurn } from "./active-turn.ts";
 import { ActiveTurns } from "./active-turns.ts";
 import { ChatError } from "./chat-error.ts";
-import { type AssistantBody, assistantBody, toHistory, type UserContent } from "./chat-message-body.ts";
+import { type AssistantBody, assistantBody, type UserContent } from "./chat-message-body.ts";
 import type { ChatParts } from "./chat-parts.ts";
 import { ChatSessions } from "./chat-sessions.ts";
 import { CompletionService } from "./completion-service.ts";
+import { GrantWatch } from "./grant-watch.ts";
 import { LoopMemory } from "./loop-memory.ts";
 import { usualChat } from "./model/chat-config.ts";
 import type { ModelEndpoint } from "./model/endpoint.ts";
 import type { Providers } from "./model/providers.ts";
 import { requireChatGrant } from "./require-chat-grant.ts";
-import { callIdsOf, firstWords, instructions } from "./session-history.ts";
 import { type ChatReach, chatReach } from "./tools/reach.ts";
 import { ToolsService } from "./tools/tools-service.ts";
 import { isRepeatable } from "./turn/is-repeatable.ts";
 import { isTool, type ToolPart } from "./turn/message-part.ts";
 import { runToolCall } from "./turn/run-tool-call.ts";
 import type { Turn, TurnLimits } from "./turn/turn.ts";
-import type { TurnEnd, TurnEvent } from "./turn/turn-event.ts";
+import type { TurnEvent } from "./turn/turn-event.ts";
 import { settleOpenCalls, TurnLoop } from "./turn/turn-loop.ts";
 import { TurnRecovery } from "./turn-recovery.ts";
+import { TurnRunner } from "./turn-runner.ts";
 import { TurnWriter } from "./turn-writer.ts";
 
 export interface NewMessage {
@@ -33,6 +34,9 @@ export interface NewMessage {
   /** What carries a trace on, to the calls and to the provider: `traceparent`, `tracestate`, `baggage`. */
   readonly headers?: Turn["headers"];
 }
+
+const notYours =
+  "This conversation belongs to another token, and only that one says something in it. An admin may read, stop and delete it. Begin a conversation of your own.";
 
 /** How long turns may take to be written when the server ends. */
 const PATIENCE = 10_000;
@@ -48,7 +52,9 @@ export class ChatService {
   readonly #turns: ActiveTurns;
   readonly #recovery: TurnRecovery;
   readonly #writer: TurnWriter;
+  readonly #runner: TurnRunner;
   readonly #memory: LoopMemory;
+  readonly #grants: GrantWatch;
   readonly #unsubscribe: () => void;
   #isClosing = false;
   #following: NodeJS.Timeout | undefined;
@@ -58,10 +64,12 @@ export class ChatService {
     this.providers = parts.providers;
     this.tools = new ToolsService(parts.registry, parts.desk);
     this.#memory = new LoopMemory(parts);
-    this.completions = new CompletionService(this, parts, this.#memory);
+    this.#grants = new GrantWatch(parts.store.tokens, parts.logger);
+    this.completions = new CompletionService(this, parts, this.#memory, this.#grants);
     this.sessions = new ChatSessions(parts.store.chat);
     this.#recovery = new TurnRecovery(parts);
     this.#writer = new TurnWriter(parts.store.chat, parts.logger);
+    this.#runner = new TurnRunner(this, parts.store.chat, this.#writer);
     this.#turns = new ActiveTurns(parts);
     this.#unsubscribe = parts.approvals.addRepeater((callId) => this.#isRepeated(callId));
   }
@@ -92,17 +100,15 @@ export class ChatService {
     await this.#parts.store.chat.removeSession(id);
   }
 
-  /** A message that is being made is shown as it is now. */
-  async listMessages(sessionId: string): Promise<ChatMessage[]> {
-    const messages = await this.#parts.store.chat.listMessages(sessionId);
+  /** The last messages of a session, or those before one. A message that is being made is shown as it is now. */
+  async listMessages(sessionId: string, query: MessageQuery = {}): Promise<MessagePage> {
+    const page = await this.#parts.store.chat.pageMessages(sessionId, query);
     const turn = this.#turns.runningOf(sessionId);
-    if (turn === undefined) return messages;
-    return messages.map((message) => (turn.message.id === message.id ? this.currentMessage(turn) : message));
-  }
-
-  /** The last turn of a session, if it runs or has ended a moment ago in this process. */
-  turnOf(sessionId: string): ActiveTurn | undefined {
-    return this.#turns.of(sessionId);
+    if (turn === undefined) return page;
+    const items = page.items.map((message) =>
+      turn.message.id === message.id ? this.currentMessage(turn) : message,
+    );
+    return { ...page, items };
   }
 
   /**
@@ -133,7 +139,8 @@ export class ChatService {
   /**
    * Takes what a person says and has it answered: asks the model, makes the calls that it asks for, and goes on until it
    * has said all. Resolves as soon as the message is safe and the turn has begun; it goes on whoever listens. Who does not
-   * say for whom does it for the owner of the process. Throws `ChatError` while another turn runs, `ModelMissing` and `ProviderError`.
+   * say for whom does it for the owner of the process. Nobody but its owner says anything in a session: the calls are the
+   * owner's. Throws `ChatError`, also while another turn runs, `ModelMissing` and `ProviderError`.
    */
   async handleStream(
     session: ChatSession,
@@ -142,15 +149,18 @@ export class ChatService {
   ): Promise<ActiveTurn> {
     requireChatGrant(grant);
     if (this.#isClosing) throw new ChatError("stopping", "The server is stopping and takes no new work.");
+    if (session.owner !== grant.id) throw new ChatError("chat_forbidden", notYours);
     const reach = this.reachOf(grant, session.expert);
     const endpoint = await this.providers.resolve(message.model ?? session.model);
     const { store, registry } = this.#parts;
-    const body: AssistantBody = { model: endpoint.model, parts: [] };
+    const body: AssistantBody = { provider: endpoint.provider, model: endpoint.model, parts: [] };
     const begun = await store.chat.beginTurn(session.id, [
       { id: uuid(), role: "user", status: "completed", body: { content: message.content } },
       { id: uuid(), role: "assistant", status: "running", body: { ...body } },
     ]);
     if (begun === undefined) {
+      // It may have been removed a moment ago.
+      await this.sessions.require({ grant }, session.id);
       throw new ChatError(
         "chat_busy",
         "The last message of this conversation is still being answered. Wait, or stop it.",
@@ -158,15 +168,19 @@ export class ChatService {
     }
     // Whoever says something has seen what came before, a stop for going in circles included.
     registry.resumeSession(session.id);
-    const named = await this.sessions.named(session, message.content);
-    const turn = this.#open(begun.at(-1)!);
+    const named = await this.sessions.named(session, message.content).catch((error) => {
+      // A conversation without a title can be answered all the same.
+      this.#writer.complain(error);
+      return session;
+    });
+    const turn = this.#open(begun.at(-1)!, grant);
     turn.feed.publish("turn", {
       type: "turn",
       sessionId: session.id,
       messageId: turn.message.id,
       userMessageId: begun[0]!.id,
     });
-    void this.#answer(named, turn, reach, endpoint, message.headers);
+    void this.#runner.run(named, turn, reach, endpoint, message.headers);
     return turn;
   }
 
@@ -194,6 +208,11 @@ export class ChatService {
     return this.#turns.stop(sessionId);
   }
 
+  /** To be called when a token was taken back here: ends what it has under way. */
+  dropUnwelcome(): Promise<void> {
+    return this.#grants.look();
+  }
+
   /** Takes up the turns that processes left which have ended: those that wait for a person go on, others are settled. */
   async recover(): Promise<void> {
     if (this.#isClosing) return;
@@ -204,7 +223,7 @@ export class ChatService {
         await this.#writer.save(message, body, "interrupted");
         continue;
       }
-      const turn = this.#open(message, assistantBody(message).parts);
+      const turn = this.#open(message, found.grant);
       turn.feed.publish("turn", { type: "turn", sessionId: message.sessionId, messageId: message.id });
       void this.#goOn(turn, found.session, found.grant, found.waiting);
     }
@@ -238,8 +257,9 @@ export class ChatService {
     return call !== undefined && isRepeatable(this.#parts.registry.get(call.name));
   }
 
-  #open(message: ChatMessage, parts = assistantBody(message).parts): ActiveTurn {
-    const turn = this.#turns.open(message, parts);
+  #open(message: ChatMessage, grant: Grant): ActiveTurn {
+    const turn = this.#turns.open(message, assistantBody(message).parts);
+    void turn.done.then(this.#grants.watch(grant, (why) => turn.stop(why)));
     // It was begun while the server began to stop.
     if (this.#isClosing) turn.leaving.abort(new Error("the server is stopping"));
     return turn;
@@ -257,74 +277,17 @@ export class ChatService {
       await this.#recovery.decided(turn, waiting, emit);
       const callIds = turn.parts.filter(isTool).map(({ callId }) => callId);
       await this.#memory.restore(session.id, grant.id, callIds);
-      const { model } = assistantBody(turn.message);
-      await this.#writer.save(turn.message, { model, parts: turn.parts }, "running");
-      const endpoint = await this.providers.resolve(session.model || model);
-      await this.#answer(session, turn, this.reachOf(grant, session.expert), endpoint);
+      const body = assistantBody(turn.message);
+      await this.#writer.save(turn.message, { ...body, parts: turn.parts }, "running");
+      const { provider, model } = body;
+      const endpoint = await (provider === undefined
+        ? this.providers.resolve(model)
+        : this.providers.reopen(provider, model));
+      await this.#runner.run(session, turn, this.reachOf(grant, session.expert), endpoint);
     } catch (thrown) {
       const end = this.#writer.endOf(thrown, turn);
       if (end.reason !== "interrupted") settleOpenCalls(turn.parts);
       await this.#writer.conclude(turn, assistantBody(turn.message), end);
     }
-  }
-
-  /** Never rejects. */
-  async #answer(
-    session: ChatSession,
-    active: ActiveTurn,
-    reach: ChatReach,
-    endpoint: ModelEndpoint,
-    headers?: Turn["headers"],
-  ): Promise<void> {
-    const { message, parts, feed } = active;
-    const { store } = this.#parts;
-    let body: AssistantBody = { model: endpoint.model, parts };
-    let end: TurnEnd;
-    let changes = {};
-    try {
-      const earlier = (await store.chat.listMessages(session.id)).filter(
-        ({ position }) => position < message.position,
-      );
-      const offered = await this.tools.getTools(reach, {
-        budget: this.toolBudget,
-        query: firstWords(earlier),
-        chosen: session.state.tools,
-      });
-      const known = callIdsOf(earlier);
-      const loop = this.loop({
-        id: message.id,
-        sessionID: session.id,
-        reach,
-        endpoint,
-        history: [...instructions(session, reach), ...toHistory(earlier, endpoint.images)],
-        body: {},
-        offered,
-        clientTools: [],
-        parts,
-        limits: this.limits,
-        contextTokens: this.contextTokens(endpoint),
-        compacted: session.state.compacted ?? [],
-        callIdOf: (id) => known.get(id),
-        signal: active.stopping.signal,
-        leaving: active.leaving.signal,
-        ...(headers === undefined ? {} : { headers }),
-        emit: (event) => feed.publish(event.type, event),
-        save: () => this.#writer.save(message, body, "running"),
-      });
-      end = await loop.run();
-      body = { ...body, usage: loop.usage };
-      changes = {
-        ...(offered.chosen === undefined ? {} : { tools: offered.chosen }),
-        ...(loop.compacted.length === 0 ? {} : { compacted: loop.compacted }),
-      };
-    } catch (thrown) {
-      end = this.#writer.endOf(thrown, active);
-      if (end.reason !== "interrupted") settleOpenCalls(parts);
-    }
-    if (Object.keys(changes).length > 0) {
-      const state = { ...session.state, ...changes };
-      await this.sessions.update(session, { state }).catch((error) => this.#writer.complain(error));
-    }
-    await this.#writer.conclude(active, body, end);
   }
 }

@@ -1,4 +1,6 @@
 import type { JsonSchemaObject } from "@toolrack/core";
+import { functionWithoutCall } from "./completion-functions.ts";
+import type { ModelEndpoint } from "./model/endpoint.ts";
 import type { ModelMessage, ModelTool } from "./model/model-message.ts";
 
 /** A request to `/v1/chat/completions`. What is not named here goes to the provider as it is. */
@@ -9,24 +11,33 @@ export interface CompletionRequest {
   readonly stream?: boolean | null;
   readonly stream_options?: { readonly include_usage?: boolean } | null;
   readonly n?: number | null;
-  /** What only the rack understands. */
   readonly response_format?: { readonly type?: unknown } | null;
+  /** What only the rack understands. */
   readonly toolrack?: { readonly events?: boolean; readonly expert?: string };
   readonly [key: string]: unknown;
 }
+
+const functionCall = {
+  type: "object",
+  properties: { name: { type: "string" }, arguments: { type: "string" } },
+  required: ["name", "arguments"],
+  additionalProperties: true,
+} as const;
 
 const toolCall = {
   type: "object",
   properties: {
     id: { type: "string" },
-    function: {
+    function: functionCall,
+    custom: {
       type: "object",
-      properties: { name: { type: "string" }, arguments: { type: "string" } },
-      required: ["name", "arguments"],
+      properties: { name: { type: "string" }, input: { type: "string" } },
+      required: ["name", "input"],
       additionalProperties: true,
     },
   },
-  required: ["id", "function"],
+  required: ["id"],
+  anyOf: [{ required: ["function"] }, { required: ["custom"] }],
   additionalProperties: true,
 } as const;
 
@@ -36,18 +47,23 @@ export function wantsJson({ response_format }: Pick<CompletionRequest, "response
   return type === "json_object" || type === "json_schema";
 }
 
-/** What this form of the request cannot do; undefined for one that is in order. */
-export function unsupported({ tools, functions, function_call }: CompletionRequest): string | undefined {
-  if (isGiven(functions) || isGiven(function_call)) {
-    return "`functions` and `function_call` are the older form of `tools` and `tool_choice`. Send those.";
+/** What a request asks for that cannot be done; undefined for one that is in order. */
+export function unsupported(
+  { messages, tools, functions }: CompletionRequest,
+  { toolCalls }: Pick<ModelEndpoint, "toolCalls">,
+): string | undefined {
+  if (tools?.length && Array.isArray(functions) && functions.length > 0) {
+    return "`functions` is the older form of `tools`: send one of them, and best `tools`.";
   }
-  const custom = tools?.find(({ type }) => type === "custom");
-  if (custom === undefined) return undefined;
-  return "Tools of the type `custom` are not handed on. Send a `function` with one parameter that is a string.";
-}
-
-function isGiven(value: unknown): boolean {
-  return value !== undefined && value !== null;
+  const orphan = functionWithoutCall(messages);
+  if (orphan >= 0) {
+    return `messages[${orphan}] has the role \`function\`, but the message before it has no \`function_call\` that it could answer.`;
+  }
+  if (toolCalls !== "tags") return undefined;
+  // Elsewhere the provider knows what it takes.
+  const strange = tools?.find(({ type }) => type !== "function" && type !== "custom")?.type;
+  if (strange === undefined) return undefined;
+  return `This model is told of tools by text, which is known how for tools of the types \`function\` and \`custom\`, but not for \`${strange}\`.`;
 }
 
 export const completionRequestSchema = {
@@ -75,6 +91,7 @@ export const completionRequestSchema = {
             },
           },
           tool_calls: { type: ["array", "null"], items: toolCall },
+          function_call: { ...functionCall, type: ["object", "null"] },
           tool_call_id: { type: ["string", "null"] },
           name: { type: ["string", "null"] },
         },
@@ -92,6 +109,24 @@ export const completionRequestSchema = {
         required: ["type"],
         additionalProperties: true,
       },
+    },
+    functions: {
+      type: ["array", "null"],
+      maxItems: 1024,
+      description: "The older form of `tools`: calls come back as `function_call`, one at a time.",
+      items: {
+        type: "object",
+        properties: { name: { type: "string", minLength: 1 } },
+        required: ["name"],
+        additionalProperties: true,
+      },
+    },
+    function_call: {
+      type: ["string", "object", "null"],
+      description: "The older form of `tool_choice`.",
+      properties: { name: { type: "string" } },
+      required: ["name"],
+      additionalProperties: true,
     },
     stream: { type: ["boolean", "null"] },
     stream_options: {

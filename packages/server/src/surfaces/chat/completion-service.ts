@@ -1,10 +1,13 @@
 import { v7 as uuid } from "uuid";
 import type { ChatParts } from "./chat-parts.ts";
 import type { ChatService } from "./chat-service.ts";
+import { fromFunctions } from "./completion-functions.ts";
 import type { CompletionRequest } from "./completion-request.ts";
-import { handOver, takeBack } from "./handoff.ts";
+import type { GrantWatch } from "./grant-watch.ts";
+import { handOver, type LatestHandoffs, takeBack } from "./handoff.ts";
 import type { LoopMemory } from "./loop-memory.ts";
 import type { ModelUsage } from "./model/completion-chunk.ts";
+import type { AnswerFacts } from "./model/delta-merger.ts";
 import { type ModelMessage, type ModelToolCall, textOf } from "./model/model-message.ts";
 import { requireChatGrant } from "./require-chat-grant.ts";
 import type { ChatReach } from "./tools/reach.ts";
@@ -18,6 +21,8 @@ export interface Completion {
   readonly sessionID: string;
   readonly parts: readonly MessagePart[];
   readonly usage: ModelUsage;
+  /** What else the provider said of its last answer. */
+  readonly facts: AnswerFacts;
   readonly end: TurnEnd;
   /** For the client to run. */
   readonly calls: readonly ModelToolCall[];
@@ -38,12 +43,20 @@ export class CompletionService {
   readonly #chat: ChatService;
   readonly #parts: Pick<ChatParts, "store" | "registry">;
   readonly #memory: LoopMemory;
+  readonly #grants: GrantWatch;
+  readonly #latest: LatestHandoffs = new Map();
   readonly #leaving = new Set<AbortController>();
 
-  constructor(chat: ChatService, parts: Pick<ChatParts, "store" | "registry">, memory: LoopMemory) {
+  constructor(
+    chat: ChatService,
+    parts: Pick<ChatParts, "store" | "registry">,
+    memory: LoopMemory,
+    grants: GrantWatch,
+  ) {
     this.#chat = chat;
     this.#parts = parts;
     this.#memory = memory;
+    this.#grants = grants;
   }
 
   /** Throws `ModelMissing` and `ProviderError` for a model that cannot be had. */
@@ -51,9 +64,19 @@ export class CompletionService {
     requireChatGrant(options.reach.grant);
     const leaving = new AbortController();
     this.#leaving.add(leaving);
+    const unwelcome = new AbortController();
+    let why: string | undefined;
+    const release = this.#grants.watch(options.reach.grant, (message) => {
+      why = message;
+      unwelcome.abort(message);
+    });
     try {
-      return await this.#complete(request, options, leaving.signal);
+      const signal = AbortSignal.any([options.signal, unwelcome.signal]);
+      const completion = await this.#complete(request, { ...options, signal }, leaving.signal);
+      if (why === undefined) return completion;
+      return { ...completion, end: { reason: "error", code: "unauthorized", message: why } };
     } finally {
+      release();
       this.#leaving.delete(leaving);
     }
   }
@@ -64,10 +87,13 @@ export class CompletionService {
   }
 
   async #complete(
-    request: CompletionRequest,
+    given: CompletionRequest,
     options: CompletionOptions,
     leaving: AbortSignal,
   ): Promise<Completion> {
+    const { reach, signal, headers, attended, emit = () => {} } = options;
+    const { grant, expert } = reach;
+    const { request, handoffId } = fromFunctions(given, grant.id);
     const {
       model,
       messages,
@@ -78,12 +104,12 @@ export class CompletionService {
       toolrack: _own,
       ...body
     } = request;
-    const { reach, signal, headers, attended, emit = () => {} } = options;
     const chat = this.#chat;
     const { chat: store } = this.#parts.store;
     const endpoint = await chat.providers.resolve(model ?? undefined);
-    const { grant, expert } = reach;
-    const history = await takeBack(messages, grant.id, store);
+    const latest = this.#latest;
+    const reader = { owner: grant.id, provider: endpoint.provider, latest };
+    const history = await takeBack(messages, reader, store);
     const sessionID = history.sessionID ?? uuid();
     // What came before may have happened in another process.
     if (history.sessionID !== undefined) await this.#memory.restoreAll(sessionID, grant.id);
@@ -116,10 +142,11 @@ export class CompletionService {
     const end = await loop.run();
     // Nobody comes back to a session that the client does not know of.
     if (end.reason !== "client_tools") this.#parts.registry.resumeSession(sessionID);
-    const owned = { owner: grant.id, sessionID, takesImages: endpoint.images };
+    const owned = { owner: grant.id, sessionID, endpoint, latest, handoffId };
     const calls = end.reason === "client_tools" ? await handOver(parts, owned, store) : [];
     const id = `chatcmpl-${uuid().replaceAll("-", "")}`;
-    return { id, model: model || endpoint.model, sessionID, parts, usage: loop.usage, end, calls };
+    const { usage, facts } = loop;
+    return { id, model: model || endpoint.model, sessionID, parts, usage, facts, end, calls };
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Completion } from "./completion-service.ts";
 import type { ModelUsage } from "./model/completion-chunk.ts";
-import type { ModelToolCall } from "./model/model-message.ts";
+import { calledIn, type ModelToolCall } from "./model/model-message.ts";
 import { isTool, type MessagePart, textOfParts } from "./turn/message-part.ts";
 import type { TurnEnd } from "./turn/turn-event.ts";
 
@@ -9,14 +9,15 @@ export interface CompletionForm {
   readonly tellsEvents: boolean;
   /** See `wantsJson`. */
   readonly isJson: boolean;
+  /** The client reads calls in the older form; see `offersFunctions`. */
+  readonly isFunctions: boolean;
 }
 
 /** The answer in the form of Chat Completions. */
-export function toCompletion(
-  completion: Completion,
-  { tellsEvents, isJson }: CompletionForm,
-): Record<string, unknown> {
-  const { id, model, parts, usage, end, calls } = completion;
+export function toCompletion(completion: Completion, form: CompletionForm): Record<string, unknown> {
+  const { tellsEvents, isJson } = form;
+  const { id, model, parts, usage, facts, end, calls } = completion;
+  const { logprobs = null, annotations, ...more } = facts;
   const refusal = textOfParts(parts, "refusal");
   const reasoning = textOfParts(parts, "reasoning");
   const text = answerText(parts, isJson);
@@ -25,15 +26,17 @@ export function toCompletion(
     content: text === "" && (calls.length > 0 || refusal !== "") ? null : text,
     refusal: refusal === "" ? null : refusal,
     ...(reasoning === "" ? {} : { reasoning_content: reasoning }),
-    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+    ...(annotations === undefined ? {} : { annotations }),
+    ...callMembers(calls, form),
   };
   return {
     id,
     object: "chat.completion",
     created: now(),
     model,
-    choices: [{ index: 0, message, logprobs: null, finish_reason: finishReason(end, isJson) }],
+    choices: [{ index: 0, message, logprobs, finish_reason: finishReason(end, form) }],
     usage,
+    ...more,
     ...(tellsEvents ? { toolrack: activity(completion) } : {}),
   };
 }
@@ -46,12 +49,21 @@ export class ChunkMaker {
     this.#head = { id, object: "chat.completion.chunk", created: now(), model };
   }
 
-  delta(delta: Readonly<Record<string, unknown>>, finish: string | null = null): Record<string, unknown> {
-    return { ...this.#head, choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }] };
+  delta(
+    delta: Readonly<Record<string, unknown>>,
+    finish: string | null = null,
+    logprobs: unknown = null,
+  ): Record<string, unknown> {
+    return { ...this.#head, choices: [{ index: 0, delta, logprobs, finish_reason: finish }] };
   }
 
-  calls(calls: readonly ModelToolCall[]): Record<string, unknown> {
-    return this.delta({ tool_calls: calls.map((call, index) => ({ index, ...call })) });
+  calls(calls: readonly ModelToolCall[], form: Pick<CompletionForm, "isFunctions">): Record<string, unknown> {
+    return this.delta(
+      callMembers(
+        calls.map((call, index) => ({ index, ...call })),
+        form,
+      ),
+    );
   }
 
   usage(usage: ModelUsage): Record<string, unknown> {
@@ -64,8 +76,11 @@ export class ChunkMaker {
   }
 }
 
-export function finishReason({ reason }: TurnEnd, isJson: boolean): string {
-  if (reason === "client_tools") return "tool_calls";
+export function finishReason(
+  { reason }: TurnEnd,
+  { isJson, isFunctions }: Pick<CompletionForm, "isJson" | "isFunctions">,
+): string {
+  if (reason === "client_tools") return isFunctions ? "function_call" : "tool_calls";
   // Who reads JSON cannot read why it is not there; clients know that it may be cut.
   if (isJson && (reason === "limit" || reason === "loop")) return "length";
   return reason === "length" || reason === "content_filter" ? reason : "stop";
@@ -84,6 +99,18 @@ export function answerText(parts: readonly MessagePart[], isJson: boolean): stri
 /** What stands between the text of one round and that of the next. */
 export function separator(before: string): string {
   return before === "" || before.endsWith("\n\n") ? "" : before.endsWith("\n") ? "\n" : "\n\n";
+}
+
+/** The members of a message, or of a piece of it, that hold the calls. */
+function callMembers(
+  calls: readonly ModelToolCall[],
+  { isFunctions }: Pick<CompletionForm, "isFunctions">,
+): Record<string, unknown> {
+  const [first] = calls;
+  if (first === undefined) return {};
+  if (!isFunctions) return { tool_calls: calls };
+  const { name, written } = calledIn(first);
+  return { function_call: { name, arguments: written } };
 }
 
 function activity({ parts, end, sessionID }: Completion): Record<string, unknown> {

@@ -99,6 +99,15 @@ describe("the guide to chat", () => {
     ]);
   });
 
+  it("has a program that talks without a server", about, async () => {
+    script();
+    const file = join(workspace, "talk.ts");
+    writeFileSync(file, block(guide, "// talk.ts"));
+    const { printed, code } = await run(process.execPath, ["--conditions=toolrack-source", file]);
+    expect(code, printed).toBe(0);
+    expect(printed).toMatch(/26\.09[^\n]*\n42 km are about 26\.1 miles\.\n$/);
+  });
+
   it("has requests that keep a conversation on the server", about, async () => {
     script();
     const beginning = here(block("docs/guides/server.md", "rack() {"));

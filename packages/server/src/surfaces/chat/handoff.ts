@@ -1,10 +1,28 @@
 import { v7 as uuid } from "uuid";
-import type { ChatStore } from "../../store/chat/chat-store.ts";
-import type { ModelMessage, ModelToolCall } from "./model/model-message.ts";
-import { isTool, type MessagePart } from "./turn/message-part.ts";
-import { toModelMessages } from "./turn/to-model-messages.ts";
+import type { ChatStore, Handoff } from "../../store/chat/chat-store.ts";
+import type { ModelEndpoint } from "./model/endpoint.ts";
+import { calledIn, type ModelMessage, type ModelToolCall } from "./model/model-message.ts";
+import { isSettled, isTool, type MessagePart } from "./turn/message-part.ts";
+import { oneCallAtATime } from "./turn/notices.ts";
+import { failed } from "./turn/run-tool-call.ts";
+import { toModelCall, toModelMessages } from "./turn/to-model-messages.ts";
 
-const handedId = /^rack_([0-9a-f]{32})_(\d{1,4})$/;
+/** The member of a kept message that names its provider. */
+const SAID_BY = "toolrack_provider";
+const handedId = /^rack_([0-9a-f]{32})_(\d{1,4}|f)$/;
+/** Conversations of which it is known which handoff is the latest. */
+const MOST_KNOWN = 10_000;
+
+/**
+ * Of conversations that went the same way more than once, the id of the latest handoff by that of the first: ids of the
+ * older form follow from what was said. Only this process knows of it; any other finds the first.
+ */
+export type LatestHandoffs = Map<string, string>;
+
+/** The id of a call in the older form, by that of its handoff: it is the only one that the client was handed. */
+export function functionHandoffId(id: string): string {
+  return `rack_${id}_f`;
+}
 
 /** A client's conversation with what only the rack has seen put back in its place. */
 export interface RestoredHistory {
@@ -13,50 +31,96 @@ export interface RestoredHistory {
   readonly sessionID: string | undefined;
 }
 
+export interface HandoverOptions {
+  readonly owner: string;
+  readonly sessionID: string;
+  readonly endpoint: ModelEndpoint;
+  readonly latest: LatestHandoffs;
+  /** Of a client that runs one call at a time and knows no ids; see `fromFunctions`. */
+  readonly handoffId?: ((call: { readonly name: string; readonly arguments: string }) => string) | undefined;
+}
+
 /**
  * When a model asks in one answer for tools of the rack and of the client, the client is shown its own calls only, under
  * ids that lead back here. What the model asked for and was told so far is kept until the client comes back.
  */
 export async function handOver(
   parts: readonly MessagePart[],
-  { owner, sessionID, takesImages }: { owner: string; sessionID: string; takesImages: boolean },
+  { owner, sessionID, endpoint, handoffId, latest }: HandoverOptions,
   store: ChatStore,
 ): Promise<ModelToolCall[]> {
-  const id = uuid().replaceAll("-", "");
   const last = parts.at(-1)?.round;
   const asked = parts.filter((part) => isTool(part) && part.round === last).filter(isTool);
-  await store.addHandoff({ id, owner, sessionId: sessionID, messages: toModelMessages(parts, takesImages) });
-  return asked.flatMap(({ client, name, arguments: written }, at) =>
-    client ? [{ id: `rack_${id}_${at}`, type: "function", function: { name, arguments: written } }] : [],
+  const [first, ...others] = asked.filter((part) => part.client && !isSettled(part));
+  const id = (first && handoffId?.(first)) ?? uuid().replaceAll("-", "");
+  if (handoffId !== undefined)
+    for (const part of others) part.state = failed(part, oneCallAtATime(part.name));
+  const { images, provider } = endpoint;
+  const messages = toModelMessages(parts, images, provider).map((message) => ({
+    ...message,
+    [SAID_BY]: provider,
+  }));
+  await keep({ id, owner, sessionId: sessionID, messages }, latest, store);
+  return asked.flatMap((part, at) =>
+    part.client && !isSettled(part) ? [toModelCall({ ...part, id: `rack_${id}_${at}` })] : [],
   );
 }
 
-/** Undoes `handOver` wherever the client's messages name such ids. Those that nobody knows any more stay as they are. */
+/**
+ * Undoes `handOver` wherever the client's messages name such ids. Those that nobody knows any more stay as they are.
+ * `provider`: who is told.
+ */
 export async function takeBack(
   messages: readonly ModelMessage[],
-  owner: string,
+  { owner, provider, latest }: { owner: string; provider: string; latest: LatestHandoffs },
   store: ChatStore,
 ): Promise<RestoredHistory> {
   const restored: ModelMessage[] = [];
   let sessionID: string | undefined;
   let round: HandedRound | undefined;
-  for (const message of messages) {
+  // Behind the last words of a person, the turn still goes on.
+  const current = messages.findLastIndex(({ role }) => role === "user");
+  for (const [at, message] of messages.entries()) {
     if (message.role === "tool" && round !== undefined) {
       round.answer(message);
       continue;
     }
     restored.push(...(round?.messages() ?? []));
     round = undefined;
-    const handoff = await handoffOf(message, owner, store);
+    const handoff = await handoffOf(message, owner, latest, store);
     if (handoff === undefined) {
       restored.push(message);
       continue;
     }
     sessionID = handoff.sessionId;
     // It was written by `handOver`.
-    round = new HandedRound(handoff.id, handoff.messages as readonly ModelMessage[]);
+    const kept = handoff.messages as readonly ModelMessage[];
+    const reader = at > current ? provider : undefined;
+    const told = kept.map((one) => keptFor(one, reader));
+    round = new HandedRound(handoff.id, told);
   }
   return { messages: [...restored, ...(round?.messages() ?? [])], sessionID };
+}
+
+/** Only who said something is told again what belongs to it besides; see `Echo`. */
+function keptFor(
+  { [SAID_BY]: provider, ...message }: ModelMessage,
+  reader: string | undefined,
+): ModelMessage {
+  const { role, content, refusal, tool_calls } = message;
+  if (provider === reader || role !== "assistant") return message;
+  const calls = tool_calls?.map(bareCall);
+  return {
+    role,
+    ...(content === undefined ? {} : { content }),
+    ...(refusal === undefined ? {} : { refusal }),
+    ...(calls === undefined ? {} : { tool_calls: calls }),
+  };
+}
+
+function bareCall(call: ModelToolCall): ModelToolCall {
+  if (call.custom !== undefined) return { id: call.id, type: call.type, custom: call.custom };
+  return { id: call.id, type: call.type, function: call.function };
 }
 
 /** What was kept, with the answers that the client brings put among those of the rack. */
@@ -83,9 +147,15 @@ class HandedRound {
 
   answer(message: ModelMessage): void {
     const [, id, at] = handedId.exec(message.tool_call_id ?? "") ?? [];
-    const call = id === this.#id ? this.#asked[Number(at)] : undefined;
+    const call = id === this.#id ? this.#handed(at) : undefined;
     if (call === undefined) this.#others.push(message);
-    else this.#answers.set(call.id, { ...message, tool_call_id: call.id, name: call.function.name });
+    else this.#answers.set(call.id, { ...message, tool_call_id: call.id, name: calledIn(call).name });
+  }
+
+  #handed(at: string | undefined): ModelToolCall | undefined {
+    // The only one that the rack did not answer.
+    if (at === "f") return this.#asked.find(({ id }) => !this.#answers.has(id));
+    return this.#asked[Number(at)];
   }
 
   /** The model reads the answers in the order in which it asked. */
@@ -95,9 +165,33 @@ class HandedRound {
   }
 }
 
-async function handoffOf({ role, tool_calls }: ModelMessage, owner: string, store: ChatStore) {
+/** Of conversations that went the same way nobody can tell which one comes back; the latest is the likeliest. */
+async function keep(handoff: Handoff, latest: LatestHandoffs, store: ChatStore): Promise<void> {
+  const { id, owner } = handoff;
+  try {
+    await store.addHandoff(handoff);
+    latest.delete(id);
+  } catch (thrown) {
+    if ((await store.getHandoff(id, owner)) === undefined) throw thrown;
+    const other = uuid().replaceAll("-", "");
+    await store.addHandoff({ ...handoff, id: other });
+    latest.delete(id);
+    latest.set(id, other);
+    const [oldest] = latest.keys();
+    if (latest.size > MOST_KNOWN && oldest !== undefined) latest.delete(oldest);
+  }
+}
+
+async function handoffOf(
+  { role, tool_calls }: ModelMessage,
+  owner: string,
+  latest: LatestHandoffs,
+  store: ChatStore,
+): Promise<Handoff | undefined> {
   if (role !== "assistant" || !Array.isArray(tool_calls)) return undefined;
   const ids = tool_calls.map(({ id }) => handedId.exec(String(id))?.[1]);
   const id = ids.find((found) => found !== undefined);
-  return id === undefined ? undefined : store.getHandoff(id, owner);
+  if (id === undefined) return undefined;
+  const handoff = await store.getHandoff(latest.get(id) ?? id, owner);
+  return handoff && { ...handoff, id };
 }

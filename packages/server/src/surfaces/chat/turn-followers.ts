@@ -72,8 +72,7 @@ export class TurnFollowers {
   /** What is asked in the session, and what became of it. */
   async #questions(sessionId: string, shown: Map<string, string>): Promise<TurnEvent[]> {
     const { approvals } = this.#parts;
-    const { items } = await approvals.list({ state: "pending", limit: PAGE });
-    const open = items.filter(({ sessionID }) => sessionID === sessionId);
+    const { items: open } = await approvals.list({ state: "pending", session: sessionId, limit: PAGE });
     const ids = new Set(open.map(({ id }) => id));
     const gone = [...shown].filter(([id, state]) => state === "pending" && !ids.has(id)).map(([id]) => id);
     const decided = await Promise.all(gone.map((id) => approvals.get(id)));

@@ -1,12 +1,13 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { RESUMED } from "../../approvals/approval-inbox.ts";
-import { type Grant, grantOf, masterGrant } from "../../auth/grant.ts";
+import type { Grant } from "../../auth/grant.ts";
 import type { StoredApproval } from "../../store/approvals/approval-store.ts";
 import type { ChatMessage, ChatSession } from "../../store/chat/chat-store.ts";
 import type { StoredCall } from "../../store/store.ts";
 import type { ActiveTurn } from "./active-turn.ts";
 import { assistantBody } from "./chat-message-body.ts";
 import type { ChatParts } from "./chat-parts.ts";
+import { grantOfOwner } from "./grant-watch.ts";
 import { isRepeatable } from "./turn/is-repeatable.ts";
 import { isSettled, isTool, type ToolPart } from "./turn/message-part.ts";
 import {
@@ -63,8 +64,8 @@ export class TurnRecovery {
       .parts.filter(isTool)
       .filter((part) => !part.client && !isSettled(part));
     const session = await store.chat.getSession(message.sessionId);
-    const grant = session === undefined ? undefined : await this.#grantOf(session.owner);
-    const questions = open.length === 0 ? [] : await this.#questions();
+    const grant = session === undefined ? undefined : await grantOfOwner(session.owner, store.tokens);
+    const questions = open.length === 0 ? [] : await this.#questions(message.sessionId);
     const waiting: WaitingCall[] = [];
     for (const part of open) {
       const found = grant === undefined ? undefined : await this.#waitingOf(part, questions);
@@ -72,7 +73,7 @@ export class TurnRecovery {
       if (found !== undefined) waiting.push(found);
       else if (own?.state === "denied" || own?.state === "expired")
         part.state = failed(part, refusalOf(part, own));
-      else if (part.started) await this.#settle(part);
+      else if (part.started) await this.#settle(part, questions);
     }
     if (waiting.length > 0 && session !== undefined && grant !== undefined) {
       return { kind: "waiting", session, grant, waiting };
@@ -120,16 +121,16 @@ export class TurnRecovery {
         shown = approval.state;
         emit({ type: "approval", approval: shownApproval(approval) });
       }
-      if (isNested && approval?.state !== "pending") await this.#closeOthers(callId);
+      if (isNested && approval?.state !== "pending") await this.#closeOthers(turn, callId);
       if (approval === undefined || approval.state === "denied" || approval.state === "expired") {
         part.state = isNested
-          ? await this.#interrupted(part, refusedInside(approval))
+          ? await this.#interrupted(part, refusedInside(approval), await this.#questionsOf(turn))
           : failed(part, refusalOf(part, approval));
       } else if (approval.state === "allowed" && isNested) {
         // The tool may be another one by now.
         if (isRepeatable(this.#parts.registry.get(part.name)))
           return this.#beginAgain(part, approval, turn, emit);
-        part.state = await this.#interrupted(part, serverEnded);
+        part.state = await this.#interrupted(part, serverEnded, await this.#questionsOf(turn));
       } else if (approval.state === "allowed") {
         agreedAt ??= Date.now();
         await this.#takeResumed(part, agreedAt);
@@ -140,9 +141,10 @@ export class TurnRecovery {
   }
 
   /** What else the call had asked is asked anew when it is made again, or not at all. */
-  async #closeOthers(parentCallId: string): Promise<void> {
-    const { items } = await this.#parts.approvals.list({ state: "pending", limit: PAGE });
-    const others = items.filter((question) => question.parentCallId === parentCallId);
+  async #closeOthers(turn: ActiveTurn, parentCallId: string): Promise<void> {
+    const others = (await this.#questionsOf(turn)).filter(
+      (question) => question.parentCallId === parentCallId && question.state === "pending",
+    );
     for (const { id } of others) await this.#deny(id, "the call that asked was interrupted");
   }
 
@@ -202,17 +204,22 @@ export class TurnRecovery {
     signal.throwIfAborted();
   }
 
-  async #settle(part: ToolPart): Promise<void> {
+  async #settle(part: ToolPart, questions: readonly StoredApproval[]): Promise<void> {
     const call = await this.#parts.store.calls.get(part.callId);
-    part.state = isKnown(call) ? settledState(part, call) : await this.#interrupted(part, serverEnded);
+    part.state = isKnown(call)
+      ? settledState(part, call)
+      : await this.#interrupted(part, serverEnded, questions);
   }
 
   /** What is told of a call whose end nobody saw: what it had made is on record. */
-  async #interrupted(part: ToolPart, why: string): Promise<ToolPart["state"]> {
+  async #interrupted(
+    part: ToolPart,
+    why: string,
+    questions: readonly StoredApproval[],
+  ): Promise<ToolPart["state"]> {
     const { items } = await this.#parts.store.calls.list({ root: part.callId, limit: PAGE });
     const made = items.filter(({ callId }) => callId !== part.callId).reverse();
     if (made.length === 0) return failed(part, outcomeUnknown);
-    const questions = await this.#questions();
     const told = made.map((call) => `"${call.toolName}" ${whatBecameOf(call, questions)}`);
     return failed(part, interruptedChain(part.name, told, why));
   }
@@ -244,11 +251,27 @@ export class TurnRecovery {
     return state === "allowed" && (await this.#parts.store.calls.get(`${callId}${RESUMED}`)) !== undefined;
   }
 
-  async #questions(): Promise<readonly StoredApproval[]> {
+  #questionsOf({ message }: ActiveTurn): Promise<readonly StoredApproval[]> {
+    return this.#questions(message.sessionId);
+  }
+
+  /** All that was asked in the session before a call ran, the newest first. */
+  async #questions(session: string): Promise<readonly StoredApproval[]> {
+    const { approvals } = this.#parts;
     // So that what cannot be taken up any more is closed.
-    await this.#parts.approvals.refresh();
-    const { items } = await this.#parts.approvals.list({ limit: PAGE });
-    return items.filter(({ stage }) => stage === "before");
+    await approvals.refresh();
+    const found: StoredApproval[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await approvals.list({
+        session,
+        limit: PAGE,
+        ...(cursor === undefined ? {} : { cursor }),
+      });
+      found.push(...page.items);
+      cursor = page.next;
+    } while (cursor !== undefined);
+    return found.filter(({ stage }) => stage === "before");
   }
 
   async #withdraw(waiting: readonly WaitingCall[]): Promise<void> {
@@ -257,14 +280,6 @@ export class TurnRecovery {
 
   async #deny(approvalId: string, reason: string): Promise<void> {
     await this.#parts.approvals.answer(approvalId, { decision: "deny", reason }, "toolrack");
-  }
-
-  async #grantOf(owner: string): Promise<Grant | undefined> {
-    if (owner === masterGrant.id) return masterGrant;
-    const token = (await this.#parts.store.tokens.list()).find(({ id }) => id === owner);
-    if (token === undefined || (token.expiresAt !== undefined && token.expiresAt <= Date.now()))
-      return undefined;
-    return grantOf(token);
   }
 }
 

@@ -27,8 +27,9 @@ export class TurnWriter {
   }
 
   /** Writes the end of a turn and tells of it. A turn that is only left stays as it is. Never rejects. */
-  async conclude(turn: ActiveTurn, body: AssistantBody, end: TurnEnd): Promise<void> {
-    const { message, parts, feed } = turn;
+  async conclude(turn: ActiveTurn, body: AssistantBody, ended: TurnEnd): Promise<void> {
+    const { message, parts, feed, stopMessage } = turn;
+    const end = ended.reason === "stopped" && stopMessage ? { ...ended, message: stopMessage } : ended;
     const isLeft = end.reason === "interrupted";
     const whole: AssistantBody = { ...body, parts, ...(isLeft ? {} : { end }) };
     const status = isLeft ? "running" : statusOf(end);

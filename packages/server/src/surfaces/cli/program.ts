@@ -3,6 +3,7 @@ import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import type { Cli, GlobalOptions } from "./cli.ts";
 import type { ApprovalAction, ApprovalsOptions } from "./commands/approvals.ts";
 import type { CallCommandOptions } from "./commands/call.ts";
+import type { CallAction } from "./commands/calls.ts";
 import type { ChatCommandOptions } from "./commands/chat.ts";
 import type { CheckOptions } from "./commands/check.ts";
 import type { ExpertAction, ExpertsOptions } from "./commands/experts.ts";
@@ -328,6 +329,15 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--ids", "the tool's own name and the call's id instead of the display name")
     .action((options: LogsOptions) =>
       does(async (cli) => (await import("./commands/logs.ts")).logs(cli, options)),
+    );
+
+  program
+    .command("calls")
+    .description("show a recorded call, with what its tool said")
+    .addArgument(new Argument("<action>", "what to do").choices(["show"]))
+    .argument("<id>", "the call; `logs --ids` shows the last ones")
+    .action((action: CallAction, id: string) =>
+      does(async (cli) => (await import("./commands/calls.ts")).calls(cli, action, id)),
     );
 
   program

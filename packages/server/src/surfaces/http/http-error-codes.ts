@@ -17,7 +17,10 @@ export const httpErrorCodes = {
   secret_invalid: { status: 400, when: "The name or the value cannot be that of a secret." },
   unauthorized: { status: 401, when: "There is no token, or it is unknown or has expired." },
   forbidden: { status: 403, when: "The token is valid but not an admin's." },
-  chat_forbidden: { status: 403, when: "The token may use tools, but not the models." },
+  chat_forbidden: {
+    status: 403,
+    when: "The token may not use the models, or the conversation belongs to another token.",
+  },
   host_not_allowed: {
     status: 403,
     when: "The Host header names a host that this server does not answer for.",
@@ -70,6 +73,10 @@ export const httpErrorCodes = {
   approval_decided: { status: 409, when: "The question was answered, or nobody answered it in time." },
   approval_elsewhere: { status: 409, when: "The call that asks waits in another process." },
   schedule_ended: { status: 409, when: "The schedule has run for the last time, or was cancelled." },
+  skill_changed: {
+    status: 409,
+    when: "The skill or tool was changed after it was looked at, so nothing was; `details` has its `updatedAt` of now, and in `now` the fields that were to be changed.",
+  },
   skill_read_only: { status: 409, when: "The skill lives in a folder, where it is to be changed." },
   tool_disabled: { status: 409, when: "An operator switched the tool off." },
   loop_blocked: { status: 409, when: "The session repeats itself without progress." },

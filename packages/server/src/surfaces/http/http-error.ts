@@ -4,6 +4,9 @@ import { type HttpErrorCode, httpErrorCodes } from "./http-error-codes.ts";
 export interface HttpErrorOptions {
   readonly details?: Readonly<Record<string, unknown>>;
   readonly headers?: Readonly<Record<string, string>>;
+  /** What a model provider said, where OpenAI's clients look for it. */
+  readonly type?: string;
+  readonly param?: string;
 }
 
 /** The one form in which every error leaves the server. */
@@ -12,6 +15,8 @@ export interface ErrorEnvelope {
     readonly code: HttpErrorCode;
     readonly message: string;
     readonly details: Readonly<Record<string, unknown>>;
+    readonly type?: string;
+    readonly param?: string;
   };
 }
 
@@ -21,6 +26,7 @@ export class HttpError extends Error {
   readonly status: number;
   readonly details: Readonly<Record<string, unknown>>;
   readonly headers: Readonly<Record<string, string>>;
+  readonly #own: Pick<HttpErrorOptions, "type" | "param">;
 
   constructor(code: HttpErrorCode, message: string, options: HttpErrorOptions = {}) {
     super(message);
@@ -29,6 +35,8 @@ export class HttpError extends Error {
     this.status = httpErrorCodes[code].status;
     this.details = options.details ?? {};
     this.headers = options.headers ?? {};
+    const { type, param } = options;
+    this.#own = { ...(type === undefined ? {} : { type }), ...(param === undefined ? {} : { param }) };
   }
 
   /** What was thrown as this surface says it; undefined when it is no refusal but a failure. */
@@ -43,6 +51,6 @@ export class HttpError extends Error {
   }
 
   toEnvelope(): ErrorEnvelope {
-    return { error: { code: this.code, message: this.message, details: this.details } };
+    return { error: { code: this.code, message: this.message, details: this.details, ...this.#own } };
   }
 }

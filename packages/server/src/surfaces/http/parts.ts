@@ -32,6 +32,8 @@ export interface HttpParts {
   readonly reloads: ReloadLog;
   /** The MCP clients; undefined where none are served. */
   readonly clients: Pick<ConnectedClients, "list"> | undefined;
+  /** The words that start the program again, from any folder; undefined where the server is a part of another program. */
+  readonly program: readonly string[] | undefined;
   /** The upstream MCP servers; undefined where none are kept. */
   readonly mcpServers: McpServers | undefined;
   /** Conversations with models; undefined where there are none. */

@@ -86,6 +86,11 @@ export const schemas = {
           code: { enum: Object.keys(httpErrorCodes) },
           message: { ...text, description: "What happened, and what to do next." },
           details: anyObject,
+          type: { ...text, description: "Of a model provider's error: its own." },
+          param: {
+            ...text,
+            description: "Of a model provider's error: which member of the request is wrong.",
+          },
         },
         required: ["code", "message", "details"],
       },
@@ -185,6 +190,20 @@ export const schemas = {
       title: text,
       metadata: anyObject,
       startedAt: moment,
+      log: {
+        type: "array",
+        description:
+          "What the tool said while it ran, also while it still runs: its log, what it printed, and the messages of its progress. Secrets are masked. At most 200 lines or 32 KiB: of more, the first and the last, with a `note` between them. Absent when it said nothing.",
+        items: {
+          type: "object",
+          properties: {
+            at: moment,
+            level: { enum: ["debug", "info", "warn", "error", "progress", "note"] },
+            text: { ...text, description: "At most 2,000 characters." },
+          },
+          required: ["at", "level", "text"],
+        },
+      },
       stages: {
         type: "array",
         description: "What its time went into, in order, once it has ended.",
@@ -192,9 +211,9 @@ export const schemas = {
           type: "object",
           properties: {
             name: {
-              enum: ["before", "approve", "run"],
+              enum: ["validate", "approve", "run", "after"],
               description:
-                "`approve`: a person was waited for. `before`: everything else before the tool ran.",
+                "`approve`: a person was waited for. `validate`: everything else before the tool ran: finding it, checking the arguments, permissions and loops. `run`: the tool itself. `after`: checking, masking and cutting its result.",
             },
             duration: amount,
           },

@@ -35,6 +35,11 @@ export const serverSchemas = {
     properties: {
       version: text,
       workspace: { ...text, description: "The directory that is served." },
+      program: {
+        ...names,
+        description:
+          "The words that start the program again, from any folder. Absent where the server is a part of another program.",
+      },
       startedAt: moment,
       limits: {
         type: "object",

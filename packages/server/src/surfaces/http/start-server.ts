@@ -48,6 +48,8 @@ export interface ServerOptions extends Partial<HttpSettings> {
   readonly secrets?: Secrets;
   /** The MCP clients that were seen. */
   readonly clients?: HttpParts["clients"];
+  /** The words that start the program again, from any folder. */
+  readonly program?: readonly string[];
   /** What is served beside the API. */
   readonly mounts?: readonly Mount[];
   /** Default `127.0.0.1`. */
@@ -79,6 +81,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     chat,
     secrets,
     clients,
+    program,
     mounts = [],
     pages = () => false,
     logger,
@@ -118,6 +121,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     secrets: secrets ?? (await openSecrets({ directory: join(directory, ".toolrack"), store })),
     reloads,
     clients,
+    program,
     mcpServers,
     chat,
     authenticator: new Authenticator(token, store.tokens),

@@ -32,9 +32,11 @@ export function abilitiesOf({ server, context, era, canAsk }: Leg): ClientAbilit
 }
 
 export function wantsOf({ context, era }: Leg): Wants {
+  const hasLevel = era !== "legacy" && envelopeOf(context)[LOG_LEVEL_META_KEY] !== undefined;
   return {
     progress: context.mcpReq._meta?.progressToken !== undefined,
-    messages: era === "legacy" || envelopeOf(context)[LOG_LEVEL_META_KEY] !== undefined,
+    messages: era === "legacy" || hasLevel,
+    lines: hasLevel,
   };
 }
 

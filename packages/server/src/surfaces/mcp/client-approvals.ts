@@ -1,5 +1,6 @@
 import type { Logger } from "@toolrack/core";
-import type { Answer, ApprovalInbox } from "../../approvals/approval-inbox.ts";
+import type { Answer } from "../../approvals/answer.ts";
+import type { ApprovalInbox } from "../../approvals/approval-inbox.ts";
 import type { StoredApproval } from "../../store/approvals/approval-store.ts";
 import { currentExchange } from "./current-exchange.ts";
 import type { Exchange } from "./exchange.ts";

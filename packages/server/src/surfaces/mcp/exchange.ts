@@ -1,4 +1,5 @@
 import type { CallClient, ClientMethod, ProgressUpdate } from "@toolrack/core";
+import type { LogEvent } from "../../calls/call-desk.ts";
 import { type ClientAbilities, missingAbility, type NeededAbility } from "./client-abilities.ts";
 import { isAcceptable } from "./is-acceptable.ts";
 
@@ -25,6 +26,8 @@ export type Step<Result> =
 export interface Wants {
   readonly progress: boolean;
   readonly messages: boolean;
+  /** Also what a tool says to its own log; only for a request that asks for a level. */
+  readonly lines?: boolean;
 }
 
 export interface ExchangeOptions {
@@ -190,6 +193,13 @@ export class Exchange<Result> implements CallClient {
 
   progress(update: ProgressUpdate): void {
     if (this.wants.progress) this.#say({ kind: "progress", update });
+  }
+
+  /** A line of the tool's own log. */
+  log({ level, text, toolName }: LogEvent): void {
+    if (!this.wants.lines) return;
+    const params = { level: level === "warn" ? "warning" : level, logger: toolName, data: text };
+    this.notify("notifications/message", params);
   }
 
   /** With `params`: whether it can be asked this very question. */

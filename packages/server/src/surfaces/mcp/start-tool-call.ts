@@ -12,7 +12,7 @@ export interface ToolCallParams {
 
 /** Hands the call in. Whatever surface carries it: what it asks and tells goes through the exchange. */
 export function startToolCall(
-  { desk }: Pick<McpParts, "desk">,
+  { desk, registry }: Pick<McpParts, "desk" | "registry">,
   viewer: Viewer,
   { name, arguments: input = {}, _meta }: ToolCallParams,
   options: ExchangeOptions,
@@ -28,7 +28,15 @@ export function startToolCall(
     grant: viewer.grant,
     client: exchange,
   };
-  if (mayWatch(options)) call.watcher = { progress: (update) => exchange.progress(update) };
+  if (mayWatch(options)) {
+    call.watcher = {
+      progress: (update) => exchange.progress(update),
+      log(line) {
+        // What an upstream server says comes by itself, as it said it.
+        if (registry.get(line.toolName)?.metadata.mcp === undefined) exchange.log(line);
+      },
+    };
+  }
   if (headers !== undefined) call.headers = headers;
   if (allow !== undefined) call.allow = allow;
   if (typeof session === "string") call.sessionID = session;
@@ -51,7 +59,7 @@ export function startToolCall(
 
 /** Who can be asked may come back with another request, and want to hear of progress then. */
 function mayWatch({ wants, abilities, callId }: ExchangeOptions): boolean {
-  if (wants.progress || callId !== undefined) return true;
+  if (wants.progress || wants.lines || callId !== undefined) return true;
   for (const _ in abilities) return true;
   return false;
 }

@@ -13,6 +13,7 @@ beforeAll(async () => {
       'name: "long", execute: async () => "0123456789".repeat(30_000)',
       'name: "waits", execute: ({ signal, callId }) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("stopped"))))',
       'name: "counts", execute: async ({ progress }) => { for (const n of [1, 2]) progress(n, 2, "step " + n); return "done"; }',
+      'name: "logs", execute: async ({ logger }) => { logger.debug("detail"); logger.warn("careful", { n: 1 }); return "done"; }',
     ),
   });
 });
@@ -54,6 +55,20 @@ test.each(eras)("%s clients hear of progress when they ask for it", async (era) 
     { progress: 1, total: 2, message: "step 1" },
     { progress: 2, total: 2, message: "step 2" },
   ]);
+});
+
+test("a client that asks for a level hears what a tool logs, and one that does not hears nothing", async () => {
+  const heard = async (meta: Record<string, unknown>) => {
+    const messages: unknown[] = [];
+    const client = await rack.connect("modern");
+    client.setNotificationHandler("notifications/message", ({ params }) => void messages.push(params));
+    await client.callTool({ name: "logs", arguments: {}, _meta: meta });
+    return messages;
+  };
+  expect(await heard({ "io.modelcontextprotocol/logLevel": "info" })).toMatchObject([
+    { level: "warning", logger: "logs", data: 'careful {"n":1}' },
+  ]);
+  expect(await heard({})).toEqual([]);
 });
 
 test.each(eras)("a long result comes to %s clients as its ends and a link to the whole", async (era) => {

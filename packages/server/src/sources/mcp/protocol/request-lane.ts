@@ -37,6 +37,8 @@ export interface LaneRequest {
   /** Whom the server's own questions reach while it works on this. */
   readonly client?: CallClient | undefined;
   readonly onProgress?: (update: ProgressUpdate) => void;
+  /** Is told what the server logs while it works on this. */
+  readonly onLog?: (params: Message) => void;
   /** For a server that is reached over HTTP. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
@@ -258,26 +260,26 @@ export class RequestLane {
       _meta: {
         ...(isRecord(params._meta) ? params._meta : {}),
         ...(hears ? { progressToken: id } : {}),
-        ...(modern === undefined ? {} : this.#envelope(request.client)),
+        ...(modern === undefined ? {} : this.#envelope(request.client, hearsLog(request))),
       },
     };
   }
 
   /** What the stateless protocol wants said with every message. */
-  #envelope(client: CallClient | undefined): object {
+  #envelope(client: CallClient | undefined, isHeard: boolean): object {
     const { modern, clientInfo } = this.#options;
     return {
       [PROTOCOL_VERSION_META_KEY]: modern,
       [CLIENT_INFO_META_KEY]: clientInfo,
       [CLIENT_CAPABILITIES_META_KEY]: capabilitiesOf(client),
-      // Without it a server says nothing, and then a caller who listens hears nothing.
-      ...(client === undefined ? {} : { [LOG_LEVEL_META_KEY]: "info" }),
+      // Without it a server says nothing, and then whoever listens hears nothing.
+      ...(isHeard ? { [LOG_LEVEL_META_KEY]: "info" } : {}),
     };
   }
 
   #cancel(id: number, reason: unknown): void {
     const text = reason instanceof Error ? reason.message : String(reason ?? "cancelled");
-    const meta = this.#options.modern === undefined ? {} : { _meta: this.#envelope(undefined) };
+    const meta = this.#options.modern === undefined ? {} : { _meta: this.#envelope(undefined, false) };
     this.#send({ method: "notifications/cancelled", params: { ...meta, requestId: id, reason: text } });
   }
 
@@ -326,10 +328,13 @@ export class RequestLane {
       }
       case "notifications/cancelled":
         return this.#questions.withdraw(params.requestId, params.reason);
-      case "notifications/message":
+      case "notifications/message": {
         this.#options.onLog(params);
-        this.#questions.belongsTo()?.client?.notify(method, params);
+        const asked = this.#questions.belongsTo();
+        asked?.client?.notify(method, params);
+        asked?.onLog?.(params);
         return true;
+      }
       case "notifications/elicitation/complete":
         this.#questions.belongsTo()?.client?.notify(method, params);
         return true;
@@ -348,6 +353,10 @@ function listen(request: LaneRequest, act: (reason: unknown) => void): (() => vo
   if (signal.aborted) onAbort();
   else signal.addEventListener("abort", onAbort, { once: true });
   return () => signal.removeEventListener("abort", onAbort);
+}
+
+function hearsLog({ client, onLog }: LaneRequest): boolean {
+  return client !== undefined || onLog !== undefined;
 }
 
 function letGo({ release, timer }: Pending): void {

@@ -6,6 +6,8 @@ import type { Message } from "./json-rpc.ts";
 export interface Asked {
   readonly client?: CallClient | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Is told what the server logs while it works on this. */
+  readonly onLog?: (params: Message) => void;
 }
 
 export interface ServerQuestionsOptions {

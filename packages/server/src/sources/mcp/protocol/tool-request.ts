@@ -1,4 +1,11 @@
-import { type CallClient, type ProgressUpdate, type ToolContext, whenAborted } from "@toolrack/core";
+import {
+  type CallClient,
+  type LogLevel,
+  logLine,
+  type ProgressUpdate,
+  type ToolContext,
+  whenAborted,
+} from "@toolrack/core";
 import type { Message } from "./json-rpc.ts";
 import type { LaneRequest } from "./request-lane.ts";
 
@@ -31,4 +38,19 @@ export class ToolRequest implements LaneRequest {
   onProgress(update: ProgressUpdate): void {
     this.#context.progress(update);
   }
+
+  onLog({ level, logger, data }: Message): void {
+    const name = typeof logger === "string" && logger !== "" ? [`[${logger}]`] : [];
+    logLine(this.#context, levels.get(level) ?? "info", ...name, data);
+  }
 }
+
+/** Those of the protocol that are not `info` here. */
+const levels: ReadonlyMap<unknown, LogLevel> = new Map([
+  ["debug", "debug"],
+  ["warning", "warn"],
+  ["error", "error"],
+  ["critical", "error"],
+  ["alert", "error"],
+  ["emergency", "error"],
+]);

@@ -15,6 +15,8 @@ export interface ToolCallDelta {
   readonly id?: unknown;
   readonly type?: unknown;
   readonly function?: { readonly name?: unknown; readonly arguments?: unknown };
+  /** Of a tool whose input is any text. */
+  readonly custom?: { readonly name?: unknown; readonly input?: unknown };
   /** Such as `extra_content`, in which Gemini signs its thoughts. */
   readonly [key: string]: unknown;
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { CompletionChunk } from "./completion-chunk.ts";
 import { DeltaMerger } from "./delta-merger.ts";
+import { calledIn } from "./model-message.ts";
 import { readSse } from "./read-sse.ts";
 
 const piece = (delta: object, finish_reason: string | null = null): CompletionChunk => ({
@@ -15,7 +16,7 @@ function merged(chunks: readonly CompletionChunk[]): DeltaMerger {
 }
 
 const named = (merger: DeltaMerger) =>
-  merger.calls().map(({ id, function: called }) => [id, called.name, called.arguments]);
+  merger.calls().map((call) => [call.id, calledIn(call).name, calledIn(call).written]);
 
 describe("pieces of calls", () => {
   it("belong together by index, however they are mixed", () => {
@@ -59,7 +60,25 @@ describe("pieces of calls", () => {
       calls({ function: { name: "read", arguments: "{}" } }),
       calls({ function: { name: "list", arguments: "{}" } }),
     ]);
-    expect(anonymous.calls().map(({ function: called }) => called.name)).toEqual(["read", "list"]);
+    expect(anonymous.calls().map((call) => calledIn(call).name)).toEqual(["read", "list"]);
+  });
+
+  it("of custom tools are put together as such, beside those of functions", () => {
+    const merger = merged([
+      calls({ index: 0, id: "a", type: "custom", custom: { name: "grep", input: "" } }),
+      calls({ index: 0, custom: { input: '{"not' } }, { index: 1, id: "b", function: { name: "read" } }),
+      calls({ index: 0, custom: { input: ' json"}' } }, { index: 1, function: { arguments: "{}" } }),
+    ]);
+    expect(merger.calls()).toEqual([
+      { id: "a", type: "custom", custom: { name: "grep", input: '{"not json"}' } },
+      { id: "b", type: "function", function: { name: "read", arguments: "{}" } },
+    ]);
+    const whole = merged([
+      calls({ id: "a", type: "custom", custom: { name: "grep", input: "{}" }, extra: 1 }),
+    ]);
+    expect(whole.calls()).toEqual([
+      { id: "a", type: "custom", custom: { name: "grep", input: "{}" }, extra: 1 },
+    ]);
   });
 
   it("get ids where the provider gave none, or the same twice", () => {

@@ -1,5 +1,5 @@
 import { v7 as uuid } from "uuid";
-import type { CompletionChunk, ModelUsage, ToolCallDelta } from "./completion-chunk.ts";
+import { type CompletionChunk, type ModelUsage, objectsIn, type ToolCallDelta } from "./completion-chunk.ts";
 import type { ModelToolCall } from "./model-message.ts";
 import { type DeltaContent, readDelta, saysSomething, stringOf } from "./read-delta.ts";
 
@@ -13,9 +13,14 @@ export interface Shown extends Pick<DeltaContent, "text" | "reasoning" | "refusa
   readonly logprobs: unknown;
 }
 
+/** What else is said of an answer, under the provider's own names: `system_fingerprint`, `logprobs` and the like. */
+export type AnswerFacts = Readonly<Record<string, unknown>>;
+
 interface Slot {
   id: string;
+  isCustom: boolean;
   name: string;
+  /** Or the input of a `custom` tool. */
   arguments: string;
   extra: Record<string, unknown> | undefined;
 }
@@ -35,15 +40,15 @@ export class DeltaMerger {
   readonly reasoningDetails: Record<string, unknown>[] = [];
   finishReason: string | undefined;
   usage: ModelUsage | undefined;
-  /** What else is said of an answer, under the provider's own names. */
-  readonly facts: Record<string, unknown> = {};
+  readonly #facts: Record<string, unknown> = {};
+  readonly #logprobs: Record<string, unknown[]> = {};
   /** Whether the model has said anything at all. */
   hasBegun = false;
 
   add({ choices, usage, system_fingerprint, service_tier }: CompletionChunk): Shown {
     if (usage) this.usage = wholeUsage(usage);
-    if (system_fingerprint) this.facts.system_fingerprint = system_fingerprint;
-    if (service_tier) this.facts.service_tier = service_tier;
+    if (system_fingerprint) this.#facts.system_fingerprint = system_fingerprint;
+    if (service_tier) this.#facts.service_tier = service_tier;
     const choice = choices?.find(({ index = 0 }) => index === 0);
     if (typeof choice?.finish_reason === "string") this.finishReason = choice.finish_reason;
     const said = readDelta(choice?.delta);
@@ -54,12 +59,18 @@ export class DeltaMerger {
     this.reasoningField ??= said.reasoningField;
     for (const detail of details) this.#mergeDetail(detail);
     const annotations = choice?.delta?.annotations;
-    if (Array.isArray(annotations) && annotations.length > 0) this.facts.annotations = annotations;
+    if (Array.isArray(annotations) && annotations.length > 0) this.#facts.annotations = annotations;
+    this.#addLogprobs(choice?.logprobs);
     const merged = pieces.map((piece) => this.#merge(piece));
     if (saysSomething(said)) this.hasBegun = true;
     const kept = merged.reduce((sum, piece) => sum + piece.kept, sizeOf(details));
     const written = merged.map((piece) => piece.written).join("");
     return { text, reasoning, refusal, written, kept, logprobs: choice?.logprobs ?? undefined };
+  }
+
+  get facts(): AnswerFacts {
+    const { content = null, refusal = null } = this.#logprobs;
+    return { ...this.#facts, ...(content || refusal ? { logprobs: { content, refusal } } : {}) };
   }
 
   /** How many calls were begun. */
@@ -73,19 +84,20 @@ export class DeltaMerger {
     return this.#slots.map((slot) => {
       if (slot.id === "" || taken.has(slot.id)) slot.id = `call_${uuid().replaceAll("-", "")}`;
       taken.add(slot.id);
-      const { id, name, arguments: written, extra } = slot;
+      const { id, isCustom, name, arguments: written, extra } = slot;
+      if (isCustom) return { ...extra, id, type: "custom", custom: { name, input: written } };
       return { ...extra, id, type: "function", function: { name, arguments: written } };
     });
   }
 
   #merge(piece: ToolCallDelta): { written: string; kept: number } {
     const slot = this.#slotOf(piece);
-    const { index: _index, id, type: _type, function: called, ...extra } = piece;
-    const name = stringOf(called?.name);
+    const { index: _index, id, type: _type, function: _function, custom: _custom, ...extra } = piece;
+    const { name, written } = calledBy(piece);
+    slot.isCustom ||= isCustomPiece(piece);
     if (slot.id === "") slot.id = stringOf(id);
     // Some repeat the name with every piece, some cut it like the arguments.
     if (name !== slot.name && slot.arguments === "") slot.name += name;
-    const written = argumentsOf(called?.arguments);
     slot.arguments += written;
     const told = Object.entries(extra).filter(([, value]) => value !== null && value !== undefined);
     if (told.length > 0) slot.extra = { ...slot.extra, ...Object.fromEntries(told) };
@@ -97,7 +109,7 @@ export class DeltaMerger {
     const index = typeof piece.index === "number" ? piece.index : undefined;
     const known = index === undefined ? this.#withoutIndex(id, piece) : this.#byIndex.get(index);
     if (known !== undefined && !isAnother(known, id, piece)) return known;
-    const slot = { id: "", name: "", arguments: "", extra: undefined };
+    const slot = { id: "", isCustom: false, name: "", arguments: "", extra: undefined };
     this.#slots.push(slot);
     if (index !== undefined) this.#byIndex.set(index, slot);
     return slot;
@@ -107,8 +119,18 @@ export class DeltaMerger {
     if (id !== "") return this.#slots.find((slot) => slot.id === id);
     // A name where arguments have begun is the beginning of the next call.
     const last = this.#slots.at(-1);
-    const begins = stringOf(piece.function?.name) !== "" && last?.arguments !== "";
+    const begins = calledBy(piece).name !== "" && last?.arguments !== "";
     return begins ? undefined : last;
+  }
+
+  #addLogprobs(logprobs: unknown): void {
+    for (const key of ["content", "refusal"]) {
+      const added = objectsIn((Object(logprobs) as Record<string, unknown>)[key]);
+      if (added.length === 0) continue;
+      const known = this.#logprobs[key] ?? [];
+      for (const one of added) if (known.length < MOST_LOGPROBS) known.push(one);
+      this.#logprobs[key] = known;
+    }
   }
 
   /** Pieces of one detail have the same `index` and `type`; their texts are cut like all others. */
@@ -128,15 +150,33 @@ export class DeltaMerger {
   }
 }
 
+/** Tokens of one answer whose probabilities are kept. */
+const MOST_LOGPROBS = 100_000;
+
 /** Members of a detail that come in pieces. */
 const streamedDetails = new Set(["text", "summary", "data"]);
 
 /** Whether a piece begins another call than the one that its index says. */
-function isAnother({ id: known, arguments: written }: Slot, id: string, piece: ToolCallDelta): boolean {
-  if (stringOf(piece.function?.name) === "") return false;
+function isAnother(slot: Slot, id: string, piece: ToolCallDelta): boolean {
+  const { id: known, isCustom, arguments: before } = slot;
+  const { name, written } = calledBy(piece);
+  if (name === "") return false;
   if (id !== "") return known !== "" && known !== id;
+  // Where any text is an input, none is known to be whole.
+  if (isCustom) return false;
   // Some give all calls the index 0 and no id: one whose arguments are whole has ended.
-  return argumentsOf(piece.function?.arguments).trim() !== "" && isWhole(written);
+  return written.trim() !== "" && isWhole(before);
+}
+
+/** Later pieces of a `custom` call may say neither `type` nor name. */
+function isCustomPiece({ type, custom }: ToolCallDelta): boolean {
+  return type === "custom" || (typeof custom === "object" && custom !== null);
+}
+
+function calledBy(piece: ToolCallDelta): { name: string; written: string } {
+  const { function: called, custom } = piece;
+  if (isCustomPiece(piece)) return { name: stringOf(custom?.name), written: stringOf(custom?.input) };
+  return { name: stringOf(called?.name), written: argumentsOf(called?.arguments) };
 }
 
 function isWhole(written: string): boolean {

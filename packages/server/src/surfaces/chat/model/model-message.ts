@@ -14,11 +14,24 @@ export interface ModelContentPart {
   readonly [key: string]: unknown;
 }
 
-export interface ModelToolCall {
+/** A call with arguments that are JSON, or one of a `custom` tool with an input that is any text. */
+export type ModelToolCall = ModelFunctionCall | ModelCustomCall;
+
+export interface ModelFunctionCall {
   readonly id: string;
-  readonly type: "function";
+  /** `function`, or what the client calls its tool where the provider knows more kinds of functions. */
+  readonly type: string;
   readonly function: { readonly name: string; readonly arguments: string };
+  readonly custom?: undefined;
   /** What else the provider said of it. */
+  readonly [key: string]: unknown;
+}
+
+export interface ModelCustomCall {
+  readonly id: string;
+  readonly type: "custom";
+  readonly custom: { readonly name: string; readonly input: string };
+  readonly function?: undefined;
   readonly [key: string]: unknown;
 }
 
@@ -26,7 +39,20 @@ export interface ModelToolCall {
 export interface ModelTool {
   readonly type: string;
   readonly function?: { readonly name?: unknown; readonly [key: string]: unknown };
+  readonly custom?: { readonly name?: unknown; readonly [key: string]: unknown };
   readonly [key: string]: unknown;
+}
+
+/** By which the model calls a tool; undefined for one that has none, such as those that the provider runs itself. */
+export function nameOf({ type, function: described, custom }: ModelTool): string | undefined {
+  const name = type === "custom" ? custom?.name : described?.name;
+  return typeof name === "string" && name !== "" ? name : undefined;
+}
+
+/** What a call asks for: of a `custom` tool, `written` is its input. */
+export function calledIn(call: ModelToolCall): { readonly name: string; readonly written: string } {
+  if (call.custom !== undefined) return { name: call.custom.name, written: call.custom.input };
+  return { name: call.function.name, written: call.function.arguments };
 }
 
 /** The text of a message, without what is not text. */

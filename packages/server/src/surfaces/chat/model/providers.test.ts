@@ -109,6 +109,8 @@ describe("a name that begins like a provider's", () => {
     expect(await found(providers, "openai/mistral/small")).toEqual(["openai", "mistral/small"]);
     expect(await found(providers, "openai/other")).toEqual(["openai", "other"]);
     expect(await found(providers, undefined)).toEqual(["openai", "openai/gpt-4o"]);
+    expect(await providers.reopen("openai", "gpt-4o")).toMatchObject({ provider: "openai", model: "gpt-4o" });
+    await expect(providers.reopen("gone", "gpt-4o")).rejects.toThrow("no longer configured");
     expect(asked).toBe(1);
   });
 

@@ -52,6 +52,15 @@ export class Providers {
     return this.#endpoint(provider, model);
   }
 
+  /** A model that was resolved before, by what its provider calls it. Throws `ModelMissing`. */
+  async reopen(provider: string, model: string): Promise<ModelEndpoint> {
+    if (this.#all.has(provider)) return this.#endpoint(provider, model);
+    throw new ModelMissing(
+      "provider_missing",
+      `The model provider "${provider}" is no longer configured. Name another model.`,
+    );
+  }
+
   /** Every model that the providers have, or are configured to have. One that cannot be reached has none. */
   async list(): Promise<ListedModel[]> {
     const names = [...this.#all.keys()];

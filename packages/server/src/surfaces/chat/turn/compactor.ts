@@ -86,8 +86,14 @@ function lastRound(messages: readonly ModelMessage[]): number {
 
 export function tokensOf(message: ModelMessage): number {
   const calls = message.tool_calls === undefined ? "" : JSON.stringify(message.tool_calls);
+  const { reasoning_content = "", reasoning = "", reasoning_details = "" } = message;
+  const thoughts = [reasoning_content, reasoning, reasoning_details].map((thought) =>
+    typeof thought === "string" ? thought : JSON.stringify(thought),
+  );
   const images = Array.isArray(message.content)
     ? message.content.filter(({ type }) => type !== "text").length
     : 0;
-  return estimateTokens(textOf(message)) + estimateTokens(calls) + images * IMAGE_TOKENS + 4;
+  return (
+    estimateTokens(textOf(message) + thoughts.join("")) + estimateTokens(calls) + images * IMAGE_TOKENS + 4
+  );
 }

@@ -1,4 +1,5 @@
 import type { ToolState } from "@toolrack/core";
+import type { Echo } from "./echo.ts";
 
 /**
  * A part of what an assistant said and did in a turn. Parts of one round came in one answer of the model. Plain JSON.
@@ -21,8 +22,10 @@ export interface ToolPart {
   /** As the model wrote it. */
   readonly name: string;
   readonly displayName: string;
-  /** As the model wrote them. */
+  /** As the model wrote them; of a `custom` tool, its input. */
   readonly arguments: string;
+  /** What kind of call it is, where it is none of a `function`: `custom`, or what the client calls its tool. */
+  readonly kind?: string;
   /** The tool is the client's: it runs it and brings the result. */
   readonly client?: true;
   /** What its provider wants to read again with it; see `Echo`. */
@@ -30,20 +33,6 @@ export interface ToolPart {
   /** Set before the call is made, so that whoever finds it later knows that it may have run. */
   started?: true | undefined;
   state: ToolState;
-}
-
-/**
- * What a provider said beside a call and asks for in the next rounds of the same turn, such as signatures of thoughts.
- * Nobody else is sent it.
- */
-export interface Echo {
-  readonly provider: string;
-  /** More members of the call. */
-  readonly call?: Readonly<Record<string, unknown>>;
-  /** More members of the message; with the first call of a round. */
-  readonly message?: Readonly<Record<string, unknown>>;
-  /** The member of the message that holds the round's reasoning; with the first call of a round. */
-  readonly reasoning?: string;
 }
 
 export function isTool(part: MessagePart): part is ToolPart {

@@ -33,6 +33,10 @@ export const noName = "A call without a name was not run. Name one of the tools 
 export const tooManyCalls = (limit: number): string =>
   `Not run: one message may make ${limit} calls. Make the rest in the next one.`;
 
+/** Of a call that a client should run which takes one at a time. */
+export const oneCallAtATime = (name: string): string =>
+  `"${name}" was not run: only one call of this kind is made at a time. Call it again once you have read the answer to the other.`;
+
 /** `given`: how many tools the model was given. */
 export const unknownTool = (name: string, nearest: readonly string[], given: number): string => {
   const shown = name.length > 100 ? `${name.slice(0, 100)}…` : name;

@@ -22,9 +22,11 @@ export function refusedInside({ toolName, state, reason }: Partial<StoredApprova
   return `the server ended while it waited for consent to call "${toolName ?? "a tool"}", and ${answer}`;
 }
 
+/** In the words of a call that was refused while its process lived. */
 export function refusalOf({ name }: ToolPart, approval: StoredApproval | undefined): string {
   if (approval?.state === "denied") {
-    return `"${name}" was not run: a person said no${approval.reason === undefined ? "" : ` (${approval.reason})`}.`;
+    const because = approval.reason ? `: ${approval.reason}` : ", without giving a reason";
+    return `Running "${name}" was refused${because}. It did not run. Do not repeat the call unchanged.`;
   }
   return `"${name}" was not run: nobody answered the question in time.`;
 }

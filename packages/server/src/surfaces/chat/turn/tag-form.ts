@@ -6,7 +6,14 @@ import {
   toTagResult,
 } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
-import { type ModelMessage, type ModelTool, type ModelToolCall, textOf } from "../model/model-message.ts";
+import {
+  calledIn,
+  type ModelMessage,
+  type ModelTool,
+  type ModelToolCall,
+  nameOf,
+  textOf,
+} from "../model/model-message.ts";
 import type { Turn } from "./turn.ts";
 
 /** The conversation for a model that has no tool calls of its own: definitions, calls and answers become text. */
@@ -38,12 +45,14 @@ export function readTagAnswer(
 ): TagAnswer {
   const { calls, text, unfinished } = readTagText(written);
   const schemaOf = (name: string) => {
-    const own = clientTools.find((tool) => tool.function?.name === name);
+    const own = clientTools.find((tool) => nameOf(tool) === name);
     if (own !== undefined) return Object(own.function?.parameters) as JsonSchemaObject; // Looked into with care.
     const info = offered.infos.get(name);
     return info === undefined ? undefined : toDefinition(info).inputSchema;
   };
   const typed = calls.map(({ name, arguments: values }) => {
+    const own = clientTools.find((tool) => nameOf(tool) === name);
+    if (own?.type === "custom") return toCustomCall(name, inputIn(values));
     const inputSchema = schemaOf(name);
     return toCall(
       name,
@@ -54,12 +63,23 @@ export function readTagAnswer(
   return { calls: isCut ? [...typed, toCall(unfinished, "")] : typed, text, isCut };
 }
 
+/** The parameter by which a model in this form gives a `custom` tool its input. */
+const INPUT = "input";
+
 function toCall(name: string, written: string): ModelToolCall {
-  return {
-    id: `call_${uuid().replaceAll("-", "")}`,
-    type: "function",
-    function: { name, arguments: written },
-  };
+  return { id: newId(), type: "function", function: { name, arguments: written } };
+}
+
+function toCustomCall(name: string, input: string): ModelToolCall {
+  return { id: newId(), type: "custom", custom: { name, input } };
+}
+
+function inputIn(values: unknown): string {
+  return String((Object(values) as Record<string, unknown>)[INPUT] ?? "");
+}
+
+function newId(): string {
+  return `call_${uuid().replaceAll("-", "")}`;
 }
 
 function toTagMessage(message: ModelMessage): ModelMessage {
@@ -70,10 +90,10 @@ function toTagMessage(message: ModelMessage): ModelMessage {
   }
   if (role !== "assistant" || !tool_calls) return message;
   const said = textOf(message);
-  // A client may have calls of other kinds in its history.
-  const calls = tool_calls.flatMap(({ function: called }) =>
-    called === undefined ? [] : [tagOf(called.name, called.arguments)],
-  );
+  const calls = tool_calls.map((call) => {
+    const { name: called, written } = calledIn(call);
+    return tagOf(called, call.custom === undefined ? written : JSON.stringify({ [INPUT]: written }));
+  });
   return { role, content: [...(said === "" ? [] : [said]), ...calls].join("\n") };
 }
 
@@ -97,8 +117,17 @@ function encode(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
 }
 
+/** As a function: a `custom` tool is one that takes a text. */
+function describe({ type, function: described, custom }: ModelTool): Readonly<Record<string, unknown>> {
+  if (type !== "custom") return described ?? {};
+  return {
+    ...custom,
+    parameters: { type: "object", properties: { [INPUT]: { type: "string" } }, required: [INPUT] },
+  };
+}
+
 function howToCall(tools: readonly ModelTool[]): string {
-  const described = tools.map((tool) => JSON.stringify(tool.function ?? tool));
+  const described = tools.map((tool) => JSON.stringify(describe(tool)));
   return [
     "You can call tools. To call one, write exactly this, with one tag for each parameter, and end your message after it:",
     '<tool_action name="TOOL"><param name="PARAMETER" value="VALUE"/></tool_action>',

@@ -1,6 +1,6 @@
 import type { FilePart } from "@toolrack/core";
-import type { ModelContentPart, ModelMessage } from "../model/model-message.ts";
-import { isTool, type MessagePart, type ToolPart, textOfParts } from "./message-part.ts";
+import type { ModelContentPart, ModelMessage, ModelToolCall } from "../model/model-message.ts";
+import { isSettled, isTool, type MessagePart, type ToolPart, textOfParts } from "./message-part.ts";
 
 /**
  * A turn as the model is told of it: for every round its own message, then one answer for each call in the order in
@@ -48,16 +48,26 @@ function roundMessages(
     role: "assistant",
     content: said === "" ? null : said,
     ...echoOf(parts, calls[0], provider),
-    tool_calls: calls.map(({ id, name, arguments: written, echo }) => ({
-      ...(echo !== undefined && echo.provider === provider ? echo.call : {}),
-      id,
-      type: "function",
-      function: { name, arguments: soundArguments(written) },
+    tool_calls: calls.map((part) => ({
+      ...(part.echo !== undefined && part.echo.provider === provider ? part.echo.call : {}),
+      ...toModelCall({ ...part, arguments: soundArguments(part) }),
     })),
   };
   const images = takesImages ? imageMessages(calls) : [];
   // What the client answers, it brings itself.
-  return [asked, ...calls.filter(({ client }) => !client).map(answerMessage), ...images];
+  const answered = calls.filter((part) => !part.client || isSettled(part));
+  return [asked, ...answered.map(answerMessage), ...images];
+}
+
+/** The call in the form in which the model made it. */
+export function toModelCall({
+  id,
+  name,
+  arguments: written,
+  kind = "function",
+}: Pick<ToolPart, "id" | "name" | "arguments" | "kind">): ModelToolCall {
+  if (kind === "custom") return { id, type: kind, custom: { name, input: written } };
+  return { id, type: kind, function: { name, arguments: written } };
 }
 
 function echoOf(
@@ -111,7 +121,8 @@ export function imageCallOf({ role, content }: ModelMessage): string | undefined
 }
 
 /** Providers refuse a history with arguments that are not JSON. The answer to the call says what was wrong with them. */
-function soundArguments(written: string): string {
+function soundArguments({ kind, arguments: written }: ToolPart): string {
+  if (kind === "custom") return written;
   try {
     const value: unknown = JSON.parse(written);
     return typeof value === "object" && value !== null ? written : "{}";

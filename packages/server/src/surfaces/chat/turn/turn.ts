@@ -1,3 +1,4 @@
+import type { ModelUsage } from "../model/completion-chunk.ts";
 import type { ModelEndpoint } from "../model/endpoint.ts";
 import type { ModelMessage, ModelTool } from "../model/model-message.ts";
 import type { ChatReach } from "../tools/reach.ts";
@@ -29,6 +30,8 @@ export interface Turn {
   /** The turn as it is so far. The loop adds to it. */
   readonly parts: MessagePart[];
   readonly limits: TurnLimits;
+  /** Tokens that the turn took before it was taken up again. */
+  readonly usage?: ModelUsage | undefined;
   /** Tokens that the model can read at a time. */
   readonly contextTokens: number;
   /** The calls whose results were taken out of the history before, by the model's ids. */

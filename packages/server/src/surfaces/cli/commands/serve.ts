@@ -9,6 +9,7 @@ import { exitCodes } from "../exit-codes.ts";
 import { failuresIn, talkFailures } from "../file-problems.ts";
 import { findWorkspace } from "../find-workspace.ts";
 import { formatLogLine } from "../logs/format-log-line.ts";
+import { ownProgram } from "../serve/own-program.ts";
 import { isOnlyHere, reachOf } from "../serve/reach.ts";
 import { formatDuration } from "../text/duration.ts";
 import { shellQuote } from "../text/shell-quote.ts";
@@ -26,6 +27,7 @@ export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions
   const lines = new LineGatherer((waiting) => cli.write(waiting.join("")));
   const serving = await start(cli, root, {
     logger: talkingLogger(cli),
+    program: ownProgram(),
     ...(host === undefined ? {} : { host }),
     ...(port === undefined ? {} : { port }),
     ...(watch ? { onReload: (report) => tellReload(cli, lines, report) } : {}),

@@ -27,7 +27,7 @@ async function complete(...typed: string[]): Promise<string[]> {
 }
 
 it("offers commands, options, values, tools and their arguments", async () => {
-  expect(await complete("c")).toEqual(["chat", "call", "check", "completion"]);
+  expect(await complete("c")).toEqual(["chat", "call", "check", "calls", "completion"]);
   expect(await complete("")).not.toContain("__complete");
   expect(await complete("logs", "--s")).toEqual(["--status", "--since"]);
   expect(await complete("list", "--j")).toEqual(["--json"]);

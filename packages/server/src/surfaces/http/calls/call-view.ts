@@ -1,5 +1,6 @@
 import type { ToolState } from "@toolrack/core";
 import type { AnnouncedCall } from "../../../calls/call-recorder.ts";
+import type { CallLine } from "../../../store/calls/call-line.ts";
 import type { StoredCall } from "../../../store/store.ts";
 import { jsonText } from "../json-text.ts";
 
@@ -23,31 +24,39 @@ export function detailOf(call: StoredCall): Record<string, unknown> {
   return { ...rest, status: outcome, ...(outcome === "running" ? {} : { stages: stagesOf(call) }) };
 }
 
-/** What the time of a call went into, in order. Consent that a tool asks for while it runs is part of its run. */
-function stagesOf({ duration, runDuration, flags }: StoredCall): { name: string; duration: number }[] {
+/**
+ * What the time of a call went into, in order; what took none is left out. Consent that a tool asks for while it runs
+ * is part of its run.
+ */
+function stagesOf(call: StoredCall): { name: string; duration: number }[] {
+  const { duration, runDuration, afterDuration = 0, flags } = call;
   const waited = flags?.waited ?? 0;
   return [
-    { name: "before", duration: Math.max(0, duration - runDuration - waited) },
-    ...(waited === 0 ? [] : [{ name: "approve", duration: waited }]),
-    { name: "run", duration: runDuration },
-  ];
+    { name: "validate", duration: Math.max(0, duration - runDuration - waited) },
+    { name: "approve", duration: waited },
+    { name: "run", duration: Math.max(0, runDuration - afterDuration) },
+    { name: "after", duration: afterDuration },
+  ].filter((stage) => stage.duration > 0);
 }
 
 /** A call under way. Of one that a tool made, or another surface, only the state is known until it ends. */
 export function activeView(
   active: { readonly callId: string; readonly toolName: string; readonly state: ToolState },
   announced: AnnouncedCall | undefined,
+  log: readonly CallLine[],
 ): Record<string, unknown> {
   const { state } = active;
   return {
     ...announced,
     callId: active.callId,
     toolName: active.toolName,
-    status: state.status,
+    // Also while it waits for a person: a list says the same.
+    status: "running",
     parameters: state.input,
     ...(state.title === undefined ? {} : { title: state.title }),
     ...(state.metadata === undefined ? {} : { metadata: state.metadata }),
     ...("time" in state ? { startedAt: state.time.start } : {}),
+    ...(log.length === 0 ? {} : { log }),
   };
 }
 

@@ -29,7 +29,7 @@ export async function serveCall(
 const MOST_WAITING = 1024 * 1024;
 
 /**
- * `state` and `progress` events while the call is under way, and one last event: `result` with what a JSON answer
+ * `state`, `progress` and `log` events while the call is under way, and one last event: `result` with what a JSON answer
  * would hold, or `error` with the envelope of the refusal.
  */
 async function streamCall(desk: CallDesk, request: CallRequest, outgoing: ServerResponse): Promise<Reply> {
@@ -49,6 +49,7 @@ async function streamCall(desk: CallDesk, request: CallRequest, outgoing: Server
       if (state.status === "running") sendIfTaken("state", state);
     },
     progress: (update) => sendIfTaken("progress", update),
+    log: ({ at, level, text }) => sendIfTaken("log", { at, level, text }),
   };
   try {
     send("result", answerOf(await desk.run({ ...request, watcher }), request.replayOf));

@@ -2,16 +2,20 @@ import type { RackEvent, ToolCallRecord } from "@toolrack/core";
 import type { CallDesk } from "../../../calls/call-desk.ts";
 import type { LoadEvent, McpServers } from "../../../index.ts";
 import type { StoredApproval } from "../../../store/approvals/approval-store.ts";
+import type { CallLine } from "../../../store/calls/call-line.ts";
 import type { EventFeed } from "./event-feed.ts";
 import { LatestOnly } from "./latest-only.ts";
 import { summaryOf } from "./reload-log.ts";
 
 const LONGEST_TEXT = 500;
 const LONGEST_LIST = 20;
+const MOST_LINES = 50;
 
 /** Tells the feed what happens on the rack. Events hold ids and summaries; bodies are read by id. */
 export function publishRack(feed: EventFeed, desk: Pick<CallDesk, "callerOf">): (event: RackEvent) => void {
   const started = new Set<string>();
+  /** What calls said in this turn of the event loop. */
+  const said = new Map<string, CallLine[]>();
   const latest = new LatestOnly();
   const tell = (type: string, callId: string, data: object) => {
     const caller = desk.callerOf(callId);
@@ -36,8 +40,20 @@ export function publishRack(feed: EventFeed, desk: Pick<CallDesk, "callerOf">): 
       }
       case "progress": {
         const { callId, toolName, update } = event;
-        const said = update.message === undefined ? {} : { message: clip(update.message) };
-        latest.set(callId, "progress", () => tell("call.progress", callId, { toolName, ...update, ...said }));
+        const told = update.message === undefined ? {} : { message: clip(update.message) };
+        latest.set(callId, "progress", () => tell("call.progress", callId, { toolName, ...update, ...told }));
+        return;
+      }
+      case "log": {
+        const { callId, toolName, level, text, at } = event;
+        const lines = said.get(callId) ?? [];
+        said.set(callId, lines);
+        // Of more in one turn, the record has the first and the last.
+        if (lines.length < MOST_LINES) lines.push({ at, level, text: clip(text) });
+        latest.set(callId, "log", () => {
+          said.delete(callId);
+          tell("call.log", callId, { toolName, lines });
+        });
         return;
       }
       case "record": {
@@ -70,12 +86,21 @@ export function publishRack(feed: EventFeed, desk: Pick<CallDesk, "callerOf">): 
 
 /** Tells the feed of questions that can be answered by their id, and of what became of them. */
 export function publishApprovals(feed: EventFeed): (approval: StoredApproval) => void {
-  return ({ id, callId, toolName, displayName, caller, sessionID, state, expiresAt, message }) =>
-    feed.publish(
-      "approval.changed",
-      { id, callId, toolName, displayName, caller, sessionID, state, expiresAt, message: clip(message) },
-      "admins",
-    );
+  return ({
+    id,
+    callId,
+    parentCallId,
+    toolName,
+    displayName,
+    caller,
+    sessionID,
+    state,
+    expiresAt,
+    message,
+  }) => {
+    const shown = { id, callId, parentCallId, toolName, displayName, caller, sessionID, state, expiresAt };
+    feed.publish("approval.changed", { ...shown, message: clip(message) }, "admins");
+  };
 }
 
 /** Tells the feed of each load of the tool files, whoever asked for it. */

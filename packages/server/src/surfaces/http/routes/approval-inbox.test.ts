@@ -46,7 +46,7 @@ it("lets a call go on when it is allowed, and answers a second decision with 409
   });
   expect((await call).body.result.content).toBe("wiped");
   const { stages } = (await server.ask(`/api/calls/${callId}`)).body;
-  expect(stages.map(({ name }: { name: string }) => name)).toEqual(["before", "approve", "run"]);
+  expect(stages.map(({ name }: { name: string }) => name)).toEqual(["validate", "approve", "run", "after"]);
 
   const second = await decide(id, { decision: "deny" });
   expect(second.status).toBe(409);
@@ -65,10 +65,10 @@ it("hands the reason of a denial to the caller", async () => {
   expect(body.error.message).toContain("not on a Friday");
 });
 
-it("shows a call that waits as pending, and can cancel it", async () => {
+it("shows a call that waits as under way, like a list of calls does, and can cancel it", async () => {
   const call = server.call("wipe", {}, { callId: "waits" });
   const { id } = await question();
-  expect((await server.ask("/api/calls/waits")).body.status).toBe("pending");
+  expect((await server.ask("/api/calls/waits")).body.status).toBe("running");
   expect((await server.ask("/api/calls/waits", { method: "DELETE" })).status).toBe(200);
   expect((await call).body.result.error.code).toBe("cancelled");
   await expect.poll(async () => (await server.ask(`/api/approvals/${id}`)).body.state).toBe("denied");

@@ -1,4 +1,4 @@
-import type { NewRule } from "../../../approvals/approval-inbox.ts";
+import type { NewRule } from "../../../approvals/answer.ts";
 import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Route } from "../route.ts";

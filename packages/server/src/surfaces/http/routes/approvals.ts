@@ -1,4 +1,5 @@
-import { type Answered, UnfitAnswer } from "../../../approvals/approval-inbox.ts";
+import type { Answered } from "../../../approvals/answer.ts";
+import { UnfitAnswer } from "../../../approvals/unfit-answer.ts";
 import type { AnsweredFor, StoredApproval } from "../../../store/approvals/approval-store.ts";
 import { blameCursor } from "../blame-cursor.ts";
 import { HttpError } from "../http-error.ts";

@@ -193,7 +193,7 @@ export function callRoutes(parts: HttpParts): Route[] {
 
 /** The call if it is under way and the bearer may see it. */
 function findActive(
-  { registry, desk }: HttpParts,
+  { registry, desk, recorder }: HttpParts,
   callId: string,
   grant: Grant,
 ): Record<string, unknown> | undefined {
@@ -204,7 +204,7 @@ function findActive(
   const active = announced ?? registry.activeCalls().find((call) => call.callId === callId);
   return active === undefined
     ? undefined
-    : activeView({ callId, toolName: active.toolName, state }, announced);
+    : activeView({ callId, toolName: active.toolName, state }, announced, recorder.linesOf(callId));
 }
 
 /** Refuses a call that is under way, here or in another process that works on the same store. */

@@ -22,11 +22,12 @@ export async function sayingWhy<Answer>(work: () => Promise<Answer>): Promise<An
 }
 
 /** What is said of a turn that ended without an answer; undefined for one that has some. */
-export function errorOfEnd({ reason, message = "The model did not answer.", code, retryAfter }: TurnEnd) {
+export function errorOfEnd(end: TurnEnd): HttpError | undefined {
+  const { reason, message = "The model did not answer.", code = "provider_failed" } = end;
   if (reason === "interrupted")
     return new HttpError("stopping", "The server is stopping.", { headers: noRetry });
   if (reason !== "error") return undefined;
-  return providerError(code ?? "provider_failed", message, retryAfter);
+  return providerError(code, message, end);
 }
 
 /** Tools may have run already. Clients of OpenAI ask again by themselves unless they are told not to. */
@@ -36,7 +37,7 @@ function toHttpError(thrown: unknown): unknown {
   if (thrown instanceof ChatError) return new HttpError(thrown.code, thrown.message, { headers: noRetry });
   if (thrown instanceof ModelMissing) return new HttpError(thrown.code, thrown.message, { headers: noRetry });
   if (thrown instanceof ProviderError) {
-    return providerError(`provider_${thrown.kind}`, thrown.message, thrown.retryAfter);
+    return providerError(`provider_${thrown.kind}`, thrown.message, thrown);
   }
   return thrown;
 }
@@ -46,10 +47,21 @@ const codes: Readonly<Record<string, HttpErrorCode>> = {
   provider_refused: "provider_refused",
   provider_unauthorized: "provider_unauthorized",
   internal_error: "internal_error",
+  unauthorized: "unauthorized",
 };
 
-function providerError(code: string, message: string, retryAfter: number | undefined): HttpError {
+function providerError(
+  code: string,
+  message: string,
+  { retryAfter, details = {} }: Pick<TurnEnd, "retryAfter" | "details"> | ProviderError,
+): HttpError {
   const later: Record<string, string> =
     retryAfter === undefined ? {} : { "Retry-After": String(Math.ceil(retryAfter)) };
-  return new HttpError(codes[code] ?? "provider_failed", message, { headers: { ...noRetry, ...later } });
+  const { type, param } = details;
+  return new HttpError(codes[code] ?? "provider_failed", message, {
+    headers: { ...noRetry, ...later },
+    details,
+    ...(typeof type === "string" ? { type } : {}),
+    ...(typeof param === "string" ? { param } : {}),
+  });
 }

@@ -36,7 +36,13 @@ export const messageSchema: JsonSchemaObject = {
     createdAt: moment,
     updatedAt: moment,
     content: { description: "Of a user's message: text, or parts as Chat Completions has them." },
+    provider: text,
     model: text,
+    unread: {
+      type: "integer",
+      description:
+        "Set when the message is too large to be read: its bytes. What it says is a note about that.",
+    },
     parts: {
       type: "array",
       description:

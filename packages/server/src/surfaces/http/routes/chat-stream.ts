@@ -1,13 +1,15 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ChatMessage, ChatSession } from "../../../store/chat/chat-store.ts";
 import type { ActiveTurn } from "../../chat/active-turn.ts";
+import { bodyOf } from "../../chat/chat-message-body.ts";
 import type { ChatService } from "../../chat/chat-service.ts";
 import { eventText, openEventStream } from "../events/event-stream.ts";
 import type { Reply } from "../route.ts";
 
 /** A message as it is answered with. */
-export function messageView({ body, ...message }: ChatMessage): Record<string, unknown> {
-  return { ...message, ...body };
+export function messageView(whole: ChatMessage): Record<string, unknown> {
+  const { body: _body, ...message } = whole;
+  return { ...message, ...bodyOf(whole) };
 }
 
 /** What a reader has not taken in yet; one that leaves more is cut off, and may come back. */
@@ -53,19 +55,29 @@ export async function resumeTurn(
   const [feedId, digits] = String(incoming.headers["last-event-id"] ?? "").split(".");
   const last = Number(digits);
   if (turn !== undefined && feedId === turn.feed.id && Number.isInteger(last) && turn.feed.knowsAfter(last)) {
-    return streamTurn(turn, last, outgoing, heartbeat);
+    return turn.isDone && last === turn.feed.last
+      ? nothingMore(outgoing)
+      : streamTurn(turn, last, outgoing, heartbeat);
   }
-  const messages = await chat.listMessages(session.id);
-  openEventStream(outgoing);
   if (turn === undefined || turn.isDone) {
-    const message = messages.at(-1);
+    const [message] = (await chat.listMessages(session.id, { limit: 1 })).items;
+    const id = `${message?.id ?? session.id}.end`;
+    if (incoming.headers["last-event-id"] === id) return nothingMore(outgoing);
+    openEventStream(outgoing);
     if (message !== undefined) outgoing.write(eventText("message", messageView(message)));
-    const end = (message?.body as { end?: unknown } | undefined)?.end;
-    outgoing.end(eventText("end", { type: "end", sessionId: session.id, messageId: message?.id, end }));
+    const end = message === undefined ? undefined : bodyOf(message).end;
+    outgoing.end(eventText("end", { type: "end", sessionId: session.id, messageId: message?.id, end }, id));
     return "sent";
   }
+  openEventStream(outgoing);
   const { feed } = turn;
   const number = feed.last;
   outgoing.write(eventText("message", messageView(chat.currentMessage(turn)), `${feed.id}.${number}`));
   return streamTurn(turn, number, outgoing, heartbeat);
+}
+
+/** Who has read the end and asks again, as browsers do by themselves, stops asking at this. */
+function nothingMore(outgoing: ServerResponse): Reply {
+  outgoing.writeHead(204).end();
+  return "sent";
 }

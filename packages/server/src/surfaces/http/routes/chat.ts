@@ -1,11 +1,11 @@
 import type { ChatSession } from "../../../store/chat/chat-store.ts";
 import type { UserContent } from "../../chat/chat-message-body.ts";
 import { howToConfigure } from "../../chat/model/providers.ts";
-import { chatReach } from "../../chat/tools/reach.ts";
 import { blameCursor } from "../blame-cursor.ts";
-import { expertQuery, findExpert } from "../expert-access.ts";
+import { expertQuery } from "../expert-access.ts";
 import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
+import { requestedReach } from "../requested-reach.ts";
 import { defineRoute, type Route, type RouteRequest } from "../route.ts";
 import { requireChat, sayingWhy } from "./chat-errors.ts";
 import { contentSchema, messageSchema, model, sessionSchema, text, title } from "./chat-schemas.ts";
@@ -35,9 +35,11 @@ const failures = [
   "expert_not_found",
 ] as const;
 
+/** How many messages of a conversation are sent at a time, unless told. */
+const MESSAGES = 200;
+
 /** Conversations that the server keeps. */
 export function chatRoutes(parts: HttpParts): Route[] {
-  const { experts } = parts.skills;
   const found = async ({ grant }: Pick<RouteRequest<never, never, never>, "grant">, id: string) => {
     const chat = requireChat(parts);
     return { chat, session: await chat.sessions.require({ grant }, id) };
@@ -104,8 +106,7 @@ export function chatRoutes(parts: HttpParts): Route[] {
       handle: ({ query, grant }) =>
         sayingWhy(async () => {
           const chat = requireChat(parts);
-          const expert = query.expert === undefined ? undefined : findExpert(grant, experts, query.expert);
-          const reach = chatReach(grant, expert);
+          const reach = requestedReach(parts, grant, query.expert);
           const budget = chat.toolBudget;
           const offered = await chat.tools.getTools(reach, { budget, query: query.query ?? "" });
           const names = new Set(offered.costs.map(({ name }) => name));
@@ -173,19 +174,24 @@ export function chatRoutes(parts: HttpParts): Route[] {
       handle: ({ body: { expert: name, ...wanted }, grant }) =>
         sayingWhy(async () => {
           const chat = requireChat(parts);
-          const expert = name === undefined ? undefined : findExpert(grant, experts, name);
-          const session = await chat.sessions.create(chatReach(grant, expert), wanted);
+          const session = await chat.sessions.create(requestedReach(parts, grant, name), wanted);
           return { body: sessionView(session) };
         }),
     }),
-    defineRoute<SessionParams>({
+    defineRoute<SessionParams, { before?: number; limit?: number }>({
       method: "GET",
       path: "/api/chat/sessions/{id}",
       id: "getChatSession",
       tag: "chat",
       summary: "A conversation with its messages, oldest first",
+      description:
+        "Where there are older ones, `previous` says what to ask for as `before`. A page may have fewer than `limit`, because large ones are not sent all at once.",
       access: "token",
       params,
+      query: {
+        before: { type: "integer", minimum: 1, description: "Only messages with a smaller `position`." },
+        limit: { type: "integer", minimum: 1, maximum: 500, default: MESSAGES },
+      },
       responses: {
         200: {
           description: "The conversation.",
@@ -194,6 +200,7 @@ export function chatRoutes(parts: HttpParts): Route[] {
             properties: {
               ...(sessionSchema.properties as object),
               messages: { type: "array", items: messageSchema },
+              previous: { type: "integer" },
             },
           },
         },
@@ -202,8 +209,9 @@ export function chatRoutes(parts: HttpParts): Route[] {
       handle: (request) =>
         sayingWhy(async () => {
           const { chat, session } = await found(request, request.params.id);
-          const messages = await chat.listMessages(session.id);
-          return { body: { ...sessionView(session), messages: messages.map(messageView) } };
+          const { limit = MESSAGES, ...query } = request.query;
+          const { items, ...more } = await chat.listMessages(session.id, { ...query, limit });
+          return { body: { ...sessionView(session), messages: items.map(messageView), ...more } };
         }),
     }),
     defineRoute<SessionParams, object, { title?: string; model?: string }>({
@@ -284,10 +292,13 @@ export function chatRoutes(parts: HttpParts): Route[] {
       tag: "chat",
       summary: "What happens in the turn under way, until it ends",
       description:
-        "With `Last-Event-ID` it goes on after that event. Without it, or when that is not known any more, it begins with `message`: the answer as it is now. A conversation in which nothing happens answers with its last message and `end`. Of a turn on another node of the same store it tells what is stored, round by round.",
+        "With `Last-Event-ID` it goes on after that event. Without it, or when that is not known any more, it begins with `message`: the answer as it is now. A conversation in which nothing happens answers with its last message and `end`. Who has read the end is answered 204. Of a turn on another node of the same store it tells what is stored, about once a second.",
       access: "token",
       params,
-      responses: { 200: { ...streamResponse, description: "The stream." } },
+      responses: {
+        200: { ...streamResponse, description: "The stream." },
+        204: { description: "The end was read already.", schema: text },
+      },
       errors: ["chat_session_not_found", "provider_missing"],
       handle: (request) =>
         sayingWhy(async () => {

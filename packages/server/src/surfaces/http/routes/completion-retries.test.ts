@@ -1,6 +1,6 @@
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { ChatRack, called } from "../../chat/testing/chat-rack.fixture.ts";
+import { answersIn, ChatRack, called } from "../../chat/testing/chat-rack.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
@@ -22,8 +22,9 @@ const impatient = () =>
 describe("a request that the client sends again", () => {
   it("by itself, because it waits no longer, joins the first, and no tool runs twice", async () => {
     rack.ran.length = 0;
-    rack.script((_request, asked) =>
-      asked === 0 ? called(["write", { text: "hold-once" }]) : { content: "written" },
+    // Every run of the request would call it.
+    rack.script((request) =>
+      answersIn(request).length === 0 ? called(["write", { text: "hold-once" }]) : { content: "written" },
     );
     const answer = impatient().chat.completions.create({ model: "model-a", messages: [...messages] });
     await rack.hold.started("hold-once");

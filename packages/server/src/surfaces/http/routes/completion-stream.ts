@@ -1,5 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { v7 as uuid } from "uuid";
+import { offersFunctions } from "../../chat/completion-functions.ts";
 import { type CompletionRequest, wantsJson } from "../../chat/completion-request.ts";
 import type { Completion } from "../../chat/completion-service.ts";
 import { answerText, ChunkMaker, finishReason, separator } from "../../chat/completion-shape.ts";
@@ -22,6 +23,7 @@ export class CompletionStream {
   readonly #chunks: ChunkMaker;
   readonly #tellsEvents: boolean;
   readonly #isJson: boolean;
+  readonly #isFunctions: boolean;
   readonly #wantsUsage: boolean;
   /** The end of it. */
   #said = "";
@@ -32,12 +34,13 @@ export class CompletionStream {
     this.#chunks = new ChunkMaker(`chatcmpl-${uuid().replaceAll("-", "")}`, model);
     this.#tellsEvents = tellsEvents;
     this.#isJson = wantsJson(body);
+    this.#isFunctions = offersFunctions(body);
     this.#wantsUsage = body.stream_options?.include_usage === true;
   }
 
   readonly tell = (event: TurnEvent): void => {
     // Whether a text is the last is known at the end.
-    if (event.type === "text") this.#isJson || this.#text(event.text);
+    if (event.type === "text") this.#isJson || this.#text(event.text, event.logprobs);
     else if (event.type === "reasoning") this.#delta({ reasoning_content: event.text });
     else if (event.type === "refusal") this.#delta({ refusal: event.text });
     else if (this.#tellsEvents) this.#write(this.#chunks.event(event));
@@ -53,16 +56,19 @@ export class CompletionStream {
 
   /** `isTold`: what happened was told as it happened. */
   end(completion: Completion, isTold: boolean): Reply {
-    const { end, calls, usage } = completion;
+    const { end, calls, usage, facts } = completion;
     const error = errorOfEnd(end);
     if (error !== undefined) {
       if (!this.#outgoing.headersSent) throw error;
       this.#write(error.toEnvelope());
     } else {
       this.#rest(completion, isTold);
-      if (calls.length > 0) this.#write(this.#chunks.calls(calls));
+      const form = { isJson: this.#isJson, isFunctions: this.#isFunctions };
+      if (calls.length > 0) this.#write(this.#chunks.calls(calls, form));
       if (this.#tellsEvents) this.#write(this.#chunks.event({ type: "end", end }));
-      this.#write(this.#chunks.delta({}, finishReason(end, this.#isJson)));
+      const { logprobs: _logprobs, annotations, ...more } = facts;
+      const last = annotations === undefined ? {} : { annotations };
+      this.#write({ ...this.#chunks.delta(last, finishReason(end, form)), ...more });
       if (this.#wantsUsage) this.#write(this.#chunks.usage(usage));
     }
     this.#outgoing.end("data: [DONE]\n\n");
@@ -80,15 +86,15 @@ export class CompletionStream {
     if (text !== "") this.#delta({ content: text });
   }
 
-  #text(text: string): void {
+  #text(text: string, logprobs: unknown): void {
     const between = this.#isNewRound ? separator(this.#said) : "";
     this.#isNewRound = false;
     this.#said = (this.#said + between + text).slice(-2);
-    this.#delta({ content: between + text });
+    this.#delta({ content: between + text }, logprobs);
   }
 
-  #delta(delta: Readonly<Record<string, unknown>>): void {
-    this.#write(this.#chunks.delta(delta));
+  #delta(delta: Readonly<Record<string, unknown>>, logprobs?: unknown): void {
+    this.#write(this.#chunks.delta(delta, null, logprobs));
   }
 
   #open(): void {

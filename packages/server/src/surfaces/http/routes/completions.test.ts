@@ -54,10 +54,19 @@ describe("OpenAI's own client", () => {
       return [response.status, error.message];
     };
     const fn = { name: "f", parameters: {} };
-    expect(await ask({ functions: [fn] })).toEqual([400, expect.stringContaining("`tools`")]);
-    expect(await ask({ tools: [{ type: "custom", custom: { name: "grep" } }] })).toEqual([
+    expect(await ask({ functions: [fn], tools: [clientTool] })).toEqual([
       400,
-      expect.stringContaining("`function`"),
+      expect.stringContaining("`tools`"),
+    ]);
+    expect(await ask({ functions: ["f"] })).toEqual([400, expect.stringContaining("functions")]);
+    expect(await ask({ functions: [fn], function_call: {} })).toEqual([
+      400,
+      expect.stringContaining("function_call"),
+    ]);
+    const unasked = { role: "function", name: "f", content: "1" };
+    expect(await ask({ messages: [...hello, unasked] })).toEqual([
+      400,
+      expect.stringContaining("messages[1]"),
     ]);
     for (const message of [
       { role: "user", content: { a: 1 } },
@@ -65,6 +74,8 @@ describe("OpenAI's own client", () => {
       { role: "user", content: [null] },
       { role: "assistant", content: "", tool_calls: [null] },
       { role: "assistant", content: "", tool_calls: [{ id: "x" }] },
+      { role: "assistant", content: "", tool_calls: [{ id: "x", custom: { name: "grep" } }] },
+      { role: "assistant", content: "", function_call: { name: 5 } },
       { role: "tool", tool_call_id: "x", content: 5 },
     ]) {
       expect(await ask({ messages: [message] })).toEqual([400, expect.stringContaining("messages")]);
@@ -393,6 +404,22 @@ describe("a token", () => {
     const last = rack.requests.at(-1);
     expect(last.tools.map(({ function: { name } }: never) => name)).toEqual(["add", "toolrack_read_result"]);
     expect(answersIn(last)[0].content).toContain('no tool named "weather"');
+  });
+
+  it("spends the provider's account only when it may", async () => {
+    rack.script(() => ({ content: "hi" }));
+    const ask = async (scopes: Parameters<typeof rack.issue>[0]) => {
+      const token = await rack.issue(scopes);
+      const completion = await rack.ask("/v1/chat/completions", { token, body: { messages: hello } });
+      const { id } = await rack.ask("/api/chat/sessions", { token, body: {} });
+      const path = `/api/chat/sessions/${id}/messages`;
+      const message = await rack.fetch(path, { token, body: { content: "hi" } });
+      return [completion.status, message.status, completion.error?.code];
+    };
+    expect(await ask({ tools: [] })).toEqual([403, 403, "chat_forbidden"]);
+    expect(await ask({ tools: ["add"], chat: false })).toEqual([403, 403, "chat_forbidden"]);
+    expect(await ask({ tools: ["add"] })).toEqual([200, 200, undefined]);
+    expect(await ask({ chat: true })).toEqual([200, 200, undefined]);
   });
 
   it("of an expert gets the tools and the instructions of the expert", async () => {

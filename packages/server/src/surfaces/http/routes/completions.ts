@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import type { Grant } from "../../../auth/grant.ts";
+import { offersFunctions } from "../../chat/completion-functions.ts";
 import {
   type CompletionRequest,
   completionRequestSchema,
@@ -8,11 +8,10 @@ import {
 } from "../../chat/completion-request.ts";
 import { CompletionRuns, identify } from "../../chat/completion-runs.ts";
 import { toCompletion } from "../../chat/completion-shape.ts";
-import { type ChatReach, chatReach } from "../../chat/tools/reach.ts";
 import { callerGone } from "../caller-gone.ts";
-import { findExpert } from "../expert-access.ts";
 import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
+import { requestedReach } from "../requested-reach.ts";
 import { defineRoute, type Reply, type Route, type RouteRequest } from "../route.ts";
 import { errorOfEnd, requireChat, sayingWhy } from "./chat-errors.ts";
 import { CompletionStream } from "./completion-stream.ts";
@@ -75,7 +74,7 @@ export function completionRoutes(parts: HttpParts): Route[] {
       tag: "chat",
       summary: "Asks a model that has the rack's tools",
       description:
-        "Takes and answers what OpenAI's Chat Completions do, streamed or not. The tools within the token's reach are offered to the model and run here; `tools` of the request are offered too, and handed back when the model calls them. Send `X-Toolrack-Events: 1`, or `toolrack: {events: true}`, to be told of the tools that are run. Closing the connection ends all of it.",
+        "Takes and answers what OpenAI's Chat Completions do, streamed or not. The tools within the token's reach are offered to the model and run here; `tools` of the request, or the older `functions`, are offered too, and handed back when the model calls them. Send `X-Toolrack-Events: 1`, or `toolrack: {events: true}`, to be told of the tools that are run. Closing the connection ends all of it.",
       access: "token",
       body: { required: true, schema: completionRequestSchema },
       responses: {
@@ -109,12 +108,13 @@ async function complete(
   { grant, incoming, outgoing }: Pick<RouteRequest<never, never, never>, "grant" | "incoming" | "outgoing">,
 ): Promise<Reply> {
   const chat = requireChat(parts);
-  const problem = unsupported(body);
-  if (problem !== undefined) throw new HttpError("invalid_request", problem);
-  const reach = reachOf(parts, grant, body, incoming);
+  const named = body.toolrack?.expert ?? header(incoming, "x-toolrack-expert");
+  const reach = requestedReach(parts, grant, named);
   const tellsEvents =
     body.toolrack?.events === true || /^(1|true|on)$/i.test(header(incoming, "x-toolrack-events") ?? "");
   const endpoint = await chat.providers.resolve(body.model ?? undefined);
+  const problem = unsupported(body, endpoint);
+  if (problem !== undefined) throw new HttpError("invalid_request", problem);
   const identity = identify(incoming.headers, grant.id, body);
   const gone = callerGone(incoming, outgoing);
   try {
@@ -132,7 +132,8 @@ async function complete(
       const completion = await run.read(reader);
       const error = errorOfEnd(completion.end);
       if (error !== undefined) throw error;
-      return { body: toCompletion(completion, { tellsEvents, isJson: wantsJson(body) }) };
+      const form = { tellsEvents, isJson: wantsJson(body), isFunctions: offersFunctions(body) };
+      return { body: toCompletion(completion, form) };
     }
     const alive = setInterval(stream.keepAlive, parts.settings.heartbeat);
     try {
@@ -145,22 +146,6 @@ async function complete(
   } finally {
     gone.release();
   }
-}
-
-/** As the expert that the request names, or as the only one that the token is for. */
-function reachOf(
-  { skills, registry }: HttpParts,
-  grant: Grant,
-  { toolrack }: CompletionRequest,
-  incoming: IncomingMessage,
-): ChatReach {
-  const named = toolrack?.expert ?? header(incoming, "x-toolrack-expert");
-  if (named !== undefined) return chatReach(grant, findExpert(grant, skills.experts, named));
-  if (grant.admin || registry.list().some(({ name }) => grant.mayUse(name))) return chatReach(grant);
-  const own = skills.experts
-    .list()
-    .filter(({ name, id }) => grant.mayUseExpert(name) || grant.mayUseExpert(id));
-  return chatReach(grant, own.length === 1 ? own[0] : undefined);
 }
 
 function header({ headers }: IncomingMessage, name: string): string | undefined {

@@ -11,7 +11,7 @@ export function eventRoutes({ feed, authenticator }: HttpParts): Route[] {
       tag: "events",
       summary: "What happens on the rack, as it happens",
       description: [
-        "A stream of `call.queued`, `call.started`, `call.updated`, `call.progress`, `call.approval_requested`,",
+        "A stream of `call.queued`, `call.started`, `call.updated`, `call.progress`, `call.log`, `call.approval_requested`,",
         "`call.approval_resolved`, `call.completed`, `call.failed`, `call.cancelled`, `loop.detected`,",
         "`approval.changed`, `tools.changed`, `tool.switched`, `skill.changed`, `skill.removed`, `expert.changed`,",
         "`expert.removed`, `mcp.server`, `reload.started`, `reload.finished` and `reload.failed`. It opens with `ready`.",

@@ -22,6 +22,12 @@ it("tells an admin what the server runs with", async () => {
   expect(body.startedAt).toBeGreaterThanOrEqual(before);
 });
 
+it("tells an admin how to start the program again, where it was started as one", async () => {
+  const program = ["/usr/bin/node", "/opt/toolrack/bin/toolrack.js"];
+  await using server = await TestServer.start({ program });
+  expect((await server.ask("/api/server")).body.program).toEqual(program);
+});
+
 it("says 0 where there is no limit, and nothing to who is no admin", async () => {
   await using server = await TestServer.start({ rateLimit: false });
   expect((await server.ask("/api/server")).body.limits.requestsPerSecond).toBe(0);

@@ -5,7 +5,7 @@ import { defineRoute, type Route } from "../route.ts";
 import { ref } from "../schemas.ts";
 
 /** What the server runs with. It is changed in the workspace's config, not here. */
-export function settingsRoutes({ workspace, config, registry, settings }: HttpParts): Route[] {
+export function settingsRoutes({ workspace, config, registry, settings, program }: HttpParts): Route[] {
   const startedAt = Date.now();
   const { rateLimit, maxBody, maxCallsPerTool } = settings;
   return [
@@ -21,6 +21,7 @@ export function settingsRoutes({ workspace, config, registry, settings }: HttpPa
         body: {
           version: productVersion(),
           workspace: workspace.directory,
+          ...(program === undefined ? {} : { program }),
           startedAt,
           limits: {
             maxBody,

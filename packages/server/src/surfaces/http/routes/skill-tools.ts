@@ -5,10 +5,10 @@ import { serveCall } from "../calls/serve-call.ts";
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { ref } from "../schemas.ts";
-import { refusing } from "./skill-errors.ts";
+import { refusing, refusingUnseen, seenVersion } from "./skill-errors.ts";
 import { skillToolView } from "./skill-view.ts";
 import { skillParams } from "./skills.ts";
-import { callResponses } from "./tools.ts";
+import { callResponses, chosenCallId } from "./tools.ts";
 
 interface ToolBody {
   readonly name: string;
@@ -124,22 +124,25 @@ export function skillToolRoutes({ skills, registry, desk }: HttpParts): Route[] 
       errors: ["skill_not_found", "skill_tool_not_found"],
       handle: async ({ params }) => ({ body: await refusing(() => viewOf(params.id, params.toolId)) }),
     }),
-    defineRoute<{ id: string; toolId: string }, object, Partial<ToolBody>>({
+    defineRoute<{ id: string; toolId: string }, object, Partial<ToolBody> & { updatedAt?: number }>({
       method: "PATCH",
       path: "/api/skills/{id}/tools/{toolId}",
       id: "changeSkillTool",
       tag: "skills",
       summary: "Changes a tool of a skill",
       description:
-        "Only what the body has is changed; null takes a field away. Calls under way end on the old version.",
+        "Only what the body has is changed; null takes a field away. With `updatedAt`, only if nobody else changed it since. Calls under way end on the old version.",
       access: "admin",
       params: toolParams,
-      body: { required: true, schema: { type: "object", properties: fields, additionalProperties: false } },
+      body: {
+        required: true,
+        schema: { type: "object", properties: { ...fields, ...seenVersion }, additionalProperties: false },
+      },
       responses: { 200: { description: "The tool as it is now.", schema: ref("SkillTool") } },
-      errors: ["skill_not_found", "skill_tool_not_found", "skill_read_only"],
-      handle: async ({ params, body }) => ({
-        body: await refusing(async () => {
-          const tool = await skills.updateTool(params.id, params.toolId, toChanges(body));
+      errors: ["skill_not_found", "skill_tool_not_found", "skill_changed", "skill_read_only"],
+      handle: async ({ params, body: { updatedAt: seen, ...body } }) => ({
+        body: await refusingUnseen(body, async () => {
+          const tool = await skills.updateTool(params.id, params.toolId, toChanges(body), { seen });
           return viewOf(tool.skillId, tool.id);
         }),
       }),
@@ -163,7 +166,7 @@ export function skillToolRoutes({ skills, registry, desk }: HttpParts): Route[] 
         body: { id: (await refusing(() => skills.removeTool(params.id, params.toolId))).id },
       }),
     }),
-    defineRoute<{ id: string }, object, { tool: ToolBody; arguments?: unknown }>({
+    defineRoute<{ id: string }, object, { tool: ToolBody; arguments?: unknown; callId?: string }>({
       method: "POST",
       path: "/api/skills/{id}/try",
       id: "trySkillTool",
@@ -177,20 +180,29 @@ export function skillToolRoutes({ skills, registry, desk }: HttpParts): Route[] 
         required: true,
         schema: {
           type: "object",
-          properties: { tool: toolSchema, arguments: { description: "An object, or its JSON as text." } },
+          properties: {
+            tool: toolSchema,
+            arguments: { description: "An object, or its JSON as text." },
+            callId: chosenCallId,
+          },
           required: ["tool"],
           additionalProperties: false,
         },
       },
       responses: callResponses,
-      errors: [...refusals, "skill_not_found", "stopping"],
+      errors: [...refusals, "call_exists", "skill_not_found", "stopping"],
       async handle({ params, body, grant, incoming, outgoing }) {
         const draft = await refusing(() => skills.draft(params.id, toNewTool(body.tool)));
         registry.register(draft);
         try {
           return await serveCall(
             desk,
-            { name: draft.name, input: body.arguments, grant },
+            {
+              name: draft.name,
+              input: body.arguments,
+              grant,
+              ...(body.callId === undefined ? {} : { callId: body.callId }),
+            },
             incoming,
             outgoing,
           );

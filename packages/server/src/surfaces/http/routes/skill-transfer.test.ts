@@ -142,6 +142,11 @@ describe("skills on their way", () => {
       dryRun: true,
     });
     expect(alone.body).toMatchObject({ skills: [{ id: "alone" }], warnings: [] });
+    const unnamed = await bring({ files: { "SKILL.md": "# Hi\n" }, dryRun: true });
+    expect(unnamed.body).toMatchObject({
+      skills: [],
+      failed: [{ name: "SKILL.md", reason: expect.stringContaining("It has no name") }],
+    });
     const dump = "INSERT INTO `skills` (id,name,description) VALUES ('w1','Weather','Tells it');";
     const expert = "INSERT INTO `experts` (id,name) VALUES ('e1','forecaster');";
     const fromDump = await bring({ files: { "dump.sql": dump + expert } });

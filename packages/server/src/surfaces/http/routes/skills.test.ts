@@ -140,6 +140,36 @@ describe("skills over HTTP", () => {
     expect((await server.ask(`/api/tools/${toolId}`)).body.displayName).toBe("Search/web_search");
   });
 
+  it("are not changed by somebody who saw another version", async () => {
+    const path = `/api/skills/${skillId}`;
+    const { body: seen } = await server.ask(path);
+    const first = await patch(path, { instructions: "Mine.", updatedAt: seen.updatedAt });
+    expect(first.status).toBe(200);
+    expect(first.body.updatedAt).toBeGreaterThan(seen.updatedAt);
+    const second = await patch(path, { instructions: "Yours.", mark: null, updatedAt: seen.updatedAt });
+    expect(second).toMatchObject({
+      status: 409,
+      body: {
+        error: {
+          code: "skill_changed",
+          details: { updatedAt: first.body.updatedAt, now: { instructions: "Mine.", mark: null } },
+        },
+      },
+    });
+    expect((await server.ask(path)).body.instructions).toBe("Mine.");
+    expect((await patch(path, { instructions: "Yours." })).status).toBe(200);
+
+    const { body: tool } = await server.ask(`${path}/tools/${toolId}`);
+    const change = (description: string) =>
+      patch(`${path}/tools/${toolId}`, { description, updatedAt: tool.updatedAt });
+    expect((await change("Mine.")).status).toBe(200);
+    expect((await change("Yours.")).body.error).toMatchObject({
+      code: "skill_changed",
+      details: { now: { description: "Mine." } },
+    });
+    await patch(`${path}/tools/${toolId}`, { description: "Searches." });
+  });
+
   it("show a tool whose row is broken as failed, with the reason, and leave the others alone", async () => {
     await server.store.skills.addTool(skillId, {
       name: "bad",
@@ -162,7 +192,9 @@ describe("skills over HTTP", () => {
   it("let a draft be tried without saving it", async () => {
     const before = (await server.ask("/api/tools?limit=1000")).body.total;
     const tool = { name: "draft", type: "http", endpoint: `${service.url}/draft/{x}` };
-    const tried = await post(`/api/skills/${skillId}/try`, { tool, arguments: { x: "1" } });
+    const callId = "a-try-of-a-draft";
+    const tried = await post(`/api/skills/${skillId}/try`, { tool, arguments: { x: "1" }, callId });
+    expect(tried.body.callId).toBe(callId);
     expect(tried.body.result.structured).toEqual({ asked: "/draft/1" });
     expect((await server.ask("/api/tools?limit=1000")).body.total).toBe(before);
     expect((await server.ask(`/api/calls/${tried.body.callId}`)).body.displayName).toBe("Search/draft");

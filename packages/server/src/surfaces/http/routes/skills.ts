@@ -3,7 +3,7 @@ import type { SkillChanges, SkillFile, StoredSkill } from "../../../store/skills
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { ref } from "../schemas.ts";
-import { refusing } from "./skill-errors.ts";
+import { refusing, refusingUnseen, seenVersion } from "./skill-errors.ts";
 import { skillDetail, skillSummary } from "./skill-view.ts";
 
 interface SkillBody
@@ -13,6 +13,7 @@ interface SkillBody
   readonly sourcePath?: string | null;
   readonly trusted?: boolean;
   readonly files?: Readonly<Record<string, string | null>>;
+  readonly updatedAt?: number;
 }
 
 const text = { type: "string", maxLength: 1_000_000 };
@@ -124,7 +125,8 @@ export function skillRoutes({ skills }: HttpParts): Route[] {
       id: "changeSkill",
       tag: "skills",
       summary: "Changes a skill",
-      description: "Only what the body has is changed. A skill of a folder is changed in its folder.",
+      description:
+        "Only what the body has is changed. With `updatedAt`, only if nobody else changed it since. A skill of a folder is changed in its folder.",
       access: "admin",
       params: skillParams,
       body: {
@@ -133,20 +135,22 @@ export function skillRoutes({ skills }: HttpParts): Route[] {
           type: "object",
           properties: {
             ...fields,
+            ...seenVersion,
             trusted: { type: "boolean", description: "Whether it may have secrets and the network." },
           },
           additionalProperties: false,
         },
       },
       responses: { 200: { description: "The skill as it is now.", schema: ref("Skill") } },
-      errors: ["skill_not_found", "skill_read_only"],
+      errors: ["skill_not_found", "skill_changed", "skill_read_only"],
       async handle({ params, body }) {
-        const { files, ...changes } = body;
+        const { files, updatedAt: seen, ...changes } = body;
+        // The schema let through exactly what may be changed.
+        const edited = changes as SkillChanges;
         return {
-          body: await refusing(async () => {
-            // The schema let through exactly what may be changed.
-            const edited = changes as SkillChanges;
-            return skillDetail(skills, await skills.update(params.id, edited, files && toFiles(files)));
+          body: await refusingUnseen(changes, async () => {
+            const updated = await skills.update(params.id, edited, files && toFiles(files), { seen });
+            return skillDetail(skills, updated);
           }),
         };
       },

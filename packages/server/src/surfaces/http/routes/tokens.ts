@@ -6,7 +6,7 @@ import { ref } from "../schemas.ts";
 
 const patterns = { type: "array", items: { type: "string", minLength: 1, maxLength: 200 }, maxItems: 1_000 };
 
-export function tokenRoutes({ store: { tokens }, authenticator, feed }: HttpParts): Route[] {
+export function tokenRoutes({ store: { tokens }, authenticator, feed, chat }: HttpParts): Route[] {
   return [
     defineRoute({
       method: "GET",
@@ -87,6 +87,7 @@ export function tokenRoutes({ store: { tokens }, authenticator, feed }: HttpPart
         const isRemoved = await tokens.remove(id);
         authenticator.forget();
         await feed.dropUnwelcome();
+        await chat?.dropUnwelcome();
         if (isRemoved) return { body: { id } };
         const message = `There is no token "${id}". GET /api/tokens lists them.`;
         throw new HttpError("token_not_found", message, { details: { id } });

@@ -1,0 +1,13 @@
+import type { Kysely } from "kysely";
+import { columnTypes } from "../database/column-types.ts";
+import type { Engine } from "../database/engine.ts";
+import { addColumn } from "./add-column.ts";
+
+/** What a tool said while it ran, and how long the rack worked on its result. */
+export async function addCallLog(db: Kysely<unknown>, engine: Engine): Promise<void> {
+  const { text, real } = columnTypes(engine);
+  // JSON, bounded by whoever gathers it; null for the many calls that said nothing.
+  await addColumn(db, "calls", "log", text);
+  // The last part of `run_duration`; null in older rows.
+  await addColumn(db, "calls", "after_duration", real);
+}

@@ -1,0 +1,76 @@
+import type { Logger } from "@toolrack/core";
+import { type Grant, grantOf, masterGrant } from "../../auth/grant.ts";
+import type { TokenStore } from "../../store/store.ts";
+
+/** How often it is looked whether tokens are still good, in milliseconds. */
+const LOOKING = 1_000;
+
+interface Watched {
+  readonly grant: Pick<Grant, "id" | "expiresAt">;
+  readonly end: (why: string) => void;
+}
+
+/**
+ * Ends what somebody has under way whose token is taken back or expires: at once where it is taken back here, in a moment
+ * where that happens on another node. Looks only while there is something to end.
+ */
+export class GrantWatch {
+  readonly #tokens: Pick<TokenStore, "list">;
+  readonly #logger: Logger;
+  readonly #watched = new Set<Watched>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(tokens: Pick<TokenStore, "list">, logger: Logger) {
+    this.#tokens = tokens;
+    this.#logger = logger;
+  }
+
+  /** Calls `end` when the token is no longer good, with a sentence for people. Returns how to watch no more. */
+  watch(grant: Watched["grant"], end: Watched["end"]): () => void {
+    if (grant.id === masterGrant.id) return () => {};
+    const watched = { grant, end };
+    this.#watched.add(watched);
+    this.#timer ??= setInterval(() => void this.look(), LOOKING).unref();
+    return () => this.#release(watched);
+  }
+
+  /** Ends what is to be ended now. Never rejects. */
+  async look(): Promise<void> {
+    if (this.#watched.size === 0) return;
+    try {
+      const known = new Set((await this.#tokens.list()).map(({ id }) => id));
+      for (const watched of [...this.#watched]) {
+        const why = known.has(watched.grant.id) ? expiryOf(watched.grant) : TAKEN_BACK;
+        if (why === undefined) continue;
+        this.#release(watched);
+        watched.end(why);
+      }
+    } catch (error) {
+      this.#logger.warn("It could not be looked whether the tokens of running turns are still good:", error);
+    }
+  }
+
+  #release(watched: Watched): void {
+    this.#watched.delete(watched);
+    if (this.#watched.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+/** What the owner of something that is stored may do now. Undefined when its token is gone. */
+export async function grantOfOwner(
+  owner: string,
+  tokens: Pick<TokenStore, "list">,
+): Promise<Grant | undefined> {
+  if (owner === masterGrant.id) return masterGrant;
+  const token = (await tokens.list()).find(({ id }) => id === owner);
+  return token === undefined || expiryOf(token) !== undefined ? undefined : grantOf(token);
+}
+
+const TAKEN_BACK = "The token that this was asked with was taken back. Nothing more is done for it.";
+const EXPIRED = "The token that this was asked with has expired. Nothing more is done for it.";
+
+function expiryOf({ expiresAt }: { readonly expiresAt?: number }): string | undefined {
+  return expiresAt !== undefined && expiresAt <= Date.now() ? EXPIRED : undefined;
+}

@@ -1,0 +1,3 @@
+import { ownProgram } from "./own-program.ts";
+
+console.log(JSON.stringify(ownProgram()));
