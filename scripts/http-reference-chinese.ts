@@ -77,8 +77,8 @@ const translations: Readonly<Record<string, string>> = {
   "There is no skill with this id or name.": "没有这个 id 或名称的技能。",
   "The skill has no tool with this id or name.": "该技能没有这个 id 或名称的工具。",
   "No expert that this token may use has this name or id.": "该令牌可使用的专家中没有这个名称或 id。",
-  "The skill or tool was changed after it was looked at, so nothing was; `details` has its `updatedAt` of now, and in `now` the fields that were to be changed.":
-    "查看之后该技能或工具已被修改，因此没有改动；`details` 中有它现在的 `updatedAt`，`now` 中有本要修改的字段。",
+  "The skill, tool or expert was changed after it was looked at, so nothing was; `details` has its `updatedAt` of now, and in `now` the fields that were to be changed.":
+    "查看之后该技能、工具或专家已被修改，因此没有改动；`details` 中有它现在的 `updatedAt`，`now` 中有本要修改的字段。",
   "The skill lives in a folder, where it is to be changed.": "该技能在文件夹中，应在那里修改。",
   "The whole of a long result is on another node, or was deleted. The record has its beginning.":
     "长结果的全文在另一个节点上，或已被删除；记录中有其开头。",

@@ -139,6 +139,37 @@ describeConsole(
       await expect.poll(() => text.evaluate((field) => field === document.activeElement)).toBe(true);
     });
 
+    it("makes a token for a client, which may call tools and answer no questions, and shows it this once", async () => {
+      const page = await open({ path: "/?connect=cursor" });
+      const card = page.getByRole("region", { name: "Connect a client" });
+      await card.getByRole("button", { name: "Make a token for Cursor" }).click();
+      await card.getByRole("link", { name: "Add to Cursor" }).waitFor();
+      const token = /trk_[\w-]{43}/.exec(await card.innerText())?.[0];
+      const ask = async (path: string) =>
+        (await fetch(server().url + path, { headers: { authorization: `Bearer ${token}` } })).status;
+      expect([await ask("/api/tools"), await ask("/api/approvals")]).toEqual([200, 403]);
+      await card.getByRole("tab", { name: "Codex" }).click();
+      await card.getByText("[mcp_servers.toolrack]").waitFor();
+      await page.waitForURL(/connect=codex/);
+      await card.getByRole("tab", { name: "Cursor" }).click();
+      expect(await card.innerText()).toContain(token);
+      await page.reload();
+      await card.getByRole("button", { name: "Make a token for Cursor" }).waitFor();
+      expect(await page.content()).not.toContain(token);
+    });
+
+    it("makes tokens for experts, and tells when tokens end", async () => {
+      const page = await open({ path: "/settings" });
+      const tokens = page.getByRole("region", { name: "Tokens" });
+      await tokens.getByRole("textbox", { name: "Name" }).fill("for an expert");
+      await tokens.getByLabel("May use").selectOption("experts");
+      await tokens.getByRole("textbox", { name: /^Experts/ }).fill("helper");
+      await tokens.getByRole("button", { name: "Create a token" }).click();
+      await tokens.getByText("Experts: helper").waitFor();
+      await tokens.getByText(/expires\s+in 30 days/).waitFor();
+      await page.getByText("30 days", { exact: true }).waitFor();
+    });
+
     it("says that it copied, and what", async () => {
       const page = await open({ path: "/tools/shapes" });
       await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);

@@ -4,18 +4,21 @@ import { currentSession } from "./session.ts";
 import type { ServerInfo } from "./types.ts";
 
 const info = shallowRef<ServerInfo>();
-let asked: Promise<void> | undefined;
+let isAsked = false;
 
 /** What the server says of itself, read once for all that want to know. Only an admin is told; others see nothing. */
 export function useServerInfo(): typeof info {
-  asked ??= request<ServerInfo>("/api/server").then(
-    (answer) => {
-      info.value = answer;
-    },
-    () => {
-      asked = undefined;
-    },
-  );
+  if (!isAsked) {
+    isAsked = true;
+    request<ServerInfo>("/api/server").then(
+      (answer) => {
+        info.value = answer;
+      },
+      () => {
+        isAsked = false;
+      },
+    );
+  }
   return info;
 }
 
@@ -23,6 +26,6 @@ watch(
   () => currentSession.token,
   () => {
     info.value = undefined;
-    asked = undefined;
+    isAsked = false;
   },
 );

@@ -71,6 +71,7 @@ export interface Expert {
   /** Patterns over the names of tools; `*` stands for anything. */
   readonly tools: readonly string[];
   readonly toolCount: number;
+  readonly updatedAt?: number;
 }
 
 /** What an import did, or would do. */

@@ -7,6 +7,7 @@ import {
   type NewExpert,
   type StoredExpert,
 } from "../store/experts/expert-store.ts";
+import type { SeenVersion } from "../store/skills/skill-store.ts";
 import { SkillInputError, SkillMissingError } from "./skill-input-error.ts";
 import { skillToolInfo } from "./skill-tool-info.ts";
 
@@ -82,11 +83,12 @@ export class Experts {
     return this.require(added.id);
   }
 
-  async update(nameOrId: string, changes: ExpertChanges): Promise<Expert> {
+  /** Throws `SkillChangedError` when it is not the version that was seen. */
+  async update(nameOrId: string, changes: ExpertChanges, version?: SeenVersion): Promise<Expert> {
     const { id } = this.require(nameOrId);
     checkExpert(changes);
     const skills = changes.skills === undefined ? {} : { skills: this.#skillIds(changes.skills) };
-    const updated = await namingField(this.#store().update(id, { ...changes, ...skills }));
+    const updated = await namingField(this.#store().update(id, { ...changes, ...skills }, version));
     await this.load();
     if (updated === undefined) throw missing(nameOrId);
     return this.require(id);

@@ -259,7 +259,14 @@ export class ChatRepository implements ChatStore {
       created_at: Date.now(),
       messages: toJson(messages),
     };
-    await this.#db.insertInto("chat_handoffs").values(row).execute();
+    await this.#db.transaction().execute(async (transaction) => {
+      await transaction
+        .deleteFrom("chat_handoffs")
+        .where("id", "=", row.id)
+        .where("owner", "=", row.owner)
+        .execute();
+      await transaction.insertInto("chat_handoffs").values(row).execute();
+    });
   }
 
   async getHandoff(id: string, owner: string): Promise<Handoff | undefined> {

@@ -111,6 +111,7 @@ export interface ChatStore {
   claimOrphans(): Promise<ChatMessage[]>;
   /** Whether a turn of the session runs, here or elsewhere. */
   isBusy(sessionId: string): Promise<boolean>;
+  /** In the place of one of the same id and owner. */
   addHandoff(handoff: Handoff): Promise<void>;
   getHandoff(id: string, owner: string): Promise<Handoff | undefined>;
 }

@@ -4,6 +4,7 @@ import { toStorableText } from "../database/storable-text.ts";
 import { toJson } from "../database/stored-json.ts";
 import type { RegistryVersion } from "../registry-version/registry-version.ts";
 import { newId } from "../skills/new-id.ts";
+import { type SeenVersion, SkillChangedError } from "../skills/skill-store.ts";
 import type { ExpertRow } from "../skills/skill-tables.ts";
 import {
   type ExpertChanges,
@@ -47,14 +48,22 @@ export class ExpertRepository implements ExpertStore {
     });
   }
 
-  update(id: string, changes: ExpertChanges): Promise<StoredExpert | undefined> {
+  update(id: string, changes: ExpertChanges, { seen }: SeenVersion = {}): Promise<StoredExpert | undefined> {
     return this.#change(async (db) => {
       const old = await find(db, id);
       if (old === undefined) return undefined;
-      const row = toRow({ ...old, ...changes }, id, Date.now(), old.createdAt);
+      if (seen !== undefined && seen !== old.updatedAt) throw new SkillChangedError(old);
+      const now = Math.max(Date.now(), old.updatedAt + 1);
+      const row = toRow({ ...old, ...changes }, id, now, old.createdAt);
       await refuseTaken(db, keyOf(row.name), id);
       const { id: _, ...values } = row;
-      await db.updateTable("experts").set(values).where("id", "=", id).execute();
+      const one = db.updateTable("experts").set(values).where("id", "=", id);
+      // Another node may have written since the look above.
+      const { numUpdatedRows } = await (seen === undefined
+        ? one
+        : one.where("updated_at", "=", seen)
+      ).executeTakeFirst();
+      if (numUpdatedRows === 0n) throw new SkillChangedError(old);
       if (changes.skills === undefined) return toExpert(row, old.skills);
       await db.deleteFrom("expert_skills").where("expert_id", "=", id).execute();
       return toExpert(row, await linkSkills(db, id, changes.skills));

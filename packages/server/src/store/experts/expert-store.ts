@@ -1,3 +1,5 @@
+import type { SeenVersion } from "../skills/skill-store.ts";
+
 /** A named set of skills and single tools: what one kind of caller is given. */
 export interface StoredExpert {
   readonly id: string;
@@ -34,6 +36,7 @@ export interface ExpertStore {
   /** In order of their making. */
   list(): Promise<StoredExpert[]>;
   add(expert: NewExpert): Promise<StoredExpert>;
-  update(id: string, changes: ExpertChanges): Promise<StoredExpert | undefined>;
+  /** Every change gives a later `updatedAt`. Another version than the one seen is refused with `SkillChangedError`. */
+  update(id: string, changes: ExpertChanges, version?: SeenVersion): Promise<StoredExpert | undefined>;
   remove(id: string): Promise<boolean>;
 }

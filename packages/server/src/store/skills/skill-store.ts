@@ -94,12 +94,12 @@ export class SkillConflictError extends Error {
 }
 
 /** It was changed after whoever wants to change it had looked at it. */
-export class SkillChangedError<Now = StoredSkill | StoredSkillTool> extends Error {
+export class SkillChangedError extends Error {
   override readonly name = "SkillChangedError";
-  /** As it is now. */
-  readonly now: Now;
+  /** The skill, tool or expert as it is now. */
+  readonly now: { readonly name: string; readonly updatedAt: number };
 
-  constructor(now: Now) {
+  constructor(now: SkillChangedError["now"]) {
     super("It was changed by somebody else in the meantime.");
     this.now = now;
   }

@@ -4,7 +4,7 @@ import type { ChatService } from "./chat-service.ts";
 import { fromFunctions } from "./completion-functions.ts";
 import type { CompletionRequest } from "./completion-request.ts";
 import type { GrantWatch } from "./grant-watch.ts";
-import { handOver, type LatestHandoffs, takeBack } from "./handoff.ts";
+import { handOver, takeBack } from "./handoff.ts";
 import type { LoopMemory } from "./loop-memory.ts";
 import type { ModelUsage } from "./model/completion-chunk.ts";
 import type { AnswerFacts } from "./model/delta-merger.ts";
@@ -44,7 +44,6 @@ export class CompletionService {
   readonly #parts: Pick<ChatParts, "store" | "registry">;
   readonly #memory: LoopMemory;
   readonly #grants: GrantWatch;
-  readonly #latest: LatestHandoffs = new Map();
   readonly #leaving = new Set<AbortController>();
 
   constructor(
@@ -107,8 +106,7 @@ export class CompletionService {
     const chat = this.#chat;
     const { chat: store } = this.#parts.store;
     const endpoint = await chat.providers.resolve(model ?? undefined);
-    const latest = this.#latest;
-    const reader = { owner: grant.id, provider: endpoint.provider, latest };
+    const reader = { owner: grant.id, provider: endpoint.provider };
     const history = await takeBack(messages, reader, store);
     const sessionID = history.sessionID ?? uuid();
     // What came before may have happened in another process.
@@ -142,7 +140,7 @@ export class CompletionService {
     const end = await loop.run();
     // Nobody comes back to a session that the client does not know of.
     if (end.reason !== "client_tools") this.#parts.registry.resumeSession(sessionID);
-    const owned = { owner: grant.id, sessionID, endpoint, latest, handoffId };
+    const owned = { owner: grant.id, sessionID, endpoint, handoffId };
     const calls = end.reason === "client_tools" ? await handOver(parts, owned, store) : [];
     const id = `chatcmpl-${uuid().replaceAll("-", "")}`;
     const { usage, facts } = loop;

@@ -10,14 +10,6 @@ import { toModelCall, toModelMessages } from "./turn/to-model-messages.ts";
 /** The member of a kept message that names its provider. */
 const SAID_BY = "toolrack_provider";
 const handedId = /^rack_([0-9a-f]{32})_(\d{1,4}|f)$/;
-/** Conversations of which it is known which handoff is the latest. */
-const MOST_KNOWN = 10_000;
-
-/**
- * Of conversations that went the same way more than once, the id of the latest handoff by that of the first: ids of the
- * older form follow from what was said. Only this process knows of it; any other finds the first.
- */
-export type LatestHandoffs = Map<string, string>;
 
 /** The id of a call in the older form, by that of its handoff: it is the only one that the client was handed. */
 export function functionHandoffId(id: string): string {
@@ -35,7 +27,6 @@ export interface HandoverOptions {
   readonly owner: string;
   readonly sessionID: string;
   readonly endpoint: ModelEndpoint;
-  readonly latest: LatestHandoffs;
   /** Of a client that runs one call at a time and knows no ids; see `fromFunctions`. */
   readonly handoffId?: ((call: { readonly name: string; readonly arguments: string }) => string) | undefined;
 }
@@ -46,7 +37,7 @@ export interface HandoverOptions {
  */
 export async function handOver(
   parts: readonly MessagePart[],
-  { owner, sessionID, endpoint, handoffId, latest }: HandoverOptions,
+  { owner, sessionID, endpoint, handoffId }: HandoverOptions,
   store: ChatStore,
 ): Promise<ModelToolCall[]> {
   const last = parts.at(-1)?.round;
@@ -60,7 +51,8 @@ export async function handOver(
     ...message,
     [SAID_BY]: provider,
   }));
-  await keep({ id, owner, sessionId: sessionID, messages }, latest, store);
+  // Of conversations that went the same way nobody can tell which one comes back: the latest is the likeliest.
+  await store.addHandoff({ id, owner, sessionId: sessionID, messages });
   return asked.flatMap((part, at) =>
     part.client && !isSettled(part) ? [toModelCall({ ...part, id: `rack_${id}_${at}` })] : [],
   );
@@ -72,7 +64,7 @@ export async function handOver(
  */
 export async function takeBack(
   messages: readonly ModelMessage[],
-  { owner, provider, latest }: { owner: string; provider: string; latest: LatestHandoffs },
+  { owner, provider }: { owner: string; provider: string },
   store: ChatStore,
 ): Promise<RestoredHistory> {
   const restored: ModelMessage[] = [];
@@ -87,7 +79,7 @@ export async function takeBack(
     }
     restored.push(...(round?.messages() ?? []));
     round = undefined;
-    const handoff = await handoffOf(message, owner, latest, store);
+    const handoff = await handoffOf(message, owner, store);
     if (handoff === undefined) {
       restored.push(message);
       continue;
@@ -165,33 +157,14 @@ class HandedRound {
   }
 }
 
-/** Of conversations that went the same way nobody can tell which one comes back; the latest is the likeliest. */
-async function keep(handoff: Handoff, latest: LatestHandoffs, store: ChatStore): Promise<void> {
-  const { id, owner } = handoff;
-  try {
-    await store.addHandoff(handoff);
-    latest.delete(id);
-  } catch (thrown) {
-    if ((await store.getHandoff(id, owner)) === undefined) throw thrown;
-    const other = uuid().replaceAll("-", "");
-    await store.addHandoff({ ...handoff, id: other });
-    latest.delete(id);
-    latest.set(id, other);
-    const [oldest] = latest.keys();
-    if (latest.size > MOST_KNOWN && oldest !== undefined) latest.delete(oldest);
-  }
-}
-
 async function handoffOf(
   { role, tool_calls }: ModelMessage,
   owner: string,
-  latest: LatestHandoffs,
   store: ChatStore,
 ): Promise<Handoff | undefined> {
   if (role !== "assistant" || !Array.isArray(tool_calls)) return undefined;
   const ids = tool_calls.map(({ id }) => handedId.exec(String(id))?.[1]);
   const id = ids.find((found) => found !== undefined);
   if (id === undefined) return undefined;
-  const handoff = await store.getHandoff(latest.get(id) ?? id, owner);
-  return handoff && { ...handoff, id };
+  return store.getHandoff(id, owner);
 }

@@ -75,7 +75,7 @@ export const httpErrorCodes = {
   schedule_ended: { status: 409, when: "The schedule has run for the last time, or was cancelled." },
   skill_changed: {
     status: 409,
-    when: "The skill or tool was changed after it was looked at, so nothing was; `details` has its `updatedAt` of now, and in `now` the fields that were to be changed.",
+    when: "The skill, tool or expert was changed after it was looked at, so nothing was; `details` has its `updatedAt` of now, and in `now` the fields that were to be changed.",
   },
   skill_read_only: { status: 409, when: "The skill lives in a folder, where it is to be changed." },
   tool_disabled: { status: 409, when: "An operator switched the tool off." },

@@ -53,6 +53,18 @@ describe("experts over HTTP", () => {
     expect(direct).toMatchObject({ status: 403, body: { error: { code: "permission_denied" } } });
   });
 
+  it("are not changed by somebody who saw another version", async () => {
+    const path = `/api/experts/${expertId}`;
+    const { body: seen } = await server.ask(path);
+    const change = (description: string) =>
+      server.ask(path, { method: "PATCH", body: { description, updatedAt: seen.updatedAt } });
+    expect((await change("Mine.")).status).toBe(200);
+    expect((await change("Yours.")).body.error).toMatchObject({
+      code: "skill_changed",
+      details: { now: { description: "Mine." } },
+    });
+  });
+
   it("may be all that a token has", async () => {
     const token = await server.issue({ experts: ["Support"] });
     expect(await namesOf("/openai/tools", token)).toEqual([]);

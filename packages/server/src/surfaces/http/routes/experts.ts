@@ -4,7 +4,7 @@ import { findExpert } from "../expert-access.ts";
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { ref } from "../schemas.ts";
-import { refusing } from "./skill-errors.ts";
+import { refusing, refusingUnseen, seenVersion } from "./skill-errors.ts";
 
 const params = { id: { type: "string", minLength: 1, maxLength: 128, description: "Its name or id." } };
 const texts = { type: "array", maxItems: 1_000, items: { type: "string", minLength: 1, maxLength: 200 } };
@@ -82,20 +82,24 @@ export function expertRoutes({ skills: { experts } }: HttpParts): Route[] {
       errors: ["expert_not_found"],
       handle: ({ params: { id }, grant }) => ({ body: viewOf(findExpert(grant, experts, id)) }),
     }),
-    defineRoute<{ id: string }, object, ExpertChanges>({
+    defineRoute<{ id: string }, object, ExpertChanges & { readonly updatedAt?: number }>({
       method: "PATCH",
       path: "/api/experts/{id}",
       id: "changeExpert",
       tag: "experts",
       summary: "Changes an expert",
-      description: "Only what the body has is changed.",
+      description:
+        "Only what the body has is changed. With `updatedAt`, only if nobody else changed it since.",
       access: "admin",
       params,
-      body: { required: true, schema: { type: "object", properties: fields, additionalProperties: false } },
+      body: {
+        required: true,
+        schema: { type: "object", properties: { ...fields, ...seenVersion }, additionalProperties: false },
+      },
       responses: { 200: { description: "The expert as it is now.", schema: ref("Expert") } },
-      errors: ["expert_not_found"],
-      handle: async ({ params: { id }, body }) => ({
-        body: viewOf(await refusing(() => experts.update(id, body))),
+      errors: ["expert_not_found", "skill_changed"],
+      handle: async ({ params: { id }, body: { updatedAt: seen, ...changes } }) => ({
+        body: viewOf(await refusingUnseen(changes, () => experts.update(id, changes, { seen }))),
       }),
     }),
     defineRoute<{ id: string }>({
