@@ -163,6 +163,9 @@ export function testChat(place: TestPlace): void {
       await store.chat.addHandoff(handoff);
       expect(await other.chat.getHandoff("h1", "t1")).toEqual(handoff);
       expect(await other.chat.getHandoff("h1", "t2")).toBeUndefined();
+      const later = { ...handoff, sessionId: "s2" };
+      await other.chat.addHandoff(later);
+      expect(await store.chat.getHandoff("h1", "t1")).toEqual(later);
       await store.prune({ maxAge: -60_000 });
       expect(await store.chat.getHandoff("h1", "t1")).toBeUndefined();
     });

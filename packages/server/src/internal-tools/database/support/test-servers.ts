@@ -10,6 +10,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
+/** `cannot_connect_now` */
+const STARTING_UP = "57P03";
 
 /** A database server of its own, in a temporary directory. For tests. */
 export interface TestDatabaseServer extends AsyncDisposable {
@@ -58,6 +60,7 @@ export async function startPostgres(bin: string): Promise<TestDatabaseServer> {
   );
   await listens(server, port);
   const url = `postgres://tester:${encodeURIComponent(testPassword)}@127.0.0.1:${port}/postgres`;
+  await takesQueries(url);
   return { url, [Symbol.asyncDispose]: () => stop(server, "SIGINT", directory) };
 }
 
@@ -128,6 +131,23 @@ async function listens(server: ChildProcess, port: number): Promise<void> {
     await delay(50);
   }
   throw new Error(`The database server ended with exit code ${server.exitCode} before it was ready.`);
+}
+
+/** PostgreSQL listens before it is ready, and turns everybody away until then. */
+async function takesQueries(url: string): Promise<void> {
+  const { default: pg } = await import("pg");
+  for (;;) {
+    const client = new pg.Client(url);
+    try {
+      await client.connect();
+      return;
+    } catch (thrown) {
+      if ((thrown as { code?: unknown }).code !== STARTING_UP) throw thrown;
+      await delay(50);
+    } finally {
+      await client.end();
+    }
+  }
 }
 
 async function stop(server: ChildProcess, signal: NodeJS.Signals, directory: string): Promise<void> {
