@@ -1,5 +1,18 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { LLMock } from "@copilotkit/aimock";
-import { ChatService, type MessagePart, type OpenedChat, openChatService, ToolsService } from "toolrack";
+import {
+  type ChatMessage,
+  ChatService,
+  type ChatSession,
+  type MessagePart,
+  type OpenedChat,
+  openChatService,
+  type ShownApproval,
+  ToolsService,
+  type TurnEvent,
+  type TurnFeed,
+} from "toolrack";
 import { expect, expectTypeOf, it } from "vitest";
 import { TemporaryWorkspace } from "./testing/temporary-workspace.ts";
 
@@ -28,16 +41,33 @@ it("gives a program the services by their names, with everything in reach", { ti
     expect(opened.tools).toBeInstanceOf(ToolsService);
     expect((await opened.tools.getTools()).infos.has("double")).toBe(true);
     expect((await opened.tools.runTools("double", { n: 4 })).result.content).toBe("8");
+    // A name that is not there is answered with as many as are offered.
+    const offered = (await opened.tools.getTools()).tools.length;
+    const { result } = await opened.tools.runTools("nope", {});
+    expect(result.content).toBe(
+      `There is no tool named "nope" here. Use one of the ${offered} tools that you were given.`,
+    );
+    expect(result.error).toMatchObject({ code: "tool_not_found", message: result.content });
     const session = await opened.chat.sessions.create();
+    expectTypeOf(session).toEqualTypeOf<ChatSession>();
     const turn = await opened.chat.handleStream(session, { content: "Twice 21?" });
     expectTypeOf(turn.parts).toEqualTypeOf<MessagePart[]>();
+    expectTypeOf(turn.feed).toEqualTypeOf<TurnFeed>();
+    expectTypeOf(turn.done).resolves.toEqualTypeOf<ChatMessage>();
+    expectTypeOf<Extract<TurnEvent, { type: "approval" }>["approval"]>().toEqualTypeOf<ShownApproval>();
+    let said = "";
+    turn.feed.follow(0, ({ data }) => {
+      expectTypeOf(data).toEqualTypeOf<TurnEvent>();
+      if (data.type === "text") said += data.text;
+    });
     expect((await turn.done).status).toBe("completed");
+    expect(said).toBe("It is 42.");
     expect(turn.parts).toMatchObject([
       { type: "tool", name: "double", state: { status: "completed", output: "42" } },
       { type: "text", text: "It is 42." },
     ]);
     const calls = await (await opened.app.store()).calls.list({});
-    expect(calls.items.map(({ toolName }) => toolName)).toEqual(["double", "double"]);
+    expect(calls.items.map(({ toolName }) => toolName)).toEqual(["double", "nope", "double"]);
   }
   await mock.stop();
 });
@@ -48,4 +78,19 @@ it("leaves nothing open when the workspace cannot be opened", async () => {
   });
   const logger = { debug() {}, info() {}, warn() {}, error() {} };
   await expect(openChatService(workspace.directory, { logger })).rejects.toThrow();
+});
+
+it("keeps no program alive once it is closed", { timeout: 60_000 }, async () => {
+  await using workspace = await TemporaryWorkspace.create({
+    "toolrack.config.js": "export default { builtins: false };",
+  });
+  const lines = `
+    import { openChatService } from "toolrack";
+    const opened = await openChatService(process.argv[1]);
+    await opened.close();
+    console.log(JSON.stringify(process.getActiveResourcesInfo().filter((kind) => kind === "Timeout")));
+  `;
+  const words = ["--conditions=toolrack-source", "--input-type=module", "--eval", lines, workspace.directory];
+  const { stdout } = await promisify(execFile)(process.execPath, words, { cwd: import.meta.dirname });
+  expect(JSON.parse(stdout)).toEqual([]);
 });

@@ -16,6 +16,8 @@ export interface OpenedChat extends AsyncDisposable {
   close(): Promise<void>;
 }
 
+/** Trouble goes to standard error; what is only worth knowing is left to programs that ask for it. */
+const quiet: Logger = { debug() {}, info() {}, warn: console.error, error: console.error };
 /** How long calls may go on when it is closed, in milliseconds. */
 const DRAIN = 2_000;
 
@@ -25,7 +27,7 @@ const DRAIN = 2_000;
  */
 export async function openChatService(
   directory: string,
-  { logger }: { readonly logger: Logger },
+  { logger = quiet }: { readonly logger?: Logger } = {},
 ): Promise<OpenedChat> {
   // Most who import this package only define something, and need not wait for all of it.
   const [{ openRack }, { openChat }] = await Promise.all([

@@ -85,7 +85,7 @@ export async function openRack(
     store,
     approval: approvals.policy,
   });
-  opened.defer(() => Promise.race([app.close(), wait(PATIENCE)]));
+  opened.defer(() => Promise.race([app.close(), wait(PATIENCE, undefined, { ref: false })]));
   origins = app.origins;
   app.skills.follow();
 

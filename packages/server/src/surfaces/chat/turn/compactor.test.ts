@@ -75,6 +75,25 @@ describe("a conversation", () => {
     expect(new Compactor(3_000, callIdOf, out).apply(messages)).toEqual({ messages: shorter, out: [] });
   });
 
+  it("shortens the model's own oldest answers when nothing else is left", () => {
+    const answer = (word: string): ModelMessage => ({ role: "assistant", content: word.repeat(12_000) });
+    const messages: ModelMessage[] = [
+      { role: "user", content: "a book, please" },
+      answer("once "),
+      { role: "user", content: "and another" },
+      answer("upon "),
+      { role: "user", content: "thanks" },
+    ];
+    const limit = sizeOf(messages) * 1.2;
+    const { messages: shorter } = new Compactor(limit, callIdOf).apply(messages);
+    expect(shorter[1]?.content).toMatch(
+      /^once once[^…]+… 52000 characters of this answer were left out[^…]+once $/,
+    );
+    expect(shorter.slice(2)).toEqual(messages.slice(2));
+    const more = [...messages, { role: "user" as const, content: "more" }];
+    expect(new Compactor(limit, callIdOf).apply(more).messages.slice(0, 5)).toEqual(shorter);
+  });
+
   it("keeps results that could not be read again, and short ones", () => {
     const messages = [...round("client", 8_000), ...round("known", 700), ...round("known-last", 8_000)];
     expect(new Compactor(2_000, callIdOf).apply(messages)).toEqual({ messages, out: [] });

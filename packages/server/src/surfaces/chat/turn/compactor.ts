@@ -9,6 +9,9 @@ const ROOMY = 0.5;
 /** Shorter results are not worth it. */
 const SHORTEST = 800;
 const SHOWN = 200;
+/** Characters of an answer from which on it may be shortened, and how many of its beginning and of its end stay. */
+const LONG_ANSWER = 20_000;
+const KEPT_OF_ANSWER = 4_000;
 /** What the key of images begins with; the rest is the call's id. */
 const IMAGES = "images of ";
 /** About what an image takes. */
@@ -16,8 +19,9 @@ const IMAGE_TOKENS = 1_000;
 
 /**
  * Keeps a conversation within what a model can read: before the window is full, the oldest results give way to a line
- * that says how to read them again, and images that tools returned to one that says that they were there. What was taken out stays out, so that the beginning of the conversation, and with it
- * the provider's prompt cache, changes seldom.
+ * that says how to read them again, and images that tools returned to one that says that they were there. When that is
+ * not enough, the oldest long answers of the model itself are shortened. What was taken out stays out, so that the
+ * beginning of the conversation, and with it the provider's prompt cache, changes seldom.
  */
 export class Compactor {
   readonly #limit: number;
@@ -52,7 +56,20 @@ export class Compactor {
       before[at] = this.#withoutTaken(message);
       size += tokensOf(before[at]) - tokensOf(message);
     }
+    if (size > this.#limit * FULL) this.#shortenAnswers(before, size);
     return { messages: before, out };
+  }
+
+  /** A conversation only grows, so that what is shortened once is shortened ever after. */
+  #shortenAnswers(messages: ModelMessage[], size: number): void {
+    let left = size;
+    for (const [at, message] of messages.entries()) {
+      if (left <= this.#limit * ROOMY) return;
+      if (message.role !== "assistant" || textOf(message).length < LONG_ANSWER) continue;
+      const shorter = { ...message, content: headAndTail(textOf(message)) };
+      messages[at] = shorter;
+      left += tokensOf(shorter) - tokensOf(message);
+    }
   }
 
   /** What the message is known by when it is out; undefined for one that has to stay. */
@@ -76,6 +93,15 @@ export class Compactor {
       `${text.length} characters and is kept as call ${callId}; to read it again, call ${readResultName} with that callId.`;
     return { ...message, content };
   }
+}
+
+function headAndTail(text: string): string {
+  const left = text.length - 2 * KEPT_OF_ANSWER;
+  return [
+    text.slice(0, KEPT_OF_ANSWER).toWellFormed(),
+    `… ${left} characters of this answer were left out here to make room. The person has all of it.`,
+    text.slice(-KEPT_OF_ANSWER).toWellFormed(),
+  ].join("\n");
 }
 
 /** Where the last answer of the model begins: the results that it has not read yet stay. */

@@ -12,6 +12,8 @@ const call: ToolPart = {
   displayName: "Add",
   arguments: "{}",
   started: true,
+  // For the provider, and for nobody who reads.
+  echo: { provider: "some", call: { extra_content: "signed" } },
   state: { status: "pending", input: {}, raw: "{}" },
 };
 const done: ToolPart = { ...call, state: { status: "completed", input: {}, output: "3", time } };

@@ -15,8 +15,8 @@ export function eventsBetween(before: readonly MessagePart[], after: readonly Me
 }
 
 function eventsOfCall(before: ToolPart | undefined, part: ToolPart): TurnEvent[] {
-  const { type: _type, round: _round, started: _started, state, ...call } = part;
-  const { callId, name } = part;
+  const { id, callId, name, displayName, arguments: written, client, state } = part;
+  const call = { id, callId, name, displayName, arguments: written, ...(client && { client }) };
   const events: TurnEvent[] = before === undefined ? [{ type: "call", ...call }] : [];
   const hasChanged =
     before === undefined ? state.status !== "pending" : !isDeepStrictEqual(before.state, state);

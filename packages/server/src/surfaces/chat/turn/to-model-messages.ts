@@ -120,13 +120,20 @@ export function imageCallOf({ role, content }: ModelMessage): string | undefined
   return isImages ? imageWords.exec(first?.text ?? "")?.[1] : undefined;
 }
 
-/** Providers refuse a history with arguments that are not JSON. The answer to the call says what was wrong with them. */
-function soundArguments({ kind, arguments: written }: ToolPart): string {
-  if (kind === "custom") return written;
+/**
+ * Providers refuse a history with arguments that are not JSON. Of a call that was mended the model is told what ran; of
+ * any other, its answer says what was wrong.
+ */
+function soundArguments({ kind, arguments: written, state }: ToolPart): string {
+  if (kind === "custom" || isObject(written)) return written;
+  return JSON.stringify(state.status === "completed" ? state.input : {});
+}
+
+function isObject(written: string): boolean {
   try {
     const value: unknown = JSON.parse(written);
-    return typeof value === "object" && value !== null ? written : "{}";
+    return typeof value === "object" && value !== null;
   } catch {
-    return "{}";
+    return false;
   }
 }

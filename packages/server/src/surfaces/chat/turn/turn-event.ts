@@ -40,6 +40,14 @@ export type TurnEnd = {
 /** What happens in a turn, in its order. */
 export type TurnEvent =
   | {
+      /** First, of a turn of a session. */
+      readonly type: "turn";
+      readonly sessionId: string;
+      readonly messageId: string;
+      /** The message that is answered, unless the turn is taken up again. */
+      readonly userMessageId?: string;
+    }
+  | {
       readonly type: "text" | "reasoning" | "refusal";
       readonly text: string;
       /** Of a text, where the client asked the provider for them. */
@@ -61,4 +69,12 @@ export type TurnEvent =
   | { readonly type: "retry"; readonly attempt: number; readonly waitMs: number; readonly reason: string }
   | { readonly type: "compacted"; readonly ids: readonly string[] }
   | { readonly type: "usage"; readonly round: number; readonly usage: ModelUsage; readonly total: ModelUsage }
-  | { readonly type: "end"; readonly end: TurnEnd };
+  | {
+      /** Last. */
+      readonly type: "end";
+      readonly end: TurnEnd;
+      /** Of a turn of a session. */
+      readonly sessionId?: string;
+      readonly messageId?: string;
+      readonly usage?: ModelUsage | undefined;
+    };

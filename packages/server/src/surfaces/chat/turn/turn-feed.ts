@@ -1,10 +1,11 @@
 import { v7 as uuid } from "uuid";
+import type { TurnEvent } from "./turn-event.ts";
 
 /** One thing that happened, numbered from 1. */
 export interface FeedEntry {
   readonly number: number;
-  readonly type: string;
-  readonly data: unknown;
+  readonly type: TurnEvent["type"];
+  readonly data: TurnEvent;
 }
 
 /** What happens in one turn, for readers that may come late or come back. The oldest entries give way. */
@@ -30,7 +31,7 @@ export class TurnFeed {
     return this.#listeners.size > 0;
   }
 
-  publish(type: string, data: unknown): void {
+  publish(type: TurnEvent["type"], data: TurnEvent): void {
     const entry = { number: ++this.#last, type, data };
     this.#entries.push(entry);
     // In large steps, because each moves all that is left.

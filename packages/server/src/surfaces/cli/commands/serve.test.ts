@@ -165,7 +165,7 @@ describe("toolrack serve", { timeout: 60_000 }, () => {
     const running = served.call("slow", "work", { callId: "running" });
     const waiting = served.call("remove", "c.txt", { callId: "waiting" });
     const id = await served.question();
-    expect((await served.ask("/api/calls/waiting")).body.status).toBe("pending");
+    expect((await served.ask("/api/calls/waiting")).body.status).toBe("running");
     expect(await served.stop("SIGTERM")).toBe(0);
     expect((await running).body.result.content).toBe("done work");
     expect((await waiting).body.error.message).toContain("the server is stopping");
