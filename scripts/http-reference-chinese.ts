@@ -151,7 +151,8 @@ const translations: Readonly<Record<string, string>> = {
   "Parts of the recorded arguments were masked, so the call cannot be repeated without new ones.":
     "记录的参数有一部分被遮盖，没有新的参数就无法重新执行。",
   "The question was answered, or nobody answered it in time.": "问题已被回答，或没有人及时回答。",
-  "The call that asks waits in another process.": "提问的调用在另一个进程中等待。",
+  "The call that asks waits on another node, and expires before that would learn of the answer.":
+    "提问的调用在另一个节点上等待，并会在那里得知回答之前过期。",
   "The schedule has run for the last time, or was cancelled.": "定时任务已最后一次运行，或已被取消。",
   "An operator switched the tool off.": "管理员停用了这个工具。",
   "The session repeats itself without progress.": "会话在没有进展地重复。",

@@ -1,12 +1,19 @@
 import tailwindcss from "@tailwindcss/vite";
 import vue from "@vitejs/plugin-vue";
-import { defineConfig } from "vite";
+import { defineConfig, type UserConfig } from "vite";
 
 // While developing, `TOOLRACK_URL=http://127.0.0.1:7300 npm run dev -w packages/console` speaks to a running server.
 const target = process.env.TOOLRACK_URL ?? "http://127.0.0.1:7300";
 const serverPaths = ["/api", "/openai", "/v1", "/mcp", "/metrics", "/openapi.json", "/healthz", "/readyz"];
 
-export default defineConfig({
+// A build is what people get. Without this, one that is made where NODE_ENV is something else, as within the tests, has
+// Vue's own checks and texts for development in it, and is a third larger.
+export default defineConfig(({ command }) => {
+  if (command === "build") process.env.NODE_ENV = "production";
+  return config;
+});
+
+const config: UserConfig = {
   root: import.meta.dirname,
   plugins: [vue(), tailwindcss()],
   define: {
@@ -25,4 +32,4 @@ export default defineConfig({
     modulePreload: { polyfill: false },
   },
   server: { proxy: Object.fromEntries(serverPaths.map((path) => [path, { target, changeOrigin: true }])) },
-});
+};

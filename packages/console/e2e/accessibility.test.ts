@@ -194,6 +194,12 @@ describe.skipIf(chromiumPath === undefined)(
       await page.keyboard.press("?");
       await page.getByRole("dialog").waitFor();
       expect(await check(page)).toEqual([]);
+      const { callId } = await server.call("hello_world", { name: "Ada" });
+      await page.goto(`${server.url}/calls/${callId}`);
+      await page.getByRole("button", { name: "Zoom into count_letters" }).focus();
+      await page.keyboard.press("+");
+      await page.getByRole("button", { name: "Whole" }).waitFor();
+      expect(await check(page)).toEqual([]);
       await page.context().close();
     });
 

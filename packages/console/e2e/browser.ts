@@ -58,7 +58,7 @@ export async function visit(
   page.on("pageerror", (error) => trouble.push(error.message));
   page.on("console", (message) => {
     const text = message.text();
-    if (/Content Security Policy|\[Vue warn\]/.test(text)) trouble.push(text);
+    if (/Content Security Policy/.test(text)) trouble.push(text);
   });
   page.on("request", (request) => {
     const { protocol, origin } = new URL(request.url());

@@ -109,7 +109,7 @@ describeConsole(
       await card.getByLabel("Only calls without any other arguments").uncheck();
       expect(await approve.isDisabled()).toBe(true);
       await card.getByLabel("Yes, every call of transfer").check();
-      expect(await approve.isDisabled()).toBe(false);
+      await expect.poll(() => approve.isDisabled()).toBe(false);
       await pattern.fill('{ "to": "[*]", "amount": 10, "note": "rent May" }');
       await card.getByLabel("Only calls without any other arguments").check();
       await approve.click();
@@ -143,6 +143,42 @@ describeConsole(
       await card.getByRole("button", { name: "Dismiss" }).click();
       await page.getByText("All done. Nothing waits for you.").waitFor();
       expect(await page.evaluate(() => document.activeElement?.tagName)).toBe("H1");
+    });
+
+    it("keeps what was made of a question while somebody looks elsewhere", async () => {
+      const page = await open({ path: "/approvals" });
+      const call = server().call("transfer", { to: "Dan", amount: 4 });
+      const note = page.getByRole("article", { name: "transfer" }).getByRole("textbox", { name: "note" });
+      await note.fill("half a sentence");
+      await page.getByRole("radio", { name: "History" }).click();
+      await note.waitFor({ state: "detached" });
+      await page.getByRole("radio", { name: "Waiting" }).click();
+      expect(await note.inputValue()).toBe("half a sentence");
+      await page.getByRole("link", { name: "Calls", exact: true }).click();
+      // It is not said to run while it waits.
+      const row = page.getByRole("row").filter({ hasText: "transfer" }).first();
+      await row.getByText("Waiting").first().waitFor();
+      await page.getByRole("link", { name: "Home", exact: true }).click();
+      await page.getByRole("link", { name: "Waiting for you 1" }).waitFor();
+      await page.getByRole("link", { name: "Running now 0" }).waitFor();
+      await page.getByRole("link", { name: /^Approvals/ }).click();
+      expect(await note.inputValue()).toBe("half a sentence");
+      await denyAll(server());
+      await call;
+    });
+
+    it("takes a reason where the call is shown, says it to people in their words, and keeps the focus", async () => {
+      const page = await open({ path: "/tools/transfer" });
+      await page.getByRole("textbox", { name: "to (required)" }).fill("Mallory");
+      await page.getByRole("button", { name: "Run", exact: true }).click();
+      const result = page.getByRole("region", { name: "Result" });
+      await result.getByRole("button", { name: "Deny…" }).click();
+      await result.getByLabel("Reason").fill("not to her");
+      await page.keyboard.press("Enter");
+      await result.getByText("The tool did not run. The call was denied: not to her").waitFor();
+      await result.getByText("Denied", { exact: true }).waitFor();
+      expect(await result.getByText("Do not repeat").count()).toBe(0);
+      expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("Result");
     });
 
     it("shows the calls that people made, however many calls those made in turn", async () => {
@@ -279,8 +315,7 @@ describeConsole(
       await server().disconnect();
       await server().reconnect();
       const result = page.getByRole("region", { name: "Result" });
-      // The server ends a call whose caller is gone, and the record says so.
-      await result.getByText("cancelled", { exact: true }).waitFor();
+      await result.getByText("sections are done").waitFor();
       await result.getByRole("link", { name: "Open trace" }).waitFor();
       expect(await result.getByText("network error").count()).toBe(0);
     });

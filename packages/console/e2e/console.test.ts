@@ -35,6 +35,32 @@ describeConsole("what people do in the console", ({ server, open }) => {
     await shoot(page, "trace");
   });
 
+  it("zooms into a call of a chain and out again, by mouse and by keys, and keeps it in the address", async () => {
+    const { callId } = await server().call("hello_world", { name: "Ada" });
+    const page = await open({ path: `/calls/${callId}` });
+    const zoom = (name: string) => page.getByRole("button", { name: `Zoom into ${name}` });
+    const isZoomed = (name: string) => zoom(name).getAttribute("aria-pressed");
+    await zoom("count_letters").click();
+    await page.waitForURL(/span=/);
+    expect(await isZoomed("count_letters")).toBe("true");
+    await page.reload();
+    await page.getByRole("button", { name: "Whole" }).waitFor();
+    await page.getByRole("radio", { name: "Input" }).click();
+    await page.waitForURL(/tab=input/);
+    expect(await isZoomed("count_letters")).toBe("true");
+    await page.keyboard.press("Escape");
+    await expect.poll(() => page.url()).not.toContain("span=");
+    expect(page.url()).toContain("tab=input");
+    await zoom("count_letters").focus();
+    await page.keyboard.press("+");
+    await expect.poll(() => isZoomed("count_letters")).toBe("true");
+    await page.keyboard.press("-");
+    await expect.poll(() => isZoomed("count_letters")).toBe("false");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Whole" }).click();
+    await expect.poll(() => page.url()).not.toContain("span=");
+  });
+
   it("shows a call in the feed while it happens, pauses, folds repeats and keeps its filters in the address", async () => {
     const page = await open({ path: "/calls" });
     for (let round = 0; round < 3; round++) await server().call("inventory", {});
@@ -127,17 +153,30 @@ describeConsole("what people do in the console", ({ server, open }) => {
     await expect.poll(pathOf).not.toBe(first);
     await page.keyboard.press("k");
     await expect.poll(pathOf).toBe(first);
+    const isSteady = () =>
+      expect
+        .poll(() => current.getByRole("button", { name: /^Approve/ }).getAttribute("aria-disabled"))
+        .toBeNull();
+    await isSteady();
+    // The key is pressed once more when the next question is turned to, before anybody can have read it.
+    await page.evaluate(() => {
+      const press = () => document.dispatchEvent(new KeyboardEvent("keydown", { key: "a" }));
+      document.addEventListener("focusin", press, { once: true });
+    });
     await page.keyboard.press("a");
     await expect.poll(() => cards.count()).toBe(2);
 
     await expect.poll(() => current.count()).toBe(1);
+    await isSteady();
+    expect(await cards.count()).toBe(2);
     const edited = await pathOf();
     await page.keyboard.press("e");
     await expect.poll(() => page.evaluate(() => document.activeElement?.tagName)).toBe("INPUT");
     await page.keyboard.press("End");
     await page.keyboard.type(".bak");
     await current.getByText("Your changes").waitFor();
-    await current.getByRole("heading", { level: 2 }).click();
+    await page.keyboard.press("Escape");
+    await expect.poll(() => page.evaluate(() => document.activeElement?.tagName)).toBe("ARTICLE");
     await page.keyboard.press("a");
     await expect.poll(() => cards.count()).toBe(1);
 

@@ -20,6 +20,25 @@ describeConsole("what the server is asked to keep and to tell", ({ server, open 
     expect((await ask()).status).toBe(401);
   });
 
+  it("makes a token that may not talk to models, and says so in the list", async () => {
+    const page = await open({ path: "/settings" });
+    const tokens = page.getByRole("region", { name: "Tokens" });
+    const make = async (name: string) => {
+      await tokens.getByRole("textbox", { name: "Name" }).fill(name);
+      await tokens.getByRole("button", { name: "Create a token" }).click();
+      await tokens.getByText(name).waitFor();
+      return tokens.getByRole("listitem").filter({ hasText: name });
+    };
+    expect(await (await make("talker")).innerText()).toContain("Tools: * · May chat");
+    await tokens.getByRole("switch", { name: "May chat" }).click();
+    expect(await (await make("silent")).innerText()).toContain("Tools: * · No chat");
+    const { items } = await server().ask<{ items: { name: string; scopes: object }[] }>("/api/tokens");
+    expect(items.map(({ name, scopes }) => [name, scopes])).toEqual([
+      ["talker", { tools: ["*"], chat: true }],
+      ["silent", { tools: ["*"], chat: false }],
+    ]);
+  });
+
   it("takes a secret and never shows it", async () => {
     const page = await open({ path: "/settings" });
     const secrets = page.getByRole("region", { name: "Secrets" });

@@ -1,6 +1,6 @@
 // Fails the build when the first load of any page outgrows its budget: what index.html, the entry and the page's own
-// chunk bring, gzipped.
-import { readFileSync, statSync } from "node:fs";
+// chunk bring, gzipped. A build for development is a third larger and slower, so it is no build at all.
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
 const BUDGET = 250_000;
@@ -24,6 +24,9 @@ for (const page of pages) {
   console.log(`${String(size).padStart(8)} bytes  ${page}${over ? `  is beyond ${BUDGET}` : ""}`);
 }
 if (pages.length === 0) throw new Error("The build has no pages; this check would see nothing.");
+const scripts = readdirSync(join(dist, "assets")).filter((file) => file.endsWith(".js"));
+if (scripts.some((file) => readFileSync(join(dist, "assets", file), "utf8").includes("[Vue warn]")))
+  throw new Error("This is a build for development: NODE_ENV was not production while Vite ran.");
 process.exit(tooLarge ? 1 : 0);
 
 function sizeOf(keys) {

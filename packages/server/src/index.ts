@@ -9,8 +9,10 @@ export type { InternalTool, InternalToolContext } from "./sources/internal/contr
 export type { FileReport, LoadEvent, LoadListener, LoadReport } from "./sources/load-report.ts";
 export type { McpServerView, McpToolView } from "./sources/mcp/mcp-server-view.ts";
 export type { McpServers, McpServerUpdate } from "./sources/mcp/mcp-servers.ts";
+export type { ChatMessage, ChatSession } from "./store/chat/chat-store.ts";
 export type { ActiveTurn } from "./surfaces/chat/active-turn.ts";
 export { ChatService, type NewMessage } from "./surfaces/chat/chat-service.ts";
 export { type OfferedTools, ToolsService, type ToolWish } from "./surfaces/chat/tools/tools-service.ts";
 export type { MessagePart, TextPart, ToolPart } from "./surfaces/chat/turn/message-part.ts";
-export type { TurnEnd, TurnEvent } from "./surfaces/chat/turn/turn-event.ts";
+export type { ShownApproval, TurnEnd, TurnEvent } from "./surfaces/chat/turn/turn-event.ts";
+export type { FeedEntry, TurnFeed } from "./surfaces/chat/turn/turn-feed.ts";

@@ -14,12 +14,17 @@ export interface ChatSession {
   /** Empty for the usual one. */
   readonly model: string;
   readonly expert?: string;
+  /** The id of the token that it belongs to. Nobody else says anything in it. */
+  readonly owner: string;
   readonly updatedAt: number;
   readonly running: boolean;
 }
 
 export interface ChatSessionDetail extends ChatSession {
+  /** The last ones, oldest first. */
   readonly messages: readonly ChatMessage[];
+  /** What to ask for as `before`, where there are older ones. */
+  readonly previous?: number;
 }
 
 export type ChatMessageStatus = "running" | "completed" | "stopped" | "interrupted" | "error";
@@ -31,6 +36,8 @@ export interface ChatMessage {
   /** Of a user's message: text, or parts as Chat Completions has them. */
   readonly content?: string | readonly { readonly type: string; readonly text?: string }[];
   readonly model?: string;
+  /** Too large to be read: its bytes. */
+  readonly unread?: number;
   /** Of an answer. */
   readonly parts?: readonly ChatPart[];
   readonly usage?: ChatUsage;

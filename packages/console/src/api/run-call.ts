@@ -16,18 +16,23 @@ export interface CallWatcher {
   readonly state?: (state: { readonly status: string; readonly title?: string }) => void;
   readonly progress?: (update: CallProgress) => void;
   readonly log?: (line: CallLine) => void;
+  /** The call as its record has it while it is under way, where it is looked for instead of followed. */
+  readonly found?: (call: Call) => void;
 }
 
 /** A longer answer is not taken from the stream, where it would hold up the page, but read from the record. */
 const LONGEST_ANSWER = 1_000_000;
 
-/** Makes a call and tells of it while it is under way. Rejects with an `ApiError` when the call was refused. */
+/**
+ * Makes a call and tells of it while it is under way. Rejects with an `ApiError` when the call was refused. The call goes on
+ * when the page is loaded anew or the network fails: who has its id finds it again, and cancels it by that.
+ */
 export function runTool(
   name: string,
   body: { readonly arguments: unknown; readonly callId: string; readonly sessionID?: string },
   watcher: CallWatcher = {},
 ): Promise<CallAnswer> {
-  return follow(`/api/tools/${encodeURIComponent(name)}/calls`, body, watcher);
+  return follow(`/api/tools/${encodeURIComponent(name)}/calls`, { ...body, keep: true }, watcher);
 }
 
 /**
@@ -38,7 +43,10 @@ export function startReplay(callId: string, body: { readonly arguments?: unknown
   const path = `/api/calls/${encodeURIComponent(callId)}/replay`;
   const id = newId();
   return new Promise((resolve, reject) => {
-    follow(path, { ...body, callId: id }, { state: () => resolve(id) }).then(() => resolve(id), reject);
+    follow(path, { ...body, callId: id, keep: true }, { state: () => resolve(id) }).then(
+      () => resolve(id),
+      reject,
+    );
   });
 }
 
@@ -53,7 +61,7 @@ export function tryTool(
 
 async function follow(
   path: string,
-  body: { readonly callId?: string; readonly arguments?: unknown },
+  body: { readonly callId?: string; readonly arguments?: unknown; readonly keep?: boolean },
   watcher: CallWatcher,
 ): Promise<CallAnswer> {
   const headers = { accept: "text/event-stream" };
@@ -67,7 +75,7 @@ async function follow(
     const { done, value: streamed } = await events
       .next()
       .catch(() => ({ done: true, value: undefined }) as const);
-    if (done) return findAnswer(body.callId);
+    if (done) return findAnswer(body.callId, watcher);
     const { event, data, oversized } = streamed;
     if (event === "result" && oversized && body.callId !== undefined)
       return answerOf(await readCall(body.callId));
@@ -86,13 +94,14 @@ const LOOK_EVERY = 1_000;
 const LONGEST_AWAY = 60_000;
 
 /** What became of a call that is not followed, from its record, once it has ended and the server answers. */
-export async function findAnswer(callId: string | undefined): Promise<CallAnswer> {
+export async function findAnswer(callId: string | undefined, watcher: CallWatcher = {}): Promise<CallAnswer> {
   let lastAnswer = Date.now();
   while (callId !== undefined && Date.now() - lastAnswer < LONGEST_AWAY) {
     try {
       const call = await readCall(callId);
       lastAnswer = Date.now();
       if (call.status !== "running" && call.status !== "pending") return answerOf(call);
+      watcher.found?.(call);
     } catch (thrown) {
       // One that nobody knows was lost before it was written down.
       if (!(thrown instanceof ApiError) || thrown.code !== "unreachable") throw unreachable(thrown);

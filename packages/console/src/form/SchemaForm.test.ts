@@ -120,6 +120,33 @@ it("keeps a half-written number as it is typed, and says that it is none", async
   expect(problems.at(-1)).toBe(false);
 });
 
+it("drops what is no value yet when other values are put in its place, though they are the same", async () => {
+  const schema = { type: "object", properties: { n: { type: "integer" }, any: {} } };
+  const { wrapper, problems } = open(schema, { n: 5 });
+  await wrapper.get("input").setValue("abc");
+  await wrapper.get("textarea").setValue("{ half");
+  expect(problems.at(-1)).toBe(true);
+  await wrapper.setProps({ modelValue: { n: 5 } });
+  await nextTick();
+  expect(wrapper.get("input").element.value).toBe("5");
+  expect(wrapper.get("textarea").element.value).toBe("");
+  expect(problems.at(-1)).toBe(false);
+});
+
+it("advises quotes only where they can be typed", async () => {
+  const schema = { type: "object", properties: { id: { type: "integer" } } };
+  const { wrapper } = open(schema, {});
+  await wrapper.get("input").setValue("12345678901234567");
+  expect(wrapper.text()).toContain("12345678901234567 has more digits than a number keeps");
+  expect(wrapper.text()).not.toContain("quotes");
+});
+
+it("speaks of one entry and of many", () => {
+  const list = (minItems: number) => ({ type: "array", minItems, items: { type: "string" } });
+  const { wrapper } = open({ type: "object", properties: { one: list(1), two: list(2) } }, {});
+  expect(wrapper.text()).toMatch(/at least 1 entry(?!s).*at least 2 entries/);
+});
+
 it("edits any field as JSON, and keeps what is typed until it is a value", async () => {
   const { wrapper, value } = open(
     { type: "object", properties: { tags: { type: "array", items: { type: "string" } } } },

@@ -1,4 +1,4 @@
-import { type ComputedRef, type InjectionKey, inject, provide } from "vue";
+import { type ComputedRef, type InjectionKey, inject, provide, type Ref } from "vue";
 
 /** What all fields of one form share. */
 export interface FormContext {
@@ -11,6 +11,8 @@ export interface FormContext {
   isBroken(path: string): boolean;
   /** How many bytes the arguments may have in all, where that is known. */
   readonly largest: ComputedRef<number | undefined>;
+  /** Changes when all values come from elsewhere: what was typed and is no value yet is then of no use. */
+  readonly replaced: Readonly<Ref<number>>;
   idOf(path: string): string;
 }
 

@@ -16,6 +16,11 @@ it("leaves no Chinese text in English", () => {
   expect(untranslated).toEqual([]);
 });
 
+it("has no backticks, which would be shown as they are", () => {
+  const ticked = [...english, ...chinese].filter(([, text]) => text.includes("`"));
+  expect(ticked).toEqual([]);
+});
+
 it("names the same values in both languages", () => {
   const names = (text: string) => [...new Set(text.match(/\{\w+\}/g))].sort();
   for (const [key, text] of english) expect([key, names(chinese.get(key) ?? "")]).toEqual([key, names(text)]);

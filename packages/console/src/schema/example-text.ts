@@ -13,11 +13,16 @@ const byFormat: Readonly<Record<string, () => string>> = {
   uuid: () => "00000000-0000-4000-8000-000000000000",
 };
 
-/** A text of the form and length that are asked for; empty where nothing is. */
+/** A text of the form and length that are asked for. */
 export function exampleText({ schema }: FieldNode): string {
-  const text = byFormat[String(schema.format)]?.() ?? "";
-  const least = typeof schema.minLength === "number" ? Math.min(schema.minLength, LONGEST) : 0;
-  return text === "" ? "text".repeat(Math.ceil(least / 4)).slice(0, least) : text;
+  const text = byFormat[String(schema.format)]?.();
+  if (text !== undefined) return text;
+  const { minLength, maxLength } = schema;
+  const least = typeof minLength === "number" ? Math.min(minLength, LONGEST) : 0;
+  const most = typeof maxLength === "number" ? maxLength : LONGEST;
+  const length = Math.max(least, Math.min(WORD.length, most));
+  return WORD.repeat(Math.ceil(length / WORD.length)).slice(0, length);
 }
 
+const WORD = "text";
 const LONGEST = 10_000;

@@ -41,15 +41,17 @@ it("gives an example of texts that have a form or a length, wherever they are", 
       at: { type: "string", format: "date-time" },
       code: { type: "string", minLength: 6 },
       free: { type: "string" },
+      short: { type: "string", maxLength: 2 },
       kind: { type: "string", default: "usual", minLength: 9 },
     },
-    required: ["to", "at", "code", "free", "kind"],
+    required: ["to", "at", "code", "free", "short", "kind"],
   };
   expect(example(schema)).toEqual({
     to: ["name@example.com"],
     at: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
     code: "textte",
-    free: "",
+    free: "text",
+    short: "te",
     kind: "usual",
   });
 });

@@ -16,8 +16,10 @@ export function formatBytes(bytes: number, locale: string): string {
   }).format(value);
 }
 
-/** `12 ms`, `3.4 s`, `2 min 5 s` */
+/** `<0.1 ms`, `12 ms`, `3.4 s`, `2 min 5 s` */
 export function formatDuration(milliseconds: number, locale: string): string {
+  // Nothing takes no time at all.
+  if (milliseconds < 0.05) return `<${formatDuration(0.1, locale)}`;
   if (milliseconds < 1_000) {
     const digits = milliseconds < 10 ? 1 : 0;
     return number(locale, {

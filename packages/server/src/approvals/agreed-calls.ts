@@ -10,6 +10,10 @@ export class AgreedCalls {
     return this.#answers.size === 0;
   }
 
+  has(callId: string): boolean {
+    return this.#answers.has(callId);
+  }
+
   /** Makes the call, whose question is answered already. */
   async during(callId: string, answer: Consent, make: () => Promise<unknown>): Promise<void> {
     this.#answers.set(callId, answer);

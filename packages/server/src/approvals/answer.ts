@@ -13,7 +13,7 @@ export interface Answer {
 export type NewRule = AnsweredFor & Pick<ApprovalRule, "caller" | "decision">;
 
 export interface Answered {
-  /** `elsewhere`: its call waits in another process, which alone can be told. */
+  /** `elsewhere`: its call waits in another process, which could not be told before the question expires. */
   readonly outcome: "accepted" | "decided" | "elsewhere";
   readonly approval: StoredApproval;
 }

@@ -15,8 +15,12 @@ import type {
 import type { Page } from "../store/store.ts";
 import { AgreedCalls } from "./agreed-calls.ts";
 import type { Answer, Answered, NewRule } from "./answer.ts";
+import { AnswersOfOthers } from "./answers-of-others.ts";
 import { CarriedAnswers } from "./carried-answers.ts";
+import { decideOther } from "./decide-other.ts";
+import { decisionByOther } from "./decision-by-other.ts";
 import { type AnswerReading, decisionOf } from "./decision-of.ts";
+import { firstCallerOf } from "./first-caller-of.ts";
 import type { InboxParts } from "./inbox-parts.ts";
 import { newId } from "./new-id.ts";
 import { PendingWrites } from "./pending-writes.ts";
@@ -27,6 +31,8 @@ interface Waiting {
   readonly request: ApprovalRequest;
   readonly isResumable: boolean;
   readonly settle: (decision: ApprovalDecision) => void;
+  /** Answers that this process is writing, or has written: what the store has may be one of them. */
+  answers: number;
 }
 
 /** Who answers for the server itself. */
@@ -53,6 +59,7 @@ export class ApprovalInbox {
   readonly #carried = new CarriedAnswers();
   readonly #repeaters = new Set<(callId: string) => boolean>();
   readonly #writes: PendingWrites;
+  readonly #others: AnswersOfOthers;
   readonly #listeners = new Set<(approval: StoredApproval) => void>();
   #isStopping = false;
 
@@ -67,21 +74,44 @@ export class ApprovalInbox {
     this.#reading = { mask: this.#mask, ...(check === undefined ? {} : { check }) };
     this.#writes = new PendingWrites(logger);
     this.#rules = new RuleBook(store.approvals);
+    this.#others = new AnswersOfOthers(store.approvals, logger, (approval) => this.#takeAnswer(approval));
   }
 
   /** Closes what processes that are gone left open. */
   static async open(parts: InboxParts): Promise<ApprovalInbox> {
     const inbox = new ApprovalInbox(parts);
-    await inbox.refresh();
+    await inbox.#settle();
     return inbox;
   }
 
-  /** Takes up what other processes that share the store did: rules they made, questions they left behind. */
+  /**
+   * Takes up what other processes that share the store did: rules they made, questions they left behind, and calls that
+   * were agreed to when their process was about to end.
+   */
   async refresh(): Promise<void> {
+    await this.#settle();
+    if (this.#resume === undefined || this.#isStopping) return;
+    for (const approval of await this.#store.approvals.takeOrphans()) {
+      const decision = decisionByOther(approval, approval);
+      if (decision.decision === "allow") this.#writes.add(this.#makeAnew(approval, decision, this.#resume));
+    }
+  }
+
+  async #settle(): Promise<void> {
+    await this.#closeLeft();
+    await this.#rules.refresh();
+  }
+
+  /** Questions that no answer could change anything about any more. */
+  async #closeLeft(): Promise<void> {
     const { approvals } = this.#store;
     await approvals.expire(Date.now());
     await approvals.closeOrphans("the server stopped before anybody answered", SERVER);
-    await this.#rules.refresh();
+  }
+
+  /** Whether the call is being made anew in this process. */
+  isMakingAnew(callId: string): boolean {
+    return this.#agreed.has(`${callId}${RESUMED}`);
   }
 
   /** How the rack obtains consent. */
@@ -143,7 +173,14 @@ export class ApprovalInbox {
     const waiting = this.#waiting.get(id);
     if (waiting === undefined) return this.#answerOther(id, answer, by);
     const decision = await decisionOf(answer, waiting.request, this.#reading);
-    const decided = await approvals.decide(id, this.#mask.shownDecision(decision), by, answer.rule);
+    waiting.answers++;
+    const decided = await approvals
+      .decide(id, this.#mask.shownDecision(decision), by, answer.rule)
+      .catch((thrown) => {
+        waiting.answers--;
+        throw thrown;
+      });
+    if (!decided?.isAccepted) waiting.answers--;
     if (decided === undefined) return undefined;
     if (!decided.isAccepted) return { outcome: "decided", approval: decided.approval };
     try {
@@ -159,29 +196,40 @@ export class ApprovalInbox {
     return { outcome: "accepted", approval: decided.approval };
   }
 
-  /** A question whose call does not wait in this process. */
   async #answerOther(id: string, answer: Answer, by: string): Promise<Answered | undefined> {
-    const { approvals } = this.#store;
-    await approvals.expire(Date.now());
-    const approval = await approvals.get(id);
-    if (approval === undefined) return undefined;
-    if (approval.state !== "pending") return { outcome: "decided", approval };
-    if (this.#resume === undefined || !(await approvals.isOrphan(id)))
-      return { outcome: "elsewhere", approval };
-    const decision = await decisionOf(answer, approval, this.#reading);
-    const decided = await approvals.decide(id, decision, by, answer.rule);
-    if (decided === undefined) return undefined;
-    if (!decided.isAccepted) return { outcome: "decided", approval: decided.approval };
+    const { approvals, calls } = this.#store;
+    const resume = this.#resume;
+    await this.#closeLeft();
+    const parts = { approvals, reading: this.#reading, canResume: resume !== undefined };
+    const decided = await decideOther(id, answer, by, parts);
+    if (decided?.outcome !== "accepted") return decided;
+    const { outcome, approval, left } = decided;
     if (answer.rule !== undefined) {
-      const bound = answer.rule.sessionID === undefined ? {} : { caller: approval.caller };
+      const bound =
+        answer.rule.sessionID === undefined ? {} : { caller: await firstCallerOf(approval, calls) };
       await this.addRule({ ...answer.rule, ...bound, decision: answer.decision }, by);
     }
-    this.#tell(decided.approval);
+    this.#tell(approval);
     // What a call makes is made by that call, when it is made again.
-    if (decision.decision === "allow" && approval.parentCallId === undefined) {
-      this.#writes.add(this.#makeAnew(decided.approval, decision, this.#resume));
+    if (resume !== undefined && left?.decision === "allow" && approval.parentCallId === undefined) {
+      this.#writes.add(this.#makeAnew(approval, left, resume));
     }
-    return { outcome: "accepted", approval: decided.approval };
+    return { outcome, approval };
+  }
+
+  /** Goes on with a call that waits here, as another process answered its question. */
+  async #takeAnswer(approval: StoredApproval): Promise<void> {
+    const { id, rule, state } = approval;
+    // One that expired is given up by the call itself.
+    if (state === "expired") return;
+    if (rule !== undefined) await this.#rules.refresh();
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined || waiting.answers > 0) return;
+    const decision = decisionByOther(approval, waiting.request);
+    const isTaken =
+      !waiting.isResumable || decision.decision === "deny" || (await this.#store.approvals.take(id));
+    waiting.settle(isTaken ? decision : { decision: "deny", reason: MADE_ELSEWHERE });
+    this.#tell(approval);
   }
 
   async #makeAnew(
@@ -251,7 +299,8 @@ export class ApprovalInbox {
     const writing = this.#store.approvals.add(id, shown, isResumable);
     this.#writes.add(writing);
     const approval = await writing;
-    this.#waiting.set(id, { request, isResumable, settle: resolve });
+    this.#waiting.set(id, { request, isResumable, settle: resolve, answers: 0 });
+    this.#others.watch(id);
     this.#tell(approval);
     signal.addEventListener("abort", giveUp, { once: true });
     // The call, or the server, may have ended while the question was being written.
@@ -262,6 +311,7 @@ export class ApprovalInbox {
     } finally {
       signal.removeEventListener("abort", giveUp);
       this.#waiting.delete(id);
+      this.#others.leave(id);
     }
   }
 
@@ -285,6 +335,8 @@ export class ApprovalInbox {
     const expiry = Math.round(request.expiresAt);
     if (Date.now() >= expiry - EARLY) await approvals.expire(Math.max(Date.now(), expiry));
     else await approvals.decide(id, refusal, SERVER);
+    // Somebody may have agreed on another node a moment ago: nobody is to make the call any more.
+    await approvals.take(id);
     const approval = await approvals.get(id);
     if (approval !== undefined) this.#tell(approval);
   }
@@ -301,6 +353,7 @@ export class ApprovalInbox {
 }
 
 const STOPPING = "the server is stopping";
+const MADE_ELSEWHERE = "another process took this one for ended, and makes the call in its place";
 /** What the id of a call that is made anew ends with. */
 export const RESUMED = "-resumed";
 

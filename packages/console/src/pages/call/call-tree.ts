@@ -12,34 +12,49 @@ export interface WaterfallRow<Facts extends CallFacts = CallFacts> {
   readonly start: number;
   readonly width: number;
   readonly waited: number;
+  /** Before or after what is shown. */
+  readonly isOutside: boolean;
 }
 
-/** The chain as rows, each call under the one that made it, with its place on the common line of time. */
+/**
+ * The chain as rows, each call under the one that made it, with its place on the common line of time: that of the whole
+ * chain, or the time of one of its calls, `span`. What lies beyond it is cut off.
+ */
 export function waterfall<Facts extends CallFacts>(
   root: TreeCall<Facts>,
   now: number,
+  span?: string,
 ): WaterfallRow<Facts>[] {
   const calls = flatten(root, 0);
   const begins = calls.map(({ call }) => call.timestamp ?? now);
   const ends = calls.map(({ call }, index) => begins[index]! + lengthOf(call, begins[index]!, now));
-  const first = Math.min(...begins);
-  const whole = Math.max(1, Math.max(...ends) - first);
+  const chosen = calls.findIndex(({ call }) => call.callId === span);
+  const first = chosen < 0 ? Math.min(...begins) : begins[chosen]!;
+  const last = chosen < 0 ? Math.max(...ends) : ends[chosen]!;
+  const whole = Math.max(1, last - first);
+  const within = (moment: number) => Math.min(first + whole, Math.max(first, moment));
   return calls.map(({ call, level }, index) => {
-    const length = ends[index]! - begins[index]!;
-    const before = isEnded(call) ? Math.max(0, length - (call.runDuration ?? length)) : 0;
+    const begin = begins[index]!;
+    const end = ends[index]!;
+    const before = isEnded(call) ? Math.max(0, end - begin - (call.runDuration ?? end - begin)) : 0;
+    const length = within(end) - within(begin);
     return {
       call,
       level,
-      start: (begins[index]! - first) / whole,
+      start: (within(begin) - first) / whole,
       width: length / whole,
-      waited: length === 0 ? 0 : before / length,
+      waited: length === 0 ? 0 : (within(begin + before) - within(begin)) / length,
+      isOutside: end < first || begin > first + whole,
     };
   });
 }
 
-/** Puts each call under the one that made it. What was made by nobody who is there is left out. */
+/**
+ * Puts each call of a list, newest first, under the one that made it, oldest first: which of two in the same millisecond was
+ * first is known from the list alone. What was made by nobody who is there is left out.
+ */
 export function treeOf(root: CallFacts, calls: readonly CallFacts[]): TreeCall {
-  const byParent = Map.groupBy(calls, ({ parentCallId }) => parentCallId);
+  const byParent = Map.groupBy(calls.toReversed(), ({ parentCallId }) => parentCallId);
   // Nobody is put into the tree twice, whatever the records say.
   const placed = new Set([root.callId]);
   const grow = (call: CallFacts): TreeCall => {
@@ -48,6 +63,16 @@ export function treeOf(root: CallFacts, calls: readonly CallFacts[]): TreeCall {
     return { call, children: children.map(grow) };
   };
   return grow(root);
+}
+
+/** The call of the chain that made another one; undefined for the first, and for one that is not there. */
+export function parentIn(tree: TreeCall, callId: string): string | undefined {
+  if (tree.children.some(({ call }) => call.callId === callId)) return tree.call.callId;
+  for (const child of tree.children) {
+    const found = parentIn(child, callId);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 /** Every call of the chain. */

@@ -1,4 +1,4 @@
-import { computed, onScopeDispose, type Ref, ref, shallowRef, watch } from "vue";
+import { computed, onScopeDispose, type Ref, readonly, ref, shallowRef, watch } from "vue";
 import { ApiError } from "../../api/api-error.ts";
 import { useEvents } from "../../api/events.ts";
 import { request } from "../../api/request.ts";
@@ -13,13 +13,18 @@ export interface CallQuery {
 }
 
 const PAGE = 100;
+const LARGEST_PAGE = 500;
 /** However much happens, the newest page is read no more often. */
 const PAUSE = 600;
 
 /** The calls that fit a query, newest first: live at its head, and as far back as somebody scrolls. */
-export function useCallFeed(query: Ref<CallQuery>, isPaused: Ref<boolean>) {
-  const calls = shallowRef<readonly CallSummary[]>([]);
-  const next = ref<string>();
+export function useCallFeed(
+  query: Ref<CallQuery>,
+  isPaused: Ref<boolean>,
+  start?: { readonly calls: readonly CallSummary[]; readonly next: string | undefined },
+) {
+  const calls = shallowRef<readonly CallSummary[]>(start?.calls ?? []);
+  const next = ref(start?.next);
   const error = shallowRef<ApiError>();
   const isLoading = ref(false);
   /** What happened while the feed was paused. */
@@ -27,10 +32,10 @@ export function useCallFeed(query: Ref<CallQuery>, isPaused: Ref<boolean>) {
   let generation = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
-  const read = (cursor?: string) => {
+  const read = (cursor?: string, limit = PAGE) => {
     const { within, ...rest } = query.value;
     const since = within === undefined ? undefined : Date.now() - within;
-    return request<CallPage>("/api/calls", { query: { ...rest, since, limit: PAGE, cursor } });
+    return request<CallPage>("/api/calls", { query: { ...rest, since, limit, cursor } });
   };
 
   async function attempt(work: (isCurrent: () => boolean) => Promise<void>): Promise<void> {
@@ -58,9 +63,9 @@ export function useCallFeed(query: Ref<CallQuery>, isPaused: Ref<boolean>) {
     });
   }
 
-  function refresh(): Promise<void> {
+  function refresh(limit = PAGE): Promise<void> {
     return attempt(async (isCurrent) => {
-      const page = await read();
+      const page = await read(undefined, limit);
       if (!isCurrent()) return;
       // When more came than a page holds, the gap between would be invisible: begin anew instead.
       const known = new Set(calls.value.map(({ callId }) => callId));
@@ -103,7 +108,10 @@ export function useCallFeed(query: Ref<CallQuery>, isPaused: Ref<boolean>) {
       void refresh();
     }, PAUSE);
   });
-  watch(query, restart, { immediate: true });
+  watch(query, restart);
+  if (start === undefined) void restart();
+  // What was read before may have ended since, so that as much of it is read again as one request brings.
+  else void refresh(Math.min(LARGEST_PAGE, Math.max(PAGE, start.calls.length)));
   watch(isPaused, (paused) => {
     if (!paused) void restart();
   });
@@ -113,6 +121,7 @@ export function useCallFeed(query: Ref<CallQuery>, isPaused: Ref<boolean>) {
   });
   return {
     calls,
+    next: readonly(next),
     hasMore: computed(() => next.value !== undefined),
     error,
     isLoading,

@@ -4,17 +4,24 @@ import type { ChatMessage, ChatSession, ChatSessionDetail } from "../../api/chat
 import { readEvents } from "../../api/read-events.ts";
 import { open, request } from "../../api/request.ts";
 import { applyEvent } from "./apply-event.ts";
+import { isClosedTo, rememberClosed } from "./closed-conversations.ts";
 
 export interface Conversation {
   readonly session: ShallowRef<ChatSession | undefined>;
   readonly messages: ShallowRef<readonly ChatMessage[]>;
   readonly isRunning: Readonly<Ref<boolean>>;
+  /** There are messages before the first one that is shown. */
+  readonly hasEarlier: Readonly<Ref<boolean>>;
+  /** The server takes nothing that this token says in it. */
+  readonly isClosed: Readonly<Ref<boolean>>;
   /** Why it could not be read, or what was said was not taken. */
   readonly failure: ShallowRef<ApiError | undefined>;
   /** What is being waited for, when the provider is asked again. */
   readonly retry: Ref<string>;
   /** Shows another conversation, or an empty one. A turn of the one before goes on at the server. */
   show(id: string): Promise<void>;
+  /** Puts the page of messages before the first one in front of it, and says so just before. Rejects with an `ApiError`. */
+  showEarlier(onRead: () => void): Promise<void>;
   /** Says something; begins a conversation when none is shown. Resolves with its id as soon as it is taken. */
   say(text: string, wanted: { readonly model: string; readonly expert: string }): Promise<string | undefined>;
   stop(): Promise<void>;
@@ -32,10 +39,13 @@ export function useConversation(): Conversation {
   const failure = shallowRef<ApiError>();
   const retry = ref("");
   const isSending = ref(false);
+  const previous = ref<number>();
   let shown = new AbortController();
   onScopeDispose(() => shown.abort());
 
   const isRunning = computed(() => isSending.value || messages.value.at(-1)?.status === "running");
+  const hasEarlier = computed(() => previous.value !== undefined);
+  const isClosed = computed(() => session.value !== undefined && isClosedTo(session.value.owner));
   const fail = (thrown: unknown) => {
     failure.value = thrown instanceof ApiError ? thrown : new ApiError(0, "unexpected", String(thrown));
   };
@@ -60,18 +70,42 @@ export function useConversation(): Conversation {
     latest = undefined;
     session.value = undefined;
     messages.value = [];
+    previous.value = undefined;
     failure.value = undefined;
     retry.value = "";
     if (id === "") return;
     try {
-      const { messages: all, ...rest } = await request<ChatSessionDetail>(pathOf(id), { signal });
+      const {
+        messages: last,
+        previous: before,
+        ...rest
+      } = await request<ChatSessionDetail>(pathOf(id), {
+        signal,
+      });
       session.value = rest;
-      messages.value = all;
+      previous.value = before;
+      messages.value = last;
     } catch (thrown) {
       if (!signal.aborted) fail(thrown);
       return;
     }
     if (messages.value.at(-1)?.status === "running") void follow(id, undefined, signal);
+  }
+
+  async function showEarlier(onRead: () => void): Promise<void> {
+    const { id } = session.value ?? {};
+    const before = previous.value;
+    if (id === undefined || before === undefined) return;
+    const { signal } = shown;
+    try {
+      const page = await request<ChatSessionDetail>(pathOf(id), { query: { before }, signal });
+      if (signal.aborted || previous.value !== before) return;
+      onRead();
+      previous.value = page.previous;
+      messages.value = [...page.messages, ...messages.value];
+    } catch (thrown) {
+      if (!signal.aborted) throw thrown;
+    }
   }
 
   async function say(
@@ -99,7 +133,10 @@ export function useConversation(): Conversation {
       void follow(id, response, signal);
       return id;
     } catch (thrown) {
-      if (!signal.aborted) fail(thrown);
+      if (signal.aborted) return undefined;
+      const isRefused = thrown instanceof ApiError && thrown.code === "chat_forbidden";
+      if (isRefused && session.value !== undefined) rememberClosed(session.value.owner);
+      else fail(thrown);
       return undefined;
     } finally {
       isSending.value = false;
@@ -142,7 +179,19 @@ export function useConversation(): Conversation {
     if (id !== undefined) await request(`${pathOf(id)}/stop`, { method: "POST", body: {} }).catch(fail);
   }
 
-  return { session, messages, isRunning, failure, retry, show, say, stop };
+  return {
+    session,
+    messages,
+    isRunning,
+    hasEarlier,
+    isClosed,
+    failure,
+    retry,
+    show,
+    showEarlier,
+    say,
+    stop,
+  };
 }
 
 /** The server answered, and will not answer otherwise: it does not know the conversation any more. */

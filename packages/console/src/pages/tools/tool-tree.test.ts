@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { FileReport, ToolSummary } from "../../api/types.ts";
-import { type Activity, isShown, tagsOf, treeRows } from "./tool-tree.ts";
+import { type Activity, bestHit, isShown, tagsOf, treeRows } from "./tool-tree.ts";
 
 const tools = [
   tool("greeting", { origin: "tools/greeting.ts", displayName: "Greeting/问候", tags: ["text"] }),
@@ -34,6 +34,32 @@ it("sorts tools and files in trouble by source and group", () => {
     "other/toolbox",
     "tool schedule_tool",
   ]);
+});
+
+it("counts tools, and no files that do not load", () => {
+  const counts = treeRows(rack, everything, new Set()).flatMap((row) =>
+    "count" in row ? [[row.id, row.count]] : [],
+  );
+  expect(counts).toEqual([
+    ["files", 2],
+    ["files/text", 1],
+    ["builtin", 2],
+    ["builtin/file", 2],
+    ["other", 1],
+    ["other/toolbox", 1],
+  ]);
+});
+
+it.each([
+  ["slugify", "slugify"],
+  ["internal_file_r", "internal_file_read"],
+  ["Delete", "internal_file_delete"],
+  ["schedule_tool", "schedule_tool"],
+  ["读取", "internal_file_read"],
+  ["nowhere", undefined],
+])("finds the tool that a search most likely means: %s", (q, name) => {
+  const rows = treeRows(rack, { ...everything, q }, new Set());
+  expect(bestHit(rows, q)?.tool.name).toBe(name);
 });
 
 it("sorts tools of upstream servers and skills under their names", () => {

@@ -57,7 +57,7 @@ export function treeRows(
     const mine = bySource.get(source);
     if (mine === undefined) return [];
     const isOpen = !folded.has(source);
-    const head: TreeRow = { kind: "source", id: source, source, count: mine.length, isOpen };
+    const head: TreeRow = { kind: "source", id: source, source, count: toolsIn(mine), isOpen };
     if (!isOpen) return [head];
     const groups = [...Map.groupBy(mine, ({ place }) => place.group)].sort(([left], [right]) =>
       left.localeCompare(right),
@@ -73,13 +73,32 @@ export function treeRows(
           kind: "group",
           id,
           label: group,
-          count: rows.length,
+          count: toolsIn(members),
           isOpen: groupIsOpen,
         };
         return groupIsOpen ? [groupRow, ...rows] : [groupRow];
       }),
     ];
   });
+}
+
+/** A file that does not load is no tool. */
+function toolsIn(leaves: readonly { readonly row: TreeRow }[]): number {
+  return leaves.filter(({ row }) => row.kind === "tool").length;
+}
+
+/** The row of the tool that a search most likely means: one of that name, else one whose name begins with it or has it. */
+export function bestHit(rows: readonly TreeRow[], q: string): Extract<TreeRow, { kind: "tool" }> | undefined {
+  const wanted = q.trim().toLowerCase();
+  const found = rows.filter((row) => row.kind === "tool");
+  const namesOf = ({ tool }: (typeof found)[number]) =>
+    [tool.name, tool.displayName, tool.title ?? ""].map((name) => name.toLowerCase());
+  return (
+    found.find((row) => namesOf(row).includes(wanted)) ??
+    found.find((row) => namesOf(row).some((name) => name.startsWith(wanted))) ??
+    found.find((row) => namesOf(row).some((name) => name.includes(wanted))) ??
+    found[0]
+  );
 }
 
 /** Whether a tool is shown, were nothing folded. */

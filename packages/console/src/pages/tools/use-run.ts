@@ -1,10 +1,11 @@
-import { onScopeDispose, type Ref, ref, shallowRef } from "vue";
+import { onScopeDispose, type Ref, ref, shallowRef, watch } from "vue";
 import { ApiError } from "../../api/api-error.ts";
 import { useEvents } from "../../api/events.ts";
 import { newId } from "../../api/new-id.ts";
 import { request } from "../../api/request.ts";
 import { type CallProgress, type CallWatcher, findAnswer, runTool } from "../../api/run-call.ts";
-import type { Approval, ApprovalPage, CallAnswer, CallLine } from "../../api/types.ts";
+import { currentSession } from "../../api/session.ts";
+import type { Approval, ApprovalPage, Call, CallAnswer, CallLine } from "../../api/types.ts";
 
 export interface Run {
   readonly isRunning: Ref<boolean>;
@@ -42,6 +43,13 @@ export function useRun(tool: () => string, options?: RunOptions): Run {
   const answer = shallowRef<CallAnswer>();
   const previous = shallowRef<CallAnswer>();
   const refusal = shallowRef<ApiError>();
+  // Who has signed in again is not refused any more.
+  watch(
+    () => currentSession.token,
+    (token) => {
+      if (token !== undefined && refusal.value?.status === 401) refusal.value = undefined;
+    },
+  );
   let isGone = false;
   onScopeDispose(() => {
     isGone = true;
@@ -55,11 +63,13 @@ export function useRun(tool: () => string, options?: RunOptions): Run {
       event.data.parentCallId !== callId.value
     )
       return;
-    const { items } = await request<ApprovalPage>("/api/approvals", { query: { limit: 500 } }).catch(() => ({
-      items: [],
-    }));
-    question.value = items.find(isMine);
+    await readQuestion();
   });
+  async function readQuestion(): Promise<void> {
+    const page = request<ApprovalPage>("/api/approvals", { query: { limit: 500 } });
+    const { items } = await page.catch(() => ({ items: [] }));
+    question.value = isRunning.value ? items.find(isMine) : undefined;
+  }
   // A tool that stands for another asks in the name of the call that it makes.
   const isMine = (approval: Approval) =>
     approval.callId === callId.value || approval.parentCallId === callId.value;
@@ -73,7 +83,11 @@ export function useRun(tool: () => string, options?: RunOptions): Run {
   }
 
   async function show(id: string): Promise<void> {
-    if (!isRunning.value && id !== callId.value) await perform(id, findAnswer);
+    if (isRunning.value || id === callId.value) return;
+    const ended = perform(id, findAnswer);
+    // It may have asked before there was somebody here to hear of it.
+    void readQuestion();
+    await ended;
   }
 
   async function perform(
@@ -96,6 +110,10 @@ export function useRun(tool: () => string, options?: RunOptions): Run {
           if (update.message) log({ at: Date.now(), level: "progress", text: update.message });
         },
         log,
+        found(call: Call) {
+          startedAt.value = call.timestamp ?? startedAt.value;
+          lines.value = (call.log ?? []).slice(-MOST_LINES);
+        },
       };
       const ended = await work(id, watcher);
       if (isGone) return;

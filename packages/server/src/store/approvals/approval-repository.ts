@@ -1,4 +1,5 @@
 import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
+import { sql } from "kysely";
 import { formatCursor, InvalidCursorError, pageLimit, parseCursor } from "../database/cursor.ts";
 import type { ApprovalRow, ApprovalRuleRow, StoreDatabase } from "../database/schema.ts";
 import { toKey, toStorableText } from "../database/storable-text.ts";
@@ -13,6 +14,12 @@ import type {
   StoredApproval,
 } from "./approval-store.ts";
 
+/** In `resumable`: the call can be made anew; and it was agreed to on another node, but nobody went on with it yet. */
+const RESUMABLE = 1;
+const TO_TAKE = 2;
+/** The least time that the process of a call is left to find an answer, in milliseconds. */
+const TIME_TO_TAKE = 5_000;
+
 export class ApprovalRepository implements ApprovalStore {
   readonly #db: StoreDatabase;
   readonly #instance: Instance;
@@ -23,7 +30,11 @@ export class ApprovalRepository implements ApprovalStore {
   }
 
   async add(id: string, request: ApprovalRequest, isResumable = false): Promise<StoredApproval> {
-    const row = { ...toRow(id, request), instance: this.#instance.id, resumable: isResumable ? 1 : 0 };
+    const row = {
+      ...toRow(id, request),
+      instance: this.#instance.id,
+      resumable: isResumable ? RESUMABLE : 0,
+    };
     await this.#db.insertInto("approvals").values(row).execute();
     return toApproval(row);
   }
@@ -90,24 +101,80 @@ export class ApprovalRepository implements ApprovalStore {
   }
 
   async decide(id: string, decision: ApprovalDecision, decidedBy: string, rule?: AnsweredFor) {
-    const now = Date.now();
-    const edited = decision.decision === "allow" ? decision.arguments : undefined;
+    const update = this.#deciding(id, decision, decidedBy, rule).where("expires_at", ">", Date.now());
+    return this.#decided(id, (await update.executeTakeFirst()).numUpdatedRows);
+  }
+
+  async decideElsewhere(id: string, decision: ApprovalDecision, decidedBy: string, rule?: AnsweredFor) {
+    const update = this.#deciding(id, decision, decidedBy, rule)
+      .set({
+        resumable: sql<number>`case when resumable = ${sql.lit(RESUMABLE)} then ${sql.lit(TO_TAKE)} else resumable end`,
+      })
+      .where("expires_at", ">", Date.now() + TIME_TO_TAKE)
+      .where("instance", "!=", this.#instance.id);
+    return this.#decided(id, (await update.executeTakeFirst()).numUpdatedRows);
+  }
+
+  async findDecided(ids: readonly string[]): Promise<StoredApproval[]> {
+    if (ids.length === 0) return [];
+    const rows = await this.#db
+      .selectFrom("approvals")
+      .selectAll()
+      .where("id", "in", ids)
+      .where("state", "!=", "pending")
+      .execute();
+    return rows.map(toApproval);
+  }
+
+  async take(id: string): Promise<boolean> {
     const { numUpdatedRows } = await this.#db
+      .updateTable("approvals")
+      .set({ resumable: 0 })
+      .where("id", "=", asId(id))
+      .where("resumable", "=", TO_TAKE)
+      .executeTakeFirst();
+    return numUpdatedRows > 0n;
+  }
+
+  async takeOrphans(): Promise<StoredApproval[]> {
+    const rows = await this.#db
+      .selectFrom("approvals")
+      .selectAll()
+      .where("state", "=", "allowed")
+      .where("resumable", "=", TO_TAKE)
+      // What a call makes is made by that call, when it is made again.
+      .where("parent_call_id", "is", null)
+      // Nobody expects a call that was agreed to days ago.
+      .where("expires_at", ">", Date.now())
+      .execute();
+    if (rows.length === 0) return [];
+    const dead = new Set(await this.#instance.findDead(rows.map(({ instance }) => instance ?? "")));
+    const taken: StoredApproval[] = [];
+    for (const row of rows.filter(({ instance }) => dead.has(instance ?? ""))) {
+      if (await this.take(row.id)) taken.push(toApproval(row));
+    }
+    return taken;
+  }
+
+  #deciding(id: string, decision: ApprovalDecision, decidedBy: string, rule: AnsweredFor | undefined) {
+    const edited = decision.decision === "allow" ? decision.arguments : undefined;
+    return this.#db
       .updateTable("approvals")
       .set({
         state: decision.decision === "allow" ? "allowed" : "denied",
-        decided_at: now,
+        decided_at: Date.now(),
         decided_by: toKey(decidedBy),
         reason: decision.reason === undefined ? null : toStorableText(decision.reason),
         edited_input: edited === undefined ? null : toJson(edited),
         rule: rule === undefined ? null : toJson(rule),
       })
       .where("id", "=", asId(id))
-      .where("state", "=", "pending")
-      .where("expires_at", ">", now)
-      .executeTakeFirst();
-    const isAccepted = numUpdatedRows > 0n;
-    if (!isAccepted) await this.expire(now);
+      .where("state", "=", "pending");
+  }
+
+  async #decided(id: string, updated: bigint) {
+    const isAccepted = updated > 0n;
+    if (!isAccepted) await this.expire(Date.now());
     const approval = await this.get(id);
     return approval === undefined ? undefined : { isAccepted, approval };
   }

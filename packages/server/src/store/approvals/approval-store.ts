@@ -63,6 +63,20 @@ export interface ApprovalStore {
     decidedBy: string,
     rule?: AnsweredFor,
   ): Promise<{ readonly isAccepted: boolean; readonly approval: StoredApproval } | undefined>;
+  /**
+   * As `decide`, for a question whose call waits in another process: that process finds the answer and takes it. Not
+   * accepted, though still pending, is one about to expire, which could not be found in time, and one of this process.
+   */
+  decideElsewhere: ApprovalStore["decide"];
+  /** Those of the given questions that no longer wait, whoever decided them. */
+  findDecided(ids: readonly string[]): Promise<StoredApproval[]>;
+  /**
+   * Takes what `decideElsewhere` agreed to for a call that can be made anew: true for the one process that may go on with
+   * the call.
+   */
+  take(id: string): Promise<boolean>;
+  /** Takes what was agreed to with `decideElsewhere` when the process that should have taken it no longer lives. */
+  takeOrphans(): Promise<StoredApproval[]>;
   /** Whether the question waits for an answer, but the process whose call asked it no longer lives. */
   isOrphan(id: string): Promise<boolean>;
   /** Denies the orphans whose call cannot be made anew: an answer could change nothing any more. Answers how many. */

@@ -19,7 +19,7 @@ export function toSession(row: ChatSessionRow): ChatSession {
 
 /** What a body may take to be read, and what the bodies of a page take together, in bytes. */
 const MOST_READ = 100_000_000;
-const MOST_IN_PAGE = 20_000_000;
+const MOST_IN_PAGE = 4_000_000;
 
 /** How many bytes a body takes: every engine knows without reading it. */
 export const octets = sql<number | string>`octet_length(body)`;

@@ -126,6 +126,27 @@ export function testSmallStores(place: TestPlace): void {
       await store.approvals.decide("a6", { decision: "deny" }, "Ann");
     });
 
+    test("are answered for another node, which takes the answer once", async () => {
+      await store.approvals.add("a7", request("c7"), true);
+      await store.approvals.add("a8", request("c8", Date.now() + 3_000));
+      const allow = { decision: "allow" } as const;
+      expect(await store.approvals.decideElsewhere("a7", allow, "Ann")).toMatchObject({ isAccepted: false });
+      expect(await store.approvals.findDecided(["a7", "a8"])).toEqual([]);
+      expect(await store.approvals.take("a7")).toBe(false);
+      const answers = await Promise.all([
+        other.approvals.decideElsewhere("a7", { ...allow, reason: "fine" }, "Ann"),
+        other.approvals.decideElsewhere("a7", { ...allow, reason: "well" }, "Bob"),
+      ]);
+      expect(answers.filter((answer) => answer?.isAccepted)).toHaveLength(1);
+      expect(await other.approvals.decideElsewhere("a8", allow, "Ann")).toMatchObject({ isAccepted: false });
+      expect(await store.approvals.findDecided(["a7", "a8"])).toMatchObject([{ id: "a7", state: "allowed" }]);
+      // Its node lives.
+      expect(await other.approvals.takeOrphans()).toEqual([]);
+      const taken = await Promise.all([store.approvals.take("a7"), other.approvals.take("a7")]);
+      expect(taken.sort()).toEqual([false, true]);
+      await store.approvals.decide("a8", { decision: "deny" }, "Ann");
+    });
+
     test("have rules for calls to come", async () => {
       const always = { id: "r1", tool: "file_*", decision: "allow", createdBy: "Ann", createdAt: 1 } as const;
       const once = {

@@ -46,10 +46,9 @@ export class ActiveTurns {
     this.#turns.delete(message.sessionId);
     this.#turns.set(message.sessionId, turn);
     this.#marks.watch(turn);
-    for (const [id, { isDone }] of this.#turns) {
-      if (this.#turns.size <= MOST_RECENT) break;
-      if (isDone) this.#turns.delete(id);
-    }
+    this.#letGo();
+    // Of many at once, more are under way than are kept.
+    void turn.done.then(() => this.#letGo());
     return turn;
   }
 
@@ -70,6 +69,13 @@ export class ActiveTurns {
 
   forget(sessionId: string): void {
     this.#turns.delete(sessionId);
+  }
+
+  #letGo(): void {
+    for (const [id, { isDone }] of this.#turns) {
+      if (this.#turns.size <= MOST_RECENT) break;
+      if (isDone) this.#turns.delete(id);
+    }
   }
 
   /** The process that makes the turn sees the mark in a moment. One that has died is found out, and its turn settled. */

@@ -6,8 +6,10 @@ import type { TurnEvent } from "./turn/turn-event.ts";
 
 /** A request as it is known when it comes again. */
 export interface RequestIdentity {
-  /** Of who asks and what. */
+  /** Of who asks and what: hexadecimal digits. */
   readonly hash: string;
+  /** The id of the token. */
+  readonly owner: string;
   /** The client gave it a key of its own, by which it may come any number of times and is answered once. */
   readonly isKeyed: boolean;
   /** The client says that it sends it again. */
@@ -19,6 +21,8 @@ export interface CompletionReader {
   /** Aborted when nobody reads any more. */
   readonly gone: AbortSignal;
   readonly tell?: (event: TurnEvent) => void;
+  /** Asked when nobody reads any more: whether the client may still send its request again. Unless told, it may. */
+  readonly mayReturn?: () => boolean;
 }
 
 export type CompletionWork = (run: {
@@ -26,6 +30,8 @@ export type CompletionWork = (run: {
   readonly emit: (event: TurnEvent) => void;
   /** Resolves while somebody waits for the answer. Rejects when nobody does any more. */
   readonly attended: () => Promise<void>;
+  /** To be awaited before anything is changed; see `CompletionMarks`. */
+  readonly changing: () => Promise<void>;
 }) => Promise<Completion>;
 
 /** How long a client whose connection closed has to come back: OpenAI's do after one second or two. */
@@ -47,7 +53,8 @@ export function identify(
   if (typeof key !== "string" && typeof count !== "string") return undefined;
   const said = JSON.stringify([owner, key ?? "", headers["x-toolrack-expert"] ?? "", body]);
   return {
-    hash: createHash("sha256").update(said).digest("base64"),
+    hash: createHash("sha256").update(said).digest("hex"),
+    owner,
     isKeyed: typeof key === "string",
     isRepeated: Number(count) > 0,
   };
@@ -59,6 +66,12 @@ export function identify(
  */
 export class CompletionRuns {
   readonly #known = new Map<string, CompletionRun>();
+  readonly #mark: (identity: RequestIdentity) => Promise<void>;
+
+  /** `mark`: keeps beyond this process that a request changes something. */
+  constructor(mark: (identity: RequestIdentity) => Promise<void>) {
+    this.#mark = mark;
+  }
 
   /** The same request, when this one only repeats it. */
   find(identity: RequestIdentity | undefined): CompletionRun | undefined {
@@ -67,9 +80,14 @@ export class CompletionRuns {
     return run?.isStopped && !run.hasMadeCalls ? undefined : run;
   }
 
+  /** Whether it is known here what the same request did, also where nothing came of it. */
+  knows(identity: RequestIdentity | undefined): boolean {
+    return identity !== undefined && this.#known.has(identity.hash);
+  }
+
   begin(identity: RequestIdentity | undefined, work: CompletionWork): CompletionRun {
-    const run = new CompletionRun(work, identity === undefined ? 0 : GRACE);
-    if (identity === undefined) return run;
+    if (identity === undefined) return new CompletionRun(work, { grace: 0 });
+    const run = new CompletionRun(work, { grace: GRACE, mark: () => this.#mark(identity) });
     const { hash, isKeyed } = identity;
     // The newest is the last that gives way.
     this.#known.delete(hash);
@@ -79,7 +97,8 @@ export class CompletionRuns {
     };
     const settle = (completion?: Completion) => {
       // Without calls it costs nothing but words to do it again.
-      if (!run.hasMadeCalls && (!isKeyed || completion === undefined)) return forget();
+      const hasActed = run.hasMadeCalls || run.isMarked;
+      if (!hasActed && (!isKeyed || completion === undefined)) return forget();
       run.size = completion === undefined ? 0 : JSON.stringify(completion.parts).length;
       setTimeout(forget, MEMORY).unref();
       this.#makeRoom();
@@ -106,6 +125,7 @@ export class CompletionRun {
   readonly #stopping = new AbortController();
   readonly #listeners = new Set<(event: TurnEvent) => void>();
   readonly #grace: number;
+  #marked: Promise<void> | undefined;
   #readers = 0;
   #attended: PromiseWithResolvers<void> | undefined;
   #leaving: NodeJS.Timeout | undefined;
@@ -114,12 +134,17 @@ export class CompletionRun {
   hasMadeCalls = false;
   isDone = false;
 
-  constructor(work: CompletionWork, grace: number) {
+  /** `grace`: milliseconds in which a reader may come back. `mark`: called once, before anything is changed. */
+  constructor(work: CompletionWork, { grace, mark }: { grace: number; mark?: () => Promise<void> }) {
     this.#grace = grace;
     this.result = work({
       signal: this.#stopping.signal,
       emit: (event) => this.#hear(event),
       attended: async () => this.#attended?.promise,
+      changing: async () => {
+        this.#marked ??= mark?.();
+        await this.#marked;
+      },
     });
     const end = () => {
       this.isDone = true;
@@ -128,16 +153,21 @@ export class CompletionRun {
     this.result.then(end, end);
   }
 
+  /** Whether it is kept that it changes something. It may have been about to only, and have waited for consent. */
+  get isMarked(): boolean {
+    return this.#marked !== undefined;
+  }
+
   get isStopped(): boolean {
     return this.#stopping.signal.aborted;
   }
 
   /**
-   * The answer. When the last reader goes, all of it is cancelled after the while in which one may come back; until then
-   * nothing new is begun. Throws `ChatError` for one that was cancelled before.
+   * The answer. When the last reader goes, all of it is cancelled after the while in which one may come back, if it may;
+   * until then nothing new is begun. Throws `ChatError` for one that was cancelled before.
    */
-  read({ gone, tell }: CompletionReader): Promise<Completion> {
-    if (this.isStopped) throw new ChatError("chat_cancelled", cancelled);
+  read({ gone, tell, mayReturn = () => true }: CompletionReader): Promise<Completion> {
+    if (this.isStopped) throw new ChatError("chat_cancelled", callsWereCancelled);
     clearTimeout(this.#leaving);
     this.#attended?.resolve();
     this.#attended = undefined;
@@ -149,7 +179,7 @@ export class CompletionRun {
       this.#attended = Promise.withResolvers();
       // Often nobody asks for it.
       this.#attended.promise.catch(() => {});
-      if (this.#grace === 0) this.#stop();
+      if (this.#grace === 0 || !mayReturn()) this.#stop();
       else this.#leaving = setTimeout(() => this.#stop(), this.#grace).unref();
     };
     if (gone.aborted) leave();
@@ -168,5 +198,5 @@ export class CompletionRun {
   }
 }
 
-const cancelled =
+export const callsWereCancelled =
   "The same request came a moment ago and made calls of tools, which were cancelled when its connection closed. It is not done again by itself: look what the calls did, and ask anew.";

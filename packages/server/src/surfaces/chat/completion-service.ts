@@ -11,7 +11,7 @@ import type { AnswerFacts } from "./model/delta-merger.ts";
 import { type ModelMessage, type ModelToolCall, textOf } from "./model/model-message.ts";
 import { requireChatGrant } from "./require-chat-grant.ts";
 import type { ChatReach } from "./tools/reach.ts";
-import type { MessagePart } from "./turn/message-part.ts";
+import { isTool, type MessagePart } from "./turn/message-part.ts";
 import type { TurnEnd, TurnEvent } from "./turn/turn-event.ts";
 
 /** What came of a request. */
@@ -36,6 +36,8 @@ export interface CompletionOptions {
   readonly emit?: (event: TurnEvent) => void;
   /** Awaited before calls are made: whether anybody still waits for what comes of them. */
   readonly attended?: () => Promise<void>;
+  /** Awaited before the first call of a tool that does more than read, and maybe again. */
+  readonly changing?: () => Promise<void>;
 }
 
 /** Answers one request of a client that keeps its conversation itself. The rack's tools are run in between. */
@@ -90,7 +92,7 @@ export class CompletionService {
     options: CompletionOptions,
     leaving: AbortSignal,
   ): Promise<Completion> {
-    const { reach, signal, headers, attended, emit = () => {} } = options;
+    const { reach, signal, headers, attended, changing, emit = () => {} } = options;
     const { grant, expert } = reach;
     const { request, handoffId } = fromFunctions(given, grant.id);
     const {
@@ -135,7 +137,10 @@ export class CompletionService {
       leaving,
       ...(headers === undefined ? {} : { headers }),
       emit,
-      ...(attended === undefined ? {} : { save: attended }),
+      save: async () => {
+        await attended?.();
+        if (parts.some((part) => this.#changes(part))) await changing?.();
+      },
     });
     const end = await loop.run();
     // Nobody comes back to a session that the client does not know of.
@@ -145,6 +150,12 @@ export class CompletionService {
     const id = `chatcmpl-${uuid().replaceAll("-", "")}`;
     const { usage, facts } = loop;
     return { id, model: model || endpoint.model, sessionID, parts, usage, facts, end, calls };
+  }
+
+  /** Whether it is a call, made or about to be, that must not be made twice. */
+  #changes(part: MessagePart): boolean {
+    if (!isTool(part) || part.started !== true) return false;
+    return this.#parts.registry.get(part.name)?.metadata.readOnly !== true;
   }
 }
 

@@ -13,7 +13,7 @@ const MEASURED = 2;
 /** Turns that have ended stay readable for a while, so many of them. */
 const RECENT = 100;
 /** What a conversation may leave in memory. One that is held on to weighs more than 20,000. */
-const MOST_BYTES = 8_000;
+const MOST_BYTES = 14_000;
 
 it("leaves nothing in memory of 200 conversations at once, round after round", {
   timeout: 120_000,

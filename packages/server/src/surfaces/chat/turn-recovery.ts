@@ -248,7 +248,9 @@ export class TurnRecovery {
   /** Also one that somebody agreed to a moment ago, whose call is being made anew. */
   async #isOpen({ state, callId }: StoredApproval): Promise<boolean> {
     if (state === "pending") return true;
-    return state === "allowed" && (await this.#parts.store.calls.get(`${callId}${RESUMED}`)) !== undefined;
+    if (state !== "allowed") return false;
+    const { approvals, store } = this.#parts;
+    return approvals.isMakingAnew(callId) || (await store.calls.get(`${callId}${RESUMED}`)) !== undefined;
   }
 
   #questionsOf({ message }: ActiveTurn): Promise<readonly StoredApproval[]> {

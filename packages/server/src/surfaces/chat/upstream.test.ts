@@ -180,6 +180,25 @@ describe("what a provider says beside a call", () => {
     expect(later.tool_calls[0].extra_content).toBeUndefined();
   });
 
+  it("is shown to nobody who reads the conversation", async () => {
+    const started = await start((outgoing, asked) =>
+      outgoing.end(asked === 0 ? thinking : delta({ content: "3" }) + finish("stop")),
+    );
+    const session = await started.session();
+    const answer = await started.say(session, "1 + 2?");
+    const read = await started.ask(`/api/chat/sessions/${session}`);
+    const events = await (await started.fetch(`/api/chat/sessions/${session}/events`)).text();
+    const message = JSON.parse(/^event: message\ndata: (.*)$/m.exec(events)![1]!);
+    const members = ["arguments", "callId", "displayName", "id", "name", "round", "state", "type"];
+    for (const { parts } of [answer, read.messages[1], message]) {
+      expect(parts.map(({ type }: Json) => type)).toEqual(["reasoning", "tool", "text"]);
+      expect(Object.keys(parts[1]).sort()).toEqual(members);
+    }
+    expect(JSON.stringify([answer, read]) + events).not.toContain(signed.google.thought_signature);
+    const { chat } = started.serving.store;
+    expect(JSON.stringify(await chat.listMessages(session))).toContain(signed.google.thought_signature);
+  });
+
   it("is told again too when the client has run its own tool in between", async () => {
     const started = await start((outgoing, asked) =>
       outgoing.end(asked === 0 ? thinking.replace("add", "mine") : delta({ content: "3" }) + finish("stop")),

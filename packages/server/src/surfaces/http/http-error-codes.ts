@@ -71,7 +71,10 @@ export const httpErrorCodes = {
   },
   chat_busy: { status: 409, when: "The last message of the conversation is still being answered." },
   approval_decided: { status: 409, when: "The question was answered, or nobody answered it in time." },
-  approval_elsewhere: { status: 409, when: "The call that asks waits in another process." },
+  approval_elsewhere: {
+    status: 409,
+    when: "The call that asks waits on another node, and expires before that would learn of the answer.",
+  },
   schedule_ended: { status: 409, when: "The schedule has run for the last time, or was cancelled." },
   skill_changed: {
     status: 409,

@@ -31,7 +31,7 @@ export interface HttpParts {
   readonly secrets: Secrets;
   readonly reloads: ReloadLog;
   /** The MCP clients; undefined where none are served. */
-  readonly clients: Pick<ConnectedClients, "list"> | undefined;
+  readonly clients: Pick<ConnectedClients, "list" | "subscribe"> | undefined;
   /** The words that start the program again, from any folder; undefined where the server is a part of another program. */
   readonly program: readonly string[] | undefined;
   /** The upstream MCP servers; undefined where none are kept. */

@@ -16,6 +16,7 @@ import type { ChatService } from "../chat/chat-service.ts";
 import { createHttpApp } from "./create-http-app.ts";
 import { openDoor } from "./door.ts";
 import { EventFeed } from "./events/event-feed.ts";
+import { publishClients } from "./events/publish-clients.ts";
 import { publishLibrary } from "./events/publish-library.ts";
 import { publishApprovals, publishLoads, publishMcpServers, publishRack } from "./events/publish-rack.ts";
 import { ReloadLog } from "./events/reload-log.ts";
@@ -103,6 +104,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const unsubscribe = [metrics.listen, publishRack(feed, desk)].map((listen) => registry.subscribe(listen));
   unsubscribe.push(approvals.subscribe(publishApprovals(feed)), files.subscribe(publishLoads(feed)));
   if (mcpServers !== undefined) unsubscribe.push(mcpServers.subscribe(publishMcpServers(feed, mcpServers)));
+  if (clients !== undefined) unsubscribe.push(clients.subscribe(publishClients(feed)));
   unsubscribe.push(files.subscribe(reloads.listen));
   // After those who tell of changes: its own changes are told after the ones that it answers.
   const switches = await ToolSwitches.open({ registry, store, logger });

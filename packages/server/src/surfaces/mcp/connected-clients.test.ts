@@ -1,6 +1,7 @@
 import { ToolRegistry } from "@toolrack/core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { masterGrant } from "../../auth/grant.ts";
+import { StreamReader } from "../http/server.fixture.ts";
 import { ConnectedClients } from "./connected-clients.ts";
 import { ServedRack, toolFile } from "./testing/served-rack.ts";
 import { Viewer } from "./viewer.ts";
@@ -45,6 +46,30 @@ it("knows the clients of both eras, and which of them hold an old list of tools"
   const after = await list();
   expect(after.filter(({ stale }) => stale).map(({ era }) => era)).toEqual(["legacy"]);
   expect(after[0]?.era).toBe("modern");
+});
+
+it("tells admins, and nobody else, when a client connects", async () => {
+  const follow = async (token: string) => {
+    const response = await fetch(`${rack.serving.url}/api/events`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
+    const events = new StreamReader(response);
+    await events.until("ready");
+    return events;
+  };
+  const admin = await follow(rack.token);
+  const other = await follow(await rack.issue({ tools: ["*"] }));
+  const legacy = await rack.connect("legacy");
+  expect((await admin.until("client.connected")).data).toMatchObject({ name: "tester", era: "legacy" });
+  await rack.connect("modern", {}, { token: await rack.issue({ tools: ["*"] }) });
+  expect((await admin.until("client.connected")).data).toMatchObject({ name: "tester", era: "modern" });
+  // What everybody is told comes after it, and is the first that the other hears.
+  await legacy.listTools();
+  await rack.workspace.write("tools/three.ts", toolFile(`name: "three", execute: async () => "3"`));
+  await rack.serving.app.files.load();
+  expect((await other.next())?.event).toBe("tools.changed");
+  await admin.cancel();
+  await other.cancel();
 });
 
 it("remembers no more than so many, and passes over what says nothing of its sender", () => {

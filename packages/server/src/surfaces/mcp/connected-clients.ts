@@ -40,6 +40,7 @@ const CLIENT = "io.modelcontextprotocol/clientInfo";
 export class ConnectedClients {
   readonly #registry: ToolRegistry;
   readonly #clients = new Map<string, Seen>();
+  readonly #listeners = new Set<(client: ConnectedClient) => void>();
 
   constructor(registry: ToolRegistry) {
     this.#registry = registry;
@@ -55,25 +56,37 @@ export class ConnectedClients {
     const info = modern ?? ofSession ?? (method === "initialize" ? params?.clientInfo : undefined);
     if (!isClientInfo(info)) return;
     const seen = this.#find(info, modern === undefined ? "legacy" : "modern", viewer);
+    const isNew = seen.lastSeenAt === 0 || method === "initialize";
     seen.lastSeenAt = Date.now();
     if (method === "tools/list") seen.listed = this.#registry.snapshot().version;
+    if (isNew) for (const listener of this.#listeners) listener(this.#describe(seen));
+  }
+
+  /** Hears of each client that is seen for the first time, or begins another session. Answers how to stop. */
+  subscribe(listener: (client: ConnectedClient) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   /** The one that was seen last first. */
   list(): ConnectedClient[] {
-    const { version: current } = this.#registry.snapshot();
     return [...this.#clients.values()]
       .sort((one, other) => other.lastSeenAt - one.lastSeenAt)
-      .map(({ name, version, era, viewer: { grant, expert }, lastSeenAt, listed }) => ({
-        name,
-        ...(version === undefined ? {} : { version }),
-        transport: "http",
-        era,
-        caller: grant.caller,
-        ...(expert === undefined ? {} : { expert: expert.name }),
-        lastSeenAt,
-        ...(listed === undefined || listed === current ? {} : { stale: true }),
-      }));
+      .map((seen) => this.#describe(seen));
+  }
+
+  #describe({ name, version, era, viewer: { grant, expert }, lastSeenAt, listed }: Seen): ConnectedClient {
+    const isStale = listed !== undefined && listed !== this.#registry.snapshot().version;
+    return {
+      name,
+      ...(version === undefined ? {} : { version }),
+      transport: "http",
+      era,
+      caller: grant.caller,
+      ...(expert === undefined ? {} : { expert: expert.name }),
+      lastSeenAt,
+      ...(isStale ? { stale: true } : {}),
+    };
   }
 
   #find({ name, version }: ClientInfo, era: Era, viewer: Viewer): Seen {

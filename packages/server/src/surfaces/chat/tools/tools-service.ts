@@ -11,6 +11,7 @@ import type { CallDesk, CallRequest, EndedCall } from "../../../calls/call-desk.
 import { isMetaTool } from "../../../meta-tools/meta-tools.ts";
 import { usualChat } from "../model/chat-config.ts";
 import type { ModelTool } from "../model/model-message.ts";
+import { unknownTool } from "../turn/notices.ts";
 import { estimateTokens } from "./estimate-tokens.ts";
 import { type ChatReach, isHelper, sees } from "./reach.ts";
 
@@ -99,16 +100,23 @@ export class ToolsService {
   }
 
   /** Makes a call through the one pipeline. Rejects with `CallRefused` for what never became a call. */
-  runTools(name: string, args: unknown, context: RunContext = {}): Promise<EndedCall> {
+  async runTools(name: string, args: unknown, context: RunContext = {}): Promise<EndedCall> {
     const { reach = ownersReach, ...others } = context;
     const { grant, allow } = reach;
-    return this.#desk.run({
+    const ended = await this.#desk.run({
       ...others,
       name,
       input: args,
       grant,
       ...(allow === undefined ? {} : { allow }),
     });
+    const { error } = ended.result;
+    const isUnknown = error?.code === "tool_not_found" && this.#registry.get(name) === undefined;
+    if (!isUnknown || /nearest/.test(error.message)) return ended;
+    // The rack counts tools that are not offered as long as all others are.
+    const { tools } = await this.getTools(reach);
+    const message = unknownTool(name, this.nearest(reach, name), tools.length);
+    return { ...ended, result: { ...ended.result, content: message, error: { ...error, message } } };
   }
 
   /** Names within reach that come closest to one that is not there. */

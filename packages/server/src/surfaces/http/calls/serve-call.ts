@@ -6,22 +6,26 @@ import { HttpError } from "../http-error.ts";
 import type { Reply } from "../route.ts";
 import { answerOf } from "./call-answer.ts";
 
-type WantedCall = Omit<CallRequest, "signal" | "headers" | "watcher">;
+interface WantedCall extends Omit<CallRequest, "signal" | "headers" | "watcher"> {
+  /** It goes on when the caller leaves. */
+  readonly keep?: boolean;
+}
 
 /** Makes a call for a request: as one JSON answer, or as a stream when the request accepts one. */
 export async function serveCall(
   desk: CallDesk,
-  call: WantedCall,
+  { keep = false, ...call }: WantedCall,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
 ): Promise<Reply> {
-  const gone = callerGone(incoming, outgoing);
-  const request = { ...call, signal: gone.signal, headers: incoming.headers };
+  const gone = keep ? undefined : callerGone(incoming, outgoing);
+  const signal = gone === undefined ? {} : { signal: gone.signal };
+  const request = { ...call, ...signal, headers: incoming.headers };
   try {
     if (acceptsStream(incoming)) return await streamCall(desk, request, outgoing);
     return { body: answerOf(await desk.run(request), call.replayOf) };
   } finally {
-    gone.release();
+    gone?.release();
   }
 }
 
@@ -34,6 +38,8 @@ const MOST_WAITING = 1024 * 1024;
  */
 async function streamCall(desk: CallDesk, request: CallRequest, outgoing: ServerResponse): Promise<Reply> {
   const send = (event: string, data: unknown) => {
+    // Nobody is there any more, and the call goes on.
+    if (outgoing.destroyed) return;
     if (!outgoing.headersSent) openEventStream(outgoing);
     outgoing.write(eventText(event, data));
   };

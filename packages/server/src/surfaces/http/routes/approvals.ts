@@ -78,7 +78,8 @@ export function approvalRoutes({ approvals }: HttpParts): Route[] {
         "speaks of this tool whatever its arguments, unless `pattern` says which tools and which arguments. Arguments",
         "that were edited are validated at once; a masked secret that is left as it is stays what it was. A question",
         "whose `stage` is `during` comes from a tool that already runs: its arguments cannot be edited. A question whose",
-        "server was restarted meanwhile can still be answered: agreeing makes the call anew, as `<callId>-resumed`.",
+        "server was restarted meanwhile can still be answered: agreeing makes the call anew, as `<callId>-resumed`. A call",
+        "that waits on another node of the same store goes on within about two seconds.",
       ].join(" "),
       access: "admin",
       params: identified,
@@ -177,7 +178,7 @@ export function misplaced(path: string, message: string): HttpError {
 function tooLate({ outcome, approval }: Answered): HttpError {
   const { id, state, decidedBy, decidedAt } = approval;
   if (outcome === "elsewhere") {
-    const message = `The call of "${id}" waits in another process, which alone can go on with it. Answer it there.`;
+    const message = `The call of "${id}" waits on another node and is about to expire: that node would not learn of the answer in time. Answer it there.`;
     return new HttpError("approval_elsewhere", message, { details: { id } });
   }
   const who = decidedBy === undefined ? "" : ` by ${decidedBy}`;

@@ -20,6 +20,7 @@ interface ReplayBody {
   readonly sessionID?: string;
   readonly messageID?: string;
   readonly timeout?: number;
+  readonly keep?: boolean;
 }
 
 const identified = { callId: { type: "string", minLength: 1 } };

@@ -46,6 +46,47 @@ it("tells of a turn on another node to its end, and stops it from there", async 
   }
 });
 
+it("answers on one node what waits on the other, and tells who read an older turn of the newest", async () => {
+  await using rack = await ChatRack.start();
+  const logger = { debug() {}, info() {}, warn() {}, error() {} };
+  const other = await serve(rack.workspace.directory, { logger, port: 0 });
+  const ask = (path: string, body: unknown) =>
+    fetch(other.url + path, {
+      method: "POST",
+      body: JSON.stringify(body),
+      headers: { authorization: `Bearer ${other.token}`, "content-type": "application/json" },
+    });
+  try {
+    rack.script((_request, asked) =>
+      asked === 0 ? called(["wipe", { what: "all" }]) : { content: "All done." },
+    );
+    const session = await rack.session();
+    const path = `/api/chat/sessions/${session}`;
+    const reader = await rack.stream(session, "go");
+    const { data } = await reader.until("approval");
+    const answered = await ask(`/api/approvals/${data.approval.id}`, { decision: "allow" });
+    expect(answered.status).toBe(200);
+    expect(await answered.json()).toMatchObject({ state: "allowed" });
+    const events = await reader.all();
+    const approvals = events.filter(({ event }) => event === "approval").map((event) => event.data.approval);
+    expect(approvals).toMatchObject([{ id: data.approval.id, state: "allowed" }]);
+    expect(events.at(-1)?.data.end).toEqual({ reason: "stop" });
+    expect(rack.ran).toHaveLength(1);
+    const again = await ask(`/api/approvals/${data.approval.id}`, { decision: "deny" });
+    expect(await again.json()).toMatchObject({ error: { code: "approval_decided" } });
+
+    const headers = { "last-event-id": events.at(-1)!.id! };
+    expect((await rack.fetch(`${path}/events`, { headers })).status).toBe(204);
+    rack.script(() => ({ content: "From the other node." }));
+    expect((await ask(`${path}/messages`, { content: "and now?" })).status).toBe(200);
+    const newest = await new StreamReader(await rack.fetch(`${path}/events`, { headers })).all();
+    expect(newest.map(({ event }) => event)).toEqual(["message", "end"]);
+    expect(newest[0]?.data.parts.at(-1).text).toBe("From the other node.");
+  } finally {
+    await other.close();
+  }
+});
+
 it("carries the trace of a message on to the provider", async () => {
   await using rack = await ChatRack.start();
   rack.script(() => ({ content: "hello" }));

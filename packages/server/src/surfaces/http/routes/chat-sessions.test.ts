@@ -106,7 +106,7 @@ describe("the messages of a conversation", () => {
     const answers = [];
     for (const word of ["one", "two", "three"]) answers.push(await rack.say(session, word));
     for (const { id } of answers) {
-      const parts = [{ type: "text", round: 1, text: "x".repeat(9_000_000) }];
+      const parts = [{ type: "text", round: 1, text: "x".repeat(1_900_000) }];
       await chat.saveMessage(id, { status: "completed", body: { model: "model-a", parts } });
     }
     const { messages, previous } = await rack.ask(`/api/chat/sessions/${session}`);

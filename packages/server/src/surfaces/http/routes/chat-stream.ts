@@ -1,15 +1,25 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ChatMessage, ChatSession } from "../../../store/chat/chat-store.ts";
 import type { ActiveTurn } from "../../chat/active-turn.ts";
-import { bodyOf } from "../../chat/chat-message-body.ts";
+import { assistantBody, bodyOf } from "../../chat/chat-message-body.ts";
 import type { ChatService } from "../../chat/chat-service.ts";
+import { isTool, type MessagePart } from "../../chat/turn/message-part.ts";
 import { eventText, openEventStream } from "../events/event-stream.ts";
 import type { Reply } from "../route.ts";
 
 /** A message as it is answered with. */
 export function messageView(whole: ChatMessage): Record<string, unknown> {
   const { body: _body, ...message } = whole;
-  return { ...message, ...bodyOf(whole) };
+  const body = bodyOf(whole);
+  if (whole.role === "user") return { ...message, ...body };
+  return { ...message, ...body, parts: assistantBody(whole).parts.map(partView) };
+}
+
+/** What is kept for the provider, or to know after a restart what was begun, is for nobody else. */
+function partView(part: MessagePart): Record<string, unknown> {
+  if (!isTool(part)) return { ...part };
+  const { echo: _echo, kind: _kind, started: _started, ...shown } = part;
+  return shown;
 }
 
 /** What a reader has not taken in yet; one that leaves more is cut off, and may come back. */
@@ -55,9 +65,8 @@ export async function resumeTurn(
   const [feedId, digits] = String(incoming.headers["last-event-id"] ?? "").split(".");
   const last = Number(digits);
   if (turn !== undefined && feedId === turn.feed.id && Number.isInteger(last) && turn.feed.knowsAfter(last)) {
-    return turn.isDone && last === turn.feed.last
-      ? nothingMore(outgoing)
-      : streamTurn(turn, last, outgoing, heartbeat);
+    if (!turn.isDone || last !== turn.feed.last) return streamTurn(turn, last, outgoing, heartbeat);
+    if (await isNewest(turn, chat)) return nothingMore(outgoing);
   }
   if (turn === undefined || turn.isDone) {
     const [message] = (await chat.listMessages(session.id, { limit: 1 })).items;
@@ -74,6 +83,12 @@ export async function resumeTurn(
   const number = feed.last;
   outgoing.write(eventText("message", messageView(chat.currentMessage(turn)), `${feed.id}.${number}`));
   return streamTurn(turn, number, outgoing, heartbeat);
+}
+
+/** Another node may have answered in the session since. */
+async function isNewest({ message }: ActiveTurn, chat: ChatService): Promise<boolean> {
+  const [newest] = (await chat.listMessages(message.sessionId, { limit: 1 })).items;
+  return newest === undefined || newest.role !== "assistant" || newest.id === message.id;
 }
 
 /** Who has read the end and asks again, as browsers do by themselves, stops asking at this. */

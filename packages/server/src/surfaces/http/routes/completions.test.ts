@@ -89,6 +89,11 @@ describe("OpenAI's own client", () => {
 
   it("gets one model by its name", async () => {
     expect(await rack.client().models.retrieve("model-a")).toMatchObject({ id: "model-a", object: "model" });
+    // By every name that a request may call it.
+    for (const path of ["scripted%2Fmodel-a", "scripted/model-a"]) {
+      expect(await rack.ask(`/v1/models/${path}`)).toMatchObject({ status: 200, id: "scripted/model-a" });
+    }
+    expect((await rack.fetch("/v1/models/scripted%2Fno-such")).status).toBe(404);
     await expect(rack.client().models.retrieve("no/such")).rejects.toMatchObject({ status: 404 });
     expect((await rack.fetch("/v1/models/no/such")).status).toBe(404);
   });

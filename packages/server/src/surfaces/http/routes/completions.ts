@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { offersFunctions } from "../../chat/completion-functions.ts";
+import { CompletionMarks } from "../../chat/completion-marks.ts";
 import {
   type CompletionRequest,
   completionRequestSchema,
@@ -8,6 +9,7 @@ import {
 } from "../../chat/completion-request.ts";
 import { CompletionRuns, identify } from "../../chat/completion-runs.ts";
 import { toCompletion } from "../../chat/completion-shape.ts";
+import type { ListedModel } from "../../chat/model/providers.ts";
 import { callerGone } from "../caller-gone.ts";
 import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
@@ -18,14 +20,19 @@ import { CompletionStream } from "./completion-stream.ts";
 
 /** What OpenAI's clients expect of their server. The rack's tools are run on the way. */
 export function completionRoutes(parts: HttpParts): Route[] {
-  const runs = new CompletionRuns();
-  const models = async () => {
-    const listed = await requireChat(parts).providers.list();
-    return listed.map(({ id, provider }) => ({ id, object: "model", created: 0, owned_by: provider }));
-  };
+  const marks = new CompletionMarks(parts.store.chat, parts.logger);
+  const runs = new CompletionRuns((identity) => marks.add(identity));
   const findModel = async (wanted: string) => {
-    const found = (await models()).find(({ id }) => id === wanted);
-    if (found !== undefined) return { body: found };
+    const { providers } = requireChat(parts);
+    const listed = await providers.list();
+    const found = listed.find(({ id }) => id === wanted);
+    if (found !== undefined) return { body: modelView(found) };
+    // A request may call it by another name.
+    const { provider, model } = await providers.resolve(wanted);
+    const own = listed.filter((one) => one.provider === provider);
+    const isListed = own.some(({ id }) => id === model || id === `${provider}/${model}`);
+    // A provider that lists nothing may have any.
+    if (isListed || own.length === 0) return { body: modelView({ id: wanted, provider }) };
     throw new HttpError("model_not_found", `There is no model "${wanted}". GET /v1/models lists them.`);
   };
   const modelRoute = {
@@ -48,7 +55,8 @@ export function completionRoutes(parts: HttpParts): Route[] {
       errors: ["provider_missing"],
       handle: () =>
         sayingWhy(async () => {
-          return { body: { object: "list", data: await models() } };
+          const listed = await requireChat(parts).providers.list();
+          return { body: { object: "list", data: listed.map(modelView) } };
         }),
     }),
     defineRoute<{ id: string }>({
@@ -96,14 +104,14 @@ export function completionRoutes(parts: HttpParts): Route[] {
         "chat_forbidden",
       ],
       handle: ({ body, grant, incoming, outgoing }) =>
-        sayingWhy(() => complete(parts, runs, body, { grant, incoming, outgoing })),
+        sayingWhy(() => complete(parts, { runs, marks }, body, { grant, incoming, outgoing })),
     }),
   ];
 }
 
 async function complete(
   parts: HttpParts,
-  runs: CompletionRuns,
+  { runs, marks }: { readonly runs: CompletionRuns; readonly marks: CompletionMarks },
   body: CompletionRequest,
   { grant, incoming, outgoing }: Pick<RouteRequest<never, never, never>, "grant" | "incoming" | "outgoing">,
 ): Promise<Reply> {
@@ -118,8 +126,15 @@ async function complete(
   const identity = identify(incoming.headers, grant.id, body);
   const gone = callerGone(incoming, outgoing);
   try {
-    const known = runs.find(identity);
-    const reader = { gone: gone.signal };
+    let known = runs.find(identity);
+    if (known === undefined && !runs.knows(identity)) {
+      await marks.refuseRepeated(identity);
+      // The same may have come once more meanwhile.
+      known = runs.find(identity);
+    }
+    // OpenAI's clients send again only what was not answered at all; who gives it a key may do so any time.
+    const mayReturn = () => identity?.isKeyed === true || !outgoing.headersSent;
+    const reader = { gone: gone.signal, mayReturn };
     const stream = body.stream
       ? new CompletionStream(outgoing, body, body.model || endpoint.model, tellsEvents)
       : undefined;
@@ -146,6 +161,10 @@ async function complete(
   } finally {
     gone.release();
   }
+}
+
+function modelView({ id, provider }: ListedModel): Record<string, unknown> {
+  return { id, object: "model", created: 0, owned_by: provider };
 }
 
 function header({ headers }: IncomingMessage, name: string): string | undefined {

@@ -203,4 +203,35 @@ describe("POST /api/tools/{name}/calls", () => {
     await expect.poll(() => hold.aborted).toContain("left");
     await expect.poll(async () => (await server.store.calls.get("left"))?.error?.code).toBe("cancelled");
   });
+
+  it.each(["application/json", "text/event-stream"])(
+    "goes on with a call that is kept when the caller goes away, and lets it be cancelled: %s",
+    async (accept) => {
+      const leave = async (callId: string) => {
+        const abort = new AbortController();
+        const asked = server.fetch("/api/tools/wait/calls", {
+          method: "POST",
+          headers: { accept },
+          body: { arguments: { id: callId }, callId, keep: true },
+          signal: abort.signal,
+        });
+        const text = asked.then((response) => response.text());
+        await hold.started(callId);
+        abort.abort();
+        await expect(text).rejects.toThrow();
+        // The server has noticed by then that the other connection is gone.
+        await server.call("add", { a: 1 });
+      };
+      const [kept, ended] = [`kept ${accept}`, `ended ${accept}`].map((name) => name.replace(/\W/g, "-"));
+      await leave(kept!);
+      expect((await server.ask(`/api/calls/${kept}`)).body.status).toBe("running");
+      hold.release(kept!);
+      await expect.poll(async () => (await server.store.calls.get(kept!))?.outcome).toBe("completed");
+      await leave(ended!);
+      const { body } = await server.ask(`/api/calls/${ended}`, { method: "DELETE" });
+      expect(body.error.code).toBe("cancelled");
+      expect(hold.aborted).toContain(ended);
+      expect(hold.aborted).not.toContain(kept);
+    },
+  );
 });

@@ -27,6 +27,7 @@ interface CallBody {
   readonly messageID?: string;
   readonly callId?: string;
   readonly timeout?: number;
+  readonly keep?: boolean;
   readonly dryRun?: boolean;
 }
 
@@ -47,6 +48,12 @@ export const callOptions = {
   },
   messageID: { type: "string", maxLength: 200, description: "The model turn that makes the call." },
   timeout: { type: "integer", minimum: 1, description: "Shortens the tool's own limit, in milliseconds." },
+  keep: {
+    type: "boolean",
+    default: false,
+    description:
+      "`true`: the call goes on when the caller closes the connection. Its record, under `callId`, says how it ended.",
+  },
 } as const;
 
 /** So that a caller can follow, or cancel, a call before it is answered. */
@@ -198,7 +205,8 @@ export function toolRoutes(parts: HttpParts): Route[] {
       id: "callTool",
       tag: "calls",
       summary: "Calls a tool",
-      description: "Closing the connection before the answer has come cancels the call.",
+      description:
+        "Closing the connection before the answer has come cancels the call, unless it was made with `keep`.",
       access: "token",
       params: named,
       query: { expert: expertQuery },
