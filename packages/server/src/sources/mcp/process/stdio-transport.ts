@@ -57,6 +57,8 @@ export class StdioTransport implements Transport {
   });
   /** Lines that leave at the end of this turn of the event loop. */
   #outgoing = "";
+  /** Requests of which the server owes the answer. One that never comes costs others a moment, and nothing else. */
+  #unanswered = 0;
   #closing: Promise<void> | undefined;
   #isClosed = false;
 
@@ -107,21 +109,18 @@ export class StdioTransport implements Transport {
     });
   }
 
-  send(message: JSONRPCMessage): Promise<void> {
-    return this.write(`${JSON.stringify(message)}\n`);
-  }
-
   /**
-   * A whole line, its end included. What is written in one turn of the event loop, by however many callers, leaves in one
-   * go: each leaving is a system call here, and another one for the server.
+   * What is sent in one turn of the event loop, by however many callers, leaves in one go: each leaving is a system call
+   * here, and another one for the server. A request while the server has no other to answer need not wait for more.
    */
-  write(line: string): Promise<void> {
+  send(message: JSONRPCMessage): Promise<void> {
     const stdin = this.#child?.stdin;
     if (stdin === undefined || !stdin.writable)
       return Promise.reject(new Error("The server's process has ended."));
     if (stdin.writableLength + this.#outgoing.length > MOST_UNREAD) return Promise.reject(unread());
-    if (this.#outgoing === "") setImmediate(this.#flush);
-    this.#outgoing += line;
+    if (this.#outgoing === "") (this.#unanswered === 0 ? queueMicrotask : setImmediate)(this.#flush);
+    if ("method" in message && "id" in message) this.#unanswered++;
+    this.#outgoing += `${JSON.stringify(message)}\n`;
     if (!stdin.writableNeedDrain) return done;
     return new Promise((resolve) => {
       const goOn = () => {
@@ -189,12 +188,19 @@ export class StdioTransport implements Transport {
       return;
     }
     try {
-      if (!Array.isArray(message)) this.onmessage?.(message as JSONRPCMessage);
+      if (!Array.isArray(message)) this.#hand(message as JSONRPCMessage);
       // Several messages in one line were allowed once.
-      else for (const one of message) this.onmessage?.(one as JSONRPCMessage);
+      else for (const one of message) this.#hand(one as JSONRPCMessage);
     } catch (error) {
       this.onerror?.(error as Error);
     }
+  }
+
+  #hand(message: JSONRPCMessage): void {
+    // Nothing is known yet of what a server sends.
+    const { method } = Object(message) as { method?: unknown };
+    if (method === undefined && this.#unanswered > 0) this.#unanswered--;
+    this.onmessage?.(message);
   }
 
   /** Fails the one request that the line answers; the server and all other requests go on. */
@@ -204,7 +210,7 @@ export class StdioTransport implements Transport {
     this.#lines.add("rack", reason);
     const id = idIn(start, end);
     if (id === undefined) return;
-    this.onmessage?.({ jsonrpc: "2.0", id, error: { code: TOO_LARGE, message: reason } });
+    this.#hand({ jsonrpc: "2.0", id, error: { code: TOO_LARGE, message: reason } });
   }
 
   #skip(text: string): void {
