@@ -244,15 +244,19 @@ describe.skipIf(chromiumPath === undefined)(
       await page.context().close();
     });
 
-    it.each(["en", "zh-CN"] as const)("has no violation on any page of a phone: %s", async (language) => {
-      const { page } = await visit(browser, server, { language, width: 390 });
-      expect(await violationsOf(page, paths, server)).toEqual([]);
-      await page.context().close();
-    });
+    // Side by side: most of the time a page is waited for.
+    it.concurrent.each(["en", "zh-CN"] as const)(
+      "has no violation on any page of a phone: %s",
+      async (language) => {
+        const { page } = await visit(browser, server, { language, width: 390 });
+        expect(await violationsOf(page, paths, server)).toEqual([]);
+        await page.context().close();
+      },
+    );
 
     for (const language of ["en", "zh-CN"] as const) {
       for (const theme of ["light", "dark"] as const) {
-        it(`has no violation that axe knows: ${language}, ${theme}`, async () => {
+        it.concurrent(`has no violation that axe knows: ${language}, ${theme}`, async () => {
           const { page, trouble } = await visit(browser, server, { language, theme });
           const violations = await violationsOf(page, paths, server);
           await page.context().close();

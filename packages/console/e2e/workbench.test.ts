@@ -166,7 +166,10 @@ describeConsole(
       await tokens.getByRole("textbox", { name: /^Experts/ }).fill("helper");
       await tokens.getByRole("button", { name: "Create a token" }).click();
       await tokens.getByText("Experts: helper").waitFor();
-      await tokens.getByText(/expires\s+in 30 days/).waitFor();
+      await tokens
+        .getByText(/expires\s+in 30 days/)
+        .first()
+        .waitFor();
       await page.getByText("30 days", { exact: true }).waitFor();
     });
 
