@@ -12,6 +12,7 @@ export function judgeGoal(what: string, limit: number, ratio: number): GoalOutco
   return { what, limit, ratio, met: ratio <= limit };
 }
 
-export function describeGoal({ limit, met }: GoalOutcome): string {
-  return `goal ≤ ${formatRatio(limit)}: ${met ? "met" : "not met"}`;
+/** `format`: how the limit is written, when it is no ratio. */
+export function describeGoal({ limit, met }: GoalOutcome, format = formatRatio): string {
+  return `goal ≤ ${format(limit)}: ${met ? "met" : "not met"}`;
 }

@@ -56,7 +56,7 @@ export const files: Suite<FilesSample> = {
         formatNumber(medianOf(entry, "cachedStart")),
         formatNumber(served),
         formatRatio(start / floor),
-        judged.map(describeGoal).join("; "),
+        judged.map((goal) => describeGoal(goal)).join("; "),
       ];
     });
     const columns = [

@@ -68,7 +68,7 @@ export const record: Suite<RecordSample> = {
         `${contestants[entry.contestant].title}, ${entry.variant}`,
         formatNumber(cpuOf(entry)),
         isOurs ? formatNumber(added) : "",
-        isOurs ? describeGoal(goal) : "",
+        isOurs ? describeGoal(goal, (limit) => `${limit} µs`) : "",
       ];
     });
     return {
