@@ -60,7 +60,7 @@ export const sandbox: Suite<SandboxSample> = {
         formatRatio(warmCall / floor),
         formatNumber(medianOf(entry, "firstCall")),
         formatNumber(medianOf(entry, "privateMemory")),
-        judged.map(describeGoal).join("; "),
+        judged.map((goal) => describeGoal(goal)).join("; "),
       ];
     });
     const columns = [
