@@ -4,12 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { type ContestantName, contestants } from "../contestants/index.ts";
-import { describeGoal, type GoalOutcome, judgeGoal } from "../lib/goal.ts";
-import { medianOf } from "../lib/median-of.ts";
+import type { ContestantName } from "../contestants/index.ts";
 import type { Suite } from "../lib/suite.ts";
-import { formatNumber, formatRatio } from "../lib/table.ts";
 import { checkAnswer, headersOf, type McpVariant, messageOf } from "../mcp/messages.ts";
+import { reportCpu } from "../mcp/report-cpu.ts";
 import { loadFor, type McpSample, type Running, startServer, stopServer } from "../mcp/server-process.ts";
 
 const goal = 1.4;
@@ -64,29 +62,14 @@ export const gateway: Suite<McpSample> = {
     }
   },
 
-  report(measured) {
-    const goals: GoalOutcome[] = [];
-    const rows = measured.map((entry) => {
-      const floor = measured.find(
-        ({ contestant, variant }) => contestant === gateway.floor && variant === entry.variant,
-      );
-      const ratio = medianOf(entry, "cpu") / medianOf(floor, "cpu");
+  report: (measured) =>
+    reportCpu(measured, {
+      title: "tools/call through a gateway",
+      floor: gateway.floor,
+      columns: ["load", "CPU of all processes, µs"],
       // The whole server has every call on disk before it is answered, which the floor does not: its figure is shown.
-      const outcome =
-        entry.contestant === "ours-gateway-bare" ? judgeGoal(entry.variant, goal, ratio) : undefined;
-      if (outcome !== undefined) goals.push(outcome);
-      return [
-        entry.variant,
-        contestants[entry.contestant].title,
-        formatNumber(medianOf(entry, "cpu")),
-        formatRatio(ratio),
-        formatNumber(medianOf(entry, "perSecond")),
-        outcome === undefined ? "" : describeGoal(outcome),
-      ];
-    });
-    const columns = ["load", "contestant", "CPU of all processes, µs", "CPU to floor", "requests/s", "goal"];
-    return { tables: [{ title: "tools/call through a gateway", columns, rows }], goals };
-  },
+      limitOf: ({ contestant }) => (contestant === "ours-gateway-bare" ? goal : undefined),
+    }),
 };
 
 async function wordsOf(contestant: ContestantName, directory: string): Promise<string[]> {

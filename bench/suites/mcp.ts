@@ -6,12 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { type ContestantName, contestants } from "../contestants/index.ts";
-import { describeGoal, type GoalOutcome, judgeGoal } from "../lib/goal.ts";
-import { medianOf } from "../lib/median-of.ts";
+import type { ContestantName } from "../contestants/index.ts";
 import type { Suite } from "../lib/suite.ts";
-import { formatNumber, formatRatio } from "../lib/table.ts";
 import { checkAnswer, initialize, initialized, type McpVariant, messageOf } from "../mcp/messages.ts";
+import { reportCpu } from "../mcp/report-cpu.ts";
 import { cpuOf, loadFor, type McpSample, startServer, stopServer } from "../mcp/server-process.ts";
 
 const variants: Record<string, McpVariant & { readonly goal: number }> = {
@@ -101,35 +99,17 @@ export const mcp: Suite<McpSample> = {
     }
   },
 
-  report(measured) {
-    const goals: GoalOutcome[] = [];
-    const rows = measured.map((entry) => {
-      const floor = measured.find(
-        ({ contestant, variant }) => contestant === mcp.floor && variant === entry.variant,
-      );
-      const ratio = medianOf(entry, "cpu") / medianOf(floor, "cpu");
+  report: (measured) =>
+    reportCpu(measured, {
+      title: `${connections} connections, or ${inFlight} in flight`,
+      floor: mcp.floor,
+      columns: ["request", "server CPU, µs"],
       // The whole server writes every call to disk, which the floor does not; its figure is shown, and has a goal of its own.
-      const goal =
-        entry.contestant === "ours-mcp-bare" ||
-        (entry.contestant === "ours-mcp" && isUnrecorded(entry.variant))
-          ? judgeGoal(entry.variant, variants[entry.variant]!.goal, ratio)
-          : undefined;
-      if (goal !== undefined) goals.push(goal);
-      return [
-        entry.variant,
-        contestants[entry.contestant].title,
-        formatNumber(medianOf(entry, "cpu")),
-        formatRatio(ratio),
-        formatNumber(medianOf(entry, "perSecond")),
-        goal === undefined ? "" : describeGoal(goal),
-      ];
-    });
-    const columns = ["request", "contestant", "server CPU, µs", "CPU to floor", "requests/s", "goal"];
-    return {
-      tables: [{ title: `${connections} connections, or ${inFlight} in flight`, columns, rows }],
-      goals,
-    };
-  },
+      limitOf: ({ contestant, variant }) =>
+        contestant === "ours-mcp-bare" || (contestant === "ours-mcp" && isUnrecorded(variant))
+          ? variants[variant]!.goal
+          : undefined,
+    }),
 };
 
 function isUnrecorded(variant: string): boolean {

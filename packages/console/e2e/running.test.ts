@@ -1,22 +1,8 @@
 import { expect, it } from "vitest";
 import { describeConsole } from "./describe-console.ts";
+import { slowToolFile } from "./tool-files.ts";
 
 const tools = `import { Tool } from "@toolrack/core";
-export const slow = Tool.define({
-  name: "slow",
-  description: "Takes a while.",
-  parameters: { type: "object", properties: {} },
-  execute: async (context) => {
-    for (let step = 1; step <= 600; step++) {
-      context.progress(step, 600, "Step " + step);
-      await new Promise((resolve, reject) => {
-        const timer = setTimeout(resolve, 100);
-        context.signal.addEventListener("abort", () => { clearTimeout(timer); reject(context.signal.reason); });
-      });
-    }
-    return "done";
-  },
-});
 export const manyFields = Tool.define({
   name: "many_fields",
   description: "Has a long form.",
@@ -192,5 +178,5 @@ describeConsole(
       expect(await top()).toBe(0);
     });
   },
-  () => ({ canBeCut: true, files: { "tools/running.ts": tools } }),
+  () => ({ canBeCut: true, files: { "tools/running.ts": tools, "tools/slow.ts": slowToolFile } }),
 );

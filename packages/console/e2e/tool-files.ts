@@ -118,3 +118,22 @@ export const deleteDraft = Tool.define({
 });
 `,
 };
+
+/** A tool that takes a minute, tells of its progress and can be cancelled. */
+export const slowToolFile = `import { Tool } from "@toolrack/core";
+export const slow = Tool.define({
+  name: "slow",
+  description: "Takes a while.",
+  parameters: { type: "object", properties: {} },
+  execute: async (context) => {
+    for (let step = 1; step <= 600; step++) {
+      context.progress(step, 600, "Step " + step);
+      await new Promise((resolve, reject) => {
+        const timer = setTimeout(resolve, 100);
+        context.signal.addEventListener("abort", () => { clearTimeout(timer); reject(context.signal.reason); });
+      });
+    }
+    return "done";
+  },
+});
+`;

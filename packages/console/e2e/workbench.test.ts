@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { describeConsole } from "./describe-console.ts";
+import { slowToolFile } from "./tool-files.ts";
 
 const shapes = `import { Tool } from "@toolrack/core";
 export const shapes = Tool.define({
@@ -18,21 +19,6 @@ export const shapes = Tool.define({
     },
   },
   execute: async ({ input }) => JSON.stringify(input),
-});
-export const slow = Tool.define({
-  name: "slow",
-  description: "Takes a while.",
-  parameters: { type: "object", properties: {} },
-  execute: async (context) => {
-    for (let step = 1; step <= 600; step++) {
-      context.progress(step, 600, "Step " + step);
-      await new Promise((resolve, reject) => {
-        const timer = setTimeout(resolve, 100);
-        context.signal.addEventListener("abort", () => { clearTimeout(timer); reject(context.signal.reason); });
-      });
-    }
-    return "done";
-  },
 });
 `;
 
@@ -243,5 +229,5 @@ describeConsole(
       expect(new Set(heights).size).toBe(1);
     });
   },
-  () => ({ canBeCut: true, files: { "tools/shapes.ts": shapes } }),
+  () => ({ canBeCut: true, files: { "tools/shapes.ts": shapes, "tools/slow.ts": slowToolFile } }),
 );

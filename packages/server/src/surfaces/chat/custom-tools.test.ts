@@ -1,48 +1,25 @@
-import { createServer, type IncomingMessage, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import type OpenAI from "openai";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { ChatRack, type ChatRackOptions } from "./testing/chat-rack.fixture.ts";
+import type { ChatRack, ChatRackOptions } from "./testing/chat-rack.fixture.ts";
+import { ScriptedUpstream } from "./testing/scripted-upstream.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
-/** What JSON holds is looked at freely in tests. */
-// biome-ignore lint/suspicious/noExplicitAny: see above.
-type Json = any;
+const upstream = new ScriptedUpstream();
+const { requests } = upstream;
 
-let rack: ChatRack | undefined;
-let server: Server | undefined;
-const requests: Json[] = [];
-
-afterEach(async () => {
-  await rack?.[Symbol.asyncDispose]();
-  server?.closeAllConnections();
-  server?.close();
-  requests.length = 0;
-});
+afterEach(() => upstream.stop());
 
 /** A rack whose model says these deltas, one list for each time that it is asked; the last says how it ended. */
-async function start(
+function start(
   answers: readonly (readonly [...deltas: object[], finish: string])[],
-  options: ChatRackOptions = {},
+  options?: ChatRackOptions,
 ): Promise<ChatRack> {
-  server = createServer(async (incoming, outgoing) => {
-    requests.push(await bodyOf(incoming));
-    const said = answers[requests.length - 1]!;
-    outgoing.setHeader("content-type", "text/event-stream");
+  return upstream.start((outgoing, asked) => {
+    const said = answers[asked]!;
     for (const delta of said.slice(0, -1)) outgoing.write(chunk(delta as object, null));
     outgoing.end(`${chunk({}, said.at(-1) as string)}data: [DONE]\n\n`);
-  });
-  await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve));
-  const baseURL = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
-  rack = await ChatRack.start({ ...options, provider: { baseURL, ...options.provider } });
-  return rack;
-}
-
-async function bodyOf(incoming: IncomingMessage): Promise<Json> {
-  let text = "";
-  for await (const piece of incoming) text += piece;
-  return JSON.parse(text);
+  }, options);
 }
 
 const chunk = (delta: object, finish_reason: string | null) =>
@@ -67,12 +44,11 @@ const handed = {
 
 describe("custom tools of the client", () => {
   it("go to the provider as they are, and their calls come back as such", async () => {
-    const { completions } = (
-      await start([
-        [...pieces, "tool_calls"],
-        [{ content: "found" }, "stop"],
-      ])
-    ).client().chat;
+    const rack = await start([
+      [...pieces, "tool_calls"],
+      [{ content: "found" }, "stop"],
+    ]);
+    const { completions } = rack.client().chat;
     const tool_choice = { type: "custom", custom: { name: "grep" } } as const;
     const body = { model: "model-a", tools: [grep] };
     const { choices } = await completions.create({ ...body, messages, tool_choice });
@@ -99,7 +75,7 @@ describe("custom tools of the client", () => {
       { role: "tool", tool_call_id: "c0", name: "add", content: '{"sum":2}' },
       { role: "tool", tool_call_id: "c1", name: "grep", content: "line 3" },
     ]);
-    expect(rack!.ran).toHaveLength(1);
+    expect(rack.ran).toHaveLength(1);
   });
 
   it("come in a stream too", async () => {

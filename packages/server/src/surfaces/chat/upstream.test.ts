@@ -1,45 +1,15 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { ServerResponse } from "node:http";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { answersIn, ChatRack, type ChatRackOptions } from "./testing/chat-rack.fixture.ts";
+import { answersIn, type ChatRack, type ChatRackOptions } from "./testing/chat-rack.fixture.ts";
+import { type Answer, type Json, ScriptedUpstream } from "./testing/scripted-upstream.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
-/** What JSON holds is looked at freely in tests. */
-// biome-ignore lint/suspicious/noExplicitAny: see above.
-type Json = any;
-type Answer = (outgoing: ServerResponse, asked: number, request: Json) => unknown;
+const upstream = new ScriptedUpstream();
+const { requests } = upstream;
+const start = (answer: Answer, options?: ChatRackOptions) => upstream.start(answer, options);
 
-let rack: ChatRack | undefined;
-let server: Server | undefined;
-const requests: Json[] = [];
-
-afterEach(async () => {
-  await rack?.[Symbol.asyncDispose]();
-  server?.closeAllConnections();
-  server?.close();
-  requests.length = 0;
-});
-
-/** A rack whose model is a server of a few lines, which answers in whatever form it likes. */
-async function start(answer: Answer, options: ChatRackOptions = {}): Promise<ChatRack> {
-  server = createServer(async (incoming, outgoing) => {
-    const request = await bodyOf(incoming);
-    requests.push(request);
-    outgoing.setHeader("content-type", "text/event-stream");
-    await answer(outgoing, requests.length - 1, request);
-  });
-  await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve));
-  const baseURL = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
-  rack = await ChatRack.start({ ...options, provider: { baseURL, ...options.provider } });
-  return rack;
-}
-
-async function bodyOf(incoming: IncomingMessage): Promise<Json> {
-  let text = "";
-  for await (const piece of incoming) text += piece;
-  return JSON.parse(text);
-}
+afterEach(() => upstream.stop());
 
 const event = (value: object) => `data: ${JSON.stringify(value)}\n\n`;
 const delta = (value: object, finish_reason: string | null = null, more = {}) =>

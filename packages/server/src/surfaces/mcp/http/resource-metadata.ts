@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
-import type { TLSSocket } from "node:tls";
 import type { Mount } from "../../http/mount.ts";
+import { originOf } from "../../http/own-origin.ts";
 
 const WELL_KNOWN = "/.well-known/oauth-protected-resource";
 
@@ -27,10 +27,4 @@ export function resourceMetadataMount(): Mount {
 export function metadataChallenge(incoming: IncomingMessage): string {
   const { pathname } = new URL(incoming.url ?? "/mcp", "http://localhost");
   return `resource_metadata="${originOf(incoming)}${WELL_KNOWN}${pathname}"`;
-}
-
-/** The server's address as its caller knows it; the host was checked before. */
-function originOf({ headers, socket }: IncomingMessage): string {
-  const isSecure = (socket as TLSSocket).encrypted === true || headers["x-forwarded-proto"] === "https";
-  return `${isSecure ? "https" : "http"}://${headers.host ?? "localhost"}`;
 }
