@@ -49,6 +49,7 @@ export function fromMcpResult(value: unknown): ToolResult {
   const given = isRecord(value) ? value : { content: value };
   const blocks = toBlocks(given.content);
   const { text, attachments, isExact } = readBlocks(blocks);
+  if (isExact && attachments.length === 0 && isBare(given)) return { content: text, type: "text" };
   const { [typeKey]: type, [errorKey]: error, ...metadata } = isRecord(given._meta) ? given._meta : {};
   const isEmptied = Object.keys(metadata).length === 0 && (type !== undefined || error !== undefined);
   const structured = given.structuredContent;
@@ -63,6 +64,12 @@ export function fromMcpResult(value: unknown): ToolResult {
     return { ...result, type: "error", error: isErrorResponse(error) ? error : errorFrom(text) };
   }
   return { ...result, type: type === "json" || type === "text" ? type : typeFrom(result) };
+}
+
+/** Nothing but content. */
+function isBare(given: Readonly<Record<string, unknown>>): boolean {
+  for (const key in given) if (key !== "content") return false;
+  return true;
 }
 
 function typeFrom(result: Pick<ToolResult, "structured"> & { readonly type?: string }): ToolResult["type"] {

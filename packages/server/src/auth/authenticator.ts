@@ -54,12 +54,21 @@ export class Authenticator {
     this.#tokens = tokens;
   }
 
-  async authenticate({ authorization, query }: Credentials): Promise<Authentication> {
+  /** Answers at once when it knows the token. */
+  authenticate({ authorization, query }: Credentials): Authentication | Promise<Authentication> {
     if (authorization === undefined) {
       return query === undefined ? { ok: false, reason: "missing" } : this.#check(this.#hash(query));
     }
     const known = this.#hashed.get(authorization);
-    if (known !== undefined) return this.#check(known);
+    return known === undefined ? this.#readHeader(authorization) : this.#check(known);
+  }
+
+  /** To be called when a token was taken back here, so that it opens nothing any more. */
+  forget(): void {
+    this.#known.clear();
+  }
+
+  async #readHeader(authorization: string): Promise<Authentication> {
     const bearer = /^Bearer +([\w.~+/-]+=*) *$/i.exec(authorization)?.[1];
     if (bearer === undefined) return { ok: false, reason: "malformed" };
     const hashed = this.#hash(bearer);
@@ -70,20 +79,21 @@ export class Authenticator {
     return found;
   }
 
-  /** To be called when a token was taken back here, so that it opens nothing any more. */
-  forget(): void {
-    this.#known.clear();
-  }
-
   #hash(token: string): Hashed {
     const hash = hashToken(token);
     // Hashes are compared, so that neither the length nor any byte of the token shows in the time it takes.
     return { hash, isMaster: timingSafeEqual(Buffer.from(hash), this.#master) };
   }
 
-  async #check({ hash, isMaster }: Hashed): Promise<Authentication> {
+  #check({ hash, isMaster }: Hashed): Authentication | Promise<Authentication> {
     if (isMaster) return masterFound;
-    const grant = await this.#find(hash);
+    const now = performance.now();
+    const known = this.#known.get(hash);
+    if (known !== undefined && known.until > now) return this.#judge(known.grant);
+    return this.#find(hash, now).then((grant) => this.#judge(grant));
+  }
+
+  #judge(grant: Grant | undefined): Authentication {
     if (grant === undefined) return { ok: false, reason: "unknown" };
     const now = Date.now();
     if (grant.expiresAt !== undefined && grant.expiresAt <= now) return { ok: false, reason: "expired" };
@@ -91,10 +101,7 @@ export class Authenticator {
     return { ok: true, grant };
   }
 
-  async #find(hash: string): Promise<Grant | undefined> {
-    const now = performance.now();
-    const known = this.#known.get(hash);
-    if (known !== undefined && known.until > now) return known.grant;
+  async #find(hash: string, now: number): Promise<Grant | undefined> {
     const stored = await this.#tokens.findByHash(hash);
     const grant = stored === undefined ? undefined : grantOf(stored);
     if (this.#known.size >= MOST_REMEMBERED) this.#known.clear();

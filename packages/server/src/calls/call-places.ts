@@ -14,7 +14,7 @@ export class CallPlaces {
   /** By tool and caller. */
   readonly #waiting = new Map<string, number>();
   /** How many questions of a call are open. */
-  readonly #questions = new Map<string, number>();
+  readonly #questions = new IdTable<number>();
 
   constructor(most: number) {
     this.#most = most;

@@ -9,7 +9,7 @@ import {
   type TimeInput,
   trace,
 } from "@opentelemetry/api";
-import type { RackEvent, ToolCallRecord, ToolInfo, ToolResult } from "@toolrack/core";
+import { IdTable, type RackEvent, type ToolCallRecord, type ToolInfo, type ToolResult } from "@toolrack/core";
 
 /** The names of OpenTelemetry's conventions for generative AI. They may still change, so they stand here only. */
 const names = {
@@ -33,7 +33,7 @@ const capturesContent = process.env.OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_C
 /** A span for every call. Does nothing, and costs next to nothing, in a process without an OpenTelemetry SDK. */
 export class CallSpans {
   readonly #tracer = trace.getTracer("toolrack");
-  readonly #open = new Map<string, Span>();
+  readonly #open = new IdTable<Span>();
   /** The call that `run` is making at this moment. */
   #begun: string | undefined;
 
@@ -66,7 +66,7 @@ export class CallSpans {
   };
 
   #knows(callId: string): boolean {
-    return callId === this.#begun || this.#open.has(callId);
+    return callId === this.#begun || this.#open.get(callId) !== undefined;
   }
 
   #start(callId: string, toolName: string, parent: ReturnType<typeof context.active>, info?: ToolInfo): Span {

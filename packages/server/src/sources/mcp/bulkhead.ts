@@ -25,9 +25,13 @@ export class Bulkhead {
     return this.#waiting.size;
   }
 
+  get hasRoom(): boolean {
+    return this.#inside < this.#size;
+  }
+
   /** Undefined when there is room at once. Whoever came in must `leave`. Rejects with the signal's reason. */
   enter(of: { readonly signal: AbortSignal }): Promise<void> | undefined {
-    if (this.#inside < this.#size) {
+    if (this.hasRoom) {
       this.#inside++;
       return undefined;
     }

@@ -188,22 +188,40 @@ export class Upstream {
   }
 
   /** Sends anything else. */
-  async request(request: LaneRequest & { readonly signal: AbortSignal }): Promise<unknown> {
+  request(request: UpstreamRequest): Promise<unknown> {
+    // Most requests wait for nothing but their answer.
+    if (this.#session === undefined || !this.#bulkhead.hasRoom) return this.#requestLater(request);
+    void this.#bulkhead.enter(request);
+    return this.#send(this.#session, request);
+  }
+
+  async #requestLater(request: UpstreamRequest): Promise<unknown> {
     const session = this.#session ?? (await this.#available(request.signal));
-    const turn = this.#bulkhead.enter(request);
-    if (turn !== undefined) await turn;
-    this.#resting.end();
+    await this.#bulkhead.enter(request);
     // While it waited, the server may have been started anew.
-    const current = this.#session ?? session;
-    try {
-      return await current.request(request);
-    } catch (thrown) {
-      if (!(thrown instanceof UpstreamError)) throw thrown;
-      return await this.#recover(thrown, current, request);
-    } finally {
-      this.#bulkhead.leave();
-      if (this.#bulkhead.inside === 0) this.#resting.begin();
-    }
+    return this.#send(this.#session ?? session, request);
+  }
+
+  /** To be called by who is inside the bulkhead, which it leaves. */
+  #send(session: UpstreamSession, request: UpstreamRequest): Promise<unknown> {
+    this.#resting.end();
+    return session.request(request).then(
+      (result) => {
+        this.#leave();
+        return result;
+      },
+      (thrown: unknown) => {
+        if (thrown instanceof UpstreamError)
+          return this.#recover(thrown, session, request).finally(() => this.#leave());
+        this.#leave();
+        throw thrown;
+      },
+    );
+  }
+
+  #leave(): void {
+    this.#bulkhead.leave();
+    if (this.#bulkhead.inside === 0) this.#resting.begin();
   }
 
   /** Begins to be told of changes of a resource, also after a new start. Answers how to end it. */
@@ -436,6 +454,9 @@ export class Upstream {
     return new UpstreamError("unavailable", describeAbsence(this.key, facts, lastWords));
   }
 }
+
+/** One that somebody may give up while it waits for its turn. */
+type UpstreamRequest = LaneRequest & { readonly signal: AbortSignal };
 
 /** What happened to one request, and says nothing about the others. */
 const concernsOneRequest: ReadonlySet<UpstreamError["kind"]> = new Set([

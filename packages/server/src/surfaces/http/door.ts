@@ -16,13 +16,24 @@ export interface Door {
    * those are the whole answer.
    */
   check(incoming: IncomingMessage, outgoing: ServerResponse): Record<string, string> | undefined;
-  /** Lets in who bears a token, no more often than it may. */
-  admit(incoming: IncomingMessage, queryToken?: string | null): Promise<Grant>;
+  /** Lets in who bears a token, no more often than it may: at once when the token is known. */
+  admit(incoming: IncomingMessage, queryToken?: string | null): Grant | Promise<Grant>;
 }
 
 export function openDoor({ authenticator, settings, limiter, stopping }: HttpParts): Door {
   const hosts = new Set(settings.allowedHosts.map((host) => host.toLowerCase()));
   const origins = new Set(settings.allowedOrigins);
+  const letIn = (found: Authentication): Grant => {
+    if (!found.ok) throw unauthorized(found.reason);
+    const { grant } = found;
+    charge(limiter, grant, 1);
+    if (stopping()) {
+      throw new HttpError("stopping", "The server is stopping and takes no new work.", {
+        headers: { Connection: "close" },
+      });
+    }
+    return grant;
+  };
   return {
     knowsHost: ({ headers }) => isKnownHost(headers.host, hosts),
     check(incoming, outgoing) {
@@ -34,18 +45,10 @@ export function openDoor({ authenticator, settings, limiter, stopping }: HttpPar
         incoming.method === "OPTIONS" && incoming.headers["access-control-request-method"] !== undefined;
       return asks ? preflightHeaders() : undefined;
     },
-    async admit(incoming, queryToken) {
+    admit(incoming, queryToken) {
       const { authorization } = incoming.headers;
-      const found = await authenticator.authenticate({ authorization, query: queryToken ?? undefined });
-      if (!found.ok) throw unauthorized(found.reason);
-      const { grant } = found;
-      charge(limiter, grant, 1);
-      if (stopping()) {
-        throw new HttpError("stopping", "The server is stopping and takes no new work.", {
-          headers: { Connection: "close" },
-        });
-      }
-      return grant;
+      const found = authenticator.authenticate({ authorization, query: queryToken ?? undefined });
+      return found instanceof Promise ? found.then(letIn) : letIn(found);
     },
   };
 }

@@ -35,24 +35,12 @@ export function mountServer(
         outgoing.writeHead(204, preflight).end();
         return;
       }
-      const grant = mount.access === "open" ? undefined : await admit(mount, incoming);
+      // Whom it knows need not wait, which costs more than to look.
+      const admitted = mount.access === "open" ? undefined : door.admit(incoming);
+      const grant = admitted instanceof Promise ? await admitted : admitted;
       await mount.handle(incoming, outgoing, grant);
     } catch (thrown) {
-      sendError(thrown, incoming, outgoing, parts, path);
-    }
-  };
-  const admit = async (mount: Mount, incoming: IncomingMessage): Promise<Grant> => {
-    try {
-      return await door.admit(incoming);
-    } catch (thrown) {
-      const challenge = mount.challenge?.(incoming);
-      if (!(thrown instanceof HttpError) || thrown.code !== "unauthorized" || challenge === undefined)
-        throw thrown;
-      const usual = thrown.headers["WWW-Authenticate"];
-      throw new HttpError(thrown.code, thrown.message, {
-        details: thrown.details,
-        headers: { "WWW-Authenticate": `${usual}, ${challenge}` },
-      });
+      sendError(withChallenge(thrown, mount, incoming), incoming, outgoing, parts, path);
     }
   };
   return (incoming, outgoing) => {
@@ -64,4 +52,16 @@ export function mountServer(
     void serve(mount, incoming, outgoing, path);
     return true;
   };
+}
+
+/** What a mount says to who has no token stands beside what the server says. */
+function withChallenge(thrown: unknown, mount: Mount, incoming: IncomingMessage): unknown {
+  if (!(thrown instanceof HttpError) || thrown.code !== "unauthorized") return thrown;
+  const challenge = mount.challenge?.(incoming);
+  if (challenge === undefined) return thrown;
+  const usual = thrown.headers["WWW-Authenticate"];
+  return new HttpError(thrown.code, thrown.message, {
+    details: thrown.details,
+    headers: { "WWW-Authenticate": `${usual}, ${challenge}` },
+  });
 }

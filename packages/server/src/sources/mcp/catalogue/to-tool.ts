@@ -91,22 +91,23 @@ export function quarantined(key: string, name: string): string {
   );
 }
 
-async function callUpstream(source: ToolSource, tool: UpstreamTool, context: ToolContext): Promise<unknown> {
-  try {
-    return await source.call(tool, context);
-  } catch (thrown) {
-    if (!(thrown instanceof UpstreamError)) throw thrown;
-    const { kind, code, data } = thrown;
-    throw new ToolExecutionError(messageFor(source.key, thrown), {
-      cause: thrown,
-      data: {
-        server: source.key,
-        kind,
-        ...(code === undefined ? {} : { code }),
-        ...(data === undefined ? {} : { data }),
-      },
-    });
-  }
+function callUpstream(source: ToolSource, tool: UpstreamTool, context: ToolContext): Promise<unknown> {
+  return source.call(tool, context).catch((thrown: unknown) => {
+    throw thrown instanceof UpstreamError ? failureOf(source.key, thrown) : thrown;
+  });
+}
+
+function failureOf(key: string, error: UpstreamError): ToolExecutionError {
+  const { kind, code, data } = error;
+  return new ToolExecutionError(messageFor(key, error), {
+    cause: error,
+    data: {
+      server: key,
+      kind,
+      ...(code === undefined ? {} : { code }),
+      ...(data === undefined ? {} : { data }),
+    },
+  });
 }
 
 function messageFor(key: string, { kind, message, code }: UpstreamError): string {

@@ -118,7 +118,10 @@ export class StdioTransport implements Transport {
     if (stdin === undefined || !stdin.writable)
       return Promise.reject(new Error("The server's process has ended."));
     if (stdin.writableLength + this.#outgoing.length > MOST_UNREAD) return Promise.reject(unread());
-    if (this.#outgoing === "") (this.#unanswered === 0 ? queueMicrotask : setImmediate)(this.#flush);
+    if (this.#outgoing === "") {
+      if (this.#unanswered === 0) void done.then(this.#flush);
+      else setImmediate(this.#flush);
+    }
     if ("method" in message && "id" in message) this.#unanswered++;
     this.#outgoing += `${JSON.stringify(message)}\n`;
     if (!stdin.writableNeedDrain) return done;

@@ -7,7 +7,7 @@ import {
   PROTOCOL_VERSION_META_KEY,
   type Transport,
 } from "@modelcontextprotocol/client";
-import type { CallClient, ProgressUpdate } from "@toolrack/core";
+import { type CallClient, IdTable, type ProgressUpdate } from "@toolrack/core";
 import { isRecord } from "../../../json/is-record.ts";
 import { askWithin, canAnswer, canBeAsked, cannotAsk, capabilitiesOf, isClientMethod } from "./ask-caller.ts";
 import { tooLargeIn } from "./bounded-fetch.ts";
@@ -84,7 +84,7 @@ const askingMethods: ReadonlySet<string> = new Set(["tools/call", "prompts/get",
  */
 export class RequestLane {
   readonly #options: LaneOptions;
-  readonly #pending = new Map<number, Pending>();
+  readonly #pending = new IdTable<Pending, number>();
   /** Which request a message belongs to, where every request has a stream of its own. */
   readonly #scope: AsyncLocalStorage<Pending> | undefined;
   readonly #questions: ServerQuestions;
@@ -101,9 +101,10 @@ export class RequestLane {
     this.#questions = new ServerQuestions({
       current: () => this.#scope?.getStore()?.request,
       underWay: () => [
-        ...Array.from(this.#pending.values(), ({ request }) => request).filter(({ method }) =>
-          askingMethods.has(method),
-        ),
+        ...this.#pending
+          .values()
+          .map(({ request }) => request)
+          .filter(({ method }) => askingMethods.has(method)),
         ...(this.#givenUp.isEmpty ? [] : ["given up" as const]),
       ],
       roots,
@@ -138,7 +139,7 @@ export class RequestLane {
   /** Everything that waits fails now. */
   close(reason: Error): void {
     this.#closed = reason;
-    for (const pending of [...this.#pending.values()]) {
+    for (const pending of this.#pending.values()) {
       letGo(pending);
       pending.reject(reason);
     }
@@ -216,7 +217,7 @@ export class RequestLane {
       const pending: Pending = { request, resolve, reject, release: undefined, timer: undefined };
       this.#pending.set(id, pending);
       pending.release = listen(request, giveUp);
-      if (!this.#pending.has(id)) return;
+      if (this.#pending.get(id) === undefined) return;
       if (timeout !== undefined) pending.timer = setTimeout(() => giveUp(timedOut(method, timeout)), timeout);
       isSent = true;
       const fail = (error: unknown) => {

@@ -14,10 +14,13 @@ import type { Viewer } from "../viewer.ts";
 import type { LegacySession } from "./legacy-sessions.ts";
 import { whenGone } from "./when-gone.ts";
 
-/** `begun`: the call runs, and the SDK is to go on with it. */
-export type HotAnswer =
-  | { readonly kind: "answered" }
-  | { readonly kind: "begun"; readonly exchange: Exchange<EndedCall> };
+/** What becomes of a message on the short way. One of them is called, once. */
+export interface HotEnds {
+  answered(): void;
+  /** The SDK is to answer it: with the call, when that has begun. */
+  handOn(begun: Exchange<EndedCall> | undefined): void;
+  failed(thrown: unknown): void;
+}
 
 export interface HotPlace {
   readonly viewer: Viewer;
@@ -26,39 +29,27 @@ export interface HotPlace {
   readonly outgoing: ServerResponse;
 }
 
-/** Answers a message by the short way. Undefined when it is not one for it. */
-export function answerHot(
-  hot: HotPath,
-  body: unknown,
-  place: HotPlace,
-): Promise<HotAnswer | undefined> | undefined {
+/** Answers a message by the short way, now or later, when it is one for it. */
+export function answerHot(hot: HotPath, body: unknown, place: HotPlace, ends: HotEnds): void {
   cancelHot(body, place.session);
   const request = readHotRequest(body);
-  if (request === undefined) return undefined;
-  const { headers } = place.incoming;
-  const era = request.envelope === undefined ? "legacy" : "modern";
-  if (!(era === "modern" ? fitsModern(request, headers) : fitsLegacy(headers))) return undefined;
-  return request.kind === "call" ? call(hot, request, era, place) : list(hot, request, era, place);
+  const era = request?.envelope === undefined ? "legacy" : "modern";
+  if (request === undefined || !fits(request, era, place.incoming.headers)) ends.handOn(undefined);
+  else if (request.kind === "call") call(hot, request, era, place, ends);
+  else list(hot, request, era, place, ends).catch(ends.failed);
 }
 
-async function list(
-  hot: HotPath,
-  request: HotList,
-  era: Era,
-  place: HotPlace,
-): Promise<HotAnswer | undefined> {
+async function list(hot: HotPath, request: HotList, era: Era, place: HotPlace, ends: HotEnds): Promise<void> {
   const bytes = await hot.list(request, era, place.viewer);
-  if (bytes === undefined) return undefined;
+  if (bytes === undefined) {
+    ends.handOn(undefined);
+    return;
+  }
   sendResult(place, bytes, request.id);
-  return { kind: "answered" };
+  ends.answered();
 }
 
-async function call(
-  hot: HotPath,
-  request: HotCall,
-  era: Era,
-  place: HotPlace,
-): Promise<HotAnswer | undefined> {
+function call(hot: HotPath, request: HotCall, era: Era, place: HotPlace, ends: HotEnds): void {
   const { viewer, session, incoming, outgoing } = place;
   const { abilities, clientName } = clientOf(request, session);
   const exchange = hot.begin(request, viewer, {
@@ -67,20 +58,31 @@ async function call(
     clientName,
     wants: wanted[era],
   });
-  if (exchange === undefined) return undefined;
+  if (exchange === undefined) {
+    ends.handOn(undefined);
+    return;
+  }
   // In a session the client may come for other things; there it cancels with a message.
   const release =
     session === undefined
       ? whenGone(incoming, outgoing, () => exchange.cancel("the client closed the connection"))
       : undefined;
   session?.calls.set(request.id, exchange);
-  await exchange.stirred();
-  const outcome = hot.outcome(exchange, request.id, era, viewer);
-  release?.();
-  session?.calls.delete(request.id);
-  if (outcome.kind === "begun") return outcome;
-  send(place, outcome.text);
-  return { kind: "answered" };
+  exchange.whenStirred(() => {
+    try {
+      const outcome = hot.outcome(exchange, request.id, era, viewer);
+      release?.();
+      session?.calls.delete(request.id);
+      if (outcome.kind === "begun") {
+        ends.handOn(exchange);
+        return;
+      }
+      send(place, outcome.text);
+      ends.answered();
+    } catch (thrown) {
+      ends.failed(thrown);
+    }
+  });
 }
 
 /** An answer in one piece has no place for progress; in the older versions messages may be told of beside it. */
@@ -114,6 +116,10 @@ interface Envelope {
 }
 
 const nobodyKnown: Envelope = Object.freeze({ abilities: Object.freeze({}), clientName: "" });
+
+function fits(request: HotRequest, era: Era, headers: IncomingHttpHeaders): boolean {
+  return era === "modern" ? fitsModern(request, headers) : fitsLegacy(headers);
+}
 
 /** The headers that the newer version wants, each exactly as the body has it. */
 function fitsModern(request: HotRequest, headers: IncomingHttpHeaders): boolean {

@@ -1,14 +1,16 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { isLegacyRequest } from "@modelcontextprotocol/server";
 import type { Grant } from "../../../auth/grant.ts";
+import type { EndedCall } from "../../../calls/call-desk.ts";
 import type { Mount } from "../../http/mount.ts";
+import type { Exchange } from "../exchange.ts";
 import { HotPath } from "../hot/hot-path.ts";
 import type { McpParts } from "../mcp-parts.ts";
 import { publishChanges } from "../publish-changes.ts";
 import { authInfoOf, SdkFaces } from "../sdk-faces.ts";
 import { type ExpertResolver, Viewer } from "../viewer.ts";
 import { wantsResources, watchListened } from "../watch-listened.ts";
-import { answerHot, type HotAnswer } from "./answer-hot.ts";
+import { answerHot } from "./answer-hot.ts";
 import { headerMismatch } from "./header-mismatch.ts";
 import { type LegacySession, LegacySessions, type SessionLimits } from "./legacy-sessions.ts";
 import { readMessage } from "./read-message.ts";
@@ -56,10 +58,11 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
     }
     if (typeof id === "string" && session === undefined) return refuseSession(outgoing);
     parts.clients.see(body, viewer, session?.server.getClientVersion());
-    const begun = answerHot(hot, body, { viewer, session, incoming, outgoing });
-    const answer = begun === undefined ? undefined : await begun;
-    if (answer?.kind === "answered") return;
-    await serveBySdk(viewer, session, incoming, outgoing, body, answer);
+    return new Promise<void>((answered, failed) => {
+      const handOn = (begun: Exchange<EndedCall> | undefined) =>
+        answered(serveBySdk(viewer, session, incoming, outgoing, body, begun));
+      answerHot(hot, body, { viewer, session, incoming, outgoing }, { answered, handOn, failed });
+    });
   };
 
   const serveBySdk = async (
@@ -68,10 +71,10 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
     incoming: IncomingMessage,
     outgoing: ServerResponse,
     body: unknown,
-    begun: Extract<HotAnswer, { kind: "begun" }> | undefined,
+    begun: Exchange<EndedCall> | undefined,
   ) => {
     const request = toWebRequest(incoming, outgoing);
-    const given = { parsedBody: body, authInfo: authInfoOf(viewer, begun?.exchange) };
+    const given = { parsedBody: body, authInfo: authInfoOf(viewer, begun) };
     if (!(await isLegacyRequest(request, body))) {
       const mismatch = headerMismatch(parts, viewer, body, incoming.headers);
       if (mismatch !== undefined) {

@@ -13,9 +13,10 @@ export function readMessage(incoming: IncomingMessage, limit: number): Promise<R
     // The first outcome counts, so that nobody has to stop listening: the request is gone with its answer.
     let chunks: Buffer[] = [];
     let size = 0;
+    // A connection that breaks is an error of the request.
+    incoming.on("error", () => resolve(broken));
     // What is left of a body that nobody reads is let through, so that the answer reaches who still sends.
-    incoming.on("error", ignore);
-    if (Number(incoming.headers["content-length"] ?? 0) > limit) {
+    if (exceeds(incoming.headers["content-length"], limit)) {
       incoming.resume();
       return resolve(tooLarge(limit));
     }
@@ -31,11 +32,13 @@ export function readMessage(incoming: IncomingMessage, limit: number): Promise<R
     incoming.on("end", () => {
       if (size <= limit) resolve(decoded(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size)));
     });
-    incoming.on("close", () => resolve(broken));
   });
 }
 
-function ignore(): void {}
+/** Who may send anything may send a kilobyte: short numbers need not be read. What is sent is counted too. */
+function exceeds(length: string | undefined, limit: number): boolean {
+  return length !== undefined && length.length > 3 && Number(length) > limit;
+}
 
 function decoded(bytes: Buffer): ReadMessage {
   // Most messages are, and then the bytes are the characters.
