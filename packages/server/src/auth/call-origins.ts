@@ -11,8 +11,8 @@ const MOST_REMEMBERED = 10_000;
 export class CallOrigins {
   readonly #active = new IdTable<string>();
   /** Two halves, of which the older one gives way whole: taking out the oldest one by one costs more than the call. */
-  #ended = new Map<string, string>();
-  #endedBefore = new Map<string, string>();
+  #ended = new IdTable<string>();
+  #endedBefore = new IdTable<string>();
   readonly #unsubscribe: () => void;
 
   /** To be made before any call is. */
@@ -50,6 +50,6 @@ export class CallOrigins {
     this.#ended.set(callId, origin);
     if (this.#ended.size < MOST_REMEMBERED / 2) return;
     this.#endedBefore = this.#ended;
-    this.#ended = new Map();
+    this.#ended = new IdTable();
   }
 }

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { IdTable } from "@toolrack/core";
 import type { CallRow } from "../database/schema.ts";
 import type { CallJournal } from "./call-journal.ts";
 import { StartQueue } from "./start-queue.ts";
@@ -18,7 +19,7 @@ export interface CallWriterOptions {
   readonly journal?: CallJournal;
   /** Is told, once for each, of rows that the database refuses although they were safe. They are tried again. */
   readonly onRefused?: (row: CallRow, error: unknown) => void;
-  /** Milliseconds for which rows that nobody waits for are held back; tests make it long. */
+  /** Milliseconds for which the rows of calls that have begun are held back; tests make it long. */
   readonly delay?: number;
 }
 
@@ -33,7 +34,9 @@ interface Entry {
 const LARGEST_BATCH = 500;
 /** A call that ends sooner than this, in milliseconds, is written once and not twice. */
 const DELAY = 5;
-/** Rows in the journal that are not left waiting for the delay to pass. */
+/** Milliseconds for which rows that are safe in the journal wait for others to be written with them. */
+const LONGEST_HELD_BACK = 25;
+/** Rows in the journal that are not left waiting for that time to pass. */
 const MOST_HELD_BACK = 200;
 /** So many rows of one turn cost less in a transaction at once than in the journal first. */
 const WORTH_A_TRANSACTION = 16;
@@ -53,13 +56,15 @@ export class CallWriter {
   readonly #delay: number;
   readonly #starts = new StartQueue();
   /** Calls whose started row has been written, or is being written. */
-  readonly #running = new Set<string>();
+  readonly #running = new IdTable<true>();
   /** Calls that ended in this turn. */
   #ended: Entry[] = [];
   #turn: NodeJS.Immediate | undefined;
   #finishes: Entry[] = [];
   /** Rows of the journal that the database does not have. */
   #inJournal = 0;
+  /** Since when the first of them waits for others, on the `performance` clock. */
+  #heldSince = 0;
   /** Those of them that it refused. */
   #refused: Entry[] = [];
   #timer: NodeJS.Timeout | undefined;
@@ -127,6 +132,7 @@ export class CallWriter {
       entry.waiter = undefined;
       entry.isInJournal = true;
     }
+    if (this.#finishes.length === ended.length) this.#heldSince = performance.now();
     this.#inJournal += ended.length;
     if (this.#inJournal >= MOST_HELD_BACK) this.#begin();
     else this.#arm();
@@ -152,8 +158,14 @@ export class CallWriter {
   #arm(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
-      this.#begin();
+      const now = performance.now();
+      if (this.#starts.isDue(now) || this.#isHeldLongEnough(now)) this.#begin();
+      else if (this.#starts.size > 0 || this.#finishes.length > 0) this.#arm();
     }, this.#delay);
+  }
+
+  #isHeldLongEnough(now: number): boolean {
+    return this.#finishes.length > 0 && now - this.#heldSince >= LONGEST_HELD_BACK;
   }
 
   async #writeAll(): Promise<void> {
@@ -169,7 +181,7 @@ export class CallWriter {
     const batch: Entry[] = [];
     const now = this.#isHurried ? Number.POSITIVE_INFINITY : performance.now();
     for (const row of this.#starts.take(now, LARGEST_BATCH)) {
-      this.#running.add(row.call_id);
+      this.#running.set(row.call_id, true);
       batch.push({ row });
     }
     const room = LARGEST_BATCH - batch.length;
@@ -210,7 +222,7 @@ export class CallWriter {
   }
 
   #isReplacing({ row }: Entry): boolean {
-    return row.state !== "running" && this.#running.has(row.call_id);
+    return row.state !== "running" && this.#running.get(row.call_id) === true;
   }
 
   #settle(entry: Entry, error: unknown): void {

@@ -39,3 +39,15 @@ test("gives no more than is asked for, and the rest the next time, also when mos
   expect(idsOf(queue.take(1, 2))).toEqual(["4000"]);
   expect(queue.size).toBe(0);
 });
+
+test("says whether a row has been held back long enough, whatever has ended before it", () => {
+  const queue = new StartQueue();
+  expect(queue.isDue(9)).toBe(false);
+  queue.add("ended", 1, rowOf("ended"));
+  queue.add("running", 5, rowOf("running"));
+  queue.end("ended");
+  expect(queue.isDue(4)).toBe(false);
+  expect(queue.isDue(5)).toBe(true);
+  expect(idsOf(queue.take(5, 10))).toEqual(["running"]);
+  expect(queue.isDue(9)).toBe(false);
+});

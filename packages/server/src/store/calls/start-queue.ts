@@ -37,6 +37,13 @@ export class StartQueue {
     this.#byId.delete(callId);
   }
 
+  /** Whether there is one whose row has been held back long enough. */
+  isDue(now: number): boolean {
+    if (this.#byId.size === 0) return false;
+    while (this.#queue[this.#first]?.makeRow === undefined) this.#first++;
+    return this.#queue[this.#first]!.due <= now;
+  }
+
   /** The rows of those that are due, no more than `most`. */
   take(now: number, most: number): CallRow[] {
     const rows: CallRow[] = [];

@@ -27,6 +27,7 @@ function isPlainList(headers: unknown): headers is string[] {
   if (!Array.isArray(headers)) return false;
   for (let at = 0; at < headers.length; at += 2) {
     const name: unknown = headers[at];
+    if (name === "Content-Type" || name === "Content-Length") continue;
     if (typeof name !== "string" || names.has(name.toLowerCase())) return false;
   }
   return true;
