@@ -84,19 +84,20 @@ export function checkedSettings(given: Partial<CallSettings>): CheckedSettings {
  * call its record; those that it said before are masked.
  */
 function readySecrets(secrets: CallSettings["secrets"]): () => SecretMask {
-  let given: Iterable<string> | undefined;
+  /** The list that was read last, when it can never change. */
+  let fixed: Iterable<string> | undefined;
   let values: readonly string[] = [];
   let mask = SecretMask.empty;
   return () => {
     try {
       const now = secrets();
-      if (now === given && Object.isFrozen(now)) return mask;
+      if (now === fixed) return mask;
       const list = [...now];
       if (list.length !== values.length || list.some((value, at) => value !== values[at])) {
         mask = new SecretMask(list);
         values = list;
       }
-      given = now;
+      fixed = Object.isFrozen(now) ? now : undefined;
     } catch {
       // Nobody is left to tell.
     }
