@@ -4,7 +4,7 @@ import type { BlobDirectory } from "../blobs/blob-directory.ts";
 import { formatCursor, pageLimit, parseCursor } from "../database/cursor.ts";
 import type { Engine } from "../database/engine.ts";
 import type { OpenedDatabase } from "../database/open-database.ts";
-import type { PendingWrites } from "../database/pending-writes.ts";
+import type { PromisedWrites } from "../database/promised-writes.ts";
 import type { StoreDatabase, Tables } from "../database/schema.ts";
 import { toKey } from "../database/storable-text.ts";
 import type { Instance } from "../instances/instance.ts";
@@ -29,7 +29,7 @@ export interface CallRepositoryParts {
   readonly engine: Engine;
   /** Runs a query that may look at many rows. */
   readonly scan: OpenedDatabase["scan"];
-  readonly pending: PendingWrites;
+  readonly pending: PromisedWrites;
   readonly blobs: BlobDirectory;
   readonly instance: Instance;
   /** Without them, a call is safe when the database has it. */
@@ -43,7 +43,7 @@ export class CallRepository implements CallStore {
   readonly #engine: Engine;
   readonly #blobs: BlobDirectory;
   readonly #scan: OpenedDatabase["scan"];
-  readonly #pending: PendingWrites;
+  readonly #pending: PromisedWrites;
   readonly #instance: Instance;
   readonly #journals: CallJournals | undefined;
   readonly #leave: () => void;

@@ -2,7 +2,7 @@ import { realpathSync } from "node:fs";
 import { type CompiledQuery, type Dialect, Kysely } from "kysely";
 import type { Engine } from "./engine.ts";
 import { createMysqlDialect } from "./mysql-dialect.ts";
-import { PendingWrites } from "./pending-writes.ts";
+import { PromisedWrites } from "./promised-writes.ts";
 import { createPostgresDialect } from "./postgres-dialect.ts";
 import type { StoreDatabase, Tables } from "./schema.ts";
 import { createSqliteDialect } from "./sqlite-dialect.ts";
@@ -13,7 +13,7 @@ export interface OpenedDatabase {
   /** Runs a query that may look at many rows, without holding up anything else. */
   scan<Row>(query: Scan<Row>): Promise<Row[]>;
   /** Of everybody in this process who has the same database open. */
-  readonly pending: PendingWrites;
+  readonly pending: PromisedWrites;
   close(): Promise<void>;
 }
 
@@ -33,14 +33,14 @@ export async function openDatabase(engine: Engine, place: string): Promise<Opene
   const db = connect(
     await (engine === "postgres" ? createPostgresDialect(place) : createMysqlDialect(place)),
   );
-  const pending = new PendingWrites();
+  const pending = new PromisedWrites();
   return { db, pending, scan: (query) => query.execute(), close: () => db.destroy() };
 }
 
 interface SharedDatabase {
   readonly db: StoreDatabase;
   readonly reader: SqliteReader;
-  readonly pending: PendingWrites;
+  readonly pending: PromisedWrites;
   users: number;
 }
 
@@ -55,7 +55,7 @@ function openShared(file: string): OpenedDatabase {
   const database = known ?? {
     db: connect(createSqliteDialect(file)),
     reader: new SqliteReader(file),
-    pending: new PendingWrites(),
+    pending: new PromisedWrites(),
     users: 0,
   };
   const path = pathOf(file);

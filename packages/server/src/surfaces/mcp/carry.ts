@@ -10,18 +10,18 @@ import {
   ProtocolErrorCode,
   SdkError,
   SdkErrorCode,
-  type Server,
   type ServerContext,
 } from "@modelcontextprotocol/server";
 import { type ClientAbilities, missingAbility } from "./client-abilities.ts";
 import type { Exchange, Notice, Question, Wants } from "./exchange.ts";
 import { type Binding, type HeldExchanges, type HeldTicket, patience } from "./held-exchanges.ts";
 import { Pace } from "./pace.ts";
+import type { RackServer } from "./rack-server.ts";
 import type { ServerPlace } from "./server-place.ts";
 
 /** One request of a client, as far as an exchange cares. */
 export interface Leg extends ServerPlace {
-  readonly server: Server;
+  readonly server: RackServer;
   readonly context: ServerContext;
 }
 
@@ -31,11 +31,12 @@ export function abilitiesOf({ server, context, era, canAsk }: Leg): ClientAbilit
   return canAsk ? (server.getClientCapabilities() ?? {}) : {};
 }
 
-export function wantsOf({ context, era }: Leg): Wants {
-  const hasLevel = era !== "legacy" && envelopeOf(context)[LOG_LEVEL_META_KEY] !== undefined;
+export function wantsOf({ server, context, era }: Leg): Wants {
+  const isLegacy = era === "legacy";
+  const hasLevel = isLegacy ? server.hasLogLevel : envelopeOf(context)[LOG_LEVEL_META_KEY] !== undefined;
   return {
     progress: context.mcpReq._meta?.progressToken !== undefined,
-    messages: era === "legacy" || hasLevel,
+    messages: isLegacy || hasLevel,
     lines: hasLevel,
   };
 }

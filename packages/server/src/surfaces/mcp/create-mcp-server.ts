@@ -1,18 +1,18 @@
-import type { Server, ServerCapabilities } from "@modelcontextprotocol/server";
+import type { ServerCapabilities } from "@modelcontextprotocol/server";
 import { bindingOf } from "./binding-of.ts";
 import { listCache } from "./list-cache.ts";
 import type { McpParts } from "./mcp-parts.ts";
+import { RackServer } from "./rack-server.ts";
 import { serveOfferings } from "./serve-offerings.ts";
 import { serveSkills } from "./serve-skills.ts";
 import { serveTools } from "./serve-tools.ts";
 import type { ServerPlace } from "./server-place.ts";
-import { RackServer } from "./tasks/rack-server.ts";
 import { serveTasks } from "./tasks/serve-tasks.ts";
 import { tasksExtension } from "./tasks/task-support.ts";
 import type { Viewer } from "./viewer.ts";
 
 /** The rack as one viewer's MCP server. It holds nothing of its own, so that it can be made for a single request. */
-export function createMcpServer(parts: McpParts, viewer: Viewer, place: ServerPlace): Server {
+export function createMcpServer(parts: McpParts, viewer: Viewer, place: ServerPlace): RackServer {
   const server = new RackServer(parts.serverInfo, {
     capabilities: capabilities(place),
     instructions: instructionsFor(parts, viewer),

@@ -26,7 +26,7 @@ export type Step<Result> =
 export interface Wants {
   readonly progress: boolean;
   readonly messages: boolean;
-  /** Also what a tool says to its own log; only for a request that asks for a level. */
+  /** Also what a tool says to its own log; only for a client that has said from which level on. */
   readonly lines?: boolean;
 }
 

@@ -12,6 +12,7 @@ import { currentExchange } from "./current-exchange.ts";
 import { Exchange } from "./exchange.ts";
 import type { McpParts } from "./mcp-parts.ts";
 import { pageOf } from "./page-of.ts";
+import type { RackServer } from "./rack-server.ts";
 import type { ServerPlace } from "./server-place.ts";
 import type { Viewer } from "./viewer.ts";
 import { mostWatched } from "./watch-listened.ts";
@@ -20,7 +21,12 @@ import { mostWatched } from "./watch-listened.ts";
 const readCache = { ttlMs: 0, cacheScope: "private" } as const;
 
 /** Prompts, resources and completion, from whatever sources there are. */
-export function serveOfferings(server: Server, parts: McpParts, viewer: Viewer, place: ServerPlace): void {
+export function serveOfferings(
+  server: RackServer,
+  parts: McpParts,
+  viewer: Viewer,
+  place: ServerPlace,
+): void {
   const { offerings } = parts;
   server.setRequestHandler("prompts/list", async ({ params }, { mcpReq }) => {
     const prompts = await offerings.prompts(viewer.reader(mcpReq.signal));

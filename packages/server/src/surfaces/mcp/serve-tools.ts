@@ -2,7 +2,6 @@ import {
   type InputRequiredResult,
   MissingRequiredClientCapabilityError,
   ProtocolError,
-  type Server,
 } from "@modelcontextprotocol/server";
 import type { EndedCall } from "../../calls/call-desk.ts";
 import { newCallId } from "../../calls/new-call-id.ts";
@@ -11,6 +10,7 @@ import { abilitiesOf, carry, clientNameOf, comeBack, type Leg, sendBack, wantsOf
 import type { Exchange } from "./exchange.ts";
 import type { McpParts } from "./mcp-parts.ts";
 import { pageOf } from "./page-of.ts";
+import type { RackServer } from "./rack-server.ts";
 import type { ServerPlace } from "./server-place.ts";
 import { startToolCall } from "./start-tool-call.ts";
 import type { TaskView } from "./tasks/task-desk.ts";
@@ -19,7 +19,7 @@ import { requireVisible, toolAnswer, toProtocolError } from "./tool-answer.ts";
 import type { Viewer } from "./viewer.ts";
 
 /** The list of tools, and calls of them. */
-export function serveTools(server: Server, parts: McpParts, viewer: Viewer, place: ServerPlace): void {
+export function serveTools(server: RackServer, parts: McpParts, viewer: Viewer, place: ServerPlace): void {
   server.setRequestHandler("tools/list", ({ params }) => {
     const { items, nextCursor } = pageOf(parts.lists.of(viewer).tools, ({ name }) => name, params?.cursor);
     // The same shape; only that of the SDK is written with mutable members.

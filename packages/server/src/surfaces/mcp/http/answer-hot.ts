@@ -56,7 +56,7 @@ function call(hot: HotPath, request: HotCall, era: Era, place: HotPlace, ends: H
     subject: request.params.name,
     abilities,
     clientName,
-    wants: wanted[era],
+    wants: session?.server.hasLogLevel ? lines : wanted[era],
   });
   if (exchange === undefined) {
     ends.handOn(undefined);
@@ -90,6 +90,9 @@ const wanted: Readonly<Record<Era, Wants>> = {
   legacy: { progress: false, messages: true },
   modern: { progress: false, messages: false },
 };
+
+/** For a client of the older versions that has set a level for the log. */
+const lines: Wants = { progress: false, messages: true, lines: true };
 
 /** The SDK knows nothing of calls that it was not given. */
 function cancelHot(body: unknown, session: LegacySession | undefined): void {

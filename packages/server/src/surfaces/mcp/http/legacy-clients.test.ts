@@ -1,6 +1,6 @@
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+import { ElicitRequestSchema, LoggingMessageNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Grant, masterGrant } from "../../../auth/grant.ts";
 import { ServedRack, toolFile } from "../testing/served-rack.ts";
@@ -15,6 +15,7 @@ beforeAll(async () => {
     "tools/all.ts": toolFile(
       'name: "asks", execute: async ({ elicit }) => (await elicit("Go on?")).action',
       'name: "echo", execute: async ({ input }) => "echo"',
+      'name: "says", execute: async ({ logger }) => { logger.info("tried"); logger.warn("careful"); return "said"; }',
     ),
   });
 });
@@ -33,6 +34,29 @@ test("a client of the first SDK lists, calls and is asked", async () => {
   );
   expect((await client.callTool({ name: "echo" })).content).toEqual([{ type: "text", text: "echo" }]);
   expect((await client.callTool({ name: "asks" })).content).toEqual([{ type: "text", text: "accept" }]);
+  await client.close();
+});
+
+test("a client that has set a level for the log hears what tools say from that level on, and no other does", async () => {
+  const client = new Client({ name: "old", version: "1" });
+  const heard: unknown[] = [];
+  client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void heard.push(params));
+  const transport = new StreamableHTTPClientTransport(new URL("/mcp", rack.serving.url), {
+    requestInit: { headers: { authorization: `Bearer ${rack.token}` } },
+  });
+  await client.connect(transport as never); // Its own types disagree under exactOptionalPropertyTypes.
+  const call = async () => (await client.callTool({ name: "says" })).content;
+  expect(await call()).toEqual([{ type: "text", text: "said" }]);
+  expect(heard).toEqual([]);
+  await client.setLoggingLevel("warning");
+  expect(await call()).toEqual([{ type: "text", text: "said" }]);
+  expect(heard).toEqual([{ level: "warning", logger: "says", data: "careful" }]);
+  await client.setLoggingLevel("debug");
+  await call();
+  expect(heard.slice(1)).toEqual([
+    { level: "info", logger: "says", data: "tried" },
+    { level: "warning", logger: "says", data: "careful" },
+  ]);
   await client.close();
 });
 

@@ -6,11 +6,12 @@ import type { EndedCall } from "../../../calls/call-desk.ts";
 import { createMcpServer } from "../create-mcp-server.ts";
 import type { Exchange } from "../exchange.ts";
 import type { McpParts } from "../mcp-parts.ts";
+import type { RackServer } from "../rack-server.ts";
 import type { Viewer } from "../viewer.ts";
 
 export interface LegacySession {
   readonly id: string;
-  readonly server: Server;
+  readonly server: RackServer;
   readonly transport: WebStandardStreamableHTTPServerTransport;
   readonly principal: string;
   /** The id of the token that it was opened with. */

@@ -1,14 +1,14 @@
-import type { Server } from "@modelcontextprotocol/server";
 import { IdTable } from "@toolrack/core";
 import type { EndedCall } from "../../../calls/call-desk.ts";
 import type { Exchange } from "../exchange.ts";
 import type { Era, HotPath } from "../hot/hot-path.ts";
 import { type HotCall, type HotList, readHotRequest } from "../hot/hot-request.ts";
+import type { RackServer } from "../rack-server.ts";
 import type { Viewer } from "../viewer.ts";
 
 /** The server that the SDK has made for the connection, and the version that it speaks. */
 export interface CurrentServer {
-  readonly server: Server;
+  readonly server: RackServer;
   readonly era: Era;
 }
 
@@ -76,7 +76,7 @@ export class StdioFront {
     const exchange = this.#hot.begin(request, this.#viewer, {
       subject: request.params.name,
       ...(request.envelope ?? known),
-      wants: { progress: false, messages: era === "legacy" },
+      wants: { progress: false, messages: era === "legacy", lines: server.hasLogLevel },
     });
     if (exchange === undefined) return false;
     const { id } = request;

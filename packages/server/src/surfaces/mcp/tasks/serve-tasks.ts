@@ -1,6 +1,7 @@
-import { fromJsonSchema, ProtocolError, ProtocolErrorCode, type Server } from "@modelcontextprotocol/server";
+import { fromJsonSchema, ProtocolError, ProtocolErrorCode } from "@modelcontextprotocol/server";
 import { abilitiesOf } from "../carry.ts";
 import type { McpParts } from "../mcp-parts.ts";
+import type { RackServer } from "../rack-server.ts";
 import type { ServerPlace } from "../server-place.ts";
 import type { Viewer } from "../viewer.ts";
 import { knowsTasks, missingTasks } from "./task-support.ts";
@@ -17,7 +18,12 @@ const updateParams = fromJsonSchema<{ taskId: string; inputResponses?: Record<st
 });
 
 /** The extension by which a client comes back for calls that take long. */
-export function serveTasks(server: Server, { tasks }: McpParts, viewer: Viewer, place: ServerPlace): void {
+export function serveTasks(
+  server: RackServer,
+  { tasks }: McpParts,
+  viewer: Viewer,
+  place: ServerPlace,
+): void {
   if (place.era === "legacy") return;
   server.setRequestHandler("tasks/get", { params: taskParams }, async ({ taskId }, context) => {
     if (!knowsTasks(abilitiesOf({ server, context, ...place }))) throw missingTasks();

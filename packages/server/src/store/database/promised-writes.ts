@@ -1,9 +1,9 @@
 /** What this process has promised to write to a database, and a reader of it must see. */
-export class PendingWrites {
-  readonly #writers = new Set<PendingWriter>();
+export class PromisedWrites {
+  readonly #writers = new Set<PromisedWriter>();
 
   /** Answers how to take it off again. */
-  add(writer: PendingWriter): () => void {
+  add(writer: PromisedWriter): () => void {
     this.#writers.add(writer);
     return () => void this.#writers.delete(writer);
   }
@@ -14,7 +14,7 @@ export class PendingWrites {
   }
 }
 
-export interface PendingWriter {
+export interface PromisedWriter {
   /** Resolves when the database has the calls that are safe by now, or only the one that is named. Never rejects. */
   commit(callId?: string): Promise<void>;
 }
