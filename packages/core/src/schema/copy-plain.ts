@@ -56,7 +56,8 @@ function isOrdinary(value: object, depth: number): boolean {
     }
     return seen <= ordinarySize;
   }
-  if (Object.getPrototypeOf(value) !== Object.prototype) return false;
+  // Who made an object is read faster than its prototype.
+  if (value.constructor !== Object) return false;
   for (const key in value) {
     if (key === "__proto__") return false;
     const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
