@@ -20,7 +20,7 @@ test("entries stay until they are deleted, however many come and go meanwhile", 
   expect(table.size).toBe(0);
 });
 
-test("more entries than one map takes are all there", () => {
+test("however many entries there are, all are there", () => {
   const table = new IdTable<number>();
   for (let at = 0; at < 20_000; at++) table.set(String(at), at);
   expect(table.size).toBe(20_000);
@@ -51,12 +51,11 @@ test("all values are listed, and those of a table that was cleared are gone", ()
   expect(table.get(95)).toBeUndefined();
 });
 
-test("ids that differ only in their first characters are told apart", () => {
+test("ids that have most of their characters in common are told apart", () => {
   const table = new IdTable<number>();
-  for (let at = 0; at < 1_000; at++) table.set(`${at}-00000000-0000-7000-8000-000000000000`, at);
-  for (let at = 0; at < 1_000; at++) {
-    expect(table.get(`${at}-00000000-0000-7000-8000-000000000000`)).toBe(at);
-  }
+  const rest = "00000000-0000-7000-8000-000000000000".repeat(3);
+  for (let at = 0; at < 1_000; at++) table.set(`${at}-${rest}`, at);
+  for (let at = 0; at < 1_000; at++) expect(table.get(`${at}-${rest}`)).toBe(at);
 });
 
 /** In a process of its own, where nothing else fills the memory. */

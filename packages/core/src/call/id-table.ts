@@ -63,7 +63,7 @@ export class IdTable<Value, Id extends string | number = string> {
     this.#size = 0;
   }
 
-  /** All that are there now, whatever comes and goes while they are looked at. */
+  /** All that are there now, in no order, whatever comes and goes while they are looked at. */
   values(): Value[] {
     const values: Value[] = [];
     for (let entry of this.#buckets) {
@@ -121,12 +121,20 @@ let lastId: string | number = "";
 let lastHash = 0;
 
 function hashOf(id: string | number): number {
-  if (typeof id === "number") return id | 0;
+  if (typeof id === "number") return Math.imul(id | 0, SPREAD) >>> 12;
   if (id === lastId) return lastHash;
-  let hash = 0;
-  for (let at = 0; at < id.length; at++) hash = (Math.imul(hash, 31) + id.charCodeAt(at)) | 0;
-  lastId = id;
-  // The last characters differ most; the buckets are told apart by the last bits.
-  lastHash = hash ^ (hash >>> 15);
-  return lastHash;
+  let hash = id.length;
+  const first = Math.max(0, id.length - MOST_HASHED);
+  for (let at = first; at < id.length; at++) hash = (Math.imul(hash, 31) + id.charCodeAt(at)) | 0;
+  hash = Math.imul(hash, SPREAD) >>> 12;
+  if (first === 0) {
+    lastId = id;
+    lastHash = hash;
+  }
+  return hash;
 }
+
+/** Spreads what differs in a few bits over all of them; buckets are told apart by the last. */
+const SPREAD = 0x9e3779b1;
+/** Characters at the end of an id that are looked at: some may be as long as whoever chose them liked. */
+const MOST_HASHED = 64;

@@ -44,6 +44,12 @@ describe("compileCopier", () => {
     );
   });
 
+  it("takes no member from an object that the value inherits from", () => {
+    const inheriting = Object.assign(Object.create({ id: "inherited", nested: { b: "x" } }), { open: 1 });
+    expect(copy(inheriting)).toEqual({ open: 1 });
+    expect(copy({ id: "own", nested: Object.create({ b: "inherited" }) })).toEqual({ id: "own", nested: {} });
+  });
+
   it("shares no object or array with the value", () => {
     const original = {
       id: "a",

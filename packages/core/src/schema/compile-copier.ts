@@ -63,12 +63,11 @@ function writeObject(
     return { key: JSON.stringify(key), local: `m${index}`, copier, required: required.includes(key) };
   });
   const name = `copy${writer.functions.length}`;
-  // Who made an object is read faster than its prototype. An own member of that name goes the general way.
   const always = members.filter((member) => member.required);
   const sometimes = members.filter((member) => !member.required);
   writer.functions.push(`function ${name}(value) {
   if (typeof value !== "object" || value === null) return value;
-  if (value.constructor !== Object) return copyPlain(value);
+  if (Object.getPrototypeOf(value) !== Object.prototype) return copyPlain(value);
   ${members.map(({ key, local }) => `const ${local} = value[${key}];`).join(" ")}
   ${always.length === 0 ? "" : `if (${always.map(({ local }) => `${local} === undefined`).join(" || ")}) return copyPlain(value);`}
   let expected = ${always.length};

@@ -208,6 +208,25 @@ describe("a call", () => {
     expect(rack.servers.get("odd").state).toBe("ready");
   });
 
+  it("makes room for the next one, however it ended", async () => {
+    await using rack = await UpstreamRack.create();
+    await rack.open({ odd: oddServer([], { toolrack: { limits: { concurrency: 1, queue: 1 } } }) });
+    await rack.until("odd", "ready");
+    const stop = new AbortController();
+    const hanging = rack.call("mcp_odd_hang", {}, { signal: stop.signal });
+    stop.abort();
+    await hanging;
+    for (const name of ["fail", "fail", "crash"]) {
+      expect(await rack.call(`mcp_odd_${name}`)).toMatchObject({ type: "error" });
+      expect(rack.servers.get("odd").inFlight).toBe(0);
+    }
+    await rack.until("odd", "ready");
+    expect(await rack.call("mcp_odd_echo", { text: "there is room" })).toMatchObject({
+      content: "there is room",
+    });
+    expect(rack.servers.get("odd").inFlight).toBe(0);
+  });
+
   it("waits when too many are under way, and fails when too many wait", async () => {
     await using rack = await UpstreamRack.create();
     await rack.open({ odd: oddServer([], { toolrack: { limits: { concurrency: 1, queue: 1 } } }) });

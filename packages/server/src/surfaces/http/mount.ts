@@ -36,11 +36,22 @@ export function mountServer(
         return;
       }
       // Whom it knows need not wait, which costs more than to look.
-      const admitted = mount.access === "open" ? undefined : door.admit(incoming);
+      const admitted = mount.access === "open" ? undefined : admit(mount, incoming);
       const grant = admitted instanceof Promise ? await admitted : admitted;
       await mount.handle(incoming, outgoing, grant);
     } catch (thrown) {
-      sendError(withChallenge(thrown, mount, incoming), incoming, outgoing, parts, path);
+      sendError(thrown, incoming, outgoing, parts, path);
+    }
+  };
+  const admit = (mount: Mount, incoming: IncomingMessage): Grant | Promise<Grant> => {
+    const refuse = (thrown: unknown) => {
+      throw withChallenge(thrown, mount, incoming);
+    };
+    try {
+      const admitted = door.admit(incoming);
+      return admitted instanceof Promise ? admitted.catch(refuse) : admitted;
+    } catch (thrown) {
+      return refuse(thrown);
     }
   };
   return (incoming, outgoing) => {
@@ -59,9 +70,9 @@ function withChallenge(thrown: unknown, mount: Mount, incoming: IncomingMessage)
   if (!(thrown instanceof HttpError) || thrown.code !== "unauthorized") return thrown;
   const challenge = mount.challenge?.(incoming);
   if (challenge === undefined) return thrown;
-  const usual = thrown.headers["WWW-Authenticate"];
+  const challenges = [thrown.headers["WWW-Authenticate"], challenge].filter((one) => one !== undefined);
   return new HttpError(thrown.code, thrown.message, {
     details: thrown.details,
-    headers: { "WWW-Authenticate": `${usual}, ${challenge}` },
+    headers: { "WWW-Authenticate": challenges.join(", ") },
   });
 }

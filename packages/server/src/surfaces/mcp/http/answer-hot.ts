@@ -1,3 +1,4 @@
+import { AsyncResource } from "node:async_hooks";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { EndedCall } from "../../../calls/call-desk.ts";
 import type { ClientAbilities } from "../client-abilities.ts";
@@ -68,13 +69,15 @@ function call(hot: HotPath, request: HotCall, era: Era, place: HotPlace, ends: H
       ? whenGone(incoming, outgoing, () => exchange.cancel("the client closed the connection"))
       : undefined;
   session?.calls.set(request.id, exchange);
+  const itself = new AsyncResource("toolrack.mcp");
   exchange.whenStirred(() => {
     try {
       const outcome = hot.outcome(exchange, request.id, era, viewer);
       release?.();
       session?.calls.delete(request.id);
       if (outcome.kind === "begun") {
-        ends.handOn(exchange);
+        // What stirred is in the middle of the tool's own work, which whatever the SDK does is no part of.
+        itself.runInAsyncScope(ends.handOn, undefined, exchange);
         return;
       }
       send(place, outcome.text);
@@ -99,8 +102,9 @@ function cancelHot(body: unknown, session: LegacySession | undefined): void {
   if (session === undefined || session.calls.size === 0) return;
   const { method, params } = body as { method?: unknown; params?: { requestId?: unknown; reason?: unknown } };
   if (method !== "notifications/cancelled") return;
-  const exchange = session.calls.get(params?.requestId as string | number); // Any other kind of id is not in it.
-  exchange?.cancel(typeof params?.reason === "string" ? params.reason : "the client cancelled it");
+  const { requestId, reason } = params ?? {};
+  if (typeof requestId !== "string" && typeof requestId !== "number") return;
+  session.calls.get(requestId)?.cancel(typeof reason === "string" ? reason : "the client cancelled it");
 }
 
 function clientOf({ envelope }: HotCall, session: LegacySession | undefined): Envelope {

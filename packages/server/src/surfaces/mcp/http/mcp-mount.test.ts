@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { ServedRack, toolFile } from "../testing/served-rack.ts";
 
 let rack: ServedRack;
@@ -7,6 +7,7 @@ beforeAll(async () => {
   rack = await ServedRack.open({
     "tools/all.ts": toolFile(
       'name: "weather", execute: async () => "sunny"',
+      'name: "endless", execute: ({ signal }) => new Promise((_, end) => signal.addEventListener("abort", end))',
       'name: "secrets", execute: async () => "hidden"',
       'name: "reach", execute: async ({ call }) => (await call("secrets")).content',
     ),
@@ -52,6 +53,23 @@ test("a session that is not there, was ended, or is somebody else's is answered 
   });
   expect(ended.status).toBe(200);
   expect((await rack.post("legacy", list, inSession(id))).status).toBe(404);
+});
+
+test("a cancellation that names no request is taken, and cancels nothing", async () => {
+  const id = await openSession();
+  const call = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "endless", arguments: {} } };
+  const under = rack.post("legacy", call, inSession(id));
+  const cancel = (params: object) =>
+    rack.post("legacy", { jsonrpc: "2.0", method: "notifications/cancelled", params }, inSession(id));
+  const { registry } = rack.serving.app;
+  await vi.waitUntil(() => registry.activeCalls().some(({ toolName }) => toolName === "endless"));
+  for (const requestId of [undefined, null, ["x"], { length: 2 }, true]) {
+    expect((await cancel({ requestId, reason: "x" })).status).toBe(202);
+  }
+  expect(registry.activeCalls().map(({ toolName }) => toolName)).toEqual(["endless"]);
+  expect((await cancel({ requestId: 7 })).status).toBe(202);
+  await under;
+  expect(registry.activeCalls()).toEqual([]);
 });
 
 test("without a session there is no stream to read and nothing to delete", async () => {

@@ -13,6 +13,8 @@ export function readMessage(incoming: IncomingMessage, limit: number): Promise<R
     // The first outcome counts, so that nobody has to stop listening: the request is gone with its answer.
     let chunks: Buffer[] = [];
     let size = 0;
+    // Who has gone before anybody listened says nothing any more.
+    if (incoming.destroyed) return resolve(broken);
     // A connection that breaks is an error of the request.
     incoming.on("error", () => resolve(broken));
     // What is left of a body that nobody reads is let through, so that the answer reaches who still sends.

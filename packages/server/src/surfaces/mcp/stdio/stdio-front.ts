@@ -1,3 +1,4 @@
+import { AsyncResource } from "node:async_hooks";
 import { IdTable } from "@toolrack/core";
 import type { EndedCall } from "../../../calls/call-desk.ts";
 import type { Exchange } from "../exchange.ts";
@@ -81,13 +82,16 @@ export class StdioFront {
     if (exchange === undefined) return false;
     const { id } = request;
     this.#calls.set(id, exchange);
+    const itself = new AsyncResource("toolrack.mcp");
     exchange.whenStirred(() => {
       // A call that was cancelled is not answered.
       if (this.#calls.get(id) !== exchange) return;
       const outcome = this.#hot.outcome(exchange, id, era, this.#viewer);
-      if (outcome.kind === "begun") return handOn(message);
-      this.#calls.delete(id);
-      answer(id, outcome.text);
+      if (outcome.kind === "answered") {
+        this.#calls.delete(id);
+        answer(id, outcome.text);
+        // What stirred is in the middle of the tool's own work, which whatever the SDK does is no part of.
+      } else itself.runInAsyncScope(handOn, undefined, message);
     });
     return true;
   }
@@ -99,8 +103,10 @@ export class StdioFront {
       params?: { requestId?: unknown; reason?: unknown };
     };
     if (method !== "notifications/cancelled") return false;
-    const exchange = this.running(params?.requestId as string | number); // Any other kind of id is not in it.
-    exchange?.cancel(typeof params?.reason === "string" ? params.reason : "the client cancelled it");
+    const { requestId, reason } = params ?? {};
+    if (typeof requestId !== "string" && typeof requestId !== "number") return false;
+    const exchange = this.running(requestId);
+    exchange?.cancel(typeof reason === "string" ? reason : "the client cancelled it");
     return exchange !== undefined;
   }
 }
