@@ -10,6 +10,7 @@ export type { ToolCallRecord } from "./call/record.ts";
 export { type RedactOptions, redact } from "./call/redact.ts";
 export type { CallSettings } from "./call/settings.ts";
 export type { ToolState, ToolStatus } from "./call/state.ts";
+export { waitingForTurn } from "./call/waiting-for-turn.ts";
 export { whenAborted } from "./call/when-aborted.ts";
 export { type ToolErrorCode, toolErrorCodes } from "./error/codes.ts";
 export type { ToolErrorResponse } from "./error/response.ts";

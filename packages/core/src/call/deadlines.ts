@@ -61,7 +61,7 @@ export class Deadlines {
   }
 }
 
-function dueTime({ deadline, idleLimit, lastActivity, asking }: CallFrame): number {
+function dueTime({ deadline, idleLimit, lastActivity, asking, waitsForTurn }: CallFrame): number {
   if (asking > 0) return NEVER; // A person is thinking; that is not the tool's time.
-  return idleLimit > 0 ? Math.min(deadline, lastActivity + idleLimit) : deadline;
+  return idleLimit > 0 && !waitsForTurn ? Math.min(deadline, lastActivity + idleLimit) : deadline;
 }

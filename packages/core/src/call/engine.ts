@@ -1,5 +1,5 @@
 import { clip } from "../error/clip.ts";
-import { cancelled, duplicateCallId, timedOut } from "../error/messages.ts";
+import { cancelled, duplicateCallId, neverBegun, timedOut } from "../error/messages.ts";
 import type { ToolErrorResponse } from "../error/response.ts";
 import { childFailure, copyFor, toToolError } from "../error/to-tool-error.ts";
 import {
@@ -68,10 +68,10 @@ export function expireCall(frame: CallFrame, kind: "total" | "idle"): void {
   const elapsed = Math.round(performance.now() - frame.startedAt);
   const inheritedLimit = Math.round(frame.deadline - frame.startedAt);
   const limit = kind === "idle" ? frame.idleLimit : inheritedLimit;
-  const error = new ToolTimeoutError(timedOut(frame.toolName, kind, limit), {
-    ...named(frame),
-    data: { kind, limit, elapsed },
-  });
+  const message = frame.waitsForTurn
+    ? neverBegun(frame.toolName, limit)
+    : timedOut(frame.toolName, kind, limit);
+  const error = new ToolTimeoutError(message, { ...named(frame), data: { kind, limit, elapsed } });
   abortCall(frame, error);
 }
 

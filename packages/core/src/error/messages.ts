@@ -103,6 +103,10 @@ export function timedOut(name: string, kind: "total" | "idle", limit: number): s
   return `The tool "${name}" ${why} and was stopped. What it had already done may stand: check before calling it again.`;
 }
 
+export function neverBegun(name: string, limit: number): string {
+  return `The tool "${name}" was not run: others were before it for ${duration(limit)}, which is all the time it had. Call it again when there are fewer calls.`;
+}
+
 export function cancelled(name: string, reason: string | undefined): string {
   return `The call to "${name}" was cancelled${reason ? `: ${reason}` : "."}`;
 }

@@ -72,6 +72,20 @@ test("a cancellation that names no request is taken, and cancels nothing", async
   expect(registry.activeCalls()).toEqual([]);
 });
 
+test("the stream of a call that was cancelled ends", async () => {
+  const id = await openSession();
+  const params = { name: "endless", arguments: {}, _meta: { progressToken: "p" } };
+  const call = { jsonrpc: "2.0", id: 8, method: "tools/call", params };
+  const under = rack.post("legacy", call, inSession(id));
+  const { registry } = rack.serving.app;
+  await vi.waitUntil(() => registry.activeCalls().some(({ toolName }) => toolName === "endless"));
+  const cancel = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 8 } };
+  expect((await rack.post("legacy", cancel, inSession(id))).status).toBe(202);
+  await under;
+  await vi.waitUntil(() => registry.activeCalls().length === 0);
+  expect((await rack.post("legacy", list, inSession(id))).status).toBe(200);
+});
+
 test("without a session there is no stream to read and nothing to delete", async () => {
   for (const method of ["GET", "DELETE"]) {
     const response = await fetch(`${rack.serving.url}/mcp`, {

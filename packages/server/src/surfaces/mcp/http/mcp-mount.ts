@@ -89,7 +89,11 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
       const response = await faces.modern.fetch(request, { ...given, parsedBody });
       return sendWebResponse(response, incoming, outgoing);
     }
-    if (session !== undefined) return serveSession(session, incoming, outgoing, given);
+    if (session !== undefined) {
+      await serveSession(session, incoming, outgoing, given);
+      endCancelled(session, body);
+      return;
+    }
     if (!isInitialize(body))
       return sendWebResponse(await faces.stateless(request, given), incoming, outgoing);
     const opened = await sessions.open(viewer);
@@ -150,6 +154,14 @@ async function serveSession(
   });
   const response = await session.transport.handleRequest(toWebRequest(incoming, outgoing), given);
   await sendWebResponse(response, incoming, outgoing);
+}
+
+/** The SDK answers no request that was cancelled, and would keep its stream open for ever. */
+function endCancelled({ transport }: LegacySession, body: unknown): void {
+  const { method, params } = body as { method?: unknown; params?: { requestId?: unknown } | null };
+  const requestId = params?.requestId;
+  if (method !== "notifications/cancelled") return;
+  if (typeof requestId === "string" || typeof requestId === "number") transport.closeSSEStream(requestId);
 }
 
 function isInitialize(body: unknown): boolean {
