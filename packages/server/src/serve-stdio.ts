@@ -16,8 +16,11 @@ export interface ServeStdioOptions {
   readonly signal: AbortSignal;
 }
 
-/** How long calls may go on after the client has gone, in milliseconds. */
-const DRAIN = 2_000;
+/**
+ * How long calls that nobody waited for may go on after the client has gone, in milliseconds. Clients kill a server that
+ * has not ended after two seconds.
+ */
+const DRAIN = 500;
 /** How often it is looked for tools that were switched elsewhere. */
 const LOOK_FOR_SWITCHES = 10_000;
 

@@ -7,12 +7,15 @@ interface Waiting {
 
 /** How many calls one server is given at a time. Further ones wait their turn, and only so many may wait. */
 export class Bulkhead {
-  readonly #size: number;
-  readonly #queue: number;
+  readonly #server: string;
+  #size: number;
+  #queue: number;
   readonly #waiting = new Set<Waiting>();
   #inside = 0;
 
-  constructor(size: number, queue: number) {
+  /** `server` is how messages call it. */
+  constructor(server: string, size: number, queue: number) {
+    this.#server = server;
     this.#size = size;
     this.#queue = queue;
   }
@@ -38,7 +41,7 @@ export class Bulkhead {
     if (this.#waiting.size >= this.#queue) {
       throw new UpstreamError(
         "busy",
-        `The server already works on ${this.#inside} calls and ${this.#waiting.size} more wait for it. Make fewer calls at one time.`,
+        `${this.#server} already works on ${this.#inside} ${this.#inside === 1 ? "call" : "calls"}, and ${this.#waiting.size} more wait for it. Make fewer calls at one time.`,
       );
     }
     const { signal } = of;
@@ -62,6 +65,18 @@ export class Bulkhead {
 
   leave(): void {
     this.#inside--;
+    this.#admit();
+  }
+
+  /** Those who are inside or wait already stay, also where that is more than there may be from now on. */
+  resize(size: number, queue: number): void {
+    this.#size = size;
+    this.#queue = queue;
+    while (this.hasRoom && this.#waiting.size > 0) this.#admit();
+  }
+
+  #admit(): void {
+    if (!this.hasRoom) return;
     const [next] = this.#waiting;
     if (next === undefined) return;
     this.#waiting.delete(next);

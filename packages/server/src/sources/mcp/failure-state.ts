@@ -1,3 +1,4 @@
+import { sentence } from "./protocol/sentence.ts";
 import { UpstreamError } from "./protocol/upstream-error.ts";
 import type { UpstreamState } from "./upstream-status.ts";
 
@@ -14,7 +15,7 @@ export function stateAfter(
   thrown: unknown,
   remedy: string,
 ): { readonly state: UpstreamState; readonly reason: string } {
-  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  const message = sentence(thrown instanceof Error ? thrown.message : String(thrown));
   if (asksForCredentials(thrown)) {
     return { state: "needs-auth", reason: `It asks for credentials: ${message} ${remedy}` };
   }
@@ -24,7 +25,8 @@ export function stateAfter(
 
 /** Whether a server does not let us in as who we are. Over SSE the status comes as the code of an error. */
 export function asksForCredentials(thrown: unknown): boolean {
-  return thrown instanceof UpstreamError && (thrown.kind === "unauthorized" || thrown.code === 401);
+  if (!(thrown instanceof UpstreamError)) return false;
+  return thrown.kind === "unauthorized" || thrown.scope !== undefined || thrown.code === 401;
 }
 
 function isMissingProgram(thrown: unknown): boolean {

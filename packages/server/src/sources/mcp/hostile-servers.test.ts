@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { isSpecType } from "@modelcontextprotocol/client";
 import { type CallClient, toMcpTools } from "@toolrack/core";
 import { describe, expect, it, vi } from "vitest";
+import { ServedRack, toolFile } from "../../surfaces/mcp/testing/served-rack.ts";
 import { everybody, UpstreamRack } from "./testing/upstream-rack.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -29,6 +30,8 @@ function caller(answer: () => Promise<unknown>): { client: CallClient; asked: ob
 }
 
 const accept = async () => ({ action: "accept", content: { name: "Ada" } });
+const OVER_LIMIT =
+  "100 questions of this server wait for their answers already, and no more are put to callers at a time. Ask again when some of them are answered.";
 const never = () => new Promise<never>(() => {});
 
 /** A rack with the odd server, and a file that says what it lists. */
@@ -76,6 +79,77 @@ describe("a question of a server", () => {
     await rack.eventually(() => rack.servers.get("odd").inFlight < 3, "their places are free");
     expect((await first).content).toMatch(/Nobody answered the question within 1 s/);
     expect(rack.servers.get("odd").inFlight).toBe(0);
+  });
+
+  it("is answered also when it is one of very many at once", async () => {
+    await using rack = await UpstreamRack.create();
+    await rack.open({ odd: oddServer() });
+    await rack.until("odd", "ready");
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error) => void warnings.push(warning);
+    process.on("warning", onWarning);
+    const { content } = await rack.call("mcp_odd_interrogate", { count: 20_000 });
+    process.off("warning", onWarning);
+    expect(Object.entries(JSON.parse(String(content)))).toEqual([
+      [expect.stringMatching(/cannot be asked/), 20_000],
+    ]);
+    // Somebody who waits once for each of them is warned of by Node, and takes time that grows with the square.
+    expect(warnings).toEqual([]);
+  });
+
+  it("is refused when too many wait for their answers already", async () => {
+    await using rack = await UpstreamRack.create();
+    await rack.open({ odd: oddServer() });
+    await rack.until("odd", "ready");
+    const answered = Promise.withResolvers<unknown>();
+    const { client, asked } = caller(() => answered.promise);
+    const call = rack.call("mcp_odd_interrogate", { count: 1_000 }, { client });
+    const isAsked = () => rack.servers.log("odd").some(({ text }) => text.includes("everything was asked"));
+    await rack.eventually(isAsked, "everything was asked");
+    expect(asked).toHaveLength(100);
+    answered.resolve({ action: "accept", content: {} });
+    const said = JSON.parse(String((await call).content));
+    expect(said).toEqual({ accept: 100, [OVER_LIMIT]: 900 });
+    // Those that were answered make room for others.
+    const next = await rack.call("mcp_odd_interrogate", { count: 3 }, { client });
+    expect(JSON.parse(String(next.content))).toEqual({ accept: 3 });
+  });
+
+  it("of the stateless protocol is put to nobody when it comes with too many others", async () => {
+    const asks = (name: string, count: number) =>
+      `name: "${name}", execute: async ({ client, signal }) => {
+        const params = { message: "?", mode: "form", requestedSchema: { type: "object", properties: {} } };
+        const ask = () => client.request("elicitation/create", params, signal);
+        return String((await Promise.all(Array.from({ length: ${count} }, ask))).length);
+      }`;
+    await using server = await ServedRack.open({
+      "tools/all.ts": toolFile(asks("few", 100), asks("many", 101)),
+    });
+    await using rack = await UpstreamRack.create();
+    const headers = { Authorization: `Bearer ${server.token}` };
+    await rack.open({ up: { url: new URL("/mcp", server.serving.url).href, headers } });
+    await rack.until("up", "ready");
+    expect(rack.servers.get("up").era).toBe("modern");
+    const { client, asked } = caller(async () => ({ action: "accept", content: {} }));
+    const { content } = await rack.call("mcp_up_many", {}, { client });
+    expect(content).toMatch(/asked 101 questions at once, and a caller is asked at most 100/);
+    expect(asked).toEqual([]);
+    expect(await rack.call("mcp_up_few", {}, { client })).toMatchObject({ content: "100" });
+    expect(asked).toHaveLength(100);
+  });
+
+  it("with the id of one that is open is refused", async () => {
+    await using rack = await UpstreamRack.create();
+    await rack.open({ odd: oddServer() });
+    await rack.until("odd", "ready");
+    const answered = Promise.withResolvers<unknown>();
+    const { client, asked } = caller(() => answered.promise);
+    const call = rack.call("mcp_odd_interrogate", { count: 1_000, sameId: true }, { client });
+    const isAsked = () => rack.servers.log("odd").some(({ text }) => text.includes("everything was asked"));
+    await rack.eventually(isAsked, "everything was asked");
+    expect(asked).toHaveLength(1);
+    answered.resolve({ action: "accept", content: {} });
+    expect(Object.values(JSON.parse(String((await call).content)))).toEqual([999, 1]);
   });
 });
 
@@ -205,6 +279,74 @@ describe("an answer of a server", () => {
     expect(await rack.call("mcp_odd_echo", { text: "still here" })).toMatchObject({ content: "still here" });
     expect(rack.servers.get("odd")).toMatchObject({ pid, state: "ready", failures: 0 });
   });
+
+  it.each([
+    ["with neither a result nor an error", '{"jsonrpc":"2.0","id":ID}'],
+    ["whose error is null, without a result", '{"jsonrpc":"2.0","id":ID,"error":null}'],
+    ["whose result is null", '{"jsonrpc":"2.0","id":ID,"result":null}'],
+    ["whose result is a text", '{"jsonrpc":"2.0","id":ID,"result":"fine"}'],
+  ])("%s is an error of its call", async (_, line) => {
+    await using rack = await UpstreamRack.create();
+    await rack.open({ odd: oddServer() });
+    await rack.until("odd", "ready");
+    const result = await rack.call("mcp_odd_raw", { line });
+    expect(result.error?.message).toMatch(/answered with neither a result nor an error/);
+    expect(rack.servers.get("odd")).toMatchObject({ state: "ready", failures: 0, inFlight: 0 });
+  });
+
+  const fine = '"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"fine"}]}';
+  it.each([
+    ["beside an error that is null", `{${fine},"error":null}`],
+    ["in a line with others that are no messages", `[null,5,"x",[],{"id":{}},{${fine}}]`],
+  ])("%s is taken", async (_, line) => {
+    await using rack = await UpstreamRack.create();
+    await rack.open({ odd: oddServer() });
+    await rack.until("odd", "ready");
+    expect(await rack.call("mcp_odd_raw", { line }, { timeout: 20_000 })).toMatchObject({ content: "fine" });
+  });
+});
+
+describe("a server that lives on", () => {
+  it("but has closed its output is lost at once, and started anew", async () => {
+    await using rack = await UpstreamRack.create();
+    await rack.open({ odd: oddServer() });
+    await rack.until("odd", "ready");
+    const { pid } = rack.servers.get("odd");
+    const others = [1, 2].map(() => rack.call("mcp_odd_hang"));
+    await rack.eventually(() => rack.servers.get("odd").inFlight === 2, "others wait");
+    const results = await Promise.all([rack.call("mcp_odd_closeOutput"), ...others]);
+    for (const { content } of results) expect(content).toMatch(/is not available/);
+    expect(saidOf(rack)).toMatch(/closed its standard output/);
+    await rack.until("odd", "ready");
+    expect(rack.servers.get("odd").pid).not.toBe(pid);
+    expect(await rack.call("mcp_odd_echo", { text: "again" })).toMatchObject({ content: "again" });
+    await rack.eventually(() => !isAlive(pid), "the one before has ended");
+  });
+
+  it("but has closed its input is lost with the next call, and started anew", async () => {
+    await using rack = await UpstreamRack.create();
+    await rack.open({ odd: oddServer() });
+    await rack.until("odd", "ready");
+    const { pid } = rack.servers.get("odd");
+    expect(await rack.call("mcp_odd_closeInput")).toMatchObject({ content: "closed" });
+    const { content } = await rack.call("mcp_odd_echo", { text: "lost" });
+    expect(content).toMatch(/is not available/);
+    expect(content).not.toMatch(/process has ended/);
+    expect(saidOf(rack)).toMatch(/no longer reads its standard input/);
+    await rack.until("odd", "ready");
+    expect(rack.servers.get("odd").pid).not.toBe(pid);
+    await rack.eventually(() => !isAlive(pid), "the one before has ended");
+  });
+});
+
+it("large arguments of one call keep no other from a server that reads them", async () => {
+  await using rack = await UpstreamRack.create();
+  await rack.open({ odd: oddServer() });
+  await rack.until("odd", "ready");
+  const large = "x".repeat(9 * 1024 * 1024);
+  const calls = [large, large, large, ..."abcdef"].map((text) => rack.call("mcp_odd_length", { text }));
+  const lengths = (await Promise.all(calls)).map(({ content }) => content);
+  expect(lengths).toEqual([...Array<string>(3).fill(String(large.length)), ..."111111"]);
 });
 
 describe("an operator", () => {
@@ -282,3 +424,16 @@ it("a resource is still watched after the entry of its server changed", async ()
   await rack.eventually(() => seen.length === 2, "it is watched again");
   stop?.();
 });
+
+function saidOf(rack: UpstreamRack): string {
+  const lines = rack.servers.log("odd");
+  return lines.map(({ text }) => text).join("\n");
+}
+
+function isAlive(pid: number | undefined): boolean {
+  try {
+    return process.kill(pid ?? 0, 0);
+  } catch {
+    return false;
+  }
+}

@@ -60,6 +60,9 @@ export class ManagedServer {
   #wanted: WantedServer;
   #signIn: SignIn | undefined;
   #upstream: Upstream;
+  /** Tools that could not be made into tools of the rack. */
+  #unmade: readonly RefusedItem[] = [];
+  #leftOut: ReadonlySet<string> = new Set();
   /** Grows whenever calls must reach another upstream than before. */
   #generation = 0;
 
@@ -112,12 +115,19 @@ export class ManagedServer {
 
   /** What the server lists and nobody is shown. */
   get refused(): readonly RefusedItem[] {
-    return [...(this.#upstream.catalogue.refused ?? []), ...this.#tools.refused];
+    return [...(this.#upstream.catalogue.refused ?? []), ...this.#unmade, ...this.#tools.refused];
+  }
+
+  /** Tools that the entry lets in and that cannot be used, by the names that the server gives them. */
+  get leftOut(): ReadonlySet<string> {
+    return this.#leftOut;
   }
 
   /** Takes over a new version of the entry; the server is only restarted when its part of it changed. */
   async change(wanted: WantedServer): Promise<void> {
     const isSame = runsAlike(this.#wanted, wanted);
+    const { limits: before = {} } = this.#wanted.entry.toolrack ?? {};
+    const { limits = {} } = wanted.entry.toolrack ?? {};
     this.#wanted = wanted;
     if (!isSame) {
       await this.#upstream.stop();
@@ -126,13 +136,26 @@ export class ManagedServer {
       this.#upstream = this.#makeUpstream(await this.#shared.store.get(this.key));
       this.#offerings.moveTo(this.#upstream);
       this.#upstream.start();
-    }
+    } else if (hashValue(before) !== hashValue(limits)) this.#upstream.limit(limits);
     this.apply();
     this.#offerings.changed(["prompts", "resources"]);
   }
 
-  /** Hangs up the tools as the catalogue, the entry, the pins and the operator's words together want them. */
+  /**
+   * Hangs up the tools as the catalogue, the entry, the pins and the operator's words together want them. Never throws:
+   * what goes wrong with one server is no affair of the others.
+   */
   apply(): void {
+    try {
+      this.#hangUp();
+    } catch (thrown) {
+      this.#shared.logger.error(
+        `The tools of the MCP server "${this.key}" could not be hung up: ${(thrown as Error).message}`,
+      );
+    }
+  }
+
+  #hangUp(): void {
     const { entry } = this.#wanted;
     const upstream = this.#upstream;
     const choices = entry.toolrack?.tools ?? {};
@@ -148,8 +171,28 @@ export class ManagedServer {
       ? upstream.catalogue.tools.filter(({ name }) => isOffered(choices, name))
       : [];
     const keys = [...this.#shared.keys()];
-    const tools = offered.map((tool) => toTool(source, tool, this.pins.of(tool.name), keys));
-    this.#tools.replace(tools, this.#generation);
+    const unmade: RefusedItem[] = [];
+    const made = offered.flatMap((given) => {
+      try {
+        return [{ given, tool: toTool(source, given, this.pins.of(given.name), keys) }];
+      } catch (thrown) {
+        // One odd tool must not take the others with it.
+        unmade.push({ name: given.name, reason: (thrown as Error).message });
+        return [];
+      }
+    });
+    this.#tools.replace(
+      made.map(({ tool }) => tool),
+      this.#generation,
+    );
+    this.#unmade = unmade;
+    const onRack = new Set(this.#tools.names);
+    const refused = new Set(this.#tools.refused.map(({ name }) => name));
+    // Of two tools that want one name, one has it and the other is refused.
+    const leftOut = made.filter(
+      ({ tool: { name, displayName = name } }) => !onRack.has(name) || refused.has(displayName),
+    );
+    this.#leftOut = new Set([...unmade, ...leftOut.map(({ given }) => given)].map(({ name }) => name));
   }
 
   find(name: string): UpstreamTool | undefined {
@@ -201,7 +244,7 @@ export class ManagedServer {
       onVerdict: (verdict) => this.#keep({ verdict: verdict ?? null }),
       onCatalogue: (found, changed) => {
         this.pins.inspect(found.tools);
-        this.apply();
+        this.#hangUp();
         this.#offerings.changed(changed.flatMap((list) => (list === "tools" ? [] : [list])));
         const keep: KeptCatalogue = { ...found, fingerprint: fingerprintOf(entry) };
         this.#keep({ catalogue: keep });
@@ -220,11 +263,12 @@ export class ManagedServer {
   }
 }
 
-/** What is said about single tools does not concern the running server. */
+/** What is said about single tools does not concern the running server, and other limits can be had without an end. */
 function runsAlike(one: WantedServer, other: WantedServer): boolean {
   const running = ({ entry, isEnabled }: WantedServer) => {
-    const { tools: _, ...toolrack } = entry.toolrack ?? {};
-    return hashValue([{ ...entry, toolrack }, isEnabled]);
+    const { tools: _, limits: _limits, ...toolrack } = entry.toolrack ?? {};
+    const { timeout: _timeout, ...rest } = entry;
+    return hashValue([{ ...rest, toolrack }, isEnabled]);
   };
   return running(one) === running(other);
 }

@@ -1,6 +1,7 @@
 import { redact } from "@toolrack/core";
 import type { ToolOverride } from "../../store/mcp-servers/mcp-server-store.ts";
 import type { RefusedItem } from "./catalogue/catalogue.ts";
+import { ownMember } from "./catalogue/own-member.ts";
 import { hashOfPin, pinOf } from "./catalogue/pin.ts";
 import { isOffered } from "./catalogue/to-tool.ts";
 import { rackNameOf } from "./catalogue/tool-names.ts";
@@ -37,7 +38,7 @@ export interface McpToolView {
   readonly description?: string;
   /** Stands for its definition as it is now: who approves says with it what they have seen. */
   readonly hash: string;
-  /** Whether the entry lets it in. */
+  /** Whether the entry lets it in, and it can be used. */
   readonly offered: boolean;
   readonly pin: ToolPin["state"];
   readonly changes: ToolPin["changes"];
@@ -71,12 +72,13 @@ export function toolViewsOf(server: ManagedServer, keys: Iterable<string>): McpT
   return server.upstream.catalogue.tools.map((tool) => {
     const { name, description } = tool;
     const { state, changes, approvedAt, approvedBy, override } = server.pins.of(name);
+    const rackName = rackNameOf(server.key, override.rename ?? ownMember(rename, name) ?? name, all);
     return {
       name,
-      rackName: rackNameOf(server.key, override.rename ?? rename[name] ?? name, all),
+      rackName,
       ...(description === undefined ? {} : { description }),
       hash: hashOfPin(pinOf(tool)),
-      offered: isOffered(choices, name),
+      offered: isOffered(choices, name) && !server.leftOut.has(name),
       pin: state,
       changes,
       ...(approvedAt === undefined ? {} : { approvedAt }),

@@ -10,6 +10,7 @@ import type {
   ToolOverride,
 } from "../../store/mcp-servers/mcp-server-store.ts";
 import { watchFiles } from "../watch-files.ts";
+import { ownMember } from "./catalogue/own-member.ts";
 import { hashOfPin, type PinningPolicy, pinOf } from "./catalogue/pin.ts";
 import { rackNameOf } from "./catalogue/tool-names.ts";
 import { type McpFile, readMcpFile } from "./config/read-mcp-file.ts";
@@ -365,7 +366,7 @@ export class McpServers {
       const other = before.find((tool) => {
         if (tool.name === name) return false;
         const own = rackNameOf(server.key, tool.name, this.#shared.keys());
-        const said = overrides[tool.name];
+        const said = ownMember(overrides, tool.name);
         const renamed =
           said === undefined
             ? tool.rackName

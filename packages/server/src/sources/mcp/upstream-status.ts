@@ -1,3 +1,4 @@
+import { sentence } from "./protocol/sentence.ts";
 import type { Verdict } from "./protocol/verdict.ts";
 
 export type UpstreamState = "starting" | "ready" | "needs-auth" | "backoff" | "failed" | "disabled";
@@ -45,5 +46,5 @@ export function describeAbsence(
       ? `See: toolrack mcp-servers show ${key}`
       : `It is started again in ${Math.max(0, Math.round((nextAttemptAt - Date.now()) / 100) / 10)} s.`;
   const words = lastWords.length === 0 ? "" : `\nIts last words:\n${lastWords.join("\n")}`;
-  return `The MCP server "${key}" is not available (${how}). ${reason === undefined ? "" : `${reason} `}${next}${words}`;
+  return `The MCP server "${key}" is not available (${how}). ${reason === undefined ? "" : `${sentence(reason)} `}${next}${words}`;
 }

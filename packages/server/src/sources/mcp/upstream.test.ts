@@ -237,11 +237,43 @@ describe("a call", () => {
     const waiting = rack.call("mcp_odd_echo", { text: "later" });
     await rack.eventually(() => rack.servers.get("odd").waiting === 1, "one waits");
     expect((await rack.call("mcp_odd_echo", { text: "too many" })).content).toMatch(
-      /Make fewer calls at one time/,
+      /The MCP server "odd" already works on 1 call, and 1 more wait for it\. Make fewer calls at one time/,
     );
     stop.abort();
     await hanging;
     expect(await waiting).toMatchObject({ content: "later" });
+  });
+
+  it("goes on when only the limits of its server are changed, and they count at once", async () => {
+    await using rack = await UpstreamRack.create();
+    await rack.open({ odd: oddServer([], { toolrack: { limits: { concurrency: 1 } } }) });
+    await rack.until("odd", "ready");
+    const { pid } = rack.servers.get("odd");
+    const stop = new AbortController();
+    const hanging = rack.call("mcp_odd_hang", {}, { signal: stop.signal });
+    await rack.eventually(() => rack.servers.get("odd").inFlight === 1, "the call is under way");
+    const waiting = rack.call("mcp_odd_echo", { text: "there is room" });
+    await rack.eventually(() => rack.servers.get("odd").waiting === 1, "one waits");
+    const limits = { concurrency: 2, call: 9_000 };
+    await rack.writeFile({ mcpServers: { odd: oddServer([], { toolrack: { limits } }) } });
+    await rack.servers.reload();
+    expect(await waiting).toMatchObject({ content: "there is room" });
+    expect(rack.servers.get("odd")).toMatchObject({ state: "ready", pid, inFlight: 1 });
+    expect(rack.registry.require("mcp_odd_echo").metadata.timeout).toBe(9_000);
+    stop.abort();
+    expect(await hanging).toMatchObject({ error: { code: "cancelled" } });
+  });
+
+  it("that its server's end cuts short says once what happened to the server", async () => {
+    await using rack = await UpstreamRack.create();
+    await rack.open({ odd: oddServer() });
+    await rack.until("odd", "ready");
+    const hanging = rack.call("mcp_odd_hang");
+    await rack.eventually(() => rack.servers.get("odd").inFlight === 1, "the call is under way");
+    await rack.servers.update("odd", { enabled: false });
+    expect((await hanging).content).toBe(
+      'The MCP server "odd" is not available (not running). It was stopped. See: toolrack mcp-servers show odd',
+    );
   });
 });
 

@@ -12,6 +12,7 @@ import { RecentLines } from "./process/recent-lines.ts";
 import { parameterHeaders } from "./protocol/parameter-headers.ts";
 import type { LaneRequest } from "./protocol/request-lane.ts";
 import { ToolRequest } from "./protocol/tool-request.ts";
+import { unlessAborted } from "./protocol/unless-aborted.ts";
 import { UpstreamError } from "./protocol/upstream-error.ts";
 import type { ListName, UpstreamSession } from "./protocol/upstream-session.ts";
 import { fingerprintOf, stillHolds, type Verdict } from "./protocol/verdict.ts";
@@ -33,7 +34,7 @@ export interface UpstreamParts {
   readonly mask: (text: string) => string;
   readonly logger: Logger;
   /** Undefined where nobody can sign in: a process, or a server that is sent credentials of its entry. */
-  readonly signIn: Pick<SignIn, "headers" | "distrust" | "renewAt"> | undefined;
+  readonly signIn: Pick<SignIn, "headers" | "distrust" | "renewAt" | "want"> | undefined;
   /** From an earlier time. */
   readonly verdict: Verdict | undefined;
   readonly catalogue: Catalogue | undefined;
@@ -73,7 +74,7 @@ export class Upstream {
   readonly entry: ServerEntry;
   readonly lines: RecentLines;
   readonly #parts: UpstreamParts;
-  readonly #limits: Limits;
+  #limits: Limits;
   readonly #bulkhead: Bulkhead;
   #state: UpstreamState;
   #reason: string | undefined;
@@ -81,6 +82,8 @@ export class Upstream {
   #failures = 0;
   #nextAttemptAt: number | undefined;
   #isResting = false;
+  /** It was ready a moment ago, and only a session is made anew. */
+  #isReopening = false;
   #session: UpstreamSession | undefined;
   #verdict: Verdict | undefined;
   #catalogue: Catalogue;
@@ -90,11 +93,11 @@ export class Upstream {
   #attemptStop = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   #renewal: NodeJS.Timeout | undefined;
-  readonly #resting: RestTimer;
+  #resting: RestTimer;
   #readyAt = 0;
   #attemptAt = 0;
   /** When the lists are read again, after a server told of a change or did not for a long time. */
-  readonly #rereading: RereadTimer;
+  #rereading: RereadTimer;
   readonly #watched = new Set<string>();
 
   constructor(parts: UpstreamParts) {
@@ -102,11 +105,11 @@ export class Upstream {
     this.key = parts.key;
     this.entry = parts.entry;
     this.lines = new RecentLines(parts.mask);
-    const limits = parts.entry.toolrack?.limits ?? {};
-    this.#limits = { ...defaults, ...limits };
-    this.#resting = new RestTimer(isLocal(parts.entry) ? limits.rest : undefined, () => this.#rest());
-    this.#rereading = new RereadTimer(this.#limits.refresh, () => this.#reread());
-    this.#bulkhead = new Bulkhead(this.#limits.concurrency, this.#limits.queue);
+    this.#limits = { ...defaults, ...parts.entry.toolrack?.limits };
+    this.#resting = this.#restTimer();
+    this.#rereading = this.#rereadTimer();
+    const { concurrency, queue } = this.#limits;
+    this.#bulkhead = new Bulkhead(`The MCP server "${parts.key}"`, concurrency, queue);
     this.#verdict = stillHolds(parts.verdict, parts.entry);
     this.#catalogue = parts.catalogue ?? emptyCatalogue;
     this.#state = parts.isEnabled ? "starting" : "disabled";
@@ -129,8 +132,8 @@ export class Upstream {
       ...(this.#reason === undefined ? {} : { reason: this.#reason }),
       since: this.#since,
       resting: this.#isResting,
-      circuit: circuitOf(this.#state, this.#failures),
-      failures: this.#failures,
+      circuit: circuitOf(this.#state, this.#recentFailures),
+      failures: this.#recentFailures,
       ...(this.#nextAttemptAt === undefined ? {} : { nextAttemptAt: this.#nextAttemptAt }),
       transport:
         verdict?.transport ?? (isLocal(this.entry) ? "stdio" : this.entry.type === "sse" ? "sse" : "http"),
@@ -162,8 +165,30 @@ export class Upstream {
     this.#rereading.end();
     const session = this.#session;
     this.#session = undefined;
-    const reason = new UpstreamError("unavailable", `The MCP server "${this.key}" was stopped.`);
+    const reason = new UpstreamError("unavailable", "It was stopped.");
     await Promise.all([session?.close(reason), this.#starting]);
+  }
+
+  /** Goes by other limits from now on. What is under way goes on; those of the connection count for the next one. */
+  limit(limits: ServerLimits): void {
+    this.#limits = { ...defaults, ...limits };
+    this.#bulkhead.resize(this.#limits.concurrency, this.#limits.queue);
+    this.#resting.end();
+    this.#resting = this.#restTimer();
+    this.#rereading.end();
+    this.#rereading = this.#rereadTimer();
+    if (this.#session === undefined) return;
+    if (this.#bulkhead.inside === 0) this.#resting.begin();
+    // A change that was told of just now is read later than it would have been, and not missed.
+    this.#rereading.soon();
+  }
+
+  #restTimer(): RestTimer {
+    return new RestTimer(isLocal(this.entry) ? this.#limits.rest : undefined, () => this.#rest());
+  }
+
+  #rereadTimer(): RereadTimer {
+    return new RereadTimer(this.#limits.refresh, () => this.#reread());
   }
 
   /** Tries anew, whatever happened before. Resolves when it is ready or has failed. */
@@ -174,9 +199,7 @@ export class Upstream {
     await this.#starting;
     const session = this.#session;
     this.#session = undefined;
-    await session?.close(
-      new UpstreamError("unavailable", `The MCP server "${this.key}" is being restarted.`),
-    );
+    await session?.close(new UpstreamError("unavailable", "It is being restarted."));
     this.#failures = 0;
     await this.#attempt();
   }
@@ -238,34 +261,65 @@ export class Upstream {
    * A lost session is made anew, and so is one whose token has ended, and the request sent once more: the server that
    * refused it has done nothing.
    */
-  async #recover(error: UpstreamError, session: UpstreamSession, request: LaneRequest): Promise<unknown> {
+  async #recover(
+    error: UpstreamError,
+    session: UpstreamSession,
+    request: UpstreamRequest,
+    isSecond = false,
+  ): Promise<unknown> {
+    if (error.scope !== undefined) throw this.#missingScope(error, error.scope);
+    // Whether the server is still there is seen when its lists are read.
+    if (error.kind === "broken" && !isLocal(this.entry)) this.#rereading.soon();
     if (concernsOneRequest.has(error.kind)) throw error;
+    if (isSecond && error.kind === "session") throw new UpstreamError("refused", error.message, error.facts);
     const isCurrent = session === this.#session;
-    const { signIn } = this.#parts;
-    const canGoOn =
-      error.kind === "session" ||
-      (error.kind === "unauthorized" && (!isCurrent || signIn?.distrust() === true));
+    const canGoOn = !isSecond && this.#canGoOn(error, isCurrent);
     if (isCurrent) {
       this.#session = undefined;
       // Others may still wait for answers over connections of their own.
       void session.retire();
+      this.#isReopening = canGoOn;
       if (!canGoOn) this.#failed(error);
     }
-    if (!canGoOn) throw this.#unavailable(error.message);
-    if (this.#session === undefined) await this.#attempt();
+    if (!canGoOn) throw this.#unavailable(this.#reason ?? error.message);
+    if (this.#session === undefined) await unlessAborted(this.#attempt(), request.signal);
     const again = this.#session;
     if (again === undefined) throw this.#unavailable();
-    return again.request(request);
+    return again.request(request).catch((thrown: unknown) => {
+      if (thrown instanceof UpstreamError) return this.#recover(thrown, again, request, true);
+      throw thrown;
+    });
+  }
+
+  #canGoOn({ kind }: UpstreamError, isCurrent: boolean): boolean {
+    if (kind === "session") return true;
+    return kind === "unauthorized" && (!isCurrent || this.#parts.signIn?.distrust() === true);
+  }
+
+  /** Who signed in may do less than this request needs. Others go on with what they may. */
+  #missingScope({ facts }: UpstreamError, scope: string): UpstreamError {
+    const wanted = scope === "" ? "more than that" : `the scope "${scope}"`;
+    const remedy =
+      this.#parts.signIn?.want(scope) ?? "Give its entry a token that covers it, kept as a secret.";
+    return new UpstreamError(
+      "refused",
+      `What the rack was granted there does not cover it: it asks for ${wanted}. ${remedy}`,
+      facts,
+    );
   }
 
   /** Waits for a server that starts for the first time or wakes up; fails at once for one that has failed. */
   async #available(signal: AbortSignal): Promise<UpstreamSession> {
     if (this.#isResting) void this.#attempt();
-    if (this.#failures === 0 && this.#starting !== undefined) {
-      await Promise.race([this.#starting, aborted(signal)]);
-    }
+    const isAwaited = this.#isReopening || this.#recentFailures === 0;
+    if (isAwaited && this.#starting !== undefined) await unlessAborted(this.#starting, signal);
     if (this.#session === undefined) throw this.#unavailable();
     return this.#session;
+  }
+
+  /** How often it failed in a row; one that held out for long starts with a clean slate. */
+  get #recentFailures(): number {
+    return this.#readyAt > 0 && Date.now() - this.#readyAt > STEADY ? 0 : this.#failures;
   }
 
   #attempt(): Promise<void> {
@@ -273,6 +327,7 @@ export class Upstream {
     this.#nextAttemptAt = undefined;
     this.#starting ??= this.#connect().finally(() => {
       this.#starting = undefined;
+      this.#isReopening = false;
     });
     return this.#starting;
   }
@@ -284,7 +339,8 @@ export class Upstream {
     const { signal } = this.#attemptStop;
     this.#attemptAt = Date.now();
     // Where only the token is renewed, calls go on over the session that is there.
-    if (this.#session === undefined) this.#enter("starting", this.#failures === 0 ? undefined : this.#reason);
+    if (this.#session === undefined)
+      this.#enter("starting", this.#recentFailures === 0 ? undefined : this.#reason);
     const prior = stillHolds(this.#verdict, this.entry);
     let session: UpstreamSession | undefined;
     try {
@@ -303,7 +359,9 @@ export class Upstream {
     } catch (thrown) {
       await session?.close();
       if (signal.aborted) return;
-      if (!isSecond && asksForCredentials(thrown) && this.#parts.signIn?.distrust())
+      if (thrown instanceof UpstreamError && thrown.scope !== undefined)
+        this.#parts.signIn?.want(thrown.scope);
+      else if (!isSecond && asksForCredentials(thrown) && this.#parts.signIn?.distrust())
         return this.#connect(true);
       // What was remembered may be why; then the next attempt finds out anew.
       if (prior !== undefined && isMisunderstanding(thrown)) this.#remember(undefined);
@@ -334,17 +392,28 @@ export class Upstream {
   }
 
   #ready(session: UpstreamSession, catalogue: Catalogue): void {
+    this.#show(catalogue, allLists);
     // What is under way over the one before comes to its end there.
     void this.#session?.retire();
     this.#session = session;
     this.#renewLater(this.#parts.signIn?.renewAt);
     this.#readyAt = Date.now();
     this.#remember(session.verdict);
-    this.#catalogue = catalogue;
-    this.#parts.onCatalogue(catalogue, allLists);
     this.#enter("ready");
     if (!session.tellsOfChanges) this.#rereading.later();
     if (this.#bulkhead.inside === 0) this.#resting.begin();
+  }
+
+  /** What cannot be shown is not taken over: then what was shown before stays. */
+  #show(catalogue: Catalogue, changed: readonly ListName[]): void {
+    const before = this.#catalogue;
+    this.#catalogue = catalogue;
+    try {
+      this.#parts.onCatalogue(catalogue, changed);
+    } catch (thrown) {
+      this.#catalogue = before;
+      throw thrown;
+    }
   }
 
   #lost(session: UpstreamSession | undefined, reason: UpstreamError): void {
@@ -370,9 +439,8 @@ export class Upstream {
       this.#renewLater(Date.now() + RENEW_AGAIN);
       return;
     }
-    if (this.#readyAt > 0 && Date.now() - this.#readyAt > STEADY) this.#failures = 0;
+    this.#failures = this.#recentFailures + 1;
     this.#readyAt = 0;
-    this.#failures++;
     this.lines.add("rack", reason);
     clearTimeout(this.#timer);
     if (state === "backoff") {
@@ -425,10 +493,15 @@ export class Upstream {
       const before = this.#catalogue;
       const catalogue = await this.#read(session);
       if (session !== this.#session) return;
-      this.#catalogue = catalogue;
       const changed = changedLists(before, catalogue);
-      if (changed.length > 0) this.#parts.onCatalogue(catalogue, changed);
+      if (changed.length > 0) this.#show(catalogue, changed);
+      else this.#catalogue = catalogue;
     } catch (thrown) {
+      if (thrown instanceof UpstreamError && thrown.kind === "unavailable" && session === this.#session) {
+        void session.retire();
+        this.#lost(session, thrown);
+        return;
+      }
       this.lines.add("rack", `Its lists could not be read again: ${(thrown as Error).message}`);
     }
     if (session === this.#session && !session.tellsOfChanges) this.#rereading.later();
@@ -469,11 +542,4 @@ const concernsOneRequest: ReadonlySet<UpstreamError["kind"]> = new Set([
 /** Whether the server may speak another protocol than was thought, and has not simply ended. */
 function isMisunderstanding(thrown: unknown): boolean {
   return thrown instanceof UpstreamError && concernsOneRequest.has(thrown.kind);
-}
-
-function aborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    else signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-  });
 }

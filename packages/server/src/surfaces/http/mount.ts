@@ -18,8 +18,8 @@ export interface Mount {
   handle(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant | undefined): void | Promise<void>;
   /** What it says to who has no token, beside the usual challenge. */
   challenge?(incoming: IncomingMessage): string;
-  /** Ends streams that would keep the server from closing. */
-  close?(): void;
+  /** Ends streams that would keep the server from closing. What it has to answer before, it may take a moment for. */
+  close?(): void | Promise<void>;
 }
 
 /** Answers whether some mount took the request. */

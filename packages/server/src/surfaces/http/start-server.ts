@@ -148,7 +148,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     await office.close(whole.drainTimeout);
     feed.close();
-    for (const mount of mounts) mount.close?.();
+    await Promise.all(mounts.map((mount) => mount.close?.()));
     for (const end of unsubscribe) end();
     metrics.close();
     // Answers are on their way; who has not taken them in a moment holds the connection for nothing.

@@ -76,3 +76,42 @@ test.each(eras)("a %s client that asked for it hears when a resource changes", a
   expect(await promise).toBe("note://watched");
   await client.close();
 });
+
+test.each(eras)("a %s client is told of nothing but what has changed", async (era) => {
+  await rack.workspace.write("skills/notes/SKILL.md", "---\nname: notes\ndescription: Notes.\n---\nText.");
+  await rack.workspace.write("tools/mixed.ts", mixed(era, "one"));
+  await rack.serving.app.files.load();
+  await rack.serving.app.skills.reload();
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  const told: string[] = [];
+  const { promise: tools, resolve: toolsChanged } = Promise.withResolvers<void>();
+  const { promise: prompts, resolve: promptsChanged } = Promise.withResolvers<void>();
+  const note = (kind: string, then?: () => void) => () => {
+    told.push(kind);
+    then?.();
+  };
+  const client = await rack.connect(era, {
+    listChanged: {
+      tools: { onChanged: note("tools", toolsChanged) },
+      prompts: { onChanged: note("prompts", promptsChanged) },
+      resources: { onChanged: note("resources") },
+    },
+  });
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  await rack.workspace.write("tools/mixed.ts", mixed(era, "two"));
+  await rack.serving.app.files.load();
+  await rack.serving.app.skills.reload();
+  await tools;
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(new Set(told)).toEqual(new Set(["tools"]));
+  // A skill is a prompt and resources.
+  await rack.workspace.write("skills/notes/SKILL.md", "---\nname: notes\ndescription: Other.\n---\nText.");
+  await rack.serving.app.skills.reload();
+  await prompts;
+  await client.close();
+});
+
+const mixed = (era: Era, name: string) =>
+  `${toolFile(`name: "mixed_${era}_${name}", execute: async () => "1"`)}
+export const prompt = Prompt.define({ name: "mixed_${era}", arguments: [], messages: () => "Hello" });
+`;

@@ -3,6 +3,7 @@ import { matchesPattern } from "../../auth/matches-pattern.ts";
 import type { Config } from "../../config/config.ts";
 import { metaTools } from "../../meta-tools/meta-tools.ts";
 import type { Mount } from "../http/mount.ts";
+import { answersFirst } from "./answers-first.ts";
 import { letClientsApprove } from "./client-approvals.ts";
 import { ConnectedClients } from "./connected-clients.ts";
 import { HeldExchanges } from "./held-exchanges.ts";
@@ -41,12 +42,13 @@ const USUAL_THRESHOLD = 100;
 export function createMcpSurface({ config, experts, ...given }: McpSurfaceParts): McpSurface {
   const { metaTools: mode = "auto", threshold = USUAL_THRESHOLD, alwaysListed = [] } = config;
   const isPinned = (name: string) => alwaysListed.some((pattern) => matchesPattern(pattern, name));
+  const lists = new ToolLists(given.registry, { mode, threshold, isPinned });
   const parts: McpParts = {
     ...given,
     serverInfo: { name: "toolrack", title: "Toolrack", version: productVersion() },
-    lists: new ToolLists(given.registry, { mode, threshold, isPinned }),
+    lists,
     held: new HeldExchanges(),
-    tasks: new TaskDesk(given),
+    tasks: new TaskDesk({ ...given, lists }),
     clients: new ConnectedClients(given.registry),
   };
   if (mode !== "off") given.registry.apply({ put: metaTools() });
@@ -54,7 +56,7 @@ export function createMcpSurface({ config, experts, ...given }: McpSurfaceParts)
   return {
     parts,
     mounts: (options) => [
-      mcpMount(parts, { ...options, ...(experts === undefined ? {} : { experts }) }),
+      answersFirst(mcpMount(parts, { ...options, ...(experts === undefined ? {} : { experts }) })),
       resourceMetadataMount(),
     ],
     async stdio(streams, name) {

@@ -52,6 +52,19 @@ test("a cursor holds when the tool that it names is gone", async () => {
   expect(second.tools[0].name > first.tools.at(-1).name).toBe(true);
 });
 
+test.each<Era>(["modern", "legacy"])(
+  "a cursor of one list is refused by every other, for %s clients",
+  async (era) => {
+    const list = async (method: string, params: object) =>
+      (await rack.post(era, { jsonrpc: "2.0", id: 1, method, params })).message;
+    const cursor = (await list("tools/list", {})).result.nextCursor;
+    for (const method of ["prompts/list", "resources/list", "resources/templates/list"]) {
+      expect((await list(method, { cursor })).error.code).toBe(-32602);
+    }
+    expect((await list("tools/list", { cursor })).result.tools.length).toBeGreaterThan(0);
+  },
+);
+
 test("what is kept of a list is its pages, whatever cursors come", async () => {
   const { parts } = await surfaceParts(rack);
   const viewer = new Viewer(masterGrant);
@@ -60,9 +73,9 @@ test("what is kept of a list is its pages, whatever cursors come", async () => {
     hot.list({ kind: "list", id: 1, cursor, envelope: undefined }, "legacy", viewer);
   const whole = await list();
   for (let index = 0; index < 20; index++) {
-    const before = Buffer.from(`after:!${index}`).toString("base64url");
+    const before = Buffer.from(`tools after:!${index}`).toString("base64url");
     expect(await list(before)).toEqual(whole);
-    const between = Buffer.from(`after:tool_1${index}!`).toString("base64url");
+    const between = Buffer.from(`tools after:tool_1${index}!`).toString("base64url");
     expect(await list(between)).toBeInstanceOf(Buffer);
   }
   expect(await list("")).toBeUndefined();

@@ -166,7 +166,7 @@ function paged<Item>(
   cursor: string | undefined,
 ) {
   const sorted = all.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
-  const { items, nextCursor } = pageOf(sorted, keyOf, cursor);
+  const { items, nextCursor } = pageOf(member, sorted, keyOf, cursor);
   // The same shapes as those of the SDK, which are written with mutable members.
   return { [member]: items, ...(nextCursor === undefined ? {} : { nextCursor }) } as never;
 }

@@ -19,7 +19,7 @@ export function serveSkills(server: Server, { offerings }: McpParts, viewer: Vie
   server.setRequestHandler("skills/list", { params: listParams }, async ({ cursor }, { mcpReq }) => {
     const skills = await offerings.skills(viewer.reader(mcpReq.signal));
     const sorted = skills.toSorted((one, other) => (one.uri < other.uri ? -1 : 1));
-    const { items, nextCursor } = pageOf(sorted, ({ uri }) => uri, cursor);
+    const { items, nextCursor } = pageOf("skills", sorted, ({ uri }) => uri, cursor);
     return { skills: items, ...(nextCursor === undefined ? {} : { nextCursor }), ...listCache };
   });
   server.setRequestHandler("skills/get", { params: uriParams }, async ({ uri }, { mcpReq }) => {

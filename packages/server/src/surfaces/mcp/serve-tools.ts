@@ -21,7 +21,8 @@ import type { Viewer } from "./viewer.ts";
 /** The list of tools, and calls of them. */
 export function serveTools(server: RackServer, parts: McpParts, viewer: Viewer, place: ServerPlace): void {
   server.setRequestHandler("tools/list", ({ params }) => {
-    const { items, nextCursor } = pageOf(parts.lists.of(viewer).tools, ({ name }) => name, params?.cursor);
+    const { tools } = parts.lists.of(viewer);
+    const { items, nextCursor } = pageOf("tools", tools, ({ name }) => name, params?.cursor);
     // The same shape; only that of the SDK is written with mutable members.
     return { tools: items, ...(nextCursor === undefined ? {} : { nextCursor }) } as never;
   });
@@ -54,8 +55,9 @@ export function serveTools(server: RackServer, parts: McpParts, viewer: Viewer, 
       const refusal = undeclared(exchange, ended, leg);
       if (refusal !== undefined) throw refusal;
       const outputSchema = parts.lists.of(viewer).byName.get(name)?.outputSchema;
+      const given = { canLink: canLink(leg), isPromised: outputSchema !== undefined };
       // The same shapes; only those of the SDK are written with mutable members.
-      return server.projectCallToolResult(toolAnswer(ended, canLink(leg)) as never, outputSchema as never);
+      return server.projectCallToolResult(toolAnswer(ended, given) as never, outputSchema as never);
     } catch (thrown) {
       throw toProtocolError(thrown);
     }

@@ -73,6 +73,59 @@ test(
   LIMIT,
 );
 
+test(
+  "a server that stops answers the calls that it cancels, whatever way they came",
+  async () => {
+    const rack = await ServedRack.open({
+      "toolrack.config.ts": "export default { builtins: false, server: { drainTimeout: 200 } };",
+      "tools/all.ts": toolFile('name: "waits", execute: () => new Promise(() => {})'),
+    });
+    const { registry } = rack.serving.app;
+    const version = {
+      protocolVersion: "2025-11-25",
+      capabilities: {},
+      clientInfo: { name: "t", version: "1" },
+    };
+    const opened = await rack.post("legacy", {
+      jsonrpc: "2.0",
+      id: 1,
+      method: "initialize",
+      params: version,
+    });
+    const session = { headers: { "mcp-session-id": opened.headers.get("mcp-session-id")! } };
+    await rack.post("legacy", { jsonrpc: "2.0", method: "notifications/initialized" }, session);
+    // Streams that have no end of their own are not waited for.
+    const listen = { jsonrpc: "2.0", id: 2, method: "subscriptions/listen" };
+    const listening = rack.post("modern", {
+      ...listen,
+      params: { notifications: { toolsListChanged: true } },
+    });
+    const plain = { name: "waits", arguments: {} };
+    const told = { ...plain, _meta: { progressToken: 1 } };
+    const call = (id: number, params: object) => ({ jsonrpc: "2.0", id, method: "tools/call", params });
+    const ways = [
+      rack.post("modern", call(3, plain)),
+      rack.post("modern", call(4, told)),
+      rack.post("legacy", call(5, plain)),
+      rack.post("legacy", call(6, told)),
+      rack.post("legacy", call(7, plain), session),
+      rack.post("legacy", call(8, told), session),
+    ];
+    while (registry.activeCalls().length < ways.length) await new Promise((go) => setTimeout(go, 10));
+    const closing = rack[Symbol.asyncDispose]();
+    for (const [index, answer] of (await Promise.all(ways)).entries()) {
+      expect(answer.status).toBe(200);
+      expect(answer.message).toMatchObject({
+        id: index + 3,
+        result: { isError: true, content: [{ text: expect.stringContaining("the server is stopping") }] },
+      });
+    }
+    await closing;
+    await listening;
+  },
+  LIMIT,
+);
+
 async function waitsFor({ serving: { store } }: ServedRack): Promise<void> {
   for (;;) {
     const { items } = await store.approvals.list({ state: "pending", limit: 1 });

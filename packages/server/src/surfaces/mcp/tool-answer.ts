@@ -7,9 +7,17 @@ import type { Viewer } from "./viewer.ts";
 
 export type ToolAnswer = ReturnType<typeof toMcpResult>;
 
+export interface AnswerOptions {
+  /** Whether the client knows links. */
+  readonly canLink: boolean;
+  /** Whether the list shows an output schema for the tool. */
+  readonly isPromised: boolean;
+}
+
 /** The result as the protocol says it; a result that was cut comes with a link to the whole. */
-export function toolAnswer({ callId, record, result }: EndedCall, canLink: boolean): ToolAnswer {
-  const answer = toMcpResult(result);
+export function toolAnswer(ended: EndedCall, { canLink, isPromised }: AnswerOptions): ToolAnswer {
+  const { callId, record, result } = ended;
+  const answer = isPromised ? withPromised(toMcpResult(result), ended) : toMcpResult(result);
   if (record.flags?.truncated !== true || !canLink) return answer;
   const link = {
     type: "resource_link",
@@ -18,6 +26,18 @@ export function toolAnswer({ callId, record, result }: EndedCall, canLink: boole
     mimeType: "text/plain",
   };
   return { ...answer, content: [...answer.content, link] };
+}
+
+/**
+ * A schema promises a structured value, and clients take no answer without one. So it is whole where only the text was
+ * cut, and where the value itself is more than any answer carries the answer is a failure.
+ */
+function withPromised(answer: ToolAnswer, { record, result }: EndedCall): ToolAnswer {
+  const { type, structured } = result;
+  if (answer.structuredContent !== undefined || type !== "json") return answer;
+  if (structured !== undefined) return { ...answer, structuredContent: structured };
+  const text = `The call of ${record.toolName} succeeded, but its structured result is too large to be answered with. Its beginning and end follow. Ask for less, or read the whole by the call's id.`;
+  return { ...answer, content: [{ type: "text", text }, ...answer.content], isError: true };
 }
 
 /** Throws for a name that means nothing to this viewer: the protocol wants an error there, not a result. */

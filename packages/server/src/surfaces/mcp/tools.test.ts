@@ -3,6 +3,8 @@ import { type Era, ServedRack, toolFile } from "./testing/served-rack.ts";
 
 let rack: ServedRack;
 const eras: Era[] = ["modern", "legacy"];
+const SECRET = "a-secret-that-nobody-may-read";
+const numbers = Array.from({ length: 100_000 }, (_, n) => n);
 
 beforeAll(async () => {
   rack = await ServedRack.open({
@@ -11,11 +13,23 @@ beforeAll(async () => {
       'name: "zeta", title: "Zeta", metadata: { readOnly: true, idempotent: true }, execute: async () => "z"',
       'name: "alpha", metadata: { dangerous: true }, outputSchema: { type: "object", properties: { a: { type: "number" } } }, execute: async () => ({ a: 1 })',
       'name: "long", execute: async () => "0123456789".repeat(30_000)',
+      'name: "promised", outputSchema: { type: "object", properties: { a: { type: "array" } }, required: ["a"] }, execute: async () => ({ a: Array.from({ length: 100_000 }, (_, n) => n) })',
+      'name: "unpromised", execute: async () => ({ a: Array.from({ length: 100_000 }, (_, n) => n) })',
+      'name: "list", outputSchema: { type: "array" }, execute: async () => Array.from({ length: 100_000 }, (_, n) => n)',
+      'name: "huge", outputSchema: { type: "object" }, execute: async () => ({ a: "0123456789".repeat(200_000) })',
+      'name: "later", metadata: { task: "required" }, outputSchema: { type: "object" }, execute: async () => ({ a: Array.from({ length: 100_000 }, (_, n) => n) })',
+      `name: "tells", outputSchema: { type: "object" }, execute: async () => ({ secret: ${JSON.stringify(SECRET)}, a: "0123456789".repeat(30_000) })`,
       'name: "waits", execute: ({ signal, callId }) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("stopped"))))',
       'name: "counts", execute: async ({ progress }) => { for (const n of [1, 2]) progress(n, 2, "step " + n); return "done"; }',
       'name: "logs", execute: async ({ logger }) => { logger.debug("detail"); logger.warn("careful", { n: 1 }); return "done"; }',
     ),
   });
+  const stored = await fetch(`${rack.serving.url}/api/secrets/TESTERS_KEY`, {
+    method: "PUT",
+    headers: { authorization: `Bearer ${rack.token}`, "content-type": "application/json" },
+    body: JSON.stringify({ value: SECRET }),
+  });
+  expect(stored.ok).toBe(true);
 });
 
 afterAll(() => rack?.[Symbol.asyncDispose]());
@@ -85,6 +99,62 @@ test.each(eras)("a long result comes to %s clients as its ends and a link to the
     uri = part!._meta["toolrack/next"];
   }
   expect(whole).toBe("0123456789".repeat(30_000));
+});
+
+test.each(eras)(
+  "a long result that a schema promises is whole for %s clients; only its text is cut",
+  async (era) => {
+    const client = await rack.connect(era);
+    await client.listTools();
+    const result = await client.callTool({ name: "promised", arguments: {} });
+    expect(result.isError).toBeUndefined();
+    expect(result.structuredContent).toEqual({ a: numbers });
+    const [text, link] = result.content as { text?: string; uri?: string }[];
+    expect(text?.text).toContain("characters left out here");
+    expect(link?.uri).toMatch(/^toolrack:/);
+    const list = await client.callTool({ name: "list", arguments: {} });
+    expect(list.structuredContent).toEqual(era === "modern" ? numbers : { result: numbers });
+  },
+);
+
+test.each(eras)("what no schema promises is cut for %s clients as before", async (era) => {
+  const { result } = (await rack.call(era, "unpromised")).message;
+  expect(result.structuredContent).toBeUndefined();
+  expect(result.isError).toBeUndefined();
+  expect(result.content[0].text).toContain("characters left out here");
+});
+
+test.each(eras)(
+  "a promised result that is too large for any answer fails for %s clients, with a link",
+  async (era) => {
+    const client = await rack.connect(era);
+    await client.listTools();
+    const result = await client.callTool({ name: "huge", arguments: {} });
+    const content = result.content as { type: string; text?: string }[];
+    expect(result.isError).toBe(true);
+    expect(content[0]?.text).toMatch(/too large/);
+    expect(content.at(-1)?.type).toBe("resource_link");
+  },
+);
+
+test("a task gives a long result that a schema promises whole", async () => {
+  const _meta = {
+    "io.modelcontextprotocol/clientCapabilities": { extensions: { "io.modelcontextprotocol/tasks": {} } },
+  };
+  const ask = async (method: string, params: object) =>
+    (await rack.post("modern", { jsonrpc: "2.0", id: 1, method, params: { ...params, _meta } })).message
+      .result;
+  const made = await ask("tools/call", { name: "later", arguments: {} });
+  let task = made;
+  while (task.status === "working") task = await ask("tasks/get", { taskId: made.taskId });
+  expect(task.result.structuredContent).toEqual({ a: numbers });
+  expect(task.createdAt).toBe(made.createdAt);
+});
+
+test.each(eras)("known secrets stay hidden in what is whole for %s clients", async (era) => {
+  const { result } = (await rack.call(era, "tells")).message;
+  expect(result.structuredContent.a).toHaveLength(300_000);
+  expect(JSON.stringify(result)).not.toContain(SECRET);
 });
 
 test("nobody else can read a result", async () => {

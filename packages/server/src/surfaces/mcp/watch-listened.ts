@@ -11,6 +11,11 @@ export interface Listened {
   stop(): void;
 }
 
+/** Whether a message asks to be told of changes. */
+export function isListen(message: unknown): boolean {
+  return recordOf(message).method === "subscriptions/listen";
+}
+
 /** Whether a message asks to be told of changes of resources. */
 export function wantsResources(message: unknown): boolean {
   return urisOf(message) !== undefined;
@@ -40,9 +45,8 @@ export async function watchListened(
 
 /** Undefined for whatever is not such a message, or not written as one: what is to be said of it, the SDK says. */
 function urisOf(message: unknown): string[] | undefined {
-  const { method, params } = recordOf(message);
-  if (method !== "subscriptions/listen") return undefined;
-  const { resourceSubscriptions: uris } = recordOf(recordOf(params).notifications);
+  if (!isListen(message)) return undefined;
+  const { resourceSubscriptions: uris } = recordOf(recordOf(recordOf(message).params).notifications);
   return Array.isArray(uris) ? uris.filter((uri) => typeof uri === "string") : undefined;
 }
 

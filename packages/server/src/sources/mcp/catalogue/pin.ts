@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { isRecord } from "../../../json/is-record.ts";
 import type { UpstreamTool } from "./catalogue.ts";
+import { ownMember } from "./own-member.ts";
 
 /** What a change of an upstream tool's definition leads to. `off`: nothing is remembered. */
 export type PinningPolicy = "quarantine" | "trust" | "off";
@@ -63,7 +64,9 @@ export function differences(before: unknown, after: unknown, path = ""): Definit
   }
   const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
   return keys
-    .flatMap((key) => differences(before[key], after[key], path === "" ? key : `${path}.${key}`))
+    .flatMap((key) =>
+      differences(ownMember(before, key), ownMember(after, key), path === "" ? key : `${path}.${key}`),
+    )
     .slice(0, MOST_CHANGES);
 }
 

@@ -4,6 +4,7 @@ import type { ServerEntry, ToolChoices } from "../config/server-entry.ts";
 import { UpstreamError } from "../protocol/upstream-error.ts";
 import type { UpstreamTool } from "./catalogue.ts";
 import { cleanSchema, cleanText } from "./clean-text.ts";
+import { ownMember } from "./own-member.ts";
 import { rackNameOf } from "./tool-names.ts";
 import type { ToolPin } from "./tool-pins.ts";
 import { usableAnnotations } from "./usable-item.ts";
@@ -39,9 +40,9 @@ export function toTool(
   const { limits = {} } = entry.toolrack ?? {};
   const others = [...keys];
   const own = rackNameOf(key, tool.name, others);
-  const renamed = pin.override.rename ?? rename[tool.name];
+  const renamed = pin.override.rename ?? ownMember(rename, tool.name);
   const name = renamed === undefined ? own : rackNameOf(key, renamed, others);
-  const described = pin.override.describe ?? describe[tool.name] ?? tool.description;
+  const described = pin.override.describe ?? ownMember(describe, tool.name) ?? tool.description;
   const timeout = limits.call ?? entry.timeout;
   const title = tool.title === undefined ? "" : cleanText(tool.title);
   return {
@@ -98,14 +99,13 @@ function callUpstream(source: ToolSource, tool: UpstreamTool, context: ToolConte
 }
 
 function failureOf(key: string, error: UpstreamError): ToolExecutionError {
-  const { kind, code, data } = error;
+  const { kind, facts } = error;
   return new ToolExecutionError(messageFor(key, error), {
     cause: error,
     data: {
       server: key,
       kind,
-      ...(code === undefined ? {} : { code }),
-      ...(data === undefined ? {} : { data }),
+      ...facts,
     },
   });
 }

@@ -33,6 +33,7 @@ describe("variables", () => {
     await expect(
       expand("Bearer ${TOKEN}", "mcp.json: docs.headers.Authorization", surroundings),
     ).rejects.toThrow(/mcp\.json: docs\.headers\.Authorization uses \$\{TOKEN\}.*not set/);
+    await expect(expand("${constructor}", "here", surroundings)).rejects.toThrow(/constructor is not set/);
     await expect(expand("${secret:NOPE}", "here", surroundings)).rejects.toThrow(/toolrack secrets set NOPE/);
     await expect(expand("${input:key}", "here", surroundings)).rejects.toThrow(/\$\{secret:NAME\}/);
   });
@@ -69,7 +70,9 @@ describe("an entry", () => {
   });
 
   it.each([
-    [{}, /neither a command nor a url/],
+    [{}, /neither a command nor a url\. Say how/],
+    [{ comand: "x", note: "mine" }, /Did you mean "command" where it says "comand"\?/],
+    [{ url: "ftp://example.com" }, /url: It must begin with http:\/\/ or https:\/\//],
     [{ command: "x", toolrack: { oauth: {} } }, /toolrack\.oauth, but no url/],
     [{ url: "https://x", toolrack: { oauth: { clientSecret: "s" } } }, /clientSecret, but no clientId/],
     [{ url: "https://x", toolrack: { oauth: { clientId: "c", clientSecret: "s" } } }, /no issuer\. Name the/],

@@ -61,7 +61,7 @@ async function lookUp(inside: string, where: string, surroundings: Surroundings)
   }
   const plain = inside.startsWith("env:") ? inside.slice("env:".length) : inside;
   const [name = "", fallback] = split(plain);
-  const value = environment[name];
+  const value = Object.hasOwn(environment, name) ? environment[name] : undefined;
   if (value !== undefined && (value !== "" || fallback === undefined)) return value;
   if (fallback !== undefined) return fallback;
   throw new Error(

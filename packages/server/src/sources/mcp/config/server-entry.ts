@@ -1,4 +1,4 @@
-import { compileSchema } from "@toolrack/core";
+import { compileSchema, nearestNames } from "@toolrack/core";
 
 /** How an upstream server is reached: a process that talks over its standard streams, or an address. */
 export type ServerTransport = "stdio" | "http" | "sse";
@@ -175,7 +175,7 @@ export async function readServerEntry(given: unknown): Promise<ServerEntry> {
     readonly disabled?: boolean;
   };
   const transport = type === "streamable-http" || type === "streamableHttp" ? "http" : type;
-  checkReach(rest, transport);
+  checkReach(rest, transport, given);
   checkOAuth(rest);
   return {
     ...rest,
@@ -189,18 +189,32 @@ export function isLocal({ url, type }: ServerEntry): boolean {
   return url === undefined && (type === undefined || type === "stdio");
 }
 
-function checkReach(entry: Omit<ServerEntry, "type">, type: string | undefined): void {
+function checkReach(entry: Omit<ServerEntry, "type">, type: string | undefined, given: unknown): void {
   const starts = entry.command !== undefined || entry.toolrack?.install !== undefined;
   if (starts && entry.url !== undefined) {
     throw new Error("It has both a command and a url. Keep the one by which the server is reached.");
   }
   if (!starts && entry.url === undefined) {
-    throw new Error("It has neither a command nor a url. Say how the server is started, or where it is.");
+    throw new Error(`It has neither a command nor a url. ${hintAt(given)}`);
+  }
+  // What begins with a variable is known when it is used.
+  if (entry.url !== undefined && !/^\s*(?:https?:\/\/|\$\{)/i.test(entry.url)) {
+    throw new Error("url: It must begin with http:// or https://.");
   }
   if (starts && (type === "http" || type === "sse")) {
     throw new Error(`Its type is "${type}", but it has a command and no url.`);
   }
   if (!starts && type === "stdio") throw new Error('Its type is "stdio", but it has no command.');
+}
+
+/** Keys of other programs are left as they are, so one that is misspelt is only noticed when it is missed. */
+function hintAt(given: unknown): string {
+  const known = Object.keys(serverEntrySchema.properties);
+  for (const key of Object.keys(given ?? {})) {
+    const [meant] = known.includes(key) ? [] : nearestNames(key, ["command", "url"], 1);
+    if (meant !== undefined) return `Did you mean "${meant}" where it says "${key}"?`;
+  }
+  return "Say how the server is started, or where it is.";
 }
 
 function checkOAuth({ url, toolrack: { oauth } = {} }: Omit<ServerEntry, "type">): void {

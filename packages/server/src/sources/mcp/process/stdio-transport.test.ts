@@ -4,18 +4,102 @@ import { expect, it } from "vitest";
 import { RecentLines } from "./recent-lines.ts";
 import { StdioTransport } from "./stdio-transport.ts";
 
-it("a server that does not read is sent only so much", async () => {
+/** Does not read before it gets a signal; then it says which messages it has read, by their methods. */
+const lateReader = `
+  setInterval(() => {}, 1000);
+  process.on("SIGUSR1", () => {
+    require("node:readline").createInterface(process.stdin).on("line", (line) => {
+      const { method, id } = JSON.parse(line);
+      console.log(JSON.stringify({ jsonrpc: "2.0", id: 0, result: { method, id } }));
+    });
+  });
+  console.log(JSON.stringify({ jsonrpc: "2.0", method: "here" }));
+`;
+
+/** A transport to it, and what it has read. */
+async function openLateReader(): Promise<{ transport: StdioTransport; read: unknown[]; begin(): void }> {
   const lines = new RecentLines((text) => text);
-  const args = ["-e", "setInterval(() => {}, 1000)"];
+  const args = ["-e", lateReader];
   const transport = new StdioTransport({ command: process.execPath, args, env: {}, cwd: "/" }, lines);
+  const here = Promise.withResolvers<void>();
+  const read: unknown[] = [];
+  transport.onmessage = (message) => {
+    if ("result" in message) read.push(message.result.id ?? message.result.method);
+    else here.resolve();
+  };
   await transport.start();
-  const message = { jsonrpc: "2.0", method: "a", params: { text: "x".repeat(1024 * 1024) } } as const;
+  await here.promise;
+  return { transport, read, begin: () => void process.kill(transport.pid ?? 0, "SIGUSR1") };
+}
+
+const text = "x".repeat(1024 * 1024);
+const request = (id: number) => ({ jsonrpc: "2.0", id, method: "a", params: { text } }) as const;
+const notification = (method: string, params = {}) => ({ jsonrpc: "2.0", method, params }) as const;
+
+it.concurrent("what a server does not read yet waits, and comes in order", async ({ expect }) => {
+  const { transport, read, begin } = await openLateReader();
+  const sent = Array.from({ length: 20 }, (_, id) => transport.send(request(id)));
+  sent.push(transport.send(notification("last")));
+  begin();
+  await Promise.all(sent);
+  await until(() => read.length === 21);
+  expect(read).toEqual([...Array(20).keys(), "last"]);
+  await transport.close();
+});
+
+it.concurrent("a request that was cancelled before it left is never sent", async ({ expect }) => {
+  const { transport, read, begin } = await openLateReader();
+  const sent = [1, 2, 3].map((id) => transport.send(request(id)));
+  // What has left can only be called back; what has not is forgotten.
+  for (const requestId of [1, 3]) {
+    sent.push(transport.send(notification("notifications/cancelled", { requestId })));
+  }
+  begin();
+  await Promise.all([...sent, transport.send(notification("last"))]);
+  await until(() => read.includes("last"));
+  expect(read).toEqual([1, 2, "notifications/cancelled", "last"]);
+  await transport.close();
+});
+
+it.concurrent("a server that reads nothing is sent no more requests", { timeout: 60_000 }, async ({
+  expect,
+}) => {
+  const { transport, read, begin } = await openLateReader();
+  const sent = await Promise.allSettled([1, 2, 3].map((id) => transport.send(request(id))));
+  const refusal = {
+    kind: "busy",
+    message: expect.stringMatching(/has read nothing of what it was sent for 5 s/),
+  };
+  expect(sent).toMatchObject([
+    { status: "fulfilled" },
+    { status: "rejected", reason: refusal },
+    { status: "rejected", reason: refusal },
+  ]);
+  begin();
+  await transport.send(request(4));
+  await until(() => read.length === 2);
+  expect(read).toEqual([1, 4]);
+  await transport.close();
+});
+
+it.concurrent("of what nobody waits for, a server that does not read is sent only so much", async ({
+  expect,
+}) => {
+  const { transport } = await openLateReader();
   const refused = Promise.withResolvers<Error>();
-  for (let count = 0; count < 20; count++) transport.send(message).catch(refused.resolve);
+  for (let count = 0; count < 30; count++) transport.send(notification("a", { text })).catch(refused.resolve);
   expect(await refused.promise).toMatchObject({
     kind: "busy",
-    message: expect.stringMatching(/has not read 8 MB/),
+    message: expect.stringMatching(/has not read 16 MB/),
   });
+  await transport.close();
+});
+
+it.concurrent("what waits when a server ends fails", async ({ expect }) => {
+  const { transport } = await openLateReader();
+  const [, second] = [transport.send(request(1)), transport.send(request(2))];
+  process.kill(transport.pid ?? 0, "SIGKILL");
+  await expect(second).rejects.toThrow(/process has ended|no longer reads/);
   await transport.close();
 });
 
@@ -41,4 +125,8 @@ it.skipIf(process.platform !== "linux")(
 function sleepers(seconds: string): string[] {
   const all = execFileSync("ps", ["-eo", "pid,args"], { encoding: "utf8" }).split("\n");
   return all.filter((line) => line.trim().endsWith(`sleep ${seconds}`));
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 20));
 }

@@ -1,12 +1,14 @@
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
-import { setTimeout as delay } from "node:timers/promises";
+import type { Socket } from "node:net";
+import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { ProcessGroup } from "../../../internal-tools/system/support/process-group.ts";
+import { isRecord } from "../../../json/is-record.ts";
 import { LONGEST_MESSAGE } from "../protocol/bounded-fetch.ts";
-import { UpstreamError } from "../protocol/upstream-error.ts";
 import { descendantsOf, findFamilies, isRunning, type KnownProcess } from "./descendants.ts";
 import { LineReader } from "./line-reader.ts";
 import { findMarked, MARK, nextMark } from "./mark.ts";
+import { Outbox } from "./outbox.ts";
 import type { RecentLines } from "./recent-lines.ts";
 import { unwatchGroup, watchGroup } from "./watchdog.ts";
 
@@ -23,14 +25,17 @@ export interface ProcessEnd {
   readonly signal: NodeJS.Signals | null;
 }
 
-const done = Promise.resolve();
-
 /** How long a server may take to end by itself once its input has ended. */
 const FAREWELL = 1_000;
 /** What JSON-RPC calls an internal error. */
 const TOO_LARGE = -32_603;
-/** A server that leaves so many bytes unread is sent nothing more until it reads. */
-const MOST_UNREAD = 8 * 1024 * 1024;
+/** How long the last words of a process that has ended are waited for. */
+const LAST_WORDS = 100;
+/** How long after one of its pipes a process may end itself; then that is what is said of it. */
+const LAST_MOMENT = 250;
+
+const NO_OUTPUT = "It closed its standard output, so that it can answer nothing any more.";
+const NO_INPUT = "It no longer reads its standard input, so that it can be sent nothing any more.";
 
 /**
  * A server as a process of its own, one message a line. Lines that are no JSON are counted and skipped: servers print
@@ -45,6 +50,8 @@ export class StdioTransport implements Transport {
   /** Lines on standard output that were no message. */
   noise = 0;
   ended: ProcessEnd | undefined;
+  /** Why it is of no use any more although its process had not ended. */
+  problem: string | undefined;
 
   readonly #spec: ProcessSpec;
   readonly #lines: RecentLines;
@@ -55,10 +62,7 @@ export class StdioTransport implements Transport {
     onLine: (line) => this.#take(line),
     onTooLong: (start, end) => this.#leaveOut(start, end),
   });
-  /** Lines that leave at the end of this turn of the event loop. */
-  #outgoing = "";
-  /** Requests of which the server owes the answer. One that never comes costs others a moment, and nothing else. */
-  #unanswered = 0;
+  #outbox: Outbox | undefined;
   #closing: Promise<void> | undefined;
   #isClosed = false;
 
@@ -96,49 +100,31 @@ export class StdioTransport implements Transport {
       child.once("exit", (code, signal) => {
         this.ended = { code, signal };
         // Its last words may still be in the pipe, which a descendant may hold open for ever.
-        void Promise.race([new Promise((done) => child.once("close", done)), delay(100)]).then(() =>
+        void Promise.race([new Promise((done) => child.once("close", done)), delay(LAST_WORDS)]).then(() =>
           this.#closed(),
         );
       });
-      child.stdin.on("error", (error) => this.onerror?.(error));
+      // Node makes a socket of each pipe, which the types do not say.
+      this.#outbox = new Outbox(child.stdin as Socket);
+      child.stdin.on("error", (error) => {
+        this.onerror?.(error);
+        void this.#lose(NO_INPUT);
+      });
       child.stdout.on("data", (piece: Buffer) => this.#reader.read(piece));
-      child.stdout.on("error", (error) => this.onerror?.(error));
+      child.stdout.once("end", () => void this.#lose(NO_OUTPUT));
+      child.stdout.on("error", (error) => {
+        this.onerror?.(error);
+        void this.#lose(NO_OUTPUT);
+      });
       child.stderr.setEncoding("utf8");
       child.stderr.on("data", (piece: string) => this.#lines.addPiece(piece));
       child.stderr.on("error", () => {});
     });
   }
 
-  /**
-   * What is sent in one turn of the event loop, by however many callers, leaves in one go: each leaving is a system call
-   * here, and another one for the server. A request while the server has no other to answer need not wait for more.
-   */
   send(message: JSONRPCMessage): Promise<void> {
-    const stdin = this.#child?.stdin;
-    if (stdin === undefined || !stdin.writable)
-      return Promise.reject(new Error("The server's process has ended."));
-    if (stdin.writableLength + this.#outgoing.length > MOST_UNREAD) return Promise.reject(unread());
-    if (this.#outgoing === "") {
-      if (this.#unanswered === 0) void done.then(this.#flush);
-      else setImmediate(this.#flush);
-    }
-    if ("method" in message && "id" in message) this.#unanswered++;
-    this.#outgoing += `${JSON.stringify(message)}\n`;
-    if (!stdin.writableNeedDrain) return done;
-    return new Promise((resolve) => {
-      const goOn = () => {
-        stdin.off("drain", goOn).off("close", goOn);
-        resolve();
-      };
-      stdin.once("drain", goOn).once("close", goOn);
-    });
+    return this.#outbox?.isOpen === true ? this.#outbox.send(message) : Promise.reject(this.#gone());
   }
-
-  readonly #flush = (): void => {
-    const lines = this.#outgoing;
-    this.#outgoing = "";
-    if (lines !== "") this.#child?.stdin.write(lines);
-  };
 
   /** Closes its input, waits a moment, then ends it and everything that it started. Resolves when all is gone. */
   close(): Promise<void> {
@@ -153,7 +139,7 @@ export class StdioTransport implements Transport {
     // Whose child a process was is forgotten with its parent.
     const family = isThere ? descendantsOf([child.pid], findFamilies()) : [];
     if (isThere) {
-      this.#flush();
+      this.#outbox?.flush();
       child.stdin.end();
       await Promise.race([new Promise((done) => child.once("exit", done)), delay(FAREWELL)]);
     }
@@ -174,8 +160,27 @@ export class StdioTransport implements Transport {
     const { onclose } = this;
     delete this.onclose;
     onclose?.();
+    this.#outbox?.close(this.#gone());
     // A server that ended by itself may have left children.
     if (this.#closing === undefined) void this.close();
+  }
+
+  /** One that neither hears nor says anything any more is as good as ended, although its process may live on. */
+  async #lose(reason: string): Promise<void> {
+    await delay(LAST_MOMENT);
+    // After a turn that took long, timers come before the news that the process has ended.
+    await nextTurn();
+    if (this.ended !== undefined || this.#closing !== undefined || this.#isClosed) return;
+    this.problem = reason;
+    this.#lines.add("rack", reason);
+    this.#closed();
+  }
+
+  #gone(): Error {
+    if (this.ended !== undefined) return new Error("The server's process has ended.");
+    if (this.problem === undefined && this.#closing !== undefined)
+      return new Error("The connection to the server was closed.");
+    return new Error(this.problem ?? NO_INPUT);
   }
 
   #take(text: string): void {
@@ -186,24 +191,23 @@ export class StdioTransport implements Transport {
       if (text.trim() !== "") this.#skip(text);
       return;
     }
-    if (typeof message !== "object" || message === null) {
-      this.#skip(text);
+    // Several messages in one line were allowed once.
+    if (Array.isArray(message)) for (const one of message) this.#hand(one);
+    else this.#hand(message);
+  }
+
+  #hand(message: unknown): void {
+    if (!isRecord(message)) {
+      this.#skip(message);
       return;
     }
+    if (message.method === undefined) this.#outbox?.answered();
     try {
-      if (!Array.isArray(message)) this.#hand(message as JSONRPCMessage);
-      // Several messages in one line were allowed once.
-      else for (const one of message) this.#hand(one as JSONRPCMessage);
+      // Nothing more is known yet of what a server sends; those who take it look.
+      this.onmessage?.(message as unknown as JSONRPCMessage);
     } catch (error) {
       this.onerror?.(error as Error);
     }
-  }
-
-  #hand(message: JSONRPCMessage): void {
-    // Nothing is known yet of what a server sends.
-    const { method } = Object(message) as { method?: unknown };
-    if (method === undefined && this.#unanswered > 0) this.#unanswered--;
-    this.onmessage?.(message);
   }
 
   /** Fails the one request that the line answers; the server and all other requests go on. */
@@ -216,9 +220,9 @@ export class StdioTransport implements Transport {
     this.#hand({ jsonrpc: "2.0", id, error: { code: TOO_LARGE, message: reason } });
   }
 
-  #skip(text: string): void {
+  #skip(said: unknown): void {
     this.noise++;
-    if (this.noise <= 5) this.#lines.add("stderr", text);
+    if (this.noise <= 5) this.#lines.add("stderr", typeof said === "string" ? said : JSON.stringify(said));
   }
 }
 
@@ -231,13 +235,6 @@ function idIn(start: string, end: string): number | undefined {
   const last = /,\s*"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$/.exec(end);
   const id = first?.[1] ?? last?.[1];
   return id === undefined ? undefined : Number(id);
-}
-
-function unread(): UpstreamError {
-  return new UpstreamError(
-    "busy",
-    `The server has not read ${MOST_UNREAD / 1024 / 1024} MB of what it was sent, so it is sent nothing more until it does. Restart it when this lasts.`,
-  );
 }
 
 /** What has left the group: daemons, and whatever started a session of its own. */

@@ -54,6 +54,15 @@ export function nobodyToAsk(method: string): string {
   return `The caller cannot be asked (${method}): other calls are under way or were given up a moment ago, and the question does not say which call it belongs to. Call the tool again when those have ended, or give what it needs as arguments.`;
 }
 
+/** Questions of a server that may wait for their answers at a time. */
+export const MOST_OPEN = 100;
+
+export const tooManyOpen = `${MOST_OPEN} questions of this server wait for their answers already, and no more are put to callers at a time. Ask again when some of them are answered.`;
+
+export function tooManyAtOnce(count: number): string {
+  return `The server asked ${count} questions at once, and a caller is asked at most ${MOST_OPEN}. None of them was put.`;
+}
+
 /** Puts a question to a caller, for at most `limit` milliseconds: nobody waits for an answer for ever. */
 export async function askWithin(
   limit: number,

@@ -3,7 +3,7 @@ import { UpstreamError } from "./upstream-error.ts";
 /** A message that is longer is no message. */
 export const LONGEST_MESSAGE = 64 * 1024 * 1024;
 
-type Fetch = (input: string | URL, init?: RequestInit) => Promise<Response>;
+export type Fetch = (input: string | URL, init?: RequestInit) => Promise<Response>;
 
 /**
  * A fetch whose answers end with an error once they are larger than `limit` bytes. Of a stream of events, which may go

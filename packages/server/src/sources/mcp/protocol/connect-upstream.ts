@@ -7,11 +7,13 @@ import {
 } from "@modelcontextprotocol/client";
 import type { DependencyStore } from "../../../dependencies/dependency-store.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
+import { asksForCredentials } from "../failure-state.ts";
 import { installedProgram } from "../process/installed-program.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
 import { allCapabilities } from "./ask-caller.ts";
 import { boundedFetch, LONGEST_MESSAGE } from "./bounded-fetch.ts";
+import { fetchWithRefusals } from "./http-refusal.ts";
 import { toUpstreamError } from "./json-rpc.ts";
 import { RequestLane } from "./request-lane.ts";
 import { UpstreamError } from "./upstream-error.ts";
@@ -51,9 +53,14 @@ export async function connectUpstream(options: ConnectOptions): Promise<Upstream
   try {
     return await connect(openAddress(entry, "http", lines), "http", options, priorOf(prior));
   } catch (thrown) {
-    if (entry.type === "http" || !isOldServer(thrown)) throw thrown;
+    // One that was remembered to speak it is not from before it.
+    if (kind === "http" || !isOldServer(thrown)) throw thrown;
     // As the protocol says for servers from before Streamable HTTP.
-    return connect(openAddress(entry, "sse", lines), "sse", options, { kind: "legacy" });
+    const older = connect(openAddress(entry, "sse", lines), "sse", options, { kind: "legacy" });
+    return older.catch((other: unknown) => {
+      // Where neither is spoken, what was asked for first is what there is to say.
+      throw asksForCredentials(other) || options.signal.aborted ? other : thrown;
+    });
   }
 }
 
@@ -144,12 +151,15 @@ function openAddress(
 ): Transport {
   const requestInit = { headers: { ...headers } };
   if (kind === "http") {
-    return new StreamableHTTPClientTransport(url, { requestInit, fetch: boundedFetch(LONGEST_MESSAGE) });
+    const fetch = fetchWithRefusals(boundedFetch(LONGEST_MESSAGE), { isSession: false });
+    return new StreamableHTTPClientTransport(url, { requestInit, fetch });
   }
-  const fetch = boundedFetch(LONGEST_MESSAGE, ({ message }) => {
+  const bounded = boundedFetch(LONGEST_MESSAGE, ({ message }) => {
     lines.add("rack", message);
     void transport.close();
   });
+  // There the stream is the session.
+  const fetch = fetchWithRefusals(bounded, { isSession: true });
   const transport = new SSEClientTransport(url, { requestInit, fetch });
   return transport;
 }
@@ -161,7 +171,7 @@ function priorOf(verdict: Verdict | undefined): PriorDiscovery | undefined {
 }
 
 function isOldServer(thrown: unknown): boolean {
-  const { status } = ((thrown as Error | undefined)?.cause ?? {}) as { status?: unknown };
+  const { status } = thrown instanceof UpstreamError ? thrown.facts : {};
   return status === 400 || status === 404 || status === 405;
 }
 
@@ -179,19 +189,10 @@ function describe(thrown: unknown, transport: Transport): Error {
       cause: thrown,
     });
   }
+  const error = toUpstreamError(thrown);
   // Whom a server does not even let in needs other credentials; of a single request it may be another matter.
-  const isForbidden = (thrown as { status?: unknown } | undefined)?.status === 403;
-  const error = isForbidden
-    ? new UpstreamError("unauthorized", (thrown as Error).message, { cause: thrown })
-    : toUpstreamError(thrown);
-  // What fetch says names no reason; what caused it does.
-  const { cause } = ((error.cause as Error | undefined) ?? {}) as { cause?: unknown };
-  if (!/fetch failed/.test(error.message) || !(cause instanceof Error)) return error;
-  return new UpstreamError(
-    error.kind,
-    `It cannot be reached: ${cause.message || String((cause as { code?: unknown }).code)}`,
-    { cause: thrown },
-  );
+  if (error.facts.status !== 403) return error;
+  return new UpstreamError("unauthorized", error.message, { ...error.facts, cause: thrown });
 }
 
 function isProbeFailure(thrown: unknown): boolean {

@@ -1,6 +1,9 @@
-import { SdkErrorCode, SERVER_INFO_META_KEY } from "@modelcontextprotocol/client";
+import { InsufficientScopeError, SdkErrorCode, SERVER_INFO_META_KEY } from "@modelcontextprotocol/client";
 import type { ProgressUpdate } from "@toolrack/core";
 import { isRecord } from "../../../json/is-record.ts";
+import { describeStatus } from "./http-refusal.ts";
+import { lostConnection } from "./lost-connection.ts";
+import { sentence } from "./sentence.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 /** A message as it came, or a part of one. */
@@ -41,29 +44,36 @@ export function refusal(error: unknown): UpstreamError {
 /** What connecting or sending threw: mostly the HTTP status of an answer, or its error. */
 export function toUpstreamError(error: unknown): UpstreamError {
   if (error instanceof UpstreamError) return error;
+  const lost = lostConnection(error);
+  if (lost !== undefined) return lost;
   const message = error instanceof Error ? error.message : String(error);
-  const { status, code } = isRecord(error) ? error : {};
+  if (error instanceof InsufficientScopeError) {
+    const { requiredScope: scope = "" } = error;
+    return new UpstreamError("unauthorized", sentence(message), { status: 403, scope, cause: error });
+  }
+  const { status, code, data } = isRecord(error) ? error : {};
   // An error of the protocol, as the SDK throws it.
   if (typeof code === "number") return new UpstreamError("refused", message, { code, cause: error });
-  if (status === 401) return new UpstreamError("unauthorized", message, { cause: error });
-  // Servers that forgot a session should answer 404; several answer 400.
-  if (status === 404 || (status === 400 && /session/i.test(message))) {
-    return new UpstreamError("session", message, { cause: error });
+  if (typeof status === "number") {
+    const text = isRecord(data) ? data.text : undefined;
+    // Of a redirect that is not followed, the SDK says more.
+    const said = typeof text === "string" && status >= 400 ? describeStatus(status, text) : message;
+    return new UpstreamError(status === 401 ? "unauthorized" : "refused", said, { status, cause: error });
   }
-  if (typeof status === "number") return new UpstreamError("refused", message, { cause: error });
-  if (isOddAnswer(error)) {
-    return new UpstreamError("broken", `It answered with something that is no message of MCP: ${message}`, {
-      cause: error,
-    });
-  }
+  const odd = oddAnswer(error);
+  if (odd !== undefined) return new UpstreamError("broken", odd, { cause: error });
   return new UpstreamError("unavailable", message, { cause: error });
 }
 
-/** An answer came, but not one that the SDK could read: a page of a proxy, half a text, another form of message. */
-function isOddAnswer(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
+/** What is said when an answer came that the SDK could not read: a page of a proxy, half a text, another form. */
+function oddAnswer(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const { message } = error;
+  // Its text is a list of everything that the answer is not.
+  if (error.name === "ZodError" || error.name === "$ZodError")
+    return "It answered with JSON that is no message of MCP.";
+  if (message === "terminated") return "The connection was closed in the middle of the answer.";
   const isUnread = (error as { code?: unknown }).code === SdkErrorCode.ClientHttpUnexpectedContent;
-  return (
-    isUnread || error instanceof SyntaxError || error.name === "ZodError" || error.message === "terminated"
-  );
+  if (!isUnread && !(error instanceof SyntaxError)) return undefined;
+  return sentence(`It answered with something that is no message of MCP: ${message}`);
 }

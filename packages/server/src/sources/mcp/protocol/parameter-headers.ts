@@ -8,6 +8,9 @@ interface HeaderParameter {
 
 type Schema = Readonly<Record<string, unknown>>;
 
+/** What the name of a header can be made of. */
+const token = /^[\w!#$%&'*+.^`|~-]+$/;
+
 const known = new WeakMap<object, readonly HeaderParameter[]>();
 
 /** The headers that a tool's schema asks for with `x-mcp-header`; undefined when it asks for none. */
@@ -20,7 +23,10 @@ export function parameterHeaders(schema: Schema, input: unknown): Record<string,
   if (parameters.length === 0) return undefined;
   return Object.fromEntries(
     parameters.flatMap(({ path, header }) => {
-      const value = path.reduce<unknown>((at, key) => (isRecord(at) ? at[key] : undefined), input);
+      const value = path.reduce<unknown>(
+        (at, key) => (isRecord(at) && Object.hasOwn(at, key) ? at[key] : undefined),
+        input,
+      );
       if (!["string", "number", "boolean"].includes(typeof value)) return [];
       return [[`Mcp-Param-${header}`, encode(String(value))]];
     }),
@@ -30,7 +36,7 @@ export function parameterHeaders(schema: Schema, input: unknown): Record<string,
 /** Only properties that every call reaches the same way: not those inside lists and alternatives. */
 function parametersOf(schema: Schema, path: readonly string[]): HeaderParameter[] {
   const header = schema["x-mcp-header"];
-  const own = typeof header === "string" && path.length > 0 ? [{ path, header }] : [];
+  const own = typeof header === "string" && token.test(header) && path.length > 0 ? [{ path, header }] : [];
   const properties = isRecord(schema.properties) ? Object.entries(schema.properties) : [];
   return [
     ...own,

@@ -9,7 +9,16 @@ import {
 } from "@modelcontextprotocol/client";
 import { type CallClient, IdTable, type ProgressUpdate } from "@toolrack/core";
 import { isRecord } from "../../../json/is-record.ts";
-import { askWithin, canAnswer, canBeAsked, cannotAsk, capabilitiesOf, isClientMethod } from "./ask-caller.ts";
+import {
+  askWithin,
+  canAnswer,
+  canBeAsked,
+  cannotAsk,
+  capabilitiesOf,
+  isClientMethod,
+  MOST_OPEN,
+  tooManyAtOnce,
+} from "./ask-caller.ts";
 import { tooLargeIn } from "./bounded-fetch.ts";
 import { GivenUp } from "./given-up.ts";
 import {
@@ -54,6 +63,11 @@ export interface LaneOptions {
   readonly patience: number;
   /** Is told what a server logs. */
   readonly onLog: (params: Message) => void;
+}
+
+/** A caller that may have said from which level on it wants to hear what is logged, as MCP names the levels. */
+interface Listening {
+  readonly logLevel?: string;
 }
 
 interface Pending {
@@ -162,6 +176,7 @@ export class RequestLane {
     for (let round = 0; round < MOST_ROUNDS; round++) {
       const { inputRequests, requestState } = result;
       const asked = isRecord(inputRequests) ? Object.entries(inputRequests) : [];
+      if (asked.length > MOST_OPEN) throw new UpstreamError("refused", tooManyAtOnce(asked.length));
       const answers = await Promise.all(
         asked.map(async ([key, question]) => [key, await this.#answer(question, request)] as const),
       );
@@ -274,7 +289,7 @@ export class RequestLane {
       [CLIENT_INFO_META_KEY]: clientInfo,
       [CLIENT_CAPABILITIES_META_KEY]: capabilitiesOf(client),
       // Without it a server says nothing, and then whoever listens hears nothing.
-      ...(isHeard ? { [LOG_LEVEL_META_KEY]: "info" } : {}),
+      ...(isHeard ? { [LOG_LEVEL_META_KEY]: levelFor(client) } : {}),
     };
   }
 
@@ -315,8 +330,9 @@ export class RequestLane {
     // One that nobody waits for any more came too late.
     this.#givenUp.delete(id);
     const pending = this.#settle(id);
-    if (error === undefined) pending?.resolve(result);
-    else pending?.reject(refusal(error));
+    if (error !== undefined && error !== null) pending?.reject(refusal(error));
+    else if (isRecord(result)) pending?.resolve(result);
+    else pending?.reject(noResult());
     return true;
   }
 
@@ -360,9 +376,21 @@ function hearsLog({ client, onLog }: LaneRequest): boolean {
   return client !== undefined || onLog !== undefined;
 }
 
+/**
+ * From which level on the server is to say what it logs. The record of a call and the server's own log begin at `info`,
+ * also when the caller wants less: what is too little for a caller is kept from it where it is told.
+ */
+function levelFor(client: (CallClient & Listening) | undefined): "debug" | "info" {
+  return client?.logLevel === "debug" ? "debug" : "info";
+}
+
 function letGo({ release, timer }: Pending): void {
   release?.();
   if (timer !== undefined) clearTimeout(timer);
+}
+
+function noResult(): UpstreamError {
+  return new UpstreamError("broken", "The server answered with neither a result nor an error.");
 }
 
 function timedOut(method: string, limit: number): UpstreamError {

@@ -1,5 +1,5 @@
 import type { CallClient, ClientMethod } from "@toolrack/core";
-import { askWithin, canAnswer, cannotAsk, nobodyToAsk } from "./ask-caller.ts";
+import { askWithin, canAnswer, cannotAsk, MOST_OPEN, nobodyToAsk, tooManyOpen } from "./ask-caller.ts";
 import type { Message } from "./json-rpc.ts";
 
 /** A request under way, as far as a question of the server may belong to it. */
@@ -20,6 +20,12 @@ export interface ServerQuestionsOptions {
   readonly roots: readonly object[];
   reply(id: unknown, answer: object): void;
 }
+
+const overLimit = { code: -32_000, message: tooManyOpen };
+const isOpenAlready = {
+  code: -32_600,
+  message: "A question with this id waits for its answer already. Give each question an id of its own.",
+};
 
 /**
  * The questions of a server of the older protocol, which arrive as requests of its own and do not say which call they
@@ -45,6 +51,11 @@ export class ServerQuestions {
       const message = asker === undefined ? nobodyToAsk(method) : cannotAsk(method);
       if (method === "roots/list") reply(id, { result: { roots } });
       else reply(id, { error: { code: -32_601, message } });
+      return;
+    }
+    const problem = this.#open.has(id) ? isOpenAlready : this.#open.size >= MOST_OPEN ? overLimit : undefined;
+    if (problem !== undefined) {
+      reply(id, { error: problem });
       return;
     }
     const asking = new AbortController();

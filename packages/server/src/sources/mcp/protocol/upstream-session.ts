@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as delay } from "node:timers/promises";
 import { type Client, type McpSubscription, SseError, type Transport } from "@modelcontextprotocol/client";
 import { pauseAfter } from "../backoff.ts";
@@ -35,6 +36,8 @@ export class UpstreamSession {
   readonly #client: Client;
   readonly #transport: Transport;
   readonly #lane: RequestLane;
+  /** Set for what happens on the stream of a request, where each has one. */
+  readonly #inRequest: AsyncLocalStorage<true> | undefined;
   readonly #watched = new Set<string>();
   #subscription: McpSubscription | undefined;
   #onMissed: () => void = () => {};
@@ -44,6 +47,7 @@ export class UpstreamSession {
     this.#client = client;
     this.#transport = transport;
     this.#lane = lane;
+    this.#inRequest = transport.hasPerRequestStream === true ? new AsyncLocalStorage() : undefined;
     this.verdict = verdict;
   }
 
@@ -78,7 +82,8 @@ export class UpstreamSession {
   }
 
   request(request: LaneRequest): Promise<unknown> {
-    return this.#lane.request(request);
+    if (this.#inRequest === undefined) return this.#lane.request(request);
+    return this.#inRequest.run(true, () => this.#lane.request(request));
   }
 
   /** Whether it says that it tells of changes of every list that it has. */
@@ -141,8 +146,11 @@ export class UpstreamSession {
     client.onerror = (error) => {
       // Over SSE every answer comes on one stream, and what was on its way when it broke is never sent again.
       const isBroken = error instanceof SseError;
-      // The stream on which the server speaks by itself cannot be had back: the server is not there.
-      if (isBroken || /^Maximum reconnection attempts/.test(error.message)) lose();
+      // The stream on which the server speaks by itself cannot be had back: the server is not there. That of a request is
+      // that request's alone.
+      const isGone =
+        this.#inRequest?.getStore() === undefined && /^Maximum reconnection attempts/.test(error.message);
+      if (isBroken || isGone) lose();
     };
     this.#onMissed = () => {
       for (const list of ["tools", "prompts", "resources"] as const) onListChanged(list);
@@ -167,7 +175,7 @@ export class UpstreamSession {
   }
 
   /** Ends the connection and, where there is one, the process with all that it started. */
-  async close(reason: Error = new UpstreamError("unavailable", "The connection was closed.")): Promise<void> {
+  async close(reason: Error = new UpstreamError("unavailable", "Its connection was closed.")): Promise<void> {
     this.#isClosed = true;
     this.#lane.close(reason);
     await this.#client.close().catch(() => {});
@@ -186,8 +194,9 @@ export class UpstreamSession {
   }
 
   #describeEnd(): string {
-    const ended = this.#transport instanceof StdioTransport ? this.#transport.ended : undefined;
-    if (ended === undefined) return "Its connection was closed.";
+    if (!(this.#transport instanceof StdioTransport)) return "Its connection was closed.";
+    const { ended, problem } = this.#transport;
+    if (ended === undefined) return problem ?? "Its connection was closed.";
     return ended.signal === null
       ? `It ended with exit code ${ended.code}.`
       : `It was ended by ${ended.signal}.`;

@@ -14,6 +14,7 @@ import {
   type StoredOAuthTokens,
   selectResourceURL,
 } from "@modelcontextprotocol/client";
+import { joinScopes } from "./join-scopes.ts";
 import { type OAuthFetch, oauthFetchFor } from "./oauth-fetch.ts";
 import { configuredClient, type OAuthSettings } from "./oauth-settings.ts";
 import { SignInProvider } from "./sign-in-provider.ts";
@@ -33,6 +34,8 @@ export interface BegunSignIn {
   readonly page: URL;
   readonly target: SignInTarget;
   readonly provider: SignInProvider;
+  /** What the server has asked for beyond what it first said, and is asked for now. */
+  readonly wanted: string | undefined;
 }
 
 /** Finds out who signs in for the server, registers the rack there if need be, and makes the address of the page. */
@@ -41,11 +44,16 @@ export async function beginSignIn(
   given: {
     readonly redirectUrl: string;
     readonly state: string;
+    /** A client that was registered before. */
     readonly kept: StoredOAuthClientInformation | undefined;
+    /** The scopes that the server has asked for since; undefined when it has not. */
+    readonly wanted: string | undefined;
+    /** Those that were granted before, which asking for more must not lose. */
+    readonly granted: string | undefined;
   },
 ): Promise<BegunSignIn> {
   const { url, settings, clientName } = target;
-  const { redirectUrl, state, kept } = given;
+  const { redirectUrl, state, kept, wanted, granted } = given;
   const configured = configuredClient(settings);
   const provider = new SignInProvider({
     redirectUrl,
@@ -56,7 +64,8 @@ export async function beginSignIn(
   });
   const fetchFn = oauthFetchFor(url, settings.issuer);
   const challenge = await askForChallenge(target, fetchFn);
-  const scope = settings.scope ?? challenge.scope;
+  const base = settings.scope ?? challenge.scope;
+  const scope = wanted === undefined ? base : joinScopes(base, granted, wanted);
   await auth(provider, {
     serverUrl: url,
     forceReauthorization: true,
@@ -70,12 +79,12 @@ export async function beginSignIn(
   if (page === undefined || !isSafePage(page)) {
     throw new Error("The authorization server names no page to sign in at that begins with https://.");
   }
-  return { page, target, provider };
+  return { page, target, provider, wanted };
 }
 
 /** Exchanges the code that the person came back with. */
 export async function finishSignIn(
-  { target, provider }: BegunSignIn,
+  { page, target, provider, wanted }: BegunSignIn,
   code: string,
   iss: string | undefined,
 ): Promise<KeptSignIn> {
@@ -96,10 +105,13 @@ export async function finishSignIn(
     ...(resource === undefined ? {} : { resource }),
   });
   const isOwn = configuredClient(target.settings) === undefined;
+  const asked = page.searchParams.get("scope");
   return {
     server: target.url.href,
     ...(isOwn ? { client } : {}),
     authority,
+    ...(asked === null ? {} : { asked }),
+    ...(wanted === undefined ? {} : { wanted }),
     ...stampTokens(tokens),
   };
 }
@@ -129,10 +141,10 @@ export async function renewSignIn(
   }
 }
 
-/** Tokens for a machine, for which nobody signs in. */
-export async function signInAsMachine(target: SignInTarget): Promise<KeptSignIn> {
+/** Tokens for a machine, for which nobody signs in. `wanted`: what the server has asked for since. */
+export async function signInAsMachine(target: SignInTarget, wanted: string | undefined): Promise<KeptSignIn> {
   const { url, settings, clientName } = target;
-  const { clientId = "", clientSecret = "", issuer = "", scope: wanted } = settings;
+  const { clientId = "", clientSecret = "", issuer = "" } = settings;
   const provider = new ClientCredentialsProvider({
     clientId,
     clientSecret,
@@ -141,7 +153,7 @@ export async function signInAsMachine(target: SignInTarget): Promise<KeptSignIn>
   });
   const fetchFn = oauthFetchFor(url, issuer);
   const challenge = await askForChallenge(target, fetchFn);
-  const scope = wanted ?? challenge.scope;
+  const scope = joinScopes(settings.scope ?? challenge.scope, wanted);
   const { authorizationServerUrl, authorizationServerMetadata, resourceMetadata } =
     await discoverOAuthServerInfo(url, {
       fetchFn,

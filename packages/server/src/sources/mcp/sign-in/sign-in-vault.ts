@@ -20,6 +20,10 @@ export interface KeptSignIn {
     readonly resource?: string;
   };
   readonly tokens: StoredOAuthTokens;
+  /** The scope that was asked for; an authorization server that grants just that need not say so. */
+  readonly asked?: string;
+  /** The part of it that the server asked for only when something was called that needs it. */
+  readonly wanted?: string;
   /** Milliseconds since the epoch. Undefined when the server did not say. */
   readonly expiresAt?: number;
 }

@@ -167,6 +167,25 @@ describe("signing in at a server that asks for it", () => {
     expect(authority.registrations).toBe(2);
   });
 
+  it("that nobody finishes leaves a client that the next one uses", async () => {
+    await using scene = await Scene.set();
+    const { rack, authority } = scene;
+    await scene.open();
+    await rack.until("guarded", "needs-auth");
+    for (let round = 0; round < 3; round++) await rack.servers.login("guarded", CALLBACK);
+    await scene.signIn();
+    expect(authority.registrations).toBe(1);
+  });
+
+  it("at an authorization server with an unusable page says so in a sentence", async () => {
+    await using scene = await Scene.set({ page: "javascript:alert(1)" });
+    await scene.open();
+    await scene.rack.until("guarded", "needs-auth");
+    const failed = await scene.rack.servers.login("guarded", CALLBACK).catch((error: Error) => error.message);
+    expect(failed).toMatch(/came to nothing\. .*authorization_endpoint: .*\.$/);
+    expect(failed).not.toMatch(/[{}[\]]/);
+  });
+
   it("is not for a process, nor for a server that is sent a header of its entry", async () => {
     await using scene = await Scene.set();
     const { rack, authority } = scene;
@@ -179,6 +198,30 @@ describe("signing in at a server that asks for it", () => {
     const refused = { code: "mcp_server_invalid" };
     expect(() => rack.servers.login("fixed", CALLBACK)).toThrow(expect.objectContaining(refused));
     expect(() => rack.servers.login("local", CALLBACK)).toThrow(expect.objectContaining(refused));
+  });
+});
+
+describe.each(["modern", "legacy"] as const)("a %s server with a tool that needs a further scope", (era) => {
+  it("refuses that call alone, and the next sign-in asks for the scope beside those before", async () => {
+    await using scene = await Scene.set({ guarded: { tool: "grow", scope: "write" } }, era);
+    const { rack, authority } = scene;
+    await scene.open();
+    await scene.signIn();
+    const { content } = await rack.call("mcp_guarded_grow");
+    expect(content).toMatch(
+      /"guarded" refused the call: .*the scope "write"\. Sign in again: toolrack mcp-servers login guarded/,
+    );
+    expect(rack.servers.get("guarded")).toMatchObject({ state: "ready", failures: 0 });
+    expect(await scene.echo("still")).toMatchObject({ content: "still" });
+    const { url } = await rack.servers.login("guarded", CALLBACK);
+    await rack.servers.finishLogin("guarded", await scene.agree(url));
+    await rack.eventually(
+      async () => (await rack.call("mcp_guarded_grow")).type !== "error",
+      "it is allowed",
+    );
+    // A sign-in after that does not lose it.
+    await scene.agree((await rack.servers.login("guarded", CALLBACK)).url);
+    expect(authority.scopes).toEqual(["use", "use write", "use write"]);
   });
 });
 
@@ -217,7 +260,7 @@ describe("tokens", () => {
     await scene.signIn();
     authority.endEverything();
     const { error } = await scene.echo("no");
-    expect(error?.message ?? "").toMatch(/needs-auth|credentials/);
+    expect(error?.message ?? "").toMatch(/\(needs-auth\)\. .*Sign in: toolrack mcp-servers login guarded/);
     expect(rack.servers.get("guarded")).toMatchObject({
       state: "needs-auth",
       signIn: { signedIn: false, problem: expect.stringContaining("Sign in again") },
@@ -291,6 +334,18 @@ describe("a client that was registered by hand", () => {
     await rack.until("guarded", "needs-auth");
     await expect(rack.servers.login("guarded", CALLBACK)).rejects.toThrow(/came to nothing/);
     expect(authority.grants).toEqual([]);
+  });
+
+  it("as a machine gets a further scope that a tool needs after a restart", async () => {
+    const guarded = { tool: "grow", scope: "write" };
+    await using scene = await Scene.set({ client, registers: false, guarded });
+    const { rack, authority } = scene;
+    await rack.secrets.set("RACK", client.secret);
+    await scene.open({ oauth: { ...oauth(authority.origin).oauth, grant: "client_credentials" } });
+    await rack.until("guarded", "ready");
+    expect((await rack.call("mcp_guarded_grow")).content).toMatch(/mcp-servers restart guarded/);
+    await rack.servers.restart("guarded");
+    expect((await rack.call("mcp_guarded_grow")).type).not.toBe("error");
   });
 
   it("as a machine needs nobody to sign in, and gets new tokens by itself", async () => {

@@ -1,10 +1,14 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
+import type { StoredOAuthClientInformation } from "@modelcontextprotocol/client";
+import { isRecord } from "../../../json/is-record.ts";
 import { McpServerError } from "../../../store/mcp-servers/mcp-server-error.ts";
 import type { Surroundings } from "../config/expand.ts";
 import { resolveEntry } from "../config/resolve-entry.ts";
 import { isLocal, type ServerEntry } from "../config/server-entry.ts";
 import { ConfigurationError } from "../failure-state.ts";
+import { sentence } from "../protocol/sentence.ts";
 import { UpstreamError } from "../protocol/upstream-error.ts";
+import { joinScopes } from "./join-scopes.ts";
 import type { BegunSignIn, SignInTarget } from "./oauth-flow.ts";
 import { resolveOAuth } from "./oauth-settings.ts";
 import type { KeptSignIn, SignInVault } from "./sign-in-vault.ts";
@@ -59,6 +63,10 @@ export class SignIn {
   #renewAt: number | undefined;
   /** The access token that the server has refused. */
   #refused: string | undefined;
+  /** What the server has asked for beyond what was granted, to be asked for with the next sign-in. */
+  #wanted: string | undefined;
+  /** The client that was registered with a sign-in that nobody has finished. */
+  #registered: StoredOAuthClientInformation | undefined;
   #pending: Pending | undefined;
   #problem: string | undefined;
   #renewing: Promise<KeptSignIn | undefined> | undefined;
@@ -94,6 +102,18 @@ export class SignIn {
     return kept.tokens.refresh_token !== undefined || this.#isMachine;
   }
 
+  /** The server has asked for a scope that was not granted. Answers what is to be done about it. */
+  want(scope: string): string {
+    const { key } = this.#parts;
+    this.#wanted = joinScopes(this.#wanted, scope);
+    if (this.#isMachine) {
+      // The next token is asked for with it.
+      if (this.#kept !== undefined) this.#refused = this.#kept.tokens.access_token;
+      return `Restart it, so that the rack asks for it too: toolrack mcp-servers restart ${key}`;
+    }
+    return `Sign in again: toolrack mcp-servers login ${key}, or on its page in the console. The sign-in then asks for it too.`;
+  }
+
   /** Answers the page that a person is to be sent to, and until when it works. */
   async begin(redirectUrl: string): Promise<{ readonly url: string; readonly expiresAt: number }> {
     const { key, vault } = this.#parts;
@@ -107,9 +127,16 @@ export class SignIn {
     const begun = await this.#attempt(async () => {
       const target = await this.#target();
       const { beginSignIn } = await import("./oauth-flow.ts");
-      const kept = (await vault.read(target.url.href))?.client;
-      return beginSignIn(target, { redirectUrl, state, kept });
+      const kept = await vault.read(target.url.href);
+      return beginSignIn(target, {
+        redirectUrl,
+        state,
+        kept: kept?.client ?? this.#registered,
+        wanted: joinScopes(kept?.wanted, this.#wanted),
+        granted: kept?.tokens.scope ?? kept?.asked,
+      });
     });
+    this.#registered = begun.provider.clientInformation();
     const until = Date.now() + PATIENCE;
     this.#pending = { state, until, begun };
     this.#problem = undefined;
@@ -133,6 +160,8 @@ export class SignIn {
       const { finishSignIn } = await import("./oauth-flow.ts");
       const kept = await finishSignIn(pending.begun, code, answer.get("iss") ?? undefined);
       await vault.write(kept);
+      this.#wanted = undefined;
+      this.#registered = undefined;
       this.#take(kept);
     });
     this.#parts.onChange();
@@ -144,6 +173,8 @@ export class SignIn {
     const kept = this.#kept ?? (await this.#parts.vault.read(target.url.href).catch(() => undefined));
     this.#pending = undefined;
     this.#problem = undefined;
+    this.#wanted = undefined;
+    this.#registered = undefined;
     this.#take(undefined);
     await this.#parts.vault.clear();
     this.#parts.onChange();
@@ -212,7 +243,7 @@ export class SignIn {
   async #fetchTokens(target: SignInTarget): Promise<KeptSignIn | undefined> {
     const { renewSignIn, signInAsMachine } = await import("./oauth-flow.ts");
     if (this.#isMachine) {
-      const fresh = await signInAsMachine(target);
+      const fresh = await signInAsMachine(target, this.#wanted);
       this.#parts.vault.learn(fresh.tokens.access_token);
       this.#take(fresh);
       return fresh;
@@ -273,7 +304,8 @@ export class SignIn {
 
   #describe(thrown: unknown): string {
     const { message, cause } = thrown instanceof Error ? thrown : new Error(String(thrown));
-    const reason = message === "fetch failed" && cause instanceof Error ? cause.message : message;
+    const reason =
+      issueIn(thrown) ?? (message === "fetch failed" && cause instanceof Error ? cause.message : message);
     return this.#parts.mask(reason).slice(0, LONGEST_REASON);
   }
 }
@@ -290,6 +322,15 @@ function refusalIn(answer: URLSearchParams): string {
   const error = answer.get("error") ?? "no code came back";
   const description = answer.get("error_description");
   return `The authorization server said no: ${error}${description === null ? "" : ` (${description})`}.`;
+}
+
+/** Of a text that has the wrong form, Zod lists everything that is wrong with it; one thing of it is enough to know. */
+function issueIn(thrown: unknown): string | undefined {
+  const { issues } = (thrown ?? {}) as { readonly issues?: unknown };
+  const [first] = Array.isArray(issues) ? issues : [];
+  if (!isRecord(first)) return undefined;
+  const path = Array.isArray(first.path) ? first.path.join(".") : "";
+  return `What the authorization server says about itself cannot be used: ${sentence(`${path}: ${String(first.message)}`)}`;
 }
 
 function isSame(one: string, other: string): boolean {

@@ -7,7 +7,7 @@ import {
   type ServerResponse,
 } from "node:http";
 import type { AddressInfo } from "node:net";
-import { text } from "node:stream/consumers";
+import { buffer, text } from "node:stream/consumers";
 
 export interface AuthorizationOptions {
   /** The MCP server that stands behind it. */
@@ -18,6 +18,10 @@ export interface AuthorizationOptions {
   readonly client?: { readonly id: string; readonly secret: string };
   /** Without it, clients cannot register themselves. */
   readonly registers?: boolean;
+  /** A tool of the MCP server that needs a scope more than `use`. */
+  readonly guarded?: { readonly tool: string; readonly scope: string };
+  /** The page that people are sent to. Default its own. */
+  readonly page?: string;
 }
 
 interface Code {
@@ -25,6 +29,7 @@ interface Code {
   readonly challenge: string;
   readonly redirect: string;
   readonly resource: string | null;
+  readonly scope: string;
 }
 
 /**
@@ -36,13 +41,16 @@ export class AuthorizationServer {
   readonly #options: AuthorizationOptions;
   readonly #clients = new Map<string, { redirects: readonly string[] }>();
   readonly #codes = new Map<string, Code>();
-  readonly #access = new Set<string>();
-  readonly #refresh = new Map<string, string>();
+  /** With what each was granted. */
+  readonly #access = new Map<string, string>();
+  readonly #refresh = new Map<string, { readonly client: string; readonly scope: string }>();
   /** What was asked for at `/token`, in order. */
   readonly grants: string[] = [];
   readonly revoked: string[] = [];
   /** Every token that was ever given. */
   readonly given: string[] = [];
+  /** The scopes that people were asked for, in order. */
+  readonly scopes: string[] = [];
   registrations = 0;
   /** Answers 503 instead of tokens. */
   isDown = false;
@@ -101,7 +109,7 @@ export class AuthorizationServer {
     switch (pathname) {
       case "/mcp":
       case "/messages":
-        return this.#guard(incoming, outgoing);
+        return this.#guard(incoming, await buffer(incoming), outgoing);
       case "/who/protects/mcp":
         return json(200, {
           resource: this.url,
@@ -138,7 +146,7 @@ export class AuthorizationServer {
     const { origin } = this;
     return {
       issuer: origin,
-      authorization_endpoint: `${origin}/authorize`,
+      authorization_endpoint: this.#options.page ?? `${origin}/authorize`,
       token_endpoint: `${origin}/token`,
       revocation_endpoint: `${origin}/revoke`,
       ...(this.#options.registers === false ? {} : { registration_endpoint: `${origin}/register` }),
@@ -150,13 +158,20 @@ export class AuthorizationServer {
     };
   }
 
-  #guard(incoming: IncomingMessage, outgoing: ServerResponse): void {
+  #guard(incoming: IncomingMessage, body: Buffer, outgoing: ServerResponse): void {
     const token = /^Bearer (.+)$/.exec(incoming.headers.authorization ?? "")?.[1] ?? "";
     if (!this.#access.has(token)) {
       const where = `${this.origin}/who/protects/mcp`;
       outgoing
         .writeHead(401, { "www-authenticate": `Bearer resource_metadata="${where}", scope="use"` })
         .end("No token.");
+      return;
+    }
+    const { guarded } = this.#options;
+    const isCalled = guarded !== undefined && body.includes(`"name":"${guarded.tool}"`);
+    if (isCalled && !this.#access.get(token)?.split(" ").includes(guarded.scope)) {
+      const challenge = `Bearer error="insufficient_scope", scope="${guarded.scope}"`;
+      outgoing.writeHead(403, { "www-authenticate": challenge }).end("Not with this token.");
       return;
     }
     const { authorization: _, host: _host, ...headers } = incoming.headers;
@@ -169,7 +184,7 @@ export class AuthorizationServer {
     });
     inner.on("error", () => outgoing.destroy());
     outgoing.on("close", () => inner.destroy());
-    incoming.pipe(inner);
+    inner.end(body);
   }
 
   #authorize(asked: URLSearchParams, outgoing: ServerResponse): void {
@@ -177,13 +192,17 @@ export class AuthorizationServer {
     const redirect = asked.get("redirect_uri") ?? "";
     const isKnown =
       client === this.#options.client?.id || this.#clients.get(client)?.redirects.includes(redirect) === true;
-    if (!isKnown || asked.get("code_challenge_method") !== "S256" || asked.get("scope") !== "use") {
+    const scope = asked.get("scope") ?? "";
+    const { guarded } = this.#options;
+    const isAllowed = scope === "use" || scope === `use ${guarded?.scope}`;
+    this.scopes.push(scope);
+    if (!isKnown || asked.get("code_challenge_method") !== "S256" || !isAllowed) {
       outgoing.writeHead(400).end("An unknown client, no PKCE, or the wrong scope.");
       return;
     }
     const code = randomUUID();
     const challenge = asked.get("code_challenge") ?? "";
-    this.#codes.set(code, { client, challenge, redirect, resource: asked.get("resource") });
+    this.#codes.set(code, { client, challenge, redirect, resource: asked.get("resource"), scope });
     const back = new URL(redirect);
     back.searchParams.set("code", code);
     back.searchParams.set("state", asked.get("state") ?? "");
@@ -199,12 +218,13 @@ export class AuthorizationServer {
     if (asked.get("resource") !== this.url) return { error: "invalid_target" };
     const client = this.#clientOf(asked, incoming);
     if (client === undefined) return { error: "invalid_client" };
-    if (grant === "client_credentials") return this.#give(client, false);
+    if (grant === "client_credentials") return this.#give(client, asked.get("scope") ?? "use", false);
     if (grant === "refresh_token") {
       const token = asked.get("refresh_token") ?? "";
-      if (this.#refresh.get(token) !== client) return { error: "invalid_grant" };
+      const { client: owner, scope = "" } = this.#refresh.get(token) ?? {};
+      if (owner !== client) return { error: "invalid_grant" };
       this.#refresh.delete(token);
-      return this.#give(client, true);
+      return this.#give(client, scope, true);
     }
     const code = this.#codes.get(asked.get("code") ?? "");
     this.#codes.delete(asked.get("code") ?? "");
@@ -213,7 +233,7 @@ export class AuthorizationServer {
     if (!isProven || code?.client !== client || code.redirect !== asked.get("redirect_uri")) {
       return { error: "invalid_grant" };
     }
-    return this.#give(client, true);
+    return this.#give(client, code.scope, true);
   }
 
   #clientOf(asked: URLSearchParams, { headers }: IncomingMessage): string | undefined {
@@ -227,13 +247,13 @@ export class AuthorizationServer {
     return this.#clients.has(id) ? id : undefined;
   }
 
-  #give(client: string, isRefreshable: boolean): object {
+  #give(client: string, scope: string, isRefreshable: boolean): object {
     const access = `access-${randomUUID()}`;
     const refresh = `refresh-${randomUUID()}`;
-    this.#access.add(access);
+    this.#access.set(access, scope);
     this.given.push(access);
     if (isRefreshable) {
-      this.#refresh.set(refresh, client);
+      this.#refresh.set(refresh, { client, scope });
       this.given.push(refresh);
     }
     const { seconds = 3_600 } = this.#options;
@@ -241,7 +261,7 @@ export class AuthorizationServer {
       access_token: access,
       token_type: "Bearer",
       expires_in: seconds,
-      scope: "use",
+      scope,
       ...(isRefreshable ? { refresh_token: refresh } : {}),
     };
   }

@@ -1,7 +1,7 @@
 // An MCP server of the old protocol, written by hand so that it can misbehave in every way that real ones do.
 // Its behaviour is chosen by its arguments.
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { closeSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 
 const flags = new Set(process.argv.slice(2));
@@ -59,6 +59,14 @@ function tools() {
     tool("asklate", "Asks its question when somebody else calls `slow`."),
     tool("slow", "Is slow enough for the question of `asklate`."),
     tool("big", "Answers with so many bytes.", { bytes: { type: "number" }, last: { type: "boolean" } }),
+    tool("length", "How long a text is.", { text: { type: "string" } }),
+    tool("raw", "Answers with a line, in which ID stands for the id.", { line: { type: "string" } }),
+    tool("interrogate", "Asks so many questions at once.", {
+      count: { type: "number" },
+      sameId: { type: "boolean" },
+    }),
+    tool("closeOutput", "Closes its output and lives on."),
+    tool("closeInput", "Closes its input and lives on."),
   ];
 }
 
@@ -82,6 +90,33 @@ async function elicit(message) {
     params: { message, requestedSchema: { type: "object", properties: { name: { type: "string" } } } },
   });
   return await new Promise((resolve) => waiting.set(question, resolve));
+}
+
+/** Asks everything before it reads an answer. Says how many were answered, and how often it was told what else. */
+async function interrogate({ count, sameId = false }) {
+  const said = {};
+  let answers = 0;
+  const all = new Promise((resolve) => {
+    for (let index = 0; index < count; index++) {
+      const id = sameId ? "same" : `many${index}`;
+      waiting.set(id, ({ action, message }) => {
+        said[action ?? message] = (said[action ?? message] ?? 0) + 1;
+        if (++answers === count) resolve();
+      });
+      send({
+        id,
+        method: "elicitation/create",
+        params: { message: "?", requestedSchema: { type: "object" } },
+      });
+    }
+  });
+  send({ method: "notifications/message", params: { level: "info", data: "everything was asked" } });
+  await all;
+  return text(JSON.stringify(said));
+}
+
+function liveOn() {
+  setInterval(() => {}, 1000);
 }
 
 const cancelled = [];
@@ -119,6 +154,18 @@ async function call({ name, arguments: args = {}, _meta = {} }) {
       return text(process.pid);
     case "fail":
       throw Object.assign(new Error("the moon is in the wrong house"), { code: -32042 });
+    case "length":
+      return text(args.text.length);
+    case "interrogate":
+      return interrogate(args);
+    case "closeOutput":
+      liveOn();
+      closeSync(1);
+      return undefined;
+    case "closeInput":
+      liveOn();
+      closeSync(0);
+      return text("closed");
     case "change":
       send({ method: "notifications/tools/list_changed" });
       return text("told");
@@ -166,6 +213,8 @@ async function answer({ id, method, params = {} }) {
       return send({ method: "notifications/resources/updated", params: { uri: params.uri } });
     case "tools/call":
       if (params.name === "big") return answerBig(id, params.arguments);
+      if (params.name === "raw")
+        return process.stdout.write(`${params.arguments.line.replaceAll("ID", id)}\n`);
       try {
         const result = await call(params);
         if (result !== undefined) send({ id, result });

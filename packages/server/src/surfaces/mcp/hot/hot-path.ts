@@ -61,7 +61,7 @@ export class HotPath {
   /** The bytes of a list without what is around them: the same for every request, as long as the list is. */
   async list({ cursor }: HotList, era: Era, viewer: Viewer): Promise<Buffer | undefined> {
     const { made, tools } = this.#parts.lists.of(viewer);
-    const start = startOfPage(tools, ({ name }) => name, cursor);
+    const start = startOfPage("tools", tools, ({ name }) => name, cursor);
     // Cursors come from outside and may begin anywhere; only the pages that we hand out ourselves are kept.
     if (start === undefined || start % pageSize > 0) return this.#faces.listBytes(era, cursor, viewer);
     const key = `${era} ${start}`;

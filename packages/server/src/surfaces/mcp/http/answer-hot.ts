@@ -12,14 +12,15 @@ import {
   readHotRequest,
 } from "../hot/hot-request.ts";
 import type { Viewer } from "../viewer.ts";
+import { cancellationsIn } from "./cancellations-in.ts";
 import type { LegacySession } from "./legacy-sessions.ts";
 import { whenGone } from "./when-gone.ts";
 
 /** What becomes of a message on the short way. One of them is called, once. */
 export interface HotEnds {
   answered(): void;
-  /** The SDK is to answer it: with the call, when that has begun. */
-  handOn(begun: Exchange<EndedCall> | undefined): void;
+  /** The SDK is to answer it: with the call, when that has begun. Settles when that is done. */
+  handOn(begun: Exchange<EndedCall> | undefined): Promise<void>;
   failed(thrown: unknown): void;
 }
 
@@ -35,7 +36,7 @@ export function answerHot(hot: HotPath, body: unknown, place: HotPlace, ends: Ho
   cancelHot(body, place.session);
   const request = readHotRequest(body);
   const era = request?.envelope === undefined ? "legacy" : "modern";
-  if (request === undefined || !fits(request, era, place.incoming.headers)) ends.handOn(undefined);
+  if (request === undefined || !fits(request, era, place.incoming.headers)) void ends.handOn(undefined);
   else if (request.kind === "call") call(hot, request, era, place, ends);
   else list(hot, request, era, place, ends).catch(ends.failed);
 }
@@ -43,7 +44,7 @@ export function answerHot(hot: HotPath, body: unknown, place: HotPlace, ends: Ho
 async function list(hot: HotPath, request: HotList, era: Era, place: HotPlace, ends: HotEnds): Promise<void> {
   const bytes = await hot.list(request, era, place.viewer);
   if (bytes === undefined) {
-    ends.handOn(undefined);
+    void ends.handOn(undefined);
     return;
   }
   sendResult(place, bytes, request.id);
@@ -60,7 +61,7 @@ function call(hot: HotPath, request: HotCall, era: Era, place: HotPlace, ends: H
     wants: session?.server.hasLogLevel ? lines : wanted[era],
   });
   if (exchange === undefined) {
-    ends.handOn(undefined);
+    void ends.handOn(undefined);
     return;
   }
   // In a session the client may come for other things; there it cancels with a message.
@@ -68,24 +69,32 @@ function call(hot: HotPath, request: HotCall, era: Era, place: HotPlace, ends: H
     session === undefined
       ? whenGone(incoming, outgoing, () => exchange.cancel("the client closed the connection"))
       : undefined;
-  session?.calls.set(request.id, exchange);
+  session?.calls.add(request.id, exchange);
   const itself = new AsyncResource("toolrack.mcp");
   exchange.whenStirred(() => {
     try {
       const outcome = hot.outcome(exchange, request.id, era, viewer);
       release?.();
-      session?.calls.delete(request.id);
       if (outcome.kind === "begun") {
         // What stirred is in the middle of the tool's own work, which whatever the SDK does is no part of.
-        itself.runInAsyncScope(ends.handOn, undefined, exchange);
+        const served = itself.runInAsyncScope(ends.handOn, undefined, exchange);
+        // The SDK may be given it too late: until it has answered, the call still ends with its session by us.
+        if (session !== undefined) void served.finally(() => forget(session, request, exchange));
         return;
       }
+      if (session !== undefined) forget(session, request, exchange);
       send(place, outcome.text);
       ends.answered();
     } catch (thrown) {
+      if (session !== undefined) forget(session, request, exchange);
       ends.failed(thrown);
     }
   });
+}
+
+function forget(session: LegacySession, { id }: HotCall, exchange: Exchange<EndedCall>): void {
+  session.calls.delete(id, exchange);
+  session.usedAt = Date.now();
 }
 
 /** An answer in one piece has no place for progress; in the older versions messages may be told of beside it. */
@@ -100,11 +109,9 @@ const lines: Wants = { progress: false, messages: true, lines: true };
 /** The SDK knows nothing of calls that it was not given. */
 function cancelHot(body: unknown, session: LegacySession | undefined): void {
   if (session === undefined || session.calls.size === 0) return;
-  const { method, params } = body as { method?: unknown; params?: { requestId?: unknown; reason?: unknown } };
-  if (method !== "notifications/cancelled") return;
-  const { requestId, reason } = params ?? {};
-  if (typeof requestId !== "string" && typeof requestId !== "number") return;
-  session.calls.get(requestId)?.cancel(typeof reason === "string" ? reason : "the client cancelled it");
+  for (const { requestId, reason } of cancellationsIn(body)) {
+    session.calls.cancel(requestId, reason ?? "the client cancelled it");
+  }
 }
 
 function clientOf({ envelope }: HotCall, session: LegacySession | undefined): Envelope {

@@ -1,13 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { type Server, WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/server";
-import { IdTable } from "@toolrack/core";
 import type { Grant } from "../../../auth/grant.ts";
-import type { EndedCall } from "../../../calls/call-desk.ts";
 import { createMcpServer } from "../create-mcp-server.ts";
-import type { Exchange } from "../exchange.ts";
 import type { McpParts } from "../mcp-parts.ts";
 import type { RackServer } from "../rack-server.ts";
 import type { Viewer } from "../viewer.ts";
+import { SessionCalls } from "./session-calls.ts";
 
 export interface LegacySession {
   readonly id: string;
@@ -16,9 +14,9 @@ export interface LegacySession {
   readonly principal: string;
   /** The id of the token that it was opened with. */
   readonly owner: string;
-  /** Calls that were begun before the SDK was given their requests, by the ids of those. */
-  readonly calls: IdTable<Exchange<EndedCall>, string | number>;
-  /** Requests and streams that are open. */
+  /** Calls under way that the SDK has not been told of, or not yet. */
+  readonly calls: SessionCalls;
+  /** Requests and streams that the SDK answers and that are open. */
   busy: number;
   usedAt: number;
 }
@@ -72,13 +70,13 @@ export class LegacySessions {
       onsessioninitialized: () => {
         this.#sessions.set(id, session);
       },
-      onsessionclosed: () => this.#drop(session),
+      onsessionclosed: () => this.#drop(session, "the client ended its session"),
     });
     const session: LegacySession = {
       id,
       server,
       transport,
-      calls: new IdTable(),
+      calls: new SessionCalls(),
       principal: viewer.principal,
       owner: viewer.grant.id,
       busy: 0,
@@ -95,7 +93,7 @@ export class LegacySessions {
 
   close(): void {
     clearInterval(this.#sweeper);
-    for (const session of [...this.#sessions.values()]) this.#drop(session);
+    for (const session of [...this.#sessions.values()]) this.#drop(session, "the server is stopping");
   }
 
   #makeRoom({ id, admin }: Grant): boolean {
@@ -108,22 +106,29 @@ export class LegacySessions {
 
   /** Of those in which nothing happens. Says whether there was one. */
   #dropOldest(sessions: readonly LegacySession[]): boolean {
-    const idle = sessions.filter(({ busy }) => busy === 0);
+    const idle = sessions.filter(isIdle);
     const [oldest] = idle.sort((one, other) => one.usedAt - other.usedAt);
     if (oldest === undefined) return false;
-    this.#drop(oldest);
+    this.#drop(oldest, MADE_ROOM);
     return true;
   }
 
   #sweep(): void {
     const limit = Date.now() - this.#limits.idle;
     for (const session of [...this.#sessions.values()]) {
-      if (session.busy === 0 && session.usedAt < limit) this.#drop(session);
+      if (isIdle(session) && session.usedAt < limit) this.#drop(session, MADE_ROOM);
     }
   }
 
-  #drop(session: LegacySession): void {
-    this.#sessions.delete(session.id);
-    void session.server.close().catch(() => {});
+  #drop({ id, calls, server }: LegacySession, reason: string): void {
+    this.#sessions.delete(id);
+    calls.cancelAll(reason);
+    void server.close().catch(() => {});
   }
+}
+
+const MADE_ROOM = "its session was given up";
+
+function isIdle({ busy, calls }: LegacySession): boolean {
+  return busy === 0 && calls.size === 0;
 }

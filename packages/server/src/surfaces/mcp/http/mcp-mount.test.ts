@@ -1,3 +1,5 @@
+import { request } from "node:http";
+import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { ServedRack, toolFile } from "../testing/served-rack.ts";
 
@@ -171,3 +173,74 @@ test("who has no token is told where to read how the address is protected", asyn
     bearer_methods_supported: ["header"],
   });
 });
+
+test("what is neither a path of the rack nor its own has no metadata", async () => {
+  const at = (path: string) => fetch(`${rack.serving.url}/.well-known/oauth-protected-resource${path}`);
+  for (const path of ["", "/mcp", "/mcp/forecaster"]) expect((await at(path)).status).toBe(200);
+  for (const path of ["/mcpfoo", "/mcp/", "/mcp/a/b"]) expect((await at(path)).status).toBe(404);
+});
+
+test("a method that nothing is done by is refused, in a session and without", async () => {
+  const id = await openSession();
+  for (const method of ["TRACE", "PUT", "HEAD"]) {
+    for (const session of [id, "nonsense", undefined]) {
+      expect(await statusOf(method, session)).toBe(405);
+    }
+  }
+});
+
+test("the newer version has no sessions: a header that names one counts for nothing", async () => {
+  const id = await openSession();
+  for (const session of ["nonsense", id]) {
+    const { status, headers, message } = await rack.call("modern", "weather", {}, inSession(session));
+    expect([status, message.result?.content]).toEqual([200, [{ type: "text", text: "sunny" }]]);
+    expect(headers.get("mcp-session-id")).toBeNull();
+  }
+  const discovered = { jsonrpc: "2.0", id: 1, method: "server/discover", params: {} };
+  expect((await rack.post("modern", discovered, inSession("nonsense"))).status).toBe(200);
+});
+
+test("many requests at once on one connection are answered without a warning", async () => {
+  const warnings: Error[] = [];
+  const warned = (warning: Error) => void warnings.push(warning);
+  process.on("warning", warned);
+  const params = { name: "weather", arguments: {}, _meta: { progressToken: "p" } };
+  const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
+  const request = [
+    "POST /mcp HTTP/1.1",
+    `Host: ${new URL(rack.serving.url).host}`,
+    `Authorization: Bearer ${rack.token}`,
+    "Content-Type: application/json",
+    "Accept: application/json, text/event-stream",
+    `Content-Length: ${body.length}`,
+    "",
+    body,
+  ].join("\r\n");
+  const socket = connect(Number(new URL(rack.serving.url).port), "127.0.0.1");
+  let answers = "";
+  socket.on("data", (data) => {
+    answers += data;
+  });
+  socket.write(request.repeat(40));
+  await vi.waitUntil(() => answers.split('"sunny"').length > 40, 5_000);
+  socket.destroy();
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off("warning", warned);
+  expect(warnings).toEqual([]);
+});
+
+/** By Node's own client: `fetch` sends no TRACE. */
+function statusOf(method: string, session: string | undefined): Promise<number | undefined> {
+  const headers = {
+    authorization: `Bearer ${rack.token}`,
+    ...(session === undefined ? {} : { "mcp-session-id": session }),
+  };
+  return new Promise((resolve, reject) => {
+    request(`${rack.serving.url}/mcp`, { method, headers }, (incoming) => {
+      incoming.resume();
+      resolve(incoming.statusCode);
+    })
+      .on("error", reject)
+      .end();
+  });
+}

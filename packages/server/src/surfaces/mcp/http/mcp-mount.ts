@@ -2,21 +2,26 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { isLegacyRequest } from "@modelcontextprotocol/server";
 import type { Grant } from "../../../auth/grant.ts";
 import type { EndedCall } from "../../../calls/call-desk.ts";
+import type { Store } from "../../../store/store.ts";
+import { GrantWatch } from "../../chat/grant-watch.ts";
 import type { Mount } from "../../http/mount.ts";
 import type { Exchange } from "../exchange.ts";
 import { HotPath } from "../hot/hot-path.ts";
+import { modernVersion } from "../hot/hot-request.ts";
 import type { McpParts } from "../mcp-parts.ts";
 import { publishChanges } from "../publish-changes.ts";
 import { authInfoOf, SdkFaces } from "../sdk-faces.ts";
 import { type ExpertResolver, Viewer } from "../viewer.ts";
-import { wantsResources, watchListened } from "../watch-listened.ts";
+import { isListen, wantsResources, watchListened } from "../watch-listened.ts";
 import { answerHot } from "./answer-hot.ts";
+import { cancellationsIn } from "./cancellations-in.ts";
 import { headerMismatch } from "./header-mismatch.ts";
+import { isMcpPath } from "./is-mcp-path.ts";
 import { type LegacySession, LegacySessions, type SessionLimits } from "./legacy-sessions.ts";
 import { readMessage } from "./read-message.ts";
 import { metadataChallenge } from "./resource-metadata.ts";
 import { sendJsonRpcError } from "./send-json-rpc-error.ts";
-import { sendWebResponse, toWebRequest } from "./web-exchange.ts";
+import { type StreamWatch, sendWebResponse, toWebRequest } from "./web-exchange.ts";
 
 export interface McpMountOptions {
   readonly experts?: ExpertResolver;
@@ -27,6 +32,7 @@ export interface McpMountOptions {
 
 const USUAL_BODY = 10 * 1024 * 1024;
 const HEADER_MISMATCH = -32020;
+const UNANSWERED = "its request could not be answered";
 
 /** The rack at `/mcp` and `/mcp/{expert}`, for clients of all versions of the protocol. */
 export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount {
@@ -35,15 +41,23 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
   const faces = new SdkFaces(parts);
   const hot = new HotPath(parts, faces);
   const unsubscribe = publishChanges(parts, faces.modern.notify, sessions);
+  // What the surface is given is the whole store; its parts name only what most of it looks at.
+  const grants = new GrantWatch((parts.store as Store).tokens, parts.logger);
+  /** Who has no token any more is told nothing more, while calls under way are still answered. */
+  const watchFor =
+    (grant: Grant): StreamWatch =>
+    (end) =>
+      grants.watch(grant, end);
 
   const handle = async (incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant) => {
     const viewer = incoming.url === "/mcp" ? wholeViewerOf(grant) : await viewerOf(incoming, grant, experts);
     if (viewer === undefined) return sendJsonRpcError(outgoing, 404, -32001, "There is no such expert.");
-    const id = incoming.headers["mcp-session-id"];
-    const session = typeof id === "string" ? sessions.find(id, viewer) : undefined;
+    const id = sessionIdOf(incoming);
     if (incoming.method !== "POST") {
-      if (session !== undefined) return serveSession(session, incoming, outgoing);
-      return refuseMethod(id, outgoing);
+      if (id === undefined || !ofSessions.has(incoming.method)) return refuseMethod(id, outgoing);
+      const session = sessions.find(id, viewer);
+      if (session === undefined) return refuseSession(outgoing);
+      return serveSession(session, incoming, outgoing, {}, { watch: watchFor(grant) });
     }
     const read = await readMessage(incoming, maxBody);
     if (!read.ok) return sendJsonRpcError(outgoing, read.status, read.code, read.message);
@@ -56,11 +70,17 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
     if (typeof body !== "object" || body === null) {
       return sendJsonRpcError(outgoing, 400, -32600, "The body is not a JSON-RPC message.");
     }
-    if (typeof id === "string" && session === undefined) return refuseSession(outgoing);
+    // Looked for only now: it may have ended while the body came.
+    const session = id === undefined ? undefined : sessions.find(id, viewer);
+    if (id !== undefined && session === undefined) return refuseSession(outgoing);
     parts.clients.see(body, viewer, session?.server.getClientVersion());
     return new Promise<void>((answered, failed) => {
-      const handOn = (begun: Exchange<EndedCall> | undefined) =>
-        answered(serveBySdk(viewer, session, incoming, outgoing, body, begun));
+      const handOn = (begun: Exchange<EndedCall> | undefined) => {
+        const served = serveBySdk(viewer, session, incoming, outgoing, body, begun);
+        answered(served);
+        // Nobody would ever carry it to the client.
+        return served.catch(() => begun?.cancel(UNANSWERED));
+      };
       answerHot(hot, body, { viewer, session, incoming, outgoing }, { answered, handOn, failed });
     });
   };
@@ -75,27 +95,30 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
   ) => {
     const request = toWebRequest(incoming, outgoing);
     const given = { parsedBody: body, authInfo: authInfoOf(viewer, begun) };
+    const send = (response: Response, watch?: StreamWatch) => {
+      if (!response.ok) begun?.cancel(UNANSWERED);
+      return sendWebResponse(response, incoming, outgoing, watch);
+    };
     if (!(await isLegacyRequest(request, body))) {
       const mismatch = headerMismatch(parts, viewer, body, incoming.headers);
       if (mismatch !== undefined) {
+        begun?.cancel(UNANSWERED);
         return sendJsonRpcError(outgoing, 400, HEADER_MISMATCH, mismatch, { id: idOf(body) });
       }
-      if (!wantsResources(body))
-        return sendWebResponse(await faces.modern.fetch(request, given), incoming, outgoing);
+      const watch = isListen(body) ? watchFor(viewer.grant) : undefined;
+      if (!wantsResources(body)) return send(await faces.modern.fetch(request, given), watch);
       const listened = await watchListened(parts, viewer, body);
       outgoing.once("close", listened.stop);
       if (outgoing.closed) listened.stop();
       const parsedBody = listened.message;
-      const response = await faces.modern.fetch(request, { ...given, parsedBody });
-      return sendWebResponse(response, incoming, outgoing);
+      return send(await faces.modern.fetch(request, { ...given, parsedBody }), watch);
     }
     if (session !== undefined) {
-      await serveSession(session, incoming, outgoing, given);
+      await serveSession(session, incoming, outgoing, given, { begun });
       endCancelled(session, body);
       return;
     }
-    if (!isInitialize(body))
-      return sendWebResponse(await faces.stateless(request, given), incoming, outgoing);
+    if (!isInitialize(body)) return send(await faces.stateless(request, given));
     const opened = await sessions.open(viewer);
     if (opened !== undefined) return serveSession(opened, incoming, outgoing, given);
     const advice = "There are as many sessions as this server keeps, all of them busy.";
@@ -104,7 +127,7 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
 
   return {
     access: "token",
-    owns: (path) => path === "/mcp" || /^\/mcp\/[^/]+$/.test(path),
+    owns: isMcpPath,
     handle: (incoming, outgoing, grant) => handle(incoming, outgoing, grant!), // `access` says that there is one.
     challenge: metadataChallenge,
     close() {
@@ -146,6 +169,7 @@ async function serveSession(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   given: Parameters<LegacySession["transport"]["handleRequest"]>[1] = {},
+  { begun, watch }: { readonly begun?: Exchange<EndedCall> | undefined; readonly watch?: StreamWatch } = {},
 ): Promise<void> {
   session.busy++;
   outgoing.once("close", () => {
@@ -153,25 +177,31 @@ async function serveSession(
     session.usedAt = Date.now();
   });
   const response = await session.transport.handleRequest(toWebRequest(incoming, outgoing), given);
-  await sendWebResponse(response, incoming, outgoing);
+  if (!response.ok) begun?.cancel(UNANSWERED);
+  await sendWebResponse(response, incoming, outgoing, watch);
 }
 
 /** The SDK answers no request that was cancelled, and would keep its stream open for ever. */
 function endCancelled({ transport }: LegacySession, body: unknown): void {
-  const { method, params } = body as { method?: unknown; params?: { requestId?: unknown } | null };
-  const requestId = params?.requestId;
-  if (method !== "notifications/cancelled") return;
-  if (typeof requestId === "string" || typeof requestId === "number") transport.closeSSEStream(requestId);
+  for (const { requestId } of cancellationsIn(body)) transport.closeSSEStream(requestId);
 }
 
 function isInitialize(body: unknown): boolean {
   return (body as { method?: unknown } | null)?.method === "initialize";
 }
 
+/** The newer version has no sessions: what its clients send of one is of no account. */
+function sessionIdOf({ headers }: IncomingMessage): string | undefined {
+  const id = headers["mcp-session-id"];
+  return typeof id === "string" && headers["mcp-protocol-version"] !== modernVersion ? id : undefined;
+}
+
 /** Only sessions have a stream to be read, and an end. */
-function refuseMethod(id: unknown, outgoing: ServerResponse): void {
-  if (typeof id === "string") refuseSession(outgoing);
-  else sendJsonRpcError(outgoing, 405, -32000, "Method not allowed.", { headers: { Allow: "POST" } });
+const ofSessions: ReadonlySet<unknown> = new Set(["GET", "DELETE"]);
+
+function refuseMethod(id: string | undefined, outgoing: ServerResponse): void {
+  const headers = { Allow: id === undefined ? "POST" : "GET, POST, DELETE" };
+  sendJsonRpcError(outgoing, 405, -32000, "Method not allowed.", { headers });
 }
 
 /** By this status a client knows that it has to begin anew. */

@@ -1,6 +1,8 @@
 import type { IncomingMessage } from "node:http";
+import { HttpError } from "../../http/http-error.ts";
 import type { Mount } from "../../http/mount.ts";
 import { originOf } from "../../http/own-origin.ts";
+import { isMcpPath } from "./is-mcp-path.ts";
 
 const WELL_KNOWN = "/.well-known/oauth-protected-resource";
 
@@ -8,10 +10,12 @@ const WELL_KNOWN = "/.well-known/oauth-protected-resource";
 export function resourceMetadataMount(): Mount {
   return {
     access: "open",
-    owns: (path) => path === WELL_KNOWN || path.startsWith(`${WELL_KNOWN}/mcp`),
+    // What is not there is said here too: elsewhere who has no token is asked for one.
+    owns: (path) => path === WELL_KNOWN || path.startsWith(`${WELL_KNOWN}/`),
     handle(incoming, outgoing) {
       const { pathname } = new URL(incoming.url ?? "/", "http://localhost");
       const resource = pathname.slice(WELL_KNOWN.length) || "/mcp";
+      if (!isMcpPath(resource)) throw new HttpError("not_found", `Nothing is served at ${resource}.`);
       const body = JSON.stringify({
         resource: `${originOf(incoming)}${resource}`,
         resource_name: "Toolrack",

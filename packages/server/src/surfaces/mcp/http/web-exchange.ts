@@ -14,11 +14,15 @@ export function toWebRequest(incoming: IncomingMessage, outgoing: ServerResponse
   return new Request(new URL(url, "http://localhost"), { method, headers, signal: gone.signal });
 }
 
-/** Sends what the SDK answered; a stream goes on until either side ends it. */
+/** Is given how to end a stream, and answers how to forget about it. */
+export type StreamWatch = (end: () => void) => () => void;
+
+/** Sends what the SDK answered; a stream goes on until either side ends it, or who watches it. */
 export async function sendWebResponse(
   response: Response,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
+  watch?: StreamWatch,
 ): Promise<void> {
   for (const [name, value] of response.headers) {
     // Node decides by itself how the connection goes on.
@@ -35,7 +39,9 @@ export async function sendWebResponse(
   outgoing.flushHeaders();
   const reader = response.body.getReader();
   // A stream has nobody left to go to once its reader has closed its side.
-  const release = whenGone(incoming, outgoing, () => void reader.cancel().catch(() => {}));
+  const end = () => void reader.cancel().catch(() => {});
+  const release = whenGone(incoming, outgoing, end);
+  const unwatch = watch?.(end);
   try {
     for (;;) {
       const { done, value } = await reader.read();
@@ -44,6 +50,7 @@ export async function sendWebResponse(
     }
   } finally {
     release();
+    unwatch?.();
     outgoing.end();
   }
 }

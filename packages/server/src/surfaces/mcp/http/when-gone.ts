@@ -10,6 +10,8 @@ export function whenGone(incoming: IncomingMessage, outgoing: ServerResponse, ac
     if (!outgoing.writableFinished) act();
   };
   if (socket.readableEnded || socket.destroyed) act();
+  // Requests that were sent without waiting for answers share the connection; each of them listens by itself.
+  if (socket.getMaxListeners() > 0) socket.setMaxListeners(0);
   socket.on("end", act);
   outgoing.on("close", onClose);
   return () => {

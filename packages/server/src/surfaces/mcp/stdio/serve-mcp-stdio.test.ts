@@ -100,9 +100,10 @@ test(
         { ...call, id: 2 },
         { ...call, id: 3 },
       ],
-      (answers) => answers.length === 3,
+      (answers) => answers.length === 4,
     );
-    expect(lines.map((line) => JSON.parse(line).id).toSorted()).toEqual([1, 2, 3]);
+    const ids = lines.map((line) => JSON.parse(line).id);
+    expect(ids.toSorted()).toEqual([1, 2, 3, null]);
     for (const source of ["loading", "console", "stdout", "a descriptor", "a child"]) {
       expect(errors).toContain(source === "loading" ? "noise while loading" : `noise of ${source}`);
     }
@@ -156,12 +157,129 @@ test(
       .split("\n")
       .map((line) => JSON.parse(line));
     const answers = new Map(messages.flatMap((message) => (message.method ? [] : [[message.id, message]])));
-    expect([...answers.keys()].toSorted()).toEqual([1, 2, 3, 4]);
+    expect([...answers.keys()].toSorted()).toEqual([1, 2, 3, 4, null]);
     expect(answers.get(2).result.content).toEqual([{ type: "text", text: "late" }]);
     expect(answers.get(4).result.content).toEqual([{ type: "text", text: "late" }]);
     // Nobody was left who could have answered.
     expect(answers.get(3).result.isError).toBe(true);
     expect(code).toBe(0);
+  },
+  LIMIT,
+);
+
+const envelope = (abilities: object = {}) => ({
+  "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+  "io.modelcontextprotocol/clientCapabilities": abilities,
+});
+const initialize = {
+  jsonrpc: "2.0",
+  id: "begin",
+  method: "initialize",
+  params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "t", version: "1" } },
+};
+
+/** Sends lines, waits for as many answers, and gives what was answered to which id. */
+async function answersTo(
+  workspace: TemporaryWorkspace,
+  lines: readonly (object | string)[],
+  count: number,
+  // biome-ignore lint/suspicious/noExplicitAny: what comes back is what the tests are about.
+): Promise<any[]> {
+  const words = [...program, "mcp", "--dir", workspace.directory];
+  const answered = await spawnLines(words, lines, (answers) => answers.length >= count);
+  return answered.lines.map((line) => JSON.parse(line));
+}
+
+test(
+  "lines that are no request are refused, and what is none to be answered is not",
+  async () => {
+    await using workspace = await TemporaryWorkspace.create({ "toolrack.config.ts": config });
+    const list = { jsonrpc: "2.0", method: "tools/list" };
+    const bad: [object | string, string | number | null, number][] = [
+      ["garbage{", null, -32700],
+      ["5", null, -32600],
+      ["null", null, -32600],
+      ["[]", null, -32600],
+      ["{}", null, -32600],
+      [{ ...list, id: null }, null, -32600],
+      [{ ...list, id: 1.5 }, 1.5, -32600],
+      [{ ...list, id: 8, jsonrpc: "1.0" }, 8, -32600],
+      [{ id: "nine", method: "tools/list" }, "nine", -32600],
+      [{ ...list, id: 10, method: 5 }, 10, -32600],
+      [{ ...list, id: 11, params: [] }, 11, -32600],
+    ];
+    const quiet = [
+      { jsonrpc: "1.0", method: "notifications/initialized" },
+      { jsonrpc: "2.0", method: "notifications/cancelled", params: [] },
+      { jsonrpc: "2.0", id: 77, result: 5 },
+      { jsonrpc: "2.0", id: null, error: { code: 1 } },
+      { jsonrpc: "2.0", id: 78, error: "no" },
+    ];
+    const messages = [...quiet, ...bad.map(([line]) => line), initialize];
+    const answers = await answersTo(workspace, messages, bad.length + 1);
+    expect(answers.slice(0, -1).map(({ id, error }) => [id, error.code])).toEqual(
+      bad.map(([, id, code]) => [id, code]),
+    );
+    expect(answers.at(-1)).toMatchObject({ id: "begin", result: { protocolVersion: "2025-11-25" } });
+  },
+  LIMIT,
+);
+
+const asking = toolFile('name: "asks", execute: async ({ elicit }) => (await elicit("Go on?")).action');
+const discover = { jsonrpc: "2.0", id: 1, method: "server/discover", params: { _meta: envelope() } };
+const asks = {
+  jsonrpc: "2.0",
+  id: 3,
+  method: "tools/call",
+  params: { name: "asks", arguments: {}, _meta: envelope({ elicitation: {} }) },
+};
+
+test(
+  "a message without a version does not make a connection of the newer version an older one",
+  async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "toolrack.config.ts": config,
+      "tools/all.ts": asking,
+    });
+    const cancelled = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 1 } };
+    const bare = { jsonrpc: "2.0", id: 2, method: "tools/list" };
+    const answers = await answersTo(workspace, [discover, cancelled, bare, asks], 3);
+    expect(answers.find(({ id }) => id === 2).error.code).toBe(-32602);
+    expect(answers.find(({ id }) => id === 3).result.resultType).toBe("input_required");
+  },
+  LIMIT,
+);
+
+test(
+  "a connection of an older version refuses requests of the newer one, which it could not ask anything",
+  async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "toolrack.config.ts": config,
+      "tools/all.ts": asking,
+    });
+    const bare = { jsonrpc: "2.0", id: 2, method: "tools/list" };
+    const answers = await answersTo(workspace, [bare, asks], 2);
+    expect(answers.find(({ id }) => id === 2).result.tools[0].name).toBe("asks");
+    expect(answers.find(({ id }) => id === 3).error).toMatchObject({
+      code: -32022,
+      data: { requested: "2026-07-28" },
+    });
+  },
+  LIMIT,
+);
+
+test(
+  "a client that has asked around may still begin with an older version, all in one go",
+  async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "toolrack.config.ts": config,
+      "tools/all.ts": asking,
+    });
+    const initialized = { jsonrpc: "2.0", method: "notifications/initialized" };
+    const bare = { jsonrpc: "2.0", id: 2, method: "tools/list" };
+    const answers = await answersTo(workspace, [discover, initialize, initialized, bare], 3);
+    expect(answers.find(({ id }) => id === "begin").result.protocolVersion).toBe("2025-11-25");
+    expect(answers.find(({ id }) => id === 2).result.tools[0].name).toBe("asks");
   },
   LIMIT,
 );

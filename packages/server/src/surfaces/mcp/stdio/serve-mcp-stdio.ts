@@ -12,8 +12,9 @@ import { type StdioStreams, StdioTransport } from "./stdio-transport.ts";
 
 /** A connection to the one client that started this process. */
 export interface StdioConnection {
-  /** Resolves when the client has closed its side. */
+  /** Resolves when the connection has ended, from either side. Calls that were under way are cancelled. */
   readonly closed: Promise<void>;
+  /** Takes nothing more, leaves what is under way a moment to be answered, and ends the connection. */
   close(): Promise<void>;
 }
 
@@ -32,9 +33,11 @@ export function serveMcpStdio(parts: McpParts, viewer: Viewer, streams: StdioStr
   };
   const transport = new StdioTransport(streams, (message, answer, handOn) => {
     if (!wantsResources(message)) return front.take(message, answer, handOn);
+    if (front.refuses(message, answer)) return true;
     void listen(message, handOn);
     return true;
   });
+  transport.ongiveup = (reason) => front.cancelAll(reason);
   const running = (id: string | number) => front.running(id);
   const handle = serveStdio(
     ({ era }) => {
@@ -62,9 +65,16 @@ export function serveMcpStdio(parts: McpParts, viewer: Viewer, streams: StdioStr
   transport.onclose = () => {
     isClosed = true;
     onclose?.();
+    front.cancelAll("the client closed the connection");
     stopPublishing();
     for (const stop of watched) stop();
     resolve();
   };
-  return { closed, close: () => handle.close() };
+  return {
+    closed,
+    async close() {
+      await transport.drain("the server is stopping");
+      await handle.close();
+    },
+  };
 }

@@ -6,6 +6,7 @@ import type { Era, HotPath } from "../hot/hot-path.ts";
 import { type HotCall, type HotList, readHotRequest } from "../hot/hot-request.ts";
 import type { RackServer } from "../rack-server.ts";
 import type { Viewer } from "../viewer.ts";
+import { StdioSpeech } from "./stdio-speech.ts";
 
 /** The server that the SDK has made for the connection, and the version that it speaks. */
 export interface CurrentServer {
@@ -23,6 +24,7 @@ export class StdioFront {
   readonly #hot: HotPath;
   readonly #viewer: Viewer;
   readonly #current: () => CurrentServer | undefined;
+  readonly #speech = new StdioSpeech();
   /** Calls that were begun here, by the ids of their requests. */
   readonly #calls = new IdTable<Exchange<EndedCall>, string | number>();
 
@@ -39,20 +41,33 @@ export class StdioFront {
     return exchange;
   }
 
-  /** Answers a message, now or later, when it is one for the short way. Says whether it is. */
-  take(message: unknown, answer: Answer, handOn: HandOn): boolean {
+  /** Cancels what was begun here. Whether it is still answered is up to who writes. */
+  cancelAll(reason: string): void {
+    for (const exchange of this.#calls.values()) exchange.cancel(reason);
+  }
+
+  /** Answers a message, now or later, when it is one for the short way or for nobody. Says whether it is. */
+  take(message: object, answer: Answer, handOn: HandOn): boolean {
     if (this.#cancel(message)) return true;
     const request = readHotRequest(message);
     const current = this.#current();
-    if (request === undefined || current === undefined) return false;
+    if (request === undefined || current === undefined) return this.refuses(message, answer);
     const era = request.envelope === undefined ? "legacy" : "modern";
     // Before the client and the server have agreed on a version, only the SDK knows what to say.
-    if (era !== current.era || current.server.getNegotiatedProtocolVersion() === undefined) return false;
+    if (!this.#speech.isSettled(era) || era !== current.era) return this.refuses(message, answer);
+    if (current.server.getNegotiatedProtocolVersion() === undefined) return false;
     if (request.kind === "list") {
       void this.#list(request, era, message, answer, handOn);
       return true;
     }
     return this.#call(request, current, message, answer, handOn);
+  }
+
+  /** Refuses a message of another version than the connection's. Says whether it has. */
+  refuses(message: object, answer: Answer): boolean {
+    const verdict = this.#speech.hear(message);
+    if (verdict.kind === "refuse") answer(verdict.id, JSON.stringify(verdict.answer));
+    return verdict.kind !== "pass";
   }
 
   async #list(request: HotList, era: Era, message: unknown, answer: Answer, handOn: HandOn): Promise<void> {

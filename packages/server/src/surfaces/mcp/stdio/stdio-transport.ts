@@ -1,5 +1,10 @@
 import type { Readable, Writable } from "node:stream";
-import { type JSONRPCMessage, parseJSONRPCMessage, type Transport } from "@modelcontextprotocol/server";
+import {
+  type JSONRPCMessage,
+  ProtocolErrorCode,
+  parseJSONRPCMessage,
+  type Transport,
+} from "@modelcontextprotocol/server";
 import { IdTable } from "@toolrack/core";
 
 export interface StdioStreams {
@@ -17,19 +22,26 @@ export type FrontHandler = (
 /** The longest line that is taken, in bytes. */
 const LONGEST = 16 * 1024 * 1024;
 const NEWLINE = 0x0a;
-/** How long what is under way may take to be answered after the input has ended, in milliseconds. */
-const PATIENCE = 30_000;
+/**
+ * How long after the end of the input, or after the last answer since, an answer may take, in milliseconds. Clients kill
+ * a server that has not ended after two seconds.
+ */
+const PATIENCE = 1_000;
+/** How long calls that were given up may take to be answered. */
+const LAST_WORDS = 250;
 
-const CLOSED = "The client has closed its side, and can be asked nothing more.";
+const CLOSED = "the client closed its side";
 
 /**
- * One message on each line. A line that is none is passed over, and never ends the connection. When the input ends,
- * what it asked for is still answered: a file or another program may have been the one to ask.
+ * One message on each line. A line that is none is refused, and never ends the connection. When the input ends, what it
+ * asked for is still answered if that is quick: a file or another program may have been the one to ask.
  */
 export class StdioTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
+  /** Calls that are under way take too long to be waited for. They are still answered, if they end at once. */
+  ongiveup?: (reason: string) => void;
   readonly #streams: StdioStreams;
   readonly #front: FrontHandler;
   readonly #answer = (id: string | number, line: string) => {
@@ -47,11 +59,13 @@ export class StdioTransport implements Transport {
   #pending: Buffer[] = [];
   #size = 0;
   #isClosed = false;
-  #isEnding = false;
+  /** Why nothing more is taken. */
+  #ending: string | undefined;
+  #drained: Promise<void> | undefined;
   /** Requests of the client that wait for their answer, and ours that wait for the client's. */
   readonly #waiting = new IdTable<true, string | number>();
   readonly #asked = new Set<string | number>();
-  #whenAnswered = () => {};
+  #whenSettled = () => {};
 
   constructor(streams: StdioStreams, front: FrontHandler = () => false) {
     this.#streams = streams;
@@ -63,16 +77,17 @@ export class StdioTransport implements Transport {
     input.on("data", (chunk: Buffer) => this.#take(chunk));
     input.on("end", () => void this.#end());
     input.on("close", () => {
-      if (!this.#isEnding) void this.close();
+      if (this.#ending === undefined) void this.close();
     });
     input.on("error", (error) => this.onerror?.(error));
     // Whoever started us has gone.
     output.on("error", () => void this.close());
+    output.on("close", () => void this.close());
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
     const isRequest = "method" in message && "id" in message;
-    if (isRequest && this.#isEnding) throw new Error(CLOSED);
+    if (isRequest && this.#ending !== undefined) throw new Error(`Nothing can be asked: ${this.#ending}.`);
     this.write(JSON.stringify(message));
     if (isRequest) this.#asked.add(message.id);
     else if ("id" in message && isId(message.id)) this.#settle(message.id);
@@ -85,10 +100,16 @@ export class StdioTransport implements Transport {
     this.#unwritten += `${line}\n`;
   }
 
+  /** Takes nothing more, and resolves when what is under way has been answered or given up. */
+  drain(reason: string): Promise<void> {
+    this.#drained ??= this.#drain(reason);
+    return this.#drained;
+  }
+
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#whenAnswered();
+    this.#whenSettled();
     this.#streams.input.pause();
     // What is written is handed to the system before whoever waits for the end may end the process.
     if (this.#unwritten !== "") this.#flush();
@@ -115,8 +136,10 @@ export class StdioTransport implements Transport {
   #joined(part: Buffer): Buffer {
     const isWhole = this.#size + part.length <= LONGEST;
     const line = isWhole ? Buffer.concat([...this.#pending, part]) : Buffer.alloc(0);
-    if (!isWhole)
-      this.onerror?.(new Error(`A message is longer than ${LONGEST} bytes, the most that is taken.`));
+    if (!isWhole) {
+      const text = `A message is longer than ${LONGEST} bytes, the most that is taken.`;
+      this.#refuse(null, ProtocolErrorCode.InvalidRequest, text);
+    }
     this.#pending = [];
     this.#size = 0;
     return line;
@@ -128,11 +151,15 @@ export class StdioTransport implements Transport {
     try {
       message = JSON.parse(line);
     } catch {
-      this.onerror?.(new Error("A line of the input is not JSON."));
+      this.#refuse(null, ProtocolErrorCode.ParseError, "A line of the input is not JSON.");
       return;
     }
-    if (typeof message !== "object" || message === null) {
-      this.onerror?.(new Error("A line of the input is not a message."));
+    if (typeof message !== "object" || message === null || Array.isArray(message)) {
+      this.#refuse(
+        null,
+        ProtocolErrorCode.InvalidRequest,
+        "A line of the input is not one JSON-RPC message.",
+      );
       return;
     }
     this.#note(message);
@@ -158,26 +185,43 @@ export class StdioTransport implements Transport {
 
   #settle(id: string | number): void {
     this.#waiting.delete(id);
-    if (this.#isEnding && this.#waiting.size === 0) this.#whenAnswered();
+    if (this.#ending !== undefined) this.#whenSettled();
   }
 
-  /** Answers what is under way, and closes. */
   async #end(): Promise<void> {
-    if (this.#isClosed || this.#isEnding) return;
-    this.#isEnding = true;
-    if (this.#pending.length > 0) this.#read(this.#joined(Buffer.alloc(0)).toString("utf8"));
-    // Nobody is left to answer what we have asked.
-    for (const id of this.#asked) {
-      this.#deliver({ jsonrpc: "2.0", id, error: { code: -32000, message: CLOSED } });
-    }
-    if (this.#waiting.size > 0) await this.#answered();
+    if (this.#isClosed) return;
+    await this.drain(CLOSED);
     await this.close();
   }
 
-  #answered(): Promise<void> {
+  async #drain(reason: string): Promise<void> {
+    this.#ending = reason;
+    this.#streams.input.pause();
+    if (this.#pending.length > 0) this.#read(this.#joined(Buffer.alloc(0)).toString("utf8"));
+    // Nobody is left to answer what we have asked.
+    for (const id of this.#asked) {
+      this.#deliver({ jsonrpc: "2.0", id, error: { code: -32000, message: `No answer: ${reason}.` } });
+    }
+    await this.#answered(PATIENCE);
+    if (this.#isDone) return;
+    this.ongiveup?.(reason);
+    await this.#answered(LAST_WORDS);
+  }
+
+  get #isDone(): boolean {
+    return this.#isClosed || this.#waiting.size === 0;
+  }
+
+  /** Resolves when all is answered, or when nothing has been for so long. */
+  #answered(limit: number): Promise<void> | undefined {
+    if (this.#isDone) return undefined;
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, PATIENCE);
-      this.#whenAnswered = () => {
+      const timer = setTimeout(resolve, limit);
+      this.#whenSettled = () => {
+        if (!this.#isDone) {
+          timer.refresh();
+          return;
+        }
         clearTimeout(timer);
         resolve();
       };
@@ -185,14 +229,41 @@ export class StdioTransport implements Transport {
   }
 
   #deliver(message: unknown): void {
+    let read: JSONRPCMessage;
     try {
-      this.onmessage?.(parseJSONRPCMessage(message));
+      read = parseJSONRPCMessage(message);
+    } catch {
+      const text = "A line of the input is not a valid JSON-RPC message.";
+      if (wantsAnswer(message)) this.#refuse(idOf(message), ProtocolErrorCode.InvalidRequest, text);
+      else this.onerror?.(new Error(text));
+      return;
+    }
+    try {
+      this.onmessage?.(read);
     } catch (thrown) {
-      const { id } = (message ?? {}) as { id?: unknown };
-      if (isId(id)) this.#settle(id);
+      const id = idOf(message);
+      if (id !== null) this.#settle(id);
       this.onerror?.(thrown instanceof Error ? thrown : new Error(String(thrown)));
     }
   }
+
+  #refuse(id: string | number | null, code: number, text: string): void {
+    this.onerror?.(new Error(text));
+    this.write(JSON.stringify({ jsonrpc: "2.0", error: { code, message: text }, id }));
+    if (id !== null) this.#settle(id);
+  }
+}
+
+/** Notifications and answers are never answered, whatever is wrong with them. */
+function wantsAnswer(message: unknown): boolean {
+  if (typeof message !== "object" || message === null) return true;
+  if ("result" in message || "error" in message) return false;
+  return "id" in message || !("method" in message) || typeof message.method !== "string";
+}
+
+function idOf(message: unknown): string | number | null {
+  const { id } = (message ?? {}) as { id?: unknown };
+  return isId(id) ? id : null;
 }
 
 function isId(id: unknown): id is string | number {

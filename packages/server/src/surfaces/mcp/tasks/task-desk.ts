@@ -39,11 +39,11 @@ const MOST_FAILED = 1000;
  * here; afterwards its record is the task, also after a restart.
  */
 export class TaskDesk {
-  readonly #parts: Pick<McpParts, "store" | "recorder">;
+  readonly #parts: Pick<McpParts, "store" | "recorder" | "lists">;
   readonly #live = new Map<string, LiveTask>();
   readonly #failed = new Map<string, FailedTask>();
 
-  constructor(parts: Pick<McpParts, "store" | "recorder">) {
+  constructor(parts: Pick<McpParts, "store" | "recorder" | "lists">) {
     this.#parts = parts;
   }
 
@@ -55,17 +55,18 @@ export class TaskDesk {
     toError: (end: { readonly ended?: EndedCall; readonly reason?: unknown }) => object | undefined,
   ): TaskView {
     const now = Date.now();
+    const createdAt = madeAt(taskId) ?? now;
     const task: LiveTask = {
       exchange,
       principal: viewer.principal,
-      createdAt: now,
+      createdAt,
       updatedAt: now,
       message: undefined,
     };
     this.#live.set(taskId, task);
     exchange.wants = { progress: true, messages: false };
     void this.#follow(taskId, task, toError);
-    return { resultType: "task", ...base(taskId, "working", now, now) };
+    return { resultType: "task", ...base(taskId, "working", createdAt, now) };
   }
 
   /** Undefined when there is no such task for this viewer. */
@@ -78,7 +79,9 @@ export class TaskDesk {
       return { ...base(taskId, "failed", failed.createdAt, failed.updatedAt), error: failed.error };
     }
     const call = await this.#stored(taskId, viewer);
-    return call === undefined ? undefined : storedView(call);
+    if (call === undefined) return undefined;
+    const listed = this.#parts.lists.of(viewer).byName.get(call.toolName);
+    return storedView(call, listed?.outputSchema !== undefined);
   }
 
   /** Answers whether there is such a task. */
@@ -144,6 +147,12 @@ export class TaskDesk {
   }
 }
 
+/** When the id of a task was made: what a client is told first and what the record says later are then the same time. */
+function madeAt(taskId: string): number | undefined {
+  const found = /^([0-9a-f]{8})-([0-9a-f]{4})-7/.exec(taskId);
+  return found === null ? undefined : Number.parseInt(`${found[1]}${found[2]}`, 16);
+}
+
 function base(taskId: string, status: TaskStatus, createdAt: number, updatedAt: number) {
   return {
     taskId,
@@ -167,9 +176,10 @@ function liveView(taskId: string, { exchange, createdAt, updatedAt, message }: L
   };
 }
 
-function storedView(call: StoredCall): TaskView {
+function storedView(call: StoredCall, isPromised: boolean): TaskView {
   const { callId, timestamp, duration, outcome, error, result } = call;
-  const common = (status: TaskStatus) => base(callId, status, timestamp, timestamp + Math.round(duration));
+  const createdAt = madeAt(callId) ?? timestamp;
+  const common = (status: TaskStatus) => base(callId, status, createdAt, timestamp + Math.round(duration));
   if (outcome === "running") return common("working");
   if (outcome === "interrupted") {
     return {
@@ -180,5 +190,5 @@ function storedView(call: StoredCall): TaskView {
   if (error?.code === "cancelled") return common("cancelled");
   // The extension keeps `failed` for errors of the protocol: a tool that failed has a result that says so.
   const ended = { callId, record: { ...call, status: call.status as "completed" }, recorded: true, result };
-  return { ...common("completed"), result: toolAnswer(ended, true) };
+  return { ...common("completed"), result: toolAnswer(ended, { canLink: true, isPromised }) };
 }

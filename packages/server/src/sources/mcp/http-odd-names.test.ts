@@ -1,0 +1,80 @@
+import { expect, it, vi } from "vitest";
+import { type ScriptedCall, ScriptedHttpServer } from "./testing/scripted-http-server.fixture.ts";
+import { UpstreamRack } from "./testing/upstream-rack.fixture.ts";
+import { Upstream } from "./upstream.ts";
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const echo = ({ answer }: ScriptedCall) => answer("here");
+
+/** Members that every object has without being given them. */
+const names = ["constructor", "toString", "hasOwnProperty", "__proto__"];
+
+it("tools that are named like members of every object are tools like any other", async () => {
+  await using server = await ScriptedHttpServer.start({
+    tools: Object.fromEntries(names.map((name) => [name, echo])),
+  });
+  await using rack = await UpstreamRack.create();
+  await rack.open({ far: { url: server.url } });
+  await rack.until("far", "ready");
+  for (const { rackName } of rack.servers.tools("far")) {
+    expect(await rack.call(rackName)).toMatchObject({ content: "here" });
+  }
+  expect(rack.servers.tools("far").map(({ name }) => name)).toEqual(names);
+  expect(rack.registry.get("mcp_far_constructor")).toMatchObject({ displayName: "far/constructor" });
+  await rack.servers.add("other", { url: server.url });
+  await rack.until("other", "ready");
+  await rack.servers.update("far", { tools: { toString: { rename: "text" } } });
+  expect(await rack.call("mcp_far_text")).toMatchObject({ content: "here" });
+});
+
+it("a tool that is left out for its schema is not shown as offered", async () => {
+  await using server = await ScriptedHttpServer.start({
+    tools: { echo, odd: echo },
+    schemas: { odd: { type: "objekt" } },
+  });
+  await using rack = await UpstreamRack.create();
+  await rack.open({ far: { url: server.url } });
+  await rack.until("far", "ready");
+  const offered = rack.servers.tools("far").map(({ name, offered }) => [name, offered]);
+  expect(offered).toEqual([
+    ["echo", true],
+    ["odd", false],
+  ]);
+});
+
+it("a server whose tools cannot be hung up is tried again, and says why", async () => {
+  await using server = await ScriptedHttpServer.start({ tools: { echo } });
+  await using rack = await UpstreamRack.create();
+  const reached = Promise.withResolvers<void>();
+  const upstream = new Upstream({
+    key: "far",
+    entry: { url: server.url },
+    place: "mcp.json",
+    isEnabled: true,
+    surroundings: { directory: rack.directory, environment: {}, secret: async () => undefined },
+    clientInfo: { name: "test", version: "0" },
+    packages: { install: () => Promise.reject(new Error("nothing is installed here")) },
+    mask: (text) => text,
+    logger: { debug() {}, info() {}, warn() {}, error() {} },
+    signIn: undefined,
+    verdict: undefined,
+    catalogue: undefined,
+    onState: () => upstream.state === "backoff" && reached.resolve(),
+    onVerdict() {},
+    onCatalogue: () => {
+      throw new Error("no place for it");
+    },
+    onResourceUpdated() {},
+  });
+  upstream.start();
+  await reached.promise;
+  expect(upstream.status).toMatchObject({
+    state: "backoff",
+    failures: 1,
+    reason: "no place for it.",
+    nextAttemptAt: expect.any(Number),
+  });
+  expect(upstream.catalogue.tools).toEqual([]);
+  await upstream.stop();
+});

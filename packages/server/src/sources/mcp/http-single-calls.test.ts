@@ -1,0 +1,237 @@
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { type ScriptedCall, ScriptedHttpServer } from "./testing/scripted-http-server.fixture.ts";
+import { UpstreamRack } from "./testing/upstream-rack.fixture.ts";
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const echo = ({ answer }: ScriptedCall) => answer("here");
+const slow = ({ answer }: ScriptedCall) => void setTimeout(() => answer("at last"), 300);
+
+/** Answers with an error of the protocol that is about the request. */
+function refuseWith(status: number, error: object) {
+  return ({ id, send }: ScriptedCall) => send(status, { jsonrpc: "2.0", id, error });
+}
+
+describe.each(["legacy", "modern"] as const)("what happens to one call of a %s server", (era) => {
+  it.each([
+    [
+      "a refusal for want of a scope",
+      ({ send }: ScriptedCall) =>
+        send(403, "no", { "www-authenticate": 'Bearer error="insufficient_scope", scope="a b"' }),
+      /refused the call: .*"a b".*Sign in again: toolrack mcp-servers login far/,
+    ],
+    [
+      "a connection that is reset",
+      ({ incoming }: ScriptedCall) => void incoming.socket.destroy(),
+      /gave no usable answer: The connection was closed before the answer came \(.+\)\./,
+    ],
+    ["a bare 404", ({ send }: ScriptedCall) => send(404, "nothing here"), /404 Not Found/],
+    [
+      "a 404 with an error of the protocol",
+      refuseWith(404, { code: -32_601, message: "Method not found", data: { why: "x" } }),
+      /refused the call: Method not found \(code -32601\)/,
+    ],
+    [
+      "a 400 that speaks of another session",
+      refuseWith(400, { code: -32_602, message: "bad checkout session id in your arguments" }),
+      /refused the call: bad checkout session id in your arguments \(code -32602\)/,
+    ],
+    [
+      "a 503",
+      ({ send }: ScriptedCall) => send(503, "busy", { "retry-after": "7" }),
+      /refused the call: It answered with 503 Service Unavailable: busy\. It asks to wait 7 s\./,
+    ],
+    [
+      "a page of a proxy",
+      ({ send }: ScriptedCall) => send(500, "<html>boom</html>", { "content-type": "text/html" }),
+      /refused the call: It answered with 500 Internal Server Error and a page of HTML\./,
+    ],
+    [
+      "an answer of another form",
+      ({ send }: ScriptedCall) => send(200, { hello: "world" }),
+      /gave no usable answer: It answered with JSON that is no message of MCP\.$/,
+    ],
+  ])("%s concerns that call alone, which is made once", async (_, odd, message) => {
+    await using server = await ScriptedHttpServer.start({
+      era,
+      withoutSessions: true,
+      tools: { odd, echo, slow },
+    });
+    await using rack = await UpstreamRack.create();
+    await rack.open({ far: { url: server.url } });
+    await rack.until("far", "ready");
+    const other = rack.call("mcp_far_slow");
+    const { content } = await rack.call("mcp_far_odd");
+    expect(content).toMatch(message);
+    expect(rack.servers.get("far")).toMatchObject({ state: "ready", failures: 0, circuit: "closed" });
+    expect(await other).toMatchObject({ content: "at last" });
+    expect(await rack.call("mcp_far_echo")).toMatchObject({ content: "here" });
+    expect(server.calls.filter((name) => name === "odd")).toHaveLength(1);
+  });
+
+  it("the facts of a refusal are there for programs", async () => {
+    const error = { code: -32_602, message: "bad", data: { field: "x" } };
+    await using server = await ScriptedHttpServer.start({
+      era,
+      tools: {
+        bad: refuseWith(400, error),
+        busy: ({ send }) => send(429, "slow down", { "retry-after": "7" }),
+      },
+    });
+    await using rack = await UpstreamRack.create();
+    await rack.open({ far: { url: server.url } });
+    await rack.until("far", "ready");
+    expect((await rack.call("mcp_far_bad")).error?.details).toMatchObject({
+      server: "far",
+      kind: "refused",
+      code: -32_602,
+      data: { field: "x" },
+    });
+    expect((await rack.call("mcp_far_busy")).error?.details).toMatchObject({
+      kind: "refused",
+      status: 429,
+      retryAfter: 7,
+    });
+  });
+});
+
+describe("a server with sessions", () => {
+  it("that cannot continue the stream of one call loses only that call", async () => {
+    await using server = await ScriptedHttpServer.start({
+      tools: {
+        // It says how to go on, and then does not.
+        cut: ({ outgoing }) => {
+          outgoing.writeHead(200, { "content-type": "text/event-stream" });
+          outgoing.write("id: 1\nretry: 10\ndata: \n\n", () => outgoing.end());
+        },
+        slow: ({ answer }) => void setTimeout(() => answer("at last"), 1_000),
+      },
+      onResume: (_, outgoing) => void outgoing.writeHead(404).end(),
+    });
+    await using rack = await UpstreamRack.create();
+    await rack.open({ far: { url: server.url } });
+    await rack.until("far", "ready");
+    const other = rack.call("mcp_far_slow");
+    expect((await rack.call("mcp_far_cut")).content).toMatch(/ended its answer before it was complete/);
+    expect(rack.servers.get("far")).toMatchObject({ state: "ready", failures: 0 });
+    expect(await other).toMatchObject({ content: "at last" });
+  });
+
+  it("that says 400 for a session that it forgot is shaken hands with again", async () => {
+    let isForgotten = true;
+    const tools = {
+      echo: (call: ScriptedCall) => {
+        if (!isForgotten) return echo(call);
+        isForgotten = false;
+        call.send(400, { jsonrpc: "2.0", id: null, error: { code: -32_000, message: "Invalid session ID" } });
+      },
+    };
+    await using server = await ScriptedHttpServer.start({ tools });
+    await using rack = await UpstreamRack.create();
+    await rack.open({ far: { url: server.url } });
+    await rack.until("far", "ready");
+    expect(await rack.call("mcp_far_echo")).toMatchObject({ content: "here" });
+    expect(server.handshakes).toBe(2);
+  });
+
+  it("that knows no session at all refuses the call with its name, and is not lost", async () => {
+    const lost = ({ send }: ScriptedCall) => send(404, "Session not found");
+    await using server = await ScriptedHttpServer.start({ tools: { lost, echo } });
+    await using rack = await UpstreamRack.create();
+    await rack.open({ far: { url: server.url } });
+    await rack.until("far", "ready");
+    expect((await rack.call("mcp_far_lost")).content).toMatch(/"far" refused the call: .*404.*Session not/);
+    expect(server.calls).toEqual(["lost", "lost"]);
+    expect(await rack.call("mcp_far_echo")).toMatchObject({ content: "here" });
+  });
+});
+
+describe("a server that failed before and lost its sessions", () => {
+  afterEach(() => void vi.useRealTimers());
+
+  it("is waited for by all calls, and once it was steady its failures are forgotten", async () => {
+    await using server = await ScriptedHttpServer.start({ tools: { echo } });
+    server.status = 503;
+    await using rack = await UpstreamRack.create();
+    await rack.open({ far: { url: server.url } });
+    await rack.until("far", "backoff");
+    server.status = undefined;
+    await rack.until("far", "ready");
+    expect(rack.servers.get("far").failures).toBeGreaterThan(0);
+    const arrived = Promise.withResolvers<void>();
+    const goOn = Promise.withResolvers<void>();
+    server.beforeHandshake = () => {
+      arrived.resolve();
+      return goOn.promise;
+    };
+    server.forgetSessions();
+    const first = rack.call("mcp_far_echo");
+    await arrived.promise;
+    const others = [1, 2, 3].map(() => rack.call("mcp_far_echo"));
+    setTimeout(goOn.resolve, 50);
+    for (const result of await Promise.all([first, ...others])) {
+      expect(result).toMatchObject({ content: "here" });
+    }
+    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 61_000 });
+    expect(rack.servers.get("far")).toMatchObject({ state: "ready", failures: 0 });
+  });
+
+  it("is not waited for by calls that were given up", async () => {
+    await using server = await ScriptedHttpServer.start({ tools: { echo } });
+    await using rack = await UpstreamRack.create();
+    await rack.open({ far: { url: server.url } });
+    await rack.until("far", "ready");
+    const goOn = Promise.withResolvers<void>();
+    server.beforeHandshake = () => goOn.promise;
+    server.forgetSessions();
+    const results = await Promise.all([1, 2].map(() => rack.call("mcp_far_echo", {}, { timeout: 300 })));
+    expect(results.map(({ error }) => error?.code)).toEqual(["timed_out", "timed_out"]);
+    await rack.eventually(() => rack.servers.get("far").inFlight === 0, "their places are free");
+    expect(rack.servers.get("far").state).toBe("starting");
+    goOn.resolve();
+  });
+});
+
+describe("a server that is gone", () => {
+  it.each(["legacy", "modern"] as const)(
+    "although it was remembered as a %s one is told of by its answer",
+    async (era) => {
+      await using server = await ScriptedHttpServer.start({ era, tools: { echo } });
+      await using rack = await UpstreamRack.create();
+      await rack.open({ far: { url: server.url } });
+      await rack.until("far", "ready");
+      server.status = 404;
+      await rack.servers.restart("far");
+      const reason = "It answered with 404 Not Found: down.";
+      expect(rack.servers.get("far")).toMatchObject({ state: "backoff", reason });
+      // Found out anew, it is neither of the two kinds.
+      await rack.servers.restart("far");
+      expect(rack.servers.get("far")).toMatchObject({ state: "backoff", reason });
+      server.status = undefined;
+      await rack.servers.restart("far");
+      expect(await rack.call("mcp_far_echo")).toMatchObject({ content: "here" });
+    },
+  );
+
+  it("is noticed when it breaks a connection, also without a further call", async () => {
+    const stop = Promise.withResolvers<void>();
+    const last = ({ incoming }: ScriptedCall) => {
+      incoming.socket.destroy();
+      stop.resolve();
+    };
+    const tools = { last };
+    const server = await ScriptedHttpServer.start({ tools });
+    await using rack = await UpstreamRack.create();
+    await rack.open({ far: { url: server.url } });
+    await rack.until("far", "ready");
+    const call = rack.call("mcp_far_last");
+    await stop.promise;
+    await server[Symbol.asyncDispose]();
+    expect((await call).type).toBe("error");
+    await rack.until("far", "backoff");
+    const { content } = await rack.call("mcp_far_last");
+    expect(content).toMatch(
+      /"far" is not available \(backoff\)\. It cannot be reached: .*ECONNREFUSED.*\. It is/,
+    );
+  });
+});

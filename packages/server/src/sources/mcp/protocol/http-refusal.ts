@@ -1,0 +1,100 @@
+import { STATUS_CODES } from "node:http";
+import { extractWWWAuthenticateParams } from "@modelcontextprotocol/client";
+import { isRecord } from "../../../json/is-record.ts";
+import type { Fetch } from "./bounded-fetch.ts";
+import { sentence } from "./sentence.ts";
+import { type RefusalFacts, UpstreamError } from "./upstream-error.ts";
+
+const LONGEST_TEXT = 300;
+
+/** With these the SDK finds out what a server speaks, and goes by the status of the answer. */
+const handshake: ReadonlySet<unknown> = new Set(["initialize", "server/discover"]);
+
+/**
+ * A fetch that throws an `UpstreamError` with all that is known when a request is answered with an HTTP status that is an
+ * error; the SDK would keep only the text. `isSession`: every message belongs to a session, also without the header that
+ * names one.
+ */
+export function fetchWithRefusals(fetch: Fetch, { isSession }: { readonly isSession: boolean }): Fetch {
+  return async (input, init) => {
+    const response = await fetch(input, init);
+    if (response.status < 400 || init?.method !== "POST") return response;
+    const { id, method } = requestIn(init.body);
+    if (id === undefined || handshake.has(method)) return response;
+    const hasSession = isSession || new Headers(init.headers).has("mcp-session-id");
+    throw await refusalIn(response, { id, hasSession });
+  };
+}
+
+/** What is said of an HTTP status, with what the answer says about it where that is for reading. */
+export function describeStatus(status: number, text: string): string {
+  const name = [status, STATUS_CODES[status]].filter(Boolean).join(" ");
+  if (/^\s*</.test(text)) return `It answered with ${name} and a page of HTML.`;
+  const said = (wordsIn(parsed(text)) ?? text).trim().slice(0, LONGEST_TEXT);
+  return said === "" ? `It answered with ${name}.` : sentence(`It answered with ${name}: ${said}`);
+}
+
+async function refusalIn(
+  response: Response,
+  { id, hasSession }: { readonly id: unknown; readonly hasSession: boolean },
+): Promise<UpstreamError> {
+  const { status, headers } = response;
+  const text = await response.text();
+  const body = parsed(text);
+  const error = isRecord(body) && isRecord(body.error) ? body.error : undefined;
+  const isAboutRequest = error !== undefined && isRecord(body) && body.id === id;
+  const said = wordsIn(body) ?? text;
+  const challenge = extractWWWAuthenticateParams(response);
+  const isScope = status === 403 && challenge.error === "insufficient_scope";
+  const facts: RefusalFacts = {
+    status,
+    ...(typeof error?.code === "number" ? { code: error.code } : {}),
+    ...(error?.data === undefined ? {} : { data: error.data }),
+    ...waitIn(headers),
+    ...(isScope ? { scope: challenge.scope ?? "" } : {}),
+  };
+  if (status === 401) return new UpstreamError("unauthorized", describeStatus(status, text), facts);
+  const isLost = hasSession && isLostSession(status, said, isAboutRequest);
+  // What the server says about the request itself needs no status to be understood.
+  const message = isAboutRequest && !isLost ? said : describeStatus(status, text);
+  const { retryAfter } = facts;
+  const whole = retryAfter === undefined ? message : `${sentence(message)} It asks to wait ${retryAfter} s.`;
+  return new UpstreamError(isLost ? "session" : "refused", whole, facts);
+}
+
+/** Servers that forgot a session should answer 404; several answer 400. */
+function isLostSession(status: number, said: string, isAboutRequest: boolean): boolean {
+  const isAboutSession = /session/i.test(said);
+  if (status === 404) return !isAboutRequest || isAboutSession;
+  return status === 400 && !isAboutRequest && isAboutSession;
+}
+
+/** The text for people in a body of JSON: of JSON-RPC, of OAuth, or of one of the usual forms. */
+function wordsIn(body: unknown): string | undefined {
+  if (!isRecord(body)) return undefined;
+  const inside = isRecord(body.error) ? body.error.message : undefined;
+  return [inside, body.error_description, body.message, body.detail, body.error].find(
+    (text): text is string => typeof text === "string" && text !== "",
+  );
+}
+
+/** Seconds, or a date. */
+function waitIn(headers: Headers): Pick<RefusalFacts, "retryAfter"> {
+  const given = headers.get("retry-after");
+  if (given === null || given.trim() === "") return {};
+  const seconds = /^\d+$/.test(given.trim()) ? Number(given) : (Date.parse(given) - Date.now()) / 1000;
+  return Number.isFinite(seconds) ? { retryAfter: Math.max(0, Math.ceil(seconds)) } : {};
+}
+
+function requestIn(body: unknown): Readonly<Record<string, unknown>> {
+  const message = typeof body === "string" ? parsed(body) : undefined;
+  return isRecord(message) ? message : {};
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,147 @@
+import { randomUUID } from "node:crypto";
+import {
+  createServer,
+  type Server as HttpServer,
+  type IncomingMessage,
+  type ServerResponse,
+} from "node:http";
+import type { AddressInfo } from "node:net";
+import { text as textOf } from "node:stream/consumers";
+
+/** One call of a tool, to be answered in whatever way. */
+export interface ScriptedCall {
+  readonly id: number;
+  readonly incoming: IncomingMessage;
+  readonly outgoing: ServerResponse;
+  answer(text: string): void;
+  send(status: number, body: object | string, headers?: Readonly<Record<string, string>>): void;
+}
+
+export interface Script {
+  readonly era?: "legacy" | "modern";
+  /** A server of the old protocol that gives no session. */
+  readonly withoutSessions?: boolean;
+  readonly tools: Readonly<Record<string, (call: ScriptedCall) => void>>;
+  /** By the name of the tool. Default one that takes everything. */
+  readonly schemas?: Readonly<Record<string, object>>;
+  /** What the GET is answered that continues a stream. Without it, 405. */
+  readonly onResume?: (incoming: IncomingMessage, outgoing: ServerResponse) => void;
+}
+
+const TEXT = { "content-type": "application/json" };
+
+/** A server over HTTP, made by hand, whose tools answer as the test says. */
+export class ScriptedHttpServer {
+  readonly #http: HttpServer;
+  readonly #script: Script;
+  readonly #sessions = new Set<string>();
+  /** The names of the tools that were called, in order. */
+  readonly calls: string[] = [];
+  handshakes = 0;
+  /** Is waited for before a handshake is answered. */
+  beforeHandshake: () => Promise<void> | void = () => {};
+  /** Everything is answered with this status, as while a server is deployed. */
+  status: number | undefined;
+
+  private constructor(script: Script) {
+    this.#script = script;
+    this.#http = createServer((incoming, outgoing) => {
+      this.#serve(incoming, outgoing).catch(() => outgoing.destroy());
+    });
+  }
+
+  static async start(script: Script, port = 0): Promise<ScriptedHttpServer> {
+    const server = new ScriptedHttpServer(script);
+    await new Promise<void>((resolve) => server.#http.listen(port, "127.0.0.1", resolve));
+    return server;
+  }
+
+  get port(): number {
+    return (this.#http.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}/mcp`;
+  }
+
+  /** As after a restart of the server: nobody's session is known any more. */
+  forgetSessions(): void {
+    this.#sessions.clear();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const closed = new Promise((resolve) => this.#http.close(resolve));
+    this.#http.closeAllConnections();
+    await closed;
+  }
+
+  async #serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const send: ScriptedCall["send"] = (status, body, headers = {}) => {
+      const isText = typeof body === "string";
+      outgoing.writeHead(status, { ...(isText ? {} : TEXT), ...headers });
+      outgoing.end(isText ? body : JSON.stringify(body));
+    };
+    if (this.status !== undefined) return send(this.status, "down");
+    if (incoming.method === "GET" && incoming.headers["last-event-id"] !== undefined) {
+      if (this.#script.onResume !== undefined) return this.#script.onResume(incoming, outgoing);
+    }
+    if (incoming.method !== "POST") return send(405, "");
+    const { id, method, params } = JSON.parse(await textOf(incoming));
+    const isModern = this.#script.era === "modern";
+    const result = (value: object, headers = {}) =>
+      send(
+        200,
+        { jsonrpc: "2.0", id, result: { ...(isModern ? { resultType: "complete" } : {}), ...value } },
+        headers,
+      );
+    const serverInfo = { name: "scripted", version: "1.0.0" };
+    if (method === "server/discover" && isModern) {
+      return result({
+        supportedVersions: ["2026-07-28"],
+        capabilities: { tools: {} },
+        serverInfo,
+        ttlMs: 1000,
+        cacheScope: "public",
+      });
+    }
+    if (method === "initialize" && !isModern) return this.#shakeHands(params, serverInfo, result);
+    const session = String(incoming.headers["mcp-session-id"]);
+    const isStateless = isModern || this.#script.withoutSessions === true;
+    if (!isStateless && !this.#sessions.has(session)) {
+      const isUnknown = incoming.headers["mcp-session-id"] !== undefined;
+      const error = { code: -32_001, message: isUnknown ? "Session not found" : "No session" };
+      return send(isUnknown ? 404 : 400, { jsonrpc: "2.0", id: null, error });
+    }
+    if (id === undefined) return send(202, "");
+    if (method === "tools/list") {
+      const tools = Object.keys(this.#script.tools).map((name) => ({
+        name,
+        inputSchema: new Map(Object.entries(this.#script.schemas ?? {})).get(name) ?? { type: "object" },
+      }));
+      return result({ tools, ...(isModern ? { ttlMs: 1000, cacheScope: "public" } : {}) });
+    }
+    const act = method === "tools/call" ? this.#script.tools[params.name] : undefined;
+    if (act === undefined) {
+      return send(isModern ? 404 : 200, {
+        jsonrpc: "2.0",
+        id,
+        error: { code: -32_601, message: "Method not found" },
+      });
+    }
+    this.calls.push(params.name);
+    act({ id, incoming, outgoing, send, answer: (text) => result({ content: [{ type: "text", text }] }) });
+  }
+
+  async #shakeHands(
+    { protocolVersion }: { readonly protocolVersion: string },
+    serverInfo: object,
+    result: (value: object, headers?: object) => void,
+  ): Promise<void> {
+    this.handshakes++;
+    await this.beforeHandshake();
+    const session = randomUUID();
+    this.#sessions.add(session);
+    const headers = this.#script.withoutSessions === true ? {} : { "mcp-session-id": session };
+    result({ protocolVersion, capabilities: { tools: { listChanged: true } }, serverInfo }, headers);
+  }
+}
