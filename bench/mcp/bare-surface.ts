@@ -25,7 +25,7 @@ export function openBareSurface(registry: ToolRegistry): McpSurface {
     registry,
     desk: calls.desk,
     recorder: calls.recorder,
-    store: { calls: nothing },
+    store: { calls: nothing, tokens: nothing },
     approvals: { subscribe: () => () => {} } as never, // There are no dangerous tools.
     offerings: new Offerings({ logger: silent }),
     logger: silent,

@@ -197,6 +197,10 @@ class PatientClient implements CallClient {
     return this.#client.name ?? "";
   }
 
+  get logLevel(): string | undefined {
+    return this.#client.logLevel;
+  }
+
   can(...asked: Parameters<CallClient["can"]>): boolean {
     return this.#client.can(...asked);
   }

@@ -5,6 +5,8 @@ export type ClientMethod = "elicitation/create" | "sampling/createMessage" | "ro
 export interface CallClient {
   /** What the caller says that it is: `Cursor 2.4`. Not to be trusted. */
   readonly name?: string;
+  /** From which level on it wants to hear what is logged, as MCP names the levels. Undefined when it has not said. */
+  readonly logLevel?: string | undefined;
   /** With `params`: whether it can be asked this very question, such as one of a certain `mode`. */
   can(method: ClientMethod, params?: object): boolean;
   /** Resolves with the caller's answer; rejects when it has none, or when the signal aborts. */

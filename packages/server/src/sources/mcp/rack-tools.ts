@@ -44,11 +44,16 @@ export class RackTools {
     }
     const refused = this.#registry.apply({ remove, put: put.map(({ tool }) => tool) });
     const unusable = new Set(refused.map(({ info }) => info.name));
+    const refusedBefore = this.refused;
+    const isKnown = (item: RefusedItem) =>
+      refusedBefore.some(({ name, reason }) => name === item.name && reason === item.reason);
     this.refused = [
       ...doubled,
       ...refused.map(({ info, error }) => ({ name: info.name, reason: shortened(error.message) })),
     ];
-    for (const { name, reason } of this.refused) this.#logger.warn(`${name} is left out: ${reason}`);
+    for (const { name, reason } of this.refused) {
+      if (!isKnown({ name, reason })) this.#logger.warn(`${name} is left out: ${reason}`);
+    }
     const before = this.#applied;
     this.#applied = new Map(
       [...wanted.values()]

@@ -227,6 +227,18 @@ describe("a call", () => {
     expect(rack.servers.get("odd").inFlight).toBe(0);
   });
 
+  it("that waits for its turn need not report anything, and is told when it was never sent", async () => {
+    await using rack = await UpstreamRack.create();
+    await rack.open({ odd: oddServer([], { toolrack: { limits: { concurrency: 1, idle: 1_000 } } }) });
+    await rack.until("odd", "ready");
+    const first = rack.call("mcp_odd_reports", { times: 30 });
+    const second = rack.call("mcp_odd_echo", { text: "later" });
+    const third = rack.call("mcp_odd_echo", { text: "too late" }, { timeout: 300 });
+    expect((await third).content).toMatch(/was not run: others were before it for 300 ms/);
+    expect(await first).toMatchObject({ content: "done" });
+    expect(await second).toMatchObject({ content: "later" });
+  });
+
   it("waits when too many are under way, and fails when too many wait", async () => {
     await using rack = await UpstreamRack.create();
     await rack.open({ odd: oddServer([], { toolrack: { limits: { concurrency: 1, queue: 1 } } }) });

@@ -219,8 +219,10 @@ export class Upstream {
   }
 
   async #requestLater(request: UpstreamRequest): Promise<unknown> {
+    const begin = request.waitingForTurn?.();
     const session = this.#session ?? (await this.#available(request.signal));
     await this.#bulkhead.enter(request);
+    begin?.();
     // While it waited, the server may have been started anew.
     return this.#send(this.#session ?? session, request);
   }

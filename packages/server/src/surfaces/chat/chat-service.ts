@@ -1,6 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { v7 as uuid } from "uuid";
 import { type Grant, masterGrant } from "../../auth/grant.ts";
+import { GrantWatch } from "../../auth/grant-watch.ts";
 import type { ChatMessage, ChatSession, MessagePage, MessageQuery } from "../../store/chat/chat-store.ts";
 import type { ActiveTurn } from "./active-turn.ts";
 import { ActiveTurns } from "./active-turns.ts";
@@ -9,7 +10,6 @@ import { type AssistantBody, assistantBody, type UserContent } from "./chat-mess
 import type { ChatParts } from "./chat-parts.ts";
 import { ChatSessions } from "./chat-sessions.ts";
 import { CompletionService } from "./completion-service.ts";
-import { GrantWatch } from "./grant-watch.ts";
 import { LoopMemory } from "./loop-memory.ts";
 import { usualChat } from "./model/chat-config.ts";
 import type { ModelEndpoint } from "./model/endpoint.ts";

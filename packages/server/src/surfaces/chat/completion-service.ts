@@ -1,9 +1,9 @@
 import { v7 as uuid } from "uuid";
+import type { GrantWatch } from "../../auth/grant-watch.ts";
 import type { ChatParts } from "./chat-parts.ts";
 import type { ChatService } from "./chat-service.ts";
 import { fromFunctions } from "./completion-functions.ts";
 import type { CompletionRequest } from "./completion-request.ts";
-import type { GrantWatch } from "./grant-watch.ts";
 import { handOver, takeBack } from "./handoff.ts";
 import type { LoopMemory } from "./loop-memory.ts";
 import type { ModelUsage } from "./model/completion-chunk.ts";

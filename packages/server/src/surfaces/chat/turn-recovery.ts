@@ -1,13 +1,13 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { RESUMED } from "../../approvals/approval-inbox.ts";
 import type { Grant } from "../../auth/grant.ts";
+import { grantOfOwner } from "../../auth/grant-watch.ts";
 import type { StoredApproval } from "../../store/approvals/approval-store.ts";
 import type { ChatMessage, ChatSession } from "../../store/chat/chat-store.ts";
 import type { StoredCall } from "../../store/store.ts";
 import type { ActiveTurn } from "./active-turn.ts";
 import { assistantBody } from "./chat-message-body.ts";
 import type { ChatParts } from "./chat-parts.ts";
-import { grantOfOwner } from "./grant-watch.ts";
 import { isRepeatable } from "./turn/is-repeatable.ts";
 import { isSettled, isTool, type ToolPart } from "./turn/message-part.ts";
 import {

@@ -84,7 +84,7 @@ export const mcpServerToolSchema = {
       ...text,
       description: "Of its definition as it is now. Sent back with an approval, it says what was looked at.",
     },
-    offered: { type: "boolean", description: "Whether the entry lets it in." },
+    offered: { type: "boolean", description: "Whether the entry lets it in, and it can be used." },
     pin: { enum: ["approved", "quarantined", "unpinned"] },
     changes: {
       type: "array",

@@ -33,11 +33,11 @@ export function abilitiesOf({ server, context, era, canAsk }: Leg): ClientAbilit
 
 export function wantsOf({ server, context, era }: Leg): Wants {
   const isLegacy = era === "legacy";
-  const hasLevel = isLegacy ? server.hasLogLevel : envelopeOf(context)[LOG_LEVEL_META_KEY] !== undefined;
+  const level = isLegacy ? server.logLevel : envelopeOf(context)[LOG_LEVEL_META_KEY];
   return {
     progress: context.mcpReq._meta?.progressToken !== undefined,
-    messages: isLegacy || hasLevel,
-    lines: hasLevel,
+    messages: isLegacy || level !== undefined,
+    level,
   };
 }
 

@@ -26,8 +26,8 @@ export type Step<Result> =
 export interface Wants {
   readonly progress: boolean;
   readonly messages: boolean;
-  /** Also what a tool says to its own log; only for a client that has said from which level on. */
-  readonly lines?: boolean;
+  /** From which level on it also wants what a tool says to its own log; undefined for a client that has not said. */
+  readonly level?: string | undefined;
 }
 
 export interface ExchangeOptions {
@@ -95,6 +95,10 @@ export class Exchange<Result> implements CallClient {
     this.#answers = answers;
     this.name = clientName;
     this.wants = wants;
+  }
+
+  get logLevel(): string | undefined {
+    return this.wants.level;
   }
 
   /** Begins the work. To be called once. */
@@ -197,7 +201,7 @@ export class Exchange<Result> implements CallClient {
 
   /** A line of the tool's own log. */
   log({ level, text, toolName }: LogEvent): void {
-    if (!this.wants.lines) return;
+    if (this.wants.level === undefined) return;
     const params = { level: level === "warn" ? "warning" : level, logger: toolName, data: text };
     this.notify("notifications/message", params);
   }

@@ -14,7 +14,7 @@ export interface McpParts {
   readonly registry: ToolRegistry;
   readonly desk: CallDesk;
   readonly recorder: CallRecorder;
-  readonly store: Pick<Store, "calls">;
+  readonly store: Pick<Store, "calls" | "tokens">;
   readonly approvals: ApprovalInbox;
   readonly offerings: Offerings;
   readonly lists: ToolLists;

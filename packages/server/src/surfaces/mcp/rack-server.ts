@@ -4,20 +4,21 @@ type Handler = (request: JSONRPCRequest, context: ServerContext) => Promise<Resu
 
 /**
  * The SDK's server, which checks that the answer to a call is the result of a tool; here it may also be a task. It also
- * remembers that its client has set a level for the log: which one is the SDK's business.
+ * remembers which level its client has set for the log, which the SDK keeps to itself.
  */
 export class RackServer extends Server {
-  #hasLogLevel = false;
+  #logLevel: string | undefined;
 
-  get hasLogLevel(): boolean {
-    return this.#hasLogLevel;
+  get logLevel(): string | undefined {
+    return this.#logLevel;
   }
 
   protected override _wrapHandler(method: string, handler: Handler): Handler {
     if (method === "tools/call") return this.#allowingTasks(handler);
     if (method !== "logging/setLevel") return super._wrapHandler(method, handler);
     return super._wrapHandler(method, (request, context) => {
-      this.#hasLogLevel = true;
+      const { level } = request.params ?? {};
+      if (typeof level === "string") this.#logLevel = level;
       return handler(request, context);
     });
   }

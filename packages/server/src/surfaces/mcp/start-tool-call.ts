@@ -59,7 +59,7 @@ export function startToolCall(
 
 /** Who can be asked may come back with another request, and want to hear of progress then. */
 function mayWatch({ wants, abilities, callId }: ExchangeOptions): boolean {
-  if (wants.progress || wants.lines || callId !== undefined) return true;
+  if (wants.progress || wants.level !== undefined || callId !== undefined) return true;
   for (const _ in abilities) return true;
   return false;
 }

@@ -48,6 +48,8 @@ export interface LaneRequest {
   readonly onProgress?: (update: ProgressUpdate) => void;
   /** Is told what the server logs while it works on this. */
   readonly onLog?: (params: Message) => void;
+  /** Says that it waits for its turn. Answers how to say that its turn has come. */
+  readonly waitingForTurn?: () => () => void;
   /** For a server that is reached over HTTP. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
@@ -63,11 +65,6 @@ export interface LaneOptions {
   readonly patience: number;
   /** Is told what a server logs. */
   readonly onLog: (params: Message) => void;
-}
-
-/** A caller that may have said from which level on it wants to hear what is logged, as MCP names the levels. */
-interface Listening {
-  readonly logLevel?: string;
 }
 
 interface Pending {
@@ -380,7 +377,7 @@ function hearsLog({ client, onLog }: LaneRequest): boolean {
  * From which level on the server is to say what it logs. The record of a call and the server's own log begin at `info`,
  * also when the caller wants less: what is too little for a caller is kept from it where it is told.
  */
-function levelFor(client: (CallClient & Listening) | undefined): "debug" | "info" {
+function levelFor(client: CallClient | undefined): "debug" | "info" {
   return client?.logLevel === "debug" ? "debug" : "info";
 }
 

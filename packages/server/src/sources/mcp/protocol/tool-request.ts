@@ -4,6 +4,7 @@ import {
   logLine,
   type ProgressUpdate,
   type ToolContext,
+  waitingForTurn,
   whenAborted,
 } from "@toolrack/core";
 import type { Message } from "./json-rpc.ts";
@@ -33,6 +34,10 @@ export class ToolRequest implements LaneRequest {
 
   whenAborted(act: (reason: unknown) => void): () => void {
     return whenAborted(this.#context, act);
+  }
+
+  waitingForTurn(): () => void {
+    return waitingForTurn(this.#context);
   }
 
   onProgress(update: ProgressUpdate): void {

@@ -51,6 +51,7 @@ function tools() {
     tool("crash", "Ends the server."),
     tool("environment", "All variables."),
     tool("progress", "Reports three times."),
+    tool("reports", "Reports as often as it is asked to.", { times: { type: "integer" } }),
     tool("ask", "Asks the person.", { question: { type: "string" } }),
     tool("cancelled", "Which requests were cancelled."),
     tool("pid", "The process."),
@@ -139,6 +140,15 @@ async function call({ name, arguments: args = {}, _meta = {} }) {
           method: "notifications/progress",
           params: { progressToken: _meta.progressToken, progress: step, total: 3, message: `step ${step}` },
         });
+      }
+      return text("done");
+    case "reports":
+      for (let step = 1; step <= args.times; step++) {
+        send({
+          method: "notifications/progress",
+          params: { progressToken: _meta.progressToken, progress: step },
+        });
+        await new Promise((resolve) => setTimeout(resolve, 50));
       }
       return text("done");
     case "ask":

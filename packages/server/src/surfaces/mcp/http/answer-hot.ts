@@ -54,11 +54,13 @@ async function list(hot: HotPath, request: HotList, era: Era, place: HotPlace, e
 function call(hot: HotPath, request: HotCall, era: Era, place: HotPlace, ends: HotEnds): void {
   const { viewer, session, incoming, outgoing } = place;
   const { abilities, clientName } = clientOf(request, session);
+  // Only clients of the older versions have sessions, and set a level for all of one.
+  const level = session?.server.logLevel;
   const exchange = hot.begin(request, viewer, {
     subject: request.params.name,
     abilities,
     clientName,
-    wants: session?.server.hasLogLevel ? lines : wanted[era],
+    wants: level === undefined ? wanted[era] : { progress: false, messages: true, level },
   });
   if (exchange === undefined) {
     void ends.handOn(undefined);
@@ -102,9 +104,6 @@ const wanted: Readonly<Record<Era, Wants>> = {
   legacy: { progress: false, messages: true },
   modern: { progress: false, messages: false },
 };
-
-/** For a client of the older versions that has set a level for the log. */
-const lines: Wants = { progress: false, messages: true, lines: true };
 
 /** The SDK knows nothing of calls that it was not given. */
 function cancelHot(body: unknown, session: LegacySession | undefined): void {

@@ -1,9 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { isLegacyRequest } from "@modelcontextprotocol/server";
 import type { Grant } from "../../../auth/grant.ts";
+import { GrantWatch } from "../../../auth/grant-watch.ts";
 import type { EndedCall } from "../../../calls/call-desk.ts";
-import type { Store } from "../../../store/store.ts";
-import { GrantWatch } from "../../chat/grant-watch.ts";
 import type { Mount } from "../../http/mount.ts";
 import type { Exchange } from "../exchange.ts";
 import { HotPath } from "../hot/hot-path.ts";
@@ -41,8 +40,7 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
   const faces = new SdkFaces(parts);
   const hot = new HotPath(parts, faces);
   const unsubscribe = publishChanges(parts, faces.modern.notify, sessions);
-  // What the surface is given is the whole store; its parts name only what most of it looks at.
-  const grants = new GrantWatch((parts.store as Store).tokens, parts.logger);
+  const grants = new GrantWatch(parts.store.tokens, parts.logger);
   /** Who has no token any more is told nothing more, while calls under way are still answered. */
   const watchFor =
     (grant: Grant): StreamWatch =>

@@ -92,7 +92,7 @@ export class StdioFront {
     const exchange = this.#hot.begin(request, this.#viewer, {
       subject: request.params.name,
       ...(request.envelope ?? known),
-      wants: { progress: false, messages: era === "legacy", lines: server.hasLogLevel },
+      wants: { progress: false, messages: era === "legacy", level: server.logLevel },
     });
     if (exchange === undefined) return false;
     const { id } = request;

@@ -1,6 +1,6 @@
 import type { Logger } from "@toolrack/core";
-import { type Grant, grantOf, masterGrant } from "../../auth/grant.ts";
-import type { TokenStore } from "../../store/store.ts";
+import type { TokenStore } from "../store/store.ts";
+import { type Grant, grantOf, masterGrant } from "./grant.ts";
 
 /** How often it is looked whether tokens are still good, in milliseconds. */
 const LOOKING = 1_000;
@@ -46,7 +46,10 @@ export class GrantWatch {
         watched.end(why);
       }
     } catch (error) {
-      this.#logger.warn("It could not be looked whether the tokens of running turns are still good:", error);
+      this.#logger.warn(
+        "It could not be looked whether the tokens of what is under way are still good:",
+        error,
+      );
     }
   }
 
