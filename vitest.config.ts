@@ -12,6 +12,9 @@ export default defineConfig({
         extends: true,
         test: {
           name: "rack",
+          // A limit is for what hangs, not for what a busy machine makes slow.
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
           include: ["packages/{core,server}/src/**/*.test.ts", "scripts/**/*.test.ts"],
         },
       },

@@ -102,7 +102,14 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     evaluationLimit: EVALUATION_LIMIT,
   };
   const unloadEnvironment = await loadEnvironment(root, logger);
-  const { config, origins: configOrigins } = await readConfig(root, ModuleGraph.empty(modules));
+  const { config, origins: configOrigins } = await readConfig(root, ModuleGraph.empty(modules)).catch(
+    async (thrown) => {
+      // Whoever is told of a bad config finds nothing at work in the folder.
+      await modules.compiler.settle();
+      unloadEnvironment();
+      throw thrown;
+    },
+  );
   const folders = options.folders ?? (config.tools ?? ["tools"]).map((folder) => resolve(root, folder));
   const workspace = toWorkspace(root, config, folders);
   const late = new LateParts(root, config, logger, options.cache === false);

@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { readdir } from "node:fs/promises";
 import { promisify } from "node:util";
 import { LLMock } from "@copilotkit/aimock";
 import {
@@ -78,6 +79,9 @@ it("leaves nothing open when the workspace cannot be opened", async () => {
   });
   const logger = { debug() {}, info() {}, warn() {}, error() {} };
   await expect(openChatService(workspace.directory, { logger })).rejects.toThrow();
+  const left = await readdir(workspace.directory, { recursive: true });
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(await readdir(workspace.directory, { recursive: true })).toEqual(left);
 });
 
 it("keeps no program alive once it is closed", { timeout: 60_000 }, async () => {
