@@ -39,6 +39,6 @@ test("one whose time runs out before its turn comes is told that nothing was don
   const { content, error } = await registry.execute("queue", {});
   expect(error?.code).toBe("timed_out");
   expect(content).toBe(
-    'The tool "queue" was not run: others were before it for 50 ms, which is all the time it had. Call it again when there are fewer calls.',
+    'The tool "queue" was not run: its turn did not come within 50 ms. Nothing was done; call it again when there are fewer calls.',
   );
 });

@@ -104,7 +104,7 @@ export function timedOut(name: string, kind: "total" | "idle", limit: number): s
 }
 
 export function neverBegun(name: string, limit: number): string {
-  return `The tool "${name}" was not run: others were before it for ${duration(limit)}, which is all the time it had. Call it again when there are fewer calls.`;
+  return `The tool "${name}" was not run: its turn did not come within ${duration(limit)}. Nothing was done; call it again when there are fewer calls.`;
 }
 
 export function cancelled(name: string, reason: string | undefined): string {

@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream";
 import type { Confinement, Launched } from "./confinement/confinement.ts";
-import { killGroup } from "./confinement/process-tree.ts";
+import { killTree } from "./confinement/process-tree.ts";
+import { whenClosed } from "./confinement/when-closed.ts";
 import type { EgressProxies } from "./egress/egress-proxies.ts";
 import { timerMs, withDefaultLimits } from "./limits.ts";
 import type { ProgramEnd } from "./program-bootstrap.ts";
@@ -29,7 +30,7 @@ export async function runProgram(
     ...(egressSocket === undefined ? {} : { egressSocket }),
   });
   const { child } = launched;
-  const kill = () => killGroup(child.pid);
+  const kill = () => killTree(child.pid);
   const output = new CappedOutput(limits.outputBytes, kill);
   const stdout = output.collect(child.stdout);
   const stderr = output.collect(child.stderr);
@@ -102,7 +103,7 @@ function endOf({ child }: Launched): Promise<[number | null, string | null]> {
     child.on("error", (error) =>
       reject(new SandboxError("sandbox_start_failed", `The sandbox could not be started: ${error.message}.`)),
     );
-    child.on("close", (exitCode, signal) => resolve([exitCode, signal]));
+    whenClosed(child, (exitCode, signal) => resolve([exitCode, signal]));
   });
 }
 

@@ -1,7 +1,8 @@
 import type { Socket } from "node:net";
 import { basename } from "node:path";
 import type { Launched } from "./confinement/confinement.ts";
-import { killGroup } from "./confinement/process-tree.ts";
+import { killTree } from "./confinement/process-tree.ts";
+import { whenClosed } from "./confinement/when-closed.ts";
 import { describeEnd, stoppedForAnother } from "./describe-end.ts";
 import { describeThrown } from "./describe-thrown.ts";
 import { IdleCpu } from "./idle-cpu.ts";
@@ -95,7 +96,7 @@ export class Worker {
         this.#stderr += error.message;
         finish(null, null);
       });
-      child.on("close", finish);
+      whenClosed(child, finish);
     });
   }
 
@@ -185,7 +186,7 @@ export class Worker {
   kill(verdict?: SandboxError): void {
     this.isRetired = true;
     this.#verdict ??= verdict;
-    if (!this.hasEnded) killGroup(this.#launched.child.pid);
+    if (!this.hasEnded) killTree(this.#launched.child.pid);
   }
 
   /** Called now and then. Time since the last look counts for every call that runs now. */

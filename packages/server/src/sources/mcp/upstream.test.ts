@@ -234,7 +234,7 @@ describe("a call", () => {
     const first = rack.call("mcp_odd_reports", { times: 30 });
     const second = rack.call("mcp_odd_echo", { text: "later" });
     const third = rack.call("mcp_odd_echo", { text: "too late" }, { timeout: 300 });
-    expect((await third).content).toMatch(/was not run: others were before it for 300 ms/);
+    expect((await third).content).toMatch(/was not run: its turn did not come within 300 ms/);
     expect(await first).toMatchObject({ content: "done" });
     expect(await second).toMatchObject({ content: "later" });
   });

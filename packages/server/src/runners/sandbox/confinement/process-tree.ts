@@ -20,12 +20,17 @@ export function memoryMbOf(members: readonly number[], most: number): number {
   return rough <= most ? rough : sumOf(members, proportionalKb) / 1024;
 }
 
-/** Ends a process group for good. Whoever is gone already is no error. */
-export function killGroup(pid: number | undefined): void {
+/**
+ * Ends a process group for good, and whoever came from it and has left it: until such a process has asked to end with its
+ * parent, it does not. Whoever is gone already is no error.
+ */
+export function killTree(pid: number | undefined): void {
   if (pid === undefined) return;
-  try {
-    process.kill(-pid, "SIGKILL");
-  } catch {}
+  for (const member of [-pid, ...treeOf(pid)]) {
+    try {
+      process.kill(member, "SIGKILL");
+    } catch {}
+  }
 }
 
 /** A process and all that came from it and still lives. Nobody when it is gone, or there is no /proc. */
