@@ -183,7 +183,8 @@ describe("ending", () => {
 
   test("nor does one that goes on writing", async () => {
     const { executed } = await run({ command: "(while :; do echo tick; sleep 0.05; done) &" });
-    endGroup(executed.backgroundGroup);
+    // It may have ended by itself: nobody reads what it writes any more.
+    if (executed.backgroundGroup !== null) endGroup(executed.backgroundGroup);
     expect(executed.elapsed).toBeLessThan(2_000);
   });
 
