@@ -1,4 +1,5 @@
 import type { Logger, ToolContext } from "@toolrack/core";
+import { unlessAborted } from "../../async/unless-aborted.ts";
 import type { DependencyStore } from "../../dependencies/dependency-store.ts";
 import { pauseAfter } from "./backoff.ts";
 import { Bulkhead } from "./bulkhead.ts";
@@ -12,7 +13,6 @@ import { RecentLines } from "./process/recent-lines.ts";
 import { parameterHeaders } from "./protocol/parameter-headers.ts";
 import type { LaneRequest } from "./protocol/request-lane.ts";
 import { ToolRequest } from "./protocol/tool-request.ts";
-import { unlessAborted } from "./protocol/unless-aborted.ts";
 import { UpstreamError } from "./protocol/upstream-error.ts";
 import type { ListName, UpstreamSession } from "./protocol/upstream-session.ts";
 import { fingerprintOf, stillHolds, type Verdict } from "./protocol/verdict.ts";

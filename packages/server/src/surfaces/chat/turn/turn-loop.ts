@@ -1,4 +1,5 @@
 import type { ApprovalInbox } from "../../../approvals/approval-inbox.ts";
+import { unlessAborted } from "../../../async/unless-aborted.ts";
 import type { StoredApproval } from "../../../store/approvals/approval-store.ts";
 import { separator } from "../completion-shape.ts";
 import type { ModelUsage } from "../model/completion-chunk.ts";
@@ -16,7 +17,6 @@ import type { Turn } from "./turn.ts";
 import { OutOfTime, TurnClock } from "./turn-clock.ts";
 import type { ShownApproval, TurnEnd } from "./turn-event.ts";
 import { appendText, callsIn, nextRound, tellState } from "./turn-parts.ts";
-import { unlessAborted } from "./unless-aborted.ts";
 
 export interface TurnLoopParts {
   readonly tools: ToolsService;

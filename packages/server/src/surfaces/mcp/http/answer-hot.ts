@@ -1,6 +1,8 @@
 import { AsyncResource } from "node:async_hooks";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { EndedCall } from "../../../calls/call-desk.ts";
+import { whenGone } from "../../http/when-gone.ts";
+import { cancellationsIn } from "../cancellations-in.ts";
 import type { ClientAbilities } from "../client-abilities.ts";
 import type { Exchange, Wants } from "../exchange.ts";
 import type { Era, HotPath } from "../hot/hot-path.ts";
@@ -12,9 +14,7 @@ import {
   readHotRequest,
 } from "../hot/hot-request.ts";
 import type { Viewer } from "../viewer.ts";
-import { cancellationsIn } from "./cancellations-in.ts";
 import type { LegacySession } from "./legacy-sessions.ts";
-import { whenGone } from "./when-gone.ts";
 
 /** What becomes of a message on the short way. One of them is called, once. */
 export interface HotEnds {

@@ -3,6 +3,7 @@ import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/
 import { ElicitRequestSchema, LoggingMessageNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Grant, masterGrant } from "../../../auth/grant.ts";
+import { initializeRequest } from "../testing/initialize-request.ts";
 import { ServedRack, toolFile } from "../testing/served-rack.ts";
 import { surfaceParts } from "../testing/surface-parts.ts";
 import { type ExpertView, Viewer } from "../viewer.ts";
@@ -66,7 +67,7 @@ test("there are never more sessions than the limit: an idle one makes room, busy
   const sessions = new LegacySessions(parts, { most: 2, idle: 60_000 });
   const open = async () => {
     const session = await sessions.open(viewer);
-    await session?.transport.handleRequest(initialize(), {});
+    await session?.transport.handleRequest(initializeRequest(), {});
     return session;
   };
   const first = await open();
@@ -87,7 +88,7 @@ test("a token has a share of the sessions, and cannot lock others out by opening
   const grantFor = (id: string): Grant => ({ ...masterGrant, id, admin: false });
   const openFor = async (id: string, expert?: ExpertView) => {
     const session = await sessions.open(new Viewer(grantFor(id), expert));
-    await session?.transport.handleRequest(initialize(), {});
+    await session?.transport.handleRequest(initializeRequest(), {});
     return session;
   };
   const greedy = [await openFor("greedy"), await openFor("greedy")];
@@ -129,16 +130,3 @@ test("a question ends with the stream on which it was asked, and its call with i
   gone.abort();
   while (registry.activeCalls().length > 0) await new Promise((resolve) => setTimeout(resolve, 20));
 });
-
-function initialize(): Request {
-  return new Request("http://localhost/mcp", {
-    method: "POST",
-    headers: { "content-type": "application/json", accept: "application/json, text/event-stream" },
-    body: JSON.stringify({
-      jsonrpc: "2.0",
-      id: 1,
-      method: "initialize",
-      params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "t", version: "1" } },
-    }),
-  });
-}

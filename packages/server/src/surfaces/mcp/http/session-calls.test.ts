@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { masterGrant } from "../../../auth/grant.ts";
+import { initializeRequest } from "../testing/initialize-request.ts";
 import { ServedRack, toolFile } from "../testing/served-rack.ts";
 import { surfaceParts } from "../testing/surface-parts.ts";
 import { Viewer } from "../viewer.ts";
@@ -116,7 +117,7 @@ test("a session in which a call is under way makes no room for another, and is n
   const viewer = new Viewer(masterGrant);
   const sessions = new LegacySessions(parts, { most: 1, idle: 20 });
   const first = await sessions.open(viewer);
-  await first?.transport.handleRequest(initialize(), {});
+  await first?.transport.handleRequest(initializeRequest(), {});
   const exchange = { cancel: vi.fn() };
   first!.calls.add(1, exchange as never); // Nothing else of a call is looked at here.
   await new Promise((resolve) => setTimeout(resolve, 100));
@@ -127,16 +128,3 @@ test("a session in which a call is under way makes no room for another, and is n
   expect(exchange.cancel).not.toHaveBeenCalled();
   sessions.close();
 });
-
-function initialize(): Request {
-  return new Request("http://localhost/mcp", {
-    method: "POST",
-    headers: { "content-type": "application/json", accept: "application/json, text/event-stream" },
-    body: JSON.stringify({
-      jsonrpc: "2.0",
-      id: 1,
-      method: "initialize",
-      params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "t", version: "1" } },
-    }),
-  });
-}

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { whenGone } from "./when-gone.ts";
+import { whenGone } from "../../http/when-gone.ts";
 
 /** The request as the SDK takes it. Its body was read before; the signal aborts when the caller goes away. */
 export function toWebRequest(incoming: IncomingMessage, outgoing: ServerResponse): Request {

@@ -1,6 +1,7 @@
 import { AsyncResource } from "node:async_hooks";
 import { IdTable } from "@toolrack/core";
 import type { EndedCall } from "../../../calls/call-desk.ts";
+import { cancellationOf } from "../cancellations-in.ts";
 import type { Exchange } from "../exchange.ts";
 import type { Era, HotPath } from "../hot/hot-path.ts";
 import { type HotCall, type HotList, readHotRequest } from "../hot/hot-request.ts";
@@ -113,15 +114,10 @@ export class StdioFront {
 
   #cancel(message: unknown): boolean {
     if (this.#calls.size === 0) return false;
-    const { method, params } = message as {
-      method?: unknown;
-      params?: { requestId?: unknown; reason?: unknown };
-    };
-    if (method !== "notifications/cancelled") return false;
-    const { requestId, reason } = params ?? {};
-    if (typeof requestId !== "string" && typeof requestId !== "number") return false;
-    const exchange = this.running(requestId);
-    exchange?.cancel(typeof reason === "string" ? reason : "the client cancelled it");
+    const cancelled = cancellationOf(message);
+    if (cancelled === undefined) return false;
+    const exchange = this.running(cancelled.requestId);
+    exchange?.cancel(cancelled.reason ?? "the client cancelled it");
     return exchange !== undefined;
   }
 }

@@ -1,4 +1,4 @@
-import { isRecord } from "../../../json/is-record.ts";
+import { isRecord } from "../../json/is-record.ts";
 
 export interface Cancellation {
   readonly requestId: string | number;
@@ -14,7 +14,8 @@ export function cancellationsIn(body: unknown): readonly Cancellation[] {
   return single === undefined ? none : [single];
 }
 
-function cancellationOf(message: unknown): Cancellation | undefined {
+/** The same for one message alone. */
+export function cancellationOf(message: unknown): Cancellation | undefined {
   if (!isRecord(message) || message.method !== "notifications/cancelled") return undefined;
   const { requestId, reason } = isRecord(message.params) ? message.params : {};
   if (typeof requestId !== "string" && typeof requestId !== "number") return undefined;
