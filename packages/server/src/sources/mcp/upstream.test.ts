@@ -152,6 +152,17 @@ describe("a dead server", () => {
     expect(await processesWith(mark)).toEqual([]);
   });
 
+  it("that was lost a moment ago is waited for when the rack closes, with what it had started", async () => {
+    await using rack = await UpstreamRack.create();
+    const value = crypto.randomUUID();
+    await rack.open({ odd: oddServer(["daemon"], { env: { ODD_TEST: value } }) });
+    await rack.until("odd", "ready");
+    process.kill(rack.servers.get("odd").pid!, "SIGKILL");
+    await rack.eventually(() => rack.servers.get("odd").state === "backoff", "its end was noticed");
+    await rack.servers.close();
+    expect(await processesWith(`ODD_TEST=${value}`)).toEqual([]);
+  });
+
   it("is ended with all that it started, also when it does not listen and has left its group", async () => {
     await using rack = await UpstreamRack.create();
     const value = crypto.randomUUID();

@@ -85,6 +85,8 @@ export class Upstream {
   /** It was ready a moment ago, and only a session is made anew. */
   #isReopening = false;
   #session: UpstreamSession | undefined;
+  /** Those that are no longer used and have not ended yet. */
+  readonly #former = new Set<UpstreamSession>();
   #verdict: Verdict | undefined;
   #catalogue: Catalogue;
   /** The attempt under way; resolves when it has ended, however. */
@@ -163,10 +165,21 @@ export class Upstream {
     clearTimeout(this.#renewal);
     this.#resting.end();
     this.#rereading.end();
-    const session = this.#session;
-    this.#session = undefined;
-    const reason = new UpstreamError("unavailable", "It was stopped.");
-    await Promise.all([session?.close(reason), this.#starting]);
+    await Promise.all([this.#endSessions("It was stopped."), this.#starting]);
+  }
+
+  /** Resolves when nothing is left of any of them, also of those that were lost before. */
+  async #endSessions(why: string): Promise<void> {
+    if (this.#session !== undefined) this.#partWith(this.#session);
+    const reason = new UpstreamError("unavailable", why);
+    await Promise.all([...this.#former].map((session) => session.close(reason)));
+  }
+
+  /** Uses it no longer. It ends once nobody waits for an answer over it. */
+  #partWith(session: UpstreamSession): void {
+    if (session === this.#session) this.#session = undefined;
+    this.#former.add(session);
+    void session.retire().finally(() => this.#former.delete(session));
   }
 
   /** Goes by other limits from now on. What is under way goes on; those of the connection count for the next one. */
@@ -197,9 +210,7 @@ export class Upstream {
     clearTimeout(this.#timer);
     this.#attemptStop.abort();
     await this.#starting;
-    const session = this.#session;
-    this.#session = undefined;
-    await session?.close(new UpstreamError("unavailable", "It is being restarted."));
+    await this.#endSessions("It is being restarted.");
     this.#failures = 0;
     await this.#attempt();
   }
@@ -277,9 +288,8 @@ export class Upstream {
     const isCurrent = session === this.#session;
     const canGoOn = !isSecond && this.#canGoOn(error, isCurrent);
     if (isCurrent) {
-      this.#session = undefined;
       // Others may still wait for answers over connections of their own.
-      void session.retire();
+      this.#partWith(session);
       this.#isReopening = canGoOn;
       if (!canGoOn) this.#failed(error);
     }
@@ -396,7 +406,7 @@ export class Upstream {
   #ready(session: UpstreamSession, catalogue: Catalogue): void {
     this.#show(catalogue, allLists);
     // What is under way over the one before comes to its end there.
-    void this.#session?.retire();
+    if (this.#session !== undefined) this.#partWith(this.#session);
     this.#session = session;
     this.#renewLater(this.#parts.signIn?.renewAt);
     this.#readyAt = Date.now();
@@ -420,7 +430,7 @@ export class Upstream {
 
   #lost(session: UpstreamSession | undefined, reason: UpstreamError): void {
     if (session === undefined || session !== this.#session) return;
-    this.#session = undefined;
+    this.#partWith(session);
     if (!this.#stop.signal.aborted) this.#failed(reason);
   }
 
@@ -500,7 +510,6 @@ export class Upstream {
       else this.#catalogue = catalogue;
     } catch (thrown) {
       if (thrown instanceof UpstreamError && thrown.kind === "unavailable" && session === this.#session) {
-        void session.retire();
         this.#lost(session, thrown);
         return;
       }
@@ -512,11 +521,10 @@ export class Upstream {
   #rest(): void {
     const session = this.#session;
     if (session === undefined || this.#bulkhead.inside > 0) return;
-    this.#session = undefined;
+    this.#partWith(session);
     this.#isResting = true;
     this.#failures = 0;
     this.#parts.onState();
-    void session.close();
   }
 
   #unavailable(reason = this.#reason): UpstreamError {

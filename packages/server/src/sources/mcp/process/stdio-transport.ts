@@ -243,7 +243,11 @@ function leftOf(family: readonly KnownProcess[], mark: string): number[] {
 }
 
 async function endAll(find: () => readonly number[]): Promise<void> {
-  for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+  // A process that is asked may not listen; one that is killed is only late where it waits for a device.
+  for (const [signal, patience] of [
+    ["SIGTERM", 500],
+    ["SIGKILL", 2_000],
+  ] as const) {
     const left = find();
     if (left.length === 0) return;
     for (const id of left) {
@@ -253,7 +257,8 @@ async function endAll(find: () => readonly number[]): Promise<void> {
         // It has ended in between.
       }
     }
-    for (let round = 0; round < 20 && find().length > 0; round++) await delay(25);
+    const deadline = Date.now() + patience;
+    while (find().length > 0 && Date.now() < deadline) await delay(25);
   }
 }
 
