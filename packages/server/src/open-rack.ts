@@ -5,6 +5,7 @@ import { type App, openWorkspace } from "./app.ts";
 import { ApprovalInbox } from "./approvals/approval-inbox.ts";
 import { issuesOf } from "./approvals/issues-of.ts";
 import { resumeCall } from "./approvals/resume-call.ts";
+import { Lookout } from "./async/lookout.ts";
 import type { CallOrigins } from "./auth/call-origins.ts";
 import { ensureMasterToken } from "./auth/master-token.ts";
 import { type CallOffice, openCallOffice } from "./calls/open-call-office.ts";
@@ -135,24 +136,16 @@ const FOLLOWING = 10_000;
 
 /** Settles what processes that died left behind, and learns of rules that others made. Answers how to end it. */
 function followOthers(store: Store, approvals: ApprovalInbox, logger: Logger): () => Promise<void> {
-  const follow = async () => {
-    await store.calls.settleInterrupted();
-    await approvals.refresh();
-  };
-  let following: Promise<void> | undefined;
-  const timer = setInterval(() => {
-    // A store that hangs is not asked again before it has answered.
-    following ??= follow()
-      .catch((error) => logger.debug("What other processes did could not be taken up:", error))
-      .finally(() => {
-        following = undefined;
-      });
-  }, FOLLOWING);
-  timer.unref();
-  return async () => {
-    clearInterval(timer);
-    await Promise.race([following, wait(PATIENCE, undefined, { ref: false })]);
-  };
+  const lookout = new Lookout({
+    async look() {
+      await store.calls.settleInterrupted();
+      await approvals.refresh();
+    },
+    failed: (error) => logger.debug("What other processes did could not be taken up:", error),
+    interval: FOLLOWING,
+  });
+  lookout.start();
+  return () => Promise.race([lookout.stop(), wait(PATIENCE, undefined, { ref: false })]);
 }
 
 /** How long what is on its way to the disk may take when the server ends. */

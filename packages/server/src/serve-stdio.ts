@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
+import { Lookout } from "./async/lookout.ts";
 import { openRack } from "./open-rack.ts";
 import type { LoadReport } from "./sources/load-report.ts";
 import type { StdioStreams } from "./surfaces/mcp/stdio/stdio-transport.ts";
@@ -49,19 +50,14 @@ export async function serveStdio(directory: string, options: ServeStdioOptions):
 
 /** Tools are switched on the server, which is another process. Answers how to end it. */
 function followSwitches(switches: ToolSwitches, logger: Logger): () => Promise<void> {
-  let looking: Promise<void> | undefined;
-  const timer = setInterval(() => {
-    looking ??= switches
-      .refresh()
-      .catch((error) => logger.debug("What was switched elsewhere could not be read:", error))
-      .finally(() => {
-        looking = undefined;
-      });
-  }, LOOK_FOR_SWITCHES);
-  timer.unref();
+  const lookout = new Lookout({
+    look: () => switches.refresh(),
+    failed: (error) => logger.debug("What was switched elsewhere could not be read:", error),
+    interval: LOOK_FOR_SWITCHES,
+  });
+  lookout.start();
   return async () => {
-    clearInterval(timer);
-    await looking;
+    await lookout.stop();
     switches.close();
   };
 }

@@ -1,9 +1,7 @@
 import type { Logger } from "@toolrack/core";
+import { Lookout } from "../async/lookout.ts";
 import type { TokenStore } from "../store/store.ts";
 import { type Grant, grantOf, masterGrant } from "./grant.ts";
-
-/** How often it is looked whether tokens are still good, in milliseconds. */
-const LOOKING = 1_000;
 
 interface Watched {
   readonly grant: Pick<Grant, "id" | "expiresAt">;
@@ -16,13 +14,16 @@ interface Watched {
  */
 export class GrantWatch {
   readonly #tokens: Pick<TokenStore, "list">;
-  readonly #logger: Logger;
   readonly #watched = new Set<Watched>();
-  #timer: NodeJS.Timeout | undefined;
+  readonly #lookout: Lookout;
 
   constructor(tokens: Pick<TokenStore, "list">, logger: Logger) {
     this.#tokens = tokens;
-    this.#logger = logger;
+    this.#lookout = new Lookout({
+      look: () => this.#look(),
+      failed: (error) =>
+        logger.warn("It could not be looked whether the tokens of what is under way are still good:", error),
+    });
   }
 
   /** Calls `end` when the token is no longer good, with a sentence for people. Returns how to watch no more. */
@@ -30,34 +31,29 @@ export class GrantWatch {
     if (grant.id === masterGrant.id) return () => {};
     const watched = { grant, end };
     this.#watched.add(watched);
-    this.#timer ??= setInterval(() => void this.look(), LOOKING).unref();
+    this.#lookout.start();
     return () => this.#release(watched);
   }
 
   /** Ends what is to be ended now. Never rejects. */
-  async look(): Promise<void> {
+  look(): Promise<void> {
+    return this.#lookout.look();
+  }
+
+  async #look(): Promise<void> {
     if (this.#watched.size === 0) return;
-    try {
-      const known = new Set((await this.#tokens.list()).map(({ id }) => id));
-      for (const watched of [...this.#watched]) {
-        const why = known.has(watched.grant.id) ? expiryOf(watched.grant) : TAKEN_BACK;
-        if (why === undefined) continue;
-        this.#release(watched);
-        watched.end(why);
-      }
-    } catch (error) {
-      this.#logger.warn(
-        "It could not be looked whether the tokens of what is under way are still good:",
-        error,
-      );
+    const known = new Set((await this.#tokens.list()).map(({ id }) => id));
+    for (const watched of [...this.#watched]) {
+      const why = known.has(watched.grant.id) ? expiryOf(watched.grant) : TAKEN_BACK;
+      if (why === undefined) continue;
+      this.#release(watched);
+      watched.end(why);
     }
   }
 
   #release(watched: Watched): void {
     this.#watched.delete(watched);
-    if (this.#watched.size > 0) return;
-    clearInterval(this.#timer);
-    this.#timer = undefined;
+    if (this.#watched.size === 0) void this.#lookout.stop();
   }
 }
 

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
+import { Lookout } from "../async/lookout.ts";
 import type { LoadedSkill } from "../sources/skills/loaded-skill.ts";
 import type { SkillSurroundings } from "../sources/skills/run-environment.ts";
 import { pruneMaterialised, readFirstSkillFiles } from "../sources/skills/skill-files.ts";
@@ -46,9 +47,6 @@ export interface SkillLibraryOptions {
   readonly logger: Logger;
 }
 
-/** How often the database is asked whether another process changed something. */
-const POLL = 1_000;
-
 /** All skills of a workspace, on the rack. Every change is on the rack when its promise resolves. */
 export class SkillLibrary {
   readonly experts: Experts;
@@ -62,7 +60,7 @@ export class SkillLibrary {
   /** What the rows looked like when they were read last. */
   #fingerprint: string | undefined;
   #pending: Promise<unknown> = Promise.resolve();
-  #timer: NodeJS.Timeout | undefined;
+  #lookout: Lookout | undefined;
 
   constructor(options: SkillLibraryOptions) {
     const { registry, workspace, folders, names, store } = options;
@@ -130,7 +128,7 @@ export class SkillLibrary {
   /** Follows what other processes change in the database, until it is closed. */
   follow(): void {
     const { store, logger } = this.#options;
-    if (store === undefined || this.#timer !== undefined) return;
+    if (store === undefined || this.#lookout !== undefined) return;
     let complaint = "";
     let looks = 0;
     const look = async () => {
@@ -141,22 +139,23 @@ export class SkillLibrary {
       if (isCounted || isEdited) await this.#reload();
       complaint = "";
     };
-    const lookInTurn = () => {
-      this.#inTurn(look).catch((error: Error) => {
+    this.#lookout = new Lookout({
+      look: () => this.#inTurn(look),
+      failed(error) {
+        const reason = error instanceof Error ? error.message : String(error);
         // Once, and not every second while the database is away.
-        if (complaint !== error.message) logger.warn(`Skills could not be read: ${error.message}`);
-        complaint = error.message;
-      });
-    };
-    this.#timer = setInterval(lookInTurn, POLL);
-    this.#timer.unref();
-    lookInTurn();
+        if (complaint !== reason) logger.warn(`Skills could not be read: ${reason}`);
+        complaint = reason;
+      },
+    });
+    this.#lookout.start();
+    void this.#lookout.look();
     const inUse = new Set(this.list().flatMap(({ directory }) => directory ?? []));
     void pruneMaterialised(join(this.#options.workspace, ".toolrack", "skills"), inUse);
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#timer);
+    await this.#lookout?.stop();
     await this.#pending;
   }
 
@@ -276,7 +275,7 @@ export class SkillLibrary {
   async #reload(): Promise<void> {
     const { store, logger } = this.#options;
     const version = (await store?.registryVersion.read()) ?? 0;
-    if (this.#timer !== undefined) this.#fingerprint = await store?.skills.fingerprint();
+    if (this.#lookout !== undefined) this.#fingerprint = await store?.skills.fingerprint();
     const { skills: inFolders, failed } = await this.#folders.readAll();
     const stored = await this.#readStored();
     const { skills, shadowed } = withOneOwner(inFolders, stored);
@@ -316,7 +315,7 @@ export class SkillLibrary {
   async #written(): Promise<void> {
     const version = await this.#store().registryVersion.read();
     if (version === this.#version + 1) this.#version = version;
-    if (this.#timer !== undefined) this.#fingerprint = await this.#store().skills.fingerprint();
+    if (this.#lookout !== undefined) this.#fingerprint = await this.#store().skills.fingerprint();
     await this.experts.load();
     this.#tell();
   }

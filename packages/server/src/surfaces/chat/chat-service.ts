@@ -1,5 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { v7 as uuid } from "uuid";
+import { Lookout } from "../../async/lookout.ts";
 import { type Grant, masterGrant } from "../../auth/grant.ts";
 import { GrantWatch } from "../../auth/grant-watch.ts";
 import type { ChatMessage, ChatSession, MessagePage, MessageQuery } from "../../store/chat/chat-store.ts";
@@ -57,7 +58,7 @@ export class ChatService {
   readonly #grants: GrantWatch;
   readonly #unsubscribe: () => void;
   #isClosing = false;
-  #following: NodeJS.Timeout | undefined;
+  #following: Lookout | undefined;
 
   constructor(parts: ChatParts) {
     this.#parts = parts;
@@ -231,17 +232,18 @@ export class ChatService {
 
   /** Does the same every so many milliseconds, for processes that share the store and die. */
   follow(interval: number): void {
-    this.#following ??= setInterval(() => {
-      this.recover().catch((error) =>
-        this.#parts.logger.debug("Turns of other processes could not be taken up:", error),
-      );
-    }, interval).unref();
+    this.#following ??= new Lookout({
+      look: () => this.recover(),
+      failed: (error) => this.#parts.logger.debug("Turns of other processes could not be taken up:", error),
+      interval,
+    });
+    this.#following.start();
   }
 
   /** Leaves every turn as it is, for the next start to take up. Resolves when all is written. */
   async close(): Promise<void> {
     this.#isClosing = true;
-    clearInterval(this.#following);
+    void this.#following?.stop();
     this.#unsubscribe();
     this.completions.close();
     const turns = this.#turns.running;
