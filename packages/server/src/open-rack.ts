@@ -119,6 +119,7 @@ export async function openRack(
       const instructions = expert.instructions || expert.description;
       return { id, name: expert.name, version, allow, ...(instructions ? { instructions } : {}) };
     },
+    onExpertsChanged: (listener) => app.skills.experts.subscribe(listener),
   });
   opened.defer(followOthers(store, approvals, logger));
   return { app, store, approvals, calls, mcp, mcpServers, origins, secrets: known, interrupted };

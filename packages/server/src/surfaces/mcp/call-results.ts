@@ -24,7 +24,7 @@ export async function readCallResult(
   viewer: Viewer,
   uri: string,
 ): Promise<ResourceAnswer | undefined> {
-  const found = /^toolrack:\/\/calls\/([^/?#%]+)\/result(?:\?offset=(\d+))?$/.exec(uri);
+  const found = /^toolrack:\/\/calls\/([^/?#%]+)\/result(?:\?offset=(\d{1,15}))?$/.exec(uri);
   if (found === null) return undefined;
   const callId = found[1]!;
   const offset = Number(found[2] ?? 0);

@@ -15,19 +15,17 @@ import { type StdioConnection, serveMcpStdio } from "./stdio/serve-mcp-stdio.ts"
 import type { StdioStreams } from "./stdio/stdio-transport.ts";
 import { TaskDesk } from "./tasks/task-desk.ts";
 import { ToolLists } from "./tool-lists.ts";
-import { type ExpertResolver, Viewer } from "./viewer.ts";
+import { Viewer } from "./viewer.ts";
 
 export type McpSurfaceParts = Omit<McpParts, "lists" | "held" | "tasks" | "clients" | "serverInfo"> & {
   readonly config: NonNullable<Config["mcp"]>;
-  /** Without it there are no experts. */
-  readonly experts?: ExpertResolver;
 };
 
 /** What the transports share. */
 export interface McpSurface {
   readonly parts: McpParts;
   /** For the HTTP server. */
-  mounts(options?: Omit<McpMountOptions, "experts">): Mount[];
+  mounts(options?: McpMountOptions): Mount[];
   /** Serves the process that started us, as the operator or as one of its experts. Rejects when there is none such. */
   stdio(streams: StdioStreams, expert?: string): Promise<StdioConnection>;
   close(): void;
@@ -39,7 +37,7 @@ const operator: Grant = { ...masterGrant, caller: "mcp" };
 const USUAL_THRESHOLD = 100;
 
 /** Opens the rack to MCP clients. The meta-tools are hung on the rack, unless they are off. */
-export function createMcpSurface({ config, experts, ...given }: McpSurfaceParts): McpSurface {
+export function createMcpSurface({ config, ...given }: McpSurfaceParts): McpSurface {
   const { metaTools: mode = "auto", threshold = USUAL_THRESHOLD, alwaysListed = [] } = config;
   const isPinned = (name: string) => alwaysListed.some((pattern) => matchesPattern(pattern, name));
   const lists = new ToolLists(given.registry, { mode, threshold, isPinned });
@@ -55,12 +53,9 @@ export function createMcpSurface({ config, experts, ...given }: McpSurfaceParts)
   const stop = config.approvals === "inbox" ? () => {} : letClientsApprove(given.approvals, given.logger);
   return {
     parts,
-    mounts: (options) => [
-      answersFirst(mcpMount(parts, { ...options, ...(experts === undefined ? {} : { experts }) })),
-      resourceMetadataMount(),
-    ],
+    mounts: (options) => [answersFirst(mcpMount(parts, options)), resourceMetadataMount()],
     async stdio(streams, name) {
-      const expert = name === undefined ? undefined : await experts?.(name);
+      const expert = name === undefined ? undefined : await parts.experts?.(name);
       if (name !== undefined && expert === undefined) throw new Error(`There is no expert "${name}".`);
       return serveMcpStdio(parts, new Viewer(operator, expert), streams);
     },

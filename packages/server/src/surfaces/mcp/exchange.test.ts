@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { expect, test } from "vitest";
 import { Exchange } from "./exchange.ts";
 
@@ -34,4 +35,21 @@ test("a flood of messages is cut off, and the client is told how much of it is m
     params: { level: "warning", data: expect.stringContaining("4900 messages were left out") },
   });
   expect(await exchange.next()).toEqual({ kind: "ended", result: "done" });
+});
+
+test("a call that asks many questions leaves nothing of them at its signal", async () => {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const abilities = { elicitation: {} };
+  const exchange = new Exchange<string>({ subject: "s", abilities, wants }).start(() => promise);
+  const { signal } = new AbortController();
+  for (let at = 0; at < 20; at++) {
+    const asked = exchange.request("elicitation/create", { message: "Go on?" }, signal);
+    const step = await exchange.next();
+    const [question] = step.kind === "asks" ? step.questions : [];
+    if (at % 2 === 0) exchange.answer(question!.key, { action: "decline" });
+    else exchange.refuse(question!.key, new Error("nobody is there"));
+    await asked.catch(() => {});
+  }
+  expect(getEventListeners(signal, "abort")).toEqual([]);
+  resolve("done");
 });

@@ -235,9 +235,21 @@ export class Exchange<Result> implements CallClient {
       };
       if (signal.aborted) return withdraw();
       signal.addEventListener("abort", withdraw, { once: true });
+      // A call may ask many questions, and its signal is there until it ends.
+      const release = () => signal.removeEventListener("abort", withdraw);
       const question = { key, method, params: asked, signal: withdrawn.signal };
       if (this.#open === noneOpen) this.#open = new Map();
-      this.#open.set(key, { question, settle, refuse });
+      this.#open.set(key, {
+        question,
+        settle(answer) {
+          release();
+          settle(answer);
+        },
+        refuse(reason) {
+          release();
+          refuse(reason);
+        },
+      });
       this.#untold = [...this.#untold, question];
       this.#stir();
     });

@@ -8,6 +8,7 @@ import type { ConnectedClients } from "./connected-clients.ts";
 import type { HeldExchanges } from "./held-exchanges.ts";
 import type { TaskDesk } from "./tasks/task-desk.ts";
 import type { ToolLists } from "./tool-lists.ts";
+import type { ExpertResolver } from "./viewer.ts";
 
 /** What the MCP surface works with. */
 export interface McpParts {
@@ -21,6 +22,10 @@ export interface McpParts {
   readonly held: HeldExchanges;
   readonly tasks: TaskDesk;
   readonly clients: ConnectedClients;
+  /** Without it there are no experts. */
+  readonly experts?: ExpertResolver;
+  /** Calls the listener whenever an expert may be another one, until the function that it answers is called. */
+  readonly onExpertsChanged?: (listener: () => void) => () => void;
   readonly logger: Logger;
   readonly serverInfo: { readonly name: string; readonly title: string; readonly version: string };
 }

@@ -7,9 +7,11 @@ import {
   type McpRequestContext,
 } from "@modelcontextprotocol/server";
 import type { EndedCall } from "../../calls/call-desk.ts";
+import type { Audience } from "./audience.ts";
 import { createMcpServer } from "./create-mcp-server.ts";
 import type { Exchange } from "./exchange.ts";
 import { modernVersion } from "./hot/hot-request.ts";
+import { ListenBus } from "./listen-bus.ts";
 import type { McpParts } from "./mcp-parts.ts";
 import { Viewer } from "./viewer.ts";
 
@@ -17,8 +19,11 @@ import { Viewer } from "./viewer.ts";
 export class SdkFaces {
   readonly modern: McpHttpHandler;
   readonly stateless: LegacyHttpHandler;
+  readonly #bus: ListenBus;
 
-  constructor(parts: McpParts) {
+  /** `join` is given whoever begins to listen to changes of lists. */
+  constructor(parts: McpParts, join: (audience: Audience) => () => void = () => () => {}) {
+    this.#bus = new ListenBus(join);
     const factory = ({ era, authInfo }: McpRequestContext) => {
       const viewer = authInfo?.extra?.viewer;
       if (!(viewer instanceof Viewer)) throw new Error("A request came without a viewer.");
@@ -26,9 +31,16 @@ export class SdkFaces {
     };
     this.modern = createMcpHandler(factory, {
       legacy: "reject",
+      bus: this.#bus,
       onerror: (error) => parts.logger.debug("MCP:", error.message),
     });
     this.stateless = legacyStatelessFallback(factory);
+  }
+
+  /** Answers a request of the newer version by which a client listens to changes. */
+  listen(viewer: Viewer, request: Request, parsedBody: unknown): Promise<Response> {
+    const given = { parsedBody, authInfo: authInfoOf(viewer) };
+    return this.#bus.listenAs(viewer, () => this.modern.fetch(request, given));
   }
 
   /** The `result` of `tools/list` as the SDK writes it; undefined when it refuses. */

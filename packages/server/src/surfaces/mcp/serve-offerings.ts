@@ -94,13 +94,17 @@ function serveSubscriptions(server: Server, { offerings }: McpParts, viewer: Vie
       throw invalid(`This session watches ${mostWatched} resources, which is as many as it may. ${advice}`);
     }
     // Taken before it is waited for, so that many at once do not get past the limit.
-    watched.set(uri, () => {});
-    const stop = await offerings.watchResource(uri, viewer.reader(mcpReq.signal));
-    if (stop === undefined) {
-      watched.delete(uri);
-      throw new ResourceNotFoundError(uri);
+    const pending = () => {};
+    watched.set(uri, pending);
+    let stop: (() => void) | undefined;
+    try {
+      stop = await offerings.watchResource(uri, viewer.reader(mcpReq.signal));
+    } finally {
+      if (stop === undefined && watched.get(uri) === pending) watched.delete(uri);
     }
-    if (watched.has(uri)) watched.set(uri, stop);
+    if (stop === undefined) throw new ResourceNotFoundError(uri);
+    // Meanwhile it may have unsubscribed, and perhaps subscribed again.
+    if (watched.get(uri) === pending) watched.set(uri, stop);
     else stop();
     return {};
   });

@@ -89,9 +89,7 @@ async function toTask(
   { held, tasks }: McpParts,
   viewer: Viewer,
 ): Promise<TaskView | InputRequiredResult> {
-  const mustAnswer = isAnswered
-    ? exchange.open.length > 0
-    : asksFirst && (await exchange.next()).kind === "asks";
+  const mustAnswer = isAnswered ? exchange.open.length > 0 : asksFirst && (await asksAtFirst(exchange, leg));
   if (mustAnswer) return sendBack(exchange, leg, held, bindingOf(viewer, leg.context));
   held.forget(exchange);
   return tasks.adopt(callId, exchange, viewer, ({ ended, reason }) => {
@@ -105,6 +103,19 @@ async function toTask(
       ...(error.data === undefined ? {} : { data: error.data }),
     };
   });
+}
+
+/** Until its client has been told of the task, the call ends with the request. */
+async function asksAtFirst(exchange: Exchange<EndedCall>, { context }: Leg): Promise<boolean> {
+  const { signal } = context.mcpReq;
+  const cancel = () => exchange.cancel("the client closed the connection");
+  signal.addEventListener("abort", cancel, { once: true });
+  if (signal.aborted) cancel();
+  try {
+    return (await exchange.next()).kind === "asks";
+  } finally {
+    signal.removeEventListener("abort", cancel);
+  }
 }
 
 function isEnded(value: EndedCall | InputRequiredResult): value is EndedCall {

@@ -48,6 +48,11 @@ export class ToolLists {
     return list;
   }
 
+  /** The version of the rack for which this viewer's list was last made; undefined when that is not known. */
+  lastMade(viewer: Viewer): number | undefined {
+    return this.#lists.get(viewer.key)?.snapshot.version;
+  }
+
   #make(snapshot: RegistrySnapshot, viewer: Viewer): ToolList {
     const seen = this.#seen(snapshot, viewer);
     const isShortened = this.#usesMeta(seen);

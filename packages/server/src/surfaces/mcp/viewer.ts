@@ -20,9 +20,8 @@ export type ExpertResolver = (nameOrId: string) => ExpertView | undefined | Prom
 /** Who looks at the rack through MCP, and how much of it is there for them. */
 export class Viewer {
   readonly grant: Grant;
-  readonly expert: ExpertView | undefined;
-  /** The same for viewers that see the same tools. */
-  readonly key: string;
+  #expert: ExpertView | undefined;
+  #key: string;
   /** Whom a session or a state belongs to. */
   readonly principal: string;
 
@@ -31,10 +30,26 @@ export class Viewer {
     // expert may use its tools.
     const mayUse = (name: string) => expert !== undefined || isMetaTool(name) || grant.mayUse(name);
     this.grant = grant.admin ? grant : { ...grant, mayUse };
-    this.expert = expert;
-    const seen = expert === undefined ? "" : `${expert.name}@${expert.version}`;
-    this.key = `${grant.admin ? "admin" : grant.id}/${seen}`;
+    this.#expert = expert;
+    this.#key = keyOf(grant, expert);
     this.principal = `${grant.id}/${expert?.name ?? ""}`;
+  }
+
+  get expert(): ExpertView | undefined {
+    return this.#expert;
+  }
+
+  /** The same for viewers that see the same tools. */
+  get key(): string {
+    return this.#key;
+  }
+
+  /** For one that stays connected: its expert is another one by now. Who came without an expert stays without. */
+  renew(expert: ExpertView | undefined): void {
+    if (expert === undefined || this.#expert === undefined) return;
+    if (expert.version === this.#expert.version && expert.name === this.#expert.name) return;
+    this.#expert = expert;
+    this.#key = keyOf(this.grant, expert);
   }
 
   sees(tool: ToolInfo): boolean {
@@ -56,6 +71,11 @@ export class Viewer {
       signal,
     };
   }
+}
+
+function keyOf({ admin, id }: Grant, expert: ExpertView | undefined): string {
+  const seen = expert === undefined ? "" : `${expert.name}@${expert.version}`;
+  return `${admin ? "admin" : id}/${seen}`;
 }
 
 /** An expert speaks of tools: a prompt or resource is judged as a tool would be of which nothing is known but its name. */

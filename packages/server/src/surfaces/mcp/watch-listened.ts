@@ -32,7 +32,8 @@ export async function watchListened(
   const reader = viewer.reader(new AbortController().signal);
   const watched = new Map<string, () => void>();
   for (const uri of new Set(uris.slice(0, mostWatched))) {
-    const stop = await offerings.watchResource(uri, reader);
+    // One that cannot be watched keeps nobody from hearing of the others.
+    const stop = await offerings.watchResource(uri, reader).catch(() => undefined);
     if (stop !== undefined) watched.set(uri, stop);
   }
   return {

@@ -82,7 +82,8 @@ function readMeta(meta: unknown): ReadMeta | undefined {
     if (typeof value !== "string" || key === "progressToken" || key.startsWith("io.modelcontextprotocol/")) {
       return undefined;
     }
-    left = { ...left, [key]: value };
+    left ??= {};
+    left[key] = value;
   }
   if (version === undefined && capabilities === undefined && client === undefined) {
     return { envelope: undefined, rest: left };

@@ -14,7 +14,8 @@ import {
   readHotRequest,
 } from "../hot/hot-request.ts";
 import type { Viewer } from "../viewer.ts";
-import type { LegacySession } from "./legacy-sessions.ts";
+import { isUnderWay, type LegacySession } from "./legacy-sessions.ts";
+import { sendNothing } from "./send-nothing.ts";
 
 /** What becomes of a message on the short way. One of them is called, once. */
 export interface HotEnds {
@@ -37,6 +38,8 @@ export function answerHot(hot: HotPath, body: unknown, place: HotPlace, ends: Ho
   const request = readHotRequest(body);
   const era = request?.envelope === undefined ? "legacy" : "modern";
   if (request === undefined || !fits(request, era, place.incoming.headers)) void ends.handOn(undefined);
+  // It is refused on the way to the SDK.
+  else if (place.session !== undefined && isUnderWay(place.session, request.id)) void ends.handOn(undefined);
   else if (request.kind === "call") call(hot, request, era, place, ends);
   else list(hot, request, era, place, ends).catch(ends.failed);
 }
@@ -75,6 +78,11 @@ function call(hot: HotPath, request: HotCall, era: Era, place: HotPlace, ends: H
   const itself = new AsyncResource("toolrack.mcp");
   exchange.whenStirred(() => {
     try {
+      if (session !== undefined && !session.calls.awaits(request.id, exchange)) {
+        sendNothing(place);
+        ends.answered();
+        return;
+      }
       const outcome = hot.outcome(exchange, request.id, era, viewer);
       release?.();
       if (outcome.kind === "begun") {

@@ -1,17 +1,21 @@
 import { randomUUID } from "node:crypto";
-import { type Server, WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/server";
 import type { Grant } from "../../../auth/grant.ts";
+import type { Audience } from "../audience.ts";
 import { createMcpServer } from "../create-mcp-server.ts";
 import type { McpParts } from "../mcp-parts.ts";
 import type { RackServer } from "../rack-server.ts";
+import { tellServer } from "../tell-server.ts";
 import type { Viewer } from "../viewer.ts";
 import { SessionCalls } from "./session-calls.ts";
+import { SessionTransport } from "./session-transport.ts";
 
 export interface LegacySession {
   readonly id: string;
   readonly server: RackServer;
-  readonly transport: WebStandardStreamableHTTPServerTransport;
-  readonly principal: string;
+  readonly transport: SessionTransport;
+  readonly viewer: Viewer;
+  /** To be told nothing more. */
+  leave: () => void;
   /** The id of the token that it was opened with. */
   readonly owner: string;
   /** Calls under way that the SDK has not been told of, or not yet. */
@@ -39,11 +43,20 @@ const SWEEP = 60_000;
 export class LegacySessions {
   readonly #parts: McpParts;
   readonly #limits: SessionLimits;
+  readonly #join: (audience: Audience) => () => void;
   readonly #sessions = new Map<string, LegacySession>();
+  /** Those that their clients are about to initialize. */
+  readonly #opening = new Set<LegacySession>();
   readonly #sweeper: NodeJS.Timeout;
 
-  constructor(parts: McpParts, limits: SessionLimits = usualSessionLimits) {
+  /** `join` is given each session, whose client is to be told of changes of its lists. */
+  constructor(
+    parts: McpParts,
+    limits: SessionLimits = usualSessionLimits,
+    join: (audience: Audience) => () => void = () => () => {},
+  ) {
     this.#parts = parts;
+    this.#join = join;
     this.#limits = limits;
     this.#sweeper = setInterval(() => this.#sweep(), Math.min(SWEEP, limits.idle)).unref();
   }
@@ -55,20 +68,26 @@ export class LegacySessions {
   /** Undefined when there is none of this id for this viewer. */
   find(id: string, viewer: Viewer): LegacySession | undefined {
     const session = this.#sessions.get(id);
-    if (session === undefined || session.principal !== viewer.principal) return undefined;
+    if (session === undefined || session.viewer.principal !== viewer.principal) return undefined;
+    session.viewer.renew(viewer.expert);
     session.usedAt = Date.now();
     return session;
   }
 
-  /** A new one, which exists once its client has initialized it. Undefined when there are too many busy ones. */
+  /**
+   * A new one, which exists once its client has initialized it; to be discarded when it has not. Undefined when there are
+   * too many busy ones.
+   */
   async open(viewer: Viewer): Promise<LegacySession | undefined> {
     if (!this.#makeRoom(viewer.grant)) return undefined;
     const id = randomUUID();
     const server = createMcpServer(this.#parts, viewer, { era: "legacy", canAsk: true });
-    const transport = new WebStandardStreamableHTTPServerTransport({
+    const transport = new SessionTransport({
       sessionIdGenerator: () => id,
       onsessioninitialized: () => {
+        this.#opening.delete(session);
         this.#sessions.set(id, session);
+        session.leave = this.#join({ viewer, tell: (kind) => tellServer(server, kind) });
       },
       onsessionclosed: () => this.#drop(session, "the client ended its session"),
     });
@@ -77,27 +96,31 @@ export class LegacySessions {
       server,
       transport,
       calls: new SessionCalls(),
-      principal: viewer.principal,
+      viewer,
+      leave() {},
       owner: viewer.grant.id,
       busy: 0,
       usedAt: Date.now(),
     };
+    this.#opening.add(session);
     await server.connect(transport);
     return session;
   }
 
-  /** Tells every client that has a stream open. */
-  tell(say: (server: Server) => Promise<void>): void {
-    for (const { server } of this.#sessions.values()) void say(server).catch(() => {});
+  /** Gives up one that was opened and not initialized. */
+  discard(session: LegacySession): void {
+    if (this.#opening.delete(session)) this.#drop(session, "it was never initialized");
   }
 
   close(): void {
     clearInterval(this.#sweeper);
-    for (const session of [...this.#sessions.values()]) this.#drop(session, "the server is stopping");
+    const all = [...this.#sessions.values(), ...this.#opening];
+    this.#opening.clear();
+    for (const session of all) this.#drop(session, "the server is stopping");
   }
 
   #makeRoom({ id, admin }: Grant): boolean {
-    const all = [...this.#sessions.values()];
+    const all = [...this.#sessions.values(), ...this.#opening];
     const own = all.filter(({ owner }) => owner === id);
     // Nobody locks the others out by opening one after the other.
     if (!admin && own.length >= Math.ceil(this.#limits.most / 2)) return this.#dropOldest(own);
@@ -106,7 +129,7 @@ export class LegacySessions {
 
   /** Of those in which nothing happens. Says whether there was one. */
   #dropOldest(sessions: readonly LegacySession[]): boolean {
-    const idle = sessions.filter(isIdle);
+    const idle = sessions.filter((session) => isIdle(session) && !this.#opening.has(session));
     const [oldest] = idle.sort((one, other) => one.usedAt - other.usedAt);
     if (oldest === undefined) return false;
     this.#drop(oldest, MADE_ROOM);
@@ -120,11 +143,17 @@ export class LegacySessions {
     }
   }
 
-  #drop({ id, calls, server }: LegacySession, reason: string): void {
+  #drop({ id, calls, server, leave }: LegacySession, reason: string): void {
     this.#sessions.delete(id);
+    leave();
     calls.cancelAll(reason);
     void server.close().catch(() => {});
   }
+}
+
+/** Whether a request of this id waits for its answer, whichever way it is answered. */
+export function isUnderWay({ calls, transport }: LegacySession, id: string | number): boolean {
+  return calls.has(id) || transport.isUnderWay(id);
 }
 
 const MADE_ROOM = "its session was given up";

@@ -4,26 +4,26 @@ import type { Grant } from "../../../auth/grant.ts";
 import { GrantWatch } from "../../../auth/grant-watch.ts";
 import type { EndedCall } from "../../../calls/call-desk.ts";
 import type { Mount } from "../../http/mount.ts";
-import { cancellationsIn } from "../cancellations-in.ts";
+import type { Audience } from "../audience.ts";
+import { ChangePublisher } from "../change-publisher.ts";
 import type { Exchange } from "../exchange.ts";
 import { HotPath } from "../hot/hot-path.ts";
 import { modernVersion } from "../hot/hot-request.ts";
 import type { McpParts } from "../mcp-parts.ts";
-import { publishChanges } from "../publish-changes.ts";
 import { authInfoOf, SdkFaces } from "../sdk-faces.ts";
 import { type ExpertResolver, Viewer } from "../viewer.ts";
 import { isListen, wantsResources, watchListened } from "../watch-listened.ts";
 import { answerHot } from "./answer-hot.ts";
+import { answerLegacy, keepBusy } from "./answer-legacy.ts";
 import { headerMismatch } from "./header-mismatch.ts";
 import { isMcpPath } from "./is-mcp-path.ts";
 import { type LegacySession, LegacySessions, type SessionLimits } from "./legacy-sessions.ts";
 import { readMessage } from "./read-message.ts";
 import { metadataChallenge } from "./resource-metadata.ts";
 import { sendJsonRpcError } from "./send-json-rpc-error.ts";
-import { type StreamWatch, sendWebResponse, toWebRequest } from "./web-exchange.ts";
+import { type StreamOptions, type StreamWatch, sendWebResponse, toWebRequest } from "./web-exchange.ts";
 
 export interface McpMountOptions {
-  readonly experts?: ExpertResolver;
   readonly sessions?: SessionLimits;
   /** The largest body, in bytes. Default 10 MiB. */
   readonly maxBody?: number;
@@ -35,11 +35,12 @@ const UNANSWERED = "its request could not be answered";
 
 /** The rack at `/mcp` and `/mcp/{expert}`, for clients of all versions of the protocol. */
 export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount {
-  const { experts, maxBody = USUAL_BODY } = options;
-  const sessions = new LegacySessions(parts, options.sessions);
-  const faces = new SdkFaces(parts);
+  const { maxBody = USUAL_BODY } = options;
+  const publisher = new ChangePublisher(parts, (uri) => faces.modern.notify.resourceUpdated(uri));
+  const join = (audience: Audience) => publisher.join(audience);
+  const sessions = new LegacySessions(parts, options.sessions, join);
+  const faces = new SdkFaces(parts, join);
   const hot = new HotPath(parts, faces);
-  const unsubscribe = publishChanges(parts, faces.modern.notify, sessions);
   const grants = new GrantWatch(parts.store.tokens, parts.logger);
   /** Who has no token any more is told nothing more, while calls under way are still answered. */
   const watchFor =
@@ -48,14 +49,23 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
       grants.watch(grant, end);
 
   const handle = async (incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant) => {
-    const viewer = incoming.url === "/mcp" ? wholeViewerOf(grant) : await viewerOf(incoming, grant, experts);
-    if (viewer === undefined) return sendJsonRpcError(outgoing, 404, -32001, "There is no such expert.");
+    const viewer =
+      incoming.url === "/mcp" ? wholeViewerOf(grant) : await viewerOf(incoming, grant, parts.experts);
+    if (viewer === undefined)
+      return sendJsonRpcError(
+        outgoing,
+        404,
+        -32001,
+        "There is no such expert for this token. Ask for its name, or for a token that may use it.",
+      );
     const id = sessionIdOf(incoming);
     if (incoming.method !== "POST") {
       if (id === undefined || !ofSessions.has(incoming.method)) return refuseMethod(id, outgoing);
       const session = sessions.find(id, viewer);
       if (session === undefined) return refuseSession(outgoing);
-      return serveSession(session, incoming, outgoing, {}, { watch: watchFor(grant) });
+      keepBusy(session, outgoing);
+      const response = await session.transport.handleRequest(toWebRequest(incoming, outgoing));
+      return sendWebResponse(response, incoming, outgoing, { watch: watchFor(grant) });
     }
     const read = await readMessage(incoming, maxBody);
     if (!read.ok) return sendJsonRpcError(outgoing, read.status, read.code, read.message);
@@ -93,9 +103,9 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
   ) => {
     const request = toWebRequest(incoming, outgoing);
     const given = { parsedBody: body, authInfo: authInfoOf(viewer, begun) };
-    const send = (response: Response, watch?: StreamWatch) => {
+    const send = (response: Response, options?: StreamOptions) => {
       if (!response.ok) begun?.cancel(UNANSWERED);
-      return sendWebResponse(response, incoming, outgoing, watch);
+      return sendWebResponse(response, incoming, outgoing, options);
     };
     if (!(await isLegacyRequest(request, body))) {
       const mismatch = headerMismatch(parts, viewer, body, incoming.headers);
@@ -103,23 +113,29 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
         begun?.cancel(UNANSWERED);
         return sendJsonRpcError(outgoing, 400, HEADER_MISMATCH, mismatch, { id: idOf(body) });
       }
-      const watch = isListen(body) ? watchFor(viewer.grant) : undefined;
-      if (!wantsResources(body)) return send(await faces.modern.fetch(request, given), watch);
+      if (!isListen(body)) return send(await faces.modern.fetch(request, given));
+      const watch = watchFor(viewer.grant);
+      if (!wantsResources(body)) return send(await faces.listen(viewer, request, body), { watch });
       const listened = await watchListened(parts, viewer, body);
       outgoing.once("close", listened.stop);
       if (outgoing.closed) listened.stop();
-      const parsedBody = listened.message;
-      return send(await faces.modern.fetch(request, { ...given, parsedBody }), watch);
+      return send(await faces.listen(viewer, request, listened.message), { watch });
     }
-    if (session !== undefined) {
-      await serveSession(session, incoming, outgoing, given, { begun });
-      endCancelled(session, body);
+    const isNew = session === undefined && isInitialize(body);
+    const opened = isNew ? await sessions.open(viewer) : session;
+    if (!isNew || opened !== undefined) {
+      const { stateless } = faces;
+      const { authInfo } = given;
+      const place = { request, incoming, outgoing, session: opened, stateless, authInfo };
+      try {
+        const isAnswered = await answerLegacy(place, body, begun);
+        if (!isAnswered) begun?.cancel(UNANSWERED);
+      } finally {
+        if (isNew && opened !== undefined) sessions.discard(opened);
+      }
       return;
     }
-    if (!isInitialize(body)) return send(await faces.stateless(request, given));
-    const opened = await sessions.open(viewer);
-    if (opened !== undefined) return serveSession(opened, incoming, outgoing, given);
-    const advice = "There are as many sessions as this server keeps, all of them busy.";
+    const advice = `There are as many sessions as this server keeps, all of them busy. End one that is no longer needed, or use the version ${modernVersion}, which needs none.`;
     sendJsonRpcError(outgoing, 503, -32001, advice, { id: idOf(body) });
   };
 
@@ -129,7 +145,7 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
     handle: (incoming, outgoing, grant) => handle(incoming, outgoing, grant!), // `access` says that there is one.
     challenge: metadataChallenge,
     close() {
-      unsubscribe();
+      publisher.stop();
       sessions.close();
       void faces.modern.close();
     },
@@ -162,28 +178,6 @@ async function viewerOf(
   return mayUse ? new Viewer(grant, expert) : undefined;
 }
 
-async function serveSession(
-  session: LegacySession,
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
-  given: Parameters<LegacySession["transport"]["handleRequest"]>[1] = {},
-  { begun, watch }: { readonly begun?: Exchange<EndedCall> | undefined; readonly watch?: StreamWatch } = {},
-): Promise<void> {
-  session.busy++;
-  outgoing.once("close", () => {
-    session.busy--;
-    session.usedAt = Date.now();
-  });
-  const response = await session.transport.handleRequest(toWebRequest(incoming, outgoing), given);
-  if (!response.ok) begun?.cancel(UNANSWERED);
-  await sendWebResponse(response, incoming, outgoing, watch);
-}
-
-/** The SDK answers no request that was cancelled, and would keep its stream open for ever. */
-function endCancelled({ transport }: LegacySession, body: unknown): void {
-  for (const { requestId } of cancellationsIn(body)) transport.closeSSEStream(requestId);
-}
-
 function isInitialize(body: unknown): boolean {
   return (body as { method?: unknown } | null)?.method === "initialize";
 }
@@ -199,7 +193,9 @@ const ofSessions: ReadonlySet<unknown> = new Set(["GET", "DELETE"]);
 
 function refuseMethod(id: string | undefined, outgoing: ServerResponse): void {
   const headers = { Allow: id === undefined ? "POST" : "GET, POST, DELETE" };
-  sendJsonRpcError(outgoing, 405, -32000, "Method not allowed.", { headers });
+  const advice =
+    "Messages are sent by POST. GET and DELETE are for sessions, which are named by Mcp-Session-Id.";
+  sendJsonRpcError(outgoing, 405, -32000, advice, { headers });
 }
 
 /** By this status a client knows that it has to begin anew. */

@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import { sendJson } from "./send-json.ts";
 
 /** An answer to a request that reached no server. */
 export function sendJsonRpcError(
@@ -11,11 +12,5 @@ export function sendJsonRpcError(
     headers = {},
   }: { readonly id?: string | number | null; readonly headers?: Readonly<Record<string, string>> } = {},
 ): void {
-  const body = JSON.stringify({ jsonrpc: "2.0", error: { code, message }, id });
-  outgoing.writeHead(status, {
-    "Content-Type": "application/json",
-    "Content-Length": Buffer.byteLength(body),
-    ...headers,
-  });
-  outgoing.end(body);
+  sendJson(outgoing, status, { jsonrpc: "2.0", error: { code, message }, id }, headers);
 }

@@ -102,16 +102,6 @@ test("a cancellation in a batch ends the stream of its call", async () => {
   await vi.waitUntil(() => running() === 0);
 });
 
-test("of several calls with one id, a cancellation reaches all", async () => {
-  const session = await openSession();
-  const calls = [session.call(3, "endless"), session.call(3, "endless"), session.call(3, "endless")];
-  await vi.waitUntil(() => running() === 3);
-  const cancel = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 3 } };
-  expect((await session.post(cancel)).status).toBe(202);
-  await vi.waitUntil(() => running() === 0);
-  void Promise.allSettled(calls);
-});
-
 test("a session in which a call is under way makes no room for another, and is not given up as idle", async () => {
   const { parts } = await surfaceParts(rack);
   const viewer = new Viewer(masterGrant);

@@ -4,45 +4,44 @@ import type { Exchange } from "../exchange.ts";
 
 type Id = string | number;
 
-interface Twin {
-  readonly id: Id;
-  readonly exchange: Exchange<EndedCall>;
-}
-
-const none: readonly Twin[] = Object.freeze([]);
-
 /**
  * The calls of a session that were begun before the SDK was given their requests, by the ids of those. The SDK knows
  * nothing of them, so that whoever ends them looks here too.
  */
 export class SessionCalls {
   readonly #byId = new IdTable<Exchange<EndedCall>, Id>();
-  /** No client should, but some use an id again while a call of that id is under way. */
-  #twins = none;
 
   get size(): number {
-    return this.#byId.size + this.#twins.length;
+    return this.#byId.size;
   }
 
+  has(id: Id): boolean {
+    return this.#byId.get(id) !== undefined;
+  }
+
+  /** Whether the request still waits for the answer of this call: one that was cancelled does not. */
+  awaits(id: Id, exchange: Exchange<EndedCall>): boolean {
+    return this.#byId.get(id) === exchange;
+  }
+
+  /** Only for an id that no call has. */
   add(id: Id, exchange: Exchange<EndedCall>): void {
-    if (this.#byId.get(id) === undefined) this.#byId.set(id, exchange);
-    else this.#twins = [...this.#twins, { id, exchange }];
+    this.#byId.set(id, exchange);
   }
 
   /** To be called when the call has been answered, or cannot be any more. */
   delete(id: Id, exchange: Exchange<EndedCall>): void {
-    if (this.#byId.get(id) === exchange) this.#byId.delete(id);
-    else this.#twins = this.#twins.filter((twin) => twin.exchange !== exchange);
+    if (this.awaits(id, exchange)) this.#byId.delete(id);
   }
 
-  /** All of this id: which of them the client means, it alone knows. */
+  /** What the client cancels it does not wait for any more. */
   cancel(id: Id, reason: string): void {
-    this.#byId.get(id)?.cancel(reason);
-    for (const twin of this.#twins) if (twin.id === id) twin.exchange.cancel(reason);
+    const exchange = this.#byId.get(id);
+    this.#byId.delete(id);
+    exchange?.cancel(reason);
   }
 
   cancelAll(reason: string): void {
     for (const exchange of this.#byId.values()) exchange.cancel(reason);
-    for (const { exchange } of this.#twins) exchange.cancel(reason);
   }
 }

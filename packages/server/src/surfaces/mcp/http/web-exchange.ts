@@ -17,12 +17,18 @@ export function toWebRequest(incoming: IncomingMessage, outgoing: ServerResponse
 /** Is given how to end a stream, and answers how to forget about it. */
 export type StreamWatch = (end: () => void) => () => void;
 
+export interface StreamOptions {
+  readonly watch?: StreamWatch | undefined;
+  /** Messages that come before those of the stream. */
+  readonly first?: readonly object[] | undefined;
+}
+
 /** Sends what the SDK answered; a stream goes on until either side ends it, or who watches it. */
 export async function sendWebResponse(
   response: Response,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  watch?: StreamWatch,
+  { watch, first = [] }: StreamOptions = {},
 ): Promise<void> {
   for (const [name, value] of response.headers) {
     // Node decides by itself how the connection goes on.
@@ -37,6 +43,7 @@ export async function sendWebResponse(
     return;
   }
   outgoing.flushHeaders();
+  for (const message of first) outgoing.write(`event: message\ndata: ${JSON.stringify(message)}\n\n`);
   const reader = response.body.getReader();
   // A stream has nobody left to go to once its reader has closed its side.
   const end = () => void reader.cancel().catch(() => {});

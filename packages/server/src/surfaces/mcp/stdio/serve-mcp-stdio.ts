@@ -1,10 +1,12 @@
-import type { Server } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
+import { cancellationsIn } from "../cancellations-in.ts";
+import { ChangePublisher } from "../change-publisher.ts";
 import { createMcpServer } from "../create-mcp-server.ts";
 import { HotPath } from "../hot/hot-path.ts";
 import type { McpParts } from "../mcp-parts.ts";
-import { publishChanges } from "../publish-changes.ts";
+import { requestIdOf } from "../request-id-of.ts";
 import { SdkFaces } from "../sdk-faces.ts";
+import { tellServer } from "../tell-server.ts";
 import type { Viewer } from "../viewer.ts";
 import { wantsResources, watchListened } from "../watch-listened.ts";
 import { type CurrentServer, StdioFront } from "./stdio-front.ts";
@@ -21,20 +23,29 @@ export interface StdioConnection {
 /** Serves one client over two streams, in the version of the protocol that it begins with. */
 export function serveMcpStdio(parts: McpParts, viewer: Viewer, streams: StdioStreams): StdioConnection {
   const { promise: closed, resolve } = Promise.withResolvers<void>();
-  const watched: (() => void)[] = [];
+  /** How to stop watching what a request listens to, by its id. */
+  const watched = new Map<string | number, () => void>();
   let current: CurrentServer | undefined;
   let isClosed = false;
   const front = new StdioFront(new HotPath(parts, new SdkFaces(parts)), viewer, () => current);
-  const listen = async (message: object, handOn: (message: unknown) => void) => {
+  const listen = async (id: string | number, message: object, handOn: (message: unknown) => void) => {
+    watched.set(id, () => {});
     const listened = await watchListened(parts, viewer, message);
-    if (isClosed) return listened.stop();
-    watched.push(listened.stop);
+    // Meanwhile it may have been cancelled, or the client gone.
+    if (isClosed || !watched.has(id)) return listened.stop();
+    watched.set(id, listened.stop);
     handOn(listened.message);
   };
+  const stopListening = (id: string | number) => {
+    watched.get(id)?.();
+    watched.delete(id);
+  };
   const transport = new StdioTransport(streams, (message, answer, handOn) => {
-    if (!wantsResources(message)) return front.take(message, answer, handOn);
+    if (watched.size > 0) for (const { requestId } of cancellationsIn(message)) stopListening(requestId);
+    const id = wantsResources(message) ? requestIdOf(message) : undefined;
+    if (id === undefined) return front.take(message, answer, handOn);
     if (front.refuses(message, answer)) return true;
-    void listen(message, handOn);
+    void listen(id, message, handOn);
     return true;
   });
   transport.ongiveup = (reason) => front.cancelAll(reason);
@@ -48,26 +59,23 @@ export function serveMcpStdio(parts: McpParts, viewer: Viewer, streams: StdioStr
     { transport, onerror: (error) => parts.logger.debug("MCP:", error.message) },
   );
   // Over this transport the SDK itself hands what a server says on to who listens, in both eras.
-  const tell = (say: (server: Server) => Promise<void>) => {
-    if (current !== undefined) void say(current.server).catch(() => {});
-  };
-  const stopPublishing = publishChanges(
-    parts,
-    {
-      toolsChanged: () => {},
-      promptsChanged: () => {},
-      resourcesChanged: () => {},
-      resourceUpdated: (uri) => tell((server) => server.sendResourceUpdated({ uri })),
+  const publisher = new ChangePublisher(parts, (uri) => {
+    // In the older versions a server tells by itself of what its client has subscribed to.
+    if (current?.era === "modern") void current.server.sendResourceUpdated({ uri }).catch(() => {});
+  });
+  publisher.join({
+    viewer,
+    tell(kind) {
+      if (current !== undefined) tellServer(current.server, kind);
     },
-    { tell },
-  );
+  });
   const onclose = transport.onclose;
   transport.onclose = () => {
     isClosed = true;
     onclose?.();
     front.cancelAll("the client closed the connection");
-    stopPublishing();
-    for (const stop of watched) stop();
+    publisher.stop();
+    for (const id of [...watched.keys()]) stopListening(id);
     resolve();
   };
   return {

@@ -6,6 +6,7 @@ import {
   type Transport,
 } from "@modelcontextprotocol/server";
 import { IdTable } from "@toolrack/core";
+import { reusedId } from "../reused-id.ts";
 
 export interface StdioStreams {
   readonly input: Readable;
@@ -65,6 +66,8 @@ export class StdioTransport implements Transport {
   /** Requests of the client that wait for their answer, and ours that wait for the client's. */
   readonly #waiting = new IdTable<true, string | number>();
   readonly #asked = new Set<string | number>();
+  /** Subscriptions, which have no end of their own. */
+  readonly #listening = new Set<string | number>();
   #whenSettled = () => {};
 
   constructor(streams: StdioStreams, front: FrontHandler = () => false) {
@@ -121,7 +124,7 @@ export class StdioTransport implements Transport {
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, from)) {
       const part = chunk.subarray(from, end);
       from = end + 1;
-      if (this.#pending.length === 0) this.#read(part.toString("utf8"));
+      if (this.#size === 0) this.#read(part.toString("utf8"));
       else this.#read(this.#joined(part).toString("utf8"));
     }
     if (from < chunk.length) this.#keep(chunk.subarray(from));
@@ -162,7 +165,7 @@ export class StdioTransport implements Transport {
       );
       return;
     }
-    this.#note(message);
+    if (!this.#note(message)) return;
     try {
       if (!this.#front(message, this.#answer, this.#handOn)) this.#deliver(message);
     } catch (thrown) {
@@ -170,21 +173,32 @@ export class StdioTransport implements Transport {
     }
   }
 
-  #note(message: { id?: unknown; method?: unknown; params?: unknown }): void {
+  /** Says whether the message may go on. */
+  #note(message: { id?: unknown; method?: unknown; params?: unknown }): boolean {
     const { id, method, params } = message;
     if (method === "notifications/cancelled") {
       // What was cancelled is not answered.
       const { requestId } = (params ?? {}) as { requestId?: unknown };
       if (isId(requestId)) this.#settle(requestId);
     }
-    if (!isId(id)) return;
-    if (method === undefined) this.#asked.delete(id);
-    // A subscription has no end of its own.
-    else if (method !== "subscriptions/listen") this.#waiting.set(id, true);
+    if (!isId(id)) return true;
+    if (method === undefined) {
+      this.#asked.delete(id);
+      return true;
+    }
+    if (this.#waiting.get(id) === true || this.#listening.has(id)) {
+      // The request that had it first is still to be answered.
+      this.write(JSON.stringify({ jsonrpc: "2.0", error: reusedId(id), id }));
+      return false;
+    }
+    if (method === "subscriptions/listen") this.#listening.add(id);
+    else this.#waiting.set(id, true);
+    return true;
   }
 
   #settle(id: string | number): void {
     this.#waiting.delete(id);
+    if (this.#listening.size > 0) this.#listening.delete(id);
     if (this.#ending !== undefined) this.#whenSettled();
   }
 
@@ -197,7 +211,7 @@ export class StdioTransport implements Transport {
   async #drain(reason: string): Promise<void> {
     this.#ending = reason;
     this.#streams.input.pause();
-    if (this.#pending.length > 0) this.#read(this.#joined(Buffer.alloc(0)).toString("utf8"));
+    if (this.#size > 0) this.#read(this.#joined(Buffer.alloc(0)).toString("utf8"));
     // Nobody is left to answer what we have asked.
     for (const id of this.#asked) {
       this.#deliver({ jsonrpc: "2.0", id, error: { code: -32000, message: `No answer: ${reason}.` } });

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { serve } from "../../../serve.ts";
 import { type RpcAnswer, ServedRack, toolFile } from "../testing/served-rack.ts";
 
@@ -97,4 +97,38 @@ test("a dangerous task asks in the task, and goes on when the person agrees", as
   const inputResponses = { [key!]: { action: "accept", content: { approve: true } } };
   await rack.post("modern", message("tasks/update", { taskId, inputResponses }));
   expect((await settled(get)).result.content).toEqual([{ type: "text", text: "deleted" }]);
+});
+
+test("a call whose client leaves before it has a task is ended", async () => {
+  await using rack = await ServedRack.open({
+    "tools/all.ts": toolFile(
+      'name: "asksFirst", metadata: { task: { support: "optional", asksFirst: true } }, execute: ({ signal }) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("stopped"))))',
+    ),
+  });
+  const running = () => rack.serving.app.registry.activeCalls().length;
+  const gone = new AbortController();
+  const { params } = message("tools/call", { name: "asksFirst", arguments: {} });
+  const version = { "io.modelcontextprotocol/protocolVersion": "2026-07-28" };
+  const left = fetch(`${rack.serving.url}/mcp`, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${rack.token}`,
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      "mcp-protocol-version": "2026-07-28",
+      "mcp-method": "tools/call",
+      "mcp-name": "asksFirst",
+    },
+    body: JSON.stringify({
+      jsonrpc: "2.0",
+      id: 1,
+      method: "tools/call",
+      params: { ...params, _meta: { ...params._meta, ...version } },
+    }),
+    signal: gone.signal,
+  }).catch(() => "left");
+  await vi.waitUntil(() => running() === 1);
+  gone.abort();
+  expect(await left).toBe("left");
+  await vi.waitUntil(() => running() === 0);
 });

@@ -48,7 +48,7 @@ export class ServedRack {
   async connect(
     era: Era,
     options: ClientOptions = {},
-    { token = this.token, path = "/mcp", prepare = (_: Client) => {} } = {},
+    { token = this.token, path = "/mcp", url = this.serving.url, prepare = (_: Client) => {} } = {},
   ): Promise<Client> {
     const client = new Client(
       { name: "tester", version: "1" },
@@ -59,7 +59,7 @@ export class ServedRack {
     );
     prepare(client);
     await client.connect(
-      new StreamableHTTPClientTransport(new URL(path, this.serving.url), {
+      new StreamableHTTPClientTransport(new URL(path, url), {
         requestInit: { headers: { authorization: `Bearer ${token}` } },
       }),
     );

@@ -5,8 +5,9 @@ import type { ServedRack } from "./served-rack.ts";
 
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** A surface of its own on the rack that is served, for tests that look inside. */
+/** A surface of its own on the rack that is served, for tests that look inside. Its experts are those of the rack. */
 export async function surfaceParts({ serving: { app, store } }: ServedRack) {
+  const { experts } = app.skills;
   const { desk, recorder } = openCallOffice({ registry: app.registry, calls: store.calls, logger });
   return createMcpSurface({
     registry: app.registry,
@@ -15,6 +16,11 @@ export async function surfaceParts({ serving: { app, store } }: ServedRack) {
     store,
     approvals: await ApprovalInbox.open({ store, logger }),
     offerings: app.offerings,
+    experts(nameOrId) {
+      const found = experts.find(nameOrId);
+      return found && { id: found.id, name: found.name, version: found.version, allow: found.allows };
+    },
+    onExpertsChanged: (listener) => experts.subscribe(listener),
     logger,
     config: { metaTools: "off" },
   });

@@ -1,0 +1,159 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import type { OfferingChange } from "../../../offerings/offering-source.ts";
+import { Gate, gatedTool } from "../testing/gate.ts";
+import { type Era, ServedRack, toolFile } from "../testing/served-rack.ts";
+import { modernParams, StdioPeer } from "../testing/stdio-peer.ts";
+import { surfaceParts } from "../testing/surface-parts.ts";
+
+let rack: ServedRack;
+let tell = (_: OfferingChange) => {};
+const watched = new Set<string>();
+
+beforeAll(async () => {
+  rack = await ServedRack.open({
+    "tools/all.ts": toolFile(gatedTool, 'name: "quick", execute: async () => "quick"'),
+  });
+  const uris = ["note://one", "note://two", "note://broken"];
+  rack.serving.app.offerings.add({
+    key: "notes",
+    resources: () => uris.map((uri) => ({ uri, name: uri })),
+    readResource: async (uri) => ({ contents: [{ uri, text: "read" }] }),
+    watchResource(uri) {
+      if (uri === "note://broken") throw new Error("It cannot be watched.");
+      watched.add(uri);
+      return () => watched.delete(uri);
+    },
+    subscribe(listener) {
+      tell = listener;
+      return () => {};
+    },
+  });
+});
+
+afterAll(() => rack?.[Symbol.asyncDispose]());
+
+const running = () => rack.serving.app.registry.activeCalls().length;
+
+async function connect(era: Era) {
+  const surface = await surfaceParts(rack);
+  const peer = new StdioPeer();
+  const connection = await surface.stdio(peer.streams);
+  const paramsOf = (params: object) => (era === "modern" ? modernParams(params) : params);
+  if (era === "legacy") await peer.initialize();
+  else {
+    peer.send({ id: "first", method: "tools/list", params: paramsOf({}) });
+    await peer.next(({ id }) => id === "first");
+  }
+  return {
+    peer,
+    ask: (id: unknown, method: string, params: object = {}) =>
+      peer.send({ id, method, params: paramsOf(params) }),
+    [Symbol.asyncDispose]: () => connection.close(),
+  };
+}
+
+const progress = (era: Era) => (era === "modern" ? {} : { _meta: { progressToken: "p" } });
+
+test.each<[Era, string]>([
+  ["modern", "short"],
+  ["legacy", "short"],
+  ["legacy", "long"],
+])(
+  "on a %s connection an id that is under way on the %s way is refused, and the first is answered",
+  async (era, way) => {
+    const gate = new Gate();
+    await using connection = await connect(era);
+    const { peer, ask } = connection;
+    const others = way === "long" ? progress(era) : {};
+    ask(5, "tools/call", { name: "gated", arguments: {}, ...others });
+    await vi.waitUntil(() => running() === 1);
+    for (const method of ["tools/list", "prompts/list"]) {
+      ask(5, method);
+      const { error } = await peer.next(({ id }) => id === 5);
+      expect(error).toEqual({
+        code: -32600,
+        message: expect.stringMatching(/id 5 is still under way.+Send it again/),
+      });
+    }
+    ask(5, "tools/call", { name: "gated", arguments: {} });
+    expect((await peer.next(({ id }) => id === 5)).error.code).toBe(-32600);
+    expect(running()).toBe(1);
+    ask("5", "tools/call", { name: "quick", arguments: {} });
+    expect((await peer.next(({ id }) => id === "5")).result.content[0].text).toBe("quick");
+    gate.open();
+    expect((await peer.next(({ id }) => id === 5)).result.content[0].text).toBe("done");
+    ask(5, "tools/call", { name: "quick", arguments: {} });
+    expect((await peer.next(({ id }) => id === 5)).result.content[0].text).toBe("quick");
+  },
+);
+
+test("an id that was cancelled may be used again", async () => {
+  const gate = new Gate();
+  await using connection = await connect("legacy");
+  const { peer, ask } = connection;
+  ask(5, "tools/call", { name: "gated", arguments: {}, ...progress("legacy") });
+  await vi.waitUntil(() => running() === 1);
+  peer.send({ method: "notifications/cancelled", params: { requestId: 5 } });
+  ask(5, "tools/call", { name: "quick", arguments: {} });
+  expect((await peer.next(({ id }) => id === 5)).result.content[0].text).toBe("quick");
+  gate.open();
+});
+
+test("what a subscription watches is watched until it is cancelled, and its id is not free before", async () => {
+  await using connection = await connect("modern");
+  const { peer, ask } = connection;
+  const notifications = { resourceSubscriptions: ["note://one"] };
+  ask("l", "subscriptions/listen", { notifications });
+  await peer.next(({ method }) => method === "notifications/subscriptions/acknowledged");
+  expect([...watched]).toEqual(["note://one"]);
+  ask("l", "tools/list");
+  expect((await peer.next(({ id }) => id === "l")).error.code).toBe(-32600);
+  peer.send({ method: "notifications/cancelled", params: modernParams({ requestId: "l" }) });
+  await vi.waitUntil(() => watched.size === 0);
+  // It is cancelled before anybody could look which of them there are.
+  ask("m", "subscriptions/listen", { notifications });
+  peer.send({ method: "notifications/cancelled", params: modernParams({ requestId: "m" }) });
+  ask("n", "prompts/list");
+  await peer.next(({ id }) => id === "n");
+  await vi.waitUntil(() => watched.size === 0);
+  expect(peer.messages.filter(({ method }) => method?.endsWith("acknowledged"))).toHaveLength(1);
+});
+
+test("a resource that cannot be watched ends neither the connection nor the subscription", async () => {
+  await using connection = await connect("modern");
+  const { peer, ask } = connection;
+  const notifications = { resourceSubscriptions: ["note://broken", "note://two"] };
+  ask("l", "subscriptions/listen", { notifications });
+  const { params } = await peer.next(({ method }) => method === "notifications/subscriptions/acknowledged");
+  expect(params.notifications.resourceSubscriptions).toEqual(["note://two"]);
+});
+
+test("a client of an older version hears once of each change, and only of what it has subscribed to", async () => {
+  await using connection = await connect("legacy");
+  const { peer, ask } = connection;
+  ask(1, "resources/subscribe", { uri: "note://two" });
+  await peer.next(({ id }) => id === 1);
+  tell({ kind: "resource", uri: "note://one" });
+  tell({ kind: "resource", uri: "note://two" });
+  await nextTurn();
+  ask(2, "prompts/list");
+  await peer.next(({ id }) => id === 2);
+  const updates = peer.messages.filter(({ method }) => method === "notifications/resources/updated");
+  expect(updates.map(({ params }) => params.uri)).toEqual(["note://two"]);
+});
+
+test("a line that is too long is refused, and those after it are read whole", async () => {
+  await using connection = await connect("legacy");
+  const { peer } = connection;
+  const { input } = peer.streams;
+  const part = Buffer.alloc(1024 * 1024, "x");
+  for (let at = 0; at < 17; at++) input.write(part);
+  input.write("\n");
+  const { error } = await peer.next((message) => message.error !== undefined);
+  expect(error).toMatchObject({ code: -32600, message: expect.stringContaining("longer than") });
+  input.write('{"jsonrpc":"2.0","id":9,');
+  await nextTurn();
+  input.write('"method":"ping"}\n');
+  expect(await peer.next(({ id }) => id !== null)).toEqual({ jsonrpc: "2.0", id: 9, result: {} });
+});
