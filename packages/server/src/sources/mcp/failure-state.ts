@@ -23,6 +23,14 @@ export function stateAfter(
   return { state: isFinal ? "failed" : "backoff", reason: message };
 }
 
+/** What helps where a server asks for credentials. */
+export function remedyFor(key: string, canSignIn: boolean): string {
+  if (canSignIn) {
+    return `Sign in: toolrack mcp-servers login ${key}, or on its page in the console. For a server that takes a fixed token, give its entry a header "Authorization": "Bearer …" with the token kept as a secret.`;
+  }
+  return 'Give its entry a header such as "Authorization": "Bearer …" with its token kept as a secret, then restart it.';
+}
+
 /** Whether a server does not let us in as who we are. Over SSE the status comes as the code of an error. */
 export function asksForCredentials(thrown: unknown): boolean {
   if (!(thrown instanceof UpstreamError)) return false;

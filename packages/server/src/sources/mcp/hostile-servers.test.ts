@@ -31,7 +31,7 @@ function caller(answer: () => Promise<unknown>): { client: CallClient; asked: ob
 
 const accept = async () => ({ action: "accept", content: { name: "Ada" } });
 const OVER_LIMIT =
-  "100 questions of this server wait for their answers already, and no more are put to callers at a time. Ask again when some of them are answered.";
+  '100 questions of the MCP server "odd" wait for their answers already, and no more are put to callers at a time. Ask again when some of them are answered.';
 const never = () => new Promise<never>(() => {});
 
 /** A rack with the odd server, and a file that says what it lists. */
@@ -132,7 +132,9 @@ describe("a question of a server", () => {
     expect(rack.servers.get("up").era).toBe("modern");
     const { client, asked } = caller(async () => ({ action: "accept", content: {} }));
     const { content } = await rack.call("mcp_up_many", {}, { client });
-    expect(content).toMatch(/asked 101 questions at once, and a caller is asked at most 100/);
+    expect(content).toMatch(
+      /^The MCP server "up" asked 101 questions at once, and a caller is asked at most 100.*Ask it for less/,
+    );
     expect(asked).toEqual([]);
     expect(await rack.call("mcp_up_few", {}, { client })).toMatchObject({ content: "100" });
     expect(asked).toHaveLength(100);

@@ -1,6 +1,4 @@
-import { hashValue, type Logger, type ToolRegistry } from "@toolrack/core";
-import type { DependencyStore } from "../../dependencies/dependency-store.ts";
-import type { Offerings } from "../../offerings/offerings.ts";
+import { hashValue } from "@toolrack/core";
 import type { McpServerStore, StoredMcpServer } from "../../store/mcp-servers/mcp-server-store.ts";
 import {
   type Catalogue,
@@ -8,43 +6,16 @@ import {
   type RefusedItem,
   type UpstreamTool,
 } from "./catalogue/catalogue.ts";
-import type { PinningPolicy } from "./catalogue/pin.ts";
 import { isOffered, toTool } from "./catalogue/to-tool.ts";
 import { ToolPins } from "./catalogue/tool-pins.ts";
-import type { Surroundings } from "./config/expand.ts";
-import type { ServerEntry } from "./config/server-entry.ts";
 import { McpOfferings } from "./mcp-offerings.ts";
 import { fingerprintOf, type Verdict } from "./protocol/verdict.ts";
 import { RackTools } from "./rack-tools.ts";
+import type { ServerSurroundings } from "./server-surroundings.ts";
 import { canSignIn, SignIn } from "./sign-in/sign-in.ts";
-import { SignInVault, type VaultSecrets } from "./sign-in/sign-in-vault.ts";
+import { SignInVault } from "./sign-in/sign-in-vault.ts";
 import { Upstream } from "./upstream.ts";
-
-/** What all servers share. */
-export interface ServerSurroundings {
-  readonly registry: ToolRegistry;
-  readonly offerings: Offerings | undefined;
-  readonly store: McpServerStore;
-  readonly logger: Logger;
-  readonly surroundings: Surroundings;
-  readonly clientInfo: { readonly name: string; readonly version: string };
-  readonly packages: Pick<DependencyStore, "install">;
-  readonly pinning: PinningPolicy;
-  readonly mask: (text: string) => string;
-  /** Where sign-ins are kept. */
-  readonly secrets: VaultSecrets;
-  /** The keys of all servers, for names that cannot be mistaken. */
-  readonly keys: () => Iterable<string>;
-  readonly onChange: () => void;
-}
-
-/** A server as it is wanted: the entry, where it stands, and whether it is switched on. */
-export interface WantedServer {
-  readonly key: string;
-  readonly entry: ServerEntry;
-  readonly place: "file" | "store";
-  readonly isEnabled: boolean;
-}
+import type { WantedServer } from "./wanted-servers.ts";
 
 interface KeptCatalogue extends Catalogue {
   readonly fingerprint: string;
@@ -63,6 +34,8 @@ export class ManagedServer {
   /** Tools that could not be made into tools of the rack. */
   #unmade: readonly RefusedItem[] = [];
   #leftOut: ReadonlySet<string> = new Set();
+  /** What was learnt is written one after the other, so that the last word is the last one written. */
+  #keeping: Promise<void> = Promise.resolve();
   /** Grows whenever calls must reach another upstream than before. */
   #generation = 0;
 
@@ -131,6 +104,7 @@ export class ManagedServer {
     this.#wanted = wanted;
     if (!isSame) {
       await this.#upstream.stop();
+      await this.#keeping;
       this.#generation++;
       this.#signIn = this.#makeSignIn();
       this.#upstream = this.#makeUpstream(await this.#shared.store.get(this.key));
@@ -199,19 +173,30 @@ export class ManagedServer {
     return this.#upstream.catalogue.tools.find((tool) => tool.name === name);
   }
 
+  /** Forgets the tokens of this key, also where nobody could sign in any more. */
+  async forgetSignIn(): Promise<void> {
+    if (this.#signIn === undefined) await this.#vault.clear();
+    else await this.#signIn.end();
+  }
+
   async close(): Promise<void> {
     this.#shared.offerings?.remove(this.#offerings.key);
     this.#tools.clear();
     await this.#upstream.stop();
+    await this.#keeping;
     await this.pins.settled().catch(() => {});
   }
 
   #makeSignIn(): SignIn | undefined {
-    const { entry } = this.#wanted;
-    if (!canSignIn(entry)) return undefined;
-    const { surroundings, mask, secrets, onChange } = this.#shared;
-    const vault = new SignInVault(this.key, secrets);
+    const { entry, invalid } = this.#wanted;
+    if (invalid !== undefined || !canSignIn(entry)) return undefined;
+    const { surroundings, mask, onChange } = this.#shared;
+    const vault = this.#vault;
     return new SignIn({ key: this.key, entry, place: this.#place, surroundings, vault, mask, onChange });
+  }
+
+  get #vault(): SignInVault {
+    return new SignInVault(this.key, this.#shared.secrets);
   }
 
   /** Where the entry stands, for messages. */
@@ -220,7 +205,7 @@ export class ManagedServer {
   }
 
   #makeUpstream(row: StoredMcpServer | undefined): Upstream {
-    const { entry, isEnabled } = this.#wanted;
+    const { entry, isEnabled, invalid } = this.#wanted;
     const { surroundings, clientInfo, packages, mask, logger, onChange } = this.#shared;
     // Both columns hold what this class wrote.
     const kept = row?.catalogue as KeptCatalogue | undefined;
@@ -230,6 +215,7 @@ export class ManagedServer {
     return new Upstream({
       key: this.key,
       entry,
+      problem: invalid?.reason,
       place: this.#place,
       isEnabled,
       surroundings,
@@ -255,20 +241,21 @@ export class ManagedServer {
   }
 
   #keep(change: Parameters<McpServerStore["put"]>[1]): void {
-    this.#shared.store.put(this.key, change).catch((error: Error) => {
-      this.#shared.logger.warn(
-        `What was learnt about the MCP server "${this.key}" could not be kept: ${error.message}`,
-      );
-    });
+    const { store, logger } = this.#shared;
+    this.#keeping = this.#keeping
+      .then(() => store.put(this.key, change))
+      .catch((error: Error) => {
+        logger.warn(`What was learnt about the MCP server "${this.key}" could not be kept: ${error.message}`);
+      });
   }
 }
 
 /** What is said about single tools does not concern the running server, and other limits can be had without an end. */
 function runsAlike(one: WantedServer, other: WantedServer): boolean {
-  const running = ({ entry, isEnabled }: WantedServer) => {
+  const running = ({ entry, isEnabled, invalid }: WantedServer) => {
     const { tools: _, limits: _limits, ...toolrack } = entry.toolrack ?? {};
     const { timeout: _timeout, ...rest } = entry;
-    return hashValue([{ ...rest, toolrack }, isEnabled]);
+    return hashValue([{ ...rest, toolrack }, isEnabled, invalid?.reason]);
   };
   return running(one) === running(other);
 }

@@ -1,4 +1,5 @@
 import { redact } from "@toolrack/core";
+import { isRecord } from "../../json/is-record.ts";
 import type { ToolOverride } from "../../store/mcp-servers/mcp-server-store.ts";
 import type { RefusedItem } from "./catalogue/catalogue.ts";
 import { ownMember } from "./catalogue/own-member.ts";
@@ -6,7 +7,6 @@ import { hashOfPin, pinOf } from "./catalogue/pin.ts";
 import { isOffered } from "./catalogue/to-tool.ts";
 import { rackNameOf } from "./catalogue/tool-names.ts";
 import type { ToolPin } from "./catalogue/tool-pins.ts";
-import type { ServerEntry } from "./config/server-entry.ts";
 import type { ManagedServer } from "./managed-server.ts";
 import type { SignInView } from "./sign-in/sign-in.ts";
 import type { UpstreamStatus } from "./upstream-status.ts";
@@ -55,7 +55,7 @@ export function viewOf(server: ManagedServer): McpServerView {
     key,
     place: wanted.place,
     enabled: wanted.isEnabled,
-    entry: redact(masked(wanted.entry)) as object,
+    entry: redact(masked(wanted.invalid?.given ?? wanted.entry)) as object,
     tools: tools.names.length,
     quarantined: catalogue.tools.filter(({ name }) => pins.of(name).state === "quarantined").length,
     prompts: catalogue.prompts.length,
@@ -91,27 +91,33 @@ export function toolViewsOf(server: ManagedServer, keys: Iterable<string>): McpT
 /** A word and references, such as `Bearer ${secret:NAME}`; a default inside one would be a value again. */
 const reference = /^(?:\w+ )?(?:\$\{[\w:.-]+\})+$/;
 
-function withoutSecret(
-  toolrack: NonNullable<ServerEntry["toolrack"]>,
-  hide: (values: Readonly<Record<string, string>>) => Record<string, string>,
-): NonNullable<ServerEntry["toolrack"]> {
-  const { oauth: { clientSecret, ...oauth } = {}, ...rest } = toolrack;
-  return { ...rest, oauth: { ...oauth, ...(clientSecret === undefined ? {} : hide({ clientSecret })) } };
-}
-
-/** Values of variables and headers may be secrets that somebody wrote down in clear; a reference to one is none. */
-function masked(entry: ServerEntry): ServerEntry {
-  const hide = (values: Readonly<Record<string, string>>) =>
-    Object.fromEntries(
-      Object.entries(values).map(([name, value]) => {
-        const isReference = reference.test(value) && !value.includes(":-");
-        return [name, isReference ? value : "[hidden]"];
-      }),
-    );
+/**
+ * Values of variables and headers may be secrets that somebody wrote down in clear; a reference to one is none. An entry
+ * that is not valid may hold anything, and is shown as far as it has the form of one.
+ */
+function masked(entry: unknown): object {
+  if (!isRecord(entry)) return {};
+  const { env, headers, toolrack } = entry;
   return {
     ...entry,
-    ...(entry.env === undefined ? {} : { env: hide(entry.env) }),
-    ...(entry.headers === undefined ? {} : { headers: hide(entry.headers) }),
-    ...(entry.toolrack?.oauth === undefined ? {} : { toolrack: withoutSecret(entry.toolrack, hide) }),
+    ...(env === undefined ? {} : { env: hidden(env) }),
+    ...(headers === undefined ? {} : { headers: hidden(headers) }),
+    ...(isRecord(toolrack) && toolrack.oauth !== undefined
+      ? { toolrack: { ...toolrack, oauth: withoutSecret(toolrack.oauth) } }
+      : {}),
   };
+}
+
+function withoutSecret(oauth: unknown): unknown {
+  if (!isRecord(oauth)) return hidden(oauth);
+  const { clientSecret, ...rest } = oauth;
+  return clientSecret === undefined ? rest : { ...rest, clientSecret: hidden(clientSecret) };
+}
+
+function hidden(value: unknown): unknown {
+  if (isRecord(value)) {
+    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, hidden(inner)]));
+  }
+  const isReference = typeof value === "string" && reference.test(value) && !value.includes(":-");
+  return isReference ? value : "[hidden]";
 }

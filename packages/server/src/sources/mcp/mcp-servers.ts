@@ -1,49 +1,22 @@
-import { join, resolve } from "node:path";
-import { hashValue, type Logger, redact, type ToolRegistry } from "@toolrack/core";
-import { DependencyStore } from "../../dependencies/dependency-store.ts";
-import type { Offerings } from "../../offerings/offerings.ts";
-import type { Secrets } from "../../secrets/open-secrets.ts";
+import { resolve } from "node:path";
+import { hashValue } from "@toolrack/core";
 import { McpServerError } from "../../store/mcp-servers/mcp-server-error.ts";
-import type {
-  McpServerStore,
-  StoredMcpServer,
-  ToolOverride,
-} from "../../store/mcp-servers/mcp-server-store.ts";
+import type { StoredMcpServer } from "../../store/mcp-servers/mcp-server-store.ts";
 import { watchFiles } from "../watch-files.ts";
-import { ownMember } from "./catalogue/own-member.ts";
-import { hashOfPin, type PinningPolicy, pinOf } from "./catalogue/pin.ts";
-import { rackNameOf } from "./catalogue/tool-names.ts";
 import { type McpFile, readMcpFile } from "./config/read-mcp-file.ts";
 import { problemOfKey, readServerEntry, type ServerEntry } from "./config/server-entry.ts";
-import { ManagedServer, type ServerSurroundings, type WantedServer } from "./managed-server.ts";
+import { ManagedServer } from "./managed-server.ts";
 import { type McpServerView, type McpToolView, toolViewsOf, viewOf } from "./mcp-server-view.ts";
 import type { LogLine } from "./process/recent-lines.ts";
+import { type McpServersParts, type ServerSurroundings, serverSurroundings } from "./server-surroundings.ts";
 import { nobodyWaits, type SignIn } from "./sign-in/sign-in.ts";
-import type { VaultSecrets } from "./sign-in/sign-in-vault.ts";
-
-export interface McpServersParts {
-  readonly registry: ToolRegistry;
-  readonly offerings?: Offerings;
-  readonly store: McpServerStore;
-  readonly secrets: Pick<Secrets, "values"> & VaultSecrets;
-  readonly logger: Logger;
-  /** The workspace. */
-  readonly directory: string;
-  /** The file with `mcpServers`, relative to the workspace. Default `mcp.json`. */
-  readonly file?: string;
-  /** Default `quarantine`. */
-  readonly pinning?: PinningPolicy;
-  /** Where packages are installed. Default: `.toolrack/mcp` of the workspace. */
-  readonly packages?: Pick<DependencyStore, "install">;
-  /** How servers are told who we are. */
-  readonly clientInfo?: { readonly name: string; readonly version: string };
-}
+import { refuseDoubles, requireTool, type ToolOverrides } from "./tool-changes.ts";
+import { type WantedServer, wantedServers } from "./wanted-servers.ts";
 
 export interface McpServerUpdate {
   readonly entry?: unknown;
   readonly enabled?: boolean;
-  /** What is said about tools, by the names that the server gives them; null takes back what was said. */
-  readonly tools?: Readonly<Record<string, ToolOverride | null>>;
+  readonly tools?: ToolOverrides;
 }
 
 /** The upstream MCP servers of a workspace: those of `mcp.json` and those of the store. */
@@ -64,28 +37,7 @@ export class McpServers {
   private constructor(parts: McpServersParts) {
     this.#parts = parts;
     this.#path = resolve(parts.directory, parts.file ?? "mcp.json");
-    const mask = (text: string) => String(redact(text, { values: parts.secrets.values() }));
-    this.#shared = {
-      registry: parts.registry,
-      offerings: parts.offerings,
-      store: parts.store,
-      logger: parts.logger,
-      surroundings: {
-        directory: parts.directory,
-        environment: process.env,
-        secret: (name) => parts.secrets.get(name),
-      },
-      clientInfo: parts.clientInfo ?? { name: "toolrack", version: "0" },
-      packages:
-        parts.packages ??
-        new DependencyStore({
-          directory: join(parts.directory, ".toolrack", "mcp"),
-          npmrc: join(parts.directory, ".npmrc"),
-          logger: parts.logger,
-        }),
-      pinning: parts.pinning ?? "quarantine",
-      mask,
-      secrets: parts.secrets,
+    this.#shared = serverSurroundings(parts, {
       keys: () => [
         ...this.#file.entries.keys(),
         ...[...this.#rows.values()].flatMap(({ key, entry }) => (entry === undefined ? [] : [key])),
@@ -93,19 +45,31 @@ export class McpServers {
       onChange: () => {
         for (const listener of this.#listeners) listener();
       },
-    };
+    });
   }
 
   /** Starts all servers and waits for none of them; until they answer, they offer what they offered last. */
   static async open(parts: McpServersParts): Promise<McpServers> {
     const servers = new McpServers(parts);
-    await servers.reload();
+    try {
+      await servers.reload();
+    } catch (thrown) {
+      // Nobody is given what could end those that were started.
+      await servers.close();
+      throw thrown;
+    }
     return servers;
   }
 
   /** Reads the file again whenever it changes. */
   watch(): void {
-    this.#watcher ??= watchFiles([this.#path], () => this.reload());
+    const follow = () =>
+      this.reload().catch((error: Error) => {
+        this.#parts.logger.error(
+          `The MCP servers could not follow a change of ${this.#path}: ${error.message}`,
+        );
+      });
+    this.#watcher ??= watchFiles([this.#path], follow);
   }
 
   /** What is wrong with the file as a whole; its last good state goes on. */
@@ -177,8 +141,8 @@ export class McpServers {
     return this.#inTurn(async () => {
       const server = this.#require(key);
       if (entry !== undefined) this.#refuseFile(server, "changed");
-      for (const name of Object.keys(tools)) this.#requireTool(server, name);
-      this.#refuseDoubles(server, tools);
+      for (const name of Object.keys(tools)) requireTool(server, name);
+      refuseDoubles(server, tools, this.#shared.keys);
       if (entry !== undefined || enabled !== undefined) {
         await this.#parts.store.put(key, {
           ...(entry === undefined ? {} : { entry: await checked(entry) }),
@@ -196,9 +160,15 @@ export class McpServers {
     return this.#inTurn(async () => {
       const server = this.#require(key);
       this.#refuseFile(server, "removed");
-      await server.signIn?.end();
-      await this.#parts.store.remove(key);
-      await this.#reconcile();
+      // First of all: what it says while it runs would be kept.
+      this.#servers.delete(key);
+      await server.close();
+      try {
+        await server.forgetSignIn();
+        await this.#parts.store.remove(key);
+      } finally {
+        await this.#reconcile();
+      }
     });
   }
 
@@ -241,7 +211,7 @@ export class McpServers {
     const wanted =
       names === undefined
         ? [...server.upstream.catalogue.tools]
-        : Object.entries(names).map(([name, hash]) => this.#requireTool(server, name, hash));
+        : Object.entries(names).map(([name, hash]) => requireTool(server, name, hash));
     // All at once: while one is written, the catalogue may become another.
     await Promise.all(wanted.map((tool) => server.pins.approve(tool, by)));
     server.apply();
@@ -263,11 +233,15 @@ export class McpServers {
     if (this.#isClosed) return;
     const rows = await this.#parts.store.list();
     this.#rows = new Map(rows.map((row) => [row.key, row]));
-    const wanted = await this.#wanted();
+    const wanted = await wantedServers(this.#rows, this.#file, {
+      path: this.#path,
+      logger: this.#parts.logger,
+    });
     const keysBefore = hashValue([...this.#servers.keys()].sort());
     const leaving = [...this.#servers.values()].filter(({ key }) => !wanted.has(key));
     for (const { key } of leaving) this.#servers.delete(key);
-    await Promise.all([
+    // All of them to the end: whoever closes us next must find everything that was started.
+    const outcomes = await Promise.allSettled([
       ...leaving.map((server) => server.close()),
       ...[...wanted.values()].map((server) => this.#bring(server)),
     ]);
@@ -276,6 +250,7 @@ export class McpServers {
       for (const server of this.#servers.values()) server.apply();
     }
     this.#shared.onChange();
+    for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
   }
 
   async #bring(wanted: WantedServer): Promise<void> {
@@ -288,32 +263,6 @@ export class McpServers {
     } else if (hashValue(server.wanted) !== hashValue(wanted)) {
       await server.change(wanted);
     }
-  }
-
-  /** What the file and the store say together. Of two with one key, that of the file counts. */
-  async #wanted(): Promise<Map<string, WantedServer>> {
-    const wanted = new Map<string, WantedServer>();
-    for (const { key, entry: given, enabled } of this.#rows.values()) {
-      if (given === undefined) continue;
-      try {
-        const entry = await readServerEntry(given);
-        wanted.set(key, { key, entry, place: "store", isEnabled: enabled ?? entry.enabled !== false });
-      } catch (thrown) {
-        this.#parts.logger.warn(
-          `The MCP server "${key}" of the store is not valid. ${(thrown as Error).message}`,
-        );
-      }
-    }
-    for (const [key, entry] of this.#file.entries) {
-      if (wanted.has(key)) {
-        this.#parts.logger.warn(
-          `The MCP server "${key}" stands in ${this.#path} and in the store. The file counts.`,
-        );
-      }
-      const { enabled } = this.#rows.get(key) ?? {};
-      wanted.set(key, { key, entry, place: "file", isEnabled: enabled ?? entry.enabled !== false });
-    }
-    return wanted;
   }
 
   #require(key: string): ManagedServer {
@@ -331,55 +280,12 @@ export class McpServers {
   #requireSignIn(key: string): SignIn {
     const { signIn, wanted } = this.#require(key);
     if (signIn !== undefined) return signIn;
+    if (wanted.invalid !== undefined) throw new McpServerError("mcp_server_invalid", wanted.invalid.reason);
     const why =
       wanted.entry.url === undefined
         ? "it is a process, which takes its credentials from its environment"
         : "its entry sends an Authorization header. Take the header out of the entry first";
     throw new McpServerError("mcp_server_invalid", `Nobody can sign in at the MCP server "${key}": ${why}.`);
-  }
-
-  #requireTool(server: ManagedServer, name: string, hash?: string) {
-    const tool = server.find(name);
-    if (tool === undefined) {
-      throw new McpServerError("mcp_tool_not_found", `The MCP server "${server.key}" has no tool "${name}".`);
-    }
-    const current = hashOfPin(pinOf(tool));
-    if (hash === undefined || hash === current) return tool;
-    const { changes } = server.pins.of(name);
-    const now =
-      changes.length === 0
-        ? "It is what was approved before"
-        : `It now differs from what was approved in ${changes.map(({ path }) => path).join(", ")}`;
-    throw new McpServerError(
-      "mcp_tool_changed",
-      `The tool "${name}" of the MCP server "${server.key}" changed after it was looked at, so nothing was approved. ${now}. Look at it again and approve what you see: toolrack mcp-servers show ${server.key}`,
-      { tool: name, hash: current, changes },
-    );
-  }
-
-  /** A tool cannot be given the name that another tool of the server has. */
-  #refuseDoubles(server: ManagedServer, overrides: NonNullable<McpServerUpdate["tools"]>): void {
-    const before = this.tools(server.key);
-    for (const [name, override] of Object.entries(overrides)) {
-      if (override?.rename === undefined) continue;
-      const rackName = rackNameOf(server.key, override.rename, this.#shared.keys());
-      const other = before.find((tool) => {
-        if (tool.name === name) return false;
-        const own = rackNameOf(server.key, tool.name, this.#shared.keys());
-        const said = ownMember(overrides, tool.name);
-        const renamed =
-          said === undefined
-            ? tool.rackName
-            : rackNameOf(server.key, said?.rename ?? tool.name, this.#shared.keys());
-        // By its own name a renamed tool is reached too.
-        return rackName === own || rackName === renamed;
-      });
-      if (other === undefined) continue;
-      throw new McpServerError(
-        "mcp_server_invalid",
-        `The tool "${name}" cannot be renamed to ${rackName}: that is the name of the tool "${other.name}". Choose another name.`,
-      );
-    }
   }
 
   #refuseFile(server: ManagedServer, what: string): void {

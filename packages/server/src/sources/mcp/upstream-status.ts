@@ -1,4 +1,10 @@
+import type { Attempts } from "./attempts.ts";
+import type { Bulkhead } from "./bulkhead.ts";
+import type { Catalogue } from "./catalogue/catalogue.ts";
+import type { Condition } from "./condition.ts";
+import { isLocal, type ServerEntry } from "./config/server-entry.ts";
 import { sentence } from "./protocol/sentence.ts";
+import type { UpstreamSession } from "./protocol/upstream-session.ts";
 import type { Verdict } from "./protocol/verdict.ts";
 
 export type UpstreamState = "starting" | "ready" | "needs-auth" | "backoff" | "failed" | "disabled";
@@ -28,7 +34,46 @@ export interface UpstreamStatus {
   readonly noise: number;
 }
 
-export function circuitOf(state: UpstreamState, failures: number): UpstreamStatus["circuit"] {
+/** What the status of a server is made of. */
+interface StatusParts {
+  readonly entry: ServerEntry;
+  readonly condition: Pick<Condition, "state" | "reason" | "since" | "failures">;
+  readonly attempts: Pick<Attempts, "nextAt">;
+  readonly session: UpstreamSession | undefined;
+  /** What is known where there is no session. */
+  readonly verdict: Verdict | undefined;
+  readonly catalogue: Catalogue;
+  readonly bulkhead: Pick<Bulkhead, "inside" | "waiting">;
+  readonly isResting: boolean;
+}
+
+export function statusOf({ session, ...parts }: StatusParts): UpstreamStatus {
+  const { entry, condition, attempts, catalogue, bulkhead, isResting } = parts;
+  const { state, reason, since, failures } = condition;
+  const verdict = session?.verdict ?? parts.verdict;
+  const serverInfo = session?.serverInfo ?? catalogue.serverInfo;
+  return {
+    state,
+    ...(reason === undefined ? {} : { reason }),
+    since,
+    resting: isResting,
+    circuit: circuitOf(state, failures),
+    failures,
+    ...(attempts.nextAt === undefined ? {} : { nextAttemptAt: attempts.nextAt }),
+    transport: verdict?.transport ?? (isLocal(entry) ? "stdio" : entry.type === "sse" ? "sse" : "http"),
+    ...(verdict === undefined ? {} : { era: verdict.era }),
+    ...(session?.protocolVersion === undefined ? {} : { protocolVersion: session.protocolVersion }),
+    ...(serverInfo === undefined
+      ? {}
+      : { serverInfo: { name: serverInfo.name, version: serverInfo.version } }),
+    ...(session?.pid === undefined ? {} : { pid: session.pid }),
+    inFlight: bulkhead.inside,
+    waiting: bulkhead.waiting,
+    noise: session?.noise ?? 0,
+  };
+}
+
+function circuitOf(state: UpstreamState, failures: number): UpstreamStatus["circuit"] {
   if (state === "ready") return "closed";
   if (state === "starting") return failures === 0 ? "closed" : "half-open";
   return "open";

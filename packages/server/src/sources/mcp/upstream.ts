@@ -1,69 +1,32 @@
-import type { Logger, ToolContext } from "@toolrack/core";
+import type { ToolContext } from "@toolrack/core";
 import { unlessAborted } from "../../async/unless-aborted.ts";
-import type { DependencyStore } from "../../dependencies/dependency-store.ts";
+import { Attempts } from "./attempts.ts";
 import { pauseAfter } from "./backoff.ts";
 import { Bulkhead } from "./bulkhead.ts";
-import { type Catalogue, changedLists, emptyCatalogue, type UpstreamTool } from "./catalogue/catalogue.ts";
-import { readCatalogue } from "./catalogue/read-catalogue.ts";
-import type { Surroundings } from "./config/expand.ts";
-import { resolveEntry } from "./config/resolve-entry.ts";
+import type { Catalogue, UpstreamTool } from "./catalogue/catalogue.ts";
+import { LiveCatalogue } from "./catalogue/live-catalogue.ts";
+import { Condition } from "./condition.ts";
 import { isLocal, type ServerEntry, type ServerLimits } from "./config/server-entry.ts";
-import { asksForCredentials, ConfigurationError, stateAfter } from "./failure-state.ts";
+import { asksForCredentials, remedyFor, stateAfter } from "./failure-state.ts";
+import { openSession } from "./open-session.ts";
 import { RecentLines } from "./process/recent-lines.ts";
 import { parameterHeaders } from "./protocol/parameter-headers.ts";
-import type { LaneRequest } from "./protocol/request-lane.ts";
 import { ToolRequest } from "./protocol/tool-request.ts";
 import { UpstreamError } from "./protocol/upstream-error.ts";
-import type { ListName, UpstreamSession } from "./protocol/upstream-session.ts";
-import { fingerprintOf, stillHolds, type Verdict } from "./protocol/verdict.ts";
+import type { UpstreamSession } from "./protocol/upstream-session.ts";
+import { stillHolds, type Verdict } from "./protocol/verdict.ts";
+import { Recovery, type UpstreamRequest } from "./recovery.ts";
+import { RenewalTimer } from "./renewal-timer.ts";
+import { isMisunderstanding } from "./request-failure.ts";
 import { RereadTimer } from "./reread-timer.ts";
 import { RestTimer } from "./rest-timer.ts";
-import type { SignIn } from "./sign-in/sign-in.ts";
-import { circuitOf, describeAbsence, type UpstreamState, type UpstreamStatus } from "./upstream-status.ts";
+import { Sessions } from "./sessions.ts";
+import { limitsOf, type UpstreamLimits } from "./upstream-limits.ts";
+import type { UpstreamParts } from "./upstream-parts.ts";
+import { describeAbsence, statusOf, type UpstreamState, type UpstreamStatus } from "./upstream-status.ts";
 
-export interface UpstreamParts {
-  readonly key: string;
-  readonly entry: ServerEntry;
-  /** Where the entry stands, for messages: `mcp.json` or `mcp_servers`. */
-  readonly place: string;
-  readonly isEnabled: boolean;
-  readonly surroundings: Surroundings;
-  readonly clientInfo: { readonly name: string; readonly version: string };
-  /** Where packages are installed. */
-  readonly packages: Pick<DependencyStore, "install">;
-  readonly mask: (text: string) => string;
-  readonly logger: Logger;
-  /** Undefined where nobody can sign in: a process, or a server that is sent credentials of its entry. */
-  readonly signIn: Pick<SignIn, "headers" | "distrust" | "renewAt" | "want"> | undefined;
-  /** From an earlier time. */
-  readonly verdict: Verdict | undefined;
-  readonly catalogue: Catalogue | undefined;
-  onState(): void;
-  onVerdict(verdict: Verdict | undefined): void;
-  onCatalogue(catalogue: Catalogue, changed: readonly ListName[]): void;
-  onResourceUpdated(uri: string): void;
-}
-
-const defaults = {
-  connect: 60_000,
-  list: 30_000,
-  concurrency: 16,
-  queue: 256,
-  question: 300_000,
-  refresh: 600_000,
-} as const satisfies ServerLimits;
-
-type Limits = Required<Pick<ServerLimits, keyof typeof defaults>> & ServerLimits;
-
-/** A server that held out for so long starts with a clean slate when it fails. */
-const STEADY = 60_000;
+/** So many of its last lines are shown when it is gone. */
 const TAIL = 8;
-/** A token that has ended when it is given must not keep the rack busy. */
-const SHORTEST_PAUSE = 1_000;
-/** The longest time that a timer can be set for. */
-const LONGEST_PAUSE = 2 ** 31 - 1;
-const RENEW_AGAIN = 10_000;
-const allLists: readonly ListName[] = ["tools", "prompts", "resources"];
 
 /**
  * One upstream server and the care for it: starts it without making anybody wait, notices when it is gone, tries again
@@ -74,145 +37,108 @@ export class Upstream {
   readonly entry: ServerEntry;
   readonly lines: RecentLines;
   readonly #parts: UpstreamParts;
-  #limits: Limits;
   readonly #bulkhead: Bulkhead;
-  #state: UpstreamState;
-  #reason: string | undefined;
-  #since = Date.now();
-  #failures = 0;
-  #nextAttemptAt: number | undefined;
-  #isResting = false;
-  /** It was ready a moment ago, and only a session is made anew. */
-  #isReopening = false;
-  #session: UpstreamSession | undefined;
-  /** Those that are no longer used and have not ended yet. */
-  readonly #former = new Set<UpstreamSession>();
+  readonly #condition: Condition;
+  readonly #sessions = new Sessions();
+  readonly #attempts = new Attempts((signal) => this.#connect(signal));
+  /** The headers of a session are those that it was opened with, so a new token means a new session. */
+  readonly #renewal = new RenewalTimer(() => void this.#attempts.begin());
+  readonly #catalogue: LiveCatalogue;
+  readonly #recovery: Recovery;
+  readonly #watched = new Set<string>();
+  #limits: UpstreamLimits;
   #verdict: Verdict | undefined;
-  #catalogue: Catalogue;
-  /** The attempt under way; resolves when it has ended, however. */
-  #starting: Promise<void> | undefined;
-  readonly #stop = new AbortController();
-  #attemptStop = new AbortController();
-  #timer: NodeJS.Timeout | undefined;
-  #renewal: NodeJS.Timeout | undefined;
+  #isResting = false;
   #resting: RestTimer;
-  #readyAt = 0;
-  #attemptAt = 0;
   /** When the lists are read again, after a server told of a change or did not for a long time. */
   #rereading: RereadTimer;
-  readonly #watched = new Set<string>();
 
   constructor(parts: UpstreamParts) {
     this.#parts = parts;
     this.key = parts.key;
     this.entry = parts.entry;
     this.lines = new RecentLines(parts.mask);
-    this.#limits = { ...defaults, ...parts.entry.toolrack?.limits };
+    this.#limits = limitsOf(parts.entry.toolrack?.limits);
     this.#resting = this.#restTimer();
     this.#rereading = this.#rereadTimer();
     const { concurrency, queue } = this.#limits;
     this.#bulkhead = new Bulkhead(`The MCP server "${parts.key}"`, concurrency, queue);
     this.#verdict = stillHolds(parts.verdict, parts.entry);
-    this.#catalogue = parts.catalogue ?? emptyCatalogue;
-    this.#state = parts.isEnabled ? "starting" : "disabled";
+    this.#condition = new Condition(parts.isEnabled ? "starting" : "disabled");
+    this.#catalogue = new LiveCatalogue({
+      known: parts.catalogue,
+      limit: () => this.#limits.list,
+      onProblem: (text) => this.lines.add("rack", text),
+      onChange: (catalogue, changed) => parts.onCatalogue(catalogue, changed),
+    });
+    this.#recovery = new Recovery({
+      sessions: this.#sessions,
+      attempts: this.#attempts,
+      signIn: parts.signIn,
+      onBroken: () => {
+        // Whether the server is still there is seen when its lists are read.
+        if (!isLocal(this.entry)) this.#rereading.soon();
+      },
+      onFailed: (error) => this.#failed(error),
+      unavailable: (reason) => this.#unavailable(this.#condition.reason ?? reason),
+    });
   }
 
   get state(): UpstreamState {
-    return this.#state;
+    return this.#condition.state;
   }
 
   get catalogue(): Catalogue {
-    return this.#catalogue;
+    return this.#catalogue.current;
   }
 
   get status(): UpstreamStatus {
-    const session = this.#session;
-    const verdict = session?.verdict ?? this.#verdict;
-    const serverInfo = session?.serverInfo ?? this.#catalogue.serverInfo;
-    return {
-      state: this.#state,
-      ...(this.#reason === undefined ? {} : { reason: this.#reason }),
-      since: this.#since,
-      resting: this.#isResting,
-      circuit: circuitOf(this.#state, this.#recentFailures),
-      failures: this.#recentFailures,
-      ...(this.#nextAttemptAt === undefined ? {} : { nextAttemptAt: this.#nextAttemptAt }),
-      transport:
-        verdict?.transport ?? (isLocal(this.entry) ? "stdio" : this.entry.type === "sse" ? "sse" : "http"),
-      ...(verdict === undefined ? {} : { era: verdict.era }),
-      ...(session?.protocolVersion === undefined ? {} : { protocolVersion: session.protocolVersion }),
-      ...(serverInfo === undefined
-        ? {}
-        : { serverInfo: { name: serverInfo.name, version: serverInfo.version } }),
-      ...(session?.pid === undefined ? {} : { pid: session.pid }),
-      inFlight: this.#bulkhead.inside,
-      waiting: this.#bulkhead.waiting,
-      noise: session?.noise ?? 0,
-    };
+    return statusOf({
+      entry: this.entry,
+      condition: this.#condition,
+      attempts: this.#attempts,
+      session: this.#sessions.current,
+      verdict: this.#verdict,
+      catalogue: this.catalogue,
+      bulkhead: this.#bulkhead,
+      isResting: this.#isResting,
+    });
   }
 
   /** Returns at once. */
   start(): void {
-    if (this.#state === "disabled" || this.#stop.signal.aborted) return;
-    this.#attempt();
+    if (this.state !== "disabled") void this.#attempts.begin();
   }
 
   /** Ends it, and resolves when nothing of it is left. */
   async stop(): Promise<void> {
-    this.#stop.abort();
-    this.#attemptStop.abort();
-    clearTimeout(this.#timer);
-    clearTimeout(this.#renewal);
+    this.#renewal.end();
     this.#resting.end();
     this.#rereading.end();
-    await Promise.all([this.#endSessions("It was stopped."), this.#starting]);
+    await Promise.all([this.#attempts.end(), this.#sessions.end("It was stopped.")]);
   }
 
-  /** Resolves when nothing is left of any of them, also of those that were lost before. */
-  async #endSessions(why: string): Promise<void> {
-    if (this.#session !== undefined) this.#partWith(this.#session);
-    const reason = new UpstreamError("unavailable", why);
-    await Promise.all([...this.#former].map((session) => session.close(reason)));
-  }
-
-  /** Uses it no longer. It ends once nobody waits for an answer over it. */
-  #partWith(session: UpstreamSession): void {
-    if (session === this.#session) this.#session = undefined;
-    this.#former.add(session);
-    void session.retire().finally(() => this.#former.delete(session));
+  /** Tries anew, whatever happened before. Resolves when it is ready or has failed. */
+  async restart(): Promise<void> {
+    if (this.state === "disabled" || this.#attempts.isOver) return;
+    await this.#attempts.giveUp();
+    await this.#sessions.end("It is being restarted.");
+    this.#condition.forgetFailures();
+    await this.#attempts.begin();
   }
 
   /** Goes by other limits from now on. What is under way goes on; those of the connection count for the next one. */
   limit(limits: ServerLimits): void {
-    this.#limits = { ...defaults, ...limits };
+    this.#limits = limitsOf(limits);
     this.#bulkhead.resize(this.#limits.concurrency, this.#limits.queue);
     this.#resting.end();
     this.#resting = this.#restTimer();
     this.#rereading.end();
     this.#rereading = this.#rereadTimer();
-    if (this.#session === undefined) return;
+    if (this.#sessions.current === undefined) return;
     if (this.#bulkhead.inside === 0) this.#resting.begin();
     // A change that was told of just now is read later than it would have been, and not missed.
     this.#rereading.soon();
-  }
-
-  #restTimer(): RestTimer {
-    return new RestTimer(isLocal(this.entry) ? this.#limits.rest : undefined, () => this.#rest());
-  }
-
-  #rereadTimer(): RereadTimer {
-    return new RereadTimer(this.#limits.refresh, () => this.#reread());
-  }
-
-  /** Tries anew, whatever happened before. Resolves when it is ready or has failed. */
-  async restart(): Promise<void> {
-    if (this.#state === "disabled" || this.#stop.signal.aborted) return;
-    clearTimeout(this.#timer);
-    this.#attemptStop.abort();
-    await this.#starting;
-    await this.#endSessions("It is being restarted.");
-    this.#failures = 0;
-    await this.#attempt();
   }
 
   /** Calls a tool. Rejects with `UpstreamError`, or with the reason of the context's signal. */
@@ -223,19 +149,40 @@ export class Upstream {
 
   /** Sends anything else. */
   request(request: UpstreamRequest): Promise<unknown> {
+    const session = this.#sessions.current;
     // Most requests wait for nothing but their answer.
-    if (this.#session === undefined || !this.#bulkhead.hasRoom) return this.#requestLater(request);
+    if (session === undefined || !this.#bulkhead.hasRoom) return this.#requestLater(request);
     void this.#bulkhead.enter(request);
-    return this.#send(this.#session, request);
+    return this.#send(session, request);
+  }
+
+  /** Begins to be told of changes of a resource, also after a new start. Answers how to end it. */
+  watchResource(uri: string): () => void {
+    this.#watched.add(uri);
+    void this.#sessions.current?.watchResources([uri]);
+    return () => {
+      this.#watched.delete(uri);
+      void this.#sessions.current?.unwatchResource(uri);
+    };
   }
 
   async #requestLater(request: UpstreamRequest): Promise<unknown> {
     const begin = request.waitingForTurn?.();
-    const session = this.#session ?? (await this.#available(request.signal));
+    const session = this.#sessions.current ?? (await this.#available(request.signal));
     await this.#bulkhead.enter(request);
     begin?.();
     // While it waited, the server may have been started anew.
-    return this.#send(this.#session ?? session, request);
+    return this.#send(this.#sessions.current ?? session, request);
+  }
+
+  /** Waits for a server that starts for the first time or wakes up; fails at once for one that has failed. */
+  async #available(signal: AbortSignal): Promise<UpstreamSession> {
+    if (this.#isResting) void this.#attempts.begin();
+    const { underWay, isReopening } = this.#attempts;
+    const isAwaited = isReopening || this.#condition.failures === 0;
+    if (isAwaited && underWay !== undefined) await unlessAborted(underWay, signal);
+    if (this.#sessions.current === undefined) throw this.#unavailable(this.#condition.reason);
+    return this.#sessions.current;
   }
 
   /** To be called by who is inside the bulkhead, which it leaves. */
@@ -248,7 +195,7 @@ export class Upstream {
       },
       (thrown: unknown) => {
         if (thrown instanceof UpstreamError)
-          return this.#recover(thrown, session, request).finally(() => this.#leave());
+          return this.#recovery.recover(thrown, session, request).finally(() => this.#leave());
         this.#leave();
         throw thrown;
       },
@@ -260,223 +207,75 @@ export class Upstream {
     if (this.#bulkhead.inside === 0) this.#resting.begin();
   }
 
-  /** Begins to be told of changes of a resource, also after a new start. Answers how to end it. */
-  watchResource(uri: string): () => void {
-    this.#watched.add(uri);
-    void this.#session?.watchResources([uri]);
-    return () => {
-      this.#watched.delete(uri);
-      void this.#session?.unwatchResource(uri);
-    };
-  }
-
-  /**
-   * A lost session is made anew, and so is one whose token has ended, and the request sent once more: the server that
-   * refused it has done nothing.
-   */
-  async #recover(
-    error: UpstreamError,
-    session: UpstreamSession,
-    request: UpstreamRequest,
-    isSecond = false,
-  ): Promise<unknown> {
-    if (error.scope !== undefined) throw this.#missingScope(error, error.scope);
-    // Whether the server is still there is seen when its lists are read.
-    if (error.kind === "broken" && !isLocal(this.entry)) this.#rereading.soon();
-    if (concernsOneRequest.has(error.kind)) throw error;
-    if (isSecond && error.kind === "session") throw new UpstreamError("refused", error.message, error.facts);
-    const isCurrent = session === this.#session;
-    const canGoOn = !isSecond && this.#canGoOn(error, isCurrent);
-    if (isCurrent) {
-      // Others may still wait for answers over connections of their own.
-      this.#partWith(session);
-      this.#isReopening = canGoOn;
-      if (!canGoOn) this.#failed(error);
-    }
-    if (!canGoOn) throw this.#unavailable(this.#reason ?? error.message);
-    if (this.#session === undefined) await unlessAborted(this.#attempt(), request.signal);
-    const again = this.#session;
-    if (again === undefined) throw this.#unavailable();
-    return again.request(request).catch((thrown: unknown) => {
-      if (thrown instanceof UpstreamError) return this.#recover(thrown, again, request, true);
-      throw thrown;
-    });
-  }
-
-  #canGoOn({ kind }: UpstreamError, isCurrent: boolean): boolean {
-    if (kind === "session") return true;
-    return kind === "unauthorized" && (!isCurrent || this.#parts.signIn?.distrust() === true);
-  }
-
-  /** Who signed in may do less than this request needs. Others go on with what they may. */
-  #missingScope({ facts }: UpstreamError, scope: string): UpstreamError {
-    const wanted = scope === "" ? "more than that" : `the scope "${scope}"`;
-    const remedy =
-      this.#parts.signIn?.want(scope) ?? "Give its entry a token that covers it, kept as a secret.";
-    return new UpstreamError(
-      "refused",
-      `What the rack was granted there does not cover it: it asks for ${wanted}. ${remedy}`,
-      facts,
-    );
-  }
-
-  /** Waits for a server that starts for the first time or wakes up; fails at once for one that has failed. */
-  async #available(signal: AbortSignal): Promise<UpstreamSession> {
-    if (this.#isResting) void this.#attempt();
-    const isAwaited = this.#isReopening || this.#recentFailures === 0;
-    if (isAwaited && this.#starting !== undefined) await unlessAborted(this.#starting, signal);
-    if (this.#session === undefined) throw this.#unavailable();
-    return this.#session;
-  }
-
-  /** How often it failed in a row; one that held out for long starts with a clean slate. */
-  get #recentFailures(): number {
-    return this.#readyAt > 0 && Date.now() - this.#readyAt > STEADY ? 0 : this.#failures;
-  }
-
-  #attempt(): Promise<void> {
-    clearTimeout(this.#timer);
-    this.#nextAttemptAt = undefined;
-    this.#starting ??= this.#connect().finally(() => {
-      this.#starting = undefined;
-      this.#isReopening = false;
-    });
-    return this.#starting;
-  }
-
-  async #connect(isSecond = false): Promise<void> {
-    if (this.#stop.signal.aborted) return;
+  async #connect(signal: AbortSignal, isSecond = false): Promise<void> {
     this.#isResting = false;
-    this.#attemptStop = new AbortController();
-    const { signal } = this.#attemptStop;
-    this.#attemptAt = Date.now();
+    const { failures, reason } = this.#condition;
     // Where only the token is renewed, calls go on over the session that is there.
-    if (this.#session === undefined)
-      this.#enter("starting", this.#recentFailures === 0 ? undefined : this.#reason);
+    if (this.#sessions.current === undefined) this.#enter("starting", failures === 0 ? undefined : reason);
     const prior = stillHolds(this.#verdict, this.entry);
     let session: UpstreamSession | undefined;
     try {
-      session = await this.#open(prior, signal);
-      session.follow({
-        onListChanged: () => this.#rereading.soon(),
-        onResourceUpdated: (uri) => this.#parts.onResourceUpdated(uri),
-        onLost: (reason) => this.#lost(session, reason),
-      });
-      const catalogue = await this.#read(session);
-      await session.watchResources(this.#watched);
-      if (signal.aborted || session.isClosed) {
-        throw new UpstreamError("unavailable", "It ended before it was ready.");
-      }
-      this.#ready(session, catalogue);
+      session = await openSession(this.#parts, this.#limits, { prior, lines: this.lines, signal });
+      await this.#prepare(session, signal);
     } catch (thrown) {
       await session?.close();
       if (signal.aborted) return;
-      if (thrown instanceof UpstreamError && thrown.scope !== undefined)
-        this.#parts.signIn?.want(thrown.scope);
-      else if (!isSecond && asksForCredentials(thrown) && this.#parts.signIn?.distrust())
-        return this.#connect(true);
+      const { signIn } = this.#parts;
+      if (thrown instanceof UpstreamError && thrown.scope !== undefined) signIn?.want(thrown.scope);
+      else if (!isSecond && asksForCredentials(thrown) && signIn?.distrust())
+        return this.#connect(signal, true);
       // What was remembered may be why; then the next attempt finds out anew.
       if (prior !== undefined && isMisunderstanding(thrown)) this.#remember(undefined);
       this.#failed(thrown);
     }
   }
 
-  async #open(prior: Verdict | undefined, signal: AbortSignal): Promise<UpstreamSession> {
-    const { key, place, surroundings, clientInfo, packages } = this.#parts;
-    const entry = await resolveEntry(this.entry, `${place}: ${key}`, surroundings).catch((error: Error) => {
-      throw new ConfigurationError(error.message);
+  /** Finds out what the server offers, and begins to use it. */
+  async #prepare(session: UpstreamSession, signal: AbortSignal): Promise<void> {
+    session.follow({
+      onListChanged: () => this.#rereading.soon(),
+      onResourceUpdated: (uri) => this.#parts.onResourceUpdated(uri),
+      onLost: (reason) => this.#lost(session, reason),
     });
-    const credentials = await this.#parts.signIn?.headers();
-    // Imported late: a workspace without upstream servers never loads the client.
-    const { connectUpstream } = await import("./protocol/connect-upstream.ts");
-    return connectUpstream({
-      entry: entry.kind === "address" ? { ...entry, headers: { ...entry.headers, ...credentials } } : entry,
-      prior,
-      fingerprint: fingerprintOf(this.entry),
-      lines: this.lines,
-      clientInfo,
-      packages,
-      label: `mcp server ${key}`,
-      timeout: this.#limits.connect,
-      patience: this.#limits.question,
-      signal,
-    });
-  }
-
-  #ready(session: UpstreamSession, catalogue: Catalogue): void {
-    this.#show(catalogue, allLists);
-    // What is under way over the one before comes to its end there.
-    if (this.#session !== undefined) this.#partWith(this.#session);
-    this.#session = session;
-    this.#renewLater(this.#parts.signIn?.renewAt);
-    this.#readyAt = Date.now();
+    // Who stops it does not wait for a server that takes its time over its lists.
+    const reading = this.#catalogue.read(session);
+    await unlessAborted(reading, signal);
+    const catalogue = await reading;
+    await unlessAborted(session.watchResources(this.#watched), signal);
+    if (signal.aborted || session.isClosed) {
+      throw new UpstreamError("unavailable", "It ended before it was ready.");
+    }
+    this.#catalogue.take(catalogue);
+    this.#sessions.use(session);
+    this.#renewal.at(this.#parts.signIn?.renewAt);
+    this.#condition.countSuccess();
     this.#remember(session.verdict);
     this.#enter("ready");
     if (!session.tellsOfChanges) this.#rereading.later();
     if (this.#bulkhead.inside === 0) this.#resting.begin();
   }
 
-  /** What cannot be shown is not taken over: then what was shown before stays. */
-  #show(catalogue: Catalogue, changed: readonly ListName[]): void {
-    const before = this.#catalogue;
-    this.#catalogue = catalogue;
-    try {
-      this.#parts.onCatalogue(catalogue, changed);
-    } catch (thrown) {
-      this.#catalogue = before;
-      throw thrown;
-    }
-  }
-
-  #lost(session: UpstreamSession | undefined, reason: UpstreamError): void {
-    if (session === undefined || session !== this.#session) return;
-    this.#partWith(session);
-    if (!this.#stop.signal.aborted) this.#failed(reason);
-  }
-
-  /** The headers of a session are those that it was opened with, so a new token means a new session. */
-  #renewLater(at: number | undefined): void {
-    clearTimeout(this.#renewal);
-    if (at === undefined) return;
-    const pause = Math.min(Math.max(at - Date.now(), SHORTEST_PAUSE), LONGEST_PAUSE);
-    this.#renewal = setTimeout(() => void this.#attempt(), pause);
-    this.#renewal.unref();
+  #lost(session: UpstreamSession, reason: UpstreamError): void {
+    if (session !== this.#sessions.current) return;
+    this.#sessions.partWith(session);
+    if (!this.#attempts.isOver) this.#failed(reason);
   }
 
   #failed(thrown: unknown): void {
-    const { state, reason } = stateAfter(thrown, this.#remedy());
-    if (this.#session !== undefined) {
+    const { state, reason } = stateAfter(thrown, remedyFor(this.key, this.#parts.signIn !== undefined));
+    this.lines.add("rack", reason);
+    if (this.#sessions.current !== undefined) {
       // Only the renewal failed: what is there is used until the server refuses it.
-      this.lines.add("rack", reason);
-      this.#renewLater(Date.now() + RENEW_AGAIN);
+      this.#renewal.again();
       return;
     }
-    this.#failures = this.#recentFailures + 1;
-    this.#readyAt = 0;
-    this.lines.add("rack", reason);
-    clearTimeout(this.#timer);
-    if (state === "backoff") {
-      const pause = pauseAfter(this.#failures);
-      this.#nextAttemptAt = Date.now() + pause;
-      this.#timer = setTimeout(() => void this.#attempt(), pause);
-      this.#timer.unref();
-    }
+    const failures = this.#condition.countFailure();
+    if (state === "backoff") this.#attempts.beginAfter(pauseAfter(failures));
     this.#enter(state, reason);
   }
 
-  #remedy(): string {
-    if (this.#parts.signIn !== undefined) {
-      return `Sign in: toolrack mcp-servers login ${this.key}, or on its page in the console. For a server that takes a fixed token, give its entry a header "Authorization": "Bearer …" with the token kept as a secret.`;
-    }
-    return 'Give its entry a header such as "Authorization": "Bearer …" with its token kept as a secret, then restart it.';
-  }
-
   #enter(state: UpstreamState, reason?: string): void {
-    const isNew = state !== this.#state || reason !== this.#reason;
-    this.#state = state;
-    this.#reason = reason;
-    if (!isNew) return;
-    this.#since = Date.now();
+    if (!this.#condition.enter(state, reason)) return;
     if (reason !== undefined && state !== "starting") {
       this.#parts.logger.warn(`MCP server "${this.key}": ${state}. ${reason}`);
     }
@@ -489,67 +288,46 @@ export class Upstream {
     if (isNew) this.#parts.onVerdict(verdict);
   }
 
-  #read(session: UpstreamSession): Promise<Catalogue> {
-    const { list: limit } = this.#limits;
-    return readCatalogue(session, {
-      limit,
-      before: this.#catalogue,
-      onProblem: (text) => this.lines.add("rack", text),
-    });
+  #rereadTimer(): RereadTimer {
+    return new RereadTimer(this.#limits.refresh, () => this.#reread());
   }
 
   async #reread(): Promise<void> {
-    const session = this.#session;
+    const session = this.#sessions.current;
     if (session === undefined) return;
+    const isUsed = () => session === this.#sessions.current;
     try {
-      const before = this.#catalogue;
-      const catalogue = await this.#read(session);
-      if (session !== this.#session) return;
-      const changed = changedLists(before, catalogue);
-      if (changed.length > 0) this.#show(catalogue, changed);
-      else this.#catalogue = catalogue;
+      await this.#catalogue.update(session, isUsed);
     } catch (thrown) {
-      if (thrown instanceof UpstreamError && thrown.kind === "unavailable" && session === this.#session) {
+      if (thrown instanceof UpstreamError && thrown.kind === "unavailable" && isUsed()) {
         this.#lost(session, thrown);
         return;
       }
       this.lines.add("rack", `Its lists could not be read again: ${(thrown as Error).message}`);
     }
-    if (session === this.#session && !session.tellsOfChanges) this.#rereading.later();
+    if (isUsed() && !session.tellsOfChanges) this.#rereading.later();
+  }
+
+  #restTimer(): RestTimer {
+    return new RestTimer(isLocal(this.entry) ? this.#limits.rest : undefined, () => this.#rest());
   }
 
   #rest(): void {
-    const session = this.#session;
+    const session = this.#sessions.current;
     if (session === undefined || this.#bulkhead.inside > 0) return;
-    this.#partWith(session);
+    this.#sessions.partWith(session);
     this.#isResting = true;
-    this.#failures = 0;
+    this.#condition.forgetFailures();
     this.#parts.onState();
   }
 
-  #unavailable(reason = this.#reason): UpstreamError {
+  #unavailable(reason: string | undefined): UpstreamError {
+    const { lastAt, nextAt } = this.#attempts;
     const facts = {
-      state: this.#state,
+      state: this.state,
       ...(reason === undefined ? {} : { reason }),
-      ...(this.#nextAttemptAt === undefined ? {} : { nextAttemptAt: this.#nextAttemptAt }),
+      ...(nextAt === undefined ? {} : { nextAttemptAt: nextAt }),
     };
-    const lastWords = this.lines.tail(TAIL, this.#attemptAt);
-    return new UpstreamError("unavailable", describeAbsence(this.key, facts, lastWords));
+    return new UpstreamError("unavailable", describeAbsence(this.key, facts, this.lines.tail(TAIL, lastAt)));
   }
-}
-
-/** One that somebody may give up while it waits for its turn. */
-type UpstreamRequest = LaneRequest & { readonly signal: AbortSignal };
-
-/** What happened to one request, and says nothing about the others. */
-const concernsOneRequest: ReadonlySet<UpstreamError["kind"]> = new Set([
-  "refused",
-  "broken",
-  "timeout",
-  "busy",
-]);
-
-/** Whether the server may speak another protocol than was thought, and has not simply ended. */
-function isMisunderstanding(thrown: unknown): boolean {
-  return thrown instanceof UpstreamError && concernsOneRequest.has(thrown.kind);
 }

@@ -1,6 +1,6 @@
 import type { ChildProcess } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
+import { processIds, processStat } from "../../../host/process-stat.ts";
 
 const GRACE = 2_000;
 const POLL = 25;
@@ -61,19 +61,10 @@ function signalGroup(id: number, signal: NodeJS.Signals | 0): boolean {
  */
 function hasLivingMember(group: number): boolean {
   if (process.platform !== "linux") return true;
-  return readdirSync("/proc").some((name) => /^\d+$/.test(name) && isLivingMember(name, group));
-}
-
-function isLivingMember(id: string, group: number): boolean {
-  try {
-    const line = readFileSync(`/proc/${id}/stat`, "latin1");
-    // The name of the program comes in brackets and may hold anything; then state, parent and group follow.
-    const [state, , processGroup] = line.slice(line.lastIndexOf(")") + 2).split(" ");
-    return Number(processGroup) === group && state !== "Z" && state !== "X";
-  } catch {
-    // It has ended in between.
-    return false;
-  }
+  return processIds().some((id) => {
+    const seen = processStat(id);
+    return seen !== undefined && seen.group === group && !seen.isOver;
+  });
 }
 
 function watchExit(): void {

@@ -1,8 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
+import { processStat } from "../../../host/process-stat.ts";
 
 /** Processor seconds of these processes, as far as they still live. */
 export function cpuSecondsOf(members: readonly number[]): number {
-  return sumOf(members, cpuSeconds);
+  return sumOf(members, (pid) => processStat(pid)?.cpuSeconds ?? 0);
 }
 
 /** The most that a process of the tree has mapped as data, in KB, which is what the limit on data counts. */
@@ -59,13 +60,6 @@ function childrenOf(pid: number): number[] | undefined {
 
 function sumOf(members: readonly number[], measure: (pid: number) => number): number {
   return members.reduce((sum, member) => sum + measure(member), 0);
-}
-
-/** Linux counts in hundredths of a second, on every machine that Node runs on. */
-function cpuSeconds(pid: number): number {
-  const text = read(`/proc/${pid}/stat`) ?? "";
-  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-  return (Number(fields[11] ?? 0) + Number(fields[12] ?? 0)) / 100;
 }
 
 function dataKb(pid: number): number {

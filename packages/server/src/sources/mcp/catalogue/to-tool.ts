@@ -5,6 +5,7 @@ import { UpstreamError } from "../protocol/upstream-error.ts";
 import type { UpstreamTool } from "./catalogue.ts";
 import { cleanSchema, cleanText } from "./clean-text.ts";
 import { ownMember } from "./own-member.ts";
+import { toolAnswer } from "./tool-answer.ts";
 import { rackNameOf } from "./tool-names.ts";
 import type { ToolPin } from "./tool-pins.ts";
 import { usableAnnotations } from "./usable-item.ts";
@@ -93,9 +94,24 @@ export function quarantined(key: string, name: string): string {
 }
 
 function callUpstream(source: ToolSource, tool: UpstreamTool, context: ToolContext): Promise<unknown> {
-  return source.call(tool, context).catch((thrown: unknown) => {
-    throw thrown instanceof UpstreamError ? failureOf(source.key, thrown) : thrown;
-  });
+  // One step for both outcomes: this is on the way of every call.
+  return source.call(tool, context).then(
+    (given) => {
+      try {
+        return toolAnswer(given);
+      } catch (thrown) {
+        throw named(source.key, thrown);
+      }
+    },
+    (thrown: unknown) => {
+      throw named(source.key, thrown);
+    },
+  );
+}
+
+/** What the server did wrong, said with its name. */
+function named(key: string, thrown: unknown): unknown {
+  return thrown instanceof UpstreamError ? failureOf(key, thrown) : thrown;
 }
 
 function failureOf(key: string, error: UpstreamError): ToolExecutionError {

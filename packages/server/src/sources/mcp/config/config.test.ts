@@ -78,12 +78,40 @@ describe("an entry", () => {
     [{ url: "https://x", toolrack: { oauth: { clientId: "c", clientSecret: "s" } } }, /no issuer\. Name the/],
     [{ url: "https://x", toolrack: { oauth: { grant: "client_credentials" } } }, /needs a clientId and a/],
     [{ url: "https://x", toolrack: { oauth: { grant: "password" } } }, /grant/],
+    [{ url: "https://x", toolrack: { oauth: { clientMetadataUrl: "http://x/y" } } }, /must begin with https/],
+    [
+      {
+        url: "https://x",
+        toolrack: {
+          oauth: {
+            grant: "client_credentials",
+            clientId: "c",
+            clientSecret: "s",
+            issuer: "https://y",
+            clientMetadataUrl: "https://x/y",
+          },
+        },
+      },
+      /Take out the clientMetadataUrl/,
+    ],
     [{ command: "a", url: "http://b" }, /both/],
     [{ command: "a", args: "b" }, /args/],
     [{ command: "a", toolrack: { tools: { only: [] } } }, /only/],
     [{ type: "stdio", url: "http://b" }, /no command/],
   ])("that makes no sense is refused: %j", async (given, reason) => {
     await expect(readServerEntry(given)).rejects.toThrow(reason);
+  });
+
+  it.each([
+    "s3cret",
+    { command: "a", env: { KEY: ["s3cret"] } },
+    { command: "a", env: "s3cret" },
+    { url: "https://x", headers: "Authorization: s3cret" },
+    { url: "https://x", toolrack: { oauth: "s3cret" } },
+  ])("is refused without what may be a secret: %j", async (given) => {
+    const problem = await readServerEntry(given).catch((error: Error) => error.message);
+    expect(problem).toMatch(/Expected .*, got (?:string|array)\./);
+    expect(problem).not.toContain("s3cret");
   });
 
   it("is switched off in both spellings", async () => {

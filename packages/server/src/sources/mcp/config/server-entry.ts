@@ -1,4 +1,4 @@
-import { compileSchema, nearestNames } from "@toolrack/core";
+import { compileSchema, nearestNames, type SchemaIssue } from "@toolrack/core";
 
 /** How an upstream server is reached: a process that talks over its standard streams, or an address. */
 export type ServerTransport = "stdio" | "http" | "sse";
@@ -45,6 +45,11 @@ export interface ServerLimits {
 export interface OAuthEntry {
   /** `client_credentials`: as a machine, without a person. Default `authorization_code`. */
   readonly grant?: "authorization_code" | "client_credentials";
+  /**
+   * Where a document says who the rack is: an address that is its `client_id` at every authorization server that reads
+   * such documents. The others are asked with what else is said here.
+   */
+  readonly clientMetadataUrl?: string;
   /** The client that was registered for the rack by hand. Default: it registers itself. */
   readonly clientId?: string;
   readonly clientSecret?: string;
@@ -111,6 +116,7 @@ export const serverEntrySchema = {
           additionalProperties: false,
           properties: {
             grant: { enum: ["authorization_code", "client_credentials"] },
+            clientMetadataUrl: filled,
             clientId: filled,
             clientSecret: filled,
             issuer: filled,
@@ -164,10 +170,7 @@ export function problemOfKey(key: string): string | undefined {
 export async function readServerEntry(given: unknown): Promise<ServerEntry> {
   const outcome = await compiled.validate(given);
   if (!outcome.ok) {
-    const problems = outcome.issues.map(({ path, message }) =>
-      path === "" ? message : `${path}: ${message}`,
-    );
-    throw new Error(problems.join(" "));
+    throw new Error(outcome.issues.map(describe).join(" "));
   }
   // What passed the schema has these types.
   const { type, disabled, enabled, ...rest } = outcome.value as Omit<ServerEntry, "type"> & {
@@ -182,6 +185,15 @@ export async function readServerEntry(given: unknown): Promise<ServerEntry> {
     ...(transport === undefined ? {} : { type: transport as ServerTransport }),
     ...(disabled === true || enabled === false ? { enabled: false } : {}),
   };
+}
+
+/** Where secrets stand, and the entry as a whole: of what is wrong there, only the kind is said. */
+const secretPath = /^(?:$|args|env|headers|url|toolrack\.oauth)/;
+
+function describe({ path, message, expected, received }: SchemaIssue): string {
+  const [kind] = received.split(" ", 1);
+  const said = secretPath.test(path) ? `Expected ${expected}, got ${kind}.` : message;
+  return path === "" ? said : `${path}: ${said}`;
 }
 
 /** Whether an entry starts a process. */
@@ -219,10 +231,19 @@ function hintAt(given: unknown): string {
 
 function checkOAuth({ url, toolrack: { oauth } = {} }: Omit<ServerEntry, "type">): void {
   if (oauth === undefined) return;
-  const { grant, clientId, clientSecret, issuer } = oauth;
+  const { grant, clientMetadataUrl, clientId, clientSecret, issuer } = oauth;
   if (url === undefined) throw new Error("It has toolrack.oauth, but no url: a process is not signed in at.");
   if (grant === "client_credentials" && (clientId === undefined || clientSecret === undefined)) {
     throw new Error("toolrack.oauth: the grant client_credentials needs a clientId and a clientSecret.");
+  }
+  if (grant === "client_credentials" && clientMetadataUrl !== undefined) {
+    throw new Error(
+      "toolrack.oauth: a machine signs in with its clientId and clientSecret. Take out the clientMetadataUrl, which is for people who sign in.",
+    );
+  }
+  // What begins with a variable is known when it is used.
+  if (clientMetadataUrl !== undefined && !/^(?:https:\/\/|\$\{)/i.test(clientMetadataUrl)) {
+    throw new Error("toolrack.oauth.clientMetadataUrl: It must begin with https://.");
   }
   if (clientSecret === undefined) return;
   if (clientId === undefined) throw new Error("toolrack.oauth has a clientSecret, but no clientId.");

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
+import { processIds } from "../../../host/process-stat.ts";
 
 /**
  * The variable that every process started for an upstream server carries, and everything it starts inherits. By it
@@ -20,15 +21,11 @@ export function nextMark(): string {
 
 /** The processes whose mark begins so. Only Linux shows the environment of processes; elsewhere there are none. */
 export function findMarked(prefix: string): number[] {
-  if (process.platform !== "linux") return [];
   const wanted = `${MARK}=${prefix}`;
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name) && isMarked(name, wanted))
-    .map(Number)
-    .filter((id) => id !== process.pid);
+  return processIds().filter((id) => id !== process.pid && isMarked(id, wanted));
 }
 
-function isMarked(id: string, wanted: string): boolean {
+function isMarked(id: number, wanted: string): boolean {
   try {
     const environment = readFileSync(`/proc/${id}/environ`, "latin1");
     return environment.startsWith(wanted) || environment.includes(`\0${wanted}`);

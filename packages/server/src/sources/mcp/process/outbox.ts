@@ -25,6 +25,7 @@ const LONGEST_STALL = 5_000;
  */
 export class Outbox {
   readonly #input: Socket;
+  readonly #server: string;
   /** Lines that leave at the end of this turn of the event loop. */
   #outgoing = "";
   /** Requests of which the server owes the answer. One that never comes costs others a moment, and nothing else. */
@@ -34,8 +35,10 @@ export class Outbox {
   /** Characters of the held messages that are no requests. */
   #heldLength = 0;
 
-  constructor(input: Socket) {
+  /** `server` is its key, for messages. */
+  constructor(input: Socket, server: string) {
     this.#input = input;
+    this.#server = server;
     input.on("drain", this.flush);
     // Only while messages are held. Every piece that is read begins the time anew.
     input.on("timeout", () => this.#refuseHeld());
@@ -93,7 +96,7 @@ export class Outbox {
     const isAwaited = isRequest(message);
     const content = isAwaited ? message : lineOf(message);
     if (typeof content === "string") {
-      if (this.#heldLength + content.length > MOST_UNREAD) return Promise.reject(unread());
+      if (this.#heldLength + content.length > MOST_UNREAD) return Promise.reject(unread(this.#server));
       this.#heldLength += content.length;
     }
     if (this.#held.size === 0) this.#input.setTimeout(LONGEST_STALL);
@@ -135,7 +138,7 @@ export class Outbox {
     for (const [key, { content, reject }] of this.#held) {
       if (typeof content === "string") continue;
       this.#held.delete(key);
-      reject(stalled());
+      reject(stalled(this.#server));
     }
     if (this.#held.size > 0) this.#input.setTimeout(LONGEST_STALL);
   }
@@ -149,16 +152,16 @@ function lineOf(message: JSONRPCMessage): string {
   return `${JSON.stringify(message)}\n`;
 }
 
-function unread(): UpstreamError {
+function unread(server: string): UpstreamError {
   return new UpstreamError(
     "busy",
-    `The server has not read ${MOST_UNREAD / 1024 / 1024} MB of what it was sent, so it is sent nothing more until it does. Restart it when this lasts.`,
+    `The MCP server "${server}" has not read ${MOST_UNREAD / 1024 / 1024} MB of what it was sent, so it is sent nothing more until it does. If this lasts, restart it: toolrack mcp-servers restart ${server}`,
   );
 }
 
-function stalled(): UpstreamError {
+function stalled(server: string): UpstreamError {
   return new UpstreamError(
     "busy",
-    `The server has read nothing of what it was sent for ${LONGEST_STALL / 1_000} s, so this was not sent to it. Restart it when this lasts.`,
+    `The MCP server "${server}" has read nothing of what it was sent for ${LONGEST_STALL / 1_000} s, so this was not sent to it. If this lasts, restart it: toolrack mcp-servers restart ${server}`,
   );
 }

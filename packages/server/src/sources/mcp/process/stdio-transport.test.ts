@@ -20,7 +20,8 @@ const lateReader = `
 async function openLateReader(): Promise<{ transport: StdioTransport; read: unknown[]; begin(): void }> {
   const lines = new RecentLines((text) => text);
   const args = ["-e", lateReader];
-  const transport = new StdioTransport({ command: process.execPath, args, env: {}, cwd: "/" }, lines);
+  const spec = { server: "late", command: process.execPath, args, env: {}, cwd: "/" };
+  const transport = new StdioTransport(spec, lines);
   const here = Promise.withResolvers<void>();
   const read: unknown[] = [];
   transport.onmessage = (message) => {
@@ -68,7 +69,9 @@ it.concurrent("a server that reads nothing is sent no more requests", { timeout:
   const sent = await Promise.allSettled([1, 2, 3].map((id) => transport.send(request(id))));
   const refusal = {
     kind: "busy",
-    message: expect.stringMatching(/has read nothing of what it was sent for 5 s/),
+    message: expect.stringMatching(
+      /^The MCP server "late" has read nothing .* for 5 s.*toolrack mcp-servers restart late$/,
+    ),
   };
   expect(sent).toMatchObject([
     { status: "fulfilled" },
@@ -90,7 +93,9 @@ it.concurrent("of what nobody waits for, a server that does not read is sent onl
   for (let count = 0; count < 30; count++) transport.send(notification("a", { text })).catch(refused.resolve);
   expect(await refused.promise).toMatchObject({
     kind: "busy",
-    message: expect.stringMatching(/has not read 16 MB/),
+    message: expect.stringMatching(
+      /^The MCP server "late" has not read 16 MB.*toolrack mcp-servers restart late$/,
+    ),
   });
   await transport.close();
 });
@@ -103,6 +108,25 @@ it.concurrent("what waits when a server ends fails", async ({ expect }) => {
   await transport.close();
 });
 
+const lasting = { server: "lasting", command: process.execPath, args: ["-e", "setInterval(() => {}, 1000)"] };
+
+it("a server that is closed in the moment of its start is ended", async () => {
+  const transport = new StdioTransport({ ...lasting, env: {}, cwd: "/" }, new RecentLines((text) => text));
+  const started = transport.start();
+  const pid = transport.pid ?? 0;
+  await transport.close();
+  await started;
+  expect(pid).toBeGreaterThan(0);
+  expect(() => process.kill(pid, 0)).toThrow(/ESRCH/);
+});
+
+it("a server that was closed before its start is never started", async () => {
+  const transport = new StdioTransport({ ...lasting, env: {}, cwd: "/" }, new RecentLines((text) => text));
+  await transport.close();
+  await expect(transport.start()).rejects.toThrow(/was closed/);
+  expect(transport.pid).toBeNull();
+});
+
 it.skipIf(process.platform !== "linux")(
   "what a server started is ended with it, also when it left the group and has no environment",
   { timeout: 30_000 },
@@ -112,7 +136,7 @@ it.skipIf(process.platform !== "linux")(
     const seconds = `${100_000 + Math.floor(Math.random() * 1e6)}.25`;
     const env = { PATH: process.env.PATH ?? "", ODD_SLEEP: seconds };
     const transport = new StdioTransport(
-      { command: process.execPath, args: [odd, "orphan"], env, cwd: "/" },
+      { server: "odd", command: process.execPath, args: [odd, "orphan"], env, cwd: "/" },
       lines,
     );
     await transport.start();

@@ -13,6 +13,8 @@ import type { RecentLines } from "./recent-lines.ts";
 import { unwatchGroup, watchGroup } from "./watchdog.ts";
 
 export interface ProcessSpec {
+  /** The key of the server, for messages. */
+  readonly server: string;
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -76,6 +78,8 @@ export class StdioTransport implements Transport {
   }
 
   start(): Promise<void> {
+    // Who closed it believes that nothing is left of it.
+    if (this.#closing !== undefined) return Promise.reject(this.#gone());
     const { command, args, env, cwd } = this.#spec;
     return new Promise((resolve, reject) => {
       const child = spawn(command, [...args], {
@@ -88,15 +92,16 @@ export class StdioTransport implements Transport {
         windowsHide: true,
       });
       this.#child = child;
+      // At once, so that whoever closes it before it says that it runs finds what is to be ended.
+      if (child.pid !== undefined) {
+        this.#group = new ProcessGroup(child);
+        watchGroup(this.#group.id);
+      }
       child.once("error", (error: NodeJS.ErrnoException) => {
         reject(startError(error, this.#spec));
         this.#closed();
       });
-      child.once("spawn", () => {
-        this.#group = new ProcessGroup(child);
-        watchGroup(this.#group.id);
-        resolve();
-      });
+      child.once("spawn", resolve);
       child.once("exit", (code, signal) => {
         this.ended = { code, signal };
         // Its last words may still be in the pipe, which a descendant may hold open for ever.
@@ -105,7 +110,7 @@ export class StdioTransport implements Transport {
         );
       });
       // Node makes a socket of each pipe, which the types do not say.
-      this.#outbox = new Outbox(child.stdin as Socket);
+      this.#outbox = new Outbox(child.stdin as Socket, this.#spec.server);
       child.stdin.on("error", (error) => {
         this.onerror?.(error);
         void this.#lose(NO_INPUT);

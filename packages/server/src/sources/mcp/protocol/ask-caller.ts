@@ -57,10 +57,13 @@ export function nobodyToAsk(method: string): string {
 /** Questions of a server that may wait for their answers at a time. */
 export const MOST_OPEN = 100;
 
-export const tooManyOpen = `${MOST_OPEN} questions of this server wait for their answers already, and no more are put to callers at a time. Ask again when some of them are answered.`;
+/** `server` is its key. */
+export function tooManyOpen(server: string): string {
+  return `${MOST_OPEN} questions of the MCP server "${server}" wait for their answers already, and no more are put to callers at a time. Ask again when some of them are answered.`;
+}
 
-export function tooManyAtOnce(count: number): string {
-  return `The server asked ${count} questions at once, and a caller is asked at most ${MOST_OPEN}. None of them was put.`;
+export function tooManyAtOnce(count: number, server: string): string {
+  return `The MCP server "${server}" asked ${count} questions at once, and a caller is asked at most ${MOST_OPEN}. None of them was put. Ask it for less at one time, or tell whoever runs it.`;
 }
 
 /** Puts a question to a caller, for at most `limit` milliseconds: nobody waits for an answer for ever. */
@@ -73,6 +76,7 @@ export async function askWithin(
   const timer = setTimeout(() => {
     late.abort(new Error(`Nobody answered the question within ${limit / 1_000} s.`));
   }, limit);
+  timer.unref();
   try {
     return await client.request(method, params, AbortSignal.any([late.signal, ...signals]));
   } finally {

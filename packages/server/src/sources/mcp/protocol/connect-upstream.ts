@@ -21,6 +21,8 @@ import { UpstreamSession } from "./upstream-session.ts";
 import type { Verdict } from "./verdict.ts";
 
 export interface ConnectOptions {
+  /** The key of the server, for messages. */
+  readonly server: string;
   readonly entry: ResolvedEntry;
   /** What is known from an earlier time. */
   readonly prior: Verdict | undefined;
@@ -29,8 +31,6 @@ export interface ConnectOptions {
   readonly clientInfo: { readonly name: string; readonly version: string };
   /** Where packages are installed. */
   readonly packages: Pick<DependencyStore, "install">;
-  /** The server's name in what is said about installing. */
-  readonly label: string;
   /** In milliseconds, for the handshake. */
   readonly timeout: number;
   /** How long somebody may think about a question of the server, in milliseconds. */
@@ -84,7 +84,7 @@ async function connect(
   options: ConnectOptions,
   prior: PriorDiscovery | undefined,
 ): Promise<UpstreamSession> {
-  const { clientInfo, timeout, patience, lines, signal } = options;
+  const { server, clientInfo, timeout, patience, lines, signal } = options;
   const roots = options.entry.roots.map((uri) => ({ uri }));
   const client = new Client(clientInfo, {
     capabilities: allCapabilities,
@@ -115,6 +115,7 @@ async function connect(
   const era = client.getProtocolEra() ?? "legacy";
   const discover = client.getDiscoverResult();
   const lane = new RequestLane({
+    server,
     transport,
     modern: era === "modern" ? client.getNegotiatedProtocolVersion() : undefined,
     clientInfo,
@@ -134,14 +135,15 @@ async function connect(
 
 async function processOpener(
   entry: ResolvedEntry & { readonly kind: "process" },
-  { lines, packages, label, signal }: ConnectOptions,
+  { server, lines, packages, signal }: ConnectOptions,
 ): Promise<() => Transport> {
   const { install, command, args, env, cwd } = entry;
   if (install === undefined) {
-    return () => new StdioTransport({ command: command ?? "", args, env, cwd }, lines);
+    return () => new StdioTransport({ server, command: command ?? "", args, env, cwd }, lines);
   }
-  const program = await installedProgram(packages, install, label, command, signal);
-  return () => new StdioTransport({ command: process.execPath, args: [program, ...args], env, cwd }, lines);
+  const program = await installedProgram(packages, install, `mcp server ${server}`, command, signal);
+  const spec = { server, command: process.execPath, args: [program, ...args], env, cwd };
+  return () => new StdioTransport(spec, lines);
 }
 
 function openAddress(

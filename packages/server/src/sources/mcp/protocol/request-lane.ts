@@ -55,6 +55,8 @@ export interface LaneRequest {
 }
 
 export interface LaneOptions {
+  /** The key of the server, for messages. */
+  readonly server: string;
   readonly transport: Transport;
   /** The version, when the server speaks the stateless protocol; everything is then said with every request. */
   readonly modern: string | undefined;
@@ -107,9 +109,10 @@ export class RequestLane {
   /** The client must be connected: from here on the lane sees every message first. */
   constructor(options: LaneOptions) {
     this.#options = options;
-    const { transport, roots, patience } = options;
+    const { server, transport, roots, patience } = options;
     this.#scope = transport.hasPerRequestStream === true ? new AsyncLocalStorage() : undefined;
     this.#questions = new ServerQuestions({
+      server,
       current: () => this.#scope?.getStore()?.request,
       underWay: () => [
         ...this.#pending
@@ -173,7 +176,8 @@ export class RequestLane {
     for (let round = 0; round < MOST_ROUNDS; round++) {
       const { inputRequests, requestState } = result;
       const asked = isRecord(inputRequests) ? Object.entries(inputRequests) : [];
-      if (asked.length > MOST_OPEN) throw new UpstreamError("refused", tooManyAtOnce(asked.length));
+      if (asked.length > MOST_OPEN)
+        throw new UpstreamError("busy", tooManyAtOnce(asked.length, this.#options.server));
       const answers = await Promise.all(
         asked.map(async ([key, question]) => [key, await this.#answer(question, request)] as const),
       );

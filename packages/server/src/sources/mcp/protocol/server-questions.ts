@@ -11,6 +11,8 @@ export interface Asked {
 }
 
 export interface ServerQuestionsOptions {
+  /** The key of the server, for messages. */
+  readonly server: string;
   /** The request on whose own stream the message came that is being looked at; undefined where streams are shared. */
   readonly current: () => Asked | undefined;
   /** Every request under way that can lead to questions, and every one that was given up and may still do so. */
@@ -21,7 +23,7 @@ export interface ServerQuestionsOptions {
   reply(id: unknown, answer: object): void;
 }
 
-const overLimit = { code: -32_000, message: tooManyOpen };
+const OVER_LIMIT = -32_000;
 const isOpenAlready = {
   code: -32_600,
   message: "A question with this id waits for its answer already. Give each question an id of its own.",
@@ -43,7 +45,7 @@ export class ServerQuestions {
   }
 
   async take(id: unknown, method: ClientMethod, params: Message): Promise<void> {
-    const { current, roots, reply, patience } = this.#options;
+    const { server, current, roots, reply, patience } = this.#options;
     if (current() === undefined && method !== "roots/list") this.isAskedWithoutStream = true;
     const asker = this.belongsTo();
     const { client, signal } = asker ?? {};
@@ -53,9 +55,12 @@ export class ServerQuestions {
       else reply(id, { error: { code: -32_601, message } });
       return;
     }
-    const problem = this.#open.has(id) ? isOpenAlready : this.#open.size >= MOST_OPEN ? overLimit : undefined;
-    if (problem !== undefined) {
-      reply(id, { error: problem });
+    if (this.#open.has(id)) {
+      reply(id, { error: isOpenAlready });
+      return;
+    }
+    if (this.#open.size >= MOST_OPEN) {
+      reply(id, { error: { code: OVER_LIMIT, message: tooManyOpen(server) } });
       return;
     }
     const asking = new AbortController();

@@ -1,6 +1,12 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as delay } from "node:timers/promises";
-import { type Client, type McpSubscription, SseError, type Transport } from "@modelcontextprotocol/client";
+import {
+  type Client,
+  type McpSubscription,
+  SseError,
+  StreamableHTTPClientTransport,
+  type Transport,
+} from "@modelcontextprotocol/client";
 import { pauseAfter } from "../backoff.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
 import type { LaneRequest, RequestLane } from "./request-lane.ts";
@@ -29,6 +35,8 @@ const MOST_ITEMS = 10_000;
 const RETIRE_POLL = 100;
 const SUBSCRIBE_LIMIT = 30_000;
 const LISTEN_LIMIT = 10_000;
+/** How long a server may take to end our session, in milliseconds. */
+const FAREWELL = 1_000;
 
 /** A connection to an upstream server that is open. */
 export class UpstreamSession {
@@ -40,7 +48,10 @@ export class UpstreamSession {
   readonly #inRequest: AsyncLocalStorage<true> | undefined;
   readonly #watched = new Set<string>();
   #subscription: McpSubscription | undefined;
+  /** Of two streams that are opened at once, one would be forgotten and never end. */
+  #listening: Promise<void> = Promise.resolve();
   #onMissed: () => void = () => {};
+  #farewell: Promise<void> | undefined;
   #isClosed = false;
 
   constructor({ client, transport, lane, verdict }: SessionParts) {
@@ -178,6 +189,8 @@ export class UpstreamSession {
   async close(reason: Error = new UpstreamError("unavailable", "Its connection was closed.")): Promise<void> {
     this.#isClosed = true;
     this.#lane.close(reason);
+    this.#farewell ??= this.#sayFarewell();
+    await this.#farewell;
     await this.#client.close().catch(() => {});
     // The client may have let go of the transport before.
     await this.#transport.close().catch(() => {});
@@ -187,6 +200,14 @@ export class UpstreamSession {
   async retire(): Promise<void> {
     while (this.inFlight > 0 && !this.#isClosed) await delay(RETIRE_POLL);
     await this.close();
+  }
+
+  /** A server that keeps sessions is told that this one is over; otherwise it would keep it for as long as it likes. */
+  async #sayFarewell(): Promise<void> {
+    if (!(this.#transport instanceof StreamableHTTPClientTransport)) return;
+    if (this.#transport.sessionId === undefined) return;
+    const told = this.#transport.terminateSession().catch(() => {});
+    await Promise.race([told, delay(FAREWELL, undefined, { ref: false })]);
   }
 
   async #ask(method: string, uri: string): Promise<void> {
@@ -202,21 +223,18 @@ export class UpstreamSession {
       : `It was ended by ${ended.signal}.`;
   }
 
-  /** One stream for all that we want to be told of; a change of it is a new stream. */
-  async #listenModern(): Promise<void> {
-    const { tools, prompts, resources } = this.capabilities as Record<
-      string,
-      { listChanged?: boolean } | undefined
-    >;
-    const filter = {
-      ...(tools?.listChanged ? { toolsListChanged: true } : {}),
-      ...(prompts?.listChanged ? { promptsListChanged: true } : {}),
-      ...(resources?.listChanged ? { resourcesListChanged: true } : {}),
-      ...(this.#watched.size > 0 ? { resourceSubscriptions: [...this.#watched] } : {}),
-    };
+  /** One stream for all that we want to be told of; a change of it is a new stream. Never rejects. */
+  #listenModern(): Promise<void> {
+    const listen = () => this.#listen().catch(() => {});
+    this.#listening = this.#listening.then(listen);
+    return this.#listening;
+  }
+
+  async #listen(): Promise<void> {
+    const filter = this.#filter();
     const before = this.#subscription;
     this.#subscription = undefined;
-    if (Object.keys(filter).length > 0 && !this.#isClosed) {
+    if (filter !== undefined && !this.#isClosed) {
       // A server that cannot be listened to can still be called.
       const subscription = await this.#client
         .listen(filter, { timeout: LISTEN_LIMIT })
@@ -229,10 +247,26 @@ export class UpstreamSession {
     await before?.close().catch(() => {});
   }
 
+  /** What we want to be told of; undefined when that is nothing. */
+  #filter(): Parameters<Client["listen"]>[0] | undefined {
+    const { tools, prompts, resources } = this.capabilities as Record<
+      string,
+      { listChanged?: boolean } | undefined
+    >;
+    const filter = {
+      ...(tools?.listChanged ? { toolsListChanged: true } : {}),
+      ...(prompts?.listChanged ? { promptsListChanged: true } : {}),
+      ...(resources?.listChanged ? { resourcesListChanged: true } : {}),
+      ...(this.#watched.size > 0 ? { resourceSubscriptions: [...this.#watched] } : {}),
+    };
+    return Object.keys(filter).length === 0 ? undefined : filter;
+  }
+
   /** The stream has ended by itself. What changed meanwhile nobody told us. */
   async #listenAgain(): Promise<void> {
     this.#subscription = undefined;
-    for (let failures = 1; !this.#isClosed && this.#subscription === undefined; failures++) {
+    const isMissing = () => this.#subscription === undefined && this.#filter() !== undefined;
+    for (let failures = 1; !this.#isClosed && isMissing(); failures++) {
       await delay(pauseAfter(failures), undefined, { ref: false });
       await this.#listenModern();
     }

@@ -60,6 +60,7 @@ export async function beginSignIn(
     clientName,
     state,
     client: configured ?? (isRegisteredFor(kept, redirectUrl) ? kept : undefined),
+    clientMetadataUrl: settings.clientMetadataUrl,
     canRegister: configured === undefined,
   });
   const fetchFn = oauthFetchFor(url, settings.issuer);
@@ -104,7 +105,7 @@ export async function finishSignIn(
     ...(iss === undefined ? {} : { iss }),
     ...(resource === undefined ? {} : { resource }),
   });
-  const isOwn = configuredClient(target.settings) === undefined;
+  const isOwn = configuredClient(target.settings)?.client_id !== client.client_id;
   const asked = page.searchParams.get("scope");
   return {
     server: target.url.href,
@@ -121,7 +122,8 @@ export async function renewSignIn(
   kept: KeptSignIn,
   { url, settings }: SignInTarget,
 ): Promise<KeptSignIn | undefined> {
-  const client = configuredClient(settings) ?? kept.client;
+  // Tokens are renewed by whom they were given to, whatever the entry says since.
+  const client = kept.client ?? configuredClient(settings);
   const { refresh_token: refreshToken } = kept.tokens;
   if (client === undefined || refreshToken === undefined) return undefined;
   const { authority } = kept;

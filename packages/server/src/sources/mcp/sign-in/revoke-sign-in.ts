@@ -12,7 +12,7 @@ import type { KeptSignIn } from "./sign-in-vault.ts";
 /** Has the tokens taken back. Says whether the authorization server can do that, and did. */
 export async function revokeSignIn(kept: KeptSignIn, { url, settings }: SignInTarget): Promise<boolean> {
   const { metadata } = kept.authority;
-  const client = configuredClient(settings) ?? kept.client;
+  const client = kept.client ?? configuredClient(settings);
   const endpoint = metadata?.revocation_endpoint;
   if (endpoint === undefined || client === undefined) return false;
   const { access_token, refresh_token } = kept.tokens;

@@ -13,6 +13,8 @@ export interface SignInProviderOptions {
   readonly state: string;
   /** A client that is known: of the entry, or registered at an earlier time. */
   readonly client: StoredOAuthClientInformation | undefined;
+  /** Where a document says who the rack is, for authorization servers that read such documents. */
+  readonly clientMetadataUrl: string | undefined;
   /** Whether the rack may register itself where it is not known. */
   readonly canRegister: boolean;
 }
@@ -26,13 +28,15 @@ export class SignInProvider implements OAuthClientProvider {
     context?: OAuthClientInformationContext,
   ) => void;
   readonly #state: string;
+  readonly #clientMetadataUrl: string | undefined;
   #client: StoredOAuthClientInformation | undefined;
   #page: URL | undefined;
   #verifier = "";
   #discovery: OAuthDiscoveryState | undefined;
   #resource: string | undefined;
 
-  constructor({ redirectUrl, clientName, state, client, canRegister }: SignInProviderOptions) {
+  constructor(options: SignInProviderOptions) {
+    const { redirectUrl, clientName, state, client, clientMetadataUrl, canRegister } = options;
     this.redirectUrl = redirectUrl;
     this.clientMetadata = {
       client_name: clientName,
@@ -42,6 +46,7 @@ export class SignInProvider implements OAuthClientProvider {
       token_endpoint_auth_method: "none",
     };
     this.#state = state;
+    this.#clientMetadataUrl = clientMetadataUrl;
     this.#client = client;
     // The SDK registers a client exactly when it can be saved.
     if (canRegister) {
@@ -64,8 +69,16 @@ export class SignInProvider implements OAuthClientProvider {
     return this.#state;
   }
 
+  /**
+   * Is asked once the authorization server is known. The address of a document comes before a client that was registered:
+   * the SDK would only take it where there is none.
+   */
   clientInformation(): StoredOAuthClientInformation | undefined {
-    return this.#client;
+    const metadata = this.#discovery?.authorizationServerMetadata;
+    if (this.#clientMetadataUrl === undefined || metadata?.client_id_metadata_document_supported !== true) {
+      return this.#client;
+    }
+    return { client_id: this.#clientMetadataUrl, issuer: metadata.issuer };
   }
 
   /** A new sign-in begins without what an earlier one was given. */

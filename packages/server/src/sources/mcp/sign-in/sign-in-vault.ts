@@ -10,7 +10,7 @@ import type { Secrets } from "../../../secrets/open-secrets.ts";
 export interface KeptSignIn {
   /** The address of the MCP server. Another server under the same key is never sent what this one was. */
   readonly server: string;
-  /** The client that was registered for this rack. Undefined when the entry names one. */
+  /** The client that the tokens were given to. Undefined when it is the one that the entry names. */
   readonly client?: StoredOAuthClientInformation;
   /** Where tokens are renewed and taken back. */
   readonly authority: {

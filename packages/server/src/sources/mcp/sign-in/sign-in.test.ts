@@ -361,3 +361,128 @@ describe("a client that was registered by hand", () => {
     for (const token of authority.given) expect([...rack.secrets.values()]).toContain(token);
   });
 });
+
+describe("a rack that says at an address of its own who it is", () => {
+  const document = "https://rack.example.com/who-we-are.json";
+  const documents = { [document]: [`${CALLBACK}/guarded`] };
+  const oauth = { clientMetadataUrl: document };
+
+  it("calls itself by that address where such addresses are read, and registers nowhere", async () => {
+    await using scene = await Scene.set({ documents });
+    const { rack, authority } = scene;
+    await scene.open({ oauth });
+    await scene.signIn();
+    expect(await scene.echo("in")).toMatchObject({ content: "in" });
+    authority.endAccessTokens();
+    expect(await scene.echo("renewed")).toMatchObject({ content: "renewed" });
+    expect(authority.askers).toEqual([document, document]);
+    expect(authority.grants).toEqual(["authorization_code", "refresh_token"]);
+    expect(authority.registrations).toBe(0);
+    expect(await rack.servers.logout("guarded")).toMatchObject({ revoked: true });
+  });
+
+  it("is known by it also where it had registered itself before", async () => {
+    await using scene = await Scene.set({ documents });
+    const { rack, authority } = scene;
+    await scene.open();
+    await scene.signIn();
+    expect(authority.askers).toEqual(["client-1"]);
+    await rack.writeFile({ mcpServers: { guarded: { url: authority.url, toolrack: { oauth } } } });
+    await rack.servers.reload();
+    await rack.until("guarded", "ready");
+    // What was given to the client of before is renewed by it.
+    authority.endAccessTokens();
+    expect(await scene.echo("renewed")).toMatchObject({ content: "renewed" });
+    expect(authority.askers).toEqual(["client-1", "client-1"]);
+    const { url } = await rack.servers.login("guarded", CALLBACK);
+    expect(new URL(url).searchParams.get("client_id")).toBe(document);
+    await rack.servers.finishLogin("guarded", await scene.agree(url));
+    expect(authority.askers.at(-1)).toBe(document);
+  });
+
+  it("registers itself where such addresses are not read", async () => {
+    await using scene = await Scene.set();
+    await scene.open({ oauth });
+    await scene.signIn();
+    expect(scene.authority.askers).toEqual(["client-1"]);
+  });
+
+  it("is the client that was registered by hand only where such addresses are not read", async () => {
+    const client = { id: "by-hand", secret: "hand-made" };
+    const named = { ...oauth, clientId: client.id, clientSecret: client.secret };
+    await using without = await Scene.set({ client, registers: false });
+    await without.open({ oauth: { ...named, issuer: without.authority.origin } });
+    await without.signIn();
+    expect(without.authority.askers).toEqual([client.id]);
+    await using scene = await Scene.set({ client, documents, registers: false });
+    const { authority } = scene;
+    await scene.open({ oauth: { ...named, issuer: authority.origin } });
+    await scene.signIn();
+    authority.endAccessTokens();
+    expect(await scene.echo("renewed")).toMatchObject({ content: "renewed" });
+    expect(authority.askers).toEqual([document, document]);
+  });
+
+  it.each([
+    "https://rack.example.com/",
+    "https://rack.example.com",
+    "https://me:you@a.com/b",
+    "https://a.com/b#c",
+  ])("has failed when the address is %s", async (clientMetadataUrl) => {
+    await using scene = await Scene.set({ documents });
+    await scene.open({ oauth: { clientMetadataUrl } });
+    await scene.rack.until("guarded", "failed");
+    expect(scene.rack.servers.get("guarded").reason).toMatch(
+      /mcp\.json: guarded\.toolrack\.oauth\.clientMetadataUrl must be the address of a document/,
+    );
+  });
+});
+
+describe("signing out while tokens are on their way", () => {
+  /** From now on tokens are given when `give` is called; `asked` resolves when somebody waits for them. */
+  function hold(authority: AuthorizationServer): { asked: Promise<void>; give(): void } {
+    const asked = Promise.withResolvers<void>();
+    const given = Promise.withResolvers<void>();
+    authority.beforeToken = () => {
+      asked.resolve();
+      return given.promise;
+    };
+    return { asked: asked.promise, give: given.resolve };
+  }
+
+  async function isForgotten({ rack, authority }: Scene): Promise<void> {
+    expect(rack.servers.get("guarded").signIn).toMatchObject({ signedIn: false });
+    expect(await rack.secrets.get("mcp-oauth.guarded")).toBeUndefined();
+    expect(authority.revoked).toEqual(expect.arrayContaining(authority.given.slice(-2)));
+  }
+
+  it("forgets those that a renewal brings, and gives them back", async () => {
+    await using scene = await Scene.set();
+    const { rack, authority } = scene;
+    await scene.open();
+    await scene.signIn();
+    const { asked, give } = hold(authority);
+    authority.endAccessTokens();
+    const call = scene.echo("late");
+    await asked;
+    const out = rack.servers.logout("guarded");
+    give();
+    await Promise.all([out, call]);
+    await isForgotten(scene);
+  });
+
+  it("forgets those that a person has just signed in for, and gives them back", async () => {
+    await using scene = await Scene.set();
+    const { rack, authority } = scene;
+    await scene.open();
+    await rack.until("guarded", "needs-auth");
+    const { asked, give } = hold(authority);
+    const { url } = await rack.servers.login("guarded", CALLBACK);
+    const finished = rack.servers.finishLogin("guarded", await scene.agree(url));
+    await asked;
+    const out = rack.servers.logout("guarded");
+    give();
+    await Promise.all([out, finished]);
+    await isForgotten(scene);
+  });
+});

@@ -70,6 +70,7 @@ export class SignIn {
   #pending: Pending | undefined;
   #problem: string | undefined;
   #renewing: Promise<KeptSignIn | undefined> | undefined;
+  #finishing: Promise<void> | undefined;
 
   constructor(parts: SignInParts) {
     this.#parts = parts;
@@ -153,7 +154,7 @@ export class SignIn {
       throw nobodyWaits(key);
     }
     this.#pending = undefined;
-    await this.#attempt(async () => {
+    this.#finishing = this.#attempt(async () => {
       const code = answer.get("code");
       if (code === null) throw new Error(refusalIn(answer));
       vault.learn(code);
@@ -164,21 +165,26 @@ export class SignIn {
       this.#registered = undefined;
       this.#take(kept);
     });
+    await this.#finishing;
     this.#parts.onChange();
   }
 
   /** Forgets the tokens, and has them taken back where that can be done. Never rejects because of the other side. */
   async end(): Promise<{ readonly revoked: boolean }> {
-    const target = await this.#target();
-    const kept = this.#kept ?? (await this.#parts.vault.read(target.url.href).catch(() => undefined));
     this.#pending = undefined;
+    // Tokens that are on their way would be kept after all was forgotten.
+    await Promise.allSettled([this.#renewing, this.#finishing]);
+    // One whose address is not known, such as that of a variable without a value, can still be forgotten.
+    const target = await this.#target().catch(() => undefined);
+    const kept =
+      this.#kept ?? (target && (await this.#parts.vault.read(target.url.href).catch(() => undefined)));
     this.#problem = undefined;
     this.#wanted = undefined;
     this.#registered = undefined;
     this.#take(undefined);
     await this.#parts.vault.clear();
     this.#parts.onChange();
-    if (kept === undefined) return { revoked: false };
+    if (kept === undefined || target === undefined) return { revoked: false };
     const { revokeSignIn } = await import("./revoke-sign-in.ts");
     return { revoked: await revokeSignIn(kept, target).catch(() => false) };
   }

@@ -16,6 +16,8 @@ export interface AuthorizationOptions {
   readonly seconds?: number;
   /** A client that was registered by hand. */
   readonly client?: { readonly id: string; readonly secret: string };
+  /** What it finds at the addresses by which clients call themselves: where each may have people sent back to. */
+  readonly documents?: Readonly<Record<string, readonly string[]>>;
   /** Without it, clients cannot register themselves. */
   readonly registers?: boolean;
   /** A tool of the MCP server that needs a scope more than `use`. */
@@ -51,7 +53,11 @@ export class AuthorizationServer {
   readonly given: string[] = [];
   /** The scopes that people were asked for, in order. */
   readonly scopes: string[] = [];
+  /** Who asked for tokens, in order. */
+  readonly askers: string[] = [];
   registrations = 0;
+  /** Is waited for before tokens are given. */
+  beforeToken: () => Promise<void> | void = () => {};
   /** Answers 503 instead of tokens. */
   isDown = false;
 
@@ -127,7 +133,9 @@ export class AuthorizationServer {
       case "/authorize":
         return this.#authorize(searchParams, outgoing);
       case "/token": {
-        const answer = this.#token(new URLSearchParams(await text(incoming)), incoming);
+        const asked = new URLSearchParams(await text(incoming));
+        await this.beforeToken();
+        const answer = this.#token(asked, incoming);
         return json("error" in answer ? (answer.error === "server_error" ? 503 : 400) : 200, answer);
       }
       case "/revoke": {
@@ -150,6 +158,7 @@ export class AuthorizationServer {
       token_endpoint: `${origin}/token`,
       revocation_endpoint: `${origin}/revoke`,
       ...(this.#options.registers === false ? {} : { registration_endpoint: `${origin}/register` }),
+      ...(this.#options.documents === undefined ? {} : { client_id_metadata_document_supported: true }),
       response_types_supported: ["code"],
       grant_types_supported: ["authorization_code", "refresh_token", "client_credentials"],
       code_challenge_methods_supported: ["S256"],
@@ -190,8 +199,8 @@ export class AuthorizationServer {
   #authorize(asked: URLSearchParams, outgoing: ServerResponse): void {
     const client = asked.get("client_id") ?? "";
     const redirect = asked.get("redirect_uri") ?? "";
-    const isKnown =
-      client === this.#options.client?.id || this.#clients.get(client)?.redirects.includes(redirect) === true;
+    const redirects = this.#clients.get(client)?.redirects ?? this.#options.documents?.[client] ?? [];
+    const isKnown = client === this.#options.client?.id || redirects.includes(redirect);
     const scope = asked.get("scope") ?? "";
     const { guarded } = this.#options;
     const isAllowed = scope === "use" || scope === `use ${guarded?.scope}`;
@@ -218,6 +227,7 @@ export class AuthorizationServer {
     if (asked.get("resource") !== this.url) return { error: "invalid_target" };
     const client = this.#clientOf(asked, incoming);
     if (client === undefined) return { error: "invalid_client" };
+    this.askers.push(client);
     if (grant === "client_credentials") return this.#give(client, asked.get("scope") ?? "use", false);
     if (grant === "refresh_token") {
       const token = asked.get("refresh_token") ?? "";
@@ -244,7 +254,7 @@ export class AuthorizationServer {
       return client !== undefined && pair === `${client.id}:${client.secret}` ? client.id : undefined;
     }
     const id = asked.get("client_id") ?? "";
-    return this.#clients.has(id) ? id : undefined;
+    return this.#clients.has(id) || this.#options.documents?.[id] !== undefined ? id : undefined;
   }
 
   #give(client: string, scope: string, isRefreshable: boolean): object {

@@ -39,6 +39,11 @@ export class LegacyHttpServer {
     return `http://127.0.0.1:${this.port}${path}`;
   }
 
+  /** How many have begun over Streamable HTTP and not ended. */
+  get sessions(): number {
+    return this.#sessions.size;
+  }
+
   /** As after a restart of the server: nobody's session is known any more. */
   forgetSessions(): void {
     this.#sessions.clear();
@@ -86,6 +91,7 @@ export class LegacyHttpServer {
     const transport: StreamableHTTPServerTransport = new StreamableHTTPServerTransport({
       sessionIdGenerator: () => randomUUID(),
       onsessioninitialized: (session) => void this.#sessions.set(session, transport),
+      onsessionclosed: (session) => void this.#sessions.delete(session),
     });
     await this.#make().connect(transport as never);
     await transport.handleRequest(incoming, outgoing);

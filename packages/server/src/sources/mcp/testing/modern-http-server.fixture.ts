@@ -8,6 +8,8 @@ export class ModernHttpServer {
   readonly #http: HttpServer;
   readonly #handler: McpHttpHandler;
   readonly cancelled: string[] = [];
+  /** Streams that are open on which somebody wants to be told of changes. */
+  listeners = 0;
   readonly #tools = [
     tool("echo", { text: { type: "string", "x-mcp-header": "Text" } }),
     tool("ask"),
@@ -19,7 +21,12 @@ export class ModernHttpServer {
     this.#handler = createMcpHandler(() => this.#make(), { legacy: "reject" });
     this.#http = createServer(async (incoming, outgoing) => {
       const gone = new AbortController();
-      outgoing.on("close", () => gone.abort());
+      const isListener = incoming.headers["mcp-method"] === "subscriptions/listen";
+      if (isListener) this.listeners++;
+      outgoing.on("close", () => {
+        gone.abort();
+        if (isListener) this.listeners--;
+      });
       const request = new Request(`http://127.0.0.1${incoming.url}`, {
         method: incoming.method ?? "GET",
         headers: incoming.headers as Record<string, string>,
@@ -47,9 +54,10 @@ export class ModernHttpServer {
     return `http://127.0.0.1:${(this.#http.address() as AddressInfo).port}/mcp`;
   }
 
-  /** Tells whoever wants to know that the clock has moved. */
+  /** Tells whoever wants to know that the clock has moved, and with it the calendar. */
   tick(): void {
     this.#handler.notify.resourceUpdated("new://clock");
+    this.#handler.notify.resourceUpdated("new://calendar");
   }
 
   /** As a proxy does it with streams that last too long. */
@@ -75,7 +83,10 @@ export class ModernHttpServer {
       { capabilities: { tools: { listChanged: true }, resources: { subscribe: true } } },
     );
     server.setRequestHandler("resources/list", () => ({
-      resources: [{ uri: "new://clock", name: "clock" }],
+      resources: [
+        { uri: "new://calendar", name: "calendar" },
+        { uri: "new://clock", name: "clock" },
+      ],
     }));
     server.setRequestHandler("tools/list", () => ({ tools: this.#tools }));
     server.setRequestHandler("tools/call", async ({ params: { name, arguments: input = {} } }, context) => {

@@ -213,6 +213,7 @@ async function answer({ id, method, params = {} }) {
         },
       });
     case "tools/list":
+      if (flags.has("listless")) return console.error("asked for its tools");
       return send({ id, result: { tools: tools() } });
     case "resources/list":
       return send({ id, result: { resources: [{ uri: "odd://clock", name: "clock" }] } });

@@ -8,8 +8,9 @@ import { Offerings } from "../../../offerings/offerings.ts";
 import { openSecrets, type Secrets } from "../../../secrets/open-secrets.ts";
 import { openStore } from "../../../store/open-store.ts";
 import type { Store } from "../../../store/store.ts";
-import { McpServers, type McpServersParts } from "../mcp-servers.ts";
+import { McpServers } from "../mcp-servers.ts";
 import { MARK } from "../process/mark.ts";
+import type { McpServersParts } from "../server-surroundings.ts";
 
 /** A rack with upstream servers, on a real store, in a folder of its own. */
 export class UpstreamRack {
