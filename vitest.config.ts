@@ -1,13 +1,30 @@
-import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
+import { FlakyReporter } from "./scripts/flaky-reporter.ts";
+import { sharedTestSettings } from "./scripts/shared-test-settings.ts";
+import { SpreadSequencer } from "./scripts/spread-sequencer.ts";
 
 export default defineConfig({
   resolve: { conditions: ["toolrack-source"] },
   ssr: { resolve: { conditions: ["toolrack-source"] } },
   test: {
-    // Most tests wait for something; with one worker less than cores, as is usual, they would wait one after another.
-    maxWorkers: Math.max(2, availableParallelism()),
+    ...sharedTestSettings,
+    sequence: { sequencer: SpreadSequencer },
+    reporters: [
+      "default",
+      ...(process.env.GITHUB_ACTIONS ? (["github-actions"] as const) : []),
+      new FlakyReporter((text) => console.error(text)),
+    ],
     projects: [
+      {
+        extends: true,
+        test: {
+          name: "core",
+          // These tests touch nothing outside of what they make, so a worker serves one file after another.
+          isolate: false,
+          testTimeout: 30_000,
+          include: ["packages/core/src/**/*.test.ts"],
+        },
+      },
       {
         extends: true,
         test: {
@@ -15,10 +32,11 @@ export default defineConfig({
           // A limit is for what hangs, not for what a busy machine makes slow.
           testTimeout: 30_000,
           hookTimeout: 60_000,
-          include: ["packages/{core,server}/src/**/*.test.ts", "scripts/**/*.test.ts"],
+          include: ["packages/server/src/**/*.test.ts", "scripts/**/*.test.ts"],
         },
       },
       "packages/console/vitest.config.ts",
+      "packages/console/e2e/vitest.config.ts",
     ],
     coverage: {
       provider: "v8",

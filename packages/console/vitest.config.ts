@@ -1,5 +1,6 @@
 import vue from "@vitejs/plugin-vue";
 import { defineConfig } from "vitest/config";
+import { sharedTestSettings } from "../../scripts/shared-test-settings.ts";
 
 export default defineConfig({
   root: import.meta.dirname,
@@ -7,7 +8,10 @@ export default defineConfig({
   resolve: { conditions: ["toolrack-source"] },
   ssr: { resolve: { conditions: ["toolrack-source"] } },
   test: {
+    ...sharedTestSettings,
     name: "console",
-    include: ["src/**/*.test.ts", "e2e/**/*.test.ts"],
+    // Each test file has a document of its own; the modules may be shared.
+    isolate: false,
+    include: ["src/**/*.test.ts"],
   },
 });

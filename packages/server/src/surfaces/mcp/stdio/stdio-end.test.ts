@@ -45,13 +45,13 @@ const call = (name: string, meta: object = {}) => ({
   },
 });
 
-/** The short way is open once the connection has a version; a call that wants progress never takes it. */
+/** Side by side: each waits until the program gives its call up. The short way is open once the connection has a version; a call that wants progress never takes it. */
 const ways: [string, object][] = [
   ["by the short way", {}],
   ["by the SDK", { progressToken: 1 }],
 ];
 
-test.each(ways)(
+test.concurrent.each(ways)(
   "a call %s is cancelled when the input ends and it takes too long",
   async (_, meta) => {
     await using workspace = await TemporaryWorkspace.create(files);
@@ -63,7 +63,7 @@ test.each(ways)(
   LIMIT,
 );
 
-test.each(ways)(
+test.concurrent.each(ways)(
   "a call %s is cancelled when nobody is left who would read its answer",
   async (_, meta) => {
     await using workspace = await TemporaryWorkspace.create(files);

@@ -1,0 +1,15 @@
+import { join } from "node:path";
+import { defineConfig } from "vitest/config";
+import { sharedTestSettings } from "../../../scripts/shared-test-settings.ts";
+
+/** The tests of the built console in a real browser, served by the real program. */
+export default defineConfig({
+  root: join(import.meta.dirname, ".."),
+  resolve: { conditions: ["toolrack-source"] },
+  ssr: { resolve: { conditions: ["toolrack-source"] } },
+  test: {
+    ...sharedTestSettings,
+    name: "e2e",
+    include: ["e2e/**/*.test.ts"],
+  },
+});
