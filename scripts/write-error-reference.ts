@@ -137,16 +137,18 @@ const chinese: Readonly<Record<string, string>> = {
   "": "",
   "The process that ran the tool ended before the call did. The tool may have done all, some or none of its work, and is not run again by itself.":
     "运行工具的进程在调用结束之前就结束了。工具可能完成了全部、部分工作，或什么也没做；它不会自动重新运行。",
-  "No tool has this name or alias.": "没有工具使用这个名称或别名。",
+  "No tool has this name or alias, or it was taken down while its call waited for a person.":
+    "没有工具使用这个名称或别名，或工具在调用等待人回答时被撤下。",
   "`suggestions`: the nearest names.": "`suggestions`：最接近的名称。",
   "The tool exists but an operator switched it off.": "工具存在，但已被管理员停用。",
   "The arguments are not JSON, not an object, too large, or do not fit the schema. The tool did not run.":
     "参数不是 JSON、不是对象、过大，或不符合 schema。工具没有运行。",
   "`issues`: path, expected, received and message of each.":
     "`issues`：每个问题的路径、期望值、实际值和说明。",
-  "The caller lacks a permission that the tool asks for. The tool did not run.":
-    "调用方缺少工具要求的权限。工具没有运行。",
-  "`missing`: the permissions that were not held.": "`missing`：缺少的权限。",
+  "The caller lacks a permission that the tool asks for, may not use the tool, or lost its token while the call waited for a person. The tool did not run.":
+    "调用方缺少工具要求的权限、不得使用该工具，或在调用等待人回答时失去了令牌。工具没有运行。",
+  "`missing`: the permissions that were not held, when it is about them.":
+    "`missing`：缺少的权限（与权限有关时）。",
   "The session repeats itself without progress. The tool did not run.":
     "会话在没有进展地重复。工具没有运行。",
   "`verdict`: signal, count, period and evidence.": "`verdict`：信号、次数、周期和证据。",

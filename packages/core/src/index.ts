@@ -73,7 +73,7 @@ export { hashValue } from "./schema/hash-value.ts";
 export type { InferInput } from "./schema/infer.ts";
 export { SchemaError } from "./schema/schema-error.ts";
 export type { CompiledSchema, JsonSchema, JsonSchemaObject, SchemaIssue } from "./schema/types.ts";
-export type { CallClient, ClientMethod, ElicitAnswer, ElicitRequest } from "./tool/client.ts";
+export type { CallClient, ClientMethod, ElicitAnswer, ElicitRequest, ToolClient } from "./tool/client.ts";
 export type { AskRequest, ChildOptions, Logger, ProgressUpdate, ToolContext } from "./tool/context.ts";
 export { type PluginTool, type ToolBody, tool } from "./tool/define.ts";
 export { DefinitionError } from "./tool/definition-error.ts";

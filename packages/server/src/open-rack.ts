@@ -11,6 +11,7 @@ import { ensureMasterToken } from "./auth/master-token.ts";
 import { type CallOffice, openCallOffice } from "./calls/open-call-office.ts";
 import { loadEnvironment } from "./config/load-environment.ts";
 import { openMcpServers } from "./open-mcp-servers.ts";
+import { RegistryFollower } from "./registry-follower.ts";
 import { openSecrets, type Secrets } from "./secrets/open-secrets.ts";
 import type { McpServers } from "./sources/mcp/mcp-servers.ts";
 import { openStore } from "./store/open-store.ts";
@@ -32,6 +33,8 @@ export interface OpenedRack {
   /** To be closed by who serves it, before calls are waited for: some of them wait for a client. */
   readonly mcp: McpSurface;
   readonly mcpServers: McpServers;
+  /** Takes up what other processes on the same store change. */
+  readonly follower: RegistryFollower;
   readonly origins: CallOrigins;
   readonly secrets: Secrets;
   /** How many calls a process that died had left running. */
@@ -93,10 +96,14 @@ export async function openRack(
   const mcpServers = await openMcpServers({ app, store, secrets: known, logger });
   opened.defer(() => mcpServers.close());
   if (options.watch) mcpServers.watch();
+  const follower = new RegistryFollower(store.registryVersion, logger);
+  opened.defer(() => Promise.race([follower.close(), wait(PATIENCE, undefined, { ref: false })]));
+  follower.follow(mcpServers);
 
   const calls = openCallOffice({
     registry: app.registry,
     calls: store.calls,
+    tokens: store.tokens,
     logger,
     ...(app.config.server?.maxCallsPerTool === undefined
       ? {}
@@ -122,7 +129,7 @@ export async function openRack(
     onExpertsChanged: (listener) => app.skills.experts.subscribe(listener),
   });
   opened.defer(followOthers(store, approvals, logger));
-  return { app, store, approvals, calls, mcp, mcpServers, origins, secrets: known, interrupted };
+  return { app, store, approvals, calls, mcp, mcpServers, follower, origins, secrets: known, interrupted };
 }
 
 /** What questions that are answered late, or with other arguments, need of the rack. */

@@ -61,6 +61,60 @@ describe("ctx.elicit", () => {
     ]);
   });
 
+  it("can be asked with nothing but the name of the question, which ends with the call", async () => {
+    const registry = new ToolRegistry();
+    const given: unknown[] = [];
+    const client: CallClient = {
+      ...person(() => undefined),
+      request: async (...asked) => {
+        given.push(...asked);
+        return { roots: [] };
+      },
+    };
+    registry.register(
+      Tool.define({
+        name: "roots",
+        parameters: {},
+        execute: async ({ client: caller, signal }) => {
+          given.push(signal);
+          return await caller?.request("roots/list");
+        },
+      }),
+    );
+    expect((await registry.execute("roots", {}, { client })).structured).toEqual({ roots: [] });
+    expect(given).toEqual([given[0], "roots/list", {}, given[0]]);
+  });
+
+  it("tells listeners of every call of the chain that waits, and of two questions at once only once", async () => {
+    const registry = new ToolRegistry();
+    const seen: unknown[] = [];
+    registry.subscribe((event) => {
+      if (event.type === "waiting") seen.push([event.toolName, event.isWaiting]);
+    });
+    registry.register(
+      Tool.define({
+        name: "twice",
+        parameters: {},
+        execute: async ({ elicit }) => (await Promise.all([elicit("One?"), elicit("Other?")])).length,
+      }),
+    );
+    registry.register(
+      Tool.define({
+        name: "outer",
+        parameters: {},
+        execute: async ({ call }) => (await call("twice")).content,
+      }),
+    );
+    const client = person(() => ({ action: "decline" }));
+    expect((await registry.execute("outer", {}, { client })).content).toBe("2");
+    expect(seen).toEqual([
+      ["twice", true],
+      ["outer", true],
+      ["twice", false],
+      ["outer", false],
+    ]);
+  });
+
   it("says what to do when the caller cannot be asked", async () => {
     const registry = new ToolRegistry();
     registry.register(asks);

@@ -39,6 +39,13 @@ export type RackEvent =
       /** Milliseconds since the epoch. */
       readonly at: number;
     }
+  | {
+      /** Somebody is asked something, by the call or by one that it makes, or nobody is any more. One that ended waits no more. */
+      readonly type: "waiting";
+      readonly callId: string;
+      readonly toolName: string;
+      readonly isWaiting: boolean;
+    }
   | { readonly type: "approval"; readonly request: ApprovalRequest; readonly decision?: ApprovalDecision }
   | {
       readonly type: "loop";

@@ -2,7 +2,7 @@ import { cannotAskCaller } from "../error/messages.ts";
 import { ToolExecutionError } from "../error/tool-error.ts";
 import type { RegistryView } from "../registry/view.ts";
 import { hashValue } from "../schema/hash-value.ts";
-import type { CallClient, ElicitAnswer, ElicitRequest } from "../tool/client.ts";
+import type { CallClient, ClientMethod, ElicitAnswer, ElicitRequest, ToolClient } from "../tool/client.ts";
 import type { AskRequest, Logger, ProgressUpdate, ToolContext } from "../tool/context.ts";
 import type { ToolInfo } from "../tool/info.ts";
 import { callLogger, type LogLevel, tellLog } from "./call-log.ts";
@@ -121,7 +121,7 @@ export class FrameContext implements ToolContext {
       typeof request === "string" ? ask(frame, request) : ask(frame, request.message, request.details);
   }
 
-  get client(): CallClient | undefined {
+  get client(): ToolClient | undefined {
     const frame = this[frameKey];
     const client = inherited(frame, "client");
     return client === undefined ? undefined : new PatientClient(frame, client);
@@ -184,7 +184,7 @@ function inherited<Key extends Inherited>(frame: CallFrame, key: Key): CallFrame
 }
 
 /** Time in which the caller thinks about a question is not the tool's time. */
-class PatientClient implements CallClient {
+class PatientClient implements ToolClient {
   readonly #frame: CallFrame;
   readonly #client: CallClient;
 
@@ -205,7 +205,11 @@ class PatientClient implements CallClient {
     return this.#client.can(...asked);
   }
 
-  async request(...[method, params, signal]: Parameters<CallClient["request"]>): Promise<unknown> {
+  async request(
+    method: ClientMethod,
+    params: object = {},
+    signal: AbortSignal = this.#frame.signal,
+  ): Promise<unknown> {
     using _ = pausing(this.#frame);
     return await this.#client.request(method, params, signal);
   }

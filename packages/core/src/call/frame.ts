@@ -82,6 +82,8 @@ export class CallFrame {
   lastActivity = 0;
   /** How many questions to a person this call and its children are waiting for. */
   asking = 0;
+  /** Since when, on the `performance` clock, while it waits for any. */
+  askingSince = 0;
   /** It has done nothing yet: others are before it. */
   waitsForTurn = false;
 

@@ -19,6 +19,8 @@ export interface CallHost {
   readonly sessions: LoopSessions;
   readonly deadlines: Deadlines;
   readonly events: EventHub;
+  /** Calls that wait for a person to agree before they run. */
+  readonly undecided: Set<CallFrame>;
   readonly toolCount: number;
   find(name: string): ToolEntry | undefined;
   nearest(name: string): string[];

@@ -24,6 +24,12 @@ export interface CallOptions {
    * too, unless that tool says in `metadata.calls` that it calls it for whoever may use it.
    */
   readonly allow?: (tool: ToolInfo) => boolean;
+  /**
+   * Asked when the call, or one that it makes, has waited for a person to agree, with the id of this one: a sentence that
+   * says why the caller may have nothing run any more, such as that its token was taken back. May reject: then it does not
+   * run.
+   */
+  readonly withdrawn?: (callId: string) => Promise<string | undefined>;
   /** The caller, when it can be asked something while the call runs. */
   readonly client?: CallClient;
   /** Shortens the tool's own time limit, in milliseconds. */

@@ -6,7 +6,7 @@ export const toolErrorCodes = {
   tool_not_found: {
     name: "ToolNotFoundError",
     recoverable: true,
-    when: "No tool has this name or alias.",
+    when: "No tool has this name or alias, or it was taken down while its call waited for a person.",
     details: "`suggestions`: the nearest names.",
   },
   tool_disabled: {
@@ -24,8 +24,8 @@ export const toolErrorCodes = {
   permission_denied: {
     name: "PermissionDeniedError",
     recoverable: false,
-    when: "The caller lacks a permission that the tool asks for. The tool did not run.",
-    details: "`missing`: the permissions that were not held.",
+    when: "The caller lacks a permission that the tool asks for, may not use the tool, or lost its token while the call waited for a person. The tool did not run.",
+    details: "`missing`: the permissions that were not held, when it is about them.",
   },
   loop_blocked: {
     name: "LoopBlockedError",

@@ -15,6 +15,8 @@ describe("what callers read", () => {
       messages.notFound("raed", [], 2),
       messages.notFound("raed", [], 0),
       messages.disabled("read"),
+      messages.takenDown("wipe"),
+      messages.callerGone("wipe", "Its token was taken back."),
       messages.tooDeep("read", 16),
       messages.notJson("read", "Unexpected end"),
       messages.notAnObject("read", "a list"),

@@ -17,6 +17,16 @@ export function disabled(name: string, reason?: unknown): string {
   return `The tool "${name}" is switched off. Use another tool, or ask the operator to enable it.`;
 }
 
+/** While its call waited for a person to agree. */
+export function takenDown(name: string): string {
+  return `The tool "${name}" was taken down while its call waited for consent. It did not run. Use one of the listed tools.`;
+}
+
+/** `why`: a sentence about the caller. */
+export function callerGone(name: string, why: string): string {
+  return `"${name}" was agreed to, but did not run. ${why}`;
+}
+
 export function tooDeep(name: string, limit: number): string {
   return `The call to "${name}" was not made: calls may be nested ${limit} deep at most. Do the work in fewer steps.`;
 }

@@ -1,5 +1,5 @@
 import { Deadlines } from "../call/deadlines.ts";
-import { cancelCall, expireCall, startCall } from "../call/engine.ts";
+import { abortCall, cancelCall, expireCall, startCall } from "../call/engine.ts";
 import { EventHub, type RackListener } from "../call/events.ts";
 import { CallFrame } from "../call/frame.ts";
 import { frameOf } from "../call/frame-context.ts";
@@ -11,9 +11,11 @@ import type { CallOptions } from "../call/options.ts";
 import { recordOf, type ToolCallRecord } from "../call/record.ts";
 import { type CallSettings, type CheckedSettings, checkedSettings } from "../call/settings.ts";
 import { isWithinReach } from "../call/stages/reach.ts";
+import { requireStanding } from "../call/stages/recheck.ts";
 import type { ToolState } from "../call/state.ts";
 import { stateOf, updateState } from "../call/state-of.ts";
 import { notFound } from "../error/messages.ts";
+import { toToolError } from "../error/to-tool-error.ts";
 import { ToolNotFoundError } from "../error/tool-error.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
 import { sessionKey } from "../loop/session-key.ts";
@@ -297,6 +299,18 @@ export class ToolRegistry implements RegistryReader {
     this.#snapshot = undefined;
     this.#version++;
     if (this.#host.events.wanted) this.#host.events.emit({ type: "tools", version: this.#version });
+    if (this.#host.undecided.size > 0) this.#endUndecided();
+  }
+
+  /** Nobody need be asked any more about a call that could not be made. */
+  #endUndecided(): void {
+    for (const frame of [...this.#host.undecided]) {
+      try {
+        requireStanding(frame);
+      } catch (thrown) {
+        abortCall(frame, toToolError(thrown, frame.toolName, frame.input));
+      }
+    }
   }
 
   #require(name: string): ToolEntry {
@@ -328,6 +342,7 @@ export class ToolRegistry implements RegistryReader {
       sessions: new LoopSessions(settings.loop),
       deadlines: new Deadlines(history.active, expireCall),
       events: new EventHub(),
+      undecided: new Set(),
       get toolCount() {
         return toolCount();
       },

@@ -15,6 +15,12 @@ export interface CallClient {
   notify(method: string, params: object): void;
 }
 
+/** The same as a tool has it at hand. */
+export interface ToolClient extends CallClient {
+  /** Without `params` there are none; without a signal the question is withdrawn when the call ends. */
+  request(method: ClientMethod, params?: object, signal?: AbortSignal): Promise<unknown>;
+}
+
 /** A question to the person at the other end, with the values that are wanted from them. */
 export interface ElicitRequest {
   readonly message: string;

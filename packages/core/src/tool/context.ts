@@ -1,6 +1,6 @@
 import type { ToolState } from "../call/state.ts";
 import type { RegistryView } from "../registry/view.ts";
-import type { CallClient, ElicitAnswer, ElicitRequest } from "./client.ts";
+import type { ElicitAnswer, ElicitRequest, ToolClient } from "./client.ts";
 import type { ToolInfo } from "./info.ts";
 import type { ToolResult } from "./result.ts";
 
@@ -68,7 +68,7 @@ export interface ToolContext<Input = Record<string, unknown>> {
    */
   elicit(request: string | ElicitRequest): Promise<ElicitAnswer>;
   /** Whoever made the call, when it can be spoken to. */
-  readonly client: CallClient | undefined;
+  readonly client: ToolClient | undefined;
 
   /** `callId`, as older tools spell it. */
   readonly callID: string;

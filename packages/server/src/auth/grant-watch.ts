@@ -40,15 +40,24 @@ export class GrantWatch {
     return this.#lookout.look();
   }
 
+  /** Why the token is no longer good, in a sentence for people. Undefined when it is. Rejects when that cannot be looked up. */
+  async whyEnded(grant: Watched["grant"]): Promise<string | undefined> {
+    return grant.id === masterGrant.id ? undefined : whyEnded(grant, await this.#known());
+  }
+
   async #look(): Promise<void> {
     if (this.#watched.size === 0) return;
-    const known = new Set((await this.#tokens.list()).map(({ id }) => id));
+    const known = await this.#known();
     for (const watched of [...this.#watched]) {
-      const why = known.has(watched.grant.id) ? expiryOf(watched.grant) : TAKEN_BACK;
+      const why = whyEnded(watched.grant, known);
       if (why === undefined) continue;
       this.#release(watched);
       watched.end(why);
     }
+  }
+
+  async #known(): Promise<ReadonlySet<string>> {
+    return new Set((await this.#tokens.list()).map(({ id }) => id));
   }
 
   #release(watched: Watched): void {
@@ -69,6 +78,10 @@ export async function grantOfOwner(
 
 const TAKEN_BACK = "The token that this was asked with was taken back. Nothing more is done for it.";
 const EXPIRED = "The token that this was asked with has expired. Nothing more is done for it.";
+
+function whyEnded(grant: Watched["grant"], known: ReadonlySet<string>): string | undefined {
+  return known.has(grant.id) ? expiryOf(grant) : TAKEN_BACK;
+}
 
 function expiryOf({ expiresAt }: { readonly expiresAt?: number }): string | undefined {
   return expiresAt !== undefined && expiresAt <= Date.now() ? EXPIRED : undefined;

@@ -27,7 +27,7 @@ test.each([
     const waiting = [rack.call("modern", name, args, greedy), rack.call("modern", name, args, greedy)];
     await pending(2);
     const refused = await rack.call("modern", name, args, greedy);
-    expect(JSON.stringify(refused.message)).toContain("wait for a person");
+    expect(JSON.stringify(refused.message)).toContain("wait for an answer");
     const call = rack.call("modern", otherName, otherArgs, other);
     if (otherName === "deletes") await pending(3);
     else expect((await call).message.result.content).toEqual([{ type: "text", text: "echo" }]);

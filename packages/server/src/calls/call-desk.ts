@@ -9,7 +9,8 @@ import {
   type ToolResult,
   type ToolState,
 } from "@toolrack/core";
-import type { Grant } from "../auth/grant.ts";
+import { type Grant, masterGrant } from "../auth/grant.ts";
+import type { GrantWatch } from "../auth/grant-watch.ts";
 import { callToolName } from "../meta-tools/meta-tools.ts";
 import type { CallStore } from "../store/store.ts";
 import { CallPlaces } from "./call-places.ts";
@@ -17,6 +18,7 @@ import type { AnnouncedCall, CallRecorder, RecordedCall } from "./call-recorder.
 import { CallRefused } from "./call-refused.ts";
 import type { CallSpans } from "./call-spans.ts";
 import { newCallId } from "./new-call-id.ts";
+import { WaitingCalls } from "./waiting-calls.ts";
 
 /** A call as a request asks for it. */
 export interface CallRequest {
@@ -63,15 +65,22 @@ export interface CallDeskParts {
   readonly calls: CallStore;
   readonly recorder: CallRecorder;
   readonly spans: CallSpans;
+  readonly grants: GrantWatch;
   readonly maxCallsPerTool: number;
+}
+
+/** A call under way, and who made it. */
+interface HandedIn extends AnnouncedCall {
+  readonly grant: Grant;
 }
 
 /** Where requests hand in calls: it gives them ids, limits them, has them recorded and knows those under way. */
 export class CallDesk {
   readonly #parts: CallDeskParts;
-  readonly #active = new IdTable<AnnouncedCall>();
+  readonly #active = new IdTable<HandedIn>();
   readonly #watchers = new IdTable<CallWatcher>();
   readonly #places: CallPlaces;
+  readonly #waiting: WaitingCalls;
   #onIdle: (() => void) | undefined;
   readonly #unsubscribe: () => void;
   #promised = 0;
@@ -79,6 +88,7 @@ export class CallDesk {
   constructor(parts: CallDeskParts) {
     this.#parts = parts;
     this.#places = new CallPlaces(parts.maxCallsPerTool);
+    this.#waiting = new WaitingCalls(parts.grants, (callId, why) => parts.registry.cancel(callId, why));
     this.#unsubscribe = parts.registry.subscribe((event) => this.#listen(event));
   }
 
@@ -88,7 +98,7 @@ export class CallDesk {
    */
   async run(request: CallRequest): Promise<EndedCall> {
     const { registry, recorder, spans } = this.#parts;
-    let call: AnnouncedCall | undefined;
+    let call: HandedIn | undefined;
     this.#promised++;
     try {
       if (request.callId !== undefined) await this.#refuseTaken(request.callId);
@@ -97,7 +107,7 @@ export class CallDesk {
       const { callId, toolName } = call;
       const recording = recorder.announce(call);
       const running = spans.run({ callId, toolName, info }, request.headers, () =>
-        registry.execute(request.name, request.input, optionsOf(request, callId)),
+        registry.execute(request.name, request.input, optionsOf(request, callId, this.#withdrawn)),
       );
       request.begun?.((reason) => registry.cancel(callId, reason));
       const result = await running;
@@ -118,6 +128,16 @@ export class CallDesk {
   /** Who made the call, while it is under way. */
   callerOf(callId: string): string | undefined {
     return this.#active.get(callId)?.caller;
+  }
+
+  /** Whether the call waits for somebody's answer. */
+  isWaiting(callId: string): boolean {
+    return this.#waiting.has(callId);
+  }
+
+  /** To be called when a token was taken back here: ends what it has waiting. Never rejects. */
+  dropUnwelcome(): Promise<void> {
+    return this.#parts.grants.look();
   }
 
   /** Lets all calls on the rack end for so many milliseconds, then cancels what is left. */
@@ -142,7 +162,7 @@ export class CallDesk {
   }
 
   /** Lets a call in, or throws `CallRefused`. */
-  #enter(request: CallRequest, info: ToolInfo | undefined): AnnouncedCall {
+  #enter(request: CallRequest, info: ToolInfo | undefined): HandedIn {
     const { grant } = request;
     if (!grant.admin && (info === undefined || !grant.mayUse(info.name))) throw invisibleTool(request.name);
     const toolName = info?.name ?? request.name;
@@ -157,11 +177,12 @@ export class CallDesk {
     this.#active.delete(call.callId);
     this.#watchers.delete(call.callId);
     this.#places.leave(call);
+    this.#waiting.delete(call.callId);
   }
 
   #listen(event: RackEvent): void {
     if (event.type === "record") this.#noteIdle();
-    if (event.type === "approval") this.#noteQuestion(event);
+    if (event.type === "waiting") this.#noteWaiting(event);
     if (this.#watchers.size === 0) return;
     if (event.type === "state") {
       if (event.parentCallId !== undefined) this.#relay(event, event.parentCallId);
@@ -187,13 +208,23 @@ export class CallDesk {
     });
   }
 
-  /** The question may be that of a tool which the call calls, and for which it waits. */
-  #noteQuestion({ request, decision }: Extract<RackEvent, { type: "approval" }>): void {
-    const call = this.#active.get(request.callId) ?? this.#active.get(request.parentCallId ?? "");
+  #noteWaiting({ callId, isWaiting }: Extract<RackEvent, { type: "waiting" }>): void {
+    const call = this.#active.get(callId);
     if (call === undefined) return;
-    if (decision === undefined) this.#places.asks(call);
-    else this.#places.goesOn(call);
+    if (isWaiting) {
+      this.#places.waits(call);
+      this.#waiting.add(callId, call.grant);
+    } else {
+      this.#places.goesOn(call);
+      this.#waiting.delete(callId);
+    }
   }
+
+  /** One for all calls, most of which never need it: why the caller may have nothing run any more. */
+  readonly #withdrawn = async (callId: string): Promise<string | undefined> => {
+    const call = this.#active.get(callId);
+    return call === undefined ? undefined : this.#parts.grants.whyEnded(call.grant);
+  };
 
   #whenIdle(limit: number): Promise<void> {
     return new Promise((resolve) => {
@@ -222,26 +253,34 @@ export function invisibleTool(name: string): CallRefused {
   );
 }
 
-function announcementOf(request: CallRequest, toolName: string, info: ToolInfo | undefined): AnnouncedCall {
-  const call: AnnouncedCall = {
+function announcementOf(request: CallRequest, toolName: string, info: ToolInfo | undefined): HandedIn {
+  const { grant } = request;
+  const call: HandedIn = {
     callId: request.callId ?? newCallId(),
     toolName,
     displayName: info?.displayName ?? toolName,
     sessionID: request.sessionID ?? "",
-    caller: request.grant.caller,
+    caller: grant.caller,
     timestamp: Date.now(),
+    grant,
   };
   return request.replayOf === undefined ? call : { ...call, replayOf: request.replayOf };
 }
 
 /** Filled in step by step: most calls have few. */
-function optionsOf(request: CallRequest, callId: string): CallOptions {
+function optionsOf(
+  request: CallRequest,
+  callId: string,
+  withdrawn: NonNullable<CallOptions["withdrawn"]>,
+): CallOptions {
   const { client, sessionID, messageID, timeout, grant, signal } = request;
   const allow = limitOf(request);
   const options: { -readonly [Key in keyof CallOptions]: CallOptions[Key] } = {
     callId,
     caller: grant.caller,
   };
+  // That of the operator is never taken back.
+  if (grant.id !== masterGrant.id) options.withdrawn = withdrawn;
   if (signal !== undefined) options.signal = signal;
   if (allow !== undefined) options.allow = allow;
   if (client !== undefined) options.client = client;

@@ -3,14 +3,14 @@ import { CallPlaces } from "./call-places.ts";
 
 const call = (callId: string, caller = "ann") => ({ callId, toolName: "deletes", caller });
 
-test("calls that wait for a person leave their places to others, but only so many of one caller", () => {
+test("calls that wait for an answer leave their places to others, but only so many of one caller", () => {
   const places = new CallPlaces(2);
   const waiting = [call("1"), call("2")];
   for (const one of waiting) {
     places.enter(one);
-    places.asks(one);
+    places.waits(one);
   }
-  expect(() => places.enter(call("3"))).toThrow(/2 calls of "deletes" by this caller wait for a person/);
+  expect(() => places.enter(call("3"))).toThrow(/2 calls of "deletes" by this caller wait for an answer/);
   places.enter(call("4", "bob"));
   places.enter(call("5", "bob"));
   expect(() => places.enter(call("6", "carl"))).toThrow(/running 2 times/);
@@ -20,10 +20,7 @@ test("a call that was answered takes a place again, and none is left behind when
   const places = new CallPlaces(1);
   const one = call("1");
   places.enter(one);
-  // Two questions at once are one call that waits.
-  places.asks(one);
-  places.asks(one);
-  places.goesOn(one);
+  places.waits(one);
   places.enter(call("2", "bob"));
   places.leave(call("2", "bob"));
   places.goesOn(one);
@@ -31,7 +28,7 @@ test("a call that was answered takes a place again, and none is left behind when
   places.leave(one);
   const other = call("4");
   places.enter(other);
-  places.asks(other);
+  places.waits(other);
   places.leave(other);
   places.enter(call("5"));
   expect(() => places.enter(call("6"))).toThrow(/running 1 times/);

@@ -5,16 +5,17 @@ import { CallRefused } from "./call-refused.ts";
 type Placed = Pick<AnnouncedCall, "callId" | "toolName" | "caller">;
 
 /**
- * How many calls of one tool may be under way. One that waits for a person takes no place of those that run, since that
- * may take hours; but one caller cannot let more of them wait than could run, so that it fills only its own share.
+ * How many calls of one tool may be under way. One that waits for an answer, of a person or of its caller, takes no place
+ * of those that run, since that may take hours; but one caller cannot let more of them wait than could run, so that it
+ * fills only its own share.
  */
 export class CallPlaces {
   readonly #most: number;
   readonly #running = new IdTable<number>();
   /** By tool and caller. */
   readonly #waiting = new Map<string, number>();
-  /** How many questions of a call are open. */
-  readonly #questions = new IdTable<number>();
+  /** The calls that wait. */
+  readonly #askers = new Set<string>();
 
   constructor(most: number) {
     this.#most = most;
@@ -30,29 +31,22 @@ export class CallPlaces {
   }
 
   leave(call: Placed): void {
-    if (this.#questions.delete(call.callId))
+    if (this.#askers.delete(call.callId))
       this.#change(this.#waiting, shareOf(call.toolName, call.caller), -1);
     else this.#change(this.#running, call.toolName, -1);
   }
 
-  /** A person is asked whether the call may go on. */
-  asks({ callId, toolName, caller }: Placed): void {
-    const questions = this.#questions.get(callId) ?? 0;
-    this.#questions.set(callId, questions + 1);
-    if (questions > 0) return;
+  /** Somebody is asked, and the call waits for the answer. */
+  waits({ callId, toolName, caller }: Placed): void {
+    if (this.#askers.has(callId)) return;
+    this.#askers.add(callId);
     this.#change(this.#running, toolName, -1);
     this.#change(this.#waiting, shareOf(toolName, caller), 1);
   }
 
-  /** A question of the call has been answered, or need not be any more. */
+  /** It waits for no answer any more. */
   goesOn({ callId, toolName, caller }: Placed): void {
-    const questions = this.#questions.get(callId);
-    if (questions === undefined) return;
-    if (questions > 1) {
-      this.#questions.set(callId, questions - 1);
-      return;
-    }
-    this.#questions.delete(callId);
+    if (!this.#askers.delete(callId)) return;
     this.#change(this.#waiting, shareOf(toolName, caller), -1);
     this.#change(this.#running, toolName, 1);
   }
@@ -80,7 +74,7 @@ function tooManyCalls(toolName: string, running: number, limit: number): CallRef
 function tooManyQuestions(toolName: string, waiting: number, limit: number): CallRefused {
   return new CallRefused(
     "too_many_calls",
-    `${waiting} calls of "${toolName}" by this caller wait for a person, which is as many as may. Call it when one of them has been answered.`,
+    `${waiting} calls of "${toolName}" by this caller wait for an answer, which is as many as may. Answer one of them, or cancel it, and call again.`,
     { toolName, limit },
     1,
   );

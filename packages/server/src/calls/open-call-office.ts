@@ -1,5 +1,6 @@
 import type { Logger, ToolRegistry } from "@toolrack/core";
-import type { CallStore } from "../store/store.ts";
+import { GrantWatch } from "../auth/grant-watch.ts";
+import type { CallStore, TokenStore } from "../store/store.ts";
 import { CallDesk } from "./call-desk.ts";
 import { CallRecorder } from "./call-recorder.ts";
 import { CallSpans } from "./call-spans.ts";
@@ -15,17 +16,19 @@ export interface CallOffice {
 export interface CallOfficeOptions {
   readonly registry: ToolRegistry;
   readonly calls: CallStore;
+  readonly tokens: Pick<TokenStore, "list">;
   readonly logger: Logger;
   /** How many calls of one tool may be under way. Default 256. */
   readonly maxCallsPerTool?: number;
 }
 
 export function openCallOffice(options: CallOfficeOptions): CallOffice {
-  const { registry, calls, logger, maxCallsPerTool = 256 } = options;
+  const { registry, calls, tokens, logger, maxCallsPerTool = 256 } = options;
   const recorder = new CallRecorder(registry, calls, logger);
   const spans = new CallSpans();
   const unsubscribe = registry.subscribe(spans.listen);
-  const desk = new CallDesk({ registry, calls, recorder, spans, maxCallsPerTool });
+  const grants = new GrantWatch(tokens, logger);
+  const desk = new CallDesk({ registry, calls, recorder, spans, grants, maxCallsPerTool });
   return {
     desk,
     recorder,

@@ -15,6 +15,7 @@ import { skillToolInfo } from "./skill-tool-info.ts";
 export interface Expert extends StoredExpert {
   /** Another one whenever `allows` may answer differently for a tool that has not changed. */
   readonly version: string;
+  /** By what is decided of it when this is asked: a call that waited for hours is bound by that. One that is gone allows nothing. */
   allows(tool: ToolInfo): boolean;
   /** The enabled tools that it has now, in the rack's order. */
   list(): ToolInfo[];
@@ -35,8 +36,12 @@ export const expertNamePattern = "^(?!\\.{1,2}$)[^/?#%\\s](?:[^/?#%]*[^/?#%\\s])
 export class Experts {
   readonly #parts: ExpertsParts;
   readonly #listeners = new Set<() => void>();
+  /** How often it was begun to read them, and which of those times they are of. */
+  #begun = 0;
+  #loaded = 0;
   #byId: ReadonlyMap<string, Expert> = new Map();
   #byName: ReadonlyMap<string, Expert> = new Map();
+  #allowed: ReadonlyMap<string, (tool: ToolInfo) => boolean> = new Map();
 
   constructor(parts: ExpertsParts) {
     this.#parts = parts;
@@ -44,8 +49,13 @@ export class Experts {
 
   /** Reads them anew. */
   async load(): Promise<void> {
+    const turn = ++this.#begun;
     const stored = (await this.#parts.store?.list()) ?? [];
+    // One that began before and comes later may not know of what was changed in between.
+    if (turn < this.#loaded) return;
+    this.#loaded = turn;
     const all = stored.map((expert) => this.#toExpert(expert));
+    this.#allowed = new Map(stored.map((expert) => [expert.id, allowedBy(expert)]));
     this.#byId = new Map(all.map((expert) => [expert.id, expert]));
     this.#byName = new Map(all.map((expert) => [expert.name.toLowerCase(), expert]));
     for (const listener of this.#listeners) listener();
@@ -116,16 +126,21 @@ export class Experts {
   }
 
   #toExpert(stored: StoredExpert): Expert {
-    const skills = new Set(stored.skills);
     const { registry } = this.#parts;
-    const allows = (tool: ToolInfo): boolean => {
-      const skill = skillToolInfo(tool);
-      if (skill !== undefined && skills.has(skill.skillId)) return true;
-      return stored.tools.some((pattern) => fits(pattern, tool));
-    };
-    const version = JSON.stringify([stored.id, stored.skills, stored.tools]);
+    const { id, skills, tools } = stored;
+    const allows = (tool: ToolInfo): boolean => this.#allowed.get(id)?.(tool) === true;
+    const version = JSON.stringify([id, skills, tools]);
     return { ...stored, version, allows, list: () => registry.list().filter(allows) };
   }
+}
+
+function allowedBy(stored: StoredExpert): (tool: ToolInfo) => boolean {
+  const skills = new Set(stored.skills);
+  return (tool) => {
+    const skill = skillToolInfo(tool);
+    if (skill !== undefined && skills.has(skill.skillId)) return true;
+    return stored.tools.some((pattern) => fits(pattern, tool));
+  };
 }
 
 function checkExpert({ id, name }: { readonly id?: string; readonly name?: string }): void {

@@ -4,6 +4,7 @@ import type { ApprovalDecision, ApprovalPolicy, ApprovalRequest, ApprovalVerdict
 import type { CallFrame } from "../frame.ts";
 import { maskValue } from "../mask-value.ts";
 import { pausing } from "../pausing.ts";
+import { recheck } from "./recheck.ts";
 import { accept, misfit, outcomeOf } from "./validate.ts";
 
 const USUAL_TIMEOUT = 5 * 60_000;
@@ -25,11 +26,13 @@ async function consent(frame: CallFrame, policy: ApprovalPolicy | undefined): Pr
   const request = requestFor(frame, frame.tool.info.metadata.confirm);
   const decision = await decide(frame, policy, request);
   if (decision.decision === "deny") throw denied(frame, decision.reason);
-  if (decision.arguments === undefined) return;
-  const outcome = await outcomeOf(frame, decision.arguments);
-  if (!outcome.ok) throw misfit(frame, outcome);
-  accept(frame, outcome);
-  frame.flag().edited = true;
+  if (decision.arguments !== undefined) {
+    const outcome = await outcomeOf(frame, decision.arguments);
+    if (!outcome.ok) throw misfit(frame, outcome);
+    accept(frame, outcome);
+    frame.flag().edited = true;
+  }
+  if (frame.flags?.waited !== undefined) await recheck(frame);
 }
 
 /** A question that a tool asks in the middle of its run. The same people answer, in the same way. */
@@ -74,7 +77,7 @@ async function askPerson(
       input: frame.input,
     });
   }
-  const { events } = frame.host;
+  const { events, undecided } = frame.host;
   const secrets = frame.host.settings.secrets();
   const tell = (decision?: ApprovalDecision) => {
     if (!events.wanted) return;
@@ -82,8 +85,11 @@ async function askPerson(
     const shown = maskValue({ message, ...(details === undefined ? {} : { details }) }, secrets);
     events.emit({ type: "approval", request: { ...request, ...shown }, ...(decision && { decision }) });
   };
+  using _ = pausing(frame);
   tell();
   const askedAt = performance.now();
+  const isBefore = frame.startedAt === 0;
+  if (isBefore) undecided.add(frame);
   try {
     const answer = await inTime(frame, request, (signal) =>
       refuseOnThrow(() => person.call(policy, request, signal)),
@@ -97,7 +103,10 @@ async function askPerson(
     tell(refusal(reason));
     throw thrown;
   } finally {
-    if (frame.startedAt === 0) frame.flag().waited = performance.now() - askedAt;
+    if (isBefore) {
+      undecided.delete(frame);
+      frame.flag().waited = performance.now() - askedAt;
+    }
   }
 }
 
@@ -118,7 +127,7 @@ async function inTime(
   });
   try {
     const answer = await Promise.race([question(patience.signal), nobody]);
-    if (answer === undefined) throw expired(frame, limit);
+    if (answer === undefined) throw frame.abortReason ?? expired(frame, limit);
     return answer;
   } finally {
     clearTimeout(timer);

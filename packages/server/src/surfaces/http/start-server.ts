@@ -31,6 +31,7 @@ import { refuseBrokenRequest, refuseConnect, unknownExpectation } from "./refuse
 import { sendError } from "./send.ts";
 import { defaultHttpSettings, type HttpSettings } from "./settings.ts";
 import { settleHost } from "./settle-host.ts";
+import { settleTarget } from "./settle-target.ts";
 
 export interface ServerOptions extends Partial<HttpSettings> {
   readonly app: Pick<App, "workspace" | "config" | "registry" | "files" | "skills" | "report" | "sandbox">;
@@ -41,6 +42,8 @@ export interface ServerOptions extends Partial<HttpSettings> {
   readonly calls?: CallOffice;
   /** The upstream MCP servers. They belong to whoever opened them. */
   readonly mcpServers?: McpServers;
+  /** Takes up what other processes on the same store switch. */
+  readonly follower?: { follow(part: { refresh(): Promise<void> }): () => void };
   /** Answers a request for a page of the console and says so, or leaves it to the API. */
   readonly pages?: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean;
   /** Conversations with models. They belong to whoever opened them. */
@@ -79,6 +82,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     approvals: given,
     calls: openOffice,
     mcpServers,
+    follower,
     chat,
     secrets,
     clients,
@@ -96,7 +100,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 
   const whole: HttpSettings = { ...defaultHttpSettings, ...withoutUndefined(settings) };
   const { maxCallsPerTool } = whole;
-  const office = openOffice ?? openCallOffice({ registry, calls: store.calls, logger, maxCallsPerTool });
+  const { calls, tokens } = store;
+  const office = openOffice ?? openCallOffice({ registry, calls, tokens, logger, maxCallsPerTool });
   const { desk, recorder } = office;
   const feed = new EventFeed({ size: whole.feedSize, heartbeat: whole.heartbeat });
   const metrics = new Metrics();
@@ -107,7 +112,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   if (clients !== undefined) unsubscribe.push(clients.subscribe(publishClients(feed)));
   unsubscribe.push(files.subscribe(reloads.listen));
   // After those who tell of changes: its own changes are told after the ones that it answers.
-  const switches = await ToolSwitches.open({ registry, store, logger });
+  const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
+  if (follower !== undefined) unsubscribe.push(follower.follow(switches));
   unsubscribe.push(() => switches.close(), publishLibrary(feed, { skills: app.skills, switches }));
   const { directory } = app.workspace;
   const parts: HttpParts = {
@@ -207,7 +213,7 @@ function makeServer(
   };
   const server = createServer(options, (incoming, outgoing) => {
     outgoing.on("error", () => {}); // The caller went away; whoever waits for it is told by `close`.
-    const unclear = settleHost(incoming);
+    const unclear = settleHost(incoming) ?? settleTarget(incoming);
     if (unclear !== undefined) return sendError(unclear, incoming, outgoing, parts, "(none)");
     if (serveMount(incoming, outgoing)) return;
     if (!door.knowsHost(incoming) || !pages(incoming, outgoing)) void answer(incoming, outgoing);

@@ -12,9 +12,12 @@ import {
   SdkErrorCode,
   type ServerContext,
 } from "@modelcontextprotocol/server";
+import { UnfitAnswer } from "../../approvals/unfit-answer.ts";
 import { type ClientAbilities, missingAbility } from "./client-abilities.ts";
-import type { Exchange, Notice, Question, Wants } from "./exchange.ts";
+import type { Exchange, Question, Wants } from "./exchange.ts";
 import { type Binding, type HeldExchanges, type HeldTicket, patience } from "./held-exchanges.ts";
+import type { Notice } from "./notice-queue.ts";
+import type { Outlet } from "./outlet.ts";
 import { Pace } from "./pace.ts";
 import type { RackServer } from "./rack-server.ts";
 import type { ServerPlace } from "./server-place.ts";
@@ -66,13 +69,14 @@ export async function carry<Result>(
   // Whose stream is gone hears neither the question nor what comes of it.
   const stream = context.http?.req?.signal;
   const ends = [asking.signal, held.closing, ...(stream === undefined ? [] : [stream])];
+  const outlet = outletFor(leg);
   const pace = new Pace();
   try {
     // A client that comes back without all answers is asked for the rest.
     if (era === "modern" && exchange.open.length > 0 && !exchange.hasNews)
       return sendBack(exchange, leg, held, binding);
     for (;;) {
-      const step = await exchange.next();
+      const step = await exchange.next(outlet);
       switch (step.kind) {
         case "says":
           for (const notice of step.notices) await tell(notice, context);
@@ -94,6 +98,10 @@ export async function carry<Result>(
     asking.abort("the call has ended");
     signal.removeEventListener("abort", cancel);
   }
+}
+
+function outletFor({ context, outlet }: Leg): Outlet | undefined {
+  return (context.http?.authInfo?.extra?.outlet as Outlet | undefined) ?? outlet; // Put there by us.
 }
 
 /** Without a session nobody but the request itself is there to be answered, in the older versions too. */
@@ -175,15 +183,24 @@ async function askNow(
 ): Promise<void> {
   try {
     const request = { method, params: params as Record<string, unknown> };
-    const answer = await mcpReq.send(request, {
-      signal: AbortSignal.any([signal, ...ends]),
-      timeout: patience,
-    });
-    if (!exchange.answer(key, answer))
-      exchange.refuse(key, new Error("The client's answer does not fit what it was asked for."));
+    const options = { signal: AbortSignal.any([signal, ...ends]), timeout: patience };
+    for (let asked = 0; asked < MOST_ASKED; asked++) {
+      const answer = await mcpReq.send(request, options).catch(unfitAsUndefined);
+      if (exchange.answer(key, answer) || !exchange.open.some((question) => question.key === key)) return;
+    }
+    exchange.refuse(key, new UnfitAnswer(`the client's answers did not fit what it was asked for`));
   } catch (thrown) {
     exchange.refuse(key, thrown);
   }
+}
+
+/** A person who mistyped is asked again; a program that answers wrongly would do so for ever. */
+const MOST_ASKED = 3;
+
+/** The SDK refuses what is not even of the right kind. */
+function unfitAsUndefined(thrown: unknown): undefined {
+  if (thrown instanceof SdkError && thrown.code === SdkErrorCode.InvalidResult) return undefined;
+  throw thrown;
 }
 
 async function tell(notice: Notice, { mcpReq }: ServerContext): Promise<void> {

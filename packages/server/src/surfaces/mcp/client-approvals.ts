@@ -1,10 +1,13 @@
 import type { Logger } from "@toolrack/core";
 import type { Answer } from "../../approvals/answer.ts";
 import type { ApprovalInbox } from "../../approvals/approval-inbox.ts";
+import { shownArguments } from "../../approvals/shown-arguments.ts";
+import { UnfitAnswer } from "../../approvals/unfit-answer.ts";
 import type { StoredApproval } from "../../store/approvals/approval-store.ts";
 import { currentExchange } from "./current-exchange.ts";
 import type { Exchange } from "./exchange.ts";
 
+/** Characters of the arguments that the person is shown. */
 const LONGEST_INPUT = 4_000;
 
 /**
@@ -44,7 +47,7 @@ async function ask(
 ): Promise<Answer | undefined> {
   const params = {
     mode: "form",
-    message: `${message}\n\n${toolName} ${clip(JSON.stringify(input, null, 2))}`,
+    message: `${message}\n\n${toolName} ${shownArguments(input, LONGEST_INPUT)}`,
     requestedSchema: {
       type: "object",
       properties: {
@@ -57,8 +60,9 @@ async function ask(
   let answer: { action?: unknown; content?: { approve?: unknown; reason?: unknown } };
   try {
     answer = (await exchange.request("elicitation/create", params, signal)) as typeof answer; // Checked on arrival.
-  } catch {
-    return undefined;
+  } catch (thrown) {
+    // It did answer, again and again, and never with a clear yes: whoever waits for the call is not left waiting.
+    return thrown instanceof UnfitAnswer ? { decision: "deny", reason: thrown.message } : undefined;
   }
   const reason = answer.content?.reason;
   const said = typeof reason === "string" && reason !== "" ? { reason } : {};
@@ -69,8 +73,4 @@ async function ask(
 
 function approverOf({ name }: Exchange<unknown>, { caller }: StoredApproval): string {
   return name === "" ? `MCP client of ${caller}` : `${name} (${caller})`;
-}
-
-function clip(text: string): string {
-  return text.length <= LONGEST_INPUT ? text : `${text.slice(0, LONGEST_INPUT)}…`;
 }

@@ -20,7 +20,12 @@ beforeAll(async () => {
     async prepare(app, store) {
       const logger = { debug() {}, info() {}, warn() {}, error() {} };
       const approvals = await ApprovalInbox.open({ store, logger });
-      const calls = openCallOffice({ registry: app.registry, calls: store.calls, logger });
+      const calls = openCallOffice({
+        registry: app.registry,
+        calls: store.calls,
+        tokens: store.tokens,
+        logger,
+      });
       return { approvals, calls, chat: await openChat({ app, store, approvals, calls, logger }) };
     },
   });

@@ -6,7 +6,7 @@ import { ref } from "../schemas.ts";
 
 const patterns = { type: "array", items: { type: "string", minLength: 1, maxLength: 200 }, maxItems: 1_000 };
 
-export function tokenRoutes({ store: { tokens }, authenticator, feed, chat }: HttpParts): Route[] {
+export function tokenRoutes({ store: { tokens }, authenticator, feed, chat, desk }: HttpParts): Route[] {
   return [
     defineRoute({
       method: "GET",
@@ -88,6 +88,7 @@ export function tokenRoutes({ store: { tokens }, authenticator, feed, chat }: Ht
         authenticator.forget();
         await feed.dropUnwelcome();
         await chat?.dropUnwelcome();
+        await desk.dropUnwelcome();
         if (isRemoved) return { body: { id } };
         const message = `There is no token "${id}". GET /api/tokens lists them.`;
         throw new HttpError("token_not_found", message, { details: { id } });

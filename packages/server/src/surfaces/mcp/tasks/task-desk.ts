@@ -1,6 +1,7 @@
 import type { EndedCall } from "../../../calls/call-desk.ts";
 import type { StoredCall } from "../../../store/store.ts";
 import type { Exchange } from "../exchange.ts";
+import { patience } from "../held-exchanges.ts";
 import type { McpParts } from "../mcp-parts.ts";
 import { toolAnswer } from "../tool-answer.ts";
 import type { Viewer } from "../viewer.ts";
@@ -19,6 +20,10 @@ interface LiveTask {
   readonly createdAt: number;
   updatedAt: number;
   message: string | undefined;
+  /** Runs out when nobody has answered what it asks. */
+  patience: NodeJS.Timeout | undefined;
+  /** Runs out when nothing has happened to it for as long as a task can be asked for. */
+  readonly lifetime: NodeJS.Timeout;
 }
 
 /** An error of the protocol, which no record has. */
@@ -29,7 +34,7 @@ interface FailedTask {
   readonly error: object;
 }
 
-/** How long a task can be asked for at least, and how often that makes sense, in milliseconds. */
+/** How long a task can be asked for after its last change at least, and how often that makes sense, in milliseconds. */
 const TIME_TO_LIVE = 60 * 60_000;
 const POLL_INTERVAL = 500;
 const MOST_FAILED = 1000;
@@ -39,11 +44,11 @@ const MOST_FAILED = 1000;
  * here; afterwards its record is the task, also after a restart.
  */
 export class TaskDesk {
-  readonly #parts: Pick<McpParts, "store" | "recorder" | "lists">;
+  readonly #parts: Pick<McpParts, "store" | "recorder" | "lists" | "desk">;
   readonly #live = new Map<string, LiveTask>();
   readonly #failed = new Map<string, FailedTask>();
 
-  constructor(parts: Pick<McpParts, "store" | "recorder" | "lists">) {
+  constructor(parts: Pick<McpParts, "store" | "recorder" | "lists" | "desk">) {
     this.#parts = parts;
   }
 
@@ -62,8 +67,11 @@ export class TaskDesk {
       createdAt,
       updatedAt: now,
       message: undefined,
+      patience: undefined,
+      lifetime: setTimeout(() => this.#outlive(taskId, task), TIME_TO_LIVE).unref(),
     };
     this.#live.set(taskId, task);
+    if (exchange.open.length > 0) startPatience(task);
     exchange.wants = { progress: true, messages: false };
     void this.#follow(taskId, task, toError);
     return { resultType: "task", ...base(taskId, "working", createdAt, now) };
@@ -89,7 +97,9 @@ export class TaskDesk {
     const live = this.#live.get(taskId);
     if (live === undefined || live.principal !== viewer.principal) return this.#isKnown(taskId, viewer);
     for (const [key, value] of Object.entries(answers)) {
-      if (live.exchange.answer(key, value)) live.updatedAt = Date.now();
+      if (!live.exchange.answer(key, value)) continue;
+      touch(live);
+      startPatience(live);
     }
     return true;
   }
@@ -120,17 +130,27 @@ export class TaskDesk {
   ): Promise<void> {
     for (;;) {
       const step = await task.exchange.next();
-      task.updatedAt = Date.now();
+      touch(task);
       if (step.kind === "says") {
         for (const notice of step.notices)
           if (notice.kind === "progress") task.message = notice.update.message;
+      } else if (step.kind === "asks") {
+        startPatience(task);
       } else if (step.kind === "ended" || step.kind === "failed") {
         const error = toError(step.kind === "ended" ? { ended: step.result } : { reason: step.reason });
         if (error !== undefined) this.#fail(taskId, task, error);
         this.#live.delete(taskId);
+        clearTimeout(task.patience);
+        clearTimeout(task.lifetime);
         return;
       }
     }
+  }
+
+  /** Its client was told until when it can be asked for. One that still works goes on; one that waits is waited for in vain. */
+  #outlive(taskId: string, task: LiveTask): void {
+    if (this.#parts.desk.isWaiting(taskId)) task.exchange.cancel(UNANSWERED);
+    else task.lifetime.refresh();
   }
 
   #fail(taskId: string, { principal, createdAt, updatedAt }: LiveTask, error: object): void {
@@ -147,6 +167,25 @@ export class TaskDesk {
   }
 }
 
+const UNANSWERED = "nobody answered what it asked in the time that the task had";
+
+function touch(task: LiveTask): void {
+  task.updatedAt = Date.now();
+  task.lifetime.refresh();
+}
+
+/** What the call asks its client is open for as long as it is where the client comes back with the call itself. */
+function startPatience(task: LiveTask): void {
+  clearTimeout(task.patience);
+  const { exchange } = task;
+  const giveUp = () => {
+    for (const { key } of exchange.open) exchange.refuse(key, new Error(tooLate));
+  };
+  task.patience = setTimeout(giveUp, patience).unref();
+}
+
+const tooLate = `The client did not answer within ${patience / 60_000} minutes.`;
+
 /** When the id of a task was made: what a client is told first and what the record says later are then the same time. */
 function madeAt(taskId: string): number | undefined {
   const found = /^([0-9a-f]{8})-([0-9a-f]{4})-7/.exec(taskId);
@@ -159,7 +198,7 @@ function base(taskId: string, status: TaskStatus, createdAt: number, updatedAt: 
     status,
     createdAt: new Date(createdAt).toISOString(),
     lastUpdatedAt: new Date(updatedAt).toISOString(),
-    ttlMs: TIME_TO_LIVE,
+    ttlMs: updatedAt - createdAt + TIME_TO_LIVE,
     pollIntervalMs: POLL_INTERVAL,
   };
 }

@@ -132,3 +132,28 @@ test("a call whose client leaves before it has a task is ended", async () => {
   expect(await left).toBe("left");
   await vi.waitUntil(() => running() === 0);
 });
+
+test("a call that was to ask at first and does not becomes a task all the same, while it runs", async () => {
+  await using rack = await ServedRack.open({
+    "tools/all.ts": toolFile(
+      'name: "works", metadata: { task: { support: "optional", asksFirst: true } }, execute: ({ signal }) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("stopped"))))',
+      'name: "asksLate", metadata: { task: { support: "optional", asksFirst: true } }, execute: async ({ elicit }) => { await new Promise((resolve) => setTimeout(resolve, 1_500)); return (await elicit("Now?")).action; }',
+    ),
+  });
+  const start = async (name: string) =>
+    (await rack.post("modern", message("tools/call", { name, arguments: {} }))).message.result;
+  const { taskId, resultType } = await start("works");
+  expect(resultType).toBe("task");
+  const get = (id: string) => rack.post("modern", message("tasks/get", { taskId: id }));
+  expect((await get(taskId)).message.result.status).toBe("working");
+  await rack.post("modern", message("tasks/cancel", { taskId }));
+  expect((await settled(() => get(taskId))).status).toBe("cancelled");
+
+  const late = await start("asksLate");
+  expect(late.resultType).toBe("task");
+  const asked = await settled(() => get(late.taskId));
+  const [key] = Object.keys(asked.inputRequests);
+  const inputResponses = { [key!]: { action: "decline" } };
+  await rack.post("modern", message("tasks/update", { taskId: late.taskId, inputResponses }));
+  expect((await settled(() => get(late.taskId))).result.content).toEqual([{ type: "text", text: "decline" }]);
+});
