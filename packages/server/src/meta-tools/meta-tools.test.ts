@@ -72,6 +72,25 @@ test("a token finds and reaches through them what it may use, and nothing else",
   expect(textOf(reached)).toBe("tool 12 got 3");
 });
 
+test("who asks for a tool that there is not is told where the names are, and none that it may not know", async () => {
+  const tokens = [rack.token, await rack.issue({ tools: ["tool_1*"] })];
+  for (const [at, token] of tokens.entries()) {
+    const client = await rack.connect("modern", {}, { token });
+    for (const name of ["nothing_like_it", "counst", "tool_2000"]) {
+      const refused = await client.callTool({ name: "toolrack_call", arguments: { name } });
+      expect(refused.isError).toBe(true);
+      expect(textOf(refused)).toContain(`There is no tool named "${name}"`);
+      expect(textOf(refused)).toContain("toolrack_search");
+      expect(textOf(refused)).not.toContain("list of tools");
+      if (at === 1) expect(textOf(refused)).not.toMatch(/counts|tool_2\b|tool_20\b/);
+    }
+  }
+  const client = await rack.connect("modern");
+  await expect(client.callTool({ name: "nothing_like_it" })).rejects.toThrow(
+    /nothing_like_it.+toolrack_search/,
+  );
+});
+
 test("a wrong argument is told in the words of the tool that was meant", async () => {
   const client = await rack.connect("modern");
   const args = { name: "tool_3", arguments: { n: "x" } };

@@ -1,4 +1,4 @@
-import { Tool, type ToolInfo, toDefinition } from "@toolrack/core";
+import { Tool, type ToolInfo, ToolNotFoundError, toDefinition } from "@toolrack/core";
 
 export const searchToolName = "toolrack_search";
 export const callToolName = "toolrack_call";
@@ -9,6 +9,8 @@ export function isMetaTool(name: string): boolean {
 
 const USUAL_LIMIT = 10;
 const MOST = 50;
+/** How many tools are named to who asks for one that there is not. */
+const NEAREST = 3;
 
 /**
  * Two tools through which a client reaches all others: for one that would be given too many, and for one whose list
@@ -64,11 +66,27 @@ function callTool(): ToolInfo {
       required: ["name"],
       additionalProperties: false,
     },
-    execute: async ({ input, call }) => {
+    execute: async ({ input, call, registry }) => {
       const { name, arguments: args = {} } = input as { name: string; arguments?: Record<string, unknown> };
+      // Of all that there is, a caller is told only what it may use itself.
+      if (registry.get(name) === undefined) throw unknownTool(name, registry.search(name, NEAREST + 2));
       return call(name, args);
     },
   });
+}
+
+/** Who calls through a meta-tool may have a list that shows little more than that. */
+export function whereNamesAre(name: string): string {
+  const shown = name.length > 100 ? `${name.slice(0, 100)}…` : name;
+  return `There is no tool named "${shown}" that you may use. ${searchToolName} finds those that there are.`;
+}
+
+function unknownTool(name: string, near: readonly ToolInfo[]): ToolNotFoundError {
+  const names = near.map((info) => info.name).filter((found) => !isMetaTool(found));
+  const suggestions = names.slice(0, NEAREST);
+  const quoted = suggestions.map((found) => `"${found}"`).join(", ");
+  const hint = quoted === "" ? "" : ` Among them are ${quoted}.`;
+  return new ToolNotFoundError(`${whereNamesAre(name)}${hint}`, { toolName: name, data: { suggestions } });
 }
 
 function describe(info: ToolInfo): object {

@@ -14,6 +14,10 @@ export const mcpServerSchema = {
       description: "`file`: it stands in the workspace's file and is changed there.",
     },
     enabled: { type: "boolean" },
+    problem: {
+      ...text,
+      description: "What is wrong with its entry as it is written now; it goes on as the entry last said.",
+    },
     entry: {
       type: "object",
       description: "As it stands in `mcpServers`; values that may be secret are hidden.",

@@ -28,8 +28,9 @@ function checkType({ headers }: IncomingMessage): void {
     throw new HttpError("unsupported_media_type", `Content-Type must be application/json; ${came}.`);
   }
   const encoding = headers["content-encoding"] ?? "identity";
-  if (encoding !== "identity") {
-    throw new HttpError("unsupported_media_type", `Send the body as it is, not as ${encoding}.`);
+  if (encoding.toLowerCase() !== "identity") {
+    const advice = `The body came with Content-Encoding: ${encoding}, which this server does not read. Send it as it is, without that header.`;
+    throw new HttpError("unsupported_media_type", advice, { headers: { "Accept-Encoding": "identity" } });
   }
 }
 

@@ -126,6 +126,31 @@ describe("Host and Origin", () => {
       "CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n",
       /^HTTP\/1.1 405 .*"method_not_allowed"/s,
     ],
+    [
+      "its whole address",
+      "GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\n",
+      /^HTTP\/1.1 200 .*"ok"/s,
+    ],
+    [
+      "its whole address, which is for another host than it says",
+      "GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\n",
+      /^HTTP\/1.1 403 .*"host_not_allowed"/s,
+    ],
+    [
+      "its whole address, whatever the Host header says",
+      "GET HTTP://localhost:7300/healthz HTTP/1.1\r\nHost: evil.example\r\n",
+      /^HTTP\/1.1 200 .*"ok"/s,
+    ],
+    [
+      "an address that hides its host",
+      "GET http://localhost@evil.example/healthz HTTP/1.1\r\nHost: localhost\r\n",
+      /^HTTP\/1.1 400 .*"bad_request"/s,
+    ],
+    [
+      "an address of another kind",
+      "GET ftp://localhost/healthz HTTP/1.1\r\nHost: localhost\r\n",
+      /^HTTP\/1.1 400 .*"bad_request"/s,
+    ],
     ["HTTP/1.0, which knows no Host", "GET /healthz HTTP/1.0\r\n", /^HTTP\/1.1 200 .*"ok"/s],
   ])("answers a request with %s in its own form", async (_, head, expected) => {
     const { socket, closed } = server.socket();

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { isFullDisk } from "../../store/database/error-kind.ts";
 import { HttpError } from "./http-error.ts";
 import { jsonText } from "./json-text.ts";
 import type { HttpParts } from "./parts.ts";
@@ -37,5 +38,11 @@ export function sendError(
 /** What failed inside is for the log, not for whoever asked. */
 function hideFailure(thrown: unknown, logger: HttpParts["logger"]): HttpError {
   logger.error("A request failed:", thrown);
+  if (isFullDisk(thrown)) {
+    return new HttpError(
+      "internal_error",
+      "The disk on which the rack keeps its data is full, so nothing was changed. Make room there, then do it again.",
+    );
+  }
   return new HttpError("internal_error", "The server failed to answer this request. Its log says why.");
 }

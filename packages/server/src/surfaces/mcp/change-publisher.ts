@@ -2,14 +2,14 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Audience, ListKind } from "./audience.ts";
 import { KnownList } from "./known-list.ts";
 import type { McpParts } from "./mcp-parts.ts";
-import type { ExpertView, Viewer } from "./viewer.ts";
+import type { Viewer } from "./viewer.ts";
 
 /** How long changes are gathered before clients are told of them, in milliseconds: a reload makes several. */
 const GATHER = 50;
 /** How many views are remembered of which nobody is connected just now. */
 const MOST_VIEWS = 256;
 
-type PublishParts = Pick<McpParts, "registry" | "offerings" | "lists" | "experts" | "onExpertsChanged">;
+type PublishParts = Pick<McpParts, "registry" | "offerings" | "lists" | "onExpertsChanged">;
 
 interface View extends Readonly<Record<ListKind, KnownList>> {
   /** The version of the rack at which its tools were last looked at. */
@@ -71,7 +71,6 @@ export class ChangePublisher {
   }
 
   async #publish(): Promise<void> {
-    await this.#renewExperts();
     const groups = Map.groupBy(this.#audiences, ({ viewer }) => viewer.principal);
     // Nobody is there to be told, and whoever comes later begins with the lists of then.
     for (const principal of [...this.#views.keys()])
@@ -122,24 +121,6 @@ export class ChangePublisher {
     ]);
   }
 
-  /** Who stays connected sees an expert as it is now, not as it was at the beginning. */
-  async #renewExperts(): Promise<void> {
-    for (const { viewer } of [...this.#audiences]) {
-      if (viewer.expert === undefined) continue;
-      viewer.renew(await this.#expertNow(viewer.expert));
-    }
-  }
-
-  async #expertNow(expert: ExpertView): Promise<ExpertView> {
-    const { experts } = this.#parts;
-    if (experts === undefined) return expert;
-    try {
-      return (await experts(expert.id)) ?? gone(expert);
-    } catch {
-      return expert;
-    }
-  }
-
   #viewOf(principal: string): View {
     const known = this.#views.get(principal);
     const view = known ?? {
@@ -154,9 +135,4 @@ export class ChangePublisher {
     if (this.#views.size > MOST_VIEWS && oldest !== undefined) this.#views.delete(oldest);
     return view;
   }
-}
-
-/** An expert that is not there any more has nothing. */
-function gone({ id, name }: ExpertView): ExpertView {
-  return { id, name, version: "gone", allow: () => false };
 }

@@ -1,4 +1,4 @@
-import type { ServerCapabilities } from "@modelcontextprotocol/server";
+import type { ServerCapabilities, ServerContext } from "@modelcontextprotocol/server";
 import { bindingOf } from "./binding-of.ts";
 import { listCache } from "./list-cache.ts";
 import type { McpParts } from "./mcp-parts.ts";
@@ -13,7 +13,7 @@ import type { Viewer } from "./viewer.ts";
 
 /** The rack as one viewer's MCP server. It holds nothing of its own, so that it can be made for a single request. */
 export function createMcpServer(parts: McpParts, viewer: Viewer, place: ServerPlace): RackServer {
-  const server = new RackServer(parts.serverInfo, {
+  const options = {
     capabilities: capabilities(place),
     instructions: instructionsFor(parts, viewer),
     cacheHints: {
@@ -23,8 +23,11 @@ export function createMcpServer(parts: McpParts, viewer: Viewer, place: ServerPl
       "resources/templates/list": listCache,
       "server/discover": listCache,
     },
-    requestState: { verify: (state, context) => parts.held.take(state, bindingOf(viewer, context)) },
-  });
+    requestState: {
+      verify: (state: string, context: ServerContext) => parts.held.take(state, bindingOf(viewer, context)),
+    },
+  };
+  const server = new RackServer(parts.serverInfo, options, place.era);
   server.onerror = (error) => parts.logger.debug("MCP:", error.message);
   serveTools(server, parts, viewer, place);
   serveOfferings(server, parts, viewer, place);

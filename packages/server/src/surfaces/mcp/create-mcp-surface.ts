@@ -6,6 +6,7 @@ import type { Mount } from "../http/mount.ts";
 import { answersFirst } from "./answers-first.ts";
 import { letClientsApprove } from "./client-approvals.ts";
 import { ConnectedClients } from "./connected-clients.ts";
+import { ExpertWatch } from "./expert-watch.ts";
 import { HeldExchanges } from "./held-exchanges.ts";
 import { type McpMountOptions, mcpMount } from "./http/mcp-mount.ts";
 import { resourceMetadataMount } from "./http/resource-metadata.ts";
@@ -17,7 +18,9 @@ import { TaskDesk } from "./tasks/task-desk.ts";
 import { ToolLists } from "./tool-lists.ts";
 import { Viewer } from "./viewer.ts";
 
-export type McpSurfaceParts = Omit<McpParts, "lists" | "held" | "tasks" | "clients" | "serverInfo"> & {
+type OwnParts = "lists" | "held" | "tasks" | "clients" | "expertWatch" | "serverInfo";
+
+export type McpSurfaceParts = Omit<McpParts, OwnParts> & {
   readonly config: NonNullable<Config["mcp"]>;
 };
 
@@ -48,6 +51,7 @@ export function createMcpSurface({ config, ...given }: McpSurfaceParts): McpSurf
     held: new HeldExchanges(),
     tasks: new TaskDesk({ ...given, lists }),
     clients: new ConnectedClients(given.registry),
+    expertWatch: new ExpertWatch(given),
   };
   if (mode !== "off") given.registry.apply({ put: metaTools() });
   const stop = config.approvals === "inbox" ? () => {} : letClientsApprove(given.approvals, given.logger);
@@ -55,7 +59,7 @@ export function createMcpSurface({ config, ...given }: McpSurfaceParts): McpSurf
     parts,
     mounts: (options) => [answersFirst(mcpMount(parts, options)), resourceMetadataMount()],
     async stdio(streams, name) {
-      const expert = name === undefined ? undefined : await parts.experts?.(name);
+      const expert = name === undefined ? undefined : parts.experts?.(name);
       if (name !== undefined && expert === undefined) throw new Error(`There is no expert "${name}".`);
       return serveMcpStdio(parts, new Viewer(operator, expert), streams);
     },
@@ -63,6 +67,7 @@ export function createMcpSurface({ config, ...given }: McpSurfaceParts): McpSurf
       stop();
       parts.held.close();
       parts.tasks.close();
+      parts.expertWatch.close();
     },
   };
 }

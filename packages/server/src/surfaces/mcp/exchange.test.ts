@@ -1,6 +1,7 @@
 import { getEventListeners } from "node:events";
 import { expect, test } from "vitest";
 import { Exchange } from "./exchange.ts";
+import { Outlet } from "./outlet.ts";
 
 const wants = { progress: true, messages: true };
 
@@ -51,5 +52,44 @@ test("a call that asks many questions leaves nothing of them at its signal", asy
     await asked.catch(() => {});
   }
   expect(getEventListeners(signal, "abort")).toEqual([]);
+  resolve("done");
+});
+
+test("what is said waits for a client that does not read, and the latest of it is told; the end does not wait", async () => {
+  let isFull = true;
+  const outlet = new Outlet(() => isFull);
+  const { exchange, end } = running();
+  const message = "x".repeat(100_000);
+  const next = exchange.next(outlet);
+  for (let progress = 1; progress <= 50; progress++) exchange.progress({ progress, message });
+  expect(await Promise.race([next, new Promise((resolve) => setImmediate(resolve, "waits"))])).toBe("waits");
+  isFull = false;
+  outlet.freed();
+  const step = await next;
+  const notices = step.kind === "says" ? step.notices : [];
+  expect(notices.length).toBeLessThan(5);
+  expect(notices.at(-1)).toEqual({ kind: "progress", update: { progress: 50, message } });
+  isFull = true;
+  exchange.progress({ progress: 51 });
+  end();
+  expect(await exchange.next(outlet)).toMatchObject({
+    kind: "says",
+    notices: [{ update: { progress: 51 } }],
+  });
+  expect(await exchange.next(outlet)).toEqual({ kind: "ended", result: "done" });
+});
+
+test("a question does not wait for a client that does not read", async () => {
+  const outlet = new Outlet(() => true);
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const abilities = { elicitation: {} };
+  const exchange = new Exchange<string>({ subject: "s", abilities, wants }).start(() => promise);
+  exchange.progress({ progress: 1 });
+  const { signal } = new AbortController();
+  const asked = exchange.request("elicitation/create", { message: "Go on?" }, signal);
+  const step = await exchange.next(outlet);
+  expect(step.kind).toBe("asks");
+  exchange.refuse("elicitation-1", new Error("nobody is there"));
+  await asked.catch(() => {});
   resolve("done");
 });

@@ -2,6 +2,8 @@ import type { CallClient, ClientMethod, ProgressUpdate } from "@toolrack/core";
 import type { LogEvent } from "../../calls/call-desk.ts";
 import { type ClientAbilities, missingAbility, type NeededAbility } from "./client-abilities.ts";
 import { isAcceptable } from "./is-acceptable.ts";
+import { type Notice, NoticeQueue } from "./notice-queue.ts";
+import type { Outlet } from "./outlet.ts";
 
 export interface Question {
   readonly key: string;
@@ -10,10 +12,6 @@ export interface Question {
   /** Aborts when the answer is no longer wanted. */
   readonly signal: AbortSignal;
 }
-
-export type Notice =
-  | { readonly kind: "progress"; readonly update: ProgressUpdate }
-  | { readonly kind: "message"; readonly method: string; readonly params: object };
 
 /** What happens next in an exchange. `asks` tells each question once; it stays open until it is answered. */
 export type Step<Result> =
@@ -50,8 +48,6 @@ interface Open {
 
 const noAnswers: Readonly<Record<string, unknown>> = Object.freeze({});
 const none: readonly never[] = Object.freeze([]);
-/** How many notices wait for the client to be told them; a client that is slower than the tool misses the rest. */
-const MOST_NOTICES = 100;
 /** Nothing is ever put into it. */
 const noneOpen = new Map<string, Open>();
 
@@ -77,8 +73,7 @@ export class Exchange<Result> implements CallClient {
   #cancelWork: ((reason: string) => void) | undefined;
   #open: Map<string, Open> = noneOpen;
   #untold: readonly Question[] = none;
-  #notices: readonly Notice[] = none;
-  #dropped = 0;
+  #notices: NoticeQueue | undefined;
   #end: Step<Result> | undefined;
   #wake: (() => void) | undefined;
   #asked = 0;
@@ -132,12 +127,12 @@ export class Exchange<Result> implements CallClient {
 
   /** What the work ended with, once it has, and when nothing has to be said before. */
   get ended(): Result | undefined {
-    return this.#end?.kind === "ended" && this.#notices.length === 0 ? this.#end.result : undefined;
+    return this.#end?.kind === "ended" && !this.#hasNotices ? this.#end.result : undefined;
   }
 
   /** Whether there is a step to be taken. */
   get hasNews(): boolean {
-    return this.#end !== undefined || this.#notices.length > 0 || this.#untold.length > 0;
+    return this.#end !== undefined || this.#hasNotices || this.#untold.length > 0;
   }
 
   /** Resolves when there is a step to be taken. Only one may wait at a time. */
@@ -154,11 +149,12 @@ export class Exchange<Result> implements CallClient {
     else this.#wake = act;
   }
 
-  /** Only one may wait at a time. */
-  async next(): Promise<Step<Result>> {
+  /** Only one may wait at a time. What the work says along the way waits for the outlet; its questions and end do not. */
+  async next(outlet?: Outlet): Promise<Step<Result>> {
     for (;;) {
-      if (this.#notices.length > 0) {
-        return { kind: "says", notices: this.#takeNotices() };
+      const full = outlet?.isFull === true && this.#end === undefined ? outlet : undefined;
+      if (this.#notices?.isEmpty === false && full === undefined) {
+        return { kind: "says", notices: this.#notices.take() };
       }
       if (this.#end !== undefined) return this.#end;
       if (this.#untold.length > 0) {
@@ -169,7 +165,7 @@ export class Exchange<Result> implements CallClient {
         if (questions.length > 0) return { kind: "asks", questions };
         continue;
       }
-      await this.stirred();
+      await (full === undefined ? this.stirred() : this.#stirredOrFreed(full));
     }
   }
 
@@ -262,23 +258,22 @@ export class Exchange<Result> implements CallClient {
 
   #say(notice: Notice): void {
     if (this.#end !== undefined) return;
-    const isFull = this.#notices.length >= MOST_NOTICES;
-    if (!isFull) this.#notices = [...this.#notices, notice];
-    else if (notice.kind === "message") this.#dropped++;
-    // Where there is too much of it, only the latest progress is news.
-    else this.#notices = [...this.#notices.filter(({ kind }) => kind !== "progress"), notice];
+    this.#notices ??= new NoticeQueue();
+    this.#notices.add(notice);
     this.#stir();
   }
 
-  #takeNotices(): readonly Notice[] {
-    const notices = this.#notices;
-    const dropped = this.#dropped;
-    this.#notices = none;
-    this.#dropped = 0;
-    if (dropped === 0) return notices;
-    const data = `${dropped} messages were left out: they came faster than they could be told.`;
-    const params = { level: "warning", logger: "toolrack", data };
-    return [...notices, { kind: "message", method: "notifications/message", params }];
+  get #hasNotices(): boolean {
+    return this.#notices?.isEmpty === false;
+  }
+
+  async #stirredOrFreed(outlet: Outlet): Promise<void> {
+    let release = () => {};
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+      release = outlet.whenFreed(resolve);
+    });
+    release();
   }
 
   #keyOf(method: ClientMethod, params: object): { given: boolean; key: string } {

@@ -1,10 +1,15 @@
+import { once } from "node:events";
+import { request } from "node:http";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { masterGrant } from "../../auth/grant.ts";
+import { openStore } from "../../store/open-store.ts";
 import { mcpMount } from "./http/mcp-mount.ts";
 import { openLegacySession } from "./testing/legacy-session.ts";
 import { serveMount } from "./testing/serve-mount.ts";
 import { type Era, ServedRack, toolFile } from "./testing/served-rack.ts";
-import { StdioPeer } from "./testing/stdio-peer.ts";
+import { modernParams, StdioPeer } from "./testing/stdio-peer.ts";
 import { surfaceParts } from "./testing/surface-parts.ts";
 
 let rack: ServedRack;
@@ -57,6 +62,25 @@ async function listener(era: Era, path: string) {
   };
 }
 
+/** What comes on a stream by which a client of the newer version listens, after the beginning of it has come. */
+async function listen(path: string) {
+  const params = modernParams({ notifications: { toolsListChanged: true } });
+  const response = await fetch(new URL(path, rack.serving.url), {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${rack.token}`,
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      "mcp-protocol-version": "2026-07-28",
+      "mcp-method": "subscriptions/listen",
+    },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "subscriptions/listen", params }),
+  });
+  const chunks = response.body!.values();
+  expect(Buffer.from((await chunks.next()).value!).toString()).toContain("acknowledged");
+  return chunks;
+}
+
 const settled = () => new Promise((resolve) => setTimeout(resolve, LATER));
 const namesOf = (items: readonly { name: string }[]) => items.map(({ name }) => name);
 
@@ -88,13 +112,70 @@ test.each(eras)("%s clients of an expert are told when it sees more, and others 
   expect(ofAll.told).toEqual([]);
 });
 
-test.each(eras)("a %s client of an expert that is removed is told that nothing is left", async (era) => {
+test("a stream of the newer version ends when its expert is removed, and another of that name is another", async () => {
   const { experts } = rack.serving.app.skills;
-  const { id } = await experts.create({ name: `Gone ${era}`, tools: ["sun_*"] });
-  const { hears } = await listener(era, `/mcp/${encodeURIComponent(`Gone ${era}`)}`);
-  await settled();
+  const { id } = await experts.create({ name: "Left_modern", tools: ["sun_*"] });
+  const streams = [await listen("/mcp/Left_modern"), await listen(`/mcp/${id}`)];
   await experts.remove(id);
-  await hears("tools", "prompts", "resources");
+  await experts.create({ name: "Left_modern", tools: ["rain_*"] });
+  for (const stream of streams) expect((await stream.next()).done).toBe(true);
+});
+
+test("a session ends with its expert, and its stream with it, though another one has the name by now", async () => {
+  const { experts } = rack.serving.app.skills;
+  const { id } = await experts.create({ name: "Left_legacy", tools: ["sun_*"] });
+  const session = await openLegacySession(rack, { path: "/mcp/Left_legacy" });
+  const stream = await session.get();
+  await experts.remove(id);
+  await experts.create({ name: "Left_legacy", tools: ["rain_*"] });
+  expect(await stream.text()).not.toContain("list_changed");
+  const params = { name: "sun_now", arguments: {} };
+  const call = await session.post({ jsonrpc: "2.0", id: 2, method: "tools/call", params });
+  expect([call.status, call.message.error.message]).toEqual([404, expect.stringContaining("session")]);
+});
+
+test("a stream ends when its expert is renamed to what the token may not use", async () => {
+  const { experts } = rack.serving.app.skills;
+  const { id } = await experts.create({ name: "Mine_a", tools: ["sun_*"] });
+  const token = await rack.issue({ experts: ["Mine_*"] });
+  const session = await openLegacySession(rack, { path: "/mcp/Mine_a", token });
+  const stream = await session.get();
+  await experts.update(id, { name: "Theirs" });
+  await stream.text();
+});
+
+test("a session stays when its expert is renamed to what the token may use", async () => {
+  const { experts } = rack.serving.app.skills;
+  const { id } = await experts.create({ name: "Old", tools: ["sun_*"] });
+  const session = await openLegacySession(rack, { path: `/mcp/${id}` });
+  await experts.update(id, { name: "New" });
+  const list = await session.post({ jsonrpc: "2.0", id: 1, method: "tools/list" });
+  expect(namesOf(list.message.result.tools)).toEqual(["sun_now"]);
+});
+
+test("a request whose body is late sees what its expert sees when it has come", async () => {
+  const { experts } = rack.serving.app.skills;
+  const { id } = await experts.create({ name: "Late", tools: ["sun_*", "rain_*"] });
+  const session = await openLegacySession(rack, { path: "/mcp/Late" });
+  const late = request(new URL("/mcp/Late", rack.serving.url), {
+    method: "POST",
+    headers: {
+      ...session.headers,
+      authorization: `Bearer ${rack.token}`,
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+    },
+  });
+  const answered = once(late, "response");
+  late.write('{"jsonrpc":"2.0","id":1,"method":"tools/call",');
+  // What is asked later is answered, so that the one before it has been looked at.
+  await session.post({ jsonrpc: "2.0", id: 2, method: "tools/list" });
+  await experts.update(id, { tools: ["sun_*"] });
+  late.end('"params":{"name":"rain_now","arguments":{}}}');
+  const [response] = await answered;
+  expect(await text(response)).toContain("-32602");
+  const list = { jsonrpc: "2.0", id: 3, method: "tools/list", params: { _meta: { progressToken: 1 } } };
+  expect(namesOf((await session.post(list)).message.result.tools)).toEqual(["sun_now"]);
 });
 
 test.each(["short", "long"])("a session sees what its expert sees now, on the %s way", async (way) => {
@@ -127,4 +208,41 @@ test("over standard input and output an expert's client is told too, and sees wh
   const { result } = await peer.next(({ id }) => id === 1);
   expect(namesOf(result.tools)).toEqual(["rain_now"]);
   await connection.close();
+});
+
+test("over standard input and output the connection ends with its expert", async () => {
+  const { experts } = rack.serving.app.skills;
+  const { id } = await experts.create({ name: "Cut", tools: ["sun_*"] });
+  const surface = await surfaceParts(rack);
+  const peer = new StdioPeer();
+  const connection = await surface.stdio(peer.streams, "Cut");
+  await peer.initialize();
+  await experts.remove(id);
+  await experts.create({ name: "Cut", tools: ["rain_*"] });
+  await connection.closed;
+});
+
+test("what another process does to an expert counts here too", { timeout: 20_000 }, async () => {
+  const { experts } = rack.serving.app.skills;
+  const { id } = await experts.create({ name: "Far", tools: ["sun_*", "rain_*"] });
+  const session = await openLegacySession(rack, { path: "/mcp/Far" });
+  const stream = await session.get();
+  const surface = await surfaceParts(rack);
+  const peer = new StdioPeer();
+  const connection = await surface.stdio(peer.streams, "Far");
+  await peer.initialize();
+  const logger = { debug() {}, info() {}, warn() {}, error() {} };
+  await using elsewhere = new AsyncDisposableStack();
+  const store = await openStore({ directory: join(rack.workspace.directory, ".toolrack"), logger });
+  elsewhere.defer(() => store.close());
+  await store.experts.update(id, { tools: ["sun_*"] });
+  await peer.next(({ method }) => method === "notifications/tools/list_changed");
+  const params = { name: "rain_now", arguments: {} };
+  peer.send({ id: 1, method: "tools/call", params });
+  expect((await peer.next(({ id }) => id === 1)).error.code).toBe(-32602);
+  const call = await session.post({ jsonrpc: "2.0", id: 2, method: "tools/call", params });
+  expect(call.message.error.code).toBe(-32602);
+  await store.experts.remove(id);
+  await connection.closed;
+  await stream.text();
 });

@@ -5,13 +5,13 @@ import type { CallRecorder } from "../../calls/call-recorder.ts";
 import type { Offerings } from "../../offerings/offerings.ts";
 import type { Store } from "../../store/store.ts";
 import type { ConnectedClients } from "./connected-clients.ts";
+import type { ExpertWatch, ExpertWatchParts } from "./expert-watch.ts";
 import type { HeldExchanges } from "./held-exchanges.ts";
 import type { TaskDesk } from "./tasks/task-desk.ts";
 import type { ToolLists } from "./tool-lists.ts";
-import type { ExpertResolver } from "./viewer.ts";
 
 /** What the MCP surface works with. */
-export interface McpParts {
+export interface McpParts extends ExpertWatchParts {
   readonly registry: ToolRegistry;
   readonly desk: CallDesk;
   readonly recorder: CallRecorder;
@@ -22,10 +22,7 @@ export interface McpParts {
   readonly held: HeldExchanges;
   readonly tasks: TaskDesk;
   readonly clients: ConnectedClients;
-  /** Without it there are no experts. */
-  readonly experts?: ExpertResolver;
-  /** Calls the listener whenever an expert may be another one, until the function that it answers is called. */
-  readonly onExpertsChanged?: (listener: () => void) => () => void;
+  readonly expertWatch: ExpertWatch;
   readonly logger: Logger;
   readonly serverInfo: { readonly name: string; readonly title: string; readonly version: string };
 }

@@ -13,6 +13,7 @@ import type { Exchange } from "./exchange.ts";
 import { modernVersion } from "./hot/hot-request.ts";
 import { ListenBus } from "./listen-bus.ts";
 import type { McpParts } from "./mcp-parts.ts";
+import type { Outlet } from "./outlet.ts";
 import { Viewer } from "./viewer.ts";
 
 /** The SDK as it answers single requests: all of the newer version, and those of the older ones without a session. */
@@ -75,7 +76,10 @@ export class SdkFaces {
   }
 }
 
-/** The SDK hands this on to whoever answers: so that learns whose request it is, and of a call that has begun. */
-export function authInfoOf(viewer: Viewer, running?: Exchange<EndedCall>): AuthInfo {
-  return { token: "", clientId: viewer.grant.id, scopes: [], extra: { viewer, running } };
+/**
+ * The SDK hands this on to whoever answers: so that learns whose request it is, of a call that has begun, and of the way
+ * out by which it is answered.
+ */
+export function authInfoOf(viewer: Viewer, running?: Exchange<EndedCall>, outlet?: Outlet): AuthInfo {
+  return { token: "", clientId: viewer.grant.id, scopes: [], extra: { viewer, running, outlet } };
 }

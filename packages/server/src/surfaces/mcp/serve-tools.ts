@@ -13,6 +13,7 @@ import { pageOf } from "./page-of.ts";
 import type { RackServer } from "./rack-server.ts";
 import type { ServerPlace } from "./server-place.ts";
 import { startToolCall } from "./start-tool-call.ts";
+import { asksAtFirst } from "./tasks/asks-at-first.ts";
 import type { TaskView } from "./tasks/task-desk.ts";
 import { knowsTasks, missingTasks, type TaskSupport, taskSupportOf } from "./tasks/task-support.ts";
 import { requireVisible, toolAnswer, toProtocolError } from "./tool-answer.ts";
@@ -31,7 +32,7 @@ export function serveTools(server: RackServer, parts: McpParts, viewer: Viewer, 
     const { name } = params;
     const running = runningOf(leg);
     const waiting = comeBack<EndedCall>(name, params.arguments, leg);
-    if (waiting === undefined && running === undefined) requireVisible(parts.registry, viewer, name);
+    if (waiting === undefined && running === undefined) requireVisible(parts, viewer, name);
     const support = running === undefined ? supportFor(parts, leg, name) : undefined;
     const exchange =
       running ??
@@ -89,7 +90,9 @@ async function toTask(
   { held, tasks }: McpParts,
   viewer: Viewer,
 ): Promise<TaskView | InputRequiredResult> {
-  const mustAnswer = isAnswered ? exchange.open.length > 0 : asksFirst && (await asksAtFirst(exchange, leg));
+  const mustAnswer = isAnswered
+    ? exchange.open.length > 0
+    : asksFirst && (await asksAtFirst(exchange, leg.context.mcpReq.signal));
   if (mustAnswer) return sendBack(exchange, leg, held, bindingOf(viewer, leg.context));
   held.forget(exchange);
   return tasks.adopt(callId, exchange, viewer, ({ ended, reason }) => {
@@ -103,19 +106,6 @@ async function toTask(
       ...(error.data === undefined ? {} : { data: error.data }),
     };
   });
-}
-
-/** Until its client has been told of the task, the call ends with the request. */
-async function asksAtFirst(exchange: Exchange<EndedCall>, { context }: Leg): Promise<boolean> {
-  const { signal } = context.mcpReq;
-  const cancel = () => exchange.cancel("the client closed the connection");
-  signal.addEventListener("abort", cancel, { once: true });
-  if (signal.aborted) cancel();
-  try {
-    return (await exchange.next()).kind === "asks";
-  } finally {
-    signal.removeEventListener("abort", cancel);
-  }
 }
 
 function isEnded(value: EndedCall | InputRequiredResult): value is EndedCall {

@@ -2,7 +2,9 @@ import { ProtocolError, ProtocolErrorCode } from "@modelcontextprotocol/server";
 import { type ToolRegistry, toMcpResult } from "@toolrack/core";
 import { type EndedCall, invisibleTool } from "../../calls/call-desk.ts";
 import { CallRefused } from "../../calls/call-refused.ts";
+import { whereNamesAre } from "../../meta-tools/meta-tools.ts";
 import { resultUri } from "./call-results.ts";
+import type { McpParts } from "./mcp-parts.ts";
 import type { Viewer } from "./viewer.ts";
 
 export type ToolAnswer = ReturnType<typeof toMcpResult>;
@@ -41,10 +43,16 @@ function withPromised(answer: ToolAnswer, { record, result }: EndedCall): ToolAn
 }
 
 /** Throws for a name that means nothing to this viewer: the protocol wants an error there, not a result. */
-export function requireVisible(registry: ToolRegistry, viewer: Viewer, name: string): void {
+export function requireVisible(
+  { registry, lists }: Pick<McpParts, "registry" | "lists">,
+  viewer: Viewer,
+  name: string,
+): void {
   const info = registry.get(name);
   if (info !== undefined && viewer.sees(info)) return;
-  throw new ProtocolError(ProtocolErrorCode.InvalidParams, unknownTool(registry, viewer, name));
+  const { isShortened } = lists.of(viewer);
+  const message = isShortened ? whereNamesAre(name) : unknownTool(registry, viewer, name);
+  throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
 }
 
 /** What never became a call is an error of the protocol. */

@@ -15,7 +15,7 @@ export interface ExpertView {
 }
 
 /** Undefined: there is no such expert. */
-export type ExpertResolver = (nameOrId: string) => ExpertView | undefined | Promise<ExpertView | undefined>;
+export type ExpertResolver = (nameOrId: string) => ExpertView | undefined;
 
 /** Who looks at the rack through MCP, and how much of it is there for them. */
 export class Viewer {
@@ -32,7 +32,8 @@ export class Viewer {
     this.grant = grant.admin ? grant : { ...grant, mayUse };
     this.#expert = expert;
     this.#key = keyOf(grant, expert);
-    this.principal = `${grant.id}/${expert?.name ?? ""}`;
+    // By its id: another expert that is given the same name later is another one.
+    this.principal = `${grant.id}/${expert?.id ?? ""}`;
   }
 
   get expert(): ExpertView | undefined {

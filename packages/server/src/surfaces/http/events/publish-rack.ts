@@ -119,7 +119,7 @@ export function publishLoads(feed: EventFeed): (event: LoadEvent) => void {
 }
 
 /**
- * Tells the feed of each upstream MCP server whose state, tools or reason became another, and of those that are gone.
+ * Tells the feed of each upstream MCP server whose state, tools, reason or problem became another, and of those that are gone.
  * To be called whenever something about the servers changed.
  */
 export function publishMcpServers(feed: EventFeed, servers: Pick<McpServers, "list">): () => void {
@@ -127,10 +127,11 @@ export function publishMcpServers(feed: EventFeed, servers: Pick<McpServers, "li
   return () => {
     const now = new Map<string, string>();
     for (const server of servers.list()) {
-      const { key, state, reason, resting, failures, tools, quarantined, since, signIn } = server;
+      const { key, state, reason, problem, resting, failures, tools, quarantined, since, signIn } = server;
       const shown = { key, state, ...(reason === undefined ? {} : { reason: clip(reason) }) };
       const told = {
         ...shown,
+        ...(problem === undefined ? {} : { problem: clip(problem) }),
         resting,
         failures,
         tools,

@@ -1,4 +1,6 @@
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { afterEach, expect, it, vi } from "vitest";
 import type { McpServers } from "../../../index.ts";
@@ -6,6 +8,7 @@ import { openMcpServers } from "../../../open-mcp-servers.ts";
 import { openSecrets } from "../../../secrets/open-secrets.ts";
 import { AuthorizationServer } from "../../../sources/mcp/testing/authorization-server.fixture.ts";
 import { ModernHttpServer } from "../../../sources/mcp/testing/modern-http-server.fixture.ts";
+import type { Store } from "../../../store/store.ts";
 import { StreamReader, TestServer } from "../server.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -19,7 +22,10 @@ afterEach(async () => {
 });
 
 /** A server whose routes stand for real upstream servers. */
-async function start(files: Record<string, string> = {}): Promise<TestServer> {
+async function start(
+  files: Record<string, string> = {},
+  change: (store: Store) => Pick<Store, "mcpServers"> = (store) => store,
+): Promise<TestServer> {
   let mcpServers: McpServers | undefined;
   const server = await TestServer.start({
     files,
@@ -27,7 +33,7 @@ async function start(files: Record<string, string> = {}): Promise<TestServer> {
       const directory = join(app.workspace.directory, ".toolrack");
       const secrets = await openSecrets({ directory, store, keyring: async () => undefined });
       const logger = { debug() {}, info() {}, warn() {}, error() {} };
-      mcpServers = await openMcpServers({ app, store, secrets, logger });
+      mcpServers = await openMcpServers({ app, store: change(store), secrets, logger });
       return { mcpServers };
     },
   });
@@ -72,7 +78,7 @@ it("adds a server, calls its tools, switches it, and removes it", async () => {
   expect((await server.ask("/api/mcp-servers/odd", { method: "PATCH", body: change })).body.state).toBe(
     "disabled",
   );
-  expect((await server.call("mcp_odd_echo", { text: "hi" })).status).toBe(404);
+  expect((await server.call("mcp_odd_echo", { text: "hi" })).status).toBe(409);
   await server.ask("/api/mcp-servers/odd", { method: "PATCH", body: { enabled: true } });
   expect((await server.ask("/api/mcp-servers/odd/restart", { method: "POST" })).body.state).toBe("ready");
   expect((await server.ask("/api/mcp-servers/odd/log")).body).toHaveProperty("items");
@@ -149,7 +155,10 @@ it("shows the servers of the file, which only the file changes", async () => {
     "mcp.json": JSON.stringify({ mcpServers: { odd: entry, bad: { comand: "x" } } }),
   });
   const { body } = await server.ask("/api/mcp-servers");
-  expect(body.items).toMatchObject([{ key: "odd", place: "file" }]);
+  expect(body.items).toMatchObject([
+    { key: "bad", place: "file", state: "failed" },
+    { key: "odd", place: "file" },
+  ]);
   expect(body.problems.bad).toMatch(/neither a command nor a url/);
   const refused = await server.ask("/api/mcp-servers/odd", { method: "DELETE" });
   expect([refused.status, refused.body.error.code]).toEqual([409, "mcp_server_read_only"]);
@@ -162,7 +171,7 @@ it("shows the servers of the file, which only the file changes", async () => {
 it("refuses what makes no sense, and everybody but admins", async () => {
   const server = await start();
   const post = (body: object) => server.ask("/api/mcp-servers", { method: "POST", body });
-  expect((await post({ key: "a b", entry })).body.error.code).toBe("mcp_server_invalid");
+  expect((await post({ key: "a\nb", entry })).body.error.code).toBe("mcp_server_invalid");
   expect((await post({ key: "a", entry: { command: "x", url: "http://y" } })).body.error.message).toMatch(
     /both/,
   );
@@ -221,3 +230,66 @@ it("says why nobody can sign in", async () => {
   const failed = await server.ask("/api/mcp-servers/away/login", { method: "POST" });
   expect([failed.status, failed.body.error]).toMatchObject([502, { code: "mcp_sign_in_failed" }]);
 });
+
+it("keeps what was hidden when an entry is read, changed and sent back", async () => {
+  const server = await start();
+  const secret = { ...entry, env: { SEC: "written-in-clear", MODE: "one" } };
+  await server.ask("/api/mcp-servers", { method: "POST", body: { key: "odd", entry: secret } });
+  const { body: shown } = await server.ask("/api/mcp-servers/odd");
+  expect(shown.entry.env).toEqual({ SEC: "[hidden]", MODE: "[hidden]" });
+  const patch = (env: object) =>
+    server.ask("/api/mcp-servers/odd", { method: "PATCH", body: { entry: { ...shown.entry, env } } });
+  expect((await patch({ ...shown.entry.env, MODE: "two" })).status).toBe(200);
+  await ready(server, "odd");
+  const { body } = await server.call("mcp_odd_environment", {});
+  expect(JSON.parse(body.result.content)).toMatchObject({ SEC: "written-in-clear", MODE: "two" });
+
+  const refused = await patch({ ...shown.entry.env, NEW: "[hidden]" });
+  expect([refused.status, refused.body.error]).toMatchObject([
+    400,
+    { code: "mcp_server_invalid", message: expect.stringContaining("env.NEW: It says [hidden]") },
+  ]);
+  const added = { key: "other", entry: { ...entry, env: { SEC: "[redacted]" } } };
+  expect((await server.ask("/api/mcp-servers", { method: "POST", body: added })).status).toBe(400);
+});
+
+it("approves nothing on a full disk, and names it", async () => {
+  let isFull = false;
+  const server = await start({}, (store) => ({
+    mcpServers: new Proxy(store.mcpServers, {
+      get(target, name) {
+        if (name === "putTool" && isFull) return async () => fillUp();
+        const member: unknown = Reflect.get(target, name, target);
+        return typeof member === "function" ? member.bind(target) : member;
+      },
+    }),
+  }));
+  const tools = join(server.workspace.directory, "tools-of-odd.json");
+  const define = (description: string) =>
+    writeFile(tools, JSON.stringify([{ name: "echo", description, inputSchema: { type: "object" } }]));
+  await define("One.");
+  const changing = { ...entry, env: { ODD_TOOLS_FILE: tools } };
+  await server.ask("/api/mcp-servers", { method: "POST", body: { key: "odd", entry: changing } });
+  await ready(server, "odd");
+  await define("Two.");
+  await server.ask("/api/mcp-servers/odd/restart", { method: "POST" });
+  const pin = async () => (await server.ask("/api/mcp-servers/odd/tools")).body.items[0].pin;
+  expect(await pin()).toBe("quarantined");
+  isFull = true;
+  const refused = await server.ask("/api/mcp-servers/odd/approve", { method: "POST" });
+  expect([refused.status, refused.body.error.message]).toEqual([
+    500,
+    expect.stringMatching(/disk .* is full, so nothing was changed\. Make room/),
+  ]);
+  expect(await pin()).toBe("quarantined");
+  isFull = false;
+  expect((await server.ask("/api/mcp-servers/odd/approve", { method: "POST" })).status).toBe(200);
+  expect(await pin()).toBe("approved");
+});
+
+/** Throws what SQLite throws. */
+function fillUp(): void {
+  using database = new DatabaseSync(":memory:");
+  database.exec("PRAGMA max_page_count = 2; CREATE TABLE t (x)");
+  database.prepare("INSERT INTO t VALUES (zeroblob(100000))").run();
+}

@@ -4,11 +4,11 @@ import type { EndedCall } from "../../../calls/call-desk.ts";
 import type { Exchange } from "../exchange.ts";
 import { requestIdOf } from "../request-id-of.ts";
 import { reusedId } from "../reused-id.ts";
+import { batchTooLong, mostInBatch, siftBatch } from "../sift-batch.ts";
 import { isUnderWay, type LegacySession } from "./legacy-sessions.ts";
 import { sendJson } from "./send-json.ts";
 import { sendJsonRpcError } from "./send-json-rpc-error.ts";
 import { sendNothing } from "./send-nothing.ts";
-import { siftBatch } from "./sift-batch.ts";
 import { sendWebResponse } from "./web-exchange.ts";
 
 export interface LegacyPlace {
@@ -19,10 +19,9 @@ export interface LegacyPlace {
   readonly session: LegacySession | undefined;
   readonly stateless: LegacyHttpHandler;
   readonly authInfo: AuthInfo;
+  /** Hears why a stream was cut off. */
+  readonly cutOff: (reason: string) => void;
 }
-
-/** As many as the SDK takes. */
-const MOST_IN_BATCH = 100;
 
 /**
  * Lets the SDK answer what a client of the older versions sent. Says whether it did: a call that was begun before, and
@@ -34,7 +33,7 @@ export async function answerLegacy(
   begun: Exchange<EndedCall> | undefined,
 ): Promise<boolean> {
   if (Array.isArray(body) && body.length > 0) return answerBatch(place, body);
-  const { session, incoming, outgoing } = place;
+  const { session, incoming, outgoing, cutOff } = place;
   const id = requestIdOf(body);
   if (session !== undefined && id !== undefined) {
     if (begun === undefined && isUnderWay(session, id)) {
@@ -48,15 +47,14 @@ export async function answerLegacy(
     }
   }
   const response = await handIn(place, body);
-  await sendWebResponse(response, incoming, outgoing);
+  await sendWebResponse(response, incoming, outgoing, { cutOff });
   return response.ok;
 }
 
 async function answerBatch(place: LegacyPlace, batch: readonly unknown[]): Promise<boolean> {
-  const { session, incoming, outgoing } = place;
-  if (batch.length > MOST_IN_BATCH) {
-    const advice = `A batch may have ${MOST_IN_BATCH} messages, and this one has ${batch.length}. Send them in several.`;
-    sendJsonRpcError(outgoing, 400, -32600, advice);
+  const { session, incoming, outgoing, cutOff } = place;
+  if (batch.length > mostInBatch) {
+    sendJsonRpcError(outgoing, 400, -32600, batchTooLong(batch.length));
     return false;
   }
   const isTaken = (id: string | number) => session !== undefined && isUnderWay(session, id);
@@ -64,7 +62,7 @@ async function answerBatch(place: LegacyPlace, batch: readonly unknown[]): Promi
   const refusals = reused.map((id) => ({ jsonrpc: "2.0", error: reusedId(id), id }));
   const response = messages.length === 0 ? undefined : await handIn(place, messages);
   if (response !== undefined && (hasRequests || refusals.length === 0 || !response.ok)) {
-    await sendWebResponse(response, incoming, outgoing, { first: refusals });
+    await sendWebResponse(response, incoming, outgoing, { first: refusals, cutOff });
     return response.ok;
   }
   if (refusals.length > 0) sendJson(outgoing, 400, refusals);

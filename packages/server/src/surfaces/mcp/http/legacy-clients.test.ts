@@ -92,7 +92,8 @@ test("a token has a share of the sessions, and cannot lock others out by opening
     return session;
   };
   const greedy = [await openFor("greedy"), await openFor("greedy")];
-  const third = await openFor("greedy", { id: "e1", name: "e", version: 1, allow: () => true });
+  await rack.serving.app.skills.experts.create({ name: "e" });
+  const third = await openFor("greedy", parts.experts?.("e"));
   expect(sessions.find(greedy[0]!.id, new Viewer(grantFor("greedy")))).toBeUndefined();
   greedy[1]!.busy++;
   third!.busy++;

@@ -87,7 +87,12 @@ export class LegacySessions {
       onsessioninitialized: () => {
         this.#opening.delete(session);
         this.#sessions.set(id, session);
-        session.leave = this.#join({ viewer, tell: (kind) => tellServer(server, kind) });
+        const leave = this.#join({ viewer, tell: (kind) => tellServer(server, kind) });
+        const unwatch = this.#parts.expertWatch.watch(viewer, () => this.#drop(session, EXPERT_GONE));
+        session.leave = () => {
+          leave();
+          unwatch();
+        };
       },
       onsessionclosed: () => this.#drop(session, "the client ended its session"),
     });
@@ -157,6 +162,7 @@ export function isUnderWay({ calls, transport }: LegacySession, id: string | num
 }
 
 const MADE_ROOM = "its session was given up";
+const EXPERT_GONE = "its session ended with the expert";
 
 function isIdle({ busy, calls }: LegacySession): boolean {
   return busy === 0 && calls.size === 0;

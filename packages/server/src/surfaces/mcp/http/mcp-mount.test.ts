@@ -1,5 +1,7 @@
 import { request } from "node:http";
 import { connect } from "node:net";
+import { text } from "node:stream/consumers";
+import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { ServedRack, toolFile } from "../testing/served-rack.ts";
 
@@ -55,6 +57,42 @@ test("a session that is not there, was ended, or is somebody else's is answered 
   });
   expect(ended.status).toBe(200);
   expect((await rack.post("legacy", list, inSession(id))).status).toBe(404);
+});
+
+test("the rack is served at its whole address too, and with a slash at the end", async () => {
+  const { host } = new URL(rack.serving.url);
+  const head = [`Host: ${host}`, `Authorization: Bearer ${rack.token}`, "Connection: close"];
+  const types = ["Content-Type: application/json", "Accept: application/json, text/event-stream"];
+  const body = JSON.stringify(list);
+  for (const target of [`http://${host}/mcp`, `http://${host}/mcp/Forecaster`, "/mcp/", "/mcp/?a=1"]) {
+    const socket = connect(Number(new URL(rack.serving.url).port), "127.0.0.1");
+    const lines = [`POST ${target} HTTP/1.1`, ...head, ...types, `Content-Length: ${body.length}`, "", body];
+    socket.write(lines.join("\r\n"));
+    const answer = await text(socket);
+    expect([target, answer.slice(0, 12), answer.includes('"weather"')]).toEqual([
+      target,
+      "HTTP/1.1 200",
+      true,
+    ]);
+  }
+});
+
+test("a body that is encoded is refused in words that say so", async () => {
+  const response = await fetch(`${rack.serving.url}/mcp`, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${rack.token}`,
+      "content-type": "application/json",
+      "content-encoding": "gzip",
+      accept: "application/json, text/event-stream",
+    },
+    body: gzipSync(JSON.stringify(list)),
+  });
+  expect([response.status, response.headers.get("accept-encoding")]).toEqual([415, "identity"]);
+  const { error } = (await response.json()) as { error: object };
+  expect(error).toEqual({ code: -32600, message: expect.stringMatching(/Content-Encoding.+gzip/) });
+  const plain = { headers: { "content-encoding": "identity" } };
+  expect((await rack.post("legacy", list, plain)).status).toBe(200);
 });
 
 test("a cancellation that names no request is taken, and cancels nothing", async () => {
@@ -176,8 +214,8 @@ test("who has no token is told where to read how the address is protected", asyn
 
 test("what is neither a path of the rack nor its own has no metadata", async () => {
   const at = (path: string) => fetch(`${rack.serving.url}/.well-known/oauth-protected-resource${path}`);
-  for (const path of ["", "/mcp", "/mcp/forecaster"]) expect((await at(path)).status).toBe(200);
-  for (const path of ["/mcpfoo", "/mcp/", "/mcp/a/b"]) expect((await at(path)).status).toBe(404);
+  for (const path of ["", "/mcp", "/mcp/", "/mcp/forecaster"]) expect((await at(path)).status).toBe(200);
+  for (const path of ["/mcpfoo", "/mcp//", "/mcp/a/b"]) expect((await at(path)).status).toBe(404);
 });
 
 test("a method that nothing is done by is refused, in a session and without", async () => {

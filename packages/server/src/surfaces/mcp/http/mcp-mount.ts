@@ -9,6 +9,7 @@ import { ChangePublisher } from "../change-publisher.ts";
 import type { Exchange } from "../exchange.ts";
 import { HotPath } from "../hot/hot-path.ts";
 import { modernVersion } from "../hot/hot-request.ts";
+import { mayUseExpert } from "../may-use-expert.ts";
 import type { McpParts } from "../mcp-parts.ts";
 import { authInfoOf, SdkFaces } from "../sdk-faces.ts";
 import { type ExpertResolver, Viewer } from "../viewer.ts";
@@ -18,6 +19,7 @@ import { answerLegacy, keepBusy } from "./answer-legacy.ts";
 import { headerMismatch } from "./header-mismatch.ts";
 import { isMcpPath } from "./is-mcp-path.ts";
 import { type LegacySession, LegacySessions, type SessionLimits } from "./legacy-sessions.ts";
+import { outletOf } from "./outlet-of.ts";
 import { readMessage } from "./read-message.ts";
 import { metadataChallenge } from "./resource-metadata.ts";
 import { sendJsonRpcError } from "./send-json-rpc-error.ts";
@@ -42,33 +44,35 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
   const faces = new SdkFaces(parts, join);
   const hot = new HotPath(parts, faces);
   const grants = new GrantWatch(parts.store.tokens, parts.logger);
-  /** Who has no token any more is told nothing more, while calls under way are still answered. */
+  /** Who has no token any more, or whose expert is gone, is told nothing more; calls under way are still answered. */
   const watchFor =
-    (grant: Grant): StreamWatch =>
-    (end) =>
-      grants.watch(grant, end);
+    (viewer: Viewer): StreamWatch =>
+    (end) => {
+      const stops = [grants.watch(viewer.grant, end), parts.expertWatch.watch(viewer, end)];
+      return () => {
+        for (const stop of stops) stop();
+      };
+    };
+
+  const cutOff = (reason: string) => parts.logger.warn(`An MCP client was cut off: ${reason}.`);
 
   const handle = async (incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant) => {
-    const viewer =
-      incoming.url === "/mcp" ? wholeViewerOf(grant) : await viewerOf(incoming, grant, parts.experts);
-    if (viewer === undefined)
-      return sendJsonRpcError(
-        outgoing,
-        404,
-        -32001,
-        "There is no such expert for this token. Ask for its name, or for a token that may use it.",
-      );
+    const asked = viewerOf(incoming, grant, parts.experts);
+    if (asked === undefined) return refuseExpert(outgoing);
     const id = sessionIdOf(incoming);
     if (incoming.method !== "POST") {
       if (id === undefined || !ofSessions.has(incoming.method)) return refuseMethod(id, outgoing);
-      const session = sessions.find(id, viewer);
+      const session = sessions.find(id, asked);
       if (session === undefined) return refuseSession(outgoing);
       keepBusy(session, outgoing);
       const response = await session.transport.handleRequest(toWebRequest(incoming, outgoing));
-      return sendWebResponse(response, incoming, outgoing, { watch: watchFor(grant) });
+      return sendWebResponse(response, incoming, outgoing, { watch: watchFor(asked), cutOff });
     }
     const read = await readMessage(incoming, maxBody);
-    if (!read.ok) return sendJsonRpcError(outgoing, read.status, read.code, read.message);
+    if (!read.ok) {
+      const { status, code, message, headers = {} } = read;
+      return sendJsonRpcError(outgoing, status, code, message, { headers });
+    }
     let body: unknown;
     try {
       body = JSON.parse(read.text);
@@ -78,7 +82,9 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
     if (typeof body !== "object" || body === null) {
       return sendJsonRpcError(outgoing, 400, -32600, "The body is not a JSON-RPC message.");
     }
-    // Looked for only now: it may have ended while the body came.
+    // Looked for once more, and only now: while the body came the expert may have changed, and the session ended.
+    const viewer = viewerOf(incoming, grant, parts.experts);
+    if (viewer === undefined) return refuseExpert(outgoing);
     const session = id === undefined ? undefined : sessions.find(id, viewer);
     if (id !== undefined && session === undefined) return refuseSession(outgoing);
     parts.clients.see(body, viewer, session?.server.getClientVersion());
@@ -102,10 +108,10 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
     begun: Exchange<EndedCall> | undefined,
   ) => {
     const request = toWebRequest(incoming, outgoing);
-    const given = { parsedBody: body, authInfo: authInfoOf(viewer, begun) };
+    const given = { parsedBody: body, authInfo: authInfoOf(viewer, begun, outletOf(outgoing)) };
     const send = (response: Response, options?: StreamOptions) => {
       if (!response.ok) begun?.cancel(UNANSWERED);
-      return sendWebResponse(response, incoming, outgoing, options);
+      return sendWebResponse(response, incoming, outgoing, { cutOff, ...options });
     };
     if (!(await isLegacyRequest(request, body))) {
       const mismatch = headerMismatch(parts, viewer, body, incoming.headers);
@@ -114,7 +120,7 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
         return sendJsonRpcError(outgoing, 400, HEADER_MISMATCH, mismatch, { id: idOf(body) });
       }
       if (!isListen(body)) return send(await faces.modern.fetch(request, given));
-      const watch = watchFor(viewer.grant);
+      const watch = watchFor(viewer);
       if (!wantsResources(body)) return send(await faces.listen(viewer, request, body), { watch });
       const listened = await watchListened(parts, viewer, body);
       outgoing.once("close", listened.stop);
@@ -126,7 +132,7 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
     if (!isNew || opened !== undefined) {
       const { stateless } = faces;
       const { authInfo } = given;
-      const place = { request, incoming, outgoing, session: opened, stateless, authInfo };
+      const place = { request, incoming, outgoing, session: opened, stateless, authInfo, cutOff };
       try {
         const isAnswered = await answerLegacy(place, body, begun);
         if (!isAnswered) begun?.cancel(UNANSWERED);
@@ -163,19 +169,18 @@ function wholeViewerOf(grant: Grant): Viewer {
   return viewer;
 }
 
-async function viewerOf(
+function viewerOf(
   { url = "/" }: IncomingMessage,
   grant: Grant,
   experts: ExpertResolver | undefined,
-): Promise<Viewer | undefined> {
+): Viewer | undefined {
+  if (url === "/mcp") return wholeViewerOf(grant);
   const end = url.indexOf("?");
   const path = end === -1 ? url : url.slice(0, end);
-  if (path === "/mcp") return wholeViewerOf(grant);
+  if (path === "/mcp" || path === "/mcp/") return wholeViewerOf(grant);
   const name = decode(path.slice("/mcp/".length));
-  const expert = name === undefined ? undefined : await experts?.(name);
-  if (expert === undefined) return undefined;
-  const mayUse = grant.mayUseExpert(expert.name) || grant.mayUseExpert(expert.id);
-  return mayUse ? new Viewer(grant, expert) : undefined;
+  const expert = name === undefined ? undefined : experts?.(name);
+  return expert !== undefined && mayUseExpert(grant, expert) ? new Viewer(grant, expert) : undefined;
 }
 
 function isInitialize(body: unknown): boolean {
@@ -196,6 +201,11 @@ function refuseMethod(id: string | undefined, outgoing: ServerResponse): void {
   const advice =
     "Messages are sent by POST. GET and DELETE are for sessions, which are named by Mcp-Session-Id.";
   sendJsonRpcError(outgoing, 405, -32000, advice, { headers });
+}
+
+function refuseExpert(outgoing: ServerResponse): void {
+  const advice = "There is no such expert for this token. Ask for its name, or for a token that may use it.";
+  sendJsonRpcError(outgoing, 404, -32001, advice);
 }
 
 /** By this status a client knows that it has to begin anew. */

@@ -3,7 +3,13 @@ import type { IncomingMessage } from "node:http";
 
 export type ReadMessage =
   | { readonly ok: true; readonly text: string }
-  | { readonly ok: false; readonly status: number; readonly code: number; readonly message: string };
+  | {
+      readonly ok: false;
+      readonly status: number;
+      readonly code: number;
+      readonly message: string;
+      readonly headers?: Readonly<Record<string, string>>;
+    };
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
@@ -17,10 +23,11 @@ export function readMessage(incoming: IncomingMessage, limit: number): Promise<R
     if (incoming.destroyed) return resolve(broken);
     // A connection that breaks is an error of the request.
     incoming.on("error", () => resolve(broken));
-    // What is left of a body that nobody reads is let through, so that the answer reaches who still sends.
-    if (exceeds(incoming.headers["content-length"], limit)) {
+    const refusal = refusalOf(incoming, limit);
+    if (refusal !== undefined) {
+      // What is left of a body that nobody reads is let through, so that the answer reaches who still sends.
       incoming.resume();
-      return resolve(tooLarge(limit));
+      return resolve(refusal);
     }
     incoming.on("data", (chunk: Buffer) => {
       size += chunk.length;
@@ -35,6 +42,13 @@ export function readMessage(incoming: IncomingMessage, limit: number): Promise<R
       if (size <= limit) resolve(decoded(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size)));
     });
   });
+}
+
+/** What is wrong with a body can often be told before it comes. */
+function refusalOf({ headers }: IncomingMessage, limit: number): ReadMessage | undefined {
+  const encoding = headers["content-encoding"];
+  if (encoding !== undefined && encoding.toLowerCase() !== "identity") return encoded(encoding);
+  return exceeds(headers["content-length"], limit) ? tooLarge(limit) : undefined;
 }
 
 /** Who may send anything may send a kilobyte: short numbers need not be read. What is sent is counted too. */
@@ -58,6 +72,16 @@ const broken: ReadMessage = {
   code: -32700,
   message: "The connection broke before the whole body had come.",
 };
+
+function encoded(encoding: string): ReadMessage {
+  return {
+    ok: false,
+    status: 415,
+    code: -32600,
+    message: `The body came with Content-Encoding: ${encoding}, which this server does not read. Send it as it is, without that header.`,
+    headers: { "Accept-Encoding": "identity" },
+  };
+}
 
 function tooLarge(limit: number): ReadMessage {
   return {

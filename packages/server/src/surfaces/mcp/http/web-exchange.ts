@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { whenGone } from "../../http/when-gone.ts";
+import { UnreadFrames } from "./unread-frames.ts";
 
 /** The request as the SDK takes it. Its body was read before; the signal aborts when the caller goes away. */
 export function toWebRequest(incoming: IncomingMessage, outgoing: ServerResponse): Request {
@@ -21,14 +22,27 @@ export interface StreamOptions {
   readonly watch?: StreamWatch | undefined;
   /** Messages that come before those of the stream. */
   readonly first?: readonly object[] | undefined;
+  /** Hears why a stream was cut off that its client does not read. */
+  readonly cutOff?: ((reason: string) => void) | undefined;
+  readonly limits?: UnreadLimits | undefined;
 }
+
+/** How much a client may leave unread before it is cut off. */
+export interface UnreadLimits {
+  /** In bytes, beside the last message. */
+  readonly most: number;
+  /** How long it may take nothing at all, in milliseconds. */
+  readonly patience: number;
+}
+
+const usualUnreadLimits: UnreadLimits = { most: 16 * 1024 * 1024, patience: 5 * 60_000 };
 
 /** Sends what the SDK answered; a stream goes on until either side ends it, or who watches it. */
 export async function sendWebResponse(
   response: Response,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  { watch, first = [] }: StreamOptions = {},
+  options: StreamOptions = {},
 ): Promise<void> {
   for (const [name, value] of response.headers) {
     // Node decides by itself how the connection goes on.
@@ -42,32 +56,58 @@ export async function sendWebResponse(
     outgoing.end(bytes);
     return;
   }
+  await sendStream(response.body, incoming, outgoing, options);
+}
+
+/**
+ * The SDK puts into its stream whatever it is told, read or not. So all of it is taken out at once, and kept where it is
+ * known how much of it there is.
+ */
+async function sendStream(
+  body: ReadableStream<Uint8Array>,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  { watch, first = [], cutOff = () => {}, limits = usualUnreadLimits }: StreamOptions,
+): Promise<void> {
   outgoing.flushHeaders();
   for (const message of first) outgoing.write(`event: message\ndata: ${JSON.stringify(message)}\n\n`);
-  const reader = response.body.getReader();
+  const reader = body.getReader();
   // A stream has nobody left to go to once its reader has closed its side.
   const end = () => void reader.cancel().catch(() => {});
   const release = whenGone(incoming, outgoing, end);
   const unwatch = watch?.(end);
+  const unread = new UnreadFrames();
+  const writeUnread = () => {
+    for (const frame of unread.take()) outgoing.write(frame);
+  };
+  const giveUp = (reason: string) => {
+    cutOff(reason);
+    unread.take();
+    end();
+    outgoing.destroy();
+  };
+  outgoing.on("drain", writeUnread);
+  // Not a limit of the stream: what its client takes in counts, and so does what it is told in time.
+  outgoing.setTimeout(limits.patience, () => {
+    if (outgoing.writableLength > 0) giveUp(`it took nothing for ${limits.patience / 1000} seconds`);
+  });
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) break;
-      if (!outgoing.write(value) && !outgoing.destroyed) await drained(outgoing);
+      const left = outgoing.writableLength + unread.size;
+      if (left > limits.most) {
+        giveUp(`it left ${left} bytes unread`);
+        break;
+      }
+      if (outgoing.writableNeedDrain) unread.add(value);
+      else outgoing.write(value);
     }
   } finally {
     release();
     unwatch?.();
+    outgoing.off("drain", writeUnread);
+    writeUnread();
     outgoing.end();
   }
-}
-
-function drained(outgoing: ServerResponse): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      outgoing.off("drain", done).off("close", done);
-      resolve();
-    };
-    outgoing.on("drain", done).on("close", done);
-  });
 }

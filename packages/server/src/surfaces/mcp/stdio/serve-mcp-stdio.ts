@@ -27,7 +27,12 @@ export function serveMcpStdio(parts: McpParts, viewer: Viewer, streams: StdioStr
   const watched = new Map<string | number, () => void>();
   let current: CurrentServer | undefined;
   let isClosed = false;
-  const front = new StdioFront(new HotPath(parts, new SdkFaces(parts)), viewer, () => current);
+  const front = new StdioFront(
+    new HotPath(parts, new SdkFaces(parts)),
+    viewer,
+    () => current,
+    () => transport.outlet,
+  );
   const listen = async (id: string | number, message: object, handOn: (message: unknown) => void) => {
     watched.set(id, () => {});
     const listened = await watchListened(parts, viewer, message);
@@ -49,10 +54,12 @@ export function serveMcpStdio(parts: McpParts, viewer: Viewer, streams: StdioStr
     return true;
   });
   transport.ongiveup = (reason) => front.cancelAll(reason);
+  transport.oncutoff = (reason) => parts.logger.warn(`The MCP client was cut off: ${reason}.`);
+  const { outlet } = transport;
   const running = (id: string | number) => front.running(id);
   const handle = serveStdio(
     ({ era }) => {
-      const server = createMcpServer(parts, viewer, { era, canAsk: era === "legacy", running });
+      const server = createMcpServer(parts, viewer, { era, canAsk: era === "legacy", running, outlet });
       current = { server, era };
       return server;
     },
@@ -69,20 +76,23 @@ export function serveMcpStdio(parts: McpParts, viewer: Viewer, streams: StdioStr
       if (current !== undefined) tellServer(current.server, kind);
     },
   });
+  const close = async (reason: string) => {
+    await transport.drain(reason);
+    await handle.close();
+  };
+  const unwatch = parts.expertWatch.watch(viewer, () => {
+    parts.logger.warn(`The expert "${viewer.expert?.name}" is gone, and the connection that served it ends.`);
+    void close("the expert is gone");
+  });
   const onclose = transport.onclose;
   transport.onclose = () => {
     isClosed = true;
     onclose?.();
     front.cancelAll("the client closed the connection");
     publisher.stop();
+    unwatch();
     for (const id of [...watched.keys()]) stopListening(id);
     resolve();
   };
-  return {
-    closed,
-    async close() {
-      await transport.drain("the server is stopping");
-      await handle.close();
-    },
-  };
+  return { closed, close: () => close("the server is stopping") };
 }

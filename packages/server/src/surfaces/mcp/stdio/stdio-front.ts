@@ -5,6 +5,7 @@ import { cancellationOf } from "../cancellations-in.ts";
 import type { Exchange } from "../exchange.ts";
 import type { Era, HotPath } from "../hot/hot-path.ts";
 import { type HotCall, type HotList, readHotRequest } from "../hot/hot-request.ts";
+import type { Outlet } from "../outlet.ts";
 import type { RackServer } from "../rack-server.ts";
 import type { Viewer } from "../viewer.ts";
 import { StdioSpeech } from "./stdio-speech.ts";
@@ -25,14 +26,18 @@ export class StdioFront {
   readonly #hot: HotPath;
   readonly #viewer: Viewer;
   readonly #current: () => CurrentServer | undefined;
+  readonly #outlet: () => Outlet;
+  /** When there is room for the list that was asked for last. */
+  #room: Promise<void> | undefined;
   readonly #speech = new StdioSpeech();
   /** Calls that were begun here, by the ids of their requests. */
   readonly #calls = new IdTable<Exchange<EndedCall>, string | number>();
 
-  constructor(hot: HotPath, viewer: Viewer, current: () => CurrentServer | undefined) {
+  constructor(hot: HotPath, viewer: Viewer, current: () => CurrentServer | undefined, outlet: () => Outlet) {
     this.#hot = hot;
     this.#viewer = viewer;
     this.#current = current;
+    this.#outlet = outlet;
   }
 
   /** The call that a request has begun, for the SDK to go on with. */
@@ -73,9 +78,20 @@ export class StdioFront {
 
   async #list(request: HotList, era: Era, message: unknown, answer: Answer, handOn: HandOn): Promise<void> {
     const bytes = await this.#hot.list(request, era, this.#viewer);
-    if (bytes === undefined) handOn(message);
-    else
-      answer(request.id, `{"result":${bytes.toString()},"jsonrpc":"2.0","id":${JSON.stringify(request.id)}}`);
+    if (bytes === undefined) return handOn(message);
+    // Lists are long, and asked for with a few words: none is written before there is room for it.
+    if (this.#room !== undefined || this.#outlet().isFull) await this.#roomForList();
+    answer(request.id, `{"result":${bytes.toString()},"jsonrpc":"2.0","id":${JSON.stringify(request.id)}}`);
+  }
+
+  /** One after the other, in the order in which they were asked for. */
+  #roomForList(): Promise<void> {
+    const room = (this.#room ?? Promise.resolve()).then(() => this.#outlet().room());
+    this.#room = room;
+    void room.then(() => {
+      if (this.#room === room) this.#room = undefined;
+    });
+    return room;
   }
 
   #call(

@@ -6,7 +6,12 @@ import {
   type Transport,
 } from "@modelcontextprotocol/server";
 import { IdTable } from "@toolrack/core";
+import { isRecord } from "../../../json/is-record.ts";
+import type { Outlet } from "../outlet.ts";
 import { reusedId } from "../reused-id.ts";
+import { LineReader } from "./line-reader.ts";
+import { LineWriter } from "./line-writer.ts";
+import { StdioBatches } from "./stdio-batches.ts";
 
 export interface StdioStreams {
   readonly input: Readable;
@@ -22,7 +27,10 @@ export type FrontHandler = (
 
 /** The longest line that is taken, in bytes. */
 const LONGEST = 16 * 1024 * 1024;
-const NEWLINE = 0x0a;
+/** How much a client may leave unread, in characters, before nothing more is taken of what it asks. */
+const FULL = 4 * 1024 * 1024;
+/** How many of its requests may wait for their answers while it does not read those that there are. */
+const MOST_WAITING = 1_000;
 /**
  * How long after the end of the input, or after the last answer since, an answer may take, in milliseconds. Clients kill
  * a server that has not ended after two seconds.
@@ -43,22 +51,17 @@ export class StdioTransport implements Transport {
   onmessage?: (message: JSONRPCMessage) => void;
   /** Calls that are under way take too long to be waited for. They are still answered, if they end at once. */
   ongiveup?: (reason: string) => void;
+  /** The connection is about to be closed because its client does not read. */
+  oncutoff?: (reason: string) => void;
   readonly #streams: StdioStreams;
   readonly #front: FrontHandler;
   readonly #answer = (id: string | number, line: string) => {
-    this.write(line);
+    if (!this.#batches.take(id, line)) this.write(line);
     this.#settle(id);
   };
   readonly #handOn = (message: unknown) => this.#deliver(message);
-  readonly #flush = () => {
-    if (this.#unwritten === "") return;
-    const text = this.#unwritten;
-    this.#unwritten = "";
-    this.#streams.output.write(text);
-  };
-  #unwritten = "";
-  #pending: Buffer[] = [];
-  #size = 0;
+  readonly #reader: LineReader;
+  readonly #writer: LineWriter;
   #isClosed = false;
   /** Why nothing more is taken. */
   #ending: string | undefined;
@@ -68,21 +71,42 @@ export class StdioTransport implements Transport {
   readonly #asked = new Set<string | number>();
   /** Subscriptions, which have no end of their own. */
   readonly #listening = new Set<string | number>();
+  readonly #batches = new StdioBatches(
+    (line) => this.write(line),
+    (id) => this.#isUnderWay(id),
+  );
   #whenSettled = () => {};
 
   constructor(streams: StdioStreams, front: FrontHandler = () => false) {
     this.#streams = streams;
     this.#front = front;
+    this.#writer = new LineWriter(streams.output, {
+      freed: () => this.#reader.goOn(),
+      overflowed: (unread) => this.#cutOff(unread),
+    });
+    this.#reader = new LineReader(streams.input, LONGEST, {
+      line: (text) => this.#read(text),
+      tooLong: () => {
+        const text = `A message is longer than ${LONGEST} bytes, the most that is taken.`;
+        this.#refuse(null, ProtocolErrorCode.InvalidRequest, text);
+      },
+      end: () => void this.#end(),
+      close: () => {
+        if (this.#ending === undefined) void this.close();
+      },
+      error: (error) => this.onerror?.(error),
+      isFull: () => this.#isFull,
+    });
+  }
+
+  /** What can wait is to wait for this: all that is said goes out here. */
+  get outlet(): Outlet {
+    return this.#writer.outlet;
   }
 
   async start(): Promise<void> {
-    const { input, output } = this.#streams;
-    input.on("data", (chunk: Buffer) => this.#take(chunk));
-    input.on("end", () => void this.#end());
-    input.on("close", () => {
-      if (this.#ending === undefined) void this.close();
-    });
-    input.on("error", (error) => this.onerror?.(error));
+    const { output } = this.#streams;
+    this.#reader.start();
     // Whoever started us has gone.
     output.on("error", () => void this.close());
     output.on("close", () => void this.close());
@@ -91,16 +115,15 @@ export class StdioTransport implements Transport {
   async send(message: JSONRPCMessage): Promise<void> {
     const isRequest = "method" in message && "id" in message;
     if (isRequest && this.#ending !== undefined) throw new Error(`Nothing can be asked: ${this.#ending}.`);
-    this.write(JSON.stringify(message));
+    const line = JSON.stringify(message);
+    if (isNews(message) && !this.#isClosed) this.#writer.writeNews(line);
+    else if (!isRequest && "id" in message && isId(message.id)) this.#answer(message.id, line);
+    else this.write(line);
     if (isRequest) this.#asked.add(message.id);
-    else if ("id" in message && isId(message.id)) this.#settle(message.id);
   }
 
-  /** Lines that come in one turn of the loop are written in one go. */
   write(line: string): void {
-    if (this.#isClosed) return;
-    if (this.#unwritten === "") setImmediate(this.#flush);
-    this.#unwritten += `${line}\n`;
+    if (!this.#isClosed) this.#writer.write(line);
   }
 
   /** Takes nothing more, and resolves when what is under way has been answered or given up. */
@@ -111,41 +134,26 @@ export class StdioTransport implements Transport {
 
   async close(): Promise<void> {
     if (this.#isClosed) return;
+    this.#batches.end();
     this.#isClosed = true;
     this.#whenSettled();
-    this.#streams.input.pause();
+    this.#reader.stop();
     // What is written is handed to the system before whoever waits for the end may end the process.
-    if (this.#unwritten !== "") this.#flush();
+    this.#writer.flush();
     this.onclose?.();
+    this.outlet.freed();
   }
 
-  #take(chunk: Buffer): void {
-    let from = 0;
-    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, from)) {
-      const part = chunk.subarray(from, end);
-      from = end + 1;
-      if (this.#size === 0) this.#read(part.toString("utf8"));
-      else this.#read(this.#joined(part).toString("utf8"));
-    }
-    if (from < chunk.length) this.#keep(chunk.subarray(from));
+  get #isFull(): boolean {
+    if (this.#waiting.size >= MOST_WAITING && this.outlet.isFull) return true;
+    return this.#writer.unread > FULL;
   }
 
-  #keep(part: Buffer): void {
-    this.#size += part.length;
-    if (this.#size <= LONGEST) this.#pending.push(part);
-    else this.#pending = [];
-  }
-
-  #joined(part: Buffer): Buffer {
-    const isWhole = this.#size + part.length <= LONGEST;
-    const line = isWhole ? Buffer.concat([...this.#pending, part]) : Buffer.alloc(0);
-    if (!isWhole) {
-      const text = `A message is longer than ${LONGEST} bytes, the most that is taken.`;
-      this.#refuse(null, ProtocolErrorCode.InvalidRequest, text);
-    }
-    this.#pending = [];
-    this.#size = 0;
-    return line;
+  /** There is no use in keeping anything for it. */
+  #cutOff(unread: number): void {
+    this.oncutoff?.(`it left ${unread} characters unread`);
+    void this.close();
+    this.#streams.output.destroy();
   }
 
   #read(line: string): void {
@@ -157,14 +165,16 @@ export class StdioTransport implements Transport {
       this.#refuse(null, ProtocolErrorCode.ParseError, "A line of the input is not JSON.");
       return;
     }
-    if (typeof message !== "object" || message === null || Array.isArray(message)) {
-      this.#refuse(
-        null,
-        ProtocolErrorCode.InvalidRequest,
-        "A line of the input is not one JSON-RPC message.",
-      );
-      return;
+    const batch = this.#batches.open(message);
+    if (batch !== undefined) for (const one of batch) this.#take(one);
+    else if (isRecord(message)) this.#take(message);
+    else {
+      const text = "A line of the input is not one JSON-RPC message.";
+      this.#refuse(null, ProtocolErrorCode.InvalidRequest, text);
     }
+  }
+
+  #take(message: object): void {
     if (!this.#note(message)) return;
     try {
       if (!this.#front(message, this.#answer, this.#handOn)) this.#deliver(message);
@@ -181,12 +191,13 @@ export class StdioTransport implements Transport {
       const { requestId } = (params ?? {}) as { requestId?: unknown };
       if (isId(requestId)) this.#settle(requestId);
     }
+    if (method === "initialize") this.#batches.agreeOn(params);
     if (!isId(id)) return true;
     if (method === undefined) {
       this.#asked.delete(id);
       return true;
     }
-    if (this.#waiting.get(id) === true || this.#listening.has(id)) {
+    if (this.#isUnderWay(id)) {
       // The request that had it first is still to be answered.
       this.write(JSON.stringify({ jsonrpc: "2.0", error: reusedId(id), id }));
       return false;
@@ -196,7 +207,12 @@ export class StdioTransport implements Transport {
     return true;
   }
 
+  #isUnderWay(id: string | number): boolean {
+    return this.#waiting.get(id) === true || this.#listening.has(id);
+  }
+
   #settle(id: string | number): void {
+    this.#batches.giveUp(id);
     this.#waiting.delete(id);
     if (this.#listening.size > 0) this.#listening.delete(id);
     if (this.#ending !== undefined) this.#whenSettled();
@@ -210,8 +226,7 @@ export class StdioTransport implements Transport {
 
   async #drain(reason: string): Promise<void> {
     this.#ending = reason;
-    this.#streams.input.pause();
-    if (this.#size > 0) this.#read(this.#joined(Buffer.alloc(0)).toString("utf8"));
+    this.#reader.stop();
     // Nobody is left to answer what we have asked.
     for (const id of this.#asked) {
       this.#deliver({ jsonrpc: "2.0", id, error: { code: -32000, message: `No answer: ${reason}.` } });
@@ -263,9 +278,16 @@ export class StdioTransport implements Transport {
 
   #refuse(id: string | number | null, code: number, text: string): void {
     this.onerror?.(new Error(text));
-    this.write(JSON.stringify({ jsonrpc: "2.0", error: { code, message: text }, id }));
-    if (id !== null) this.#settle(id);
+    const line = JSON.stringify({ jsonrpc: "2.0", error: { code, message: text }, id });
+    if (id === null) this.write(line);
+    else this.#answer(id, line);
   }
+}
+
+/** What tells no more when it is told twice. */
+function isNews(message: JSONRPCMessage): boolean {
+  if ("id" in message || !("method" in message)) return false;
+  return message.method.endsWith("/list_changed") || message.method === "notifications/resources/updated";
 }
 
 /** Notifications and answers are never answered, whatever is wrong with them. */

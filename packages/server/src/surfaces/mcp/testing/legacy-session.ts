@@ -6,18 +6,20 @@ export interface TestSession {
   post(message: object, headers?: Record<string, string>): Promise<RpcAnswer>;
   /** All messages of the answer, word for word as they came. */
   postAll(message: object): Promise<{ readonly status: number; readonly messages: readonly unknown[] }>;
+  /** Begins to read what it is told beside its requests. */
+  get(): Promise<Response>;
   end(): Promise<number>;
 }
 
 export async function openLegacySession(
   rack: ServedRack,
-  { protocolVersion = "2025-11-25", path = "/mcp", url = rack.serving.url } = {},
+  { protocolVersion = "2025-11-25", path = "/mcp", url = rack.serving.url, token = rack.token } = {},
 ): Promise<TestSession> {
   const send = (method: string, headers: Record<string, string>, message?: object) =>
     fetch(new URL(path, url), {
       method,
       headers: {
-        authorization: `Bearer ${rack.token}`,
+        authorization: `Bearer ${token}`,
         "content-type": "application/json",
         accept: "application/json, text/event-stream",
         ...headers,
@@ -36,7 +38,7 @@ export async function openLegacySession(
   return {
     headers,
     post: (message, others = {}) =>
-      rack.post("legacy", message, { path, headers: { ...headers, ...others } }),
+      rack.post("legacy", message, { token, path, headers: { ...headers, ...others } }),
     async postAll(message) {
       const response = await send("POST", headers, message);
       const text = await response.text();
@@ -45,6 +47,7 @@ export async function openLegacySession(
       const texts = isStream ? lines.map((line) => line.slice("data: ".length)) : text === "" ? [] : [text];
       return { status: response.status, messages: texts.flatMap((one) => JSON.parse(one)) };
     },
+    get: () => send("GET", headers),
     end: async () => (await send("DELETE", headers)).status,
   };
 }

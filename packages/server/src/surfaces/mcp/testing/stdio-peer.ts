@@ -25,6 +25,11 @@ export class StdioPeer {
     this.streams.input.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
   }
 
+  /** Several messages in one line. */
+  sendBatch(messages: readonly unknown[]): void {
+    this.streams.input.write(`${JSON.stringify(messages)}\n`);
+  }
+
   /** The next message that is the one; those before it are passed over. */
   async next(isIt: (message: Message) => boolean): Promise<Message> {
     for (;;) {
@@ -39,9 +44,9 @@ export class StdioPeer {
   }
 
   /** Begins with an older version of the protocol. */
-  async initialize(): Promise<void> {
+  async initialize(protocolVersion = "2025-11-25"): Promise<void> {
     const clientInfo = { name: "t", version: "1" };
-    const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo };
+    const params = { protocolVersion, capabilities: {}, clientInfo };
     this.send({ id: "initialize", method: "initialize", params });
     await this.next(({ id }) => id === "initialize");
     this.send({ method: "notifications/initialized" });

@@ -8,7 +8,12 @@ const logger = { debug() {}, info() {}, warn() {}, error() {} };
 /** A surface of its own on the rack that is served, for tests that look inside. Its experts are those of the rack. */
 export async function surfaceParts({ serving: { app, store } }: ServedRack) {
   const { experts } = app.skills;
-  const { desk, recorder } = openCallOffice({ registry: app.registry, calls: store.calls, logger });
+  const { desk, recorder } = openCallOffice({
+    registry: app.registry,
+    calls: store.calls,
+    tokens: store.tokens,
+    logger,
+  });
   return createMcpSurface({
     registry: app.registry,
     desk,

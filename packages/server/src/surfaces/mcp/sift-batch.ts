@@ -1,7 +1,14 @@
-import { cancellationOf } from "../cancellations-in.ts";
-import { requestIdOf } from "../request-id-of.ts";
+import { cancellationOf } from "./cancellations-in.ts";
+import { requestIdOf } from "./request-id-of.ts";
 
 type Id = string | number;
+
+/** How many messages may come at once. As many as the SDK takes. */
+export const mostInBatch = 100;
+
+export function batchTooLong(length: number): string {
+  return `A batch may have ${mostInBatch} messages, and this one has ${length}. Send them in several.`;
+}
 
 export interface SiftedBatch {
   /** What is left to be answered. */
