@@ -102,7 +102,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     evaluationLimit: EVALUATION_LIMIT,
   };
   const unloadEnvironment = await loadEnvironment(root, logger);
-  const { config, origins: configOrigins } = await readConfig(root, ModuleGraph.empty(modules)).catch(
+  const { config, origins: configOrigins } = await readConfig(root, ModuleGraph.empty(modules), logger).catch(
     async (thrown) => {
       // Whoever is told of a bad config finds nothing at work in the folder.
       await modules.compiler.settle();

@@ -8,8 +8,8 @@ import type { Store } from "./store/store.ts";
 /** Hangs the tools of the workspace's upstream MCP servers up, and starts the servers without waiting for them. */
 export function openMcpServers(parts: {
   readonly app: Pick<App, "registry" | "offerings" | "workspace" | "config">;
-  readonly store: Store;
-  readonly secrets: Pick<Secrets, "get" | "set" | "remove" | "learn" | "values">;
+  readonly store: Pick<Store, "mcpServers">;
+  readonly secrets: Pick<Secrets, "get" | "set" | "remove" | "learn" | "hold" | "values">;
   readonly logger: Logger;
 }): Promise<McpServers> {
   const { app, store, secrets, logger } = parts;

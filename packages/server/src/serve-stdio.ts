@@ -1,6 +1,5 @@
 import { resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
-import { Lookout } from "./async/lookout.ts";
 import { openRack } from "./open-rack.ts";
 import type { LoadReport } from "./sources/load-report.ts";
 import type { StdioStreams } from "./surfaces/mcp/stdio/stdio-transport.ts";
@@ -22,20 +21,22 @@ export interface ServeStdioOptions {
  * has not ended after two seconds.
  */
 const DRAIN = 500;
-/** How often it is looked for tools that were switched elsewhere. */
-const LOOK_FOR_SWITCHES = 10_000;
 
 /** Opens a workspace and serves it to the process at the other end of the streams, until either side ends it. */
 export async function serveStdio(directory: string, options: ServeStdioOptions): Promise<void> {
   const { logger, streams, expert, onReload, signal } = options;
   await using opened = new AsyncDisposableStack();
-  const { app, store, approvals, calls, mcp } = await openRack(
+  const { app, store, approvals, calls, mcp, mcpServers, follower } = await openRack(
     resolve(directory),
     { logger, watch: onReload !== undefined },
     opened,
   );
-  const switches = await ToolSwitches.open({ registry: app.registry, store, logger });
-  opened.defer(followSwitches(switches, logger));
+  const { registry } = app;
+  const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
+  opened.defer(async () => switches.close());
+  // Tools are switched on the server, which is another process.
+  const unfollow = follower.follow(switches);
+  opened.defer(async () => unfollow());
   opened.defer(() => calls.close(DRAIN));
   // Before the calls drain: one that waits for a person would hold them up for nothing.
   opened.defer(() => approvals.stop());
@@ -46,18 +47,4 @@ export async function serveStdio(directory: string, options: ServeStdioOptions):
   signal.addEventListener("abort", stop, { once: true });
   if (signal.aborted) stop();
   await connection.closed;
-}
-
-/** Tools are switched on the server, which is another process. Answers how to end it. */
-function followSwitches(switches: ToolSwitches, logger: Logger): () => Promise<void> {
-  const lookout = new Lookout({
-    look: () => switches.refresh(),
-    failed: (error) => logger.debug("What was switched elsewhere could not be read:", error),
-    interval: LOOK_FOR_SWITCHES,
-  });
-  lookout.start();
-  return async () => {
-    await lookout.stop();
-    switches.close();
-  };
 }

@@ -51,7 +51,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   const opened = new AsyncDisposableStack();
   try {
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined }, opened);
-    const { app, store, approvals, calls, mcp, mcpServers, origins, secrets, interrupted } = rack;
+    const { app, store, approvals, calls, mcp, mcpServers, follower, origins, secrets, interrupted } = rack;
     const chat = await openChat({ app, store, approvals, calls, secrets, logger });
     // In the background, so that the first call of a sandboxed tool does not wait for it.
     const isSandboxed = app.registry.getAll().some(({ metadata }) => metadata.singleFile !== undefined);
@@ -63,6 +63,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       approvals,
       calls,
       mcpServers,
+      follower,
       chat,
       secrets,
       clients: mcp.parts.clients,

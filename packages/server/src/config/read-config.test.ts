@@ -7,6 +7,14 @@ describe("toolrack.config", () => {
     expect((await workspace.open()).config).toEqual({});
   });
 
+  it("that is no module is not passed over without a word", async () => {
+    await using workspace = await TemporaryWorkspace.create({ "toolrack.config.json": '{ "timeout": 5 }' });
+    expect((await workspace.open()).config).toEqual({});
+    expect(workspace.messages.join("\n")).toMatch(
+      /toolrack\.config\.json is not read\. Write it as toolrack\.config\.ts/,
+    );
+  });
+
   it("says which key is wrong and what is near it", async () => {
     await using workspace = await TemporaryWorkspace.create({
       "toolrack.config.ts": "export default { toools: ['x'], timeout: 'soon' };",

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { basename, join } from "node:path";
-import { compileSchema } from "@toolrack/core";
+import { compileSchema, type Logger } from "@toolrack/core";
 import { LoadError } from "../sources/loader/load-failure.ts";
 import type { ModuleGraph } from "../sources/loader/module-graph.ts";
 import type { Config } from "./config.ts";
@@ -9,6 +9,7 @@ import { configVariables } from "./config-variables.ts";
 import { providerAddressProblems } from "./provider-address.ts";
 import { readVariables, type SetVariable } from "./read-variables.ts";
 import { sandboxConfigProblems } from "./sandbox-config.ts";
+import { unreadConfigs } from "./unread-configs.ts";
 
 /** A key that is set, and by what. */
 export interface ConfigOrigin {
@@ -31,9 +32,12 @@ const names = [
 ];
 const schema = compileSchema(configSchema);
 
-/** The workspace's config file, over which variables of the environment win. Throws `LoadError`. */
-export async function readConfig(workspace: string, graph: ModuleGraph): Promise<ReadConfig> {
+/** The workspace's config file, over which variables of the environment win. Throws `LoadError`. Warns of what is passed over. */
+export async function readConfig(workspace: string, graph: ModuleGraph, logger: Logger): Promise<ReadConfig> {
   const path = names.map((name) => join(workspace, name)).find((candidate) => existsSync(candidate));
+  for (const name of unreadConfigs(workspace)) {
+    logger.warn(`${name} is not read. Write it as toolrack.config.ts: export default { … }. Or delete it.`);
+  }
   const config = path === undefined ? {} : await readFile(path, graph);
   const variables = await readVariables(workspace, process.env);
   const own = configVariables.filter(({ path: place }) => valueAt(config, place) !== undefined);

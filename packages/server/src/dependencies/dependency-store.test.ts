@@ -1,9 +1,9 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { checkLinks } from "./check-links.ts";
 import { checkLock } from "./check-lock.ts";
 import { dependencyKey, parseDependencies } from "./dependency-map.ts";
@@ -243,6 +243,26 @@ describe("installing", { timeout: 120_000 }, () => {
     const [folder, code] = await Promise.all([deps.install(wanted, "t"), run("live")]);
     expect(code).toBe(0);
     expect(createRequire(join(folder, "x.js"))("toolrack-test-left")).toBe("left 1.0");
+  });
+
+  it("deletes what an install left behind whose process was killed, and nothing of one that runs", async () => {
+    const wanted = { "toolrack-test-left": "1.0.0" };
+    const before = await store();
+    const folder = join(directory, "deps");
+    const installing = before.install(wanted, "t");
+    const own = await vi.waitFor(async () => {
+      const found = (await readdir(folder)).find((name) => name.startsWith("installing-"));
+      return found ?? expect.fail("nothing is being installed yet");
+    });
+    await installing;
+    const { pid } = spawnSync(process.execPath, ["-e", ""]);
+    const left = own.replace(`-${process.pid}-`, `-${pid}-`);
+    expect(left).not.toBe(own);
+    for (const name of [left, own]) await mkdir(join(folder, name, "node_modules"), { recursive: true });
+    await new DependencyStore({ directory: folder, logger }).install(wanted, "t");
+    const names = await readdir(folder);
+    expect(names).not.toContain(left);
+    expect(names).toContain(own);
   });
 
   it("deletes what nobody used for long, and keeps the rest", async () => {

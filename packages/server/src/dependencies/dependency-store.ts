@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import {
   chmod,
@@ -12,6 +13,7 @@ import {
   utimes,
   writeFile,
 } from "node:fs/promises";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "@toolrack/core";
 import { checkLinks } from "./check-links.ts";
@@ -30,6 +32,9 @@ export interface DependencyStoreOptions {
 const HOUR = 60 * 60_000;
 const MOMENT = 2_000;
 
+/** What the folders begin with in which this process installs: whether it still does can be seen by others. */
+const BEGINNING = `installing-${createHash("sha256").update(hostname()).digest("hex").slice(0, 8)}-`;
+
 /**
  * Installed packages, by what was asked for. Every set lies in a folder of its own that appears in one step, whole,
  * and is never changed again; so an install that was killed leaves nothing that anybody would use, and two
@@ -40,6 +45,7 @@ export class DependencyStore {
   readonly #npmrc: string | undefined;
   readonly #logger: Logger;
   readonly #installing = new Map<string, Promise<string>>();
+  #sweeping: Promise<void> | undefined;
 
   constructor({ directory, npmrc, logger }: DependencyStoreOptions) {
     this.#directory = directory;
@@ -75,12 +81,24 @@ export class DependencyStore {
     return removed;
   }
 
+  /** Deletes what killed installs of this machine left behind. Of other machines on the same disk it cannot be told. */
+  async #sweep(): Promise<void> {
+    for (const name of await readdir(this.#directory).catch(() => [])) {
+      if (!name.startsWith(BEGINNING)) continue;
+      const owner = Number.parseInt(name.slice(BEGINNING.length), 10);
+      if (isRunning(owner)) continue;
+      await rm(join(this.#directory, name), { recursive: true, force: true });
+    }
+  }
+
   async #install(
     key: string,
     dependencies: DependencyMap,
     label: string,
     signal: AbortSignal | undefined,
   ): Promise<string> {
+    this.#sweeping ??= this.#sweep().catch(() => {});
+    await this.#sweeping;
     const finished = join(this.#directory, key);
     if (existsSync(join(finished, "node_modules"))) {
       await touch(finished);
@@ -90,7 +108,7 @@ export class DependencyStore {
     const names = Object.keys(dependencies).join(", ");
     this.#logger.info(`[${label}] installing ${names}`);
     const started = performance.now();
-    const temporary = await mkdtemp(join(this.#directory, "installing-"));
+    const temporary = await mkdtemp(join(this.#directory, `${BEGINNING}${process.pid}-`));
     try {
       // Workers that read it run as users of their own.
       await chmod(temporary, 0o755);
@@ -181,6 +199,16 @@ export class DependencyStore {
       told = performance.now();
       this.#logger.info(`[${label}] ${resolved} packages found, ${added} installed`);
     };
+  }
+}
+
+/** One that belongs to somebody else may not be signalled, and runs. */
+function isRunning(id: number): boolean {
+  try {
+    process.kill(id, 0);
+    return true;
+  } catch (thrown) {
+    return (thrown as NodeJS.ErrnoException).code !== "ESRCH";
   }
 }
 

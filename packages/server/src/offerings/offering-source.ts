@@ -121,8 +121,13 @@ export interface OfferingSource {
     reader: OfferingReader,
   ): readonly OfferedTemplate[] | Promise<readonly OfferedTemplate[]>;
   /**
-   * Undefined: this source has no such resource. Asked only for what the source lists for this reader, or has a
-   * template for.
+   * When a result of this source last linked to this address, on the `performance` clock. Undefined: never, or not in a
+   * result that this reader may see.
+   */
+  linkedAt?(uri: string, reader: OfferingReader): number | undefined;
+  /**
+   * Undefined: this source has no such resource. Asked only for what the source lists for this reader, has linked to, or
+   * has a template for.
    */
   readResource?(uri: string, reader: OfferingReader): Promise<ResourceAnswer | undefined>;
   /** Undefined: what it refers to is not of this source. */

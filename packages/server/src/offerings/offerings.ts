@@ -18,8 +18,8 @@ import { isReservedFrom } from "./reserved-schemes.ts";
 
 /**
  * The prompts, resources and skills of all sources. Lists are in the same order whenever the same things are there.
- * Of two that claim one name or URI, the one whose source's key comes first is listed and answers; who lists a URI
- * comes before who only has a template that it fits.
+ * Of two that claim one name or URI, the one whose source's key comes first is listed and answers. Who lists a URI comes
+ * before who linked to it in a result, the last one first, and both come before who only has a template that it fits.
  */
 export class Offerings {
   readonly #logger: Logger;
@@ -195,15 +195,20 @@ export class Offerings {
   /** The sources that may have what is at this address, the likelier first. */
   async *#claimants(uri: string, reader: OfferingReader): AsyncGenerator<OfferingSource> {
     const able = this.#sources.filter((source) => mayHave(source, uri));
-    const listing: OfferingSource[] = [];
+    const asked = new Set<OfferingSource>();
     for (const source of able) {
       const resources = await this.#tried("resources", source, () => this.#resourcesOf(source, reader));
       if (!resources.some((resource) => resource.uri === uri)) continue;
-      listing.push(source);
+      asked.add(source);
+      yield source;
+    }
+    for (const source of linking(able, uri, reader)) {
+      if (asked.has(source)) continue;
+      asked.add(source);
       yield source;
     }
     for (const source of able) {
-      if (listing.includes(source)) continue;
+      if (asked.has(source)) continue;
       const what = "resource templates";
       const templates = await this.#tried(what, source, () => this.#templatesOf(source, reader));
       if (templates.some(({ uriTemplate }) => matchUriTemplate(uriTemplate, uri) !== undefined)) yield source;
@@ -252,4 +257,15 @@ export class Offerings {
 
 function mayHave({ key }: OfferingSource, uri: string): boolean {
   return !isReservedFrom(key, uri);
+}
+
+/** Those whose results linked to the address, the last one first. */
+function linking(sources: readonly OfferingSource[], uri: string, reader: OfferingReader): OfferingSource[] {
+  return sources
+    .flatMap((source) => {
+      const at = source.linkedAt?.(uri, reader);
+      return at === undefined ? [] : [{ source, at }];
+    })
+    .sort((one, other) => other.at - one.at)
+    .map(({ source }) => source);
 }

@@ -42,6 +42,19 @@ class MemoryKeyring implements Keyring {
 }
 
 describe("secrets", () => {
+  it("are masked beside values that somebody holds for as long as they do", async () => {
+    const secrets = await open();
+    await secrets.set("API_KEY", "of-the-store");
+    secrets.hold("one", ["first", "second"]);
+    secrets.hold("other", ["second"]);
+    expect([...secrets.values()].sort()).toEqual(["first", "of-the-store", "second", "second"]);
+    secrets.hold("one", ["third"]);
+    expect([...secrets.values()].sort()).toEqual(["of-the-store", "second", "third"]);
+    secrets.hold("one", []);
+    secrets.hold("other", []);
+    expect([...secrets.values()]).toEqual(["of-the-store"]);
+  });
+
   it("are given back as they were set, after a restart too, and are nowhere in the clear", async () => {
     const value = "s3cret-密码-🔑\nsecond line";
     await (await open()).set("API_KEY", value);

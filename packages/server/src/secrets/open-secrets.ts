@@ -19,7 +19,15 @@ export interface Secrets {
   refresh(): Promise<void>;
   /** A value that is part of this secret, or was had for it: it is masked like the secret from now on. */
   learn(name: string, value: string): void;
-  /** Every value known here, for masking: those of the opening, and the last of each that were set, read or learnt. */
+  /**
+   * Values that are kept elsewhere, such as in a file, and are masked like secrets while their owner has them: they take
+   * the place of those that the owner held before, and none end it.
+   */
+  hold(owner: string, values: Iterable<string>): void;
+  /**
+   * Every value known here, for masking: those of the opening, the last of each that were set, read or learnt, and those
+   * that are held.
+   */
   values(): Iterable<string>;
   /** What could not be read at the opening: the reason by name. */
   readonly unreadable: ReadonlyMap<string, string>;
@@ -55,6 +63,7 @@ class StoredSecrets implements Secrets {
   readonly #seen = new Map<string, number>();
   /** By name, the latest last. Also values that were replaced: calls under way may still show them. */
   readonly #known = new Map<string, Set<string>>();
+  readonly #held = new Map<string, readonly string[]>();
   #values: readonly string[] = [];
 
   constructor(store: Store["secrets"], key: EncryptionKey) {
@@ -125,10 +134,21 @@ class StoredSecrets implements Secrets {
     // A secret that is renewed every hour must not make masking dearer for ever.
     if (values.size > MOST_VALUES) values.delete([...values][0]!);
     this.#known.set(name, values);
-    this.#values = [...this.#known.values()].flatMap((some) => [...some]);
+    this.#collect();
+  }
+
+  hold(owner: string, values: Iterable<string>): void {
+    const held = [...new Set(values)];
+    if (held.length === 0) this.#held.delete(owner);
+    else this.#held.set(owner, held);
+    this.#collect();
   }
 
   values(): Iterable<string> {
     return this.#values;
+  }
+
+  #collect(): void {
+    this.#values = [...this.#known.values(), ...this.#held.values()].flatMap((some) => [...some]);
   }
 }

@@ -68,7 +68,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
     secrets: new SecretRepository(db),
     schedules,
     skills: new SkillRepository(db, registryVersion),
-    mcpServers: new McpServerRepository(db),
+    mcpServers: new McpServerRepository(db, registryVersion),
     experts: new ExpertRepository(db, registryVersion),
     toolSwitches: new ToolSwitchRepository(db, registryVersion),
     chat,

@@ -104,3 +104,29 @@ it("switches thousands at once, and tells of each", async () => {
   expect(registry.getAll().every(({ disabled }) => disabled)).toBe(true);
   reopened.close();
 }, 60_000);
+
+it("switches nothing on that is kept off for a reason of its own", async () => {
+  const registry = new ToolRegistry();
+  const switches = await ToolSwitches.open({ registry, store, logger });
+  await switches.set("kept", true, "Ann");
+  const tool = Tool.define({ name: "kept", parameters: {}, execute: () => "done" });
+  const metadata = { ...tool.metadata, disabledReason: "Its server is switched off." };
+  registry.register({ ...tool, disabled: true, metadata });
+  expect(registry.get("kept")?.disabled).toBe(true);
+  registry.update("kept", { metadata: tool.metadata });
+  expect(registry.get("kept")?.disabled).toBe(false);
+  switches.close();
+});
+
+it("keeps off what has another name because its own was given up", async () => {
+  const registry = new ToolRegistry();
+  const names = { successorsOf: (name: string) => (name === "shared" ? ["shared_1", "shared_2"] : []) };
+  const switches = await ToolSwitches.open({ registry, store, logger, names });
+  await switches.set("shared", false, "Ann");
+  await switches.set("shared_2", true, "Ann");
+  for (const name of ["shared_1", "shared_2"]) {
+    registry.register(Tool.define({ name, parameters: {}, execute: () => "done" }));
+  }
+  expect(registry.list().map(({ name }) => name)).toEqual(["shared_2"]);
+  switches.close();
+});

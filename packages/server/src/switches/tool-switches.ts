@@ -6,6 +6,8 @@ export interface ToolSwitchesParts {
   readonly registry: ToolRegistry;
   readonly store: Pick<Store, "toolSwitches">;
   readonly logger: Logger;
+  /** Knows which names a name has given way to; what was switched off under it stays off under these. */
+  readonly names?: { successorsOf(toolName: string): readonly string[] } | undefined;
 }
 
 /**
@@ -16,6 +18,7 @@ export class ToolSwitches {
   readonly #registry: ToolRegistry;
   readonly #store: ToolSwitchesParts["store"];
   readonly #logger: Logger;
+  readonly #names: ToolSwitchesParts["names"];
   readonly #unsubscribe: () => void;
   readonly #listeners = new Set<(decided: ToolSwitch) => void>();
   #decided: ReadonlyMap<string, ToolSwitch> = new Map();
@@ -23,10 +26,11 @@ export class ToolSwitches {
   /** Something changed that was not looked at yet. */
   #isBehind = false;
 
-  private constructor({ registry, store, logger }: ToolSwitchesParts) {
+  private constructor({ registry, store, logger, names }: ToolSwitchesParts) {
     this.#registry = registry;
     this.#store = store;
     this.#logger = logger;
+    this.#names = names;
     this.#unsubscribe = registry.subscribe((event) => {
       if (event.type === "tools") this.#apply();
     });
@@ -98,10 +102,19 @@ export class ToolSwitches {
     try {
       while (this.#isBehind) {
         this.#isBehind = false;
-        for (const decided of this.#decided.values()) this.#applyOne(decided);
+        for (const decided of this.#decided.values()) {
+          this.#applyOne(decided);
+          if (!decided.enabled) this.#applyToSuccessors(decided);
+        }
       }
     } finally {
       this.#isApplying = false;
+    }
+  }
+
+  #applyToSuccessors(decided: ToolSwitch): void {
+    for (const toolName of this.#names?.successorsOf(decided.toolName) ?? []) {
+      if (this.get(toolName) === undefined) this.#applyOne({ ...decided, toolName });
     }
   }
 
@@ -109,6 +122,8 @@ export class ToolSwitches {
     const info = this.#registry.get(toolName);
     // An alias of another tool is not what was switched.
     if (info === undefined || keyOf(info.name) !== keyOf(toolName) || info.disabled !== enabled) return;
+    // Nobody can switch on what another part of the rack keeps off, and says why.
+    if (enabled && info.metadata.disabledReason !== undefined) return;
     this.#registry.update(info.name, { disabled: !enabled });
     this.#logger.debug(`${info.name} is ${enabled ? "enabled" : "disabled"}, as was decided before`);
   }

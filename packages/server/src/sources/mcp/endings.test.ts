@@ -24,7 +24,9 @@ function storeWith(store: McpServerStore, other: Partial<McpServerStore>): McpSe
     put: (key, change) => store.put(key, change),
     remove: (key) => store.remove(key),
     tools: (server) => store.tools(server),
-    putTool: (tool) => store.putTool(tool),
+    putTool: (server, name, change) => store.putTool(server, name, change),
+    names: () => store.names(),
+    claimNames: (server, names) => store.claimNames(server, names),
     ...other,
   };
 }

@@ -1,40 +1,50 @@
+import { DependencyError } from "../../dependencies/dependency-error.ts";
+import { commandFor } from "./command-for.ts";
 import { sentence } from "./protocol/sentence.ts";
 import { UpstreamError } from "./protocol/upstream-error.ts";
 import type { UpstreamState } from "./upstream-status.ts";
 
-/** The entry itself is wrong: trying again changes nothing. */
+/** Only a person can mend it, mostly in the entry: trying again changes nothing. */
 export class ConfigurationError extends Error {
   override readonly name = "ConfigurationError";
 }
 
 /**
  * Where a failure leaves a server. Only `backoff` is left without anybody's doing. `remedy` is what helps where
- * credentials are asked for.
+ * credentials are asked for. Servers and programs repeat what they were given, so the reason is masked here, before
+ * anybody has it.
  */
 export function stateAfter(
   thrown: unknown,
   remedy: string,
+  mask: (text: string) => string,
 ): { readonly state: UpstreamState; readonly reason: string } {
-  const message = sentence(thrown instanceof Error ? thrown.message : String(thrown));
+  const message = sentence(mask(thrown instanceof Error ? thrown.message : String(thrown)));
   if (asksForCredentials(thrown)) {
     return { state: "needs-auth", reason: `It asks for credentials: ${message} ${remedy}` };
   }
-  const isFinal = thrown instanceof ConfigurationError || isMissingProgram(thrown);
+  const isFinal =
+    thrown instanceof ConfigurationError || isMissingProgram(thrown) || isMissingPackage(thrown);
   return { state: isFinal ? "failed" : "backoff", reason: message };
 }
 
 /** What helps where a server asks for credentials. */
 export function remedyFor(key: string, canSignIn: boolean): string {
   if (canSignIn) {
-    return `Sign in: toolrack mcp-servers login ${key}, or on its page in the console. For a server that takes a fixed token, give its entry a header "Authorization": "Bearer …" with the token kept as a secret.`;
+    return `Sign in: ${commandFor("login", key)}, or on its page in the console. For a server that takes a fixed token, give its entry a header "Authorization": "Bearer …" with the token kept as a secret.`;
   }
-  return 'Give its entry a header such as "Authorization": "Bearer …" with its token kept as a secret, then restart it.';
+  return `It does not take the credentials of its entry. Put others there, kept as a secret, then restart it: ${commandFor("restart", key)}`;
 }
 
 /** Whether a server does not let us in as who we are. Over SSE the status comes as the code of an error. */
 export function asksForCredentials(thrown: unknown): boolean {
   if (!(thrown instanceof UpstreamError)) return false;
   return thrown.kind === "unauthorized" || thrown.scope !== undefined || thrown.code === 401;
+}
+
+/** The registry has no such package or version. What has no name of a package in it was about something else. */
+function isMissingPackage(thrown: unknown): boolean {
+  return thrown instanceof DependencyError && thrown.packageName !== undefined && !thrown.isTemporary;
 }
 
 function isMissingProgram(thrown: unknown): boolean {

@@ -5,7 +5,19 @@ import { UpstreamRack } from "./testing/upstream-rack.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
-const tools = ["echo", "html", "half", "cut", "huge", "hang"].map((name) => ({
+const tools = [
+  "echo",
+  "html",
+  "half",
+  "cut",
+  "huge",
+  "hang",
+  "another",
+  "text",
+  "accepted",
+  "nothing",
+  "notice",
+].map((name) => ({
   name,
   inputSchema: { type: "object" },
 }));
@@ -40,6 +52,16 @@ const server = createServer(async (incoming, outgoing) => {
       for (let count = 0; count < 66 && !outgoing.destroyed; count++) outgoing.write(piece);
       return void outgoing.end("\n\n");
     }
+    case "another":
+      return send("application/json", JSON.stringify({ jsonrpc: "2.0", id: 7, result: { content: [] } }));
+    case "text":
+      return send("application/json", JSON.stringify({ jsonrpc: "2.0", id: String(id), result: {} }));
+    case "accepted":
+      return void outgoing.writeHead(202).end();
+    case "nothing":
+      return send("application/json", "[]");
+    case "notice":
+      return send("application/json", JSON.stringify({ jsonrpc: "2.0", method: "notifications/odd" }));
     case "echo":
       return answer({ content: [{ type: "text", text: "here" }] });
     case "hang":
@@ -61,6 +83,11 @@ it.each([
   ["html", /gave no usable answer: It answered with something that is no message of MCP.*text\/html/],
   ["half", /gave no usable answer/],
   ["cut", /ended its answer before it was complete/],
+  ["another", /not the answer to this request: none with its id/],
+  ["text", /not the answer to this request: none with its id/],
+  ["nothing", /not the answer to this request: none with its id/],
+  ["notice", /not the answer to this request: none with its id/],
+  ["accepted", /It answered with 202 Accepted, after which no result comes any more/],
   ["huge", /larger than 64 MB.*Ask for less/],
 ])("an answer that is %s fails its call alone", async (name, message) => {
   await using rack = await UpstreamRack.create();

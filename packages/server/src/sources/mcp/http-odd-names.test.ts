@@ -43,6 +43,31 @@ it("a tool that is left out for its schema is not shown as offered", async () =>
   ]);
 });
 
+it("a tool whose arguments would have to be something else than an object is left out, and it is said why", async () => {
+  await using server = await ScriptedHttpServer.start({
+    tools: { list: echo, perhaps: echo, either: echo, unsaid: echo },
+    schemas: {
+      list: { type: "array" },
+      perhaps: { type: ["string", "null"] },
+      either: { type: ["object", "null"] },
+      unsaid: { properties: {} },
+    },
+  });
+  await using rack = await UpstreamRack.create();
+  await rack.open({ far: { url: server.url } });
+  await rack.until("far", "ready");
+  const offered = rack.servers.tools("far").flatMap(({ name, offered }) => (offered ? [name] : []));
+  expect(offered).toEqual(["either", "unsaid"]);
+  expect(rack.servers.get("far").refused).toEqual([
+    {
+      name: "list",
+      reason:
+        'Its inputSchema is of the type "array", while arguments are always an object: nobody could call it.',
+    },
+    { name: "perhaps", reason: expect.stringContaining('["string","null"]') },
+  ]);
+});
+
 it("a server whose tools cannot be hung up is tried again, and says why", async () => {
   await using server = await ScriptedHttpServer.start({ tools: { echo } });
   await using rack = await UpstreamRack.create();
@@ -56,6 +81,7 @@ it("a server whose tools cannot be hung up is tried again, and says why", async 
     clientInfo: { name: "test", version: "0" },
     packages: { install: () => Promise.reject(new Error("nothing is installed here")) },
     mask: (text) => text,
+    hold() {},
     logger: { debug() {}, info() {}, warn() {}, error() {} },
     signIn: undefined,
     verdict: undefined,

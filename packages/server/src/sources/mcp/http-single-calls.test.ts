@@ -235,3 +235,58 @@ describe("a server that is gone", () => {
     );
   });
 });
+
+describe("a server that is sent the credentials of its entry", () => {
+  const closed = ({ send }: ScriptedCall) => send(401, "not this one");
+
+  it("and refuses them for one tool goes on with the others", async () => {
+    await using server = await ScriptedHttpServer.start({ tools: { closed, echo } });
+    server.authorization = "Bearer good";
+    await using rack = await UpstreamRack.create();
+    await rack.open({ far: { url: server.url, headers: { Authorization: "Bearer good" } } });
+    await rack.until("far", "ready");
+    const { content, error } = await rack.call("mcp_far_closed");
+    expect(content).toMatch(
+      /"far" refused the call: It answered with 401 Unauthorized: not this one\. The headers/,
+    );
+    expect(error?.details).toMatchObject({ kind: "refused", status: 401 });
+    expect(rack.servers.get("far")).toMatchObject({ state: "ready", failures: 0 });
+    expect(await rack.call("mcp_far_echo")).toMatchObject({ content: "here" });
+    expect(server.handshakes).toBe(1);
+  });
+
+  it("and refuses them for everything is known to, and tried again", async () => {
+    await using server = await ScriptedHttpServer.start({ tools: { echo } });
+    server.authorization = "Bearer good";
+    await using rack = await UpstreamRack.create();
+    await rack.open({ far: { url: server.url, headers: { Authorization: "Bearer good" } } });
+    await rack.until("far", "ready");
+    server.authorization = "Bearer another";
+    expect((await rack.call("mcp_far_echo")).content).toMatch(/401 Unauthorized: no entrance/);
+    await rack.until("far", "needs-auth");
+    expect(rack.servers.get("far").nextAttemptAt).toBeTypeOf("number");
+    server.authorization = "Bearer good";
+    await rack.until("far", "ready");
+    expect(await rack.call("mcp_far_echo")).toMatchObject({ content: "here" });
+  });
+});
+
+describe("a server that asks to wait", () => {
+  it.each([429, 503])(
+    "with %i while it is connected to is asked once, and left alone for so long",
+    async (status) => {
+      await using server = await ScriptedHttpServer.start({ tools: { echo } });
+      server.status = status;
+      server.statusHeaders = { "retry-after": "3" };
+      await using rack = await UpstreamRack.create();
+      await rack.open({ far: { url: server.url } });
+      await rack.until("far", "backoff");
+      const { reason, nextAttemptAt = 0 } = rack.servers.get("far");
+      expect(reason).toMatch(/It answered with .*: down\. It asks to wait 3 s\./);
+      expect(server.refusedAt).toHaveLength(1);
+      expect(nextAttemptAt - server.refusedAt[0]!).toBeGreaterThanOrEqual(3_000);
+      server.status = undefined;
+      await rack.until("far", "ready");
+    },
+  );
+});

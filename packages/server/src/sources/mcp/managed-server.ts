@@ -6,6 +6,8 @@ import {
   type RefusedItem,
   type UpstreamTool,
 } from "./catalogue/catalogue.ts";
+import { ownMember } from "./catalogue/own-member.ts";
+import { switchedOff } from "./catalogue/switched-off.ts";
 import { isOffered, toTool } from "./catalogue/to-tool.ts";
 import { ToolPins } from "./catalogue/tool-pins.ts";
 import { McpOfferings } from "./mcp-offerings.ts";
@@ -52,16 +54,13 @@ export class ManagedServer {
     this.#tools = new RackTools(shared.registry, shared.logger);
     this.#signIn = this.#makeSignIn();
     this.#upstream = this.#makeUpstream(row);
-    this.#offerings = new McpOfferings(this.key, () => this.#upstream, shared.keys);
+    this.#offerings = new McpOfferings(this.key, () => this.#upstream, shared.names);
   }
 
   /** Lists what was known of the server before, and starts it without waiting for it. */
-  static async open(
-    wanted: WantedServer,
-    row: StoredMcpServer | undefined,
-    shared: ServerSurroundings,
-  ): Promise<ManagedServer> {
+  static async open(wanted: WantedServer, shared: ServerSurroundings): Promise<ManagedServer> {
     const pins = await ToolPins.open(wanted.key, shared.store, shared.pinning);
+    const row = await shared.store.get(wanted.key);
     const server = new ManagedServer(wanted, row, pins, shared);
     server.apply();
     shared.offerings?.add(server.#offerings);
@@ -115,6 +114,18 @@ export class ManagedServer {
     this.#offerings.changed(["prompts", "resources"]);
   }
 
+  /** Takes over what another process on the same store said about its tools. */
+  async refresh(): Promise<void> {
+    await this.pins.refresh(this.#upstream.catalogue.tools);
+    this.apply();
+  }
+
+  /** Its tools and prompts have other names now. */
+  renamed(): void {
+    this.apply();
+    this.#offerings.changed(["prompts", "resources"]);
+  }
+
   /**
    * Hangs up the tools as the catalogue, the entry, the pins and the operator's words together want them. Never throws:
    * what goes wrong with one server is no affair of the others.
@@ -139,16 +150,16 @@ export class ManagedServer {
       get state() {
         return upstream.state;
       },
+      links: this.#offerings.links,
       call: upstream.call.bind(upstream),
     };
-    const offered = this.#wanted.isEnabled
-      ? upstream.catalogue.tools.filter(({ name }) => isOffered(choices, name))
-      : [];
-    const keys = [...this.#shared.keys()];
+    const offered = upstream.catalogue.tools.filter(({ name }) => isOffered(choices, name));
+    this.#claimNames(offered);
     const unmade: RefusedItem[] = [];
     const made = offered.flatMap((given) => {
       try {
-        return [{ given, tool: toTool(source, given, this.pins.of(given.name), keys) }];
+        const tool = toTool(source, given, this.pins.of(given.name), this.#shared.names);
+        return [{ given, tool: this.#wanted.isEnabled ? tool : switchedOff(tool, this.key) }];
       } catch (thrown) {
         // One odd tool must not take the others with it.
         unmade.push({ name: given.name, reason: (thrown as Error).message });
@@ -169,6 +180,17 @@ export class ManagedServer {
     this.#leftOut = new Set([...unmade, ...leftOut.map(({ given }) => given)].map(({ name }) => name));
   }
 
+  #claimNames(offered: readonly UpstreamTool[]): void {
+    const { rename = {} } = this.#wanted.entry.toolrack?.tools ?? {};
+    const wanted = offered.flatMap(({ name }) => {
+      const renamed = this.pins.of(name).override.rename ?? ownMember(rename, name);
+      return renamed === undefined ? [name] : [name, renamed];
+    });
+    const prompts = this.#upstream.catalogue.prompts.map(({ name }) => String(name));
+    const { names, onNames } = this.#shared;
+    if (names.claim(this.key, [...wanted, ...prompts])) onNames(this.key);
+  }
+
   find(name: string): UpstreamTool | undefined {
     return this.#upstream.catalogue.tools.find((tool) => tool.name === name);
   }
@@ -185,6 +207,8 @@ export class ManagedServer {
     await this.#upstream.stop();
     await this.#keeping;
     await this.pins.settled().catch(() => {});
+    // Last of all: calls that were cut off may have shown them.
+    this.#shared.hold(this.key, []);
   }
 
   #makeSignIn(): SignIn | undefined {
@@ -206,7 +230,7 @@ export class ManagedServer {
 
   #makeUpstream(row: StoredMcpServer | undefined): Upstream {
     const { entry, isEnabled, invalid } = this.#wanted;
-    const { surroundings, clientInfo, packages, mask, logger, onChange } = this.#shared;
+    const { surroundings, clientInfo, packages, mask, hold, logger, onChange } = this.#shared;
     // Both columns hold what this class wrote.
     const kept = row?.catalogue as KeptCatalogue | undefined;
     // It may have been written before items were checked as they are now.
@@ -222,6 +246,7 @@ export class ManagedServer {
       clientInfo,
       packages,
       mask,
+      hold: (values) => hold(this.key, values),
       logger,
       signIn: this.#signIn,
       verdict: row?.verdict as Verdict | undefined,

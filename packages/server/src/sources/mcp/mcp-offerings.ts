@@ -11,9 +11,11 @@ import type {
   PromptAnswer,
   ResourceAnswer,
 } from "../../offerings/offering-source.ts";
-import { rackNameOf } from "./catalogue/tool-names.ts";
+import { LinkedResources } from "./catalogue/linked-resources.ts";
+import type { RackNames } from "./catalogue/rack-names.ts";
 import { completionAnswer, promptAnswer, resourceAnswer } from "./catalogue/usable-answer.ts";
 import type { Listed } from "./catalogue/usable-item.ts";
+import { namedFailure } from "./named-failure.ts";
 import type { Upstream } from "./upstream.ts";
 
 const LIMIT = 60_000;
@@ -24,18 +26,20 @@ const LIMIT = 60_000;
  */
 export class McpOfferings implements OfferingSource {
   readonly key: string;
+  /** What results of the server linked to. */
+  readonly links = new LinkedResources();
   readonly #server: string;
   readonly #upstream: () => Upstream;
-  readonly #keys: () => Iterable<string>;
+  readonly #names: Pick<RackNames, "nameOf">;
   readonly #listeners = new Set<(change: OfferingChange) => void>();
   /** The resources that are watched, and how the upstream of now is told to stop. */
   readonly #watched = new Map<string, () => void>();
 
-  constructor(server: string, upstream: () => Upstream, keys: () => Iterable<string>) {
+  constructor(server: string, upstream: () => Upstream, names: Pick<RackNames, "nameOf">) {
     this.key = `mcp:${server}`;
     this.#server = server;
     this.#upstream = upstream;
-    this.#keys = keys;
+    this.#names = names;
   }
 
   changed(kinds: readonly ("prompts" | "resources")[]): void {
@@ -66,7 +70,12 @@ export class McpOfferings implements OfferingSource {
     const prompt = this.#findPrompt(name, reader);
     if (prompt === undefined) return undefined;
     const params = { name: prompt.name, arguments: args };
-    return promptAnswer(await this.#ask("prompts/get", params, reader));
+    const answer = await this.#ask("prompts/get", params, reader, promptAnswer);
+    for (const { content } of answer.messages) {
+      if (content.type === "resource_link" || content.type === "resource")
+        this.links.note({ ...content }, name);
+    }
+    return answer;
   }
 
   resources(reader: OfferingReader): OfferedResource[] {
@@ -78,8 +87,12 @@ export class McpOfferings implements OfferingSource {
   }
 
   async readResource(uri: string, reader: OfferingReader): Promise<ResourceAnswer | undefined> {
-    if (this.#findResource(uri, reader) === undefined) return undefined;
-    return resourceAnswer(await this.#ask("resources/read", { uri }, reader));
+    const isOwn = this.#findResource(uri, reader) !== undefined || this.linkedAt(uri, reader) !== undefined;
+    return isOwn ? this.#ask("resources/read", { uri }, reader, resourceAnswer) : undefined;
+  }
+
+  linkedAt(uri: string, { mayUse }: OfferingReader): number | undefined {
+    return this.#upstream().state === "disabled" ? undefined : this.links.linkedAt(uri, mayUse);
   }
 
   async complete(request: CompletionRequest, reader: OfferingReader): Promise<CompletionAnswer | undefined> {
@@ -92,12 +105,13 @@ export class McpOfferings implements OfferingSource {
       argument,
       ...(Object.keys(others).length === 0 ? {} : { context: { arguments: others } }),
     };
-    return completionAnswer(await this.#ask("completion/complete", params, reader));
+    return this.#ask("completion/complete", params, reader, completionAnswer);
   }
 
   watchResource(uri: string): (() => void) | undefined {
     const { resources, templates } = this.#upstream().catalogue;
     const isOwn =
+      this.links.has(uri) ||
       resources.some((resource) => resource.uri === uri) ||
       templates.some((template) => matches(template, uri));
     if (!isOwn) return undefined;
@@ -113,12 +127,18 @@ export class McpOfferings implements OfferingSource {
     return () => this.#listeners.delete(listener);
   }
 
-  #ask(
+  /** What goes wrong, also with what the answer is taken for, is said with the name of the server. */
+  async #ask<Answer>(
     method: string,
     params: Readonly<Record<string, unknown>>,
     { signal, client }: OfferingReader,
-  ): Promise<unknown> {
-    return this.#upstream().request({ method, params, signal, client, timeout: LIMIT });
+    take: (given: unknown) => Answer,
+  ): Promise<Answer> {
+    try {
+      return take(await this.#upstream().request({ method, params, signal, client, timeout: LIMIT }));
+    } catch (thrown) {
+      throw namedFailure(this.#server, method, thrown, this.#upstream().mask);
+    }
   }
 
   #usable(listed: readonly Listed[], reader: OfferingReader): Listed[] {
@@ -127,7 +147,7 @@ export class McpOfferings implements OfferingSource {
   }
 
   #nameOf({ name }: Listed): string {
-    return rackNameOf(this.#server, textOf(name), this.#keys());
+    return this.#names.nameOf(this.#server, textOf(name));
   }
 
   #findPrompt(name: string, reader: OfferingReader): Listed | undefined {

@@ -1,12 +1,11 @@
-import { redact } from "@toolrack/core";
-import { isRecord } from "../../json/is-record.ts";
 import type { ToolOverride } from "../../store/mcp-servers/mcp-server-store.ts";
 import type { RefusedItem } from "./catalogue/catalogue.ts";
 import { ownMember } from "./catalogue/own-member.ts";
 import { hashOfPin, pinOf } from "./catalogue/pin.ts";
+import type { RackNames } from "./catalogue/rack-names.ts";
 import { isOffered } from "./catalogue/to-tool.ts";
-import { rackNameOf } from "./catalogue/tool-names.ts";
 import type { ToolPin } from "./catalogue/tool-pins.ts";
+import { shownEntry } from "./config/shown-entry.ts";
 import type { ManagedServer } from "./managed-server.ts";
 import type { SignInView } from "./sign-in/sign-in.ts";
 import type { UpstreamStatus } from "./upstream-status.ts";
@@ -17,9 +16,12 @@ export interface McpServerView extends Omit<UpstreamStatus, "since"> {
   /** `file`: it stands in `mcp.json` and is changed there. */
   readonly place: "file" | "store";
   readonly enabled: boolean;
+  /** What is wrong with its entry as it is written now; it goes on as the entry last said. */
+  readonly problem?: string;
   /** With secrets masked. */
   readonly entry: object;
   readonly since: number;
+  /** That can be used. */
   readonly tools: number;
   readonly quarantined: number;
   readonly prompts: number;
@@ -55,8 +57,9 @@ export function viewOf(server: ManagedServer): McpServerView {
     key,
     place: wanted.place,
     enabled: wanted.isEnabled,
-    entry: redact(masked(wanted.invalid?.given ?? wanted.entry)) as object,
-    tools: tools.names.length,
+    ...(wanted.problem === undefined ? {} : { problem: wanted.problem }),
+    entry: shownEntry(wanted.invalid?.given ?? wanted.entry),
+    tools: wanted.isEnabled ? tools.names.length : 0,
     quarantined: catalogue.tools.filter(({ name }) => pins.of(name).state === "quarantined").length,
     prompts: catalogue.prompts.length,
     resources: catalogue.resources.length + catalogue.templates.length,
@@ -65,14 +68,13 @@ export function viewOf(server: ManagedServer): McpServerView {
   };
 }
 
-/** In the order of the server. `keys` are those of all servers. */
-export function toolViewsOf(server: ManagedServer, keys: Iterable<string>): McpToolView[] {
+/** In the order of the server. */
+export function toolViewsOf(server: ManagedServer, names: Pick<RackNames, "nameOf">): McpToolView[] {
   const { rename = {}, ...choices } = server.wanted.entry.toolrack?.tools ?? {};
-  const all = [...keys];
   return server.upstream.catalogue.tools.map((tool) => {
     const { name, description } = tool;
     const { state, changes, approvedAt, approvedBy, override } = server.pins.of(name);
-    const rackName = rackNameOf(server.key, override.rename ?? ownMember(rename, name) ?? name, all);
+    const rackName = names.nameOf(server.key, override.rename ?? ownMember(rename, name) ?? name);
     return {
       name,
       rackName,
@@ -86,38 +88,4 @@ export function toolViewsOf(server: ManagedServer, keys: Iterable<string>): McpT
       override,
     };
   });
-}
-
-/** A word and references, such as `Bearer ${secret:NAME}`; a default inside one would be a value again. */
-const reference = /^(?:\w+ )?(?:\$\{[\w:.-]+\})+$/;
-
-/**
- * Values of variables and headers may be secrets that somebody wrote down in clear; a reference to one is none. An entry
- * that is not valid may hold anything, and is shown as far as it has the form of one.
- */
-function masked(entry: unknown): object {
-  if (!isRecord(entry)) return {};
-  const { env, headers, toolrack } = entry;
-  return {
-    ...entry,
-    ...(env === undefined ? {} : { env: hidden(env) }),
-    ...(headers === undefined ? {} : { headers: hidden(headers) }),
-    ...(isRecord(toolrack) && toolrack.oauth !== undefined
-      ? { toolrack: { ...toolrack, oauth: withoutSecret(toolrack.oauth) } }
-      : {}),
-  };
-}
-
-function withoutSecret(oauth: unknown): unknown {
-  if (!isRecord(oauth)) return hidden(oauth);
-  const { clientSecret, ...rest } = oauth;
-  return clientSecret === undefined ? rest : { ...rest, clientSecret: hidden(clientSecret) };
-}
-
-function hidden(value: unknown): unknown {
-  if (isRecord(value)) {
-    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, hidden(inner)]));
-  }
-  const isReference = typeof value === "string" && reference.test(value) && !value.includes(":-");
-  return isReference ? value : "[hidden]";
 }

@@ -1,15 +1,17 @@
 import { resolve } from "node:path";
 import { hashValue } from "@toolrack/core";
 import { McpServerError } from "../../store/mcp-servers/mcp-server-error.ts";
-import type { StoredMcpServer } from "../../store/mcp-servers/mcp-server-store.ts";
-import { watchFiles } from "../watch-files.ts";
+import { watchFile } from "../watch-file.ts";
+import { RackNames } from "./catalogue/rack-names.ts";
+import { checkedEntry } from "./checked-entry.ts";
 import { type McpFile, readMcpFile } from "./config/read-mcp-file.ts";
-import { problemOfKey, readServerEntry, type ServerEntry } from "./config/server-entry.ts";
+import { problemOfKey } from "./config/server-entry.ts";
 import { ManagedServer } from "./managed-server.ts";
 import { type McpServerView, type McpToolView, toolViewsOf, viewOf } from "./mcp-server-view.ts";
 import type { LogLine } from "./process/recent-lines.ts";
+import { requireSignIn } from "./require-sign-in.ts";
 import { type McpServersParts, type ServerSurroundings, serverSurroundings } from "./server-surroundings.ts";
-import { nobodyWaits, type SignIn } from "./sign-in/sign-in.ts";
+import { nobodyWaits } from "./sign-in/sign-in.ts";
 import { refuseDoubles, requireTool, type ToolOverrides } from "./tool-changes.ts";
 import { type WantedServer, wantedServers } from "./wanted-servers.ts";
 
@@ -26,22 +28,24 @@ export class McpServers {
   readonly #servers = new Map<string, ManagedServer>();
   readonly #shared: ServerSurroundings;
   readonly #listeners = new Set<() => void>();
-  #file: McpFile = { entries: new Map(), problems: new Map() };
+  #file: McpFile = { entries: new Map(), problems: new Map(), invalid: new Map() };
   #fileProblem: string | undefined;
-  #rows = new Map<string, StoredMcpServer>();
   #watcher: { close(): Promise<void> } | undefined;
+  /** Names changed that not every server may have heard of. */
+  #areNamesNew = false;
   /** Changes are made one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #isClosed = false;
 
-  private constructor(parts: McpServersParts) {
+  private constructor(parts: McpServersParts, names: RackNames) {
     this.#parts = parts;
     this.#path = resolve(parts.directory, parts.file ?? "mcp.json");
     this.#shared = serverSurroundings(parts, {
-      keys: () => [
-        ...this.#file.entries.keys(),
-        ...[...this.#rows.values()].flatMap(({ key, entry }) => (entry === undefined ? [] : [key])),
-      ],
+      names,
+      onNames: (key) => {
+        this.#areNamesNew = true;
+        for (const server of this.#servers.values()) if (server.key !== key) server.renamed();
+      },
       onChange: () => {
         for (const listener of this.#listeners) listener();
       },
@@ -50,7 +54,7 @@ export class McpServers {
 
   /** Starts all servers and waits for none of them; until they answer, they offer what they offered last. */
   static async open(parts: McpServersParts): Promise<McpServers> {
-    const servers = new McpServers(parts);
+    const servers = new McpServers(parts, await RackNames.open(parts.store, parts.logger));
     try {
       await servers.reload();
     } catch (thrown) {
@@ -69,7 +73,7 @@ export class McpServers {
           `The MCP servers could not follow a change of ${this.#path}: ${error.message}`,
         );
       });
-    this.#watcher ??= watchFiles([this.#path], follow);
+    this.#watcher ??= watchFile(this.#path, follow);
   }
 
   /** What is wrong with the file as a whole; its last good state goes on. */
@@ -94,13 +98,29 @@ export class McpServers {
       try {
         this.#file = await readMcpFile(this.#path);
         this.#fileProblem = undefined;
-        for (const problem of this.#file.problems.values()) this.#parts.logger.warn(problem);
+        // The others are listed, and say it themselves.
+        const unlisted = [...this.#file.problems].filter(([key]) => !this.#file.invalid.has(key));
+        for (const [, problem] of unlisted) this.#parts.logger.warn(problem);
       } catch (thrown) {
         this.#fileProblem = `${(thrown as Error).message} The servers go on as the file last said.`;
         this.#parts.logger.warn(this.#fileProblem);
       }
       await this.#reconcile();
     });
+  }
+
+  /** Takes over what another process changed in the store. What did not change goes on undisturbed. */
+  refresh(): Promise<void> {
+    return this.#inTurn(async () => {
+      this.#areNamesNew = (await this.#shared.names.refresh()) || this.#areNamesNew;
+      await this.#reconcile();
+      await Promise.all([...this.#servers.values()].map((server) => server.refresh()));
+    });
+  }
+
+  /** The names that a name has given way to because two servers wanted it. */
+  successorsOf(toolName: string): readonly string[] {
+    return this.#shared.names.successorsOf(toolName);
   }
 
   /** By key. */
@@ -118,7 +138,7 @@ export class McpServers {
 
   /** In the order of the server. */
   tools(key: string): McpToolView[] {
-    return toolViewsOf(this.#require(key), this.#shared.keys());
+    return toolViewsOf(this.#require(key), this.#shared.names);
   }
 
   add(key: string, given: unknown): Promise<McpServerView> {
@@ -131,7 +151,7 @@ export class McpServers {
           `There is an MCP server "${key}" already. Choose another key, or change that one.`,
         );
       }
-      await this.#parts.store.put(key, { entry: await checked(given), enabled: null });
+      await this.#parts.store.put(key, { entry: await checkedEntry(given), enabled: null });
       await this.#reconcile();
       return this.get(key);
     });
@@ -142,10 +162,10 @@ export class McpServers {
       const server = this.#require(key);
       if (entry !== undefined) this.#refuseFile(server, "changed");
       for (const name of Object.keys(tools)) requireTool(server, name);
-      refuseDoubles(server, tools, this.#shared.keys);
+      refuseDoubles(server, tools, this.#shared.names);
       if (entry !== undefined || enabled !== undefined) {
         await this.#parts.store.put(key, {
-          ...(entry === undefined ? {} : { entry: await checked(entry) }),
+          ...(entry === undefined ? {} : { entry: await checkedEntry(entry, server.wanted) }),
           ...(enabled === undefined ? {} : { enabled }),
         });
       }
@@ -180,7 +200,7 @@ export class McpServers {
 
   /** Answers the page at which a person signs the rack in; it sends them back to `callback`, with the key behind it. */
   login(key: string, callback: string): Promise<{ readonly url: string; readonly expiresAt: number }> {
-    return this.#requireSignIn(key).begin(`${callback}/${encodeURIComponent(key)}`);
+    return requireSignIn(this.#require(key)).begin(`${callback}/${encodeURIComponent(key)}`);
   }
 
   /** Takes what a person came back with, and starts the server anew without waiting for it. */
@@ -193,7 +213,7 @@ export class McpServers {
 
   /** Forgets the sign-in, and says whether the tokens were taken back where they came from. */
   async logout(key: string): Promise<{ readonly revoked: boolean; readonly server: McpServerView }> {
-    const { revoked } = await this.#requireSignIn(key).end();
+    const { revoked } = await requireSignIn(this.#require(key)).end();
     await this.#require(key).upstream.restart();
     return { revoked, server: this.get(key) };
   }
@@ -213,9 +233,10 @@ export class McpServers {
         ? [...server.upstream.catalogue.tools]
         : Object.entries(names).map(([name, hash]) => requireTool(server, name, hash));
     // All at once: while one is written, the catalogue may become another.
-    await Promise.all(wanted.map((tool) => server.pins.approve(tool, by)));
+    const outcomes = await Promise.allSettled(wanted.map((tool) => server.pins.approve(tool, by)));
     server.apply();
     this.#shared.onChange();
+    for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
     const approved = new Set(wanted.map((tool) => tool.name));
     return this.tools(key).filter((tool) => approved.has(tool.name));
   }
@@ -227,17 +248,17 @@ export class McpServers {
     await this.#turn.catch(() => {});
     await Promise.all([...this.#servers.values()].map((server) => server.close()));
     this.#servers.clear();
+    await this.#shared.names.settled();
   }
 
   async #reconcile(): Promise<void> {
     if (this.#isClosed) return;
-    const rows = await this.#parts.store.list();
-    this.#rows = new Map(rows.map((row) => [row.key, row]));
-    const wanted = await wantedServers(this.#rows, this.#file, {
+    const rows = new Map((await this.#parts.store.list()).map((row) => [row.key, row]));
+    const wanted = await wantedServers(rows, this.#file, {
       path: this.#path,
       logger: this.#parts.logger,
+      last: (key) => this.#servers.get(key)?.wanted,
     });
-    const keysBefore = hashValue([...this.#servers.keys()].sort());
     const leaving = [...this.#servers.values()].filter(({ key }) => !wanted.has(key));
     for (const { key } of leaving) this.#servers.delete(key);
     // All of them to the end: whoever closes us next must find everything that was started.
@@ -245,21 +266,20 @@ export class McpServers {
       ...leaving.map((server) => server.close()),
       ...[...wanted.values()].map((server) => this.#bring(server)),
     ]);
-    // Names depend on which servers there are.
-    if (keysBefore !== hashValue([...this.#servers.keys()].sort())) {
-      for (const server of this.#servers.values()) server.apply();
-    }
+    // Also those that were not among the others yet when they were told.
+    if (this.#areNamesNew) for (const server of this.#servers.values()) server.renamed();
+    this.#areNamesNew = false;
     this.#shared.onChange();
     for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
   }
 
   async #bring(wanted: WantedServer): Promise<void> {
     const server = this.#servers.get(wanted.key);
+    if (wanted.problem !== undefined && wanted.problem !== server?.wanted.problem) {
+      this.#parts.logger.warn(`MCP server "${wanted.key}": ${wanted.problem}`);
+    }
     if (server === undefined) {
-      this.#servers.set(
-        wanted.key,
-        await ManagedServer.open(wanted, this.#rows.get(wanted.key), this.#shared),
-      );
+      this.#servers.set(wanted.key, await ManagedServer.open(wanted, this.#shared));
     } else if (hashValue(server.wanted) !== hashValue(wanted)) {
       await server.change(wanted);
     }
@@ -277,17 +297,6 @@ export class McpServers {
     );
   }
 
-  #requireSignIn(key: string): SignIn {
-    const { signIn, wanted } = this.#require(key);
-    if (signIn !== undefined) return signIn;
-    if (wanted.invalid !== undefined) throw new McpServerError("mcp_server_invalid", wanted.invalid.reason);
-    const why =
-      wanted.entry.url === undefined
-        ? "it is a process, which takes its credentials from its environment"
-        : "its entry sends an Authorization header. Take the header out of the entry first";
-    throw new McpServerError("mcp_server_invalid", `Nobody can sign in at the MCP server "${key}": ${why}.`);
-  }
-
   #refuseFile(server: ManagedServer, what: string): void {
     if (server.wanted.place === "store") return;
     throw new McpServerError(
@@ -300,13 +309,5 @@ export class McpServers {
     const done = this.#turn.then(work, work);
     this.#turn = done.catch(() => {});
     return done;
-  }
-}
-
-async function checked(given: unknown): Promise<ServerEntry> {
-  try {
-    return await readServerEntry(given);
-  } catch (thrown) {
-    throw new McpServerError("mcp_server_invalid", `The entry is not valid. ${(thrown as Error).message}`);
   }
 }

@@ -1,3 +1,4 @@
+import { credentialsIn } from "./config/credentials-in.ts";
 import { resolveEntry } from "./config/resolve-entry.ts";
 import { ConfigurationError } from "./failure-state.ts";
 import type { ConnectOptions } from "./protocol/connect-upstream.ts";
@@ -17,6 +18,8 @@ export async function openSession(
   const entry = await resolveEntry(parts.entry, `${place}: ${key}`, surroundings).catch((error: Error) => {
     throw new ConfigurationError(error.message);
   });
+  // Before anything of the server can be heard.
+  parts.hold(credentialsIn(entry, parts.entry));
   const credentials = await signIn?.headers();
   // Imported late: a workspace without upstream servers never loads the client.
   const { connectUpstream } = await import("./protocol/connect-upstream.ts");

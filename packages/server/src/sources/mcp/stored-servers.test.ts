@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
 import { serve } from "../../serve.ts";
@@ -138,4 +139,29 @@ it("a server whose address cannot be known any more can be removed", async () =>
   await rack.until("lost", "failed");
   await rack.servers.remove("lost");
   expect(rack.servers.list()).toEqual([]);
+});
+
+it("a row that is no JSON has failed, and can be removed", async () => {
+  await using rack = await UpstreamRack.create();
+  await rack.store.mcpServers.put("torn", { entry: good });
+  await rack.store.mcpServers.putTool("torn", "echo", {
+    approved: { definition: { name: "echo" }, at: 1, by: "ada" },
+  });
+  const database = new DatabaseSync(join(rack.directory, ".toolrack", "toolrack.db"));
+  database.exec(`update mcp_servers set entry = '{"command": "very-secret', catalogue = '{'`);
+  database.exec(`update mcp_tools set approved = '{"name'`);
+  database.close();
+  await rack.open({ odd: good });
+  await rack.until("odd", "ready");
+  expect(rack.servers.get("torn")).toMatchObject({
+    state: "failed",
+    reason: expect.stringContaining("not valid"),
+  });
+  expect(JSON.stringify([rack.servers.list(), rack.messages])).not.toContain("very-secret");
+  // Nobody knows any more what was agreed to.
+  await rack.servers.update("torn", { entry: good });
+  await rack.until("torn", "ready");
+  expect(rack.servers.tools("torn").find(({ name }) => name === "echo")?.pin).toBe("quarantined");
+  await rack.servers.remove("torn");
+  expect(rack.servers.list().map(({ key }) => key)).toEqual(["odd"]);
 });

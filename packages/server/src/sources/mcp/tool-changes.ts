@@ -3,7 +3,8 @@ import type { ToolOverride } from "../../store/mcp-servers/mcp-server-store.ts";
 import type { UpstreamTool } from "./catalogue/catalogue.ts";
 import { ownMember } from "./catalogue/own-member.ts";
 import { hashOfPin, pinOf } from "./catalogue/pin.ts";
-import { rackNameOf } from "./catalogue/tool-names.ts";
+import type { RackNames } from "./catalogue/rack-names.ts";
+import { commandFor } from "./command-for.ts";
 import type { ManagedServer } from "./managed-server.ts";
 import { toolViewsOf } from "./mcp-server-view.ts";
 
@@ -25,27 +26,27 @@ export function requireTool(server: ManagedServer, name: string, hash?: string):
       : `It now differs from what was approved in ${changes.map(({ path }) => path).join(", ")}`;
   throw new McpServerError(
     "mcp_tool_changed",
-    `The tool "${name}" of the MCP server "${server.key}" changed after it was looked at, so nothing was approved. ${now}. Look at it again and approve what you see: toolrack mcp-servers show ${server.key}`,
+    `The tool "${name}" of the MCP server "${server.key}" changed after it was looked at, so nothing was approved. ${now}. Look at it again and approve what you see: ${commandFor("show", server.key)}`,
     { tool: name, hash: current, changes },
   );
 }
 
-/** A tool cannot be given the name that another tool of the server has. `keys` are those of all servers. */
+/** A tool cannot be given the name that another tool of the server has. */
 export function refuseDoubles(
   server: ManagedServer,
   overrides: ToolOverrides,
-  keys: () => Iterable<string>,
+  names: Pick<RackNames, "nameOf">,
 ): void {
-  const before = toolViewsOf(server, keys());
+  const before = toolViewsOf(server, names);
   for (const [name, override] of Object.entries(overrides)) {
     if (override?.rename === undefined) continue;
-    const rackName = rackNameOf(server.key, override.rename, keys());
+    const rackName = names.nameOf(server.key, override.rename);
     const other = before.find((tool) => {
       if (tool.name === name) return false;
-      const own = rackNameOf(server.key, tool.name, keys());
+      const own = names.nameOf(server.key, tool.name);
       const said = ownMember(overrides, tool.name);
       const renamed =
-        said === undefined ? tool.rackName : rackNameOf(server.key, said?.rename ?? tool.name, keys());
+        said === undefined ? tool.rackName : names.nameOf(server.key, said?.rename ?? tool.name);
       // By its own name a renamed tool is reached too.
       return rackName === own || rackName === renamed;
     });

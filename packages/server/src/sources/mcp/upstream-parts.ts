@@ -21,6 +21,8 @@ export interface UpstreamParts {
   /** Where packages are installed. */
   readonly packages: Pick<DependencyStore, "install">;
   readonly mask: (text: string) => string;
+  /** Is told, at every start, which values of the entry nobody may see. */
+  hold(values: Iterable<string>): void;
   readonly logger: Logger;
   /** Undefined where nobody can sign in: a process, or a server that is sent credentials of its entry. */
   readonly signIn: Pick<SignIn, "headers" | "distrust" | "renewAt" | "want"> | undefined;

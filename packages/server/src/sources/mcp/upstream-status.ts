@@ -1,6 +1,7 @@
 import type { Attempts } from "./attempts.ts";
 import type { Bulkhead } from "./bulkhead.ts";
 import type { Catalogue } from "./catalogue/catalogue.ts";
+import { commandFor } from "./command-for.ts";
 import type { Condition } from "./condition.ts";
 import { isLocal, type ServerEntry } from "./config/server-entry.ts";
 import { sentence } from "./protocol/sentence.ts";
@@ -86,10 +87,24 @@ export function describeAbsence(
   lastWords: readonly string[],
 ): string {
   const how = state === "ready" ? "not running" : state;
+  const why = reason === undefined ? "" : `${sentence(reason)} `;
+  return `The MCP server "${key}" is not available (${how}). ${why}${outlook(key, nextAttemptAt, lastWords)}`;
+}
+
+/** What a caller is told whose request the server had been sent when it was lost: unlike above, it may have done something. */
+export function describeLoss(
+  key: string,
+  { reason, nextAttemptAt }: { readonly reason: string; readonly nextAttemptAt?: number },
+  lastWords: readonly string[],
+): string {
+  return `The MCP server "${key}" was lost before it answered. ${sentence(reason)} What it had already done may stand: check before calling it again. ${outlook(key, nextAttemptAt, lastWords)}`;
+}
+
+function outlook(key: string, nextAttemptAt: number | undefined, lastWords: readonly string[]): string {
   const next =
     nextAttemptAt === undefined
-      ? `See: toolrack mcp-servers show ${key}`
+      ? `See: ${commandFor("show", key)}`
       : `It is started again in ${Math.max(0, Math.round((nextAttemptAt - Date.now()) / 100) / 10)} s.`;
   const words = lastWords.length === 0 ? "" : `\nIts last words:\n${lastWords.join("\n")}`;
-  return `The MCP server "${key}" is not available (${how}). ${reason === undefined ? "" : `${sentence(reason)} `}${next}${words}`;
+  return `${next}${words}`;
 }

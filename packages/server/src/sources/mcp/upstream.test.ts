@@ -295,7 +295,7 @@ describe("a call", () => {
     await rack.eventually(() => rack.servers.get("odd").inFlight === 1, "the call is under way");
     await rack.servers.update("odd", { enabled: false });
     expect((await hanging).content).toBe(
-      'The MCP server "odd" is not available (not running). It was stopped. See: toolrack mcp-servers show odd',
+      'The MCP server "odd" was lost before it answered. It was stopped. What it had already done may stand: check before calling it again. See: toolrack mcp-servers show odd',
     );
   });
 });

@@ -17,13 +17,20 @@ import type { UpstreamSession } from "./protocol/upstream-session.ts";
 import { stillHolds, type Verdict } from "./protocol/verdict.ts";
 import { Recovery, type UpstreamRequest } from "./recovery.ts";
 import { RenewalTimer } from "./renewal-timer.ts";
-import { isMisunderstanding } from "./request-failure.ts";
+import { isMisunderstanding, waitWanted } from "./request-failure.ts";
 import { RereadTimer } from "./reread-timer.ts";
 import { RestTimer } from "./rest-timer.ts";
 import { Sessions } from "./sessions.ts";
+import { SignOfLife } from "./sign-of-life.ts";
 import { limitsOf, type UpstreamLimits } from "./upstream-limits.ts";
 import type { UpstreamParts } from "./upstream-parts.ts";
-import { describeAbsence, statusOf, type UpstreamState, type UpstreamStatus } from "./upstream-status.ts";
+import {
+  describeAbsence,
+  describeLoss,
+  statusOf,
+  type UpstreamState,
+  type UpstreamStatus,
+} from "./upstream-status.ts";
 
 /** So many of its last lines are shown when it is gone. */
 const TAIL = 8;
@@ -36,6 +43,8 @@ export class Upstream {
   readonly key: string;
   readonly entry: ServerEntry;
   readonly lines: RecentLines;
+  /** For what is said of it. */
+  readonly mask: (text: string) => string;
   readonly #parts: UpstreamParts;
   readonly #bulkhead: Bulkhead;
   readonly #condition: Condition;
@@ -45,10 +54,13 @@ export class Upstream {
   readonly #renewal = new RenewalTimer(() => void this.#attempts.begin());
   readonly #catalogue: LiveCatalogue;
   readonly #recovery: Recovery;
+  readonly #life = new SignOfLife();
   readonly #watched = new Set<string>();
   #limits: UpstreamLimits;
   #verdict: Verdict | undefined;
   #isResting = false;
+  /** The server has let us in before, with the same entry. */
+  #wasLetIn = false;
   #resting: RestTimer;
   /** When the lists are read again, after a server told of a change or did not for a long time. */
   #rereading: RereadTimer;
@@ -57,6 +69,7 @@ export class Upstream {
     this.#parts = parts;
     this.key = parts.key;
     this.entry = parts.entry;
+    this.mask = parts.mask;
     this.lines = new RecentLines(parts.mask);
     this.#limits = limitsOf(parts.entry.toolrack?.limits);
     this.#resting = this.#restTimer();
@@ -81,6 +94,7 @@ export class Upstream {
       },
       onFailed: (error) => this.#failed(error),
       unavailable: (reason) => this.#unavailable(this.#condition.reason ?? reason),
+      lost: (reason) => this.#wasLost(reason),
     });
   }
 
@@ -144,7 +158,7 @@ export class Upstream {
   /** Calls a tool. Rejects with `UpstreamError`, or with the reason of the context's signal. */
   call(tool: UpstreamTool, context: ToolContext): Promise<unknown> {
     const headers = isLocal(this.entry) ? undefined : parameterHeaders(tool.inputSchema, context.input);
-    return this.request(new ToolRequest(tool.name, context, headers));
+    return this.request(new ToolRequest(tool, context, headers));
   }
 
   /** Sends anything else. */
@@ -195,8 +209,10 @@ export class Upstream {
       },
       (thrown: unknown) => {
         if (thrown instanceof UpstreamError)
-          return this.#recovery.recover(thrown, session, request).finally(() => this.#leave());
-        this.#leave();
+          return this.#recovery
+            .recover(thrown, session, request)
+            .finally(() => (thrown.kind === "timeout" ? this.#leaveUnanswered(session) : this.#leave()));
+        this.#leaveUnanswered(session);
         throw thrown;
       },
     );
@@ -205,6 +221,12 @@ export class Upstream {
   #leave(): void {
     this.#bulkhead.leave();
     if (this.#bulkhead.inside === 0) this.#resting.begin();
+  }
+
+  /** Whoever is next waits until the server shows that it is there: this one was given up, and never answered. */
+  #leaveUnanswered(session: UpstreamSession): void {
+    if (this.#bulkhead.waiting === 0 || session !== this.#sessions.current) this.#leave();
+    else void this.#life.of(session).then(() => this.#leave());
   }
 
   async #connect(signal: AbortSignal, isSecond = false): Promise<void> {
@@ -247,6 +269,7 @@ export class Upstream {
     }
     this.#catalogue.take(catalogue);
     this.#sessions.use(session);
+    this.#wasLetIn = true;
     this.#renewal.at(this.#parts.signIn?.renewAt);
     this.#condition.countSuccess();
     this.#remember(session.verdict);
@@ -262,7 +285,8 @@ export class Upstream {
   }
 
   #failed(thrown: unknown): void {
-    const { state, reason } = stateAfter(thrown, remedyFor(this.key, this.#parts.signIn !== undefined));
+    const { signIn } = this.#parts;
+    const { state, reason } = stateAfter(thrown, remedyFor(this.key, signIn !== undefined), this.mask);
     this.lines.add("rack", reason);
     if (this.#sessions.current !== undefined) {
       // Only the renewal failed: what is there is used until the server refuses it.
@@ -270,7 +294,10 @@ export class Upstream {
       return;
     }
     const failures = this.#condition.countFailure();
-    if (state === "backoff") this.#attempts.beginAfter(pauseAfter(failures));
+    // Credentials of the entry that were good before may be good again, while a token that was signed in for is not.
+    const isTriedAgain =
+      state === "backoff" || (state === "needs-auth" && this.#wasLetIn && signIn === undefined);
+    if (isTriedAgain) this.#attempts.beginAfter(Math.max(pauseAfter(failures), waitWanted(thrown)));
     this.#enter(state, reason);
   }
 
@@ -299,13 +326,19 @@ export class Upstream {
     try {
       await this.#catalogue.update(session, isUsed);
     } catch (thrown) {
-      if (thrown instanceof UpstreamError && thrown.kind === "unavailable" && isUsed()) {
+      if (thrown instanceof UpstreamError && this.#isOfServer(thrown) && isUsed()) {
         this.#lost(session, thrown);
         return;
       }
       this.lines.add("rack", `Its lists could not be read again: ${(thrown as Error).message}`);
     }
     if (isUsed() && !session.tellsOfChanges) this.#rereading.later();
+  }
+
+  /** Whether it is gone or lets us in no longer. A token that has ended is renewed when the next call needs it. */
+  #isOfServer({ kind }: UpstreamError): boolean {
+    if (kind === "unauthorized") return this.#parts.signIn === undefined;
+    return kind === "unavailable" || kind === "lost";
   }
 
   #restTimer(): RestTimer {
@@ -329,5 +362,11 @@ export class Upstream {
       ...(nextAt === undefined ? {} : { nextAttemptAt: nextAt }),
     };
     return new UpstreamError("unavailable", describeAbsence(this.key, facts, this.lines.tail(TAIL, lastAt)));
+  }
+
+  #wasLost(reason: string): UpstreamError {
+    const { lastAt, nextAt } = this.#attempts;
+    const facts = { reason, ...(nextAt === undefined ? {} : { nextAttemptAt: nextAt }) };
+    return new UpstreamError("lost", describeLoss(this.key, facts, this.lines.tail(TAIL, lastAt)));
   }
 }

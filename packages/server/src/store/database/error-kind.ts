@@ -27,3 +27,10 @@ export function isConstraintError(error: unknown): boolean {
   const { errcode } = error as { errcode?: unknown };
   return typeof errcode === "number" && (errcode & 0xff) === 19;
 }
+
+/** There is no room left where the data is kept, or the user may have no more of it. */
+export function isFullDisk(error: unknown): boolean {
+  const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown };
+  if (typeof errcode === "number") return (errcode & 0xff) === 13;
+  return typeof code === "string" && /^(?:ENOSPC|EDQUOT|53100|ER_DISK_FULL|ER_RECORD_FILE_FULL)$/.test(code);
+}

@@ -1,20 +1,38 @@
 import { isDuplicateKey } from "../database/error-kind.ts";
 import type { StoreDatabase } from "../database/schema.ts";
 import { toKey } from "../database/storable-text.ts";
-import { fromJson, toJson } from "../database/stored-json.ts";
-import type { McpServerChange, McpServerStore, StoredMcpServer, StoredMcpTool } from "./mcp-server-store.ts";
+import { toJson } from "../database/stored-json.ts";
+import type { RegistryVersion } from "../registry-version/registry-version.ts";
+import { toStoredServer, toStoredTool } from "./mcp-server-rows.ts";
+import type {
+  ClaimedName,
+  McpServerChange,
+  McpServerStore,
+  McpToolChange,
+  StoredMcpServer,
+  StoredMcpTool,
+} from "./mcp-server-store.ts";
 import type { McpServerRow, McpToolRow } from "./mcp-server-tables.ts";
+
+/** Names that are written at once. */
+const MOST_NAMES = 200;
 
 export class McpServerRepository implements McpServerStore {
   readonly #db: StoreDatabase;
+  readonly #version: RegistryVersion;
 
-  constructor(db: StoreDatabase) {
+  constructor(db: StoreDatabase, version: RegistryVersion) {
     this.#db = db;
+    this.#version = version;
   }
 
   async list(): Promise<StoredMcpServer[]> {
-    const rows = await this.#db.selectFrom("mcp_servers").selectAll().orderBy("server_key").execute();
-    return rows.map(toServer);
+    const rows = await this.#db
+      .selectFrom("mcp_servers")
+      .select(["server_key", "enabled", "created_at", "updated_at", "entry"])
+      .orderBy("server_key")
+      .execute();
+    return rows.map((row) => toStoredServer({ ...row, verdict: null, catalogue: null }));
   }
 
   async get(key: string): Promise<StoredMcpServer | undefined> {
@@ -23,33 +41,39 @@ export class McpServerRepository implements McpServerStore {
       .selectAll()
       .where("server_key", "=", toKey(key))
       .executeTakeFirst();
-    return row === undefined ? undefined : toServer(row);
+    return row === undefined ? undefined : toStoredServer(row);
   }
 
   async put(key: string, change: McpServerChange): Promise<void> {
-    const columns = toColumns(change);
-    if (await this.#replace(key, columns)) return;
-    const now = Date.now();
-    const empty = { entry: null, enabled: null, verdict: null, catalogue: null };
-    try {
-      await this.#db
+    const columns = serverColumns(change);
+    const isForOthers = change.entry !== undefined || change.enabled !== undefined;
+    await this.#write(isForOthers, async (db) => {
+      const now = Date.now();
+      const { numUpdatedRows } = await db
+        .updateTable("mcp_servers")
+        .set({ ...columns, updated_at: now })
+        .where("server_key", "=", toKey(key))
+        .executeTakeFirst();
+      if (numUpdatedRows > 0n) return;
+      const empty = { entry: null, enabled: null, verdict: null, catalogue: null };
+      await db
         .insertInto("mcp_servers")
         .values({ server_key: toKey(key), ...empty, ...columns, created_at: now, updated_at: now })
         .execute();
-    } catch (error) {
-      // Somebody else has made it in between.
-      if (!isDuplicateKey(error)) throw error;
-      await this.#replace(key, columns);
-    }
+    });
   }
 
   async remove(key: string): Promise<boolean> {
-    await this.#db.deleteFrom("mcp_tools").where("server_key", "=", toKey(key)).execute();
-    const { numDeletedRows } = await this.#db
-      .deleteFrom("mcp_servers")
-      .where("server_key", "=", toKey(key))
-      .executeTakeFirst();
-    return numDeletedRows > 0n;
+    let removed = 0n;
+    await this.#write(true, async (db) => {
+      await db.deleteFrom("mcp_tools").where("server_key", "=", toKey(key)).execute();
+      const { numDeletedRows } = await db
+        .deleteFrom("mcp_servers")
+        .where("server_key", "=", toKey(key))
+        .executeTakeFirst();
+      removed = numDeletedRows;
+    });
+    return removed > 0n;
   }
 
   async tools(server: string): Promise<StoredMcpTool[]> {
@@ -59,51 +83,69 @@ export class McpServerRepository implements McpServerStore {
       .where("server_key", "=", toKey(server))
       .orderBy("tool_key")
       .execute();
-    return rows.map((row) => toTool(server, row));
+    return rows.map((row) => toStoredTool(server, row));
   }
 
-  async putTool(tool: StoredMcpTool): Promise<void> {
-    const place = { server_key: toKey(tool.server), tool_key: toKey(tool.name) };
-    const columns = {
-      name: tool.name,
-      approved: jsonOf(tool.approved),
-      pending: jsonOf(tool.pending),
-      approved_at: tool.approvedAt ?? null,
-      approved_by: tool.approvedBy === undefined ? null : toKey(tool.approvedBy),
-      override: jsonOf(tool.override),
-    };
-    const replace = async () => {
-      const { numUpdatedRows } = await this.#db
+  async putTool(server: string, name: string, change: McpToolChange): Promise<void> {
+    const place = { server_key: toKey(server), tool_key: toKey(name) };
+    const columns = toolColumns(change);
+    const isForOthers = change.approved !== undefined || change.override !== undefined;
+    await this.#write(isForOthers, async (db) => {
+      const { numUpdatedRows } = await db
         .updateTable("mcp_tools")
-        .set(columns)
+        .set({ name, ...columns })
         .where("server_key", "=", place.server_key)
         .where("tool_key", "=", place.tool_key)
         .executeTakeFirst();
-      return numUpdatedRows > 0n;
-    };
-    if (await replace()) return;
-    try {
-      await this.#db
+      if (numUpdatedRows > 0n) return;
+      const empty = { approved: null, pending: null, approved_at: null, approved_by: null, override: null };
+      await db
         .insertInto("mcp_tools")
-        .values({ ...place, ...columns })
+        .values({ ...place, name, ...empty, ...columns })
         .execute();
-    } catch (error) {
-      if (!isDuplicateKey(error)) throw error;
-      await replace();
-    }
+    });
   }
 
-  async #replace(key: string, columns: Partial<McpServerRow>): Promise<boolean> {
-    const { numUpdatedRows } = await this.#db
-      .updateTable("mcp_servers")
-      .set({ ...columns, updated_at: Date.now() })
-      .where("server_key", "=", toKey(key))
-      .executeTakeFirst();
-    return numUpdatedRows > 0n;
+  async names(): Promise<ClaimedName[]> {
+    const rows = await this.#db.selectFrom("mcp_names").selectAll().execute();
+    return rows.map(({ name_key, server_key }) => ({ name: name_key, server: server_key }));
+  }
+
+  async claimNames(server: string, names: readonly string[]): Promise<void> {
+    const server_key = toKey(server);
+    await this.#write(true, async (db) => {
+      const rows = await db
+        .selectFrom("mcp_names")
+        .select("name_key")
+        .where("server_key", "=", server_key)
+        .execute();
+      const known = new Set(rows.map(({ name_key }) => name_key));
+      const fresh = [...new Set(names)].filter((name) => !known.has(name));
+      for (let from = 0; from < fresh.length; from += MOST_NAMES) {
+        const values = fresh.slice(from, from + MOST_NAMES).map((name_key) => ({ name_key, server_key }));
+        await db.insertInto("mcp_names").values(values).execute();
+      }
+    });
+  }
+
+  /** All or nothing, and counted for other processes if it is for them. */
+  async #write(isForOthers: boolean, work: (db: StoreDatabase) => Promise<void>): Promise<void> {
+    const write = () =>
+      this.#db.transaction().execute(async (transaction) => {
+        await work(transaction);
+        if (isForOthers) await this.#version.bump(transaction);
+      });
+    try {
+      await write();
+    } catch (error) {
+      // Somebody else has made the row in between.
+      if (!isDuplicateKey(error)) throw error;
+      await write();
+    }
   }
 }
 
-function toColumns({ entry, enabled, verdict, catalogue }: McpServerChange): Partial<McpServerRow> {
+function serverColumns({ entry, enabled, verdict, catalogue }: McpServerChange): Partial<McpServerRow> {
   return {
     ...(entry === undefined ? {} : { entry: jsonOf(entry) }),
     ...(enabled === undefined ? {} : { enabled: enabled === null ? null : Number(enabled) }),
@@ -112,36 +154,20 @@ function toColumns({ entry, enabled, verdict, catalogue }: McpServerChange): Par
   };
 }
 
-function toServer(row: McpServerRow): StoredMcpServer {
-  const entry = fromJson<object>(row.entry);
-  const verdict = fromJson<object>(row.verdict);
-  const catalogue = fromJson<object>(row.catalogue);
+function toolColumns({ approved, pending, override }: McpToolChange): Partial<McpToolRow> {
   return {
-    key: row.server_key,
-    ...(entry === undefined ? {} : { entry }),
-    ...(row.enabled === null ? {} : { enabled: row.enabled === 1 }),
-    ...(verdict === undefined ? {} : { verdict }),
-    ...(catalogue === undefined ? {} : { catalogue }),
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
+    ...(approved === undefined
+      ? {}
+      : {
+          approved: toJson(approved.definition),
+          approved_at: approved.at,
+          approved_by: toKey(approved.by),
+        }),
+    ...(pending === undefined ? {} : { pending: jsonOf(pending) }),
+    ...(override === undefined ? {} : { override: jsonOf(override) }),
   };
 }
 
-function toTool(server: string, row: McpToolRow): StoredMcpTool {
-  const approved = fromJson<object>(row.approved);
-  const pending = fromJson<object>(row.pending);
-  const override = fromJson<object>(row.override);
-  return {
-    server,
-    name: row.name,
-    ...(approved === undefined ? {} : { approved }),
-    ...(pending === undefined ? {} : { pending }),
-    ...(row.approved_at === null ? {} : { approvedAt: row.approved_at }),
-    ...(row.approved_by === null ? {} : { approvedBy: row.approved_by }),
-    ...(override === undefined ? {} : { override }),
-  };
-}
-
-function jsonOf(value: object | null | undefined): string | null {
-  return value === undefined || value === null ? null : toJson(value);
+function jsonOf(value: object | null): string | null {
+  return value === null ? null : toJson(value);
 }

@@ -2,6 +2,7 @@
 export interface McpServerTables {
   mcp_servers: McpServerRow;
   mcp_tools: McpToolRow;
+  mcp_names: McpNameRow;
 }
 
 export interface McpServerRow {
@@ -23,4 +24,9 @@ export interface McpToolRow {
   approved: string | null;
   pending: string | null;
   override: string | null;
+}
+
+export interface McpNameRow {
+  name_key: string;
+  server_key: string;
 }

@@ -10,6 +10,7 @@ import { createChatTables } from "./0007-chat.ts";
 import { allowRowsByHand } from "./0008-rows-by-hand.ts";
 import { addAnswers } from "./0009-answers.ts";
 import { addCallLog } from "./0010-call-log.ts";
+import { createMcpNames } from "./0011-mcp-names.ts";
 
 /**
  * A step is run once for a database, in the order of the names, and never changed after a release. MySQL cannot undo a
@@ -28,4 +29,5 @@ export const migrationSteps: Readonly<Record<string, MigrationStep>> = {
   "0008_rows_by_hand": allowRowsByHand,
   "0009_answers": addAnswers,
   "0010_call_log": addCallLog,
+  "0011_mcp_names": createMcpNames,
 };

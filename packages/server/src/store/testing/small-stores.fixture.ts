@@ -277,33 +277,64 @@ export function testSmallStores(place: TestPlace): void {
       });
       await other.mcpServers.put("own", { enabled: null, catalogue: { tools: [] } });
       expect(await store.mcpServers.list()).toEqual([
-        expect.objectContaining({ key: "from_file", verdict: { era: "legacy" } }),
-        expect.objectContaining({
-          key: "own",
-          entry: { command: "server", env: { 名: "值😀" } },
-          catalogue: { tools: [] },
-        }),
+        expect.objectContaining({ key: "from_file" }),
+        expect.objectContaining({ key: "own", entry: { command: "server", env: { 名: "值😀" } } }),
       ]);
+      expect(await store.mcpServers.get("from_file")).toMatchObject({ verdict: { era: "legacy" } });
+      expect(await store.mcpServers.get("own")).toMatchObject({ catalogue: { tools: [] } });
       expect(await store.mcpServers.get("own")).not.toHaveProperty("enabled");
     });
 
     test("take what is known about their tools with them", async () => {
-      const tool = {
-        server: "own",
-        name: "read.file/😀",
-        approved: { name: "x" },
-        approvedAt: 5,
-        approvedBy: "ada",
-      };
-      await store.mcpServers.putTool(tool);
-      await other.mcpServers.putTool({ ...tool, pending: { name: "y" }, override: { rename: "z" } });
+      const name = "read.file/😀";
+      const approved = { definition: { name: "x" }, at: 5, by: "ada" };
+      await store.mcpServers.putTool("own", name, { approved });
+      await other.mcpServers.putTool("own", name, { pending: { name: "y" }, override: { rename: "z" } });
       expect(await store.mcpServers.tools("own")).toEqual([
-        { ...tool, pending: { name: "y" }, override: { rename: "z" } },
+        {
+          server: "own",
+          name,
+          approved: { name: "x" },
+          approvedAt: 5,
+          approvedBy: "ada",
+          pending: { name: "y" },
+          override: { rename: "z" },
+        },
       ]);
       expect(await store.mcpServers.tools("Own")).toEqual([]);
       expect(await store.mcpServers.remove("own")).toBe(true);
       expect(await store.mcpServers.remove("own")).toBe(false);
       expect(await store.mcpServers.tools("own")).toEqual([]);
+    });
+
+    test("leave the names that they had", async () => {
+      await store.mcpServers.put("own", { entry: {} });
+      await store.mcpServers.claimNames("own", ["mcp_own_a", "mcp_own_b"]);
+      await Promise.all([
+        store.mcpServers.claimNames("own", ["mcp_own_b", "mcp_own_c"]),
+        other.mcpServers.claimNames("own", ["mcp_own_c"]),
+        other.mcpServers.claimNames("Own", ["mcp_own_a"]),
+      ]);
+      await store.mcpServers.remove("own");
+      const names = (await other.mcpServers.names()).map(({ name, server }) => `${name} ${server}`);
+      expect(names.sort()).toEqual(["mcp_own_a Own", "mcp_own_a own", "mcp_own_b own", "mcp_own_c own"]);
+    });
+
+    test("count a version for what other processes must follow, and none for what was learnt", async () => {
+      const { mcpServers, registryVersion } = store;
+      const counts = async (write: Promise<unknown>) => {
+        await write;
+        return (await registryVersion.read()) - before;
+      };
+      const before = await registryVersion.read();
+      expect(await counts(mcpServers.put("x", { entry: {} }))).toBe(1);
+      expect(await counts(mcpServers.put("x", { verdict: {}, catalogue: {} }))).toBe(1);
+      expect(await counts(mcpServers.put("x", { enabled: false }))).toBe(2);
+      expect(await counts(mcpServers.putTool("x", "a", { pending: {} }))).toBe(2);
+      expect(await counts(mcpServers.putTool("x", "a", { override: {} }))).toBe(3);
+      const approved = { definition: {}, at: 1, by: "ada" };
+      expect(await counts(mcpServers.putTool("x", "a", { approved, pending: null }))).toBe(4);
+      expect(await counts(mcpServers.remove("x"))).toBe(5);
     });
   });
 }

@@ -1,7 +1,7 @@
 import { styleText } from "node:util";
 import type { ToolInfo } from "@toolrack/core";
+import { shellQuote } from "../../text/shell-quote.ts";
 import { StatusLine } from "./status-line.ts";
-import { shellQuote } from "./text/shell-quote.ts";
 
 export interface GlobalOptions {
   /** As the user wrote it. */

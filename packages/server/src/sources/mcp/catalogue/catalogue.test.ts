@@ -1,10 +1,8 @@
 import { isSpecType } from "@modelcontextprotocol/client";
-import { isCanonicalName } from "@toolrack/core";
 import { describe, expect, it } from "vitest";
 import { checkCatalogue, emptyCatalogue } from "./catalogue.ts";
 import { cleanSchema, cleanText } from "./clean-text.ts";
 import { differences, hashOfPin } from "./pin.ts";
-import { rackNameOf } from "./tool-names.ts";
 
 const toolFields = [
   "title",
@@ -32,23 +30,6 @@ const resourceFields = [
   "annotations.lastModified",
   "_meta",
 ] as const;
-
-describe("names", () => {
-  it("have the server's key and the tool's own name, and always fit", () => {
-    expect(rackNameOf("files", "read_file", ["files"])).toBe("mcp_files_read_file");
-    const long = rackNameOf("a".repeat(40), `search.${"b".repeat(100)}`, []);
-    expect(isCanonicalName(long)).toBe(true);
-    expect(long).not.toBe(rackNameOf("a".repeat(40), `search.${"b".repeat(101)}`, []));
-  });
-
-  it("of two servers never become one, whichever came first", () => {
-    const keys = ["a", "a_b"];
-    expect(rackNameOf("a_b", "c", keys)).toBe("mcp_a_b_c");
-    expect(rackNameOf("a", "b_c", keys)).toMatch(/^mcp_a_b_c_[0-9a-z]{8}$/);
-    expect(rackNameOf("a", "b_c", keys.toReversed())).toBe(rackNameOf("a", "b_c", keys));
-    expect(rackNameOf("a", "b_c", ["a"])).toBe("mcp_a_b_c");
-  });
-});
 
 describe("texts of servers", () => {
   it("lose what a person cannot see", () => {

@@ -17,6 +17,8 @@ export interface UpstreamTool {
   readonly inputSchema: Readonly<Record<string, unknown>>;
   readonly outputSchema?: Readonly<Record<string, unknown>>;
   readonly annotations?: Readonly<Record<string, unknown>>;
+  /** The server works on it only as a task, and refuses a call that is to be answered at once. */
+  readonly isTask?: true;
   readonly _meta?: Readonly<Record<string, unknown>>;
 }
 
@@ -96,8 +98,10 @@ export function changedLists(before: Catalogue, after: Catalogue): ListName[] {
 }
 
 function usableTool(item: Listed): UpstreamTool | string {
-  const { name, title, description, inputSchema, outputSchema, annotations, _meta } = item;
+  const { name, title, description, inputSchema, outputSchema, annotations, execution, isTask, _meta } = item;
   if (typeof name !== "string" || name === "") return "It has no name.";
+  // The second is how it was kept here.
+  const isTaskOnly = (isRecord(execution) && execution.taskSupport === "required") || isTask === true;
   const hints = usableAnnotations(annotations);
   const shown = typeof title === "string" ? title : hints?.title;
   return {
@@ -107,6 +111,7 @@ function usableTool(item: Listed): UpstreamTool | string {
     inputSchema: isRecord(inputSchema) ? inputSchema : { type: "object" },
     ...(isRecord(outputSchema) ? { outputSchema } : {}),
     ...(hints === undefined ? {} : { annotations: hints }),
+    ...(isTaskOnly ? { isTask: true } : {}),
     ...(isRecord(_meta) ? { _meta } : {}),
   };
 }

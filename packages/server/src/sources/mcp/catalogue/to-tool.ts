@@ -1,12 +1,16 @@
 import { type ToolContext, ToolDisabledError, ToolExecutionError, type ToolInfo } from "@toolrack/core";
 import { matchesPattern } from "../../../auth/matches-pattern.ts";
+import { commandFor } from "../command-for.ts";
 import type { ServerEntry, ToolChoices } from "../config/server-entry.ts";
+import { describeFailure } from "../named-failure.ts";
+import type { Message } from "../protocol/json-rpc.ts";
 import { UpstreamError } from "../protocol/upstream-error.ts";
 import type { UpstreamTool } from "./catalogue.ts";
 import { cleanSchema, cleanText } from "./clean-text.ts";
+import type { LinkedResources } from "./linked-resources.ts";
 import { ownMember } from "./own-member.ts";
+import type { RackNames } from "./rack-names.ts";
 import { toolAnswer } from "./tool-answer.ts";
-import { rackNameOf } from "./tool-names.ts";
 import type { ToolPin } from "./tool-pins.ts";
 import { usableAnnotations } from "./usable-item.ts";
 
@@ -16,6 +20,8 @@ export interface ToolSource {
   readonly entry: ServerEntry;
   /** `ready`, `backoff` and so on, whenever it is asked for. */
   readonly state: string;
+  /** What results link to. */
+  readonly links: LinkedResources;
   call(tool: UpstreamTool, context: ToolContext): Promise<unknown>;
 }
 
@@ -26,26 +32,28 @@ export function isOffered({ include, exclude = [] }: ToolChoices, name: string):
 
 /**
  * The tool as it hangs on the rack. One in quarantine is shown as it was approved, and refuses by itself too: whatever
- * switches it on again, the definition that nobody agreed to is neither read by a model nor called.
+ * switches it on again, the definition that nobody agreed to is neither read by a model nor called. Throws for one that
+ * nobody could call, and says why.
  */
 export function toTool(
   source: ToolSource,
   given: UpstreamTool,
   pin: ToolPin,
-  keys: Iterable<string>,
+  names: Pick<RackNames, "nameOf">,
 ): ToolInfo {
   const { key, entry } = source;
   const isQuarantined = pin.state === "quarantined";
   const tool: UpstreamTool = isQuarantined && pin.approved !== undefined ? pin.approved : given;
+  requireObjects(tool.inputSchema);
   const { rename = {}, describe = {}, disable = [], ask = [] } = entry.toolrack?.tools ?? {};
   const { limits = {} } = entry.toolrack ?? {};
-  const others = [...keys];
-  const own = rackNameOf(key, tool.name, others);
+  const own = names.nameOf(key, tool.name);
   const renamed = pin.override.rename ?? ownMember(rename, tool.name);
-  const name = renamed === undefined ? own : rackNameOf(key, renamed, others);
+  const name = renamed === undefined ? own : names.nameOf(key, renamed);
   const described = pin.override.describe ?? ownMember(describe, tool.name) ?? tool.description;
   const timeout = limits.call ?? entry.timeout;
   const title = tool.title === undefined ? "" : cleanText(tool.title);
+  const onLink = (block: Message) => source.links.note(block, name);
   return {
     name,
     ...(described === undefined ? {} : { description: cleanText(described) }),
@@ -59,7 +67,7 @@ export function toTool(
       ? async () => {
           throw new ToolDisabledError(quarantined(key, tool.name), { toolName: name });
         }
-      : (context: ToolContext) => callUpstream(source, tool, context),
+      : (context: ToolContext) => callUpstream(source, tool, context, onLink),
     metadata: {
       category: "mcp",
       tags: ["mcp", key],
@@ -89,16 +97,29 @@ export function toTool(
 export function quarantined(key: string, name: string): string {
   return (
     `The tool "${name}" of the MCP server "${key}" has changed its definition since it was approved, so it is switched off. ` +
-    `Look at the change and approve it: toolrack mcp-servers approve ${key} ${name}`
+    `Look at the change and approve it: ${commandFor("approve", key, name)}`
   );
 }
 
-function callUpstream(source: ToolSource, tool: UpstreamTool, context: ToolContext): Promise<unknown> {
+/** A schema that does not say of which type it is takes objects, as far as anybody can tell. */
+function requireObjects({ type }: UpstreamTool["inputSchema"]): void {
+  if (Array.isArray(type) ? type.includes("object") : type === undefined || type === "object") return;
+  throw new Error(
+    `Its inputSchema is of the type ${JSON.stringify(type)}, while arguments are always an object: nobody could call it.`,
+  );
+}
+
+function callUpstream(
+  source: ToolSource,
+  tool: UpstreamTool,
+  context: ToolContext,
+  onLink: (block: Message) => void,
+): Promise<unknown> {
   // One step for both outcomes: this is on the way of every call.
   return source.call(tool, context).then(
     (given) => {
       try {
-        return toolAnswer(given);
+        return toolAnswer(given, onLink);
       } catch (thrown) {
         throw named(source.key, thrown);
       }
@@ -116,7 +137,7 @@ function named(key: string, thrown: unknown): unknown {
 
 function failureOf(key: string, error: UpstreamError): ToolExecutionError {
   const { kind, facts } = error;
-  return new ToolExecutionError(messageFor(key, error), {
+  return new ToolExecutionError(describeFailure(key, "the call", error), {
     cause: error,
     data: {
       server: key,
@@ -124,12 +145,6 @@ function failureOf(key: string, error: UpstreamError): ToolExecutionError {
       ...facts,
     },
   });
-}
-
-function messageFor(key: string, { kind, message, code }: UpstreamError): string {
-  if (kind === "broken") return `The MCP server "${key}" gave no usable answer: ${message}`;
-  if (kind !== "refused") return message;
-  return `The MCP server "${key}" refused the call: ${message}${code === undefined ? "" : ` (code ${code})`}`;
 }
 
 function isNamed(patterns: readonly string[], name: string): boolean {

@@ -1,5 +1,7 @@
+import { isRecord } from "../../../json/is-record.ts";
 import type {
   McpServerStore,
+  McpToolChange,
   StoredMcpTool,
   ToolOverride,
 } from "../../../store/mcp-servers/mcp-server-store.ts";
@@ -29,12 +31,16 @@ export interface ToolPin {
 
 const FIRST_USE = "first use";
 
-/** What was agreed to about the tools of one server. Decisions are made in memory and kept in the store. */
+/**
+ * What was agreed to about the tools of one server. What a person says counts once it is in the store; what is seen counts
+ * at once. Other processes on the same store may see another version of the server, so each looks for itself whether a
+ * tool is what was agreed to.
+ */
 export class ToolPins {
   readonly #server: string;
   readonly #store: McpServerStore;
   readonly #policy: PinningPolicy;
-  readonly #rows = new Map<string, StoredMcpTool>();
+  #rows = new Map<string, StoredMcpTool>();
   #writing: Promise<unknown> = Promise.resolve();
 
   private constructor(server: string, store: McpServerStore, policy: PinningPolicy) {
@@ -54,19 +60,38 @@ export class ToolPins {
     if (this.#policy === "off") return;
     for (const tool of tools) {
       const definition = pinOf(tool);
-      const row = this.#rows.get(tool.name);
+      const row = this.#row(tool.name);
       const approved = approvedOf(row);
       if (approved === undefined || (this.#policy === "trust" && !samePin(approved, definition))) {
-        this.#approve(tool.name, definition, FIRST_USE);
-      } else if (samePin(approved, definition)) {
-        if (row?.pending !== undefined) this.#keep(withoutPending(row));
-      } else if (
-        row !== undefined &&
-        (row.pending === undefined || !samePin(row.pending as PinnedDefinition, definition))
-      ) {
-        this.#keep({ ...row, pending: definition });
+        const pin = { definition, at: Date.now(), by: FIRST_USE };
+        this.#rows.set(tool.name, withApproved(row, pin));
+        void this.#write(tool.name, { approved: pin, pending: null });
+      } else if (this.#see(row, approved, definition)) {
+        void this.#write(tool.name, { pending: this.#row(tool.name).pending ?? null });
       }
     }
+  }
+
+  /** Takes over what another process wrote, and looks at the tools, as they are here, anew. */
+  async refresh(tools: readonly UpstreamTool[]): Promise<void> {
+    let rows: readonly StoredMcpTool[];
+    let written: Promise<unknown>;
+    do {
+      written = this.#writing;
+      await written.catch(() => {});
+      rows = await this.#store.tools(this.#server);
+      // What was written while they were read may not be among them.
+    } while (written !== this.#writing);
+    // What others see is no affair of ours: were it taken over, we would write it back and forth.
+    this.#rows = new Map(
+      rows.map((row) => [row.name, { ...withoutPending(row), ...this.#pendingOf(row.name) }]),
+    );
+    for (const tool of tools) {
+      const row = this.#row(tool.name);
+      const approved = approvedOf(row);
+      if (approved !== undefined && this.#policy === "quarantine") this.#see(row, approved, pinOf(tool));
+    }
+    this.inspect(tools.filter(({ name }) => approvedOf(this.#rows.get(name)) === undefined));
   }
 
   of(name: string): ToolPin {
@@ -86,16 +111,20 @@ export class ToolPins {
     };
   }
 
-  /** Agrees to the tool as it is now. */
+  /** Agrees to the tool as it is now. Rejects when that cannot be written; then nothing is agreed to. */
   async approve(tool: UpstreamTool, by: string): Promise<void> {
-    this.#approve(tool.name, pinOf(tool), by);
-    await this.#writing;
+    const definition = pinOf(tool);
+    const pin = { definition, at: Date.now(), by };
+    await this.#write(tool.name, { approved: pin, pending: null });
+    const row = this.#row(tool.name);
+    // Meanwhile it may have become yet another.
+    const isLeft = row.pending !== undefined && !samePin(row.pending as PinnedDefinition, definition);
+    this.#rows.set(tool.name, { ...withApproved(row, pin), ...(isLeft ? { pending: row.pending } : {}) });
   }
 
   async override(name: string, override: ToolOverride): Promise<void> {
-    const row = this.#rows.get(name) ?? { server: this.#server, name };
-    this.#keep({ ...row, override });
-    await this.#writing;
+    await this.#write(name, { override });
+    this.#rows.set(name, { ...this.#row(name), override });
   }
 
   /** Resolves when everything is written; rejects when something could not be. */
@@ -103,22 +132,48 @@ export class ToolPins {
     await this.#writing;
   }
 
-  #approve(name: string, definition: PinnedDefinition, by: string): void {
-    const row = this.#rows.get(name) ?? { server: this.#server, name };
-    this.#keep({ ...withoutPending(row), approved: definition, approvedAt: Date.now(), approvedBy: by });
+  /** Says whether the tool stands otherwise than before. */
+  #see(row: StoredMcpTool, approved: PinnedDefinition, definition: PinnedDefinition): boolean {
+    const pending = samePin(approved, definition) ? undefined : definition;
+    const before = row.pending as PinnedDefinition | undefined;
+    const isSame =
+      pending === undefined || before === undefined ? pending === before : samePin(before, pending);
+    if (isSame) return false;
+    this.#rows.set(row.name, { ...withoutPending(row), ...(pending === undefined ? {} : { pending }) });
+    return true;
   }
 
-  #keep(row: StoredMcpTool): void {
-    this.#rows.set(row.name, row);
+  #row(name: string): StoredMcpTool {
+    return this.#rows.get(name) ?? { server: this.#server, name };
+  }
+
+  #pendingOf(name: string): Pick<StoredMcpTool, "pending"> {
+    const { pending } = this.#row(name);
+    return pending === undefined ? {} : { pending };
+  }
+
+  #write(name: string, change: McpToolChange): Promise<void> {
     // One after the other, so that the last word is the last one written. A failure is that of whoever waits.
-    this.#writing = this.#writing.catch(() => {}).then(() => this.#store.putTool(row));
-    this.#writing.catch(() => {});
+    const written = this.#writing.catch(() => {}).then(() => this.#store.putTool(this.#server, name, change));
+    written.catch(() => {});
+    this.#writing = written;
+    return written;
   }
 }
 
+/** Of a text that is no JSON nobody knows what was agreed to: whatever the tool is now differs from it. */
 function approvedOf(row: StoredMcpTool | undefined): PinnedDefinition | undefined {
-  // The column holds what `#approve` wrote.
-  return row?.approved as PinnedDefinition | undefined;
+  if (row?.approved === undefined) return undefined;
+  // The column holds what was written from a definition.
+  if (isRecord(row.approved)) return row.approved as unknown as PinnedDefinition;
+  return { name: row.name, inputSchema: { type: "object" } };
+}
+
+function withApproved(
+  row: StoredMcpTool,
+  { definition, at, by }: NonNullable<McpToolChange["approved"]>,
+): StoredMcpTool {
+  return { ...withoutPending(row), approved: definition, approvedAt: at, approvedBy: by };
 }
 
 function withoutPending({ pending: _, ...row }: StoredMcpTool): StoredMcpTool {

@@ -50,6 +50,6 @@ export function completionAnswer(given: unknown): CompletionAnswer {
 function odd(method: string, wanted: string): UpstreamError {
   return new UpstreamError(
     "broken",
-    `The server's answer to ${method} cannot be used: it must have ${wanted}. Tell whoever runs the server.`,
+    `Its answer to ${method} cannot be used: it must have ${wanted}. Tell whoever runs the server.`,
   );
 }

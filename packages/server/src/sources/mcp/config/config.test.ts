@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -140,16 +140,30 @@ describe("the file", () => {
 
   it("keeps the good entries when others are wrong", async () => {
     const file = await read(
-      '{ "mcpServers": { "good": { "command": "x" }, "bad": { "comand": "x" }, "no way": { "command": "x" } } }',
+      '{ "mcpServers": { "good": { "command": "x" }, "bad": { "comand": "x" }, "no\\nway": { "command": "x" } } }',
     );
     expect([...file.entries.keys()]).toEqual(["good"]);
     expect(file.problems.get("bad")).toMatch(/"bad" of .*mcp\.json/);
-    expect(file.problems.get("no way")).toMatch(/cannot be the key/);
+    expect(file.problems.get("no\nway")).toMatch(/cannot be the key/);
+    expect([...file.invalid]).toEqual([
+      ["bad", { given: { comand: "x" }, reason: file.problems.get("bad") }],
+    ]);
+  });
+
+  it("takes the keys that other programs take", async () => {
+    const keys = ["My Server", "io.github.owner/server", "@scope/pkg", "日历 (工作)", "7", "a".repeat(100)];
+    const list = (names: readonly string[]) =>
+      JSON.stringify({ mcpServers: Object.fromEntries(names.map((key) => [key, { command: "x" }])) });
+    expect([...(await read(list(keys))).entries.keys()].sort()).toEqual(keys.toSorted());
+    const wrong = ["", " a", "a ", "-a", "../a", "a\u0007", "a\u202Eb", "a'b", "a".repeat(101)];
+    expect((await read(list(wrong))).problems.size).toBe(wrong.length);
   });
 
   it("that is not there has no servers, and one that is broken says where", async () => {
     expect((await readMcpFile(join(directory, "none.json"))).entries.size).toBe(0);
     await expect(read('{ "mcpServers": {')).rejects.toThrow(/mcp\.json is not valid JSON: line 1/);
     await expect(read("[]")).rejects.toThrow(/"mcpServers"/);
+    await symlink(join(directory, "away.json"), join(directory, "link.json"));
+    await expect(readMcpFile(join(directory, "link.json"))).rejects.toThrow(/link\.json cannot be read/);
   });
 });

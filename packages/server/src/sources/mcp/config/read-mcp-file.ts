@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { lstat, readFile } from "node:fs/promises";
 import { isRecord } from "../../../json/is-record.ts";
 import { parseJsonc } from "../../../text/parse-jsonc.ts";
 import { problemOfKey, readServerEntry, type ServerEntry } from "./server-entry.ts";
@@ -8,14 +8,17 @@ export interface McpFile {
   readonly entries: ReadonlyMap<string, ServerEntry>;
   /** What is wrong with the others, by key. */
   readonly problems: ReadonlyMap<string, string>;
+  /** Those of the others whose key is one. */
+  readonly invalid: ReadonlyMap<string, { readonly given: unknown; readonly reason: string }>;
 }
 
-const nothing: McpFile = { entries: new Map(), problems: new Map() };
+const nothing: McpFile = { entries: new Map(), problems: new Map(), invalid: new Map() };
 
 /** Reads an `mcp.json`; empty when there is none. Throws when the file as a whole cannot be read. */
 export async function readMcpFile(path: string): Promise<McpFile> {
-  const text = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return undefined;
+  const text = await readFile(path, "utf8").catch(async (error: NodeJS.ErrnoException) => {
+    // A link to a file that is not there is no file that was taken away: while the file is replaced, it is just that.
+    if (error.code === "ENOENT" && (await lstat(path).catch(() => undefined)) === undefined) return undefined;
     throw new Error(`${path} cannot be read: ${error.message}`);
   });
   if (text === undefined) return nothing;
@@ -32,16 +35,19 @@ export async function toMcpFile(document: unknown, path: string): Promise<McpFil
   }
   const entries = new Map<string, ServerEntry>();
   const problems = new Map<string, string>();
+  const invalid = new Map<string, { readonly given: unknown; readonly reason: string }>();
   for (const [key, given] of Object.entries(listed)) {
+    const wrongKey = problemOfKey(key);
     try {
-      const problem = problemOfKey(key);
-      if (problem !== undefined) throw new Error(problem);
+      if (wrongKey !== undefined) throw new Error(wrongKey);
       entries.set(key, await readServerEntry(given));
     } catch (thrown) {
-      problems.set(key, `The entry "${key}" of ${path} is not valid. ${(thrown as Error).message}`);
+      const reason = `The entry "${key}" of ${path} is not valid. ${(thrown as Error).message}`;
+      problems.set(key, reason);
+      if (wrongKey === undefined) invalid.set(key, { given, reason });
     }
   }
-  return { entries, problems };
+  return { entries, problems, invalid };
 }
 
 function parse(text: string, path: string): unknown {

@@ -29,7 +29,7 @@ export type ResolvedEntry = {
 );
 
 /** What every program needs to run at all. Nothing in here is a secret. */
-const basics =
+export const basics: readonly string[] =
   process.platform === "win32"
     ? [
         "APPDATA",
@@ -69,7 +69,8 @@ export async function resolveEntry(
     if (url === null || !/^https?:$/.test(url.protocol)) {
       throw new Error(`${where}.url is no address that begins with http:// or https://.`);
     }
-    const headers = await expandAll(entry.headers ?? {}, `${where}.headers`, surroundings);
+    const own = await expandAll(entry.headers ?? {}, `${where}.headers`, surroundings);
+    const headers = { ...own, ...takeCredentials(url, own, where) };
     return { kind: "address", roots, url, headers, type: entry.type === "stdio" ? undefined : entry.type };
   }
   const file =
@@ -90,6 +91,32 @@ export async function resolveEntry(
     cwd: resolve(directory, entry.cwd === undefined ? "." : await one(entry.cwd, "cwd")),
     install: entry.toolrack?.install,
   };
+}
+
+/** A request cannot be made to an address with credentials in it: they are taken out, and sent as HTTP has them sent. */
+function takeCredentials(
+  url: URL,
+  headers: Readonly<Record<string, string>>,
+  where: string,
+): Readonly<Record<string, string>> {
+  const { username, password } = url;
+  if (username === "" && password === "") return {};
+  if (Object.keys(headers).some((name) => /^authorization$/i.test(name))) {
+    throw new Error(`${where} has credentials in its url and an Authorization header. Keep one of them.`);
+  }
+  url.username = "";
+  url.password = "";
+  const pair = `${plain(username)}:${plain(password)}`;
+  return { Authorization: `Basic ${Buffer.from(pair).toString("base64")}` };
+}
+
+/** What is written with a lone percent sign is meant as it stands. */
+function plain(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 async function readEnvFile(path: string, where: string, directory: string): Promise<Record<string, string>> {

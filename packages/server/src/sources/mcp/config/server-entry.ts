@@ -157,13 +157,13 @@ export const serverEntrySchema = {
 
 const compiled = compileSchema(serverEntrySchema);
 
-/** Letters, digits, `_`, `-` and `.`: what names of tools can be made of and a person can type. */
-const validKey = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/;
+/** What a person can type and read in one line, as other programs let them: names of tools are made of it all the same. */
+const validKey = /^(?=.{1,100}$)[\p{L}\p{N}@](?:[\p{L}\p{M}\p{N} _.@/:+()-]*[\p{L}\p{M}\p{N}_.@/:+()-])?$/u;
 
 /** Why a text cannot be the key of a server; undefined when it can. */
 export function problemOfKey(key: string): string | undefined {
   if (validKey.test(key)) return undefined;
-  return `"${key.slice(0, 100)}" cannot be the key of a server. Use letters, digits, _ . and -, at most 100.`;
+  return `"${key.slice(0, 100)}" cannot be the key of a server. Use letters, digits, spaces and _ . - @ / : + ( ), at most 100, with a letter or digit first.`;
 }
 
 /** Checks an entry and gives it one form. Throws an `Error` that names each key that is wrong. */

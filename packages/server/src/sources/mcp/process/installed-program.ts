@@ -1,12 +1,14 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { DependencyStore } from "../../../dependencies/dependency-store.ts";
+import { ConfigurationError } from "../failure-state.ts";
 
 const wanted = /^((?:@[a-z0-9~._-]+\/)?[a-z0-9~._-]+)@([A-Za-z0-9~^.*+_-]+)$/i;
 
 /**
  * The file that Node runs for the program of `name@version`, which is installed first where it is not there yet.
- * `program` names one of the package's programs where it has several. Throws an `Error` that says what to do.
+ * `program` names one of the package's programs where it has several. Throws a `ConfigurationError` that says what to do
+ * where only another entry can help.
  */
 export async function installedProgram(
   packages: Pick<DependencyStore, "install">,
@@ -17,7 +19,9 @@ export async function installedProgram(
 ): Promise<string> {
   const [, name, version] = wanted.exec(spec) ?? [];
   if (name === undefined || version === undefined) {
-    throw new Error(`"${spec}" is no package to install. Write its name and version: "some-server@1.2.3".`);
+    throw new ConfigurationError(
+      `"${spec}" is no package to install. Write its name and version: "some-server@1.2.3".`,
+    );
   }
   const folder = await packages.install({ [name]: version }, label, signal);
   return entryOf(join(folder, "node_modules", name), name, program);
@@ -32,6 +36,9 @@ async function entryOf(folder: string, name: string, program: string | undefined
   const chosen = program ?? (names.length === 1 ? names[0] : last);
   const file = chosen === undefined ? undefined : programs[chosen];
   if (file !== undefined) return join(folder, file);
-  if (names.length === 0) throw new Error(`The package ${name} has no program to run. Is it an MCP server?`);
-  throw new Error(`The package ${name} has several programs: ${names.join(", ")}. Say which as "command".`);
+  if (names.length === 0)
+    throw new ConfigurationError(`The package ${name} has no program to run. Is it an MCP server?`);
+  throw new ConfigurationError(
+    `The package ${name} has several programs: ${names.join(", ")}. Say which as "command".`,
+  );
 }

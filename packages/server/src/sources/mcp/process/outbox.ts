@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import { commandFor } from "../command-for.ts";
 import { UpstreamError } from "../protocol/upstream-error.ts";
 
 /** A message that waits until what was sent before it has been read. */
@@ -155,13 +156,13 @@ function lineOf(message: JSONRPCMessage): string {
 function unread(server: string): UpstreamError {
   return new UpstreamError(
     "busy",
-    `The MCP server "${server}" has not read ${MOST_UNREAD / 1024 / 1024} MB of what it was sent, so it is sent nothing more until it does. If this lasts, restart it: toolrack mcp-servers restart ${server}`,
+    `The MCP server "${server}" has not read ${MOST_UNREAD / 1024 / 1024} MB of what it was sent, so it is sent nothing more until it does. If this lasts, restart it: ${commandFor("restart", server)}`,
   );
 }
 
 function stalled(server: string): UpstreamError {
   return new UpstreamError(
     "busy",
-    `The MCP server "${server}" has read nothing of what it was sent for ${LONGEST_STALL / 1_000} s, so this was not sent to it. If this lasts, restart it: toolrack mcp-servers restart ${server}`,
+    `The MCP server "${server}" has read nothing of what it was sent for ${LONGEST_STALL / 1_000} s, so this was not sent to it. If this lasts, restart it: ${commandFor("restart", server)}`,
   );
 }

@@ -8,6 +8,11 @@ export interface LogLine {
 }
 
 const LONGEST_LINE = 2_000;
+/** In a message, which has several lines and may stand in one answer several times. */
+const LONGEST_WORDS = 300;
+
+/** What a program prints of its own inside when it is out of memory: it hides the line before it that says so. */
+const nativeFrame = /^\s*(?:\d+: 0x[0-9a-f]+ |-+ Native stack trace -+$)/i;
 
 /** The last lines about a server, with secrets masked before they are kept. */
 export class RecentLines {
@@ -22,9 +27,9 @@ export class RecentLines {
   }
 
   add(from: LogLine["from"], text: string): void {
-    // Whoever floods its standard error must not make us keep all of it.
-    const line = this.#mask(text.length > LONGEST_LINE ? `${text.slice(0, LONGEST_LINE)}…` : text);
-    this.#lines.push({ at: Date.now(), from, text: line });
+    // Whoever floods its standard error must not make us keep all of it. Masked first: half a secret is none to be found.
+    const line = this.#mask(text.slice(0, 2 * LONGEST_LINE));
+    this.#lines.push({ at: Date.now(), from, text: shortened(line, LONGEST_LINE) });
     if (this.#lines.length > this.#size) this.#lines.shift();
   }
 
@@ -33,7 +38,7 @@ export class RecentLines {
     const lines = (this.#rest + piece).split(/\r?\n/);
     const rest = lines.pop() ?? "";
     for (const line of lines) if (line.trim() !== "") this.add("stderr", line);
-    this.#rest = rest.slice(0, LONGEST_LINE + 1);
+    this.#rest = rest.slice(0, 2 * LONGEST_LINE);
   }
 
   /** What came without the end of its line is a line too once nothing follows. */
@@ -46,9 +51,15 @@ export class RecentLines {
     return [...this.#lines];
   }
 
-  /** The last words of the server itself since a moment, for messages. */
+  /** The last words of the server itself since a moment, short enough for messages. */
   tail(count: number, since = 0): string[] {
-    const said = this.#lines.filter(({ from, at }) => from === "stderr" && at >= since);
-    return said.slice(-count).map(({ text }) => text);
+    const said = this.#lines.filter(
+      ({ from, at, text }) => from === "stderr" && at >= since && !nativeFrame.test(text),
+    );
+    return said.slice(-count).map(({ text }) => shortened(text, LONGEST_WORDS));
   }
+}
+
+function shortened(text: string, length: number): string {
+  return text.length > length ? `${text.slice(0, length)}…` : text;
 }

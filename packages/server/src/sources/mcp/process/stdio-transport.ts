@@ -52,6 +52,8 @@ export class StdioTransport implements Transport {
   /** Lines on standard output that were no message. */
   noise = 0;
   ended: ProcessEnd | undefined;
+  /** It ran when it was closed here, so that its end says nothing about it. */
+  isHungUp = false;
   /** Why it is of no use any more although its process had not ended. */
   problem: string | undefined;
 
@@ -144,6 +146,7 @@ export class StdioTransport implements Transport {
     // Whose child a process was is forgotten with its parent.
     const family = isThere ? descendantsOf([child.pid], findFamilies()) : [];
     if (isThere) {
+      this.isHungUp = true;
       this.#outbox?.flush();
       child.stdin.end();
       await Promise.race([new Promise((done) => child.once("exit", done)), delay(FAREWELL)]);

@@ -54,6 +54,10 @@ export function nobodyToAsk(method: string): string {
   return `The caller cannot be asked (${method}): other calls are under way or were given up a moment ago, and the question does not say which call it belongs to. Call the tool again when those have ended, or give what it needs as arguments.`;
 }
 
+export function nobodyCalls(method: string): string {
+  return `Nobody can be asked (${method}): no call is under way, and only who calls a tool can answer questions of its server. Ask while a call is being worked on.`;
+}
+
 /** Questions of a server that may wait for their answers at a time. */
 export const MOST_OPEN = 100;
 

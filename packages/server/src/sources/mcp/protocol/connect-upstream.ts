@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import {
   Client,
   type PriorDiscovery,
@@ -6,16 +7,19 @@ import {
   type Transport,
 } from "@modelcontextprotocol/client";
 import type { DependencyStore } from "../../../dependencies/dependency-store.ts";
+import { isRecord } from "../../../json/is-record.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
-import { asksForCredentials } from "../failure-state.ts";
+import { asksForCredentials, ConfigurationError } from "../failure-state.ts";
 import { installedProgram } from "../process/installed-program.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
+import type { Answering } from "./answering.ts";
 import { allCapabilities } from "./ask-caller.ts";
 import { boundedFetch, LONGEST_MESSAGE } from "./bounded-fetch.ts";
 import { fetchWithRefusals } from "./http-refusal.ts";
 import { toUpstreamError } from "./json-rpc.ts";
 import { RequestLane } from "./request-lane.ts";
+import { TASKS_EXTENSION } from "./task-runs.ts";
 import { UpstreamError } from "./upstream-error.ts";
 import { UpstreamSession } from "./upstream-session.ts";
 import type { Verdict } from "./verdict.ts";
@@ -36,6 +40,13 @@ export interface ConnectOptions {
   /** How long somebody may think about a question of the server, in milliseconds. */
   readonly patience: number;
   readonly signal: AbortSignal;
+}
+
+/** The way to a server. */
+interface Line {
+  readonly transport: Transport;
+  /** Where the request is noted that a message belongs to, when each has an answer of its own. */
+  readonly scope?: AsyncLocalStorage<Answering>;
 }
 
 /** A server that is asked which protocol it speaks and says nothing speaks the old one. */
@@ -64,12 +75,11 @@ export async function connectUpstream(options: ConnectOptions): Promise<Upstream
   }
 }
 
-async function connectProcess(open: () => Transport, options: ConnectOptions): Promise<UpstreamSession> {
+async function connectProcess(open: () => Line, options: ConnectOptions): Promise<UpstreamSession> {
   const prior = priorOf(options.prior);
   if (prior !== undefined) return connect(open(), "stdio", options, prior);
-  const transport = open();
   try {
-    return await connect(transport, "stdio", options, undefined);
+    return await connect(open(), "stdio", options, undefined);
   } catch (thrown) {
     // Some servers end when the first thing that they are sent is not what they expect; those speak the old protocol.
     const isProbe = (thrown as Error | undefined)?.message.startsWith("Version negotiation failed") === true;
@@ -79,7 +89,7 @@ async function connectProcess(open: () => Transport, options: ConnectOptions): P
 }
 
 async function connect(
-  transport: Transport,
+  { transport, scope }: Line,
   kind: Verdict["transport"],
   options: ConnectOptions,
   prior: PriorDiscovery | undefined,
@@ -88,7 +98,10 @@ async function connect(
   const roots = options.entry.roots.map((uri) => ({ uri }));
   const client = new Client(clientInfo, {
     capabilities: allCapabilities,
-    versionNegotiation: { mode: "auto", probe: { timeoutMs: Math.min(LONGEST_PROBE, timeout / 3) } },
+    versionNegotiation: {
+      mode: "auto",
+      probe: { timeoutMs: Math.min(LONGEST_PROBE, Math.ceil(timeout / 3)) },
+    },
   });
   // For a server that asks before the lane is there.
   client.setRequestHandler("roots/list", () => ({ roots }));
@@ -118,6 +131,8 @@ async function connect(
     server,
     transport,
     modern: era === "modern" ? client.getNegotiatedProtocolVersion() : undefined,
+    scope,
+    hasTasks: hasTasks(era, client.getServerCapabilities()),
     clientInfo,
     roots,
     patience,
@@ -136,25 +151,27 @@ async function connect(
 async function processOpener(
   entry: ResolvedEntry & { readonly kind: "process" },
   { server, lines, packages, signal }: ConnectOptions,
-): Promise<() => Transport> {
+): Promise<() => Line> {
   const { install, command, args, env, cwd } = entry;
   if (install === undefined) {
-    return () => new StdioTransport({ server, command: command ?? "", args, env, cwd }, lines);
+    const spec = { server, command: command ?? "", args, env, cwd };
+    return () => ({ transport: new StdioTransport(spec, lines) });
   }
   const program = await installedProgram(packages, install, `mcp server ${server}`, command, signal);
   const spec = { server, command: process.execPath, args: [program, ...args], env, cwd };
-  return () => new StdioTransport(spec, lines);
+  return () => ({ transport: new StdioTransport(spec, lines) });
 }
 
 function openAddress(
   { url, headers }: ResolvedEntry & { readonly kind: "address" },
   kind: "http" | "sse",
   lines: RecentLines,
-): Transport {
+): Line {
   const requestInit = { headers: { ...headers } };
   if (kind === "http") {
-    const fetch = fetchWithRefusals(boundedFetch(LONGEST_MESSAGE), { isSession: false });
-    return new StreamableHTTPClientTransport(url, { requestInit, fetch });
+    const scope = new AsyncLocalStorage<Answering>();
+    const fetch = fetchWithRefusals(boundedFetch(LONGEST_MESSAGE), { isSession: false, scope });
+    return { transport: new StreamableHTTPClientTransport(url, { requestInit, fetch }), scope };
   }
   const bounded = boundedFetch(LONGEST_MESSAGE, ({ message }) => {
     lines.add("rack", message);
@@ -163,7 +180,16 @@ function openAddress(
   // There the stream is the session.
   const fetch = fetchWithRefusals(bounded, { isSession: true });
   const transport = new SSEClientTransport(url, { requestInit, fetch });
-  return transport;
+  return { transport };
+}
+
+/** Whether it says that it can work on calls as tasks. In the older versions it says of which requests. */
+function hasTasks(era: Verdict["era"], given: unknown): boolean {
+  const { extensions, tasks } = isRecord(given) ? given : {};
+  if (era === "modern") return isRecord(extensions) && extensions[TASKS_EXTENSION] !== undefined;
+  const requests = isRecord(tasks) ? tasks.requests : undefined;
+  const tools = isRecord(requests) ? requests.tools : undefined;
+  return isRecord(tools) && tools.call !== undefined;
 }
 
 function priorOf(verdict: Verdict | undefined): PriorDiscovery | undefined {
@@ -184,7 +210,9 @@ function rejection(signal: AbortSignal): Promise<never> {
 }
 
 function describe(thrown: unknown, transport: Transport): Error {
-  const ended = transport instanceof StdioTransport ? transport.ended : undefined;
+  const version = unknownVersion(thrown);
+  if (version !== undefined) return version;
+  const ended = transport instanceof StdioTransport && !transport.isHungUp ? transport.ended : undefined;
   if (ended !== undefined && !isProbeFailure(thrown)) {
     const how = ended.signal === null ? `ended with exit code ${ended.code}` : `was ended by ${ended.signal}`;
     return new UpstreamError("unavailable", `It ${how} before the handshake was complete.`, {
@@ -195,6 +223,16 @@ function describe(thrown: unknown, transport: Transport): Error {
   // Whom a server does not even let in needs other credentials; of a single request it may be another matter.
   if (error.facts.status !== 403) return error;
   return new UpstreamError("unauthorized", error.message, { ...error.facts, cause: thrown });
+}
+
+/** What the two do not have in common they will not have at the next attempt either. */
+function unknownVersion(thrown: unknown): ConfigurationError | undefined {
+  const message = thrown instanceof Error ? thrown.message : "";
+  const [, version] = /^Server's protocol version is not supported: (.{1,100})/.exec(message) ?? [];
+  if (version === undefined) return undefined;
+  return new ConfigurationError(
+    `It answered the handshake with version "${version}" of the protocol, which this rack does not speak. Update the rack, or use a release of the server that speaks an older version, then restart it.`,
+  );
 }
 
 function isProbeFailure(thrown: unknown): boolean {

@@ -1,7 +1,10 @@
+import type { AsyncLocalStorage } from "node:async_hooks";
 import { STATUS_CODES } from "node:http";
 import { extractWWWAuthenticateParams } from "@modelcontextprotocol/client";
 import { isRecord } from "../../../json/is-record.ts";
+import type { Answering } from "./answering.ts";
 import type { Fetch } from "./bounded-fetch.ts";
+import { headerValue } from "./parameter-headers.ts";
 import { sentence } from "./sentence.ts";
 import { type RefusalFacts, UpstreamError } from "./upstream-error.ts";
 
@@ -10,17 +13,27 @@ const LONGEST_TEXT = 300;
 /** With these the SDK finds out what a server speaks, and goes by the status of the answer. */
 const handshake: ReadonlySet<unknown> = new Set(["initialize", "server/discover"]);
 
+interface RefusalOptions {
+  /** Every message belongs to a session, also without the header that names one. */
+  readonly isSession: boolean;
+  /** Where the request is noted that a message belongs to, when each has an answer of its own. */
+  readonly scope?: AsyncLocalStorage<Answering>;
+}
+
 /**
  * A fetch that throws an `UpstreamError` with all that is known when a request is answered with an HTTP status that is an
- * error; the SDK would keep only the text. `isSession`: every message belongs to a session, also without the header that
- * names one.
+ * error; the SDK would keep only the text. Notes for a request what kind of answer came: of one that has ended without a
+ * result, the SDK says nothing unless it was a stream.
  */
-export function fetchWithRefusals(fetch: Fetch, { isSession }: { readonly isSession: boolean }): Fetch {
+export function fetchWithRefusals(fetch: Fetch, { isSession, scope }: RefusalOptions): Fetch {
   return async (input, init) => {
+    const answering = scope?.getStore();
+    if (answering?.request.routingName !== undefined) route(init?.headers, answering.request.routingName);
     const response = await fetch(input, init);
+    if (answering !== undefined) note(response, answering);
     if (response.status < 400 || init?.method !== "POST") return response;
     const { id, method } = requestIn(init.body);
-    if (id === undefined || handshake.has(method)) return response;
+    if (id === undefined || (handshake.has(method) && !asksToWait(response))) return response;
     const hasSession = isSession || new Headers(init.headers).has("mcp-session-id");
     throw await refusalIn(response, { id, hasSession });
   };
@@ -32,6 +45,17 @@ export function describeStatus(status: number, text: string): string {
   if (/^\s*</.test(text)) return `It answered with ${name} and a page of HTML.`;
   const said = (wordsIn(parsed(text)) ?? text).trim().slice(0, LONGEST_TEXT);
   return said === "" ? `It answered with ${name}.` : sentence(`It answered with ${name}: ${said}`);
+}
+
+function note({ status, headers }: Response, answering: Answering): void {
+  answering.status = status;
+  // What is said to a question of the server meanwhile belongs to the same request, and is answered without a stream.
+  if (/^\s*text\/event-stream/i.test(headers.get("content-type") ?? "")) answering.isStream = true;
+}
+
+/** The SDK names in a header what the requests are about that it knows, where the protocol wants that. */
+function route(headers: unknown, name: string): void {
+  if (headers instanceof Headers && headers.has("mcp-method")) headers.set("mcp-name", headerValue(name));
 }
 
 async function refusalIn(
@@ -60,6 +84,11 @@ async function refusalIn(
   const { retryAfter } = facts;
   const whole = retryAfter === undefined ? message : `${sentence(message)} It asks to wait ${retryAfter} s.`;
   return new UpstreamError(isLost ? "session" : "refused", whole, facts);
+}
+
+/** Whatever it speaks, it is not to be asked for anything now. */
+function asksToWait({ status, headers }: Response): boolean {
+  return status === 429 || (status >= 500 && headers.has("retry-after"));
 }
 
 /** Servers that forgot a session should answer 404; several answer 400. */

@@ -14,6 +14,11 @@ export function isInputRequired(result: unknown): result is Message {
   return isRecord(result) && result.resultType === "input_required";
 }
 
+/** The server answers later, and says under which id. */
+export function isTask(result: unknown): result is Message {
+  return isRecord(result) && result.resultType === "task";
+}
+
 /** What the stateless protocol adds to every result is about the transport and not about the result. */
 export function plainResult(result: unknown): unknown {
   if (!isRecord(result)) return result;
@@ -43,7 +48,8 @@ export function refusal(error: unknown): UpstreamError {
 
 /** What connecting or sending threw: mostly the HTTP status of an answer, or its error. */
 export function toUpstreamError(error: unknown): UpstreamError {
-  if (error instanceof UpstreamError) return error;
+  const own = ownErrorIn(error);
+  if (own !== undefined) return own;
   const lost = lostConnection(error);
   if (lost !== undefined) return lost;
   const message = error instanceof Error ? error.message : String(error);
@@ -57,12 +63,28 @@ export function toUpstreamError(error: unknown): UpstreamError {
   if (typeof status === "number") {
     const text = isRecord(data) ? data.text : undefined;
     // Of a redirect that is not followed, the SDK says more.
-    const said = typeof text === "string" && status >= 400 ? describeStatus(status, text) : message;
+    const said =
+      typeof text === "string" && status >= 400 ? describeStatus(status, text) : plainWords(message);
     return new UpstreamError(status === 401 ? "unauthorized" : "refused", said, { status, cause: error });
   }
   const odd = oddAnswer(error);
   if (odd !== undefined) return new UpstreamError("broken", odd, { cause: error });
-  return new UpstreamError("unavailable", message, { cause: error });
+  return new UpstreamError("unavailable", plainWords(message), { cause: error });
+}
+
+/** Of a redirect, the SDK names a setting of its own, which nobody here can set. */
+function plainWords(message: string): string {
+  if (!message.includes("(redirectPolicy:")) return message;
+  const [target] = /https?:\/\/[^\s;]+/.exec(message) ?? [];
+  const advice =
+    target === undefined ? "" : ` If ${target} is the server that is meant, make that the url of its entry.`;
+  return `It redirects to another place, where the rack does not follow.${advice}`;
+}
+
+/** What was thrown on the way to the server is wrapped by the SDK while it finds out what the server speaks. */
+function ownErrorIn(error: unknown): UpstreamError | undefined {
+  for (let at = error; at instanceof Error; at = at.cause) if (at instanceof UpstreamError) return at;
+  return undefined;
 }
 
 /** What is said when an answer came that the SDK could not read: a page of a proxy, half a text, another form. */

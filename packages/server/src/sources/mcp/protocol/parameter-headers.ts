@@ -28,7 +28,7 @@ export function parameterHeaders(schema: Schema, input: unknown): Record<string,
         input,
       );
       if (!["string", "number", "boolean"].includes(typeof value)) return [];
-      return [[`Mcp-Param-${header}`, encode(String(value))]];
+      return [[`Mcp-Param-${header}`, headerValue(String(value))]];
     }),
   );
 }
@@ -45,7 +45,7 @@ function parametersOf(schema: Schema, path: readonly string[]): HeaderParameter[
 }
 
 /** What a header cannot hold as it is goes as base64, marked as the protocol says. */
-function encode(value: string): string {
+export function headerValue(value: string): string {
   const isPlain = /^[\t\x20-\x7E]+$/.test(value) && value === value.trim() && !value.startsWith("=?base64?");
   return isPlain ? value : `=?base64?${Buffer.from(value, "utf8").toString("base64")}?=`;
 }

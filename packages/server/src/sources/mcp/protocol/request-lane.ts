@@ -1,28 +1,16 @@
-import { AsyncLocalStorage } from "node:async_hooks";
-import {
-  CLIENT_CAPABILITIES_META_KEY,
-  CLIENT_INFO_META_KEY,
-  type JSONRPCMessage,
-  LOG_LEVEL_META_KEY,
-  PROTOCOL_VERSION_META_KEY,
-  type Transport,
-} from "@modelcontextprotocol/client";
+import type { AsyncLocalStorage } from "node:async_hooks";
+import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { type CallClient, IdTable, type ProgressUpdate } from "@toolrack/core";
 import { isRecord } from "../../../json/is-record.ts";
-import {
-  askWithin,
-  canAnswer,
-  canBeAsked,
-  cannotAsk,
-  capabilitiesOf,
-  isClientMethod,
-  MOST_OPEN,
-  tooManyAtOnce,
-} from "./ask-caller.ts";
+import type { Answering } from "./answering.ts";
+import { canBeAsked, isClientMethod } from "./ask-caller.ts";
 import { tooLargeIn } from "./bounded-fetch.ts";
+import { Envelope, type EnvelopeOptions } from "./envelope.ts";
 import { GivenUp } from "./given-up.ts";
+import { answersTo } from "./input-requests.ts";
 import {
   isInputRequired,
+  isTask,
   type Message,
   plainResult,
   refusal,
@@ -30,6 +18,7 @@ import {
   toUpstreamError,
 } from "./json-rpc.ts";
 import { ServerQuestions } from "./server-questions.ts";
+import { TASK_LIFE, TaskRuns } from "./task-runs.ts";
 import { Turns } from "./turns.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
@@ -52,15 +41,18 @@ export interface LaneRequest {
   readonly waitingForTurn?: () => () => void;
   /** For a server that is reached over HTTP. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** By which whatever stands before a server that is reached over HTTP knows where to send it, beside its method. */
+  readonly routingName?: string;
+  /** The server works on it only as a task. */
+  readonly isTask?: boolean;
 }
 
-export interface LaneOptions {
+export interface LaneOptions extends EnvelopeOptions {
   /** The key of the server, for messages. */
   readonly server: string;
   readonly transport: Transport;
-  /** The version, when the server speaks the stateless protocol; everything is then said with every request. */
-  readonly modern: string | undefined;
-  readonly clientInfo: object;
+  /** Which request a message belongs to, where every request has a stream of its own. */
+  readonly scope: AsyncLocalStorage<Answering> | undefined;
   /** Answers `roots/list` where no caller can. */
   readonly roots: readonly object[];
   /** How long somebody may think about a question of the server, in milliseconds. */
@@ -69,15 +61,12 @@ export interface LaneOptions {
   readonly onLog: (params: Message) => void;
 }
 
-interface Pending {
-  readonly request: LaneRequest;
+interface Pending extends Answering {
   readonly resolve: (result: unknown) => void;
   readonly reject: (reason: unknown) => void;
   /** Stops waiting for the signal. */
   release: (() => void) | undefined;
   timer: NodeJS.Timeout | undefined;
-  /** Why the stream of the answer ended too early, when we know. */
-  problem?: string;
 }
 
 /** Ids of the SDK's own requests on the same transport begin at 0. */
@@ -98,9 +87,10 @@ const askingMethods: ReadonlySet<string> = new Set(["tools/call", "prompts/get",
 export class RequestLane {
   readonly #options: LaneOptions;
   readonly #pending = new IdTable<Pending, number>();
-  /** Which request a message belongs to, where every request has a stream of its own. */
-  readonly #scope: AsyncLocalStorage<Pending> | undefined;
+  readonly #scope: AsyncLocalStorage<Answering> | undefined;
+  readonly #envelope: Envelope;
   readonly #questions: ServerQuestions;
+  readonly #tasks: TaskRuns;
   readonly #turns = new Turns(LONGEST_TURN);
   readonly #givenUp = new GivenUp();
   #nextId = FIRST_ID;
@@ -109,12 +99,28 @@ export class RequestLane {
   /** The client must be connected: from here on the lane sees every message first. */
   constructor(options: LaneOptions) {
     this.#options = options;
-    const { server, transport, roots, patience } = options;
-    this.#scope = transport.hasPerRequestStream === true ? new AsyncLocalStorage() : undefined;
+    const { server, transport, roots, patience, modern } = options;
+    this.#scope = options.scope;
+    this.#envelope = new Envelope(options);
+    this.#tasks = new TaskRuns({
+      server,
+      roots,
+      patience,
+      isModern: modern !== undefined,
+      exchange: async (request) => {
+        const result = await this.#exchange(request, request.params);
+        return modern === undefined ? result : plainResult(result);
+      },
+      onGivenUp: (token) => {
+        if (token !== undefined) this.#givenUp.add(token);
+      },
+    });
     this.#questions = new ServerQuestions({
       server,
       current: () => this.#scope?.getStore()?.request,
+      ofTask: (params) => this.#tasks.requestFor(params),
       underWay: () => [
+        ...this.#tasks.requests,
         ...this.#pending
           .values()
           .map(({ request }) => request)
@@ -139,7 +145,7 @@ export class RequestLane {
   }
 
   get inFlight(): number {
-    return this.#pending.size;
+    return this.#pending.size + this.#tasks.size;
   }
 
   /** Resolves with the result as the server gave it. Rejects with `UpstreamError`, or with the signal's reason. */
@@ -150,24 +156,43 @@ export class RequestLane {
     return this.#turns.take(canBeAsked(request.client), () => this.#run(request), request.signal);
   }
 
-  /** Everything that waits fails now. */
+  /** Everything that waits fails now: what was sent is lost, and nothing is sent any more. */
   close(reason: Error): void {
     this.#closed = reason;
+    const lost = new UpstreamError("lost", reason.message, { cause: reason });
     for (const pending of this.#pending.values()) {
       letGo(pending);
-      pending.reject(reason);
+      pending.reject(lost);
     }
     this.#pending.clear();
+    this.#tasks.close(lost);
     this.#givenUp.clear();
     this.#questions.close(reason);
   }
 
   #run(request: LaneRequest): Promise<unknown> {
-    const answer = this.#exchange(request, request.params);
-    if (this.#options.modern === undefined) return answer;
-    return answer.then((result) =>
-      isInputRequired(result) ? this.#goOn(request, result) : plainResult(result),
+    const { modern, hasTasks } = this.#options;
+    if (modern === undefined) {
+      if (request.isTask === true && hasTasks) return this.#runAsTask(request);
+      return this.#exchange(request, request.params);
+    }
+    return this.#exchange(request, request.params).then((result) =>
+      isInputRequired(result) ? this.#goOn(request, result) : this.#complete(request, result),
     );
+  }
+
+  /** In the older protocol who calls says that it is to be a task. */
+  async #runAsTask(request: LaneRequest): Promise<unknown> {
+    const token = this.#nextId;
+    const result = await this.#exchange(request, { ...request.params, task: { ttl: TASK_LIFE } });
+    const task = isRecord(result) ? result.task : undefined;
+    return isRecord(task) ? this.#tasks.follow(task, request, token) : result;
+  }
+
+  #complete(request: LaneRequest, result: unknown): unknown {
+    return isTask(result) && request.method === "tools/call"
+      ? this.#tasks.follow(result, request)
+      : plainResult(result);
   }
 
   /** The stateless protocol's way of asking: the server ends the request, and is sent it again with the answers. */
@@ -176,40 +201,19 @@ export class RequestLane {
     for (let round = 0; round < MOST_ROUNDS; round++) {
       const { inputRequests, requestState } = result;
       const asked = isRecord(inputRequests) ? Object.entries(inputRequests) : [];
-      if (asked.length > MOST_OPEN)
-        throw new UpstreamError("busy", tooManyAtOnce(asked.length, this.#options.server));
-      const answers = await Promise.all(
-        asked.map(async ([key, question]) => [key, await this.#answer(question, request)] as const),
-      );
+      const inputResponses = await answersTo(asked, request, this.#options);
       const next = await this.#exchange(request, {
         ...request.params,
-        ...(answers.length > 0 ? { inputResponses: Object.fromEntries(answers) } : {}),
+        ...(asked.length > 0 ? { inputResponses } : {}),
         ...(requestState === undefined ? {} : { requestState }),
       });
-      if (!isInputRequired(next)) return plainResult(next);
+      if (!isInputRequired(next)) return this.#complete(request, next);
       result = next;
     }
     throw new UpstreamError(
       "refused",
       `The server asked ${MOST_ROUNDS} times in a row and never came to an answer.`,
     );
-  }
-
-  async #answer(question: unknown, { client, signal }: LaneRequest): Promise<unknown> {
-    const { method, params } = isRecord(question) ? question : {};
-    if (typeof method !== "string" || !isClientMethod(method)) {
-      throw new UpstreamError(
-        "refused",
-        `The server asked for "${String(method)}", which nobody can be asked for.`,
-      );
-    }
-    const asked = isRecord(params) ? params : {};
-    if (client === undefined || !canAnswer(client, method, asked)) {
-      if (method === "roots/list") return { roots: this.#options.roots };
-      throw new UpstreamError("refused", cannotAsk(method));
-    }
-    const signals = signal === undefined ? [] : [signal];
-    return askWithin(this.#options.patience, client, { method, params: asked, signals });
   }
 
   #exchange(request: LaneRequest, params: Message): Promise<unknown> {
@@ -244,7 +248,7 @@ export class RequestLane {
         jsonrpc: "2.0",
         id,
         method,
-        params: this.#complete(request, params, id),
+        params: this.#envelope.around(request, params, id),
       } as JSONRPCMessage;
       if (this.#scope === undefined) {
         this.#options.transport.send(message).catch(fail);
@@ -262,42 +266,18 @@ export class RequestLane {
         ...(headers === undefined ? {} : { headers }),
         onRequestStreamEnd,
       };
-      this.#scope.run(pending, () => void this.#options.transport.send(message, options).catch(fail));
+      // An answer that is no stream has been read to its end by then.
+      const onSent = () => {
+        if (pending.isStream !== true && this.#pending.get(id) === pending) fail(noAnswerIn(pending));
+      };
+      this.#scope.run(pending, () => void this.#options.transport.send(message, options).then(onSent, fail));
     });
-  }
-
-  #complete(request: LaneRequest, params: Message, id: number): Message {
-    const { modern } = this.#options;
-    const hears = request.onProgress !== undefined;
-    if (modern === undefined && !hears) return params;
-    if (modern === undefined && params._meta === undefined)
-      return { ...params, _meta: { progressToken: id } };
-    return {
-      ...params,
-      _meta: {
-        ...(isRecord(params._meta) ? params._meta : {}),
-        ...(hears ? { progressToken: id } : {}),
-        ...(modern === undefined ? {} : this.#envelope(request.client, hearsLog(request))),
-      },
-    };
-  }
-
-  /** What the stateless protocol wants said with every message. */
-  #envelope(client: CallClient | undefined, isHeard: boolean): object {
-    const { modern, clientInfo } = this.#options;
-    return {
-      [PROTOCOL_VERSION_META_KEY]: modern,
-      [CLIENT_INFO_META_KEY]: clientInfo,
-      [CLIENT_CAPABILITIES_META_KEY]: capabilitiesOf(client),
-      // Without it a server says nothing, and then whoever listens hears nothing.
-      ...(isHeard ? { [LOG_LEVEL_META_KEY]: levelFor(client) } : {}),
-    };
   }
 
   #cancel(id: number, reason: unknown): void {
     const text = reason instanceof Error ? reason.message : String(reason ?? "cancelled");
-    const meta = this.#options.modern === undefined ? {} : { _meta: this.#envelope(undefined, false) };
-    this.#send({ method: "notifications/cancelled", params: { ...meta, requestId: id, reason: text } });
+    const params = { ...this.#envelope.ofNotice, requestId: id, reason: text };
+    this.#send({ method: "notifications/cancelled", params });
   }
 
   /** Sends what nobody waits for. */
@@ -331,17 +311,26 @@ export class RequestLane {
     // One that nobody waits for any more came too late.
     this.#givenUp.delete(id);
     const pending = this.#settle(id);
+    if (pending === undefined) this.#forget(result);
     if (error !== undefined && error !== null) pending?.reject(refusal(error));
     else if (isRecord(result)) pending?.resolve(result);
     else pending?.reject(noResult());
     return true;
   }
 
+  /** A task that was begun for a call that had been given up is nobody's. */
+  #forget(result: unknown): void {
+    if (!isRecord(result)) return;
+    const task = result.resultType === "task" ? result : result.task;
+    if (isRecord(task) && typeof task.taskId === "string") this.#tasks.cancel(task.taskId);
+  }
+
   #takeNotification(method: string, params: Message): boolean {
     switch (method) {
       case "notifications/progress": {
         const token = Number(params.progressToken);
-        this.#pending.get(token)?.request.onProgress?.(toProgress(params));
+        const request = this.#pending.get(token)?.request ?? this.#tasks.reportedBy(token);
+        request?.onProgress?.(toProgress(params));
         return token >= FIRST_ID;
       }
       case "notifications/cancelled":
@@ -373,21 +362,17 @@ function listen(request: LaneRequest, act: (reason: unknown) => void): (() => vo
   return () => signal.removeEventListener("abort", onAbort);
 }
 
-function hearsLog({ client, onLog }: LaneRequest): boolean {
-  return client !== undefined || onLog !== undefined;
-}
-
-/**
- * From which level on the server is to say what it logs. The record of a call and the server's own log begin at `info`,
- * also when the caller wants less: what is too little for a caller is kept from it where it is told.
- */
-function levelFor(client: CallClient | undefined): "debug" | "info" {
-  return client?.logLevel === "debug" ? "debug" : "info";
-}
-
 function letGo({ release, timer }: Pending): void {
   release?.();
   if (timer !== undefined) clearTimeout(timer);
+}
+
+function noAnswerIn({ status }: Answering): UpstreamError {
+  const said =
+    status === 202
+      ? "It answered with 202 Accepted, after which no result comes any more."
+      : "It answered with something that is not the answer to this request: none with its id is in it.";
+  return new UpstreamError("broken", said);
 }
 
 function noResult(): UpstreamError {

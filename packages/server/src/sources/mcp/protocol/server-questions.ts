@@ -1,5 +1,13 @@
 import type { CallClient, ClientMethod } from "@toolrack/core";
-import { askWithin, canAnswer, cannotAsk, MOST_OPEN, nobodyToAsk, tooManyOpen } from "./ask-caller.ts";
+import {
+  askWithin,
+  canAnswer,
+  cannotAsk,
+  MOST_OPEN,
+  nobodyCalls,
+  nobodyToAsk,
+  tooManyOpen,
+} from "./ask-caller.ts";
 import type { Message } from "./json-rpc.ts";
 
 /** A request under way, as far as a question of the server may belong to it. */
@@ -15,6 +23,8 @@ export interface ServerQuestionsOptions {
   readonly server: string;
   /** The request on whose own stream the message came that is being looked at; undefined where streams are shared. */
   readonly current: () => Asked | undefined;
+  /** The request that a message belongs to which says so by naming its task; `over` when nobody waits for that. */
+  readonly ofTask: (params: Message) => Asked | "over" | undefined;
   /** Every request under way that can lead to questions, and every one that was given up and may still do so. */
   readonly underWay: () => readonly (Asked | "given up")[];
   /** How long somebody may think about a question, in milliseconds. */
@@ -45,12 +55,14 @@ export class ServerQuestions {
   }
 
   async take(id: unknown, method: ClientMethod, params: Message): Promise<void> {
-    const { server, current, roots, reply, patience } = this.#options;
-    if (current() === undefined && method !== "roots/list") this.isAskedWithoutStream = true;
-    const asker = this.belongsTo();
+    const { server, current, ofTask, roots, reply, patience } = this.#options;
+    const named = ofTask(params);
+    if (named === undefined && current() === undefined && method !== "roots/list")
+      this.isAskedWithoutStream = true;
+    const asker = named === "over" ? undefined : (named ?? this.belongsTo());
     const { client, signal } = asker ?? {};
     if (client === undefined || !canAnswer(client, method, params)) {
-      const message = asker === undefined ? nobodyToAsk(method) : cannotAsk(method);
+      const message = asker === undefined ? this.#whyNobody(method) : cannotAsk(method);
       if (method === "roots/list") reply(id, { result: { roots } });
       else reply(id, { error: { code: -32_601, message } });
       return;
@@ -92,6 +104,10 @@ export class ServerQuestions {
     if (own !== undefined) return own;
     const [only, ...others] = this.#options.underWay();
     return others.length > 0 || only === "given up" ? undefined : only;
+  }
+
+  #whyNobody(method: ClientMethod): string {
+    return this.#options.underWay().length === 0 ? nobodyCalls(method) : nobodyToAsk(method);
   }
 
   close(reason: Error): void {

@@ -7,6 +7,7 @@ import {
   waitingForTurn,
   whenAborted,
 } from "@toolrack/core";
+import type { UpstreamTool } from "../catalogue/catalogue.ts";
 import type { Message } from "./json-rpc.ts";
 import type { LaneRequest } from "./request-lane.ts";
 
@@ -15,12 +16,17 @@ export class ToolRequest implements LaneRequest {
   readonly method = "tools/call";
   readonly params: Message;
   readonly headers: Readonly<Record<string, string>> | undefined;
+  readonly isTask: boolean;
   readonly #context: ToolContext;
 
-  /** `name`: as the server calls it. */
-  constructor(name: string, context: ToolContext, headers: Readonly<Record<string, string>> | undefined) {
+  constructor(
+    { name, isTask }: Pick<UpstreamTool, "name" | "isTask">,
+    context: ToolContext,
+    headers: Readonly<Record<string, string>> | undefined,
+  ) {
     this.params = { name, arguments: context.input };
     this.headers = headers;
+    this.isTask = isTask === true;
     this.#context = context;
   }
 

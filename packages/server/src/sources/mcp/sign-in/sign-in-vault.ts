@@ -40,7 +40,8 @@ export class SignInVault {
   constructor(key: string, secrets: VaultSecrets) {
     const plain = `mcp-oauth.${key}`;
     this.#name =
-      plain.length <= LONGEST_NAME
+      // A key may have what the name of a secret cannot.
+      plain.length <= LONGEST_NAME && /^[\w.-]+$/.test(plain)
         ? plain
         : `mcp-oauth.${createHash("sha256").update(key).digest("hex").slice(0, 32)}`;
     this.#secrets = secrets;

@@ -186,6 +186,15 @@ describe("signing in at a server that asks for it", () => {
     expect(failed).not.toMatch(/[{}[\]]/);
   });
 
+  it("where registering is answered with nothing says so, and what to do", async () => {
+    await using scene = await Scene.set({ registers: "empty" });
+    await scene.open();
+    await scene.rack.until("guarded", "needs-auth");
+    await expect(scene.rack.servers.login("guarded", CALLBACK)).rejects.toThrow(
+      /came to nothing\. The authorization server sent an answer that is empty .*toolrack\.oauth\.clientId\.$/,
+    );
+  });
+
   it("is not for a process, nor for a server that is sent a header of its entry", async () => {
     await using scene = await Scene.set();
     const { rack, authority } = scene;

@@ -1,16 +1,16 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import type { StoredOAuthClientInformation } from "@modelcontextprotocol/client";
-import { isRecord } from "../../../json/is-record.ts";
 import { McpServerError } from "../../../store/mcp-servers/mcp-server-error.ts";
+import { commandFor } from "../command-for.ts";
 import type { Surroundings } from "../config/expand.ts";
 import { resolveEntry } from "../config/resolve-entry.ts";
 import { isLocal, type ServerEntry } from "../config/server-entry.ts";
 import { ConfigurationError } from "../failure-state.ts";
-import { sentence } from "../protocol/sentence.ts";
 import { UpstreamError } from "../protocol/upstream-error.ts";
 import { joinScopes } from "./join-scopes.ts";
 import type { BegunSignIn, SignInTarget } from "./oauth-flow.ts";
 import { resolveOAuth } from "./oauth-settings.ts";
+import { signInProblem } from "./sign-in-problem.ts";
 import type { KeptSignIn, SignInVault } from "./sign-in-vault.ts";
 
 export interface SignInParts {
@@ -47,9 +47,11 @@ const PATIENCE = 10 * 60_000;
 const MARGIN = 60_000;
 const LONGEST_REASON = 500;
 
-/** Whether the rack may sign in at a server: one that is sent an `Authorization` header already has its credentials. */
+/** Whether the rack may sign in at a server: one that is sent credentials of its entry already has them. */
 export function canSignIn(entry: ServerEntry): boolean {
-  return !isLocal(entry) && !Object.keys(entry.headers ?? {}).some((name) => /^authorization$/i.test(name));
+  if (isLocal(entry)) return false;
+  const isNamed = /^[^/?#]*:\/\/[^/?#]*@/.test(entry.url ?? "");
+  return !isNamed && !Object.keys(entry.headers ?? {}).some((name) => /^authorization$/i.test(name));
 }
 
 /**
@@ -110,9 +112,9 @@ export class SignIn {
     if (this.#isMachine) {
       // The next token is asked for with it.
       if (this.#kept !== undefined) this.#refused = this.#kept.tokens.access_token;
-      return `Restart it, so that the rack asks for it too: toolrack mcp-servers restart ${key}`;
+      return `Restart it, so that the rack asks for it too: ${commandFor("restart", key)}`;
     }
-    return `Sign in again: toolrack mcp-servers login ${key}, or on its page in the console. The sign-in then asks for it too.`;
+    return `Sign in again: ${commandFor("login", key)}, or on its page in the console. The sign-in then asks for it too.`;
   }
 
   /** Answers the page that a person is to be sent to, and until when it works. */
@@ -121,7 +123,7 @@ export class SignIn {
     if (this.#isMachine) {
       throw new McpServerError(
         "mcp_server_invalid",
-        `The MCP server "${key}" is signed in at as a machine (toolrack.oauth.grant is client_credentials), so nobody has to. Restart it: toolrack mcp-servers restart ${key}`,
+        `The MCP server "${key}" is signed in at as a machine (toolrack.oauth.grant is client_credentials), so nobody has to. Restart it: ${commandFor("restart", key)}`,
       );
     }
     const state = randomBytes(32).toString("base64url");
@@ -309,10 +311,7 @@ export class SignIn {
   }
 
   #describe(thrown: unknown): string {
-    const { message, cause } = thrown instanceof Error ? thrown : new Error(String(thrown));
-    const reason =
-      issueIn(thrown) ?? (message === "fetch failed" && cause instanceof Error ? cause.message : message);
-    return this.#parts.mask(reason).slice(0, LONGEST_REASON);
+    return this.#parts.mask(signInProblem(thrown)).slice(0, LONGEST_REASON);
   }
 }
 
@@ -320,7 +319,7 @@ export class SignIn {
 export function nobodyWaits(key: string): McpServerError {
   return new McpServerError(
     "mcp_sign_in_failed",
-    `No sign-in at an MCP server "${key}" waits for this answer: it was used already, took longer than ten minutes, or was not begun here. Begin again: toolrack mcp-servers login ${key}`,
+    `No sign-in at an MCP server "${key}" waits for this answer: it was used already, took longer than ten minutes, or was not begun here. Begin again: ${commandFor("login", key)}`,
   );
 }
 
@@ -328,15 +327,6 @@ function refusalIn(answer: URLSearchParams): string {
   const error = answer.get("error") ?? "no code came back";
   const description = answer.get("error_description");
   return `The authorization server said no: ${error}${description === null ? "" : ` (${description})`}.`;
-}
-
-/** Of a text that has the wrong form, Zod lists everything that is wrong with it; one thing of it is enough to know. */
-function issueIn(thrown: unknown): string | undefined {
-  const { issues } = (thrown ?? {}) as { readonly issues?: unknown };
-  const [first] = Array.isArray(issues) ? issues : [];
-  if (!isRecord(first)) return undefined;
-  const path = Array.isArray(first.path) ? first.path.join(".") : "";
-  return `What the authorization server says about itself cannot be used: ${sentence(`${path}: ${String(first.message)}`)}`;
 }
 
 function isSame(one: string, other: string): boolean {

@@ -18,8 +18,8 @@ export interface AuthorizationOptions {
   readonly client?: { readonly id: string; readonly secret: string };
   /** What it finds at the addresses by which clients call themselves: where each may have people sent back to. */
   readonly documents?: Readonly<Record<string, readonly string[]>>;
-  /** Without it, clients cannot register themselves. */
-  readonly registers?: boolean;
+  /** Without it, clients cannot register themselves. `empty`: they are told nothing about it. */
+  readonly registers?: boolean | "empty";
   /** A tool of the MCP server that needs a scope more than `use`. */
   readonly guarded?: { readonly tool: string; readonly scope: string };
   /** The page that people are sent to. Default its own. */
@@ -125,6 +125,10 @@ export class AuthorizationServer {
       case "/.well-known/oauth-authorization-server":
         return json(200, this.#metadata());
       case "/register": {
+        if (this.#options.registers === "empty") {
+          outgoing.writeHead(202).end();
+          return;
+        }
         const { redirect_uris } = JSON.parse(await text(incoming));
         const id = `client-${++this.registrations}`;
         this.#clients.set(id, { redirects: redirect_uris });

@@ -201,7 +201,7 @@ async function answer({ id, method, params = {} }) {
       return send({
         id,
         result: {
-          protocolVersion: params.protocolVersion,
+          protocolVersion: process.env.ODD_VERSION ?? params.protocolVersion,
           capabilities: flags.has("quiet")
             ? { tools: {} }
             : {
@@ -235,7 +235,9 @@ async function answer({ id, method, params = {} }) {
       return;
     default:
       if (flags.has("touchy")) process.exit(1);
-      if (!flags.has("silent")) send({ id, error: { code: -32601, message: "Method not found" } });
+      if (!flags.has("silent")) {
+        send({ id, error: { code: -32601, message: process.env.ODD_REFUSAL ?? "Method not found" } });
+      }
   }
 }
 

@@ -42,6 +42,12 @@ export class ScriptedHttpServer {
   beforeHandshake: () => Promise<void> | void = () => {};
   /** Everything is answered with this status, as while a server is deployed. */
   status: number | undefined;
+  /** With these headers. */
+  statusHeaders: Readonly<Record<string, string>> = {};
+  /** When each of its answers with that status was asked for, in milliseconds since the epoch. */
+  readonly refusedAt: number[] = [];
+  /** What everybody has to send in the header Authorization. */
+  authorization: string | undefined;
 
   private constructor(script: Script) {
     this.#script = script;
@@ -81,7 +87,13 @@ export class ScriptedHttpServer {
       outgoing.writeHead(status, { ...(isText ? {} : TEXT), ...headers });
       outgoing.end(isText ? body : JSON.stringify(body));
     };
-    if (this.status !== undefined) return send(this.status, "down");
+    if (this.status !== undefined) {
+      this.refusedAt.push(Date.now());
+      return send(this.status, "down", this.statusHeaders);
+    }
+    const { authorization } = incoming.headers;
+    if (this.authorization !== undefined && authorization !== this.authorization)
+      return send(401, "no entrance");
     if (incoming.method === "GET" && incoming.headers["last-event-id"] !== undefined) {
       if (this.#script.onResume !== undefined) return this.#script.onResume(incoming, outgoing);
     }

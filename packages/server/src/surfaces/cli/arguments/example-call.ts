@@ -1,5 +1,5 @@
 import type { JsonSchemaObject, ToolInfo } from "@toolrack/core";
-import { shellQuote } from "../text/shell-quote.ts";
+import { shellQuote } from "../../../text/shell-quote.ts";
 import { alternativesOf, follow, parametersOf, propertiesOf, typesOf, valuesOf } from "./schema-parts.ts";
 
 /** `call NAME key=value…` with a value for everything that the tool requires. */

@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { cp } from "node:fs/promises";
+import { cp, readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Serving, serve } from "../../../serve.ts";
 import { AuthorizationServer } from "../../../sources/mcp/testing/authorization-server.fixture.ts";
 import { ModernHttpServer } from "../../../sources/mcp/testing/modern-http-server.fixture.ts";
@@ -22,7 +22,7 @@ beforeAll(async () => {
   });
   await cp(join(examples, "mcp-servers"), join(workspace.directory, "mcp-servers"), { recursive: true });
   await cp(join(examples, "mcp.json"), join(workspace.directory, "mcp.json"));
-  serving = await serve(workspace.directory, { logger, port: 0 });
+  serving = await serve(workspace.directory, { logger, port: 0, onReload() {} });
 });
 afterAll(async () => {
   await serving.close();
@@ -101,5 +101,80 @@ describe("toolrack mcp-servers", { timeout: 60_000 }, () => {
     const outcome = await mcpServers("import", "client.json");
     expect(outcome.stderr).toContain("Added: imported");
     expect(outcome.stderr).toContain('calendar is left out: There is an MCP server "calendar" already.');
+    expect(outcome.code).toBe(0);
+    // Once more: everything is there, which is what was wanted.
+    const again = await mcpServers("import", "client.json");
+    expect([again.code, again.stderr]).toEqual([0, expect.stringContaining("Nothing was added.")]);
+    await workspace.write("wrong.json", JSON.stringify({ mcpServers: { wrong: { comand: "x" }, odd: 5 } }));
+    const wrong = await mcpServers("import", "wrong.json", "--json");
+    expect([wrong.code, Object.keys(JSON.parse(wrong.stdout).skipped)]).toEqual([1, ["wrong", "odd"]]);
+    await mcpServers("remove", "imported");
+  });
+
+  it("reads the files of Zed and the settings of VS Code, and says where it found no servers", async () => {
+    const args = ["mcp-servers/calendar.mjs"];
+    const zed = {
+      "zed old": { command: { path: "node", args, env: { A: "b" } }, settings: {} },
+      zed_new: { source: "custom", command: "node", args },
+    };
+    await workspace.write("zed.json", JSON.stringify({ theme: "One", context_servers: zed }));
+    expect((await mcpServers("import", "zed.json")).stderr).toContain("Added: zed old, zed_new");
+    const { server } = JSON.parse((await mcpServers("restart", "zed old", "--json")).stdout);
+    expect(server).toMatchObject({
+      key: "zed old",
+      state: "ready",
+      tools: 2,
+      entry: { command: "node", args },
+    });
+    const settings = { mcp: { servers: { "io.github.owner/code": { command: "node", args } } } };
+    await workspace.write("settings.json", JSON.stringify(settings));
+    expect((await mcpServers("import", "settings.json")).code).toBe(0);
+    expect((await mcpServers("restart", "io.github.owner/code")).stderr).toContain("code: ready");
+    for (const key of ["zed old", "zed_new", "io.github.owner/code"]) {
+      expect((await mcpServers("remove", key)).code).toBe(0);
+    }
+    for (const nothing of ["[]", '{"a":1}', '{"mcpServers":[]}']) {
+      await workspace.write("nothing.json", nothing);
+      const { code, stderr } = await mcpServers("import", "nothing.json");
+      expect([code, stderr]).toEqual([1, expect.stringMatching(/names no MCP servers.*"mcpServers"/)]);
+    }
+  });
+
+  it("refuses words that it would ignore, and two ways to one server", async () => {
+    const refused = [
+      ["list", "extra"],
+      ["show", "calendar", "extra"],
+      ["restart", "calendar", "extra"],
+      ["approve", "calendar", "weekday", "0123", "extra"],
+      ["add", "x", "--url", "http://127.0.0.1:1/mcp", "--", "node", "y"],
+      ["add", "x", "--url", "http://127.0.0.1:1/mcp", "--install", "x@1.0.0"],
+    ];
+    for (const words of refused) {
+      const { code, stderr } = await mcpServers(...words);
+      expect([words, code, stderr]).toEqual([words, 2, expect.stringMatching(/extra|keep either/)]);
+    }
+  });
+
+  it("restarts nothing that is switched off, and says so", async () => {
+    const { code, stderr } = await mcpServers("restart", "files");
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/"files" is switched off.*enable files/)]);
+  });
+
+  it("shows an entry of the file that became wrong, beside the server that goes on", async () => {
+    const path = join(workspace.directory, "mcp.json");
+    const before = await readFile(path, "utf8");
+    const { mcpServers: entries } = JSON.parse(before);
+    const { calendar, ...others } = entries;
+    const wrong = { ...others, calendar: { ...calendar, timeout: "abc" } };
+    await writeFile(path, JSON.stringify({ mcpServers: wrong }));
+    try {
+      await vi.waitFor(async () => expect((await mcpServers()).stdout).toMatch(/calendar +ready.*timeout/), {
+        timeout: 30_000,
+        interval: 200,
+      });
+      expect((await mcpServers("show", "calendar")).stdout).toMatch(/problem +The entry .*timeout/);
+    } finally {
+      await writeFile(path, before);
+    }
   });
 });

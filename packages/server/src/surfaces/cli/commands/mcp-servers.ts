@@ -1,12 +1,12 @@
-import { readFile } from "node:fs/promises";
 import type { McpServerView, McpToolView } from "../../../index.ts";
+import { shellQuote } from "../../../text/shell-quote.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { ServerClient } from "../server-client.ts";
 import { oneLine } from "../text/printable.ts";
 import { renderTable } from "../text/render-table.ts";
-import { shellQuote } from "../text/shell-quote.ts";
+import { importMcpServers } from "./import-mcp-servers.ts";
 import { login, logout } from "./mcp-sign-in.ts";
 
 export type McpServerAction =
@@ -38,6 +38,9 @@ interface ServerList {
   readonly problems: Readonly<Record<string, string>>;
 }
 
+/** How many words may follow the key. */
+const MOST_WORDS: Partial<Record<McpServerAction, number>> = { add: Number.POSITIVE_INFINITY, approve: 2 };
+
 /** `toolrack mcp-servers`: the upstream MCP servers of the running server. */
 export async function mcpServers(
   cli: Cli,
@@ -46,6 +49,10 @@ export async function mcpServers(
   rest: readonly string[],
   options: McpServersOptions,
 ): Promise<number> {
+  const extra = action === "list" ? key : rest[MOST_WORDS[action] ?? 0];
+  if (extra !== undefined) {
+    throw usageError(`mcp-servers ${action} does not know what to do with "${extra}". Leave it out.`);
+  }
   if (action === "list") return list(cli);
   if (key === undefined) {
     const wanted = action === "import" ? "FILE" : "KEY";
@@ -62,7 +69,7 @@ export async function mcpServers(
     case "disable":
       return tell(cli, await ask<McpServerView>(cli, key, "", "PATCH", { enabled: action === "enable" }));
     case "restart":
-      return tell(cli, await ask<McpServerView>(cli, key, "/restart", "POST"));
+      return restart(cli, key);
     case "approve":
       return approve(cli, key, rest[0], rest[1]);
     case "login":
@@ -70,7 +77,7 @@ export async function mcpServers(
     case "logout":
       return logout(cli, key);
     case "import":
-      return importFile(cli, key);
+      return importMcpServers(cli, key, (name, entry) => add(cli, name, entry));
   }
 }
 
@@ -81,8 +88,9 @@ async function list(cli: Cli): Promise<number> {
     cli.printJson({ servers: items, ...(fileProblem === undefined ? {} : { fileProblem }), problems });
     return exitCodes.ok;
   }
-  for (const problem of [fileProblem, ...Object.values(problems)])
-    if (problem !== undefined) cli.talk(problem);
+  if (fileProblem !== undefined) cli.talk(fileProblem);
+  const listed = new Set(items.map((server) => server.key));
+  for (const [key, problem] of Object.entries(problems)) if (!listed.has(key)) cli.talk(problem);
   if (items.length === 0) {
     cli.talk(
       "There are no MCP servers. Write them into mcp.json, or: toolrack mcp-servers add KEY -- COMMAND",
@@ -96,7 +104,7 @@ async function list(cli: Cli): Promise<number> {
     String(server.tools) + (server.quarantined > 0 ? ` (${server.quarantined} in quarantine)` : ""),
     [server.transport, server.era].filter((part) => part !== undefined).join(" "),
     server.serverInfo === undefined ? "-" : `${server.serverInfo.name} ${server.serverInfo.version}`,
-    server.state === "ready" ? "" : (server.reason ?? ""),
+    [server.state === "ready" ? undefined : server.reason, server.problem].filter(Boolean).join(" "),
   ]);
   printTable(cli, head, rows);
   return exitCodes.ok;
@@ -112,6 +120,7 @@ async function show(cli: Cli, key: string): Promise<number> {
   }
   const facts: [string, unknown][] = [
     ["state", server.reason === undefined ? server.state : `${server.state}: ${server.reason}`],
+    ["problem", server.problem],
     ["place", server.place === "file" ? "the workspace's file" : "the store"],
     ["entry", JSON.stringify(server.entry)],
     ["transport", [server.transport, server.era, server.protocolVersion].filter(Boolean).join(" ")],
@@ -164,6 +173,18 @@ async function add(cli: Cli, key: string, entry: object): Promise<McpServerView>
   return client.ask<McpServerView>("/api/mcp-servers", "POST", { key, entry });
 }
 
+async function restart(cli: Cli, key: string): Promise<number> {
+  const server = await ask<McpServerView>(cli, key, "/restart", "POST");
+  if (server.state !== "disabled") return tell(cli, server);
+  const enable = cli.commandLine(`mcp-servers enable ${shellQuote(key)}`);
+  throw new CliError(
+    `The MCP server "${key}" is switched off, so nothing was started. Switch it on: ${enable}`,
+    {
+      code: "mcp_server_disabled",
+    },
+  );
+}
+
 async function remove(cli: Cli, key: string): Promise<number> {
   await ask(cli, key, "", "DELETE");
   if (cli.json) cli.printJson({ key });
@@ -187,45 +208,6 @@ async function approve(
   return exitCodes.ok;
 }
 
-/** Adds the servers of another program's file. Those that are here already stay as they are. */
-async function importFile(cli: Cli, path: string): Promise<number> {
-  const { parseJsonc } = await import("../../../text/parse-jsonc.ts");
-  const text = await readFile(path, "utf8").catch((error: Error) => {
-    throw new CliError(`${path} cannot be read: ${error.message}`, { code: "unreadable_file" });
-  });
-  const { mcpServers: most, servers } = parse(text, path, parseJsonc);
-  const added: string[] = [];
-  const skipped: Record<string, string> = {};
-  for (const [key, entry] of Object.entries(most ?? servers ?? {})) {
-    try {
-      await add(cli, key, entry as object);
-      added.push(key);
-    } catch (thrown) {
-      if (!(thrown instanceof CliError) || thrown.code === "no_server") throw thrown;
-      skipped[key] = thrown.message;
-    }
-  }
-  if (cli.json) cli.printJson({ added, skipped });
-  else {
-    cli.talk(added.length === 0 ? "Nothing was added." : `Added: ${added.join(", ")}`);
-    for (const [key, reason] of Object.entries(skipped)) cli.talk(`${key} is left out: ${reason}`);
-  }
-  return Object.keys(skipped).length === 0 ? exitCodes.ok : exitCodes.failure;
-}
-
-function parse(
-  text: string,
-  path: string,
-  parseJsonc: (text: string) => unknown,
-): { readonly mcpServers?: object; readonly servers?: object } {
-  try {
-    const document = parseJsonc(text);
-    return typeof document === "object" && document !== null ? document : {};
-  } catch (thrown) {
-    throw new CliError(`${path} is not valid JSON: ${(thrown as Error).message}`, { code: "invalid_file" });
-  }
-}
-
 function toEntry([command, ...args]: readonly string[], options: McpServersOptions): object {
   const { url, type, header = [], env = [], install } = options;
   if (command === undefined && url === undefined && install === undefined) {
@@ -233,7 +215,15 @@ function toEntry([command, ...args]: readonly string[], options: McpServersOptio
       "Say how the server is reached: --url URL, --install PACKAGE@VERSION, or its command after --.",
     );
   }
-  // With an installed package, what follows are the arguments of its program.
+  const ways = [
+    ["--url", url],
+    ["--install", install],
+    // With an installed package, what follows are the arguments of its program.
+    ["a command", install === undefined ? command : undefined],
+  ].flatMap(([way, given]) => (given === undefined ? [] : [way]));
+  if (ways.length > 1) {
+    throw usageError(`A server is reached in one way: keep either ${ways.join(" or ")}.`);
+  }
   const words =
     install === undefined ? { command, args } : { args: command === undefined ? [] : [command, ...args] };
   return {

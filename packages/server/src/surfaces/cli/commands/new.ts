@@ -2,13 +2,13 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
 import type { App } from "../../../index.ts";
+import { shellQuote } from "../../../text/shell-quote.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { describeFailure } from "../file-problems.ts";
 import { type ContractName, contractNames } from "../new/contracts.ts";
 import { type Scaffold, scaffold } from "../new/scaffold.ts";
-import { shellQuote } from "../text/shell-quote.ts";
 import { withApp } from "../with-app.ts";
 
 /** `toolrack new`: a file to begin a tool with, written, loaded and ready to be called. */

@@ -3,6 +3,7 @@ import type { LoadReport } from "../../../index.ts";
 import { LineGatherer } from "../../../log/line-gatherer.ts";
 import { logText, toLogLine } from "../../../log/log-line.ts";
 import type { ServeOptions, Serving } from "../../../serve.ts";
+import { shellQuote } from "../../../text/shell-quote.ts";
 import type { Cli } from "../cli.ts";
 import { CliError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
@@ -12,7 +13,6 @@ import { formatLogLine } from "../logs/format-log-line.ts";
 import { ownProgram } from "../serve/own-program.ts";
 import { isOnlyHere, reachOf } from "../serve/reach.ts";
 import { formatDuration } from "../text/duration.ts";
-import { shellQuote } from "../text/shell-quote.ts";
 import { configError, talkingLogger } from "../with-app.ts";
 
 export interface ServeCommandOptions {

@@ -1,8 +1,9 @@
 import { execFile } from "node:child_process";
-import { constants, readdirSync } from "node:fs";
+import { constants } from "node:fs";
 import { access } from "node:fs/promises";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
+import { unreadConfigs } from "../../../config/unread-configs.ts";
 import type { App } from "../../../index.ts";
 import { findFormatter } from "../../../internal-tools/code/support/find-formatter.ts";
 import { failuresIn, whereOf } from "../file-problems.ts";
@@ -93,13 +94,6 @@ function checkConfig({ workspace, configOrigins }: App): Check {
   }
   const keys = configOrigins.map(({ key, from }) => `${key} (${from})`).join(", ");
   return { name: "config", status: "ok", message: `${file ?? "no file"}; set: ${keys}` };
-}
-
-/** Files that look like the config and are none: it is code, so JSON and YAML are not read. */
-function unreadConfigs(directory: string): string[] {
-  return readdirSync(directory).filter(
-    (name) => /^toolrack\.config\.[^.]+$/.test(name) && !/\.(?:[cm]?js|m?ts)$/.test(name),
-  );
 }
 
 function checkTools({ registry, report }: App): Check {

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
+import { shellQuote } from "../../../text/shell-quote.ts";
 import { formatDuration, parseDuration } from "./duration.ts";
 import { oneLine, printable } from "./printable.ts";
-import { shellQuote } from "./shell-quote.ts";
 
 it("shows what a terminal would obey, and leaves lines and tabs", () => {
   expect(printable("a\u001b[2Jb\tc\r\nd\u202ee\u009b1m")).toBe("a\\u001b[2Jb\tc\nd\\u202ee\\u009b1m");

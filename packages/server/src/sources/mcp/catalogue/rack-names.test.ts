@@ -1,0 +1,90 @@
+import { isCanonicalName } from "@toolrack/core";
+import { describe, expect, it } from "vitest";
+import type { ClaimedName } from "../../../store/mcp-servers/mcp-server-store.ts";
+import { RackNames } from "./rack-names.ts";
+
+const logger = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** On what earlier ones have left. */
+function open(kept: ClaimedName[] = []): Promise<RackNames> {
+  const store = {
+    names: async () => kept,
+    async claimNames(server: string, names: readonly string[]) {
+      kept.push(...names.map((name) => ({ name, server })));
+    },
+  };
+  return RackNames.open(store, logger);
+}
+
+describe("names", () => {
+  it("have the server's key and the tool's own name, and always fit", async () => {
+    const names = await open();
+    expect(names.nameOf("files", "read_file")).toBe("mcp_files_read_file");
+    const long = names.nameOf("a".repeat(40), `search.${"b".repeat(100)}`);
+    expect(isCanonicalName(long)).toBe(true);
+    expect(long).not.toBe(names.nameOf("a".repeat(40), `search.${"b".repeat(101)}`));
+    expect(names.nameOf("My Server", "echo")).toMatch(/^mcp_My_Server_echo_[0-9a-z]+$/);
+  });
+
+  it("that never met stay as they are", async () => {
+    const names = await open();
+    expect(names.claim("a", ["b_c", "d"])).toBe(false);
+    expect(names.claim("a_b", ["x"])).toBe(false);
+    expect([names.nameOf("a", "b_c"), names.nameOf("a", "d"), names.nameOf("a_b", "x")]).toEqual([
+      "mcp_a_b_c",
+      "mcp_a_d",
+      "mcp_a_b_x",
+    ]);
+  });
+
+  it("that two servers want belong to neither, whichever came first", async () => {
+    const [one, other] = [await open(), await open()];
+    expect([one.claim("a", ["b_c"]), one.claim("a_b", ["c"])]).toEqual([false, true]);
+    expect([other.claim("a_b", ["c"]), other.claim("a", ["b_c"])]).toEqual([false, true]);
+    const both = [one.nameOf("a", "b_c"), one.nameOf("a_b", "c")];
+    expect([other.nameOf("a", "b_c"), other.nameOf("a_b", "c")]).toEqual(both);
+    expect(new Set([...both, "mcp_a_b_c"]).size).toBe(3);
+    for (const name of both) expect(name).toMatch(/^mcp_a_b_c_[0-9a-z]{8}$/);
+    expect(
+      one
+        .successorsOf("MCP_a_b_c")
+        .map((name) => name.toLowerCase())
+        .sort(),
+    ).toEqual(both.toSorted());
+  });
+
+  it("that differ by case only are one", async () => {
+    const names = await open();
+    names.claim("Files", ["read"]);
+    names.claim("files", ["read"]);
+    const both = [names.nameOf("Files", "read"), names.nameOf("files", "read")];
+    expect(new Set([...both, "mcp_files_read"].map((name) => name.toLowerCase())).size).toBe(3);
+  });
+
+  it("of the greatest length are told apart, and still fit", async () => {
+    const names = await open();
+    const rest = "c".repeat(54);
+    names.claim("a", [`b_${rest}`]);
+    names.claim("a_b", [rest]);
+    const both = [names.nameOf("a", `b_${rest}`), names.nameOf("a_b", rest)];
+    expect(both[0]).not.toBe(both[1]);
+    expect(both.every(isCanonicalName)).toBe(true);
+  });
+
+  it("are remembered, also of a server that is gone", async () => {
+    const kept: ClaimedName[] = [];
+    const names = await open(kept);
+    names.claim("a", ["b_c"]);
+    await names.settled();
+    const later = await open(kept);
+    later.claim("a_b", ["c"]);
+    expect(later.nameOf("a_b", "c")).toMatch(/^mcp_a_b_c_/);
+  });
+
+  it("of another server are no names of what has not been claimed", async () => {
+    const names = await open();
+    names.claim("a_b", ["c"]);
+    expect(names.nameOf("a", "b_c")).not.toBe("mcp_a_b_c");
+    expect(names.nameOf("a_b", "c")).toBe("mcp_a_b_c");
+  });
+});
