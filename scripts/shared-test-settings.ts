@@ -1,4 +1,5 @@
 import { availableParallelism } from "node:os";
+import { fileURLToPath } from "node:url";
 
 /** What holds for every test. A project of tests with a config of its own inherits nothing, and so asks for it. */
 export const sharedTestSettings = {
@@ -8,4 +9,5 @@ export const sharedTestSettings = {
   retry: process.env.CI ? 1 : 0,
   // A limit is for what hangs, not for what a busy machine makes slow.
   expect: { poll: { timeout: 20_000 } },
+  setupFiles: [fileURLToPath(new URL("patient-waits.ts", import.meta.url))],
 };

@@ -145,17 +145,20 @@ export class StdioTransport implements Transport {
     const isThere = child?.pid !== undefined && this.ended === undefined;
     // Whose child a process was is forgotten with its parent.
     const family = isThere ? descendantsOf([child.pid], findFamilies()) : [];
+    const exited = isThere ? new Promise((done) => child.once("exit", done)) : Promise.resolve();
     if (isThere) {
       this.isHungUp = true;
       this.#outbox?.flush();
       child.stdin.end();
-      await Promise.race([new Promise((done) => child.once("exit", done)), delay(FAREWELL)]);
+      await Promise.race([exited, delay(FAREWELL)]);
     }
     if (group !== undefined) {
       await group.end();
       await endAll(() => leftOf(family, this.#mark));
       unwatchGroup(group.id);
     }
+    // Until then it is there as one that has ended and was not collected.
+    await Promise.race([exited, delay(LAST_WORDS)]);
     child?.stdout.destroy();
     child?.stderr.destroy();
     this.#closed();
