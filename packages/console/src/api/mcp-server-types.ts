@@ -7,6 +7,8 @@ export interface McpServer {
   /** `file`: it stands in the workspace's file and is changed there. */
   readonly place: "file" | "store";
   readonly enabled: boolean;
+  /** What is wrong with its entry as it is written now; it goes on as the entry last said. */
+  readonly problem?: string;
   /** As it stands in `mcpServers`; values that may be secret are hidden. */
   readonly entry: Readonly<Record<string, unknown>>;
   readonly state: McpServerState;
@@ -41,7 +43,9 @@ export interface McpServer {
 
 export interface McpServerList {
   readonly items: readonly McpServer[];
+  /** Why the workspace's file cannot be read; its last good state goes on. */
   readonly fileProblem?: string;
+  /** Entries of the file that cannot be used: the reason by key. Those whose key is one are among the items too. */
   readonly problems: Readonly<Record<string, string>>;
 }
 

@@ -597,7 +597,17 @@ export const en = {
     circuitOpen: "Calls fail at once until it is back",
     quarantined: "{count} tool changed | {count} tools changed",
     inFileAbout: "It stands in the workspace's mcp.json, and is changed and removed there.",
-    inStoreAbout: "It was added here. Values that may be secret are hidden.",
+    inStoreAbout:
+      "It was added here. Values that may be secret are hidden: leave [hidden] and [redacted] as they are to keep the values, or write others in their place.",
+    onlyThis: "Nothing was saved: the text must hold the entry of {name} and no other server.",
+    problem: "Entry not valid",
+    problemTitle: "Its entry is not valid as it is written now",
+    mendInFile: "Correct the entry in the workspace's mcp.json. It is taken up as soon as the file is saved.",
+    mendInStore:
+      "Under Entry is the last one that was valid: save it again or change it. Or remove the server.",
+    fileProblemTitle: "mcp.json cannot be read",
+    mendFile: "Correct the file in the workspace. It is read again as soon as it is saved.",
+    toolsAreOff: "The server is disabled, and its tools with it. Enable the server to use them.",
     changed: "Changed definitions",
     changedAbout:
       "These tools say something else than when they were approved, so they are off. Read what changed before you approve it.",

@@ -9,6 +9,7 @@ import { problemOfKey } from "./config/server-entry.ts";
 import { ManagedServer } from "./managed-server.ts";
 import { type McpServerView, type McpToolView, toolViewsOf, viewOf } from "./mcp-server-view.ts";
 import type { LogLine } from "./process/recent-lines.ts";
+import { sentence } from "./protocol/sentence.ts";
 import { requireSignIn } from "./require-sign-in.ts";
 import { type McpServersParts, type ServerSurroundings, serverSurroundings } from "./server-surroundings.ts";
 import { nobodyWaits } from "./sign-in/sign-in.ts";
@@ -102,7 +103,7 @@ export class McpServers {
         const unlisted = [...this.#file.problems].filter(([key]) => !this.#file.invalid.has(key));
         for (const [, problem] of unlisted) this.#parts.logger.warn(problem);
       } catch (thrown) {
-        this.#fileProblem = `${(thrown as Error).message} The servers go on as the file last said.`;
+        this.#fileProblem = `${sentence((thrown as Error).message)} The servers go on as the file last said.`;
         this.#parts.logger.warn(this.#fileProblem);
       }
       await this.#reconcile();

@@ -122,9 +122,19 @@ export function publishLoads(feed: EventFeed): (event: LoadEvent) => void {
  * Tells the feed of each upstream MCP server whose state, tools, reason or problem became another, and of those that are gone.
  * To be called whenever something about the servers changed.
  */
-export function publishMcpServers(feed: EventFeed, servers: Pick<McpServers, "list">): () => void {
+export function publishMcpServers(
+  feed: EventFeed,
+  servers: Pick<McpServers, "list" | "fileProblem" | "problems">,
+): () => void {
   let before = new Map<string, string>();
+  let fileBefore = fileOf(servers);
   return () => {
+    const file = fileOf(servers);
+    if (file !== fileBefore) {
+      const { fileProblem } = servers;
+      feed.publish("mcp.file", fileProblem === undefined ? {} : { problem: clip(fileProblem) }, "admins");
+    }
+    fileBefore = file;
     const now = new Map<string, string>();
     for (const server of servers.list()) {
       const { key, state, reason, problem, resting, failures, tools, quarantined, since, signIn } = server;
@@ -148,6 +158,11 @@ export function publishMcpServers(feed: EventFeed, servers: Pick<McpServers, "li
     }
     before = now;
   };
+}
+
+/** What is wrong with the file of the servers, to be compared. */
+function fileOf({ fileProblem, problems }: Pick<McpServers, "fileProblem" | "problems">): string {
+  return JSON.stringify([fileProblem, [...problems]]);
 }
 
 function nameOf({ status, error }: ToolCallRecord): string {

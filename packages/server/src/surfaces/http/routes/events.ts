@@ -14,7 +14,7 @@ export function eventRoutes({ feed, authenticator }: HttpParts): Route[] {
         "A stream of `call.queued`, `call.started`, `call.updated`, `call.progress`, `call.log`, `call.approval_requested`,",
         "`call.approval_resolved`, `call.completed`, `call.failed`, `call.cancelled`, `loop.detected`,",
         "`approval.changed`, `tools.changed`, `tool.switched`, `skill.changed`, `skill.removed`, `expert.changed`,",
-        "`expert.removed`, `mcp.server`, `client.connected`, `reload.started`, `reload.finished` and `reload.failed`. It opens with `ready`.",
+        "`expert.removed`, `mcp.server`, `mcp.file`, `client.connected`, `reload.started`, `reload.finished` and `reload.failed`. It opens with `ready`.",
         "A reader that comes back with",
         "`Last-Event-ID` is given what it missed, or `reset` when that is not known any more: then it reads the lists",
         "anew. Events hold ids and summaries. An admin is told of everything, any other token of its own calls.",

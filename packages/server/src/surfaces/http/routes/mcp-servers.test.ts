@@ -34,6 +34,7 @@ async function start(
       const secrets = await openSecrets({ directory, store, keyring: async () => undefined });
       const logger = { debug() {}, info() {}, warn() {}, error() {} };
       mcpServers = await openMcpServers({ app, store: change(store), secrets, logger });
+      mcpServers.watch();
       return { mcpServers };
     },
   });
@@ -180,6 +181,19 @@ it("refuses what makes no sense, and everybody but admins", async () => {
   expect((await server.ask("/api/mcp-servers/a/tools/none/approve", { method: "POST" })).status).toBe(404);
   const token = await server.issue({ tools: ["*"] });
   expect((await server.ask("/api/mcp-servers", { token })).status).toBe(403);
+});
+
+it("tells those who listen what is wrong with the file, and that it is no longer", async () => {
+  const server = await start({ "mcp.json": "{}" });
+  const events = new StreamReader(await server.fetch("/api/events"));
+  await events.until("ready");
+  const file = join(server.app.workspace.directory, "mcp.json");
+  await writeFile(file, '{ "mcpServers": { oops } }');
+  const { data } = await events.until("mcp.file");
+  expect(data.problem).toMatch(/mcp\.json is not valid JSON: .*[^.]\. The servers go on/);
+  expect((await server.ask("/api/mcp-servers")).body.fileProblem).toBe(data.problem);
+  await writeFile(file, "{}");
+  expect((await events.until("mcp.file")).data).toEqual({});
 });
 
 it("signs in at a server over its own callback, and lets nobody else finish that", async () => {
