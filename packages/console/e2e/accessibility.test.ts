@@ -113,6 +113,7 @@ describe.skipIf(chromiumPath === undefined)(
 
     it("finds what is wrong, so that finding nothing means something", async () => {
       const { page } = await visit(browser, server);
+      await page.getByRole("heading", { level: 1 }).waitFor();
       await page.evaluate(() => document.querySelector("main")?.append(document.createElement("button")));
       expect((await check(page)).map(({ id }) => id)).toEqual(["button-name"]);
       await page.context().close();
@@ -326,10 +327,12 @@ async function look(page: Page, { theme, width }: { theme: "light" | "dark"; wid
   await page.emulateMedia({ colorScheme: theme });
 }
 
-/** What changed a moment ago is on the screen. */
+/** What changed a moment ago is on the screen, and no colour is on its way to another any more. */
 async function drawn(page: Page): Promise<void> {
   await page.evaluate(async () => {
     for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame);
+    const underWay = document.getAnimations().filter((animation) => animation instanceof CSSTransition);
+    await Promise.allSettled(underWay.map(({ finished }) => finished));
   });
 }
 

@@ -17,14 +17,13 @@ const afterwards: ReadonlySet<unknown> = new Set([
 export function lostConnection(error: unknown): UpstreamError | undefined {
   const found = failureOfFetch(error);
   if (found === undefined) return undefined;
-  const { message, code } = found;
+  const { message: said, code } = found;
   if (afterwards.has(code)) {
-    const why = message === "" || message === code ? code : `${message}, ${code}`;
-    return new UpstreamError("broken", `The connection was closed before the answer came (${why}).`, {
-      cause: error,
-    });
+    const why = said === "" || said === code ? code : `${said}, ${code}`;
+    const message = `The connection was closed before the answer came (${why}). What it had already done may stand: check before calling it again.`;
+    return new UpstreamError("broken", message, { cause: error });
   }
-  return new UpstreamError("unavailable", sentence(`It cannot be reached: ${message || code}`), {
+  return new UpstreamError("unavailable", sentence(`It cannot be reached: ${said || code}`), {
     cause: error,
   });
 }

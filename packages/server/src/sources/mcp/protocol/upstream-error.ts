@@ -1,7 +1,8 @@
 /**
  * Why an upstream server did not answer. `unavailable`: it is not running, and was sent nothing. `lost`: it ended, or its
- * connection did, after it was sent the request, so that it may have done something. `refused`: it answered with a JSON-RPC error or an HTTP status. `broken`: this one answer cannot be used or never came whole, which says nothing
- * about the next. `session`: it no longer knows our session, and did nothing. `busy`: too many wait for it already.
+ * connection did, after it was sent the request, so that it may have done something. `refused`: it answered with a
+ * JSON-RPC error or an HTTP status. `broken`: this one answer cannot be used or never came whole, which says nothing about
+ * the next. `session`: it no longer knows our session, and did nothing. `busy`: too many wait for it already.
  */
 export type UpstreamErrorKind =
   | "unavailable"
