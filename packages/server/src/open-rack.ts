@@ -13,10 +13,12 @@ import { loadEnvironment } from "./config/load-environment.ts";
 import { openMcpServers } from "./open-mcp-servers.ts";
 import { RegistryFollower } from "./registry-follower.ts";
 import { openSecrets, type Secrets } from "./secrets/open-secrets.ts";
+import type { Expert } from "./skills/experts.ts";
 import type { McpServers } from "./sources/mcp/mcp-servers.ts";
 import { openStore } from "./store/open-store.ts";
 import type { Store } from "./store/store.ts";
 import { createMcpSurface, type McpSurface } from "./surfaces/mcp/create-mcp-surface.ts";
+import type { ExpertView } from "./surfaces/mcp/viewer.ts";
 
 export interface OpenRackOptions {
   readonly logger: Logger;
@@ -71,11 +73,13 @@ export async function openRack(
   let origins: CallOrigins | undefined;
   const originOf = (callId: string) => origins?.of(callId);
   let rack: Rack | undefined;
+  let mcpServers: McpServers | undefined;
   const approvals = await ApprovalInbox.open({
     store,
     logger,
     secrets,
     originOf,
+    formerNameOf: (toolName) => mcpServers?.formerNameOf(toolName),
     resume: async (call) => rack && resumeCall(call, rack.calls.desk, store),
     timeout: () => rack?.approvalTimeout,
     check: async (name, input) => (rack === undefined ? [] : issuesOf(rack.registry, name, input)),
@@ -93,12 +97,13 @@ export async function openRack(
   origins = app.origins;
   app.skills.follow();
 
-  const mcpServers = await openMcpServers({ app, store, secrets: known, logger });
-  opened.defer(() => mcpServers.close());
-  if (options.watch) mcpServers.watch();
+  const servers = await openMcpServers({ app, store, secrets: known, logger });
+  mcpServers = servers;
+  opened.defer(() => servers.close());
+  if (options.watch) servers.watch();
   const follower = new RegistryFollower(store.registryVersion, logger);
   opened.defer(() => Promise.race([follower.close(), wait(PATIENCE, undefined, { ref: false })]));
-  follower.follow(mcpServers);
+  follower.follow(servers);
 
   const calls = openCallOffice({
     registry: app.registry,
@@ -119,17 +124,20 @@ export async function openRack(
     offerings: app.offerings,
     logger,
     config: app.config.mcp ?? {},
-    experts(name) {
-      const expert = app.skills.experts.find(name);
-      if (expert === undefined) return undefined;
-      const { id, version, allows: allow } = expert;
-      const instructions = expert.instructions || expert.description;
-      return { id, name: expert.name, version, allow, ...(instructions ? { instructions } : {}) };
-    },
+    experts: (nameOrId) => expertView(app.skills.experts.find(nameOrId)),
+    expertById: (id) => expertView(app.skills.experts.byId(id)),
     onExpertsChanged: (listener) => app.skills.experts.subscribe(listener),
   });
   opened.defer(followOthers(store, approvals, logger));
   return { app, store, approvals, calls, mcp, mcpServers, follower, origins, secrets: known, interrupted };
+}
+
+/** An expert as MCP clients see it. */
+function expertView(expert: Expert | undefined): ExpertView | undefined {
+  if (expert === undefined) return undefined;
+  const { id, name, version, allows: allow } = expert;
+  const instructions = expert.instructions || expert.description;
+  return { id, name, version, allow, ...(instructions ? { instructions } : {}) };
 }
 
 /** What questions that are answered late, or with other arguments, need of the rack. */

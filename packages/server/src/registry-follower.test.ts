@@ -36,6 +36,36 @@ describe("who follows the registry", () => {
       await follower.close();
     }
   });
+
+  it("waits for nobody else, is not asked twice at a time, and is complained of by itself", async () => {
+    let version = 1;
+    const warn = vi.fn();
+    const follower = new RegistryFollower({ read: async () => version }, { ...silent, warn });
+    const gate = Promise.withResolvers<void>();
+    const slow = { refresh: vi.fn(() => gate.promise) };
+    const quick = { refresh: vi.fn(async () => {}) };
+    const broken = ["one", "another"].map((reason) => ({
+      refresh: vi.fn(() => Promise.reject(new Error(`${reason} is away`))),
+    }));
+    for (const part of [slow, quick, ...broken]) follower.follow(part);
+    await vi.waitFor(() => expect(quick.refresh).toHaveBeenCalledTimes(1), patience);
+    version = 2;
+    await vi.waitFor(() => expect(quick.refresh).toHaveBeenCalledTimes(2), patience);
+    await vi.waitFor(() => expect(broken[1]!.refresh.mock.calls.length).toBeGreaterThan(2), patience);
+    expect(slow.refresh).toHaveBeenCalledTimes(1);
+    expect(warn.mock.calls.map(([text]) => String(text).replace(/^.*: /, "")).sort()).toEqual([
+      "another is away",
+      "one is away",
+    ]);
+    let isClosed = false;
+    const closing = follower.close().then(() => {
+      isClosed = true;
+    });
+    await new Promise(setImmediate);
+    expect(isClosed).toBe(false);
+    gate.resolve();
+    await closing;
+  });
 });
 
 it("`toolrack mcp` follows what is done on the server beside it", { timeout: 120_000 }, async () => {

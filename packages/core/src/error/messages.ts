@@ -27,6 +27,9 @@ export function callerGone(name: string, why: string): string {
   return `"${name}" was agreed to, but did not run. ${why}`;
 }
 
+export const callerUnknown =
+  "Whether its caller may still have it run could not be looked up. The log of the server says why; when that is mended, make the call anew.";
+
 export function tooDeep(name: string, limit: number): string {
   return `The call to "${name}" was not made: calls may be nested ${limit} deep at most. Do the work in fewer steps.`;
 }

@@ -73,7 +73,7 @@ export class ApprovalInbox {
     this.#mask = new QuestionMask(secrets);
     this.#reading = { mask: this.#mask, ...(check === undefined ? {} : { check }) };
     this.#writes = new PendingWrites(logger);
-    this.#rules = new RuleBook(store.approvals);
+    this.#rules = new RuleBook(store.approvals, parts.formerNameOf);
     this.#others = new AnswersOfOthers(store.approvals, logger, (approval) => this.#takeAnswer(approval));
   }
 

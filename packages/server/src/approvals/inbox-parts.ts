@@ -1,6 +1,7 @@
 import type { Logger, SchemaIssue } from "@toolrack/core";
 import type { StoredApproval } from "../store/approvals/approval-store.ts";
 import type { Store } from "../store/store.ts";
+import type { FormerNameOf } from "./rule-for.ts";
 
 export interface InboxParts {
   readonly store: Pick<Store, "approvals" | "calls">;
@@ -9,6 +10,8 @@ export interface InboxParts {
   readonly secrets?: () => Iterable<string>;
   /** Who made the first call of a call's chain. Default: the call's own caller. */
   readonly originOf?: (callId: string) => string | undefined;
+  /** Rules that deny a tool, or ask about it, hold by this name too. */
+  readonly formerNameOf?: FormerNameOf;
   /** Makes a call anew whose process ended while its question waited. Without it, such a question is closed. */
   readonly resume?: (call: ResumedCall) => Promise<unknown>;
   /** How long a question waits, in milliseconds. Default: as long as core lets it. */

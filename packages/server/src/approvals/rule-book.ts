@@ -2,17 +2,23 @@ import type { ApprovalRequest, ApprovalVerdict } from "@toolrack/core";
 import type { ApprovalRule, ApprovalStore } from "../store/approvals/approval-store.ts";
 import type { NewRule } from "./answer.ts";
 import { newId } from "./new-id.ts";
+import type { FormerNameOf } from "./rule-for.ts";
 import { verdictByRules } from "./verdict-by-rules.ts";
 
 /** The answers for calls to come: as the store has them, at hand without asking it. */
 export class RuleBook {
   readonly #store: Pick<ApprovalStore, "addRule" | "listRules" | "removeRule">;
+  readonly #formerNameOf: FormerNameOf | undefined;
   #rules: readonly ApprovalRule[] = [];
   /** Counts the rules made and removed here. */
   #changes = 0;
 
-  constructor(store: Pick<ApprovalStore, "addRule" | "listRules" | "removeRule">) {
+  constructor(
+    store: Pick<ApprovalStore, "addRule" | "listRules" | "removeRule">,
+    formerNameOf: FormerNameOf | undefined,
+  ) {
     this.#store = store;
+    this.#formerNameOf = formerNameOf;
   }
 
   get all(): readonly ApprovalRule[] {
@@ -43,6 +49,6 @@ export class RuleBook {
   }
 
   verdict(request: ApprovalRequest, caller: string | undefined): ApprovalVerdict {
-    return verdictByRules(this.#rules, request, caller);
+    return verdictByRules(this.#rules, request, caller, this.#formerNameOf);
   }
 }

@@ -99,6 +99,17 @@ describe("the rule for a call", () => {
     expect(verdict(rules, request(input))).toBe(fits ? "allow" : undefined);
   });
 
+  it.each(["file_delete", "FILE_delete", "*_delete"])(
+    "for %s goes on to deny and to ask where the tool has given that name up, and never to allow",
+    (tool) => {
+      const asked = { ...request(), toolName: "file_delete_1a2b3c4d" };
+      const formerNameOf = (name: string) => (name === asked.toolName ? "file_delete" : undefined);
+      const decided = (decision: ApprovalRule["decision"]) =>
+        ruleFor([rule(decision, tool)], asked, asked.caller, formerNameOf)?.decision;
+      expect([decided("deny"), decided("ask"), decided("allow")]).toEqual(["deny", "ask", undefined]);
+    },
+  );
+
   it("denies a path that climbs, where it would not allow it", () => {
     const rules = [rule("deny", "file_delete", { input: { path: "drafts/*" } })];
     expect(verdict(rules, request({ path: "drafts/../accounts" }))).toBe("deny");

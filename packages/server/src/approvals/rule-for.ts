@@ -7,6 +7,9 @@ import { toKey } from "../store/database/storable-text.ts";
 
 const strongestFirst = ["deny", "ask", "allow"] as const;
 
+/** The name that a tool has given up, or would have had, because another may be meant by it. */
+export type FormerNameOf = (toolName: string) => string | undefined;
+
 /**
  * The rule that answers a call: deny beats ask, and ask beats allow. Undefined when no rule speaks of it. `origin` is
  * whoever made the first call of the chain.
@@ -15,19 +18,28 @@ export function ruleFor(
   rules: readonly ApprovalRule[],
   request: ApprovalRequest,
   origin: string | undefined,
+  formerNameOf?: FormerNameOf,
 ): ApprovalRule | undefined {
-  const fitting = rules.filter((rule) => fits(rule, request, origin));
+  const formerName = formerNameOf?.(request.toolName);
+  const fitting = rules.filter(
+    (rule) => isNamed(rule, request.toolName, formerName) && fits(rule, request, origin),
+  );
   return strongestFirst
     .map((decision) => fitting.find((rule) => rule.decision === decision))
     .find((rule) => rule !== undefined);
 }
 
+/** What keeps a tool back goes on under its new name; consent was to whatever had the old one. */
+function isNamed({ tool, decision }: ApprovalRule, name: string, formerName: string | undefined): boolean {
+  if (matchesPattern(tool, name)) return true;
+  return decision !== "allow" && formerName !== undefined && matchesPattern(tool, formerName);
+}
+
 function fits(rule: ApprovalRule, request: ApprovalRequest, origin: string | undefined): boolean {
-  const { tool, sessionID, caller, input, exact = false, decision } = rule;
+  const { sessionID, caller, input, exact = false, decision } = rule;
   // A rule comes from the store, which shortens sessions with odd names.
   if (sessionID !== undefined && toKey(sessionID) !== toKey(request.sessionID)) return false;
   if (caller !== undefined && caller !== origin) return false;
-  if (!matchesPattern(tool, request.toolName)) return false;
   return (
     input === undefined ||
     fitsValue(input, request.input, { isExact: exact, isConsent: decision === "allow" })

@@ -41,6 +41,20 @@ describe("arguments that a person is asked about", () => {
     expect(shown).toContain(`… ${1_000 - named.length} more keys are not shown here`);
   });
 
+  it("are all shown where short ones leave room for a long one", () => {
+    const room = 4_000;
+    const input = {
+      ...Object.fromEntries(Array.from({ length: 200 }, (_, at) => [`k${at}`, at])),
+      text: long,
+    };
+    const shown = shownArguments(input, room);
+    expect(shown).toContain('"k199": 199');
+    expect(shown).toMatch(/"text": "x+…" \(\d+ more characters\)/);
+    expect(shown).not.toContain("not shown");
+    expect(shown.length).toBeGreaterThan(0.95 * room);
+    expect(shown.length).toBeLessThan(1.05 * room);
+  });
+
   it("keep the halves of a character together", () => {
     for (let length = 360; length < 380; length++) {
       const shown = shownArguments({ text: `${"x".repeat(length)}${"😀".repeat(300)}` }, ROOM);

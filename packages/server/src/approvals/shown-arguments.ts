@@ -42,27 +42,34 @@ function shortenedParts(
 ): string {
   const inner = `${indent}  `;
   const frame = inner.length + 2;
-  const shown: Part[] = [];
+  const shown: (Part & { readonly whole: string })[] = [];
   let left = room - 2 * open.length - indent.length;
+  let kept = 0;
   for (const part of parts) {
-    const least = frame + part.label.length + LEAST;
-    if (left < least) break;
-    left -= least;
-    shown.push(part);
+    const whole = indented(part.value, inner);
+    const least = leastFor(whole.length);
+    const taken = frame + part.label.length + least;
+    if (left < taken) break;
+    left -= taken;
+    kept += least;
+    shown.push({ ...part, whole });
   }
   if (shown.length === 0) return parts.length === 0 ? open + close : `${open}… ${parts.length} ${of}${close}`;
-  const wholes = shown.map(({ value }) => indented(value, inner));
   const rooms = shares(
-    wholes.map(({ length }) => length),
-    left + shown.length * LEAST,
+    shown.map(({ whole }) => whole.length),
+    left + kept,
   );
-  const lines = shown.map(({ label, value }, at) => {
-    const whole = wholes[at]!;
+  const lines = shown.map(({ label, value, whole }, at) => {
     return `${inner}${label}${whole.length <= rooms[at]! ? whole : shortened(value, rooms[at]!, inner)}`;
   });
   const missing = parts.length - shown.length;
   if (missing > 0) lines.push(`${inner}… ${missing} more ${of} are not shown here`);
   return `${open}\n${lines.join(",\n")}\n${indent}${close}`;
+}
+
+/** What has to be kept for a value of this length. */
+function leastFor(length: number): number {
+  return Math.min(LEAST, length);
 }
 
 /** What each may take of the room: who needs little leaves the rest to the others. */
@@ -71,7 +78,7 @@ function shares(needs: readonly number[], room: number): number[] {
   let others = needs.length;
   const given = new Array<number>(needs.length).fill(0);
   for (const [at, need] of [...needs.entries()].sort(([, one], [, other]) => one - other)) {
-    given[at] = Math.max(LEAST, Math.min(need, Math.floor(left / others)));
+    given[at] = Math.max(leastFor(need), Math.min(need, Math.floor(left / others)));
     left -= given[at]!;
     others--;
   }

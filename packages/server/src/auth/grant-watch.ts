@@ -46,9 +46,12 @@ export class GrantWatch {
   }
 
   async #look(): Promise<void> {
-    if (this.#watched.size === 0) return;
+    // A token that is issued while they are being read is not among them.
+    const before = [...this.#watched];
+    if (before.length === 0) return;
     const known = await this.#known();
-    for (const watched of [...this.#watched]) {
+    for (const watched of before) {
+      if (!this.#watched.has(watched)) continue;
       const why = whyEnded(watched.grant, known);
       if (why === undefined) continue;
       this.#release(watched);

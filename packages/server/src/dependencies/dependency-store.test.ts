@@ -258,11 +258,20 @@ describe("installing", { timeout: 120_000 }, () => {
     const { pid } = spawnSync(process.execPath, ["-e", ""]);
     const left = own.replace(`-${process.pid}-`, `-${pid}-`);
     expect(left).not.toBe(own);
-    for (const name of [left, own]) await mkdir(join(folder, name, "node_modules"), { recursive: true });
+    // Of an earlier process with the id of this one, as the first of a container has.
+    const earlier = own.replace(/-(\d+)-\d+-(\w+)$/, "-$1-1-$2");
+    expect(earlier).not.toBe(own);
+    // Where processes have other ids, nobody can see from here whether one runs.
+    const [elsewhere, longAgo] = ["00000000", "11111111"].map((place) =>
+      left.replace(/-\w{8}-/, `-${place}-`),
+    );
+    for (const name of [left, own, earlier, elsewhere!, longAgo!])
+      await mkdir(join(folder, name, "node_modules"), { recursive: true });
+    const yesterday = new Date(Date.now() - 86_400_000);
+    await utimes(join(folder, longAgo!), yesterday, yesterday);
     await new DependencyStore({ directory: folder, logger }).install(wanted, "t");
-    const names = await readdir(folder);
-    expect(names).not.toContain(left);
-    expect(names).toContain(own);
+    const names = (await readdir(folder)).filter((name) => name.startsWith("installing-"));
+    expect(names.sort()).toEqual([own, elsewhere].sort());
   });
 
   it("deletes what nobody used for long, and keeps the rest", async () => {

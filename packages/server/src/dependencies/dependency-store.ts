@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { existsSync } from "node:fs";
+import { existsSync, readlinkSync } from "node:fs";
 import {
   chmod,
   copyFile,
@@ -16,6 +16,7 @@ import {
 import { hostname } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "@toolrack/core";
+import { processStat } from "../host/process-stat.ts";
 import { checkLinks } from "./check-links.ts";
 import { checkLock } from "./check-lock.ts";
 import { type DependencyMap, dependencyKey } from "./dependency-map.ts";
@@ -32,8 +33,10 @@ export interface DependencyStoreOptions {
 const HOUR = 60 * 60_000;
 const MOMENT = 2_000;
 
-/** What the folders begin with in which this process installs: whether it still does can be seen by others. */
-const BEGINNING = `installing-${createHash("sha256").update(hostname()).digest("hex").slice(0, 8)}-`;
+/** What the folders begin with in which processes install that see each other: same machine, same numbering. */
+const BEGINNING = `installing-${shortHash(`${hostname()} ${numbering()}`)}-`;
+/** Of this process: in a container, each that is started has the same id. */
+const STARTED = processStat(process.pid)?.startedAt ?? String(Math.round(performance.timeOrigin));
 
 /**
  * Installed packages, by what was asked for. Every set lies in a folder of its own that appears in one step, whole,
@@ -81,13 +84,17 @@ export class DependencyStore {
     return removed;
   }
 
-  /** Deletes what killed installs of this machine left behind. Of other machines on the same disk it cannot be told. */
+  /**
+   * Deletes what killed installs left behind. Of processes on other machines, or in other containers, that use the same disk
+   * it can only be told by the time.
+   */
   async #sweep(): Promise<void> {
     for (const name of await readdir(this.#directory).catch(() => [])) {
-      if (!name.startsWith(BEGINNING)) continue;
-      const owner = Number.parseInt(name.slice(BEGINNING.length), 10);
-      if (isRunning(owner)) continue;
-      await rm(join(this.#directory, name), { recursive: true, force: true });
+      if (!name.startsWith("installing-")) continue;
+      const path = join(this.#directory, name);
+      const [id = "", started = ""] = name.slice(BEGINNING.length).split("-");
+      const isUnderWay = name.startsWith(BEGINNING) ? isRunning(Number(id), started) : await isRecent(path);
+      if (!isUnderWay) await rm(path, { recursive: true, force: true });
     }
   }
 
@@ -108,7 +115,7 @@ export class DependencyStore {
     const names = Object.keys(dependencies).join(", ");
     this.#logger.info(`[${label}] installing ${names}`);
     const started = performance.now();
-    const temporary = await mkdtemp(join(this.#directory, `${BEGINNING}${process.pid}-`));
+    const temporary = await mkdtemp(join(this.#directory, `${BEGINNING}${process.pid}-${STARTED}-`));
     try {
       // Workers that read it run as users of their own.
       await chmod(temporary, 0o755);
@@ -202,14 +209,35 @@ export class DependencyStore {
   }
 }
 
-/** One that belongs to somebody else may not be signalled, and runs. */
-function isRunning(id: number): boolean {
+function shortHash(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 8);
+}
+
+/** What the ids of processes are counted in, where the system says so: containers on one machine have one each. */
+function numbering(): string {
+  try {
+    return readlinkSync("/proc/self/ns/pid");
+  } catch {
+    return "";
+  }
+}
+
+/** Whether that very process runs. One that belongs to somebody else may not be signalled, and runs. */
+function isRunning(id: number, started: string): boolean {
+  if (id === process.pid) return started === STARTED;
+  const seen = processStat(id);
+  if (seen !== undefined) return !seen.isOver && seen.startedAt === started;
   try {
     process.kill(id, 0);
     return true;
   } catch (thrown) {
     return (thrown as NodeJS.ErrnoException).code !== "ESRCH";
   }
+}
+
+async function isRecent(path: string): Promise<boolean> {
+  const seen = await stat(path).catch(() => undefined);
+  return seen !== undefined && Date.now() - seen.mtimeMs < HOUR;
 }
 
 /** When it was last used, for `prune`. */

@@ -112,6 +112,7 @@ describe("secrets", () => {
   it("are removed, and names and values that make no sense are refused", async () => {
     const secrets = await open();
     await secrets.set("A", "value");
+    expect(await secrets.remove("A", "another value")).toBe(false);
     expect(await secrets.remove("A")).toBe(true);
     expect(await secrets.remove("A")).toBe(false);
     expect(await secrets.list()).toEqual([]);

@@ -13,8 +13,8 @@ export interface Secrets {
   get(name: string): Promise<string | undefined>;
   /** Names and times, by name; never a value. Needs no key. */
   list(): Promise<SecretInfo[]>;
-  /** Says whether there was such a secret. Needs no key. */
-  remove(name: string): Promise<boolean>;
+  /** Says whether there was such a secret. Needs no key. Given a value, only while it is that one. */
+  remove(name: string, value?: string): Promise<boolean>;
   /** Reads what was set elsewhere since, so that it is masked here too. */
   refresh(): Promise<void>;
   /** A value that is part of this secret, or was had for it: it is masked like the secret from now on. */
@@ -104,7 +104,10 @@ class StoredSecrets implements Secrets {
 
   async get(name: string): Promise<string | undefined> {
     const encrypted = await this.#store.get(name);
-    if (encrypted === undefined) return undefined;
+    return encrypted === undefined ? undefined : this.#decrypt(name, encrypted);
+  }
+
+  async #decrypt(name: string, encrypted: string): Promise<string> {
     const key = await this.#key.read();
     if (key === undefined) {
       throw new SecretError(
@@ -120,8 +123,12 @@ class StoredSecrets implements Secrets {
     return this.#store.list();
   }
 
-  async remove(name: string): Promise<boolean> {
-    const isRemoved = await this.#store.remove(name);
+  async remove(name: string, value?: string): Promise<boolean> {
+    const encrypted = value === undefined ? undefined : await this.#store.get(name);
+    if (value !== undefined) {
+      if (encrypted === undefined || (await this.#decrypt(name, encrypted)) !== value) return false;
+    }
+    const isRemoved = await this.#store.remove(name, encrypted);
     this.unreadable.delete(name);
     return isRemoved;
   }

@@ -84,24 +84,31 @@ export class Experts {
     return found;
   }
 
-  /** Throws `SkillInputError` for a skill that does not exist or a name that is taken. */
+  /** By its id alone. */
+  byId(id: string): Expert | undefined {
+    return this.#byId.get(id);
+  }
+
+  /** Throws `SkillInputError` for a skill that does not exist or a name that is taken, also as another one's id. */
   async create(expert: NewExpert): Promise<Expert> {
     checkExpert(expert);
+    this.#refuseAmbiguous(expert);
     const skills = this.#skillIds(expert.skills ?? []);
     const added = await namingField(this.#store().add({ ...expert, skills }));
     await this.load();
-    return this.require(added.id);
+    return this.#requireId(added.id);
   }
 
   /** Throws `SkillChangedError` when it is not the version that was seen. */
   async update(nameOrId: string, changes: ExpertChanges, version?: SeenVersion): Promise<Expert> {
     const { id } = this.require(nameOrId);
     checkExpert(changes);
+    this.#refuseAmbiguous({ id, ...changes });
     const skills = changes.skills === undefined ? {} : { skills: this.#skillIds(changes.skills) };
     const updated = await namingField(this.#store().update(id, { ...changes, ...skills }, version));
     await this.load();
     if (updated === undefined) throw missing(nameOrId);
-    return this.require(id);
+    return this.#requireId(id);
   }
 
   async remove(nameOrId: string): Promise<Expert> {
@@ -109,6 +116,26 @@ export class Experts {
     await this.#store().remove(expert.id);
     await this.load();
     return expert;
+  }
+
+  #requireId(id: string): Expert {
+    const found = this.byId(id);
+    if (found === undefined) throw missing(id);
+    return found;
+  }
+
+  /** Experts are asked for by name or id: what is the one of this must not be the other of another. */
+  #refuseAmbiguous({ id, name }: { readonly id?: string; readonly name?: string }): void {
+    const others = this.list().filter((expert) => expert.id !== id);
+    const isSame = (one: string, other: string | undefined) => one.toLowerCase() === other?.toLowerCase();
+    const called = others.find((expert) => isSame(expert.id, name));
+    if (called !== undefined) {
+      throw SkillInputError.of("name", `It is the id of the expert "${called.name}". Choose another name.`);
+    }
+    const named = others.find((expert) => isSame(expert.name, id));
+    if (named !== undefined && !this.#byId.has(id ?? "")) {
+      throw SkillInputError.of("id", `It is the name of the expert "${named.name}". Choose another id.`);
+    }
   }
 
   #store(): ExpertStore {

@@ -37,6 +37,9 @@ export class SkillOfferings implements OfferingSource {
   /** By the skill's id, as long as it is the same object: reading files for every list would be a waste. */
   readonly #read = new Map<string, { skill: LoadedSkill; name: string; read: Promise<ReadSkill> }>();
 
+  /** Of the files that were read, each of which is looked at for every reader and every list. */
+  readonly #digests = new WeakMap<SkillFile, `sha256:${string}`>();
+
   constructor(library: SkillLibrary) {
     this.#library = library;
   }
@@ -95,7 +98,7 @@ export class SkillOfferings implements OfferingSource {
       frontmatter: skill.frontMatter,
       resources: skill.files.map((file) => ({
         uri: uriOf(skill, file.path),
-        digest: `sha256:${createHash("sha256").update(file.content).digest("hex")}` as const,
+        digest: this.#digestOf(file),
         size: file.content.length,
       })),
     }));
@@ -127,6 +130,14 @@ export class SkillOfferings implements OfferingSource {
       listener({ kind: "prompts" });
       listener({ kind: "resources" });
     });
+  }
+
+  #digestOf(file: SkillFile): `sha256:${string}` {
+    const known = this.#digests.get(file);
+    if (known !== undefined) return known;
+    const digest = `sha256:${createHash("sha256").update(file.content).digest("hex")}` as const;
+    this.#digests.set(file, digest);
+    return digest;
   }
 
   async #visible(reader: OfferingReader): Promise<ReadSkill[]> {

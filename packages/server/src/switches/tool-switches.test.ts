@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { Tool, ToolRegistry } from "@toolrack/core";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { openStore } from "../store/open-store.ts";
 import type { Store } from "../store/store.ts";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
@@ -80,6 +80,44 @@ it("learns what another node decided", async () => {
   expect(here.get("shared")?.disabled).toBe(true);
   own.close();
   other.close();
+});
+
+it("keeps what is decided here while an older look is on its way", async () => {
+  const registry = new ToolRegistry();
+  registry.register(tool("late"));
+  const reads: { readonly arrive: () => void }[] = [];
+  let isHeld = false;
+  const toolSwitches: Store["toolSwitches"] = {
+    set: (decided) => store.toolSwitches.set(decided),
+    async list() {
+      const read = await store.toolSwitches.list();
+      if (isHeld) await new Promise<void>((arrive) => reads.push({ arrive }));
+      return read;
+    },
+  };
+  const switches = await ToolSwitches.open({ registry, store: { toolSwitches }, logger });
+  isHeld = true;
+  const looked = switches.refresh();
+  await vi.waitUntil(() => reads.length === 1);
+  isHeld = false;
+  await switches.set("late", false, "Ann");
+  const told: boolean[] = [];
+  switches.subscribe(({ enabled }) => told.push(enabled));
+  reads[0]!.arrive();
+  await looked;
+  expect([switches.get("late")?.enabled, registry.get("late")?.disabled, told]).toEqual([false, true, []]);
+
+  isHeld = true;
+  const older = switches.refresh();
+  await vi.waitUntil(() => reads.length === 2);
+  isHeld = false;
+  // Another node decides.
+  await store.toolSwitches.set({ toolName: "late", enabled: true, by: "Bob", at: Date.now() + 1 });
+  await switches.refresh();
+  reads[1]!.arrive();
+  await older;
+  expect([switches.get("late")?.enabled, registry.get("late")?.disabled]).toEqual([true, false]);
+  switches.close();
 });
 
 function tool(name: string, aliases: string[] = []) {

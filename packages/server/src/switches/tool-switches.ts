@@ -22,6 +22,11 @@ export class ToolSwitches {
   readonly #unsubscribe: () => void;
   readonly #listeners = new Set<(decided: ToolSwitch) => void>();
   #decided: ReadonlyMap<string, ToolSwitch> = new Map();
+  /** How often it was begun to read them, and which of those times they are of. */
+  #begun = 0;
+  #loaded = 0;
+  /** How often something was decided here. */
+  #written = 0;
   #isApplying = false;
   /** Something changed that was not looked at yet. */
   #isBehind = false;
@@ -63,6 +68,7 @@ export class ToolSwitches {
         written.push(decided);
       }
     } finally {
+      this.#written++;
       const known = written.map((one) => [keyOf(one.toolName), one] as const);
       this.#decided = new Map([...this.#decided, ...known]);
       this.#apply();
@@ -79,7 +85,11 @@ export class ToolSwitches {
 
   /** Reads again what was decided, for another node may have. */
   async refresh(): Promise<void> {
-    const decided = await this.#store.toolSwitches.list();
+    const turn = ++this.#begun;
+    const decided = await this.#read();
+    // One that began before and comes later may not know of what was decided in between.
+    if (turn < this.#loaded) return;
+    this.#loaded = turn;
     const before = this.#decided;
     this.#decided = new Map(decided.map((one) => [keyOf(one.toolName), one]));
     this.#apply();
@@ -88,6 +98,15 @@ export class ToolSwitches {
 
   close(): void {
     this.#unsubscribe();
+  }
+
+  /** What was decided here while it was being read may be in it or not. */
+  async #read(): Promise<readonly ToolSwitch[]> {
+    for (;;) {
+      const written = this.#written;
+      const decided = await this.#store.toolSwitches.list();
+      if (written === this.#written) return decided;
+    }
   }
 
   #tell(decided: ToolSwitch): void {

@@ -17,7 +17,10 @@ const wipe = (version = "first", metadata: Tool.Metadata = {}) =>
 async function waiting(options: CallOptions = {}, name = "wipe") {
   const asked = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<{ decision: "allow" }>();
+  const logged: unknown[][] = [];
+  const error = (...values: unknown[]) => void logged.push(values);
   const registry = new ToolRegistry({
+    logger: { debug() {}, info() {}, warn() {}, error },
     approval: {
       ask: (_, signal) => {
         withdrawn.push(signal);
@@ -45,6 +48,7 @@ async function waiting(options: CallOptions = {}, name = "wipe") {
     registry,
     call,
     events,
+    logged,
     question: withdrawn[0]!,
     agree: () => answer.resolve({ decision: "allow" }),
   };
@@ -121,9 +125,14 @@ describe("a call that a person is asked about", () => {
   });
 
   it("does not run when nobody can say whether its caller is still there", async () => {
-    const { call, agree } = await waiting({ withdrawn: () => Promise.reject(new Error("no database")) });
+    const withdrawn = () => Promise.reject(new Error("no database"));
+    const { call, agree, logged } = await waiting({ withdrawn });
     agree();
-    expect((await call).type).toBe("error");
+    const { error, content } = await call;
+    expect(error?.code).toBe("permission_denied");
+    expect(content).toContain("could not be looked up. The log of the server says why");
+    expect(content).not.toContain("no database");
+    expect(logged).toEqual([expect.arrayContaining([new Error("no database")])]);
     expect(ran).toEqual([]);
   });
 

@@ -1,4 +1,4 @@
-import { callerGone, disabled, takenDown } from "../../error/messages.ts";
+import { callerGone, callerUnknown, disabled, takenDown } from "../../error/messages.ts";
 import { PermissionDeniedError, ToolDisabledError, ToolNotFoundError } from "../../error/tool-error.ts";
 import type { CallFrame } from "../frame.ts";
 import { permit } from "./permit.ts";
@@ -39,8 +39,18 @@ export function requireStanding(frame: CallFrame): void {
 /** Who made the first call of a chain is behind all of them. */
 async function whyWithdrawn(frame: CallFrame): Promise<string | undefined> {
   for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
-    const why = await at.options.withdrawn?.(at.callId);
+    const why = await whyWithdrawnFrom(at);
     if (why !== undefined) return why;
   }
   return undefined;
+}
+
+async function whyWithdrawnFrom({ callId, options, host }: CallFrame): Promise<string | undefined> {
+  try {
+    return await options.withdrawn?.(callId);
+  } catch (thrown) {
+    // What failed there is for whoever runs the rack, not for the caller.
+    host.settings.logger.error(`It is not known whether the caller of ${callId} is still there:`, thrown);
+    return callerUnknown;
+  }
 }

@@ -21,12 +21,15 @@ function storeWith(store: McpServerStore, other: Partial<McpServerStore>): McpSe
   return {
     list: () => store.list(),
     get: (key) => store.get(key),
+    add: (key, entry) => store.add(key, entry),
     put: (key, change) => store.put(key, change),
     remove: (key) => store.remove(key),
     tools: (server) => store.tools(server),
     putTool: (server, name, change) => store.putTool(server, name, change),
     names: () => store.names(),
+    countNames: () => store.countNames(),
     claimNames: (server, names) => store.claimNames(server, names),
+    tellOthers: () => store.tellOthers(),
     ...other,
   };
 }

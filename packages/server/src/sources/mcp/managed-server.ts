@@ -59,7 +59,7 @@ export class ManagedServer {
 
   /** Lists what was known of the server before, and starts it without waiting for it. */
   static async open(wanted: WantedServer, shared: ServerSurroundings): Promise<ManagedServer> {
-    const pins = await ToolPins.open(wanted.key, shared.store, shared.pinning);
+    const pins = await ToolPins.open(wanted.key, shared.store, shared.pinning, shared.logger);
     const row = await shared.store.get(wanted.key);
     const server = new ManagedServer(wanted, row, pins, shared);
     server.apply();
@@ -106,7 +106,7 @@ export class ManagedServer {
       await this.#keeping;
       this.#generation++;
       this.#signIn = this.#makeSignIn();
-      this.#upstream = this.#makeUpstream(await this.#shared.store.get(this.key));
+      this.#upstream = this.#makeUpstream(await this.#known());
       this.#offerings.moveTo(this.#upstream);
       this.#upstream.start();
     } else if (hashValue(before) !== hashValue(limits)) this.#upstream.limit(limits);
@@ -114,10 +114,12 @@ export class ManagedServer {
     this.#offerings.changed(["prompts", "resources"]);
   }
 
-  /** Takes over what another process on the same store said about its tools. */
+  /** Takes over what another process on the same store said about its tools, and whether somebody signed in or out. */
   async refresh(): Promise<void> {
-    await this.pins.refresh(this.#upstream.catalogue.tools);
+    await this.pins.refresh(() => this.#upstream.catalogue.tools);
     this.apply();
+    const isAwaited = this.#upstream.state === "needs-auth";
+    if (await this.#signIn?.follow(isAwaited)) void this.#upstream.restart();
   }
 
   /** Its tools and prompts have other names now. */
@@ -158,7 +160,7 @@ export class ManagedServer {
     const unmade: RefusedItem[] = [];
     const made = offered.flatMap((given) => {
       try {
-        const tool = toTool(source, given, this.pins.of(given.name), this.#shared.names);
+        const tool = toTool(source, given, this.pins.of(given), this.#shared.names);
         return [{ given, tool: this.#wanted.isEnabled ? tool : switchedOff(tool, this.key) }];
       } catch (thrown) {
         // One odd tool must not take the others with it.
@@ -182,8 +184,9 @@ export class ManagedServer {
 
   #claimNames(offered: readonly UpstreamTool[]): void {
     const { rename = {} } = this.#wanted.entry.toolrack?.tools ?? {};
-    const wanted = offered.flatMap(({ name }) => {
-      const renamed = this.pins.of(name).override.rename ?? ownMember(rename, name);
+    const wanted = offered.flatMap((tool) => {
+      const { name } = tool;
+      const renamed = this.pins.of(tool).override.rename ?? ownMember(rename, name);
       return renamed === undefined ? [name] : [name, renamed];
     });
     const prompts = this.#upstream.catalogue.prompts.map(({ name }) => String(name));
@@ -226,6 +229,17 @@ export class ManagedServer {
   /** Where the entry stands, for messages. */
   get #place(): string {
     return this.#wanted.place === "file" ? "mcp.json" : "mcp_servers";
+  }
+
+  /** What was learnt can be learnt again: without it, a server that was stopped for a change is still started. */
+  #known(): Promise<StoredMcpServer | undefined> {
+    const { store, logger } = this.#shared;
+    return store.get(this.key).catch((error: Error) => {
+      logger.warn(
+        `What was learnt about the MCP server "${this.key}" could not be read, so it is learnt anew: ${error.message}`,
+      );
+      return undefined;
+    });
   }
 
   #makeUpstream(row: StoredMcpServer | undefined): Upstream {

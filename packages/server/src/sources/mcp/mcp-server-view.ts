@@ -60,7 +60,7 @@ export function viewOf(server: ManagedServer): McpServerView {
     ...(wanted.problem === undefined ? {} : { problem: wanted.problem }),
     entry: shownEntry(wanted.invalid?.given ?? wanted.entry),
     tools: wanted.isEnabled ? tools.names.length : 0,
-    quarantined: catalogue.tools.filter(({ name }) => pins.of(name).state === "quarantined").length,
+    quarantined: catalogue.tools.filter((tool) => pins.of(tool).state === "quarantined").length,
     prompts: catalogue.prompts.length,
     resources: catalogue.resources.length + catalogue.templates.length,
     refused: server.refused,
@@ -73,7 +73,7 @@ export function toolViewsOf(server: ManagedServer, names: Pick<RackNames, "nameO
   const { rename = {}, ...choices } = server.wanted.entry.toolrack?.tools ?? {};
   return server.upstream.catalogue.tools.map((tool) => {
     const { name, description } = tool;
-    const { state, changes, approvedAt, approvedBy, override } = server.pins.of(name);
+    const { state, changes, approvedAt, approvedBy, override } = server.pins.of(tool);
     const rackName = names.nameOf(server.key, override.rename ?? ownMember(rename, name) ?? name);
     return {
       name,

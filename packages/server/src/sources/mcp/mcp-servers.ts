@@ -124,6 +124,11 @@ export class McpServers {
     return this.#shared.names.successorsOf(toolName);
   }
 
+  /** The name that this one took the place of, in lower case. */
+  formerNameOf(toolName: string): string | undefined {
+    return this.#shared.names.formerNameOf(toolName);
+  }
+
   /** By key. */
   list(): McpServerView[] {
     return [...this.#servers.values()].map(viewOf).sort((one, other) => (one.key < other.key ? -1 : 1));
@@ -146,13 +151,10 @@ export class McpServers {
     return this.#inTurn(async () => {
       const problem = problemOfKey(key);
       if (problem !== undefined) throw new McpServerError("mcp_server_invalid", problem);
-      if (this.#servers.has(key)) {
-        throw new McpServerError(
-          "mcp_server_exists",
-          `There is an MCP server "${key}" already. Choose another key, or change that one.`,
-        );
-      }
-      await this.#parts.store.put(key, { entry: await checkedEntry(given), enabled: null });
+      // Another process may have added it a moment ago.
+      await this.#reconcile();
+      if (this.#servers.has(key)) throw exists(key);
+      if (!(await this.#parts.store.add(key, await checkedEntry(given)))) throw exists(key);
       await this.#reconcile();
       return this.get(key);
     });
@@ -160,6 +162,8 @@ export class McpServers {
 
   update(key: string, { entry, enabled, tools = {} }: McpServerUpdate): Promise<McpServerView> {
     return this.#inTurn(async () => {
+      // Another process may have changed it a moment ago.
+      await this.#reconcile();
       const server = this.#require(key);
       if (entry !== undefined) this.#refuseFile(server, "changed");
       for (const name of Object.keys(tools)) requireTool(server, name);
@@ -210,11 +214,13 @@ export class McpServers {
     if (signIn === undefined) throw nobodyWaits(key);
     await signIn.finish(answer);
     void upstream?.restart();
+    await this.#tellOthers();
   }
 
   /** Forgets the sign-in, and says whether the tokens were taken back where they came from. */
   async logout(key: string): Promise<{ readonly revoked: boolean; readonly server: McpServerView }> {
     const { revoked } = await requireSignIn(this.#require(key)).end();
+    await this.#tellOthers();
     await this.#require(key).upstream.restart();
     return { revoked, server: this.get(key) };
   }
@@ -298,6 +304,13 @@ export class McpServers {
     );
   }
 
+  /** Of a sign-in, which is kept among the secrets. It is done, whether others learn of it at once or not. */
+  async #tellOthers(): Promise<void> {
+    await this.#parts.store.tellOthers().catch((error: Error) => {
+      this.#parts.logger.warn(`Other processes could not be told of a sign-in: ${error.message}`);
+    });
+  }
+
   #refuseFile(server: ManagedServer, what: string): void {
     if (server.wanted.place === "store") return;
     throw new McpServerError(
@@ -311,4 +324,11 @@ export class McpServers {
     this.#turn = done.catch(() => {});
     return done;
   }
+}
+
+function exists(key: string): McpServerError {
+  return new McpServerError(
+    "mcp_server_exists",
+    `There is an MCP server "${key}" already. Choose another key, or change that one.`,
+  );
 }

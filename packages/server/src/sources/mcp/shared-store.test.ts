@@ -98,6 +98,26 @@ describe("another process on the same store", () => {
     expect(await one.store.registryVersion.read()).toBe(version);
   });
 
+  it("does not overwrite a server that was added there a moment ago", async () => {
+    await using one = await UpstreamRack.create();
+    const other = await UpstreamRack.create(one.directory);
+    try {
+      for (const rack of [one, other]) await rack.open({});
+      const theirs = { ...good, env: { A: "theirs" } };
+      await one.servers.add("q", theirs);
+      await expect(other.servers.add("q", good)).rejects.toMatchObject({ code: "mcp_server_exists" });
+      expect((await one.store.mcpServers.get("q"))?.entry).toEqual(theirs);
+      // And knows of it, also to change it.
+      await one.servers.add("r", theirs);
+      expect(await other.servers.update("r", { enabled: false })).toMatchObject({ state: "disabled" });
+      // Both at once: one of them is told.
+      const outcomes = await Promise.allSettled([one.servers.add("s", theirs), other.servers.add("s", good)]);
+      expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+    } finally {
+      await other.close();
+    }
+  });
+
   it("follows tools that are switched, and their names", async () => {
     await using racks = await twoRacks({ a_b: good });
     const { one, other } = racks;

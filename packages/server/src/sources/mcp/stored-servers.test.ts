@@ -1,3 +1,4 @@
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
@@ -76,14 +77,19 @@ describe("an entry of the store that is not valid", () => {
     await using rack = await holding({
       both: { command: "a", url: "http://127.0.0.1/mcp", env: { A: "very-secret", B: ["very-secret"] } },
       headers: { url: "http://127.0.0.1/mcp", headers: "Authorization: very-secret" },
+      line: { command: "a", args: "--password very-secret" },
       list: ["very-secret"],
+      numbers: { command: 5, args: [1, "--password", { a: "very-secret" }] },
       oauth: { url: "http://127.0.0.1/mcp", toolrack: { oauth: { clientSecret: { a: "very-secret" } } } },
       text: "very-secret",
       toolrack: { command: "a", toolrack: 5 },
     });
     const all = rack.servers.list();
     expect(all.map(({ key, state }) => [key, state])).toEqual(
-      ["both", "headers", "list", "oauth", "text", "toolrack"].map((key) => [key, "failed"]),
+      ["both", "headers", "line", "list", "numbers", "oauth", "text", "toolrack"].map((key) => [
+        key,
+        "failed",
+      ]),
     );
     expect(JSON.stringify([all, rack.messages])).not.toContain("very-secret");
     for (const { key } of all) await rack.servers.remove(key);
@@ -164,4 +170,21 @@ it("a row that is no JSON has failed, and can be removed", async () => {
   expect(rack.servers.tools("torn").find(({ name }) => name === "echo")?.pin).toBe("quarantined");
   await rack.servers.remove("torn");
   expect(rack.servers.list().map(({ key }) => key)).toEqual(["odd"]);
+});
+
+it("of an approval that is no JSON nothing is the same, not even the barest tool", async () => {
+  await using rack = await UpstreamRack.create();
+  const file = join(rack.directory, "tools.json");
+  await writeFile(file, JSON.stringify([{ name: "bare", inputSchema: { type: "object" } }]));
+  const approved = { definition: { name: "bare" }, at: 1, by: "ada" };
+  await rack.store.mcpServers.putTool("odd", "bare", { approved });
+  const database = new DatabaseSync(join(rack.directory, ".toolrack", "toolrack.db"));
+  database.exec(`update mcp_tools set approved = '{"name'`);
+  database.close();
+  await rack.open({ odd: { ...good, env: { ODD_TOOLS_FILE: file } } });
+  await rack.until("odd", "ready");
+  expect(rack.servers.tools("odd")).toMatchObject([
+    { pin: "quarantined", changes: [{ path: "approved", before: "It cannot be read any more." }] },
+  ]);
+  expect(rack.registry.require("mcp_odd_bare").disabled).toBe(true);
 });

@@ -19,7 +19,7 @@ export function requireTool(server: ManagedServer, name: string, hash?: string):
   }
   const current = hashOfPin(pinOf(tool));
   if (hash === undefined || hash === current) return tool;
-  const { changes } = server.pins.of(name);
+  const { changes } = server.pins.of(tool);
   const now =
     changes.length === 0
       ? "It is what was approved before"

@@ -385,6 +385,13 @@ describe("the tools of a server", () => {
     await again.close();
   });
 
+  it("that change while it is being prepared are read again when it is ready", async () => {
+    await using rack = await UpstreamRack.create();
+    await rack.open({ odd: oddServer(["growing"]) });
+    await rack.until("odd", "ready");
+    await rack.eventually(() => rack.registry.get("mcp_odd_hang") !== undefined, "the second tool is there");
+  });
+
   it("are taken over as they are when the policy says so", async () => {
     await using rack = await UpstreamRack.create();
     const file = join(rack.directory, "tools.json");

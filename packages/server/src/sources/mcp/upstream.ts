@@ -254,8 +254,13 @@ export class Upstream {
 
   /** Finds out what the server offers, and begins to use it. */
   async #prepare(session: UpstreamSession, signal: AbortSignal): Promise<void> {
+    let isUsed = false;
+    let isBehind = false;
     session.follow({
-      onListChanged: () => this.#rereading.soon(),
+      onListChanged: () => {
+        if (isUsed) this.#rereading.soon();
+        else isBehind = true;
+      },
       onResourceUpdated: (uri) => this.#parts.onResourceUpdated(uri),
       onLost: (reason) => this.#lost(session, reason),
     });
@@ -269,12 +274,15 @@ export class Upstream {
     }
     this.#catalogue.take(catalogue);
     this.#sessions.use(session);
+    isUsed = true;
     this.#wasLetIn = true;
     this.#renewal.at(this.#parts.signIn?.renewAt);
     this.#condition.countSuccess();
     this.#remember(session.verdict);
     this.#enter("ready");
-    if (!session.tellsOfChanges) this.#rereading.later();
+    // What it told of while its lists were read may not be in them.
+    if (isBehind) this.#rereading.soon();
+    else if (!session.tellsOfChanges) this.#rereading.later();
     if (this.#bulkhead.inside === 0) this.#resting.begin();
   }
 

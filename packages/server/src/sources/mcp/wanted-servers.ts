@@ -89,9 +89,12 @@ function broken(
   { key, place, given, reason, remedy, enabled }: BrokenEntry,
   last: WantedServer | undefined,
 ): WantedServer {
-  if (last !== undefined && last.invalid === undefined) {
+  const { url, enabled: isOn, disabled: isOff } = isRecord(given) ? given : {};
+  const isWanted = isOn !== false && isOff !== true;
+  // What stood in the other place was no earlier version of this one.
+  if (last?.place === place && last.invalid === undefined) {
     const { entry } = last;
-    const isEnabled = enabled ?? entry.enabled !== false;
+    const isEnabled = enabled ?? (isWanted && entry.enabled !== false);
     return {
       key,
       entry,
@@ -100,12 +103,11 @@ function broken(
       problem: `${reason} The server goes on as its entry last said. ${remedy}`,
     };
   }
-  const { url, enabled: isOn, disabled: isOff } = isRecord(given) ? given : {};
   return {
     key,
     entry: typeof url === "string" ? { url } : {},
     place,
-    isEnabled: enabled ?? (isOn !== false && isOff !== true),
+    isEnabled: enabled ?? isWanted,
     invalid: { given, reason: `${reason} ${remedy}` },
   };
 }

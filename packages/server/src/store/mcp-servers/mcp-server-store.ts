@@ -58,12 +58,15 @@ export interface ClaimedName {
 
 /**
  * Whatever changes what other processes on the same store do with a server counts as a new version of the registry: its
- * entry, its switch, what was agreed to and said about its tools, its names. What a process only learnt does not.
+ * entry, its switch, what was agreed to and said about its tools, its names. What a process only learnt does not, nor what
+ * was there before.
  */
 export interface McpServerStore {
   /** By key, without what was learnt about them: `verdict` and `catalogue`. */
   list(): Promise<StoredMcpServer[]>;
   get(key: string): Promise<StoredMcpServer | undefined>;
+  /** A new one, as its entry says. False where there is an entry already, which stays as it is. */
+  add(key: string, entry: object): Promise<boolean>;
   /** Makes the row when there is none. */
   put(key: string, change: McpServerChange): Promise<void>;
   /** With everything that is kept about its tools but their names. Says whether there was such a server. */
@@ -74,6 +77,10 @@ export interface McpServerStore {
   putTool(server: string, name: string, change: McpToolChange): Promise<void>;
   /** Those of servers that were removed too. */
   names(): Promise<ClaimedName[]>;
+  /** Another than before when there are new ones: none is ever taken away. */
+  countNames(): Promise<number>;
   /** Adds to those that the server has. */
   claimNames(server: string, names: readonly string[]): Promise<void>;
+  /** Counts a version for something about a server that is kept elsewhere. */
+  tellOthers(): Promise<void>;
 }

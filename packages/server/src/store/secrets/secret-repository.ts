@@ -52,11 +52,12 @@ export class SecretRepository implements SecretStore {
     }));
   }
 
-  async remove(name: string): Promise<boolean> {
-    const { numDeletedRows } = await this.#db
-      .deleteFrom("secrets")
-      .where("name", "=", toKey(name))
-      .executeTakeFirst();
+  async remove(name: string, encrypted?: string): Promise<boolean> {
+    const row = this.#db.deleteFrom("secrets").where("name", "=", toKey(name));
+    const { numDeletedRows } = await (encrypted === undefined
+      ? row
+      : row.where("value", "=", encrypted)
+    ).executeTakeFirst();
     return numDeletedRows > 0n;
   }
 

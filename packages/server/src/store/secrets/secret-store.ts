@@ -12,5 +12,6 @@ export interface SecretStore {
   get(name: string): Promise<string | undefined>;
   /** By name. */
   list(): Promise<SecretInfo[]>;
-  remove(name: string): Promise<boolean>;
+  /** Given a value, only while it is that one. */
+  remove(name: string, encrypted?: string): Promise<boolean>;
 }

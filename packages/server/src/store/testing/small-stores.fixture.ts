@@ -179,7 +179,8 @@ export function testSmallStores(place: TestPlace): void {
       const listed = await store.secrets.list();
       expect(listed.map(({ name }) => name)).toEqual(["API_KEY", "OTHER"]);
       expect(JSON.stringify(listed)).not.toContain("encrypted");
-      expect(await store.secrets.remove("API_KEY")).toBe(true);
+      expect(await store.secrets.remove("API_KEY", "another")).toBe(false);
+      expect(await store.secrets.remove("API_KEY", await store.secrets.get("API_KEY"))).toBe(true);
       expect(await store.secrets.remove("API_KEY")).toBe(false);
       await expect(store.secrets.set("n".repeat(300), "x")).rejects.toThrow("too long");
     });
@@ -307,6 +308,23 @@ export function testSmallStores(place: TestPlace): void {
       expect(await store.mcpServers.tools("own")).toEqual([]);
     });
 
+    test("are added once, also by two at a time and where something was learnt before", async () => {
+      await store.mcpServers.put("own", { verdict: { era: "modern" } });
+      const added = await Promise.all([
+        store.mcpServers.add("own", { command: "one" }),
+        other.mcpServers.add("own", { command: "other" }),
+        store.mcpServers.add("new", { command: "one" }),
+        other.mcpServers.add("new", { command: "other" }),
+      ]);
+      expect([added.slice(0, 2).sort(), added.slice(2).sort()]).toEqual([
+        [false, true],
+        [false, true],
+      ]);
+      const [own, fresh] = [added[0] ? "one" : "other", added[2] ? "one" : "other"];
+      expect(await store.mcpServers.get("own")).toMatchObject({ entry: { command: own } });
+      expect(await store.mcpServers.get("new")).toMatchObject({ entry: { command: fresh } });
+    });
+
     test("leave the names that they had", async () => {
       await store.mcpServers.put("own", { entry: {} });
       await store.mcpServers.claimNames("own", ["mcp_own_a", "mcp_own_b"]);
@@ -317,6 +335,7 @@ export function testSmallStores(place: TestPlace): void {
       ]);
       await store.mcpServers.remove("own");
       const names = (await other.mcpServers.names()).map(({ name, server }) => `${name} ${server}`);
+      expect(await store.mcpServers.countNames()).toBe(names.length);
       expect(names.sort()).toEqual(["mcp_own_a Own", "mcp_own_a own", "mcp_own_b own", "mcp_own_c own"]);
     });
 
@@ -335,6 +354,11 @@ export function testSmallStores(place: TestPlace): void {
       const approved = { definition: {}, at: 1, by: "ada" };
       expect(await counts(mcpServers.putTool("x", "a", { approved, pending: null }))).toBe(4);
       expect(await counts(mcpServers.remove("x"))).toBe(5);
+      expect(await counts(mcpServers.claimNames("x", ["mcp_x_a"]))).toBe(6);
+      expect(await counts(mcpServers.claimNames("x", ["mcp_x_a"]))).toBe(6);
+      expect(await counts(mcpServers.add("x", {}))).toBe(7);
+      expect(await counts(mcpServers.add("x", {}))).toBe(7);
+      expect(await counts(mcpServers.tellOthers())).toBe(8);
     });
   });
 }

@@ -41,7 +41,7 @@ function hideFailure(thrown: unknown, logger: HttpParts["logger"]): HttpError {
   if (isFullDisk(thrown)) {
     return new HttpError(
       "internal_error",
-      "The disk on which the rack keeps its data is full, so nothing was changed. Make room there, then do it again.",
+      "The disk on which the rack keeps its data is full, so this was not done, or not all of it. Make room there, look what there is now, and do the rest.",
     );
   }
   return new HttpError("internal_error", "The server failed to answer this request. Its log says why.");

@@ -20,7 +20,7 @@ const kinds: readonly ListKind[] = ["tools", "prompts", "resources"];
 
 /**
  * Tells clients which of their lists have changed. Whatever happens on the rack, each client sees a part of it only, and
- * sources tell of more than what has changed: so the lists of everybody who is connected are looked at.
+ * sources tell of more than what has changed: so those lists of everybody who is connected are looked at that may have.
  */
 export class ChangePublisher {
   readonly #parts: PublishParts;
@@ -29,6 +29,8 @@ export class ChangePublisher {
   readonly #views = new Map<string, View>();
   readonly #stops: readonly (() => void)[];
   #gathering: NodeJS.Timeout | undefined;
+  /** Lists that may have changed since clients were last told. */
+  readonly #doubtful = new Set<ListKind>();
   #isStopped = false;
 
   /** `resourceUpdated` hears of every resource whose content is another one. */
@@ -36,13 +38,14 @@ export class ChangePublisher {
     this.#parts = parts;
     this.#stops = [
       parts.registry.subscribe((event) => {
-        if (event.type === "tools") this.#gather();
+        if (event.type === "tools") this.#gather(["tools"]);
       }),
       parts.offerings.subscribe((change) => {
         if (change.kind === "resource") resourceUpdated(change.uri);
-        else this.#gather();
+        // A skill shows as resources.
+        else this.#gather([change.kind === "prompts" ? "prompts" : "resources"]);
       }),
-      parts.onExpertsChanged?.(() => this.#gather()) ?? (() => {}),
+      parts.onExpertsChanged?.(() => this.#gather(kinds)) ?? (() => {}),
     ];
   }
 
@@ -51,7 +54,8 @@ export class ChangePublisher {
     this.#audiences.add(audience);
     // Only what somebody may have seen can be another one.
     const { principal } = audience.viewer;
-    if (!this.#views.has(principal)) void this.#look(this.#viewOf(principal), audience.viewer, () => {});
+    if (!this.#views.has(principal))
+      void this.#look(this.#viewOf(principal), audience.viewer, kinds, () => {});
     return () => this.#audiences.delete(audience);
   }
 
@@ -62,8 +66,11 @@ export class ChangePublisher {
     this.#audiences.clear();
   }
 
-  #gather(): void {
-    for (const view of this.#views.values()) for (const kind of kinds) view[kind].doubt();
+  #gather(changed: readonly ListKind[]): void {
+    for (const kind of changed) {
+      this.#doubtful.add(kind);
+      for (const view of this.#views.values()) view[kind].doubt();
+    }
     this.#gathering ??= setTimeout(() => {
       this.#gathering = undefined;
       void this.#publish();
@@ -71,13 +78,15 @@ export class ChangePublisher {
   }
 
   async #publish(): Promise<void> {
+    const doubtful = [...this.#doubtful];
+    this.#doubtful.clear();
     const groups = Map.groupBy(this.#audiences, ({ viewer }) => viewer.principal);
     // Nobody is there to be told, and whoever comes later begins with the lists of then.
     for (const principal of [...this.#views.keys()])
       if (!groups.has(principal)) this.#views.delete(principal);
     for (const [principal, [first]] of groups) {
       if (this.#isStopped) return;
-      void this.#look(this.#viewOf(principal), first!.viewer, (kind) => {
+      void this.#look(this.#viewOf(principal), first!.viewer, doubtful, (kind) => {
         for (const audience of this.#audiences)
           if (audience.viewer.principal === principal) audience.tell(kind);
       });
@@ -87,11 +96,16 @@ export class ChangePublisher {
   }
 
   /** A source that takes its time keeps nobody from being told of the rest. */
-  async #look(view: View, viewer: Viewer, changed: (kind: ListKind) => void): Promise<void> {
+  async #look(
+    view: View,
+    viewer: Viewer,
+    doubtful: readonly ListKind[],
+    changed: (kind: ListKind) => void,
+  ): Promise<void> {
     // Before they are looked at, which makes the list anew.
-    const wasMissed = this.#hasMissed(view, viewer);
+    const wasMissed = doubtful.includes("tools") && this.#hasMissed(view, viewer);
     await Promise.all(
-      kinds.map(async (kind) => {
+      doubtful.map(async (kind) => {
         const isOther = await view[kind].look(() => this.#read(kind, viewer));
         if (isOther || (kind === "tools" && wasMissed)) changed(kind);
       }),

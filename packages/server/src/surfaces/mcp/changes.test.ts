@@ -1,4 +1,6 @@
+import { Tool } from "@toolrack/core";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { OfferingChange } from "../../offerings/offering-source.ts";
 import { type Era, ServedRack, toolFile } from "./testing/served-rack.ts";
 
 let rack: ServedRack;
@@ -109,6 +111,45 @@ test.each(eras)("a %s client is told of nothing but what has changed", async (er
   await rack.serving.app.skills.reload();
   await prompts;
   await client.close();
+});
+
+test("only lists that may have changed are read again", async () => {
+  const read: string[] = [];
+  let tell = (_: OfferingChange) => {};
+  const { offerings, registry } = rack.serving.app;
+  const note = (list: string) => () => {
+    read.push(list);
+    return [];
+  };
+  offerings.add({
+    key: "counted",
+    prompts: note("prompts"),
+    resources: note("resources"),
+    skills: note("skills"),
+    subscribe(listener) {
+      tell = listener;
+      return () => {};
+    },
+  });
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  let told = Promise.withResolvers<void>();
+  const client = await rack.connect("modern", {
+    listChanged: { tools: { onChanged: () => told.resolve() } },
+  });
+  const after = async (change: (name: string) => void, name: string) => {
+    read.length = 0;
+    told = Promise.withResolvers();
+    change(name);
+    registry.register(Tool.define({ name, description: "", parameters: {}, execute: () => "" }));
+    await told.promise;
+    return [...read].sort();
+  };
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(await after(() => {}, "counted_one")).toEqual([]);
+  expect(await after(() => tell({ kind: "prompts" }), "counted_two")).toEqual(["prompts"]);
+  expect(await after(() => tell({ kind: "skills" }), "counted_three")).toEqual(["resources", "skills"]);
+  await client.close();
+  offerings.remove("counted");
 });
 
 const mixed = (era: Era, name: string) =>

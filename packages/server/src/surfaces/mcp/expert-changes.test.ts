@@ -153,6 +153,24 @@ test("a session stays when its expert is renamed to what the token may use", asy
   expect(namesOf(list.message.result.tools)).toEqual(["sun_now"]);
 });
 
+test("a session stays when another expert is called by the id of its own", async () => {
+  const { experts } = rack.serving.app.skills;
+  const { id } = await experts.create({ name: "Stays", tools: ["sun_*"] });
+  const session = await openLegacySession(rack, { path: "/mcp/Stays" });
+  const refusal = { issues: [{ path: "name", message: expect.stringContaining('the expert "Stays"') }] };
+  await expect(experts.create({ name: id, tools: ["rain_*"] })).rejects.toMatchObject(refusal);
+  const other = await experts.create({ name: "Moves", tools: ["rain_*"] });
+  await expect(experts.update(other.id, { name: id.toUpperCase() })).rejects.toMatchObject(refusal);
+  await expect(experts.create({ id: "stays", name: "Third" })).rejects.toMatchObject({
+    issues: [{ path: "id", message: expect.stringContaining('the expert "Stays"') }],
+  });
+  // What older versions allowed may be there.
+  await rack.serving.store.experts.update(other.id, { name: id });
+  await experts.load();
+  const list = await session.post({ jsonrpc: "2.0", id: 1, method: "tools/list" });
+  expect(namesOf(list.message.result.tools)).toEqual(["sun_now"]);
+});
+
 test("a request whose body is late sees what its expert sees when it has come", async () => {
   const { experts } = rack.serving.app.skills;
   const { id } = await experts.create({ name: "Late", tools: ["sun_*", "rain_*"] });

@@ -9,6 +9,8 @@ interface Watched {
 export interface ExpertWatchParts {
   /** Without it there are no experts. */
   readonly experts?: ExpertResolver;
+  /** By its id alone: another one may be called by the id of this one. */
+  readonly expertById?: (id: string) => ExpertView | undefined;
   /** Calls the listener whenever an expert may be another one, until the function that it answers is called. */
   readonly onExpertsChanged?: (listener: () => void) => () => void;
 }
@@ -18,12 +20,12 @@ export interface ExpertWatchParts {
  * costs nothing until an expert changes.
  */
 export class ExpertWatch {
-  readonly #find: ExpertResolver;
+  readonly #find: (id: string) => ExpertView | undefined;
   readonly #watched = new Set<Watched>();
   readonly #unsubscribe: () => void;
 
-  constructor({ experts = () => undefined, onExpertsChanged = () => () => {} }: ExpertWatchParts) {
-    this.#find = experts;
+  constructor({ expertById = () => undefined, onExpertsChanged = () => () => {} }: ExpertWatchParts) {
+    this.#find = expertById;
     this.#unsubscribe = onExpertsChanged(() => {
       for (const watched of [...this.#watched]) this.#look(watched);
     });
@@ -49,8 +51,7 @@ export class ExpertWatch {
     const { expert, grant } = viewer;
     if (expert === undefined || !this.#watched.has(watched)) return;
     const now = this.#find(expert.id);
-    // Another one may be called by what was the id of this one.
-    if (now?.id === expert.id && mayUseExpert(grant, now)) {
+    if (now !== undefined && mayUseExpert(grant, now)) {
       viewer.renew(now);
       return;
     }

@@ -8,7 +8,8 @@ const logger = { debug() {}, info() {}, warn() {}, error() {} };
 /** On what earlier ones have left. */
 function open(kept: ClaimedName[] = []): Promise<RackNames> {
   const store = {
-    names: async () => kept,
+    names: async () => [...kept],
+    countNames: async () => kept.length,
     async claimNames(server: string, names: readonly string[]) {
       kept.push(...names.map((name) => ({ name, server })));
     },
@@ -79,6 +80,71 @@ describe("names", () => {
     const later = await open(kept);
     later.claim("a_b", ["c"]);
     expect(later.nameOf("a_b", "c")).toMatch(/^mcp_a_b_c_/);
+  });
+
+  it("that were given up are known by what they have become", async () => {
+    const names = await open();
+    const rest = "c".repeat(54);
+    names.claim("a_b", ["c", rest, "alone"]);
+    expect(names.formerNameOf("mcp_a_b_c")).toBeUndefined();
+    names.claim("a", ["b_c", `b_${rest}`]);
+    for (const [server, name] of [
+      ["a_b", "c"],
+      ["a", "b_c"],
+    ] as const) {
+      const now = names.nameOf(server, name);
+      expect([names.formerNameOf(now), names.formerNameOf(now.toUpperCase())]).toEqual([
+        "mcp_a_b_c",
+        "mcp_a_b_c",
+      ]);
+    }
+    expect(names.formerNameOf(names.nameOf("a_b", rest))).toBe(`mcp_a_b_${rest}`);
+    expect(names.formerNameOf(names.nameOf("a_b", "alone"))).toBeUndefined();
+  });
+
+  it("without end are not remembered: what comes after so many is told apart from the first", async () => {
+    const kept: ClaimedName[] = [];
+    const names = await open(kept);
+    names.claim("other", ["x_mine"]);
+    for (let round = 0; round < 4; round++) {
+      names.claim(
+        "other_x",
+        Array.from({ length: 2_000 }, (_, index) => `t${round}_${index}`),
+      );
+    }
+    await names.settled();
+    expect(kept.length).toBe(5_001);
+    expect(names.nameOf("other_x", "t0_0")).toBe("mcp_other_x_t0_0");
+    for (const one of [names, await open(kept)]) {
+      expect(one.claim("other_x", ["t0_0", "late", "mine"])).toBe(false);
+      const late = one.nameOf("other_x", "late");
+      expect(late).toMatch(/^mcp_other_x_late_[0-9a-z]{8}$/);
+      // What is denied by the name that it would have had is denied, and off, all the same.
+      expect([one.formerNameOf(late), one.successorsOf("mcp_other_x_late")]).toEqual([
+        "mcp_other_x_late",
+        [late],
+      ]);
+      // And it takes no name from another server any more.
+      expect(one.nameOf("other", "x_mine")).toBe("mcp_other_x_mine");
+      expect(one.nameOf("other_x", "mine")).toMatch(/^mcp_other_x_mine_/);
+    }
+  });
+
+  it("are only read again when there are more of them", async () => {
+    const kept: ClaimedName[] = [{ name: "mcp_a_b_c", server: "a" }];
+    let reads = 0;
+    const store = {
+      names: async () => {
+        reads++;
+        return [...kept];
+      },
+      countNames: async () => kept.length,
+      claimNames: async () => {},
+    };
+    const names = await RackNames.open(store, logger);
+    expect([await names.refresh(), reads]).toEqual([false, 1]);
+    kept.push({ name: "mcp_a_b_c", server: "a_b" });
+    expect([await names.refresh(), reads]).toEqual([true, 2]);
   });
 
   it("of another server are no names of what has not been claimed", async () => {

@@ -3,26 +3,39 @@ import type { McpServerStore } from "../../../store/mcp-servers/mcp-server-store
 
 const HASH_LENGTH = 8;
 const LONGEST_NAME = 64;
+/** Of one server, those that are remembered: what it lists is its own choice, and nothing is ever forgotten. */
+const MOST_NAMES = 5_000;
+
+type NameStore = Pick<McpServerStore, "names" | "countNames" | "claimNames">;
 
 /**
  * The names of what upstream servers offer: `mcp_{serverKey}_{name}`. Keys may have underscores, so `a` with `b_c` and
  * `a_b` with `c` want one name. Whoever holds an old list must never reach another server by it: a name that two servers
  * ever wanted belongs to neither from then on, and both have it with a hash behind it. This depends on which servers
- * wanted it and never on which of them came first, and it stays so when one of them is removed.
+ * wanted it and never on which of them came first, and it stays so when one of them is removed. A server that had more
+ * names than are remembered has each further one with a hash from the start.
  */
 export class RackNames {
-  readonly #store: Pick<McpServerStore, "names" | "claimNames">;
+  readonly #store: NameStore;
   readonly #logger: Logger;
   /** Which servers ever wanted a name, by the name in lower case: names that differ by case only are one. */
   readonly #claims = new Map<string, Set<string>>();
+  /** How many names of a server are remembered. */
+  readonly #counts = new Map<string, number>();
+  /** What a server has now beyond those, in lower case. */
+  readonly #excess = new Map<string, ReadonlySet<string>>();
+  /** Names that were given up, by those that took their place, all in lower case. */
+  readonly #former = new Map<string, string>();
+  /** How many names the store had when they were read. */
+  #read = 0;
   #writing: Promise<void> = Promise.resolve();
 
-  private constructor(store: Pick<McpServerStore, "names" | "claimNames">, logger: Logger) {
+  private constructor(store: NameStore, logger: Logger) {
     this.#store = store;
     this.#logger = logger;
   }
 
-  static async open(store: Pick<McpServerStore, "names" | "claimNames">, logger: Logger): Promise<RackNames> {
+  static async open(store: NameStore, logger: Logger): Promise<RackNames> {
     const names = new RackNames(store, logger);
     await names.refresh();
     return names;
@@ -30,39 +43,58 @@ export class RackNames {
 
   nameOf(server: string, name: string): string {
     const plain = plainName(server, name);
-    const claims = this.#claims.get(plain.toLowerCase());
-    const isOwn = claims === undefined || (claims.size === 1 && claims.has(server));
+    const key = plain.toLowerCase();
+    const claims = this.#claims.get(key);
+    const isOwn =
+      claims === undefined ? !this.#excess.get(server)?.has(key) : claims.size === 1 && claims.has(server);
     return isOwn ? plain : toldApart(server, plain);
   }
 
   /**
-   * Remembers that the server has such names, given as the server says them. Answers whether something of another server
-   * is named otherwise from now on.
+   * Remembers that the server has such names, given as the server says them: all that it has now. Answers whether
+   * something of another server is named otherwise from now on.
    */
   claim(server: string, names: Iterable<string>): boolean {
     const fresh: string[] = [];
+    const excess = new Set<string>();
     let isContested = false;
     for (const name of names) {
       const key = plainName(server, name).toLowerCase();
-      if (!this.#add(key, server)) continue;
+      if (this.#claims.get(key)?.has(server)) continue;
+      if ((this.#counts.get(server) ?? 0) >= MOST_NAMES) {
+        excess.add(key);
+        continue;
+      }
+      this.#add(key, server);
       fresh.push(key);
       isContested ||= this.#claims.get(key)!.size === 2;
     }
+    this.#exceed(server, excess);
     if (fresh.length > 0) this.#write(server, fresh);
     return isContested;
   }
 
-  /** What a name that two servers want has become: what was decided about it concerns these. */
+  /** What a name has become that servers want and do not have: what was decided about it concerns these. */
   successorsOf(plain: string): string[] {
-    const claims = this.#claims.get(plain.toLowerCase());
-    if (claims === undefined || claims.size < 2) return [];
-    return [...claims].map((server) => toldApart(server, plain));
+    const key = plain.toLowerCase();
+    const claims = this.#claims.get(key) ?? new Set();
+    const exceeding = [...this.#excess].flatMap(([server, names]) => (names.has(key) ? [server] : []));
+    const servers = new Set([...(claims.size < 2 ? [] : claims), ...exceeding]);
+    return [...servers].map((server) => toldApart(server, plain));
+  }
+
+  /** The other way round, in lower case. Undefined for a name that took the place of none. */
+  formerNameOf(name: string): string | undefined {
+    return this.#former.get(name.toLowerCase());
   }
 
   /** Learns of names that other processes on the same store remembered. Answers whether there were any. */
   async refresh(): Promise<boolean> {
+    if ((await this.#store.countNames()) === this.#read) return false;
+    const names = await this.#store.names();
+    this.#read = names.length;
     let isNew = false;
-    for (const { name, server } of await this.#store.names()) isNew = this.#add(name, server) || isNew;
+    for (const { name, server } of names) isNew = this.#add(name, server) || isNew;
     return isNew;
   }
 
@@ -74,9 +106,29 @@ export class RackNames {
   #add(key: string, server: string): boolean {
     const claims = this.#claims.get(key);
     if (claims?.has(server)) return false;
+    this.#counts.set(server, (this.#counts.get(server) ?? 0) + 1);
     if (claims === undefined) this.#claims.set(key, new Set([server]));
-    else claims.add(server);
+    else {
+      claims.add(server);
+      for (const one of claims) this.#former.set(toldApart(one, key), key);
+    }
     return true;
+  }
+
+  #exceed(server: string, names: ReadonlySet<string>): void {
+    const before = this.#excess.get(server);
+    if (before === undefined && names.size === 0) return;
+    if (before === undefined) {
+      this.#logger.warn(
+        `The MCP server "${server}" has had more than ${MOST_NAMES} names. Each new one has a hash behind it.`,
+      );
+    }
+    for (const key of before ?? []) {
+      // Another process may have remembered it meanwhile.
+      if (!this.#claims.get(key)?.has(server)) this.#former.delete(toldApart(server, key));
+    }
+    for (const key of names) this.#former.set(toldApart(server, key), key);
+    this.#excess.set(server, names);
   }
 
   #write(server: string, names: readonly string[]): void {

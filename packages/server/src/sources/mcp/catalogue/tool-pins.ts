@@ -1,3 +1,4 @@
+import type { Logger } from "@toolrack/core";
 import { isRecord } from "../../../json/is-record.ts";
 import type {
   McpServerStore,
@@ -31,6 +32,15 @@ export interface ToolPin {
 
 const FIRST_USE = "first use";
 
+type Approval = NonNullable<McpToolChange["approved"]>;
+
+/** How a definition compares with what was agreed to, as the row had it then. */
+interface Comparison {
+  readonly with: unknown;
+  readonly isSame: boolean;
+  readonly changes: readonly DefinitionChange[];
+}
+
 /**
  * What was agreed to about the tools of one server. What a person says counts once it is in the store; what is seen counts
  * at once. Other processes on the same store may see another version of the server, so each looks for itself whether a
@@ -40,17 +50,26 @@ export class ToolPins {
   readonly #server: string;
   readonly #store: McpServerStore;
   readonly #policy: PinningPolicy;
+  readonly #logger: Logger;
+  /** A definition never changes, it is followed by another; so each is compared once. */
+  readonly #comparisons = new WeakMap<UpstreamTool, Comparison>();
   #rows = new Map<string, StoredMcpTool>();
   #writing: Promise<unknown> = Promise.resolve();
 
-  private constructor(server: string, store: McpServerStore, policy: PinningPolicy) {
+  private constructor(server: string, store: McpServerStore, policy: PinningPolicy, logger: Logger) {
     this.#server = server;
     this.#store = store;
     this.#policy = policy;
+    this.#logger = logger;
   }
 
-  static async open(server: string, store: McpServerStore, policy: PinningPolicy): Promise<ToolPins> {
-    const pins = new ToolPins(server, store, policy);
+  static async open(
+    server: string,
+    store: McpServerStore,
+    policy: PinningPolicy,
+    logger: Logger,
+  ): Promise<ToolPins> {
+    const pins = new ToolPins(server, store, policy, logger);
     for (const row of await store.tools(server)) pins.#rows.set(row.name, row);
     return pins;
   }
@@ -65,15 +84,18 @@ export class ToolPins {
       if (approved === undefined || (this.#policy === "trust" && !samePin(approved, definition))) {
         const pin = { definition, at: Date.now(), by: FIRST_USE };
         this.#rows.set(tool.name, withApproved(row, pin));
-        void this.#write(tool.name, { approved: pin, pending: null });
+        this.#keep(tool.name, pin);
       } else if (this.#see(row, approved, definition)) {
         void this.#write(tool.name, { pending: this.#row(tool.name).pending ?? null });
       }
     }
   }
 
-  /** Takes over what another process wrote, and looks at the tools, as they are here, anew. */
-  async refresh(tools: readonly UpstreamTool[]): Promise<void> {
+  /**
+   * Takes over what another process wrote. `tools` answers those of now, and is asked once that is known: a server may
+   * change them meanwhile.
+   */
+  async refresh(tools: () => readonly UpstreamTool[]): Promise<void> {
     let rows: readonly StoredMcpTool[];
     let written: Promise<unknown>;
     do {
@@ -82,28 +104,28 @@ export class ToolPins {
       rows = await this.#store.tools(this.#server);
       // What was written while they were read may not be among them.
     } while (written !== this.#writing);
+    const before = this.#rows;
     // What others see is no affair of ours: were it taken over, we would write it back and forth.
     this.#rows = new Map(
-      rows.map((row) => [row.name, { ...withoutPending(row), ...this.#pendingOf(row.name) }]),
+      rows.map((row) => [row.name, { ...withoutPending(row), ...pendingOf(before.get(row.name)) }]),
     );
-    for (const tool of tools) {
-      const row = this.#row(tool.name);
-      const approved = approvedOf(row);
-      if (approved !== undefined && this.#policy === "quarantine") this.#see(row, approved, pinOf(tool));
-    }
-    this.inspect(tools.filter(({ name }) => approvedOf(this.#rows.get(name)) === undefined));
+    for (const row of before.values()) this.#keepApproved(row);
+    this.inspect(tools().filter(({ name }) => approvedOf(this.#rows.get(name)) === undefined));
   }
 
-  of(name: string): ToolPin {
-    const row = this.#rows.get(name);
+  /** Judges the very definition that it is given: what was agreed to counts for no other. */
+  of(tool: UpstreamTool): ToolPin {
+    const row = this.#rows.get(tool.name);
     const approved = approvedOf(row);
     const override = row?.override ?? {};
     if (this.#policy === "off" || row === undefined || approved === undefined) {
       return { state: "unpinned", changes: [], override };
     }
+    const { isSame, changes } = this.#compare(tool, row, approved);
+    const isQuarantined = this.#policy === "quarantine" && !isSame;
     return {
-      state: row.pending === undefined ? "approved" : "quarantined",
-      changes: row.pending === undefined ? [] : differences(approved, row.pending),
+      state: isQuarantined ? "quarantined" : "approved",
+      changes: isQuarantined ? changes : [],
       approved,
       ...(row.approvedAt === undefined ? {} : { approvedAt: row.approvedAt }),
       ...(row.approvedBy === undefined ? {} : { approvedBy: row.approvedBy }),
@@ -132,6 +154,19 @@ export class ToolPins {
     await this.#writing;
   }
 
+  #compare(tool: UpstreamTool, row: StoredMcpTool, approved: PinnedDefinition): Comparison {
+    const before = this.#comparisons.get(tool);
+    if (before !== undefined && before.with === row.approved) return before;
+    const definition = pinOf(tool);
+    const comparison = {
+      with: row.approved,
+      isSame: samePin(approved, definition),
+      changes: differences(approved, definition),
+    };
+    this.#comparisons.set(tool, comparison);
+    return comparison;
+  }
+
   /** Says whether the tool stands otherwise than before. */
   #see(row: StoredMcpTool, approved: PinnedDefinition, definition: PinnedDefinition): boolean {
     const pending = samePin(approved, definition) ? undefined : definition;
@@ -147,9 +182,23 @@ export class ToolPins {
     return this.#rows.get(name) ?? { server: this.#server, name };
   }
 
-  #pendingOf(name: string): Pick<StoredMcpTool, "pending"> {
-    const { pending } = this.#row(name);
-    return pending === undefined ? {} : { pending };
+  /** What was trusted and could not be written is trusted still: were it forgotten, a change would be a first use. */
+  #keepApproved(before: StoredMcpTool): void {
+    const { name, approved: definition, approvedAt: at = Date.now(), approvedBy: by = FIRST_USE } = before;
+    const row = this.#row(name);
+    if (!isRecord(definition) || row.approved !== undefined) return;
+    const pin = { definition, at, by };
+    this.#rows.set(name, { ...withApproved(row, pin), ...pendingOf(before) });
+    this.#keep(name, pin);
+  }
+
+  #keep(name: string, pin: Approval): void {
+    const { pending = null } = this.#row(name);
+    this.#write(name, { approved: pin, pending }).catch((error: Error) => {
+      this.#logger.warn(
+        `The tool "${name}" of the MCP server "${this.#server}" is trusted as it is, which could not be kept: ${error.message}`,
+      );
+    });
   }
 
   #write(name: string, change: McpToolChange): Promise<void> {
@@ -166,16 +215,23 @@ function approvedOf(row: StoredMcpTool | undefined): PinnedDefinition | undefine
   if (row?.approved === undefined) return undefined;
   // The column holds what was written from a definition.
   if (isRecord(row.approved)) return row.approved as unknown as PinnedDefinition;
-  return { name: row.name, inputSchema: { type: "object" } };
+  // No definition has the last member, so none is the same.
+  const unknown = {
+    name: row.name,
+    inputSchema: { type: "object" },
+    approved: "It cannot be read any more.",
+  };
+  return unknown;
 }
 
-function withApproved(
-  row: StoredMcpTool,
-  { definition, at, by }: NonNullable<McpToolChange["approved"]>,
-): StoredMcpTool {
+function withApproved(row: StoredMcpTool, { definition, at, by }: Approval): StoredMcpTool {
   return { ...withoutPending(row), approved: definition, approvedAt: at, approvedBy: by };
 }
 
 function withoutPending({ pending: _, ...row }: StoredMcpTool): StoredMcpTool {
   return row;
+}
+
+function pendingOf(row: StoredMcpTool | undefined): Pick<StoredMcpTool, "pending"> {
+  return row?.pending === undefined ? {} : { pending: row.pending };
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { credentialsIn } from "./credentials-in.ts";
 import type { ResolvedEntry } from "./resolve-entry.ts";
+import { shownEntry } from "./shown-entry.ts";
 
 function ofProcess(env: Record<string, string>, args: readonly string[] = []): string[] {
   const entry: ResolvedEntry = {
@@ -52,6 +53,50 @@ describe("the credentials of an entry", () => {
       expect.arrayContaining(["pass-of-bob", "pass-of-ann"]),
     );
     expect(ofAddress("https://x.example/mcp?api_key=letmein&page=twenty-four")).toEqual(["letmein"]);
+  });
+
+  it.each([
+    [["--token=abcDEF123456"], "abcDEF123456"],
+    [["--api-key=a=b:c/d=="], "a=b:c/d=="],
+    [["-password=letmein"], "letmein"],
+    [["--password", "hunter2hunter2"], "hunter2hunter2"],
+    [["--header", "X-Api-Key: letmein-now"], "letmein-now"],
+    [["--header", "X-Api-Key:letmein-now"], "letmein-now"],
+    [["--header=Authorization: Bearer letmeinnow"], "letmeinnow"],
+    [["-e", "API_KEY=letmein"], "letmein"],
+    [["--token", "-Ab3_letmein"], "-Ab3_letmein"],
+    [["--env=API_KEY=letmein"], "letmein"],
+  ])("have the argument that is named like a secret: %j", (args, secret) => {
+    expect(ofProcess({}, args)).toEqual([secret]);
+    expect(JSON.stringify(shownEntry({ command: "server", args }))).not.toContain(secret);
+  });
+
+  it("have an argument that is secret as a whole, and the secret in it", () => {
+    const args = ["--auth-header", "X-Api-Key: letmein-now"];
+    expect(ofProcess({}, args)).toEqual(["X-Api-Key: letmein-now", "letmein-now"]);
+    expect(shownEntry({ args })).toEqual({ args: ["--auth-header", "[hidden]"] });
+  });
+
+  it.each([
+    [["--no-auth", "/home/ann/documents"]],
+    [["--auth", "--verbose"]],
+    [["--auth", "--port=8080-8999", "--auth", "-v", "--auth", "-verbose"]],
+    [["--max-tokens=100000"]],
+    [["--mode=production", "--", "production"]],
+    [["--scope", "auth:readonly"]],
+    [["https://example.com/secret:things"]],
+    [["C:\\Users\\ann", "npm:@scope/package"]],
+  ])("do not have other arguments: %j", (args) => {
+    expect(ofProcess({}, args)).toEqual([]);
+    expect(shownEntry({ args })).toEqual({ args });
+  });
+
+  it("are shown as references where they are written as such", () => {
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: that is how an entry names a variable.
+    const args = ["--token=${secret:ZZ}", "--password", "${PASSWORD}", "Authorization:Bearer ${secret:ZZ}"];
+    expect(shownEntry({ args })).toEqual({ args });
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: a default is a value.
+    expect(shownEntry({ args: ["--token=${TOKEN:-letmein}"] })).toEqual({ args: ["--token=[hidden]"] });
   });
 
   it("have what headers carry, without the name of the scheme", () => {

@@ -1,5 +1,7 @@
 import { redact } from "@toolrack/core";
+import { isSecretName } from "./is-secret-name.ts";
 import { basics, type ResolvedEntry } from "./resolve-entry.ts";
+import { secretArguments } from "./secret-arguments.ts";
 import type { ServerEntry } from "./server-entry.ts";
 
 /** A shorter value stands in other texts by chance. */
@@ -29,6 +31,9 @@ export function credentialsIn(resolved: ResolvedEntry, { toolrack }: ServerEntry
   if (resolved.kind === "process") {
     const { env, command, args } = resolved;
     redact([command, args], { found });
+    for (const { index, name, start } of secretArguments(args)) {
+      take(name, args[index]?.slice(start) ?? "", found);
+    }
     for (const [name, value] of Object.entries(env)) if (!basics.includes(name)) take(name, value, found);
   } else {
     for (const [name, value] of Object.entries(resolved.headers)) {
@@ -55,10 +60,6 @@ function passwordIn(basic: string): string {
   return Buffer.from(basic, "base64")
     .toString()
     .replace(/^[^:]*:/, "");
-}
-
-function isSecretName(name: string): boolean {
-  return (redact({ [name]: "text" }) as Record<string, unknown>)[name] !== "text";
 }
 
 function isSecretParameter(name: string): boolean {

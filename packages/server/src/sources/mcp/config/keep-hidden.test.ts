@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { keepHidden } from "./keep-hidden.ts";
 import { shownEntry } from "./shown-entry.ts";
 
@@ -41,4 +41,37 @@ it.each([
 ])("a placeholder that stands for nothing is refused: %j", (given, reason) => {
   expect(() => keepHidden(given, kept)).toThrow(reason);
   expect(() => keepHidden(given, undefined)).toThrow(reason);
+});
+
+describe("secrets that look alike", () => {
+  const one = "postgres://bob:pass-of-one@db/x";
+  const other = "postgres://bob:pass-of-other@db/x";
+  const alike = "postgres://bob:[redacted]@db/x";
+  const named = ["--token", "value-of-token", "--password", "value-of-password"];
+
+  it("stay where they are when nothing moved, or something was added behind them", () => {
+    const before = { args: [one, other] };
+    expect(keepHidden(shownEntry(before), before)).toEqual(before);
+    expect(keepHidden({ args: [alike, alike, "-v"] }, before)).toEqual({ args: [one, other, "-v"] });
+  });
+
+  it.each([[[alike]], [["-v", alike, alike]], [[alike, "-v", alike]], [[alike, alike, alike]]])(
+    "are asked for where nobody can tell which is which: %j",
+    (args) => {
+      expect(() => keepHidden({ args }, { args: [one, other] })).toThrow(/^args\[\d\]: It says \[redacted\]/);
+    },
+  );
+
+  it("go with the options whose values they are", () => {
+    expect(shownEntry({ args: named })).toEqual({ args: ["--token", "[hidden]", "--password", "[hidden]"] });
+    const keep = (...args: string[]) => keepHidden({ args }, { args: named });
+    expect(keep("--password", "[hidden]", "--token", "[hidden]")).toEqual({
+      args: ["--password", "value-of-password", "--token", "value-of-token"],
+    });
+    expect(keep("-v", "--password", "[hidden]")).toEqual({
+      args: ["-v", "--password", "value-of-password"],
+    });
+    expect(() => keep("--password", "[hidden]", "[hidden]")).toThrow(/^args\[2\]: /);
+    expect(() => keep("--secret", "[hidden]")).toThrow(/^args\[1\]: /);
+  });
 });

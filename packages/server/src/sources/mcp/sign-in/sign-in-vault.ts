@@ -62,8 +62,14 @@ export class SignInVault {
     await this.#secrets.set(this.#name, JSON.stringify(kept));
   }
 
-  async clear(): Promise<void> {
-    await this.#secrets.remove(this.#name);
+  /** Given a sign-in, only while that is what is kept: another process may have been given new tokens for it. */
+  async clear(only?: KeptSignIn): Promise<void> {
+    if (only === undefined) return void (await this.#secrets.remove(this.#name));
+    const text = await this.#secrets.get(this.#name);
+    if (text === undefined) return;
+    // As in `read`.
+    const { tokens } = JSON.parse(text) as KeptSignIn;
+    if (tokens.access_token === only.tokens.access_token) await this.#secrets.remove(this.#name, text);
   }
 
   /** From now on a value is masked wherever it would show. */

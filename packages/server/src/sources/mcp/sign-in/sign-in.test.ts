@@ -1,4 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
+import { RegistryFollower } from "../../../registry-follower.ts";
 import { type AuthorizationOptions, AuthorizationServer } from "../testing/authorization-server.fixture.ts";
 import { LegacyHttpServer } from "../testing/legacy-http-server.fixture.ts";
 import { ModernHttpServer } from "../testing/modern-http-server.fixture.ts";
@@ -8,6 +9,8 @@ vi.setConfig({ testTimeout: 60_000 });
 
 /** Where the rack would be reached. Nothing listens there: the tests bring back themselves what a browser would. */
 const CALLBACK = "http://127.0.0.1:7300/oauth/callback";
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
 class Scene {
   readonly rack: UpstreamRack;
@@ -314,6 +317,68 @@ describe("tokens", () => {
     await rack.servers.reload();
     await rack.until("guarded", "needs-auth");
     expect(rack.servers.get("guarded").signIn?.signedIn).toBe(false);
+  });
+});
+
+describe("two processes on one store", () => {
+  async function both(scene: Scene): Promise<UpstreamRack> {
+    await scene.open();
+    const other = await UpstreamRack.create(scene.rack.directory);
+    await other.open({ guarded: { url: scene.authority.url } });
+    await other.until("guarded", "needs-auth");
+    return other;
+  }
+
+  it("follow a sign-in and a sign-out of each other", async () => {
+    await using scene = await Scene.set();
+    const other = await both(scene);
+    const follower = new RegistryFollower(other.store.registryVersion, silent);
+    follower.follow(other.servers);
+    try {
+      await scene.signIn();
+      await other.until("guarded", "ready");
+      expect(other.servers.get("guarded").signIn).toMatchObject({ signedIn: true });
+      expect(await other.call("mcp_guarded_echo", { text: "in" })).toMatchObject({ content: "in" });
+      expect(scene.authority.grants).toEqual(["authorization_code"]);
+      await scene.rack.servers.logout("guarded");
+      await other.until("guarded", "needs-auth");
+      expect(other.servers.get("guarded").signIn).toMatchObject({ signedIn: false });
+    } finally {
+      await follower.close();
+      await other.close();
+    }
+  });
+
+  it("that renew at the same time leave the token that was given", async () => {
+    await using scene = await Scene.set();
+    const { rack, authority } = scene;
+    const other = await both(scene);
+    try {
+      await scene.signIn();
+      await other.servers.refresh();
+      await other.until("guarded", "ready");
+      // The one that is given the new token writes it only after the other was refused with the old one.
+      const refused = Promise.withResolvers<void>();
+      const set = rack.secrets.set.bind(rack.secrets);
+      vi.spyOn(rack.secrets, "set").mockImplementation(async (...given) => {
+        await refused.promise;
+        await set(...given);
+      });
+      authority.endAccessTokens();
+      const first = scene.echo("first");
+      await rack.eventually(() => authority.grants.includes("refresh_token"), "the first has renewed");
+      const reads = vi.spyOn(other.secrets, "get");
+      const second = other.call("mcp_guarded_echo", { text: "second" });
+      // Once before it tries to renew, and again when that was refused.
+      await rack.eventually(() => reads.mock.calls.length > 1, "the second looks for another token");
+      expect(authority.grants).toEqual(["authorization_code", "refresh_token", "refresh_token"]);
+      refused.resolve();
+      expect(await first).toMatchObject({ content: "first" });
+      expect(await second).toMatchObject({ content: "second" });
+      expect((await rack.secrets.list()).map(({ name }) => name)).toEqual(["mcp-oauth.guarded"]);
+    } finally {
+      await other.close();
+    }
   });
 });
 

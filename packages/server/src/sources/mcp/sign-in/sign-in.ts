@@ -1,4 +1,5 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
+import { setTimeout as wait } from "node:timers/promises";
 import type { StoredOAuthClientInformation } from "@modelcontextprotocol/client";
 import { McpServerError } from "../../../store/mcp-servers/mcp-server-error.ts";
 import { commandFor } from "../command-for.ts";
@@ -46,6 +47,8 @@ const PATIENCE = 10 * 60_000;
 /** Tokens are renewed so long before they end, or when a fifth of their time is left. */
 const MARGIN = 60_000;
 const LONGEST_REASON = 500;
+/** Before each look for what another process was given, in milliseconds. */
+const PAUSES = [0, 100, 200, 300, 400];
 
 /** Whether the rack may sign in at a server: one that is sent credentials of its entry already has them. */
 export function canSignIn(entry: ServerEntry): boolean {
@@ -191,6 +194,29 @@ export class SignIn {
     return { revoked: await revokeSignIn(kept, target).catch(() => false) };
   }
 
+  /**
+   * Takes over a sign-out of another process on the same store, and a sign-in where one is waited for. Says whether the
+   * server is to be started anew for it. Never rejects: what cannot be read now stays as it is.
+   */
+  async follow(isAwaited: boolean): Promise<boolean> {
+    if (this.#isMachine) return false;
+    const before = this.#kept;
+    const read = async () => this.#parts.vault.read((await this.#target()).url.href);
+    const found = await read().then(
+      (kept) => ({ kept }),
+      () => undefined,
+    );
+    // Who is renewing looks for itself.
+    if (found === undefined || this.#renewing !== undefined || this.#kept !== before) return false;
+    const { kept } = found;
+    const isSame = kept?.tokens.access_token === before?.tokens.access_token;
+    if (isSame || (kept !== undefined && !isAwaited)) return false;
+    this.#problem = undefined;
+    this.#take(kept);
+    this.#parts.onChange();
+    return true;
+  }
+
   get #isMachine(): boolean {
     return this.#parts.entry.toolrack?.oauth?.grant === "client_credentials";
   }
@@ -261,7 +287,7 @@ export class SignIn {
     const fresh = (await renewSignIn(kept, target)) ?? (await this.#readOther(kept, target));
     if (fresh === undefined) {
       this.#problem = "The authorization server gives no new tokens for the last sign-in. Sign in again.";
-      await this.#parts.vault.clear();
+      await this.#parts.vault.clear(kept);
     } else await this.#parts.vault.write(fresh);
     this.#take(fresh);
     this.#parts.onChange();
@@ -277,10 +303,17 @@ export class SignIn {
     }
   }
 
-  /** Where tokens are renewed once only, another process on the same store may have been first. */
+  /**
+   * Where tokens are renewed once only, another process on the same store may have been first. What it was given may be on
+   * its way to the store.
+   */
   async #readOther(kept: KeptSignIn, target: SignInTarget): Promise<KeptSignIn | undefined> {
-    const other = await this.#read(target);
-    return other?.tokens.access_token === kept.tokens.access_token ? undefined : other;
+    for (const pause of PAUSES) {
+      await wait(pause);
+      const other = await this.#read(target);
+      if (other?.tokens.access_token !== kept.tokens.access_token) return other;
+    }
+    return undefined;
   }
 
   #take(kept: KeptSignIn | undefined): void {

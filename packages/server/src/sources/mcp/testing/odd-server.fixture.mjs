@@ -10,6 +10,7 @@ const text = (value) => ({ content: [{ type: "text", text: String(value) }] });
 const waiting = new Map();
 let asked = 0;
 let pages = 0;
+let grown = 0;
 
 if (flags.has("die")) {
   console.error("first words");
@@ -214,8 +215,14 @@ async function answer({ id, method, params = {} }) {
       });
     case "tools/list":
       if (flags.has("listless")) return console.error("asked for its tools");
+      if (flags.has("growing")) {
+        // Has one tool more when it was asked, tells so, and lets the other list wait meanwhile.
+        send({ id, result: { tools: tools().slice(0, ++grown) } });
+        return grown === 1 ? send({ method: "notifications/tools/list_changed" }) : undefined;
+      }
       return send({ id, result: { tools: tools() } });
     case "resources/list":
+      if (flags.has("growing")) await new Promise((resolve) => setTimeout(resolve, 500));
       return send({ id, result: { resources: [{ uri: "odd://clock", name: "clock" }] } });
     case "resources/templates/list":
       return send({ id, result: { resourceTemplates: [] } });

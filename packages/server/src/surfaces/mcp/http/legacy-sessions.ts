@@ -48,6 +48,7 @@ export class LegacySessions {
   /** Those that their clients are about to initialize. */
   readonly #opening = new Set<LegacySession>();
   readonly #sweeper: NodeJS.Timeout;
+  #isClosed = false;
 
   /** `join` is given each session, whose client is to be told of changes of its lists. */
   constructor(
@@ -76,16 +77,17 @@ export class LegacySessions {
 
   /**
    * A new one, which exists once its client has initialized it; to be discarded when it has not. Undefined when there are
-   * too many busy ones.
+   * too many busy ones, or when there are to be none any more.
    */
   async open(viewer: Viewer): Promise<LegacySession | undefined> {
-    if (!this.#makeRoom(viewer.grant)) return undefined;
+    if (this.#isClosed || !this.#makeRoom(viewer.grant)) return undefined;
     const id = randomUUID();
     const server = createMcpServer(this.#parts, viewer, { era: "legacy", canAsk: true });
     const transport = new SessionTransport({
       sessionIdGenerator: () => id,
       onsessioninitialized: () => {
-        this.#opening.delete(session);
+        // It was given up meanwhile.
+        if (!this.#opening.delete(session)) return;
         this.#sessions.set(id, session);
         const leave = this.#join({ viewer, tell: (kind) => tellServer(server, kind) });
         const unwatch = this.#parts.expertWatch.watch(viewer, () => this.#drop(session, EXPERT_GONE));
@@ -108,7 +110,12 @@ export class LegacySessions {
       usedAt: Date.now(),
     };
     this.#opening.add(session);
-    await server.connect(transport);
+    try {
+      await server.connect(transport);
+    } catch (thrown) {
+      this.discard(session);
+      throw thrown;
+    }
     return session;
   }
 
@@ -118,6 +125,7 @@ export class LegacySessions {
   }
 
   close(): void {
+    this.#isClosed = true;
     clearInterval(this.#sweeper);
     const all = [...this.#sessions.values(), ...this.#opening];
     this.#opening.clear();

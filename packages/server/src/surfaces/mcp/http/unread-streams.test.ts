@@ -116,24 +116,39 @@ test("a client that has nothing to read is not cut off", async () => {
   expect(await stream.read()).toContain("late");
 });
 
+const news = (kind: string) =>
+  JSON.stringify({ jsonrpc: "2.0", method: `notifications/${kind}/list_changed` });
+
 test("news that a client did not read are told once, in the place of the last", async () => {
   await using stream = await serveStream({});
   stream.say("x".repeat(10 * MEGABYTE));
   for (let at = 0; at < 100; at++) {
-    stream.say("tools have changed");
-    stream.say("prompts have changed");
+    stream.say(news("tools"));
+    stream.say(news("prompts"));
     await new Promise(setImmediate);
   }
-  stream.say("tools have changed");
+  stream.say(news("tools"));
   await new Promise(setImmediate);
   const text = stream.read();
   await vi.waitFor(() => expect(stream.outgoing.writableLength).toBe(0));
-  stream.say("tools have changed");
+  stream.say(news("tools"));
   stream.end();
-  const told = (await text).match(/(tools|prompts) have changed/g);
+  const told = (await text).match(/(tools|prompts)\/list_changed/g);
   // The first may have gone out before the client was known not to read.
-  expect(told?.slice(-3)).toEqual(["prompts have changed", "tools have changed", "tools have changed"]);
+  expect(told?.slice(-3)).toEqual(["prompts/list_changed", "tools/list_changed", "tools/list_changed"]);
   expect(told?.length).toBeLessThan(8);
+});
+
+test("what a tool says is told as often and in the order in which it was said, however late it is read", async () => {
+  await using stream = await serveStream({});
+  stream.say("x".repeat(10 * MEGABYTE));
+  const said = ["begin", "step", "step", "begin", "step", "tools/list_changed", "tools/list_changed"];
+  for (const data of said) {
+    stream.say(JSON.stringify({ jsonrpc: "2.0", method: "notifications/message", params: { data } }));
+  }
+  stream.end();
+  const told = (await stream.read()).matchAll(/"data":"([^"]+)"/g);
+  expect(Array.from(told, ([, data]) => data)).toEqual(said);
 });
 
 function post(headers: Record<string, string>, message: object): Socket {

@@ -30,8 +30,15 @@ export class StdioFront {
   /** When there is room for the list that was asked for last. */
   #room: Promise<void> | undefined;
   readonly #speech = new StdioSpeech();
-  /** Calls that were begun here, by the ids of their requests. */
+  /** Calls that were begun here and are to be answered here, by the ids of their requests. */
   readonly #calls = new IdTable<Exchange<EndedCall>, string | number>();
+  /**
+   * Calls that the SDK was given and has not come for yet. An id may be used again once it is cancelled, so that there
+   * may be several of it; the SDK comes for them in the order in which it was given them.
+   */
+  readonly #handedOn = new Map<string | number, Exchange<EndedCall>[]>();
+  /** Lists that are about to be answered. What stands for each is another object for each request. */
+  readonly #lists = new IdTable<object, string | number>();
 
   constructor(hot: HotPath, viewer: Viewer, current: () => CurrentServer | undefined, outlet: () => Outlet) {
     this.#hot = hot;
@@ -42,14 +49,16 @@ export class StdioFront {
 
   /** The call that a request has begun, for the SDK to go on with. */
   running(id: string | number): Exchange<EndedCall> | undefined {
-    const exchange = this.#calls.get(id);
-    this.#calls.delete(id);
+    const waiting = this.#handedOn.get(id);
+    const exchange = waiting?.shift();
+    if (waiting?.length === 0) this.#handedOn.delete(id);
     return exchange;
   }
 
   /** Cancels what was begun here. Whether it is still answered is up to who writes. */
   cancelAll(reason: string): void {
     for (const exchange of this.#calls.values()) exchange.cancel(reason);
+    for (const exchange of [...this.#handedOn.values()].flat()) exchange.cancel(reason);
   }
 
   /** Answers a message, now or later, when it is one for the short way or for nobody. Says whether it is. */
@@ -77,11 +86,18 @@ export class StdioFront {
   }
 
   async #list(request: HotList, era: Era, message: unknown, answer: Answer, handOn: HandOn): Promise<void> {
-    const bytes = await this.#hot.list(request, era, this.#viewer);
-    if (bytes === undefined) return handOn(message);
+    const { id } = request;
+    const asked = {};
+    this.#lists.set(id, asked);
+    // Where it cannot be made here, the SDK says why.
+    const bytes = await this.#hot.list(request, era, this.#viewer).catch(() => undefined);
     // Lists are long, and asked for with a few words: none is written before there is room for it.
-    if (this.#room !== undefined || this.#outlet().isFull) await this.#roomForList();
-    answer(request.id, `{"result":${bytes.toString()},"jsonrpc":"2.0","id":${JSON.stringify(request.id)}}`);
+    if (bytes !== undefined && (this.#room !== undefined || this.#outlet().isFull)) await this.#roomForList();
+    // What was cancelled is not answered, also where another request has its id by now.
+    if (this.#lists.get(id) !== asked) return;
+    this.#lists.delete(id);
+    if (bytes === undefined) handOn(message);
+    else answer(id, `{"result":${bytes.toString()},"jsonrpc":"2.0","id":${JSON.stringify(id)}}`);
   }
 
   /** One after the other, in the order in which they were asked for. */
@@ -118,22 +134,32 @@ export class StdioFront {
     exchange.whenStirred(() => {
       // A call that was cancelled is not answered.
       if (this.#calls.get(id) !== exchange) return;
+      this.#calls.delete(id);
       const outcome = this.#hot.outcome(exchange, id, era, this.#viewer);
       if (outcome.kind === "answered") {
-        this.#calls.delete(id);
         answer(id, outcome.text);
-        // What stirred is in the middle of the tool's own work, which whatever the SDK does is no part of.
-      } else itself.runInAsyncScope(handOn, undefined, message);
+        return;
+      }
+      this.#handedOn.set(id, [...(this.#handedOn.get(id) ?? []), exchange]);
+      // What stirred is in the middle of the tool's own work, which whatever the SDK does is no part of.
+      itself.runInAsyncScope(handOn, undefined, message);
     });
     return true;
   }
 
+  /** Says whether what is cancelled is known here alone. */
   #cancel(message: unknown): boolean {
-    if (this.#calls.size === 0) return false;
+    if (this.#calls.size + this.#lists.size + this.#handedOn.size === 0) return false;
     const cancelled = cancellationOf(message);
     if (cancelled === undefined) return false;
-    const exchange = this.running(cancelled.requestId);
-    exchange?.cancel(cancelled.reason ?? "the client cancelled it");
-    return exchange !== undefined;
+    const { requestId, reason = "the client cancelled it" } = cancelled;
+    if (this.#lists.delete(requestId)) return true;
+    const exchange = this.#calls.get(requestId);
+    this.#calls.delete(requestId);
+    exchange?.cancel(reason);
+    if (exchange !== undefined) return true;
+    // The SDK has to hear of it too, and finds the cancelled call when it comes for it.
+    this.#handedOn.get(requestId)?.at(-1)?.cancel(reason);
+    return false;
   }
 }

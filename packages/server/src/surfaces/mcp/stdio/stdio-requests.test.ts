@@ -10,9 +10,18 @@ let rack: ServedRack;
 let tell = (_: OfferingChange) => {};
 const watched = new Set<string>();
 
+/** Has something to say at once, and keeps which of its runs were aborted. */
+const outspoken = `name: "outspoken", execute: async ({ client, signal }) => {
+  client?.notify("notifications/message", { level: "error", data: "x" });
+  const aborted = new Promise((resolve) => signal.addEventListener("abort", () => resolve("aborted")));
+  const end = await Promise.race([aborted, globalThis.${Gate.global}.promise.then(() => "done")]);
+  globalThis.runs.push(end);
+  return "said";
+}`;
+
 beforeAll(async () => {
   rack = await ServedRack.open({
-    "tools/all.ts": toolFile(gatedTool, 'name: "quick", execute: async () => "quick"'),
+    "tools/all.ts": toolFile(gatedTool, outspoken, 'name: "quick", execute: async () => "quick"'),
   });
   const uris = ["note://one", "note://two", "note://broken"];
   rack.serving.app.offerings.add({
@@ -98,6 +107,44 @@ test("an id that was cancelled may be used again", async () => {
   ask(5, "tools/call", { name: "quick", arguments: {} });
   expect((await peer.next(({ id }) => id === 5)).result.content[0].text).toBe("quick");
   gate.open();
+});
+
+/** All of it comes at once. */
+function sendAtOnce(peer: StdioPeer, ...messages: object[]): void {
+  const lines = messages.map((message) => `${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
+  peer.streams.input.write(lines.join(""));
+}
+
+const cancelled = (requestId: unknown) => ({ method: "notifications/cancelled", params: { requestId } });
+
+test("a call that is cancelled before the SDK comes for it runs once, and is not answered", async () => {
+  const gate = new Gate();
+  const runs: string[] = [];
+  Object.assign(globalThis, { runs });
+  await using connection = await connect("legacy");
+  const { peer, ask } = connection;
+  const call = (id: unknown, name: string) => ({ id, method: "tools/call", params: { name, arguments: {} } });
+  sendAtOnce(peer, call(7, "outspoken"), cancelled(7));
+  await vi.waitUntil(() => running() === 0);
+  sendAtOnce(peer, call(7, "outspoken"), cancelled(7), call(7, "outspoken"));
+  await vi.waitUntil(() => running() === 1);
+  gate.open();
+  expect((await peer.next(({ id }) => id === 7)).result.content[0].text).toBe("said");
+  ask(8, "prompts/list");
+  await peer.next(({ id }) => id === 8);
+  expect(peer.messages.filter(({ id }) => id === 7)).toHaveLength(1);
+  expect(runs).toEqual(["aborted", "aborted", "done"]);
+});
+
+test("a list that is cancelled is not answered, and its id is that of the next request", async () => {
+  await using connection = await connect("legacy");
+  const { peer, ask } = connection;
+  const call = { id: 5, method: "tools/call", params: { name: "quick", arguments: {} } };
+  sendAtOnce(peer, { id: 5, method: "tools/list" }, cancelled(5), call);
+  expect((await peer.next(({ id }) => id === 5)).result.content?.[0].text).toBe("quick");
+  ask(6, "prompts/list");
+  await peer.next(({ id }) => id === 6);
+  expect(peer.messages.filter(({ id }) => id === 5)).toHaveLength(1);
 });
 
 test("what a subscription watches is watched until it is cancelled, and its id is not free before", async () => {

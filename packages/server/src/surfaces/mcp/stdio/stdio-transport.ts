@@ -7,6 +7,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { IdTable } from "@toolrack/core";
 import { isRecord } from "../../../json/is-record.ts";
+import { isNews } from "../is-news.ts";
 import type { Outlet } from "../outlet.ts";
 import { reusedId } from "../reused-id.ts";
 import { LineReader } from "./line-reader.ts";
@@ -282,12 +283,6 @@ export class StdioTransport implements Transport {
     if (id === null) this.write(line);
     else this.#answer(id, line);
   }
-}
-
-/** What tells no more when it is told twice. */
-function isNews(message: JSONRPCMessage): boolean {
-  if ("id" in message || !("method" in message)) return false;
-  return message.method.endsWith("/list_changed") || message.method === "notifications/resources/updated";
 }
 
 /** Notifications and answers are never answered, whatever is wrong with them. */

@@ -1,4 +1,4 @@
-import { setTimeout as wait } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as wait } from "node:timers/promises";
 import type { Exchange } from "../exchange.ts";
 
 /** How long the first question of a call is waited for, in milliseconds. One that comes later is asked in the task. */
@@ -16,7 +16,9 @@ export async function asksAtFirst(exchange: Exchange<unknown>, signal: AbortSign
   try {
     const late = wait(FIRST_QUESTION, undefined, { signal: settled.signal }).catch(() => {});
     await Promise.race([exchange.stirred(), late]);
-    return exchange.hasNews && (await exchange.next()).kind === "asks";
+    // What is asked in one go is told in one go. No step is taken here: who goes on with the call takes them.
+    await nextTurn();
+    return exchange.open.length > 0;
   } finally {
     settled.abort();
     signal.removeEventListener("abort", cancel);

@@ -1,6 +1,8 @@
 import { ApprovalInbox } from "../../../approvals/approval-inbox.ts";
 import { openCallOffice } from "../../../calls/open-call-office.ts";
+import type { Expert } from "../../../skills/experts.ts";
 import { createMcpSurface } from "../create-mcp-surface.ts";
+import type { ExpertView } from "../viewer.ts";
 import type { ServedRack } from "./served-rack.ts";
 
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
@@ -21,12 +23,14 @@ export async function surfaceParts({ serving: { app, store } }: ServedRack) {
     store,
     approvals: await ApprovalInbox.open({ store, logger }),
     offerings: app.offerings,
-    experts(nameOrId) {
-      const found = experts.find(nameOrId);
-      return found && { id: found.id, name: found.name, version: found.version, allow: found.allows };
-    },
+    experts: (nameOrId) => viewOf(experts.find(nameOrId)),
+    expertById: (id) => viewOf(experts.byId(id)),
     onExpertsChanged: (listener) => experts.subscribe(listener),
     logger,
     config: { metaTools: "off" },
   });
+}
+
+function viewOf(found: Expert | undefined): ExpertView | undefined {
+  return found && { id: found.id, name: found.name, version: found.version, allow: found.allows };
 }
