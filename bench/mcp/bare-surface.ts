@@ -20,7 +20,7 @@ export function openBareSurface(registry: ToolRegistry): McpSurface {
     onRefused() {},
     get: async () => undefined,
   } as never; // Nobody asks for more.
-  const calls = openCallOffice({ registry, calls: nothing, logger: silent });
+  const calls = openCallOffice({ registry, calls: nothing, tokens: nothing, logger: silent });
   return createMcpSurface({
     registry,
     desk: calls.desk,

@@ -1,4 +1,5 @@
 import { ToolRegistry } from "@toolrack/core";
+import { openSecrets } from "../../packages/server/src/secrets/open-secrets.ts";
 import { McpServers } from "../../packages/server/src/sources/mcp/mcp-servers.ts";
 import { openStore } from "../../packages/server/src/store/open-store.ts";
 import { listenBare, openBareSurface, silent } from "./bare-surface.ts";
@@ -10,6 +11,6 @@ import { listenBare, openBareSurface, silent } from "./bare-surface.ts";
 const directory = process.cwd();
 const registry = new ToolRegistry({ logger: silent });
 const store = await openStore({ directory });
-const secrets = { get: async () => undefined, values: () => [] };
+const secrets = await openSecrets({ directory, store, keyring: async () => undefined });
 await McpServers.open({ registry, store: store.mcpServers, secrets, logger: silent, directory });
 listenBare(openBareSurface(registry));
