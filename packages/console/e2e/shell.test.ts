@@ -132,6 +132,25 @@ describeConsole(
       expect(await rows.count()).toBeLessThan(100);
     });
 
+    it("shows what happened while a connection broke before it said where it was", async () => {
+      const page = await open({ path: "/calls" });
+      const called = Promise.withResolvers<void>();
+      let attempts = 0;
+      await page.route("**/api/events", async (route) => {
+        attempts++;
+        if (attempts === 1) return route.fulfill({ contentType: "text/event-stream", body: "" });
+        await called.promise;
+        await route.continue();
+      });
+      const listed = page.waitForResponse(/\/api\/calls(\?|$)/);
+      await page.reload();
+      await (await listed).finished();
+      await expect.poll(() => attempts).toBe(2);
+      const { callId } = await server().callDirectly("hello_world", { name: "Meanwhile" });
+      called.resolve();
+      await page.locator(`a[href="/calls/${callId}"]`).waitFor();
+    });
+
     it("notices a broken connection, and shows what happened meanwhile once it is back", async () => {
       const page = await open({ path: "/calls" });
       await server().disconnect();

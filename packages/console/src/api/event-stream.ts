@@ -28,6 +28,8 @@ export class EventStream {
   readonly retryAt = ref(0);
   readonly #listeners = new Set<Listener>();
   #lastId: string | undefined;
+  /** There was a connection before, though it may have broken before it said where it was. */
+  #hasBegun = false;
   #run: AbortController | undefined;
   #wake: (() => void) | undefined;
 
@@ -46,6 +48,7 @@ export class EventStream {
   stop(): void {
     this.pause();
     this.#lastId = undefined;
+    this.#hasBegun = false;
   }
 
   /** Ends the connection. The next one goes on where this one was. */
@@ -83,7 +86,7 @@ export class EventStream {
       clearTimeout(watch);
       watch = setTimeout(() => attempt.abort(), LONGEST_SILENCE);
     };
-    const isResumed = this.#lastId !== undefined;
+    const isResumed = this.#hasBegun;
     let opened = false;
     try {
       stillAlive();
@@ -91,6 +94,7 @@ export class EventStream {
         this.#lastId === undefined ? {} : { "last-event-id": this.#lastId };
       const response = await open("/api/events", { signal, headers });
       opened = true;
+      this.#hasBegun = true;
       this.state.value = "open";
       if (response.body === null) return true;
       for await (const { event, id, data } of readEvents(response.body, { onBytes: stillAlive })) {
