@@ -6,7 +6,7 @@ export const sharedTestSettings = {
   // Most tests wait for something; with one worker less than cores, as is usual, they would wait one after another.
   maxWorkers: Math.max(2, availableParallelism()),
   // One test of thousands that a busy machine upset does not hold up a change; it is told of, and is to be mended.
-  retry: process.env.CI ? 1 : 0,
+  retry: process.env.CI ? 2 : 0,
   // A limit is for what hangs, not for what a busy machine makes slow.
   expect: { poll: { timeout: 20_000 } },
   setupFiles: [fileURLToPath(new URL("patient-waits.ts", import.meta.url))],

@@ -152,7 +152,10 @@ describeConsole(
     });
 
     it("notices a broken connection, and shows what happened meanwhile once it is back", async () => {
+      const { callId: before } = await server().callDirectly("hello_world", { name: "Before" });
       const page = await open({ path: "/calls" });
+      // A list that was never read has nothing that could be brought up to date.
+      await page.locator(`a[href="/calls/${before}"]`).waitFor();
       await server().disconnect();
       await page.getByText(/Not connected|Connecting/).waitFor();
       const { callId } = await server().callDirectly("hello_world", { name: "Meanwhile" });
