@@ -2,32 +2,20 @@ import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { FLOOD_ROUNDS, floodTool } from "../testing/flood-tool.ts";
 import { Gate } from "../testing/gate.ts";
 import { openLegacySession } from "../testing/legacy-session.ts";
 import { ServedRack, toolFile } from "../testing/served-rack.ts";
 import { type StreamOptions, sendWebResponse } from "./web-exchange.ts";
 
 const MEGABYTE = 1024 * 1024;
-const ROUNDS = 25;
 const CALLS = 2;
 const LIMIT = 60_000;
 
 let rack: ServedRack;
 
-/** Says 3 MB in each round, as fast as clients are told things, and ends when the gate opens. */
-const flood = `name: "flood", execute: async ({ progress }) => {
-  const message = "x".repeat(100_000);
-  for (let at = 1; at <= ${ROUNDS} * 30; at++) {
-    progress(at, undefined, message);
-    if (at % 30 === 0) await new Promise((resolve) => setTimeout(resolve, 110));
-  }
-  globalThis.flooded++;
-  await globalThis.${Gate.global}.promise;
-  return "done";
-}`;
-
 beforeAll(async () => {
-  rack = await ServedRack.open({ "tools/all.ts": toolFile(flood) });
+  rack = await ServedRack.open({ "tools/all.ts": toolFile(floodTool) });
 });
 
 afterAll(() => rack?.[Symbol.asyncDispose]());
@@ -72,7 +60,7 @@ test.each(ways)(
       const messages = (await readAll(socket)).filter((message) => message !== undefined);
       const last = messages.at(-1);
       expect(last.result.content).toEqual([{ type: "text", text: "done" }]);
-      expect(messages.at(-2).params.progress).toBe(ROUNDS * 30);
+      expect(messages.at(-2).params.progress).toBe(FLOOD_ROUNDS * 30);
     }
   },
   LIMIT,

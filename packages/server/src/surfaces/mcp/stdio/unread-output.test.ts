@@ -1,32 +1,23 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { FLOOD_ROUNDS, floodTool } from "../testing/flood-tool.ts";
 import { Gate } from "../testing/gate.ts";
 import { type Era, ServedRack, toolFile } from "../testing/served-rack.ts";
 import { modernParams, StdioPeer } from "../testing/stdio-peer.ts";
 import { surfaceParts } from "../testing/surface-parts.ts";
 
 const MEGABYTE = 1024 * 1024;
-const ROUNDS = 25;
 const CALLS = 3;
 const LIMIT = 60_000;
 
 let rack: ServedRack;
 
-/** Says 3 MB in each round, as fast as clients are told things, and ends when the gate opens. */
-const flood = `name: "flood", execute: async ({ progress }) => {
-  const message = "x".repeat(100_000);
-  for (let at = 1; at <= ${ROUNDS} * 30; at++) {
-    progress(at, undefined, message);
-    if (at % 30 === 0) await new Promise((resolve) => setTimeout(resolve, 110));
-  }
-  globalThis.flooded++;
-  await globalThis.${Gate.global}.promise;
-  return "done";
-}`;
-
 beforeAll(async () => {
   rack = await ServedRack.open({
-    "tools/all.ts": toolFile(flood, 'name: "long", title: "y".repeat(5_000), execute: async () => "done"'),
+    "tools/all.ts": toolFile(
+      floodTool,
+      'name: "long", title: "y".repeat(5_000), execute: async () => "done"',
+    ),
   });
 });
 
@@ -80,7 +71,7 @@ test.each(eras)(
       left.delete(id);
       expect(result.content).toEqual([{ type: "text", text: "done" }]);
       const told = client.peer.messages.filter(({ params }) => params?.progressToken === id);
-      expect(told.at(-1).params.progress).toBe(ROUNDS * 30);
+      expect(told.at(-1).params.progress).toBe(FLOOD_ROUNDS * 30);
     }
   },
   LIMIT,
