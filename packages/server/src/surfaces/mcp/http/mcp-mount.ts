@@ -9,6 +9,7 @@ import { ChangePublisher } from "../change-publisher.ts";
 import type { Exchange } from "../exchange.ts";
 import { HotPath } from "../hot/hot-path.ts";
 import { modernVersion } from "../hot/hot-request.ts";
+import { idOf } from "../id-of.ts";
 import { mayUseExpert } from "../may-use-expert.ts";
 import type { McpParts } from "../mcp-parts.ts";
 import { authInfoOf, SdkFaces } from "../sdk-faces.ts";
@@ -211,11 +212,6 @@ function refuseExpert(outgoing: ServerResponse): void {
 /** By this status a client knows that it has to begin anew. */
 function refuseSession(outgoing: ServerResponse): void {
   sendJsonRpcError(outgoing, 404, -32001, "There is no such session. Initialize a new one.");
-}
-
-function idOf(body: unknown): string | number | null {
-  const { id } = body as { id?: unknown };
-  return typeof id === "string" || typeof id === "number" ? id : null;
 }
 
 function decode(text: string): string | undefined {

@@ -7,6 +7,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { IdTable } from "@toolrack/core";
 import { isRecord } from "../../../json/is-record.ts";
+import { idOf, isId } from "../id-of.ts";
 import { isNews } from "../is-news.ts";
 import type { Outlet } from "../outlet.ts";
 import { reusedId } from "../reused-id.ts";
@@ -290,13 +291,4 @@ function wantsAnswer(message: unknown): boolean {
   if (typeof message !== "object" || message === null) return true;
   if ("result" in message || "error" in message) return false;
   return "id" in message || !("method" in message) || typeof message.method !== "string";
-}
-
-function idOf(message: unknown): string | number | null {
-  const { id } = (message ?? {}) as { id?: unknown };
-  return isId(id) ? id : null;
-}
-
-function isId(id: unknown): id is string | number {
-  return typeof id === "string" || typeof id === "number";
 }
