@@ -62,6 +62,17 @@ class Scene {
   }
 }
 
+/** From now on tokens are given when `give` is called; `asked` resolves when somebody waits for them. */
+function hold(authority: AuthorizationServer): { asked: Promise<void>; give(): void } {
+  const asked = Promise.withResolvers<void>();
+  const given = Promise.withResolvers<void>();
+  authority.beforeToken = () => {
+    asked.resolve();
+    return given.promise;
+  };
+  return { asked: asked.promise, give: given.resolve };
+}
+
 describe("signing in at a server that asks for it", () => {
   it.each(["modern", "legacy", "sse"] as const)(
     "a %s server is ready once a person has agreed",
@@ -132,6 +143,23 @@ describe("signing in at a server that asks for it", () => {
     await finish(good);
     await expect(finish(good)).rejects.toThrow(/waits for this/);
     await rack.until("guarded", "ready");
+  });
+
+  it("is pending until the tokens are here, and its answer counts once all the while", async () => {
+    await using scene = await Scene.set();
+    const { rack, authority } = scene;
+    await scene.open();
+    await rack.until("guarded", "needs-auth");
+    const { asked, give } = hold(authority);
+    const { url } = await rack.servers.login("guarded", CALLBACK);
+    const answer = await scene.agree(url);
+    const finished = rack.servers.finishLogin("guarded", answer);
+    await asked;
+    expect(rack.servers.get("guarded").signIn).toEqual({ signedIn: false, pending: true });
+    await expect(rack.servers.finishLogin("guarded", answer)).rejects.toThrow("it was used already");
+    give();
+    await finished;
+    expect(rack.servers.get("guarded").signIn).toEqual({ signedIn: true, pending: false });
   });
 
   it("says why when the person, or the authorization server, says no", async () => {
@@ -513,17 +541,6 @@ describe("a rack that says at an address of its own who it is", () => {
 });
 
 describe("signing out while tokens are on their way", () => {
-  /** From now on tokens are given when `give` is called; `asked` resolves when somebody waits for them. */
-  function hold(authority: AuthorizationServer): { asked: Promise<void>; give(): void } {
-    const asked = Promise.withResolvers<void>();
-    const given = Promise.withResolvers<void>();
-    authority.beforeToken = () => {
-      asked.resolve();
-      return given.promise;
-    };
-    return { asked: asked.promise, give: given.resolve };
-  }
-
   async function isForgotten({ rack, authority }: Scene): Promise<void> {
     expect(rack.servers.get("guarded").signIn).toMatchObject({ signedIn: false });
     expect(await rack.secrets.get("mcp-oauth.guarded")).toBeUndefined();

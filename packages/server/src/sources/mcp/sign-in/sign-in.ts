@@ -29,7 +29,7 @@ export interface SignInParts {
 /** What may be seen of a sign-in. */
 export interface SignInView {
   readonly signedIn: boolean;
-  /** Somebody was sent to sign in and has not come back. */
+  /** Somebody was sent to sign in and has not come back, or what they came back with is being exchanged for tokens. */
   readonly pending: boolean;
   /** Why the last attempt came to nothing. */
   readonly problem?: string;
@@ -39,6 +39,8 @@ interface Pending {
   readonly state: string;
   readonly until: number;
   readonly begun: BegunSignIn;
+  /** The person is back. */
+  readonly isAnswered?: boolean;
 }
 
 const CLIENT_NAME = "Toolrack";
@@ -82,9 +84,10 @@ export class SignIn {
   }
 
   get view(): SignInView {
+    const { until = 0, isAnswered = false } = this.#pending ?? {};
     return {
       signedIn: this.#kept !== undefined,
-      pending: this.#pending !== undefined && this.#pending.until > Date.now(),
+      pending: isAnswered || until > Date.now(),
       ...(this.#problem === undefined ? {} : { problem: this.#problem }),
     };
   }
@@ -155,20 +158,26 @@ export class SignIn {
     const { key, vault } = this.#parts;
     const pending = this.#pending;
     const isOurs = pending !== undefined && isSame(pending.state, answer.get("state") ?? "");
-    if (!isOurs || pending.until < Date.now()) {
+    if (!isOurs || pending.isAnswered || pending.until < Date.now()) {
       throw nobodyWaits(key);
     }
-    this.#pending = undefined;
+    const answered = { ...pending, isAnswered: true };
+    this.#pending = answered;
     this.#finishing = this.#attempt(async () => {
-      const code = answer.get("code");
-      if (code === null) throw new Error(refusalIn(answer));
-      vault.learn(code);
-      const { finishSignIn } = await import("./oauth-flow.ts");
-      const kept = await finishSignIn(pending.begun, code, answer.get("iss") ?? undefined);
-      await vault.write(kept);
-      this.#wanted = undefined;
-      this.#registered = undefined;
-      this.#take(kept);
+      try {
+        const code = answer.get("code");
+        if (code === null) throw new Error(refusalIn(answer));
+        vault.learn(code);
+        const { finishSignIn } = await import("./oauth-flow.ts");
+        const kept = await finishSignIn(pending.begun, code, answer.get("iss") ?? undefined);
+        await vault.write(kept);
+        this.#wanted = undefined;
+        this.#registered = undefined;
+        this.#take(kept);
+      } finally {
+        // Somebody may have begun another meanwhile.
+        if (this.#pending === answered) this.#pending = undefined;
+      }
     });
     await this.#finishing;
     this.#parts.onChange();

@@ -4,7 +4,7 @@ import { cp, readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { type Serving, serve } from "../../../serve.ts";
 import { AuthorizationServer } from "../../../sources/mcp/testing/authorization-server.fixture.ts";
 import { ModernHttpServer } from "../../../sources/mcp/testing/modern-http-server.fixture.ts";
@@ -69,6 +69,7 @@ describe("toolrack mcp-servers", { timeout: 60_000 }, () => {
   it("signs in and out at one that asks for it", async () => {
     await using behind = await ModernHttpServer.start();
     await using authority = await AuthorizationServer.start({ behind: behind.url });
+    onTestFinished(async () => void (await mcpServers("remove", "guarded")));
     await mcpServers("add", "guarded", "--url", authority.url);
     await mcpServers("restart", "guarded");
     expect((await mcpServers()).stdout).toMatch(/guarded +needs-auth/);
@@ -89,7 +90,6 @@ describe("toolrack mcp-servers", { timeout: 60_000 }, () => {
     for (const token of authority.given) expect((await said) + page).not.toContain(token);
     expect((await mcpServers("logout", "guarded")).stderr).toContain("The tokens were taken back.");
     expect((await mcpServers("login", "calendar")).stderr).toContain("it is a process");
-    await mcpServers("remove", "guarded");
   });
 
   it("takes over the servers of another program's file, and says which it could not", async () => {
