@@ -7,6 +7,8 @@ import { attributeConsole } from "./attribute-console.ts";
 export interface ProtectedProcess {
   /** Writes to the real standard output. */
   readonly print: (text: string) => void;
+  /** Resolves when all that was printed has been taken: a pipe takes only so much at a time. */
+  readonly printed: () => Promise<void>;
   /** Ends the process. */
   readonly exit: (code: number) => never;
 }
@@ -37,7 +39,12 @@ export function protectProcess({ onIncident }: ProtectOptions): ProtectedProcess
     onIncident(`a rejection that no tool handled: ${textOf(reason)}`),
   );
 
-  protectedProcess = { print: (text) => void write(text), exit: (code) => exit(code) };
+  protectedProcess = {
+    print: (text) => void write(text),
+    // Not by ending the stream: a socket that others have too, such as the shell that started us, would end for all.
+    printed: () => new Promise((resolve) => write("", () => resolve())),
+    exit: (code) => exit(code),
+  };
   return protectedProcess;
 }
 

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
 import { sampleWorkspace } from "./testing/sample-workspace.ts";
@@ -104,6 +105,15 @@ describe("output", { timeout: 30_000 }, () => {
     expect(stderr).not.toContain("EPIPE");
   });
 
+  it("stays open for who writes to it after us, such as the shell that started us", async () => {
+    // What Node gives a child to write to is a socket, and the shell and all that it runs share it.
+    const child = spawn("sh", ["-c", '"$@"; echo after', "sh", ...program, "--version"]);
+    const said = text(child.stdout);
+    const [code, signal] = await once(child, "exit");
+    expect([code, signal]).toEqual([0, null]);
+    expect(await said).toMatch(/^\d+\.\d+\.\d+\nafter\n$/);
+  });
+
   it("has no colours when it is no terminal, and has them when they are forced", async () => {
     const forced = { env: { FORCE_COLOR: "1" } };
     const [plain, coloured, refused] = await Promise.all([
@@ -124,8 +134,8 @@ describe("output", { timeout: 30_000 }, () => {
     const saved = await toolrack(["call", "picture", "--output", file]);
     expect(saved.code).toBe(0);
     expect(await readFile(file, "utf8")).toBe("pixels");
-    const text = await toolrack(["call", "noisy", "-o", file]);
-    expect(text.stdout).toBe("");
+    const noisy = await toolrack(["call", "noisy", "-o", file]);
+    expect(noisy.stdout).toBe("");
     expect(await readFile(file, "utf8")).toBe("the result");
   });
 

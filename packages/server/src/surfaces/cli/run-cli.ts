@@ -20,7 +20,7 @@ export async function runCli(args: string[]): Promise<void> {
   const keepAlive = setInterval(() => {}, 60_000);
   const code = await run(args, host);
   clearInterval(keepAlive);
-  await writtenOut();
+  await host.printed();
   host.exit(code);
 }
 
@@ -96,9 +96,4 @@ function stayQuietWhenCutOff(host: ProtectedProcess): void {
     host.exit(error.code === "EPIPE" ? exitCodes.ok : exitCodes.failure);
   });
   process.stderr.on("error", () => {});
-}
-
-/** A pipe takes only so much at a time; what it has not taken yet would be lost at the end. */
-function writtenOut(): Promise<void> {
-  return new Promise((resolve) => process.stdout.end(resolve));
 }
