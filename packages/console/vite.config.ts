@@ -27,6 +27,8 @@ const config: UserConfig = {
   build: {
     target: "es2023",
     manifest: true,
+    // The styles of a page whose loading failed once are not asked for again when the page is.
+    cssCodeSplit: false,
     // The security policy takes no inline styles or scripts, and small files travel well over HTTP.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },

@@ -312,8 +312,8 @@ describeConsole(
       await page.getByRole("textbox", { name: "steps" }).fill("20");
       await page.getByRole("button", { name: "Run" }).click();
       await page.getByText("Section 2", { exact: true }).first().waitFor();
-      await server().disconnect();
-      await server().reconnect();
+      server().disconnect();
+      server().reconnect();
       const result = page.getByRole("region", { name: "Result" });
       await result.getByText("sections are done").waitFor();
       await result.getByRole("link", { name: "Open trace" }).waitFor();

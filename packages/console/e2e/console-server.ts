@@ -1,10 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer, request, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { buildConsole } from "./built-console.ts";
+import { Front } from "./front.ts";
 import { toolFiles } from "./tool-files.ts";
 
 const repo = join(import.meta.dirname, "..", "..", "..");
@@ -27,7 +26,7 @@ export class ConsoleServer {
   readonly #folder: string;
   readonly #program: ChildProcess;
   readonly #target: string;
-  readonly #front: Server | undefined;
+  readonly #front: Front | undefined;
 
   private constructor(parts: {
     url: string;
@@ -36,7 +35,7 @@ export class ConsoleServer {
     workspace: string;
     program: ChildProcess;
     target: string;
-    front: Server | undefined;
+    front: Front | undefined;
   }) {
     this.url = parts.url;
     this.token = parts.token;
@@ -69,9 +68,8 @@ export class ConsoleServer {
       { stdio: ["ignore", "pipe", "pipe"], env: { ...ownEnvironment(), ...environment } },
     );
     const target = await addressOf(program);
-    const front = canBeCut ? await openFront(target) : undefined;
-    const address = front?.address() as AddressInfo | undefined; // It listens on a port.
-    const url = address === undefined ? target : `http://127.0.0.1:${address.port}`;
+    const front = canBeCut ? await Front.open(target) : undefined;
+    const url = front?.url ?? target;
     const token = (await readFile(join(workspace, ".toolrack", "token"), "utf8")).trim();
     return new ConsoleServer({ url, token, folder, workspace, program, target, front });
   }
@@ -99,21 +97,15 @@ export class ConsoleServer {
   }
 
   /** Cuts every connection of the console, and lets no new one in. */
-  disconnect(): Promise<void> {
-    const front = this.#requireFront();
-    return new Promise((resolve) => {
-      front.close(() => resolve());
-      front.closeAllConnections();
-    });
+  disconnect(): void {
+    this.#requireFront().cut();
   }
 
-  reconnect(): Promise<void> {
-    const { hostname, port } = new URL(this.url);
-    const front = this.#requireFront();
-    return new Promise((resolve) => front.listen(Number(port), hostname, resolve));
+  reconnect(): void {
+    this.#requireFront().mend();
   }
 
-  #requireFront(): Server {
+  #requireFront(): Front {
     if (this.#front === undefined) throw new Error("Start it with `canBeCut`.");
     return this.#front;
   }
@@ -135,7 +127,6 @@ export class ConsoleServer {
   }
 
   async close(): Promise<void> {
-    this.#front?.closeAllConnections();
     this.#front?.close();
     const ended = new Promise((resolve) => this.#program.once("exit", resolve));
     this.#program.kill("SIGTERM");
@@ -168,22 +159,4 @@ function addressOf(program: ChildProcess): Promise<string> {
 function ownEnvironment(): NodeJS.ProcessEnv {
   const { OPENAI_API_KEY: _key, OPENAI_BASE_URL: _address, ...rest } = process.env;
   return rest;
-}
-
-/** Passes everything on to the server, until it is closed. */
-async function openFront(target: string): Promise<Server> {
-  const { hostname, port } = new URL(target);
-  const front = createServer((incoming, outgoing) => {
-    const { url, method, headers } = incoming;
-    const passed = request({ hostname, port, path: url, method, headers }, (answer) => {
-      outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
-      outgoing.flushHeaders();
-      answer.pipe(outgoing);
-    });
-    passed.on("error", () => outgoing.destroy());
-    outgoing.on("close", () => passed.destroy());
-    incoming.pipe(passed);
-  });
-  await new Promise<void>((resolve) => front.listen(0, "127.0.0.1", resolve));
-  return front;
 }

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import type { Page } from "playwright-core";
 import { afterAll, expect, it } from "vitest";
 import { AuthorizationServer } from "../../server/src/sources/mcp/testing/authorization-server.fixture.ts";
@@ -24,6 +25,8 @@ describeConsole(
         const response = await route.fetch();
         const { items } = await response.json();
         const old = items.map((tool: object) => ({ ...tool, hash: "0123456789abcdef" }));
+        // What is on its way while somebody could press the button again is a moment on its way.
+        if (!isBehind) await setTimeout(500);
         await route.fulfill({ response, json: { items: isBehind ? old : items } });
       });
       await page.getByRole("link", { name: /odd/ }).click();

@@ -15,9 +15,9 @@ describeConsole(
       await page.keyboard.press("Enter");
       await page.getByText("First I write it.").waitFor();
       await page.getByRole("button", { name: /Section \d+/ }).waitFor();
-      await server().disconnect();
+      server().disconnect();
       await page.getByText(/Not connected|Connecting/).waitFor();
-      await server().reconnect();
+      server().reconnect();
       await page.getByText("It is written.").waitFor({ timeout: 60_000 });
       await page.getByText("First I write it.").waitFor();
       await page.getByRole("button", { name: "Send" }).waitFor();

@@ -48,8 +48,8 @@ describeConsole(
       const result = page.getByRole("region", { name: "Result" });
       await page.getByRole("button", { name: "Run" }).click();
       await result.getByText("Step 2").first().waitFor();
-      await server().disconnect();
-      await server().reconnect();
+      server().disconnect();
+      server().reconnect();
       await result.getByText("Step 20").first().waitFor();
       await result.getByRole("button", { name: "Cancel" }).click();
       await result.getByText("cancelled in the console").waitFor();

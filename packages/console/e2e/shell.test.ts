@@ -152,14 +152,12 @@ describeConsole(
     });
 
     it("notices a broken connection, and shows what happened meanwhile once it is back", async () => {
-      const { callId: before } = await server().callDirectly("hello_world", { name: "Before" });
+      // What the page is made of and what it shows may still be on their way.
       const page = await open({ path: "/calls" });
-      // A list that was never read has nothing that could be brought up to date.
-      await page.locator(`a[href="/calls/${before}"]`).waitFor();
-      await server().disconnect();
+      server().disconnect();
       await page.getByText(/Not connected|Connecting/).waitFor();
       const { callId } = await server().callDirectly("hello_world", { name: "Meanwhile" });
-      await server().reconnect();
+      server().reconnect();
       await page.getByText("Live", { exact: true }).waitFor();
       await page.locator(`a[href="/calls/${callId}"]`).waitFor();
     });

@@ -183,18 +183,6 @@ describeConsole(
       expect(stored).not.toContain("hunter2");
     });
 
-    it("says when a page cannot be opened, and opens it when the server is back", async () => {
-      const page = await open();
-      await server().disconnect();
-      await page.getByRole("link", { name: "Settings" }).click();
-      const note = page.getByRole("alert").filter({ hasText: "The server does not answer" });
-      await note.first().waitFor();
-      await server().reconnect();
-      await page.getByText("Live", { exact: true }).waitFor();
-      await note.first().getByRole("button", { name: "Read again" }).click();
-      await page.getByRole("heading", { name: "Settings", level: 1 }).waitFor();
-    });
-
     it.each(["en", "zh-CN"] as const)("fits narrow screens: %s", async (language) => {
       const long = "x".repeat(4_000);
       await server().call("flaky", { fail: true });
@@ -229,5 +217,5 @@ describeConsole(
       expect(new Set(heights).size).toBe(1);
     });
   },
-  () => ({ canBeCut: true, files: { "tools/shapes.ts": shapes, "tools/slow.ts": slowToolFile } }),
+  () => ({ files: { "tools/shapes.ts": shapes, "tools/slow.ts": slowToolFile } }),
 );

@@ -1,4 +1,8 @@
 import { isRecord } from "../schema/is-record.ts";
+
+/** Something between answers these for a server that is not there, and the server itself while it starts or stops. */
+const AWAY = [502, 503, 504];
+
 /** What the server refused and why, or `unreachable` when it did not answer at all. */
 export class ApiError extends Error {
   override readonly name = "ApiError";
@@ -16,6 +20,16 @@ export class ApiError extends Error {
     this.status = status;
     this.code = code;
     this.details = details;
+  }
+
+  /** Nobody was there who could answer. Who asks again later may be answered. */
+  get isAway(): boolean {
+    return this.code === "unreachable" || AWAY.includes(this.status);
+  }
+
+  /** Whatever was thrown. What is no refusal is a failure of the console itself. */
+  static of(thrown: unknown): ApiError {
+    return thrown instanceof ApiError ? thrown : new ApiError(0, "unexpected", String(thrown));
   }
 
   static async from(response: Response): Promise<ApiError> {

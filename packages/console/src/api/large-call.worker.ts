@@ -1,4 +1,9 @@
+import { ApiError } from "./api-error.ts";
+import { readJson } from "./read-json.ts";
 import type { Call } from "./types.ts";
+
+/** What the page is told: the record, or why there is none. */
+export type LargeCall = { readonly call: Call } | Pick<ApiError, "status" | "code" | "message">;
 
 /**
  * Reads a record that is too large for the page: to take apart fifty megabytes of JSON would hold it up. What the page
@@ -11,14 +16,21 @@ addEventListener(
       const response = await fetch(data.path, {
         headers: { authorization: `Bearer ${data.token}` },
         cache: "no-store",
+      }).catch(() => {
+        throw new ApiError(0, "unreachable", "");
       });
-      const call: Call = await response.json();
-      postMessage({ call: withoutBulk(call) });
+      if (!response.ok) throw await ApiError.from(response);
+      tell({ call: withoutBulk(await readJson<Call>(response)) });
     } catch (thrown) {
-      postMessage({ problem: String(thrown) });
+      const { status, code, message } = ApiError.of(thrown);
+      tell({ status, code, message });
     }
   },
 );
+
+function tell(answer: LargeCall): void {
+  postMessage(answer);
+}
 
 function withoutBulk(call: Call): Call {
   if (call.result === undefined) return call;

@@ -1,4 +1,5 @@
 import { ApiError } from "./api-error.ts";
+import { readJson } from "./read-json.ts";
 import { acceptToken, currentSession, refuseToken } from "./session.ts";
 
 export interface Asked {
@@ -11,9 +12,7 @@ export interface Asked {
 
 /** The answer as JSON. Rejects with an `ApiError` that says what the server said. */
 export async function request<Answer>(path: string, asked: Asked = {}): Promise<Answer> {
-  const response = await open(path, asked);
-  // Which shape a path answers with is written down in types.ts, and checked by the server's own tests.
-  return (await response.json()) as Answer;
+  return readJson<Answer>(await open(path, asked), asked.signal);
 }
 
 /** The answer itself, once it is known not to be a refusal. */

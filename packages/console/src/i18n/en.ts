@@ -44,6 +44,9 @@ export const en = {
   errors: {
     unreachable:
       "The server does not answer. Check that “toolrack serve” is running; the console reconnects by itself.",
+    unexpected: "The console itself failed at this: {problem}",
+    unreadable:
+      "What came back (status {status}) is no answer of a Toolrack server. Check what stands between the console and the server.",
     forbidden: "This needs the token of an admin. Sign out and use the workspace's own token to see it.",
     codes: {
       rate_limited: "There were more requests than this token may make. Wait a moment.",
@@ -54,6 +57,7 @@ export const en = {
       chat_busy: "The last message of this conversation is still being answered.",
       approval_decided: "The question was answered already, or its time ran out.",
       call_ended: "The call has ended already.",
+      page_not_loaded: "The page could not be loaded, although the server is there. Load the console anew.",
       skill_changed: "Somebody else changed it in the meantime, so nothing was saved.",
     },
     readAgain: "Read again",
@@ -459,7 +463,7 @@ export const en = {
     look: "See the arguments",
     states: { pending: "Waiting", allowed: "Approved", denied: "Denied", expired: "Expired" },
     rulesAbout: "Rules answer calls to come. Deny beats ask, and ask beats allow.",
-    ruleTool: "Tool, * stands for anything",
+    ruleTool: "Tool, * stands for anything, mcp:KEY for one MCP server",
     ruleDecision: "Answer",
     decisions: { allow: "Allow", ask: "Ask", deny: "Deny" },
     addRule: "Add the rule",
@@ -507,7 +511,7 @@ export const en = {
     tokens: "Tokens",
     tokensAbout: "Give every agent a token of its own, for only the tools it needs.",
     tokenName: "Name",
-    tokenTools: "Tools, * stands for anything",
+    tokenTools: "Tools, * stands for anything, mcp:KEY for one MCP server",
     tokenDays: "Days",
     admin: "Admin",
     createToken: "Create a token",
@@ -716,7 +720,7 @@ export const en = {
     instructions: "What a model is told that speaks as it",
     skills: "Skills",
     tools: "Tools by name",
-    toolsAbout: "One pattern in a line; * stands for anything.",
+    toolsAbout: "One pattern in a line; * stands for anything, and mcp:KEY for the tools of one MCP server.",
     connect: "Clients that should see only this expert's tools connect here:",
   },
   chat: {

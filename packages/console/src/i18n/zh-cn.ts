@@ -45,6 +45,9 @@ export const zhCN: Messages = {
   },
   errors: {
     unreachable: "服务器没有响应。请确认“toolrack serve”正在运行；控制台会自动重连。",
+    unexpected: "控制台自身出错：{problem}",
+    unreadable:
+      "收到的内容（状态码 {status}）不是 Toolrack 服务器的响应。请检查控制台与服务器之间的代理或网关。",
     forbidden: "需要管理员令牌。退出后改用工作区自己的令牌即可查看。",
     codes: {
       rate_limited: "该令牌的请求过于频繁，请稍候。",
@@ -55,6 +58,7 @@ export const zhCN: Messages = {
       chat_busy: "该对话的上一条消息仍在回答中。",
       approval_decided: "该问题已有答复，或已超时。",
       call_ended: "该调用已经结束。",
+      page_not_loaded: "服务器可以访问，但该页面无法加载。请重新加载控制台。",
       skill_changed: "期间已被他人修改，因此没有保存。",
     },
     readAgain: "重新读取",
@@ -444,7 +448,7 @@ export const zhCN: Messages = {
     look: "查看参数",
     states: { pending: "待处理", allowed: "已批准", denied: "已拒绝", expired: "已过期" },
     rulesAbout: "规则会自动答复之后的调用。拒绝优先于询问，询问优先于允许。",
-    ruleTool: "工具，* 代表任意内容",
+    ruleTool: "工具，* 代表任意内容，mcp:KEY 代表一个 MCP 服务器",
     ruleDecision: "答复",
     decisions: { allow: "允许", ask: "询问", deny: "拒绝" },
     addRule: "添加规则",
@@ -488,7 +492,7 @@ export const zhCN: Messages = {
     tokens: "令牌",
     tokensAbout: "给每个智能体单独的令牌，只开放它需要的工具。",
     tokenName: "名称",
-    tokenTools: "工具，* 代表任意内容",
+    tokenTools: "工具，* 代表任意内容，mcp:KEY 代表一个 MCP 服务器",
     tokenDays: "有效天数",
     admin: "管理员",
     createToken: "创建令牌",
@@ -693,7 +697,7 @@ export const zhCN: Messages = {
     instructions: "以它的身份说话时给模型的说明",
     skills: "技能",
     tools: "按名称选择工具",
-    toolsAbout: "每行一个模式，* 代表任意内容。",
+    toolsAbout: "每行一个模式，* 代表任意内容，mcp:KEY 代表一个 MCP 服务器的工具。",
     connect: "只应看到该专家工具的客户端连接这里：",
   },
   chat: {

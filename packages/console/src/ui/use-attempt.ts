@@ -23,7 +23,7 @@ export function useAttempt(): Attempt {
         await work();
         return true;
       } catch (thrown) {
-        failure.value = thrown instanceof ApiError ? thrown : new ApiError(0, "unexpected", String(thrown));
+        failure.value = ApiError.of(thrown);
         return false;
       } finally {
         isBusy.value = false;

@@ -1,12 +1,16 @@
 import { onScopeDispose, ref, type ShallowRef, shallowRef, watch } from "vue";
 import { ApiError } from "../api/api-error.ts";
 import { currentSession } from "../api/session.ts";
+import { useReread } from "./use-reread.ts";
 
 export interface Remote<Value> {
   readonly value: ShallowRef<Value | undefined>;
   readonly error: ShallowRef<ApiError | undefined>;
   readonly isLoading: ShallowRef<boolean>;
-  /** Reads anew; what was read before stays until the answer is there. An older answer never replaces a newer one. */
+  /**
+   * Reads anew; what was read before stays until the answer is there. An older answer never replaces a newer one: whoever
+   * waits for it waits for the newer one. Never rejects.
+   */
   reload(): Promise<void>;
   /** Reads anew soon. However often it is asked for, it reads at most once in so many milliseconds. */
   reloadSoon(pause?: number): void;
@@ -14,7 +18,10 @@ export interface Remote<Value> {
 
 const PAUSE = 400;
 
-/** Something that is read from the server, and kept up to date by whoever shows it. */
+/**
+ * Something that is read from the server, and kept up to date by whoever shows it. What could not be read because the
+ * server was away is read once it is back.
+ */
 export function useRemote<Value>(read: (signal: AbortSignal) => Promise<Value>): Remote<Value> {
   const value = shallowRef<Value>();
   const error = shallowRef<ApiError>();
@@ -22,7 +29,12 @@ export function useRemote<Value>(read: (signal: AbortSignal) => Promise<Value>):
   let current: AbortController | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
-  const reload = async () => {
+  let latest = Promise.resolve();
+  const reload = () => {
+    latest = readNow();
+    return latest;
+  };
+  const readNow = async (): Promise<void> => {
     clearTimeout(timer);
     timer = undefined;
     current?.abort();
@@ -31,12 +43,12 @@ export function useRemote<Value>(read: (signal: AbortSignal) => Promise<Value>):
     isLoading.value = true;
     try {
       const answer = await read(attempt.signal);
-      if (current !== attempt) return;
+      if (current !== attempt) return latest;
       value.value = answer;
       error.value = undefined;
     } catch (thrown) {
-      if (current !== attempt || attempt.signal.aborted) return;
-      error.value = thrown instanceof ApiError ? thrown : new ApiError(0, "unexpected", String(thrown));
+      if (current !== attempt) return latest;
+      if (!attempt.signal.aborted) error.value = ApiError.of(thrown);
     } finally {
       if (current === attempt) isLoading.value = false;
     }
@@ -48,6 +60,7 @@ export function useRemote<Value>(read: (signal: AbortSignal) => Promise<Value>):
       if (token !== undefined && current !== undefined) void reload();
     },
   );
+  useReread(() => error.value, reload);
   onScopeDispose(() => {
     clearTimeout(timer);
     current?.abort();

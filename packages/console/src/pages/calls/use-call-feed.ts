@@ -3,6 +3,7 @@ import { ApiError } from "../../api/api-error.ts";
 import { useEvents } from "../../api/events.ts";
 import { request } from "../../api/request.ts";
 import type { CallPage, CallSummary } from "../../api/types.ts";
+import { useReread } from "../../ui/use-reread.ts";
 import { mergeHead, withEnd } from "./call-feed.ts";
 
 export interface CallQuery {
@@ -30,6 +31,8 @@ export function useCallFeed(
   /** What happened while the feed was paused. */
   const missed = ref(0);
   let generation = 0;
+  /** What is there answers the query. Until then there is nothing that newer calls could be put before. */
+  let isBegun = start !== undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
   const read = (cursor?: string, limit = PAGE) => {
@@ -45,8 +48,7 @@ export function useCallFeed(
       await work(() => mine === generation);
       if (mine === generation) error.value = undefined;
     } catch (thrown) {
-      if (mine === generation)
-        error.value = thrown instanceof ApiError ? thrown : new ApiError(0, "unexpected", String(thrown));
+      if (mine === generation) error.value = ApiError.of(thrown);
     } finally {
       if (mine === generation) isLoading.value = false;
     }
@@ -54,12 +56,15 @@ export function useCallFeed(
 
   function restart(): Promise<void> {
     generation++;
+    isBegun = false;
     missed.value = 0;
     return attempt(async (isCurrent) => {
       const page = await read();
-      if (!isCurrent()) return;
+      // What was read since is newer.
+      if (!isCurrent() || isBegun) return;
       calls.value = page.items;
       next.value = page.next;
+      isBegun = true;
     });
   }
 
@@ -73,9 +78,16 @@ export function useCallFeed(
         calls.value.length > 0 &&
         page.next !== undefined &&
         !page.items.some(({ callId }) => known.has(callId));
-      calls.value = hasGap ? page.items : mergeHead(calls.value, page);
-      if (hasGap || calls.value.length === page.items.length) next.value = page.next;
+      const isNew = hasGap || !isBegun;
+      calls.value = isNew ? page.items : mergeHead(calls.value, page);
+      if (isNew || calls.value.length === page.items.length) next.value = page.next;
+      isBegun = true;
     });
+  }
+
+  /** As much of what was read before as one request brings: it may have ended since. */
+  function reread(): Promise<void> {
+    return refresh(Math.min(LARGEST_PAGE, Math.max(PAGE, calls.value.length)));
   }
 
   async function readMore(): Promise<void> {
@@ -109,9 +121,12 @@ export function useCallFeed(
     }, PAUSE);
   });
   watch(query, restart);
-  if (start === undefined) void restart();
-  // What was read before may have ended since, so that as much of it is read again as one request brings.
-  else void refresh(Math.min(LARGEST_PAGE, Math.max(PAGE, start.calls.length)));
+  void reread();
+  // To who has paused the feed nothing newer is shown: it was an earlier page that could not be read.
+  useReread(
+    () => error.value,
+    () => (isPaused.value && isBegun ? readMore() : reread()),
+  );
   watch(isPaused, (paused) => {
     if (!paused) void restart();
   });

@@ -3,6 +3,7 @@ import { ApiError } from "../../api/api-error.ts";
 import type { ChatMessage, ChatSession, ChatSessionDetail } from "../../api/chat-types.ts";
 import { readEvents } from "../../api/read-events.ts";
 import { open, request } from "../../api/request.ts";
+import { useReread } from "../../ui/use-reread.ts";
 import { applyEvent } from "./apply-event.ts";
 import { isClosedTo, rememberClosed } from "./closed-conversations.ts";
 
@@ -41,13 +42,14 @@ export function useConversation(): Conversation {
   const isSending = ref(false);
   const previous = ref<number>();
   let shown = new AbortController();
+  let shownId = "";
   onScopeDispose(() => shown.abort());
 
   const isRunning = computed(() => isSending.value || messages.value.at(-1)?.status === "running");
   const hasEarlier = computed(() => previous.value !== undefined);
   const isClosed = computed(() => session.value !== undefined && isClosedTo(session.value.owner));
   const fail = (thrown: unknown) => {
-    failure.value = thrown instanceof ApiError ? thrown : new ApiError(0, "unexpected", String(thrown));
+    failure.value = ApiError.of(thrown);
   };
 
   let latest: ChatMessage | undefined;
@@ -66,6 +68,7 @@ export function useConversation(): Conversation {
   async function show(id: string): Promise<void> {
     shown.abort();
     shown = new AbortController();
+    shownId = id;
     const { signal } = shown;
     latest = undefined;
     session.value = undefined;
@@ -91,6 +94,12 @@ export function useConversation(): Conversation {
     }
     if (messages.value.at(-1)?.status === "running") void follow(id, undefined, signal);
   }
+
+  // What failed to be said is said again by whoever wrote it.
+  useReread(
+    () => (session.value === undefined && shownId !== "" ? failure.value : undefined),
+    () => show(shownId),
+  );
 
   async function showEarlier(onRead: () => void): Promise<void> {
     const { id } = session.value ?? {};

@@ -1,4 +1,4 @@
-import { onScopeDispose, type Ref, ref, shallowRef, watch } from "vue";
+import { computed, onScopeDispose, type Ref, ref, shallowRef, watch } from "vue";
 import { ApiError } from "../../api/api-error.ts";
 import { useEvents } from "../../api/events.ts";
 import { newId } from "../../api/new-id.ts";
@@ -6,6 +6,7 @@ import { request } from "../../api/request.ts";
 import { type CallProgress, type CallWatcher, findAnswer, runTool } from "../../api/run-call.ts";
 import { currentSession } from "../../api/session.ts";
 import type { Approval, ApprovalPage, Call, CallAnswer, CallLine } from "../../api/types.ts";
+import { useRemote } from "../../ui/use-remote.ts";
 
 export interface Run {
   readonly isRunning: Ref<boolean>;
@@ -15,7 +16,7 @@ export interface Run {
   /** What the tool said on its way, newest last. */
   readonly lines: Ref<readonly CallLine[]>;
   /** The question that the call waits for. */
-  readonly question: Ref<Approval | undefined>;
+  readonly question: Readonly<Ref<Approval | undefined>>;
   readonly answer: Ref<CallAnswer | undefined>;
   readonly previous: Ref<CallAnswer | undefined>;
   readonly refusal: Ref<ApiError | undefined>;
@@ -39,7 +40,6 @@ export function useRun(tool: () => string, options?: RunOptions): Run {
   const startedAt = ref(0);
   const progress = ref<CallProgress>();
   const lines = shallowRef<readonly CallLine[]>([]);
-  const question = shallowRef<Approval>();
   const answer = shallowRef<CallAnswer>();
   const previous = shallowRef<CallAnswer>();
   const refusal = shallowRef<ApiError>();
@@ -63,16 +63,17 @@ export function useRun(tool: () => string, options?: RunOptions): Run {
       event.data.parentCallId !== callId.value
     )
       return;
-    await readQuestion();
+    await approvals.reload();
   });
-  async function readQuestion(): Promise<void> {
-    const page = request<ApprovalPage>("/api/approvals", { query: { limit: 500 } });
-    const { items } = await page.catch(() => ({ items: [] }));
-    question.value = isRunning.value ? items.find(isMine) : undefined;
-  }
+  // Who may not decide is shown no question.
+  const approvals = useRemote(
+    async (signal) =>
+      (await request<ApprovalPage>("/api/approvals", { query: { limit: 500 }, signal })).items,
+  );
   // A tool that stands for another asks in the name of the call that it makes.
   const isMine = (approval: Approval) =>
     approval.callId === callId.value || approval.parentCallId === callId.value;
+  const question = computed(() => (isRunning.value ? approvals.value.value?.find(isMine) : undefined));
 
   function start(args: unknown): Promise<void> {
     return perform(newId(), (id, watcher) =>
@@ -86,7 +87,7 @@ export function useRun(tool: () => string, options?: RunOptions): Run {
     if (isRunning.value || id === callId.value) return;
     const ended = perform(id, findAnswer);
     // It may have asked before there was somebody here to hear of it.
-    void readQuestion();
+    void approvals.reload();
     await ended;
   }
 
@@ -120,10 +121,9 @@ export function useRun(tool: () => string, options?: RunOptions): Run {
       previous.value = answer.value;
       answer.value = ended;
     } catch (thrown) {
-      refusal.value = thrown instanceof ApiError ? thrown : new ApiError(0, "unexpected", String(thrown));
+      refusal.value = ApiError.of(thrown);
     } finally {
       isRunning.value = false;
-      question.value = undefined;
     }
   }
 
