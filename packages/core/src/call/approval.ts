@@ -1,3 +1,5 @@
+import type { ToolInfo } from "../tool/info.ts";
+
 /** What a person, or a policy, is asked. */
 export interface ApprovalRequest {
   readonly callId: string;
@@ -35,9 +37,10 @@ export type ApprovalVerdict = "allow" | "deny" | "ask" | ApprovalDecision;
 export interface ApprovalPolicy {
   /**
    * Called for every call that reached this stage, and for every question that a tool asks `during` its run. Without
-   * it: dangerous tools and questions `ask`, all others `allow`.
+   * it: dangerous tools and questions `ask`, all others `allow`. `tool` is the one that the call runs, also where another
+   * has its name by now.
    */
-  decide?(request: ApprovalRequest): ApprovalVerdict | Promise<ApprovalVerdict>;
+  decide?(request: ApprovalRequest, tool: ToolInfo): ApprovalVerdict | Promise<ApprovalVerdict>;
   /** Called when the verdict is `ask`. The signal aborts when the call ends before an answer came. */
   ask?(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision>;
   /** How long an answer may take, in milliseconds. Default: 5 minutes. */

@@ -131,13 +131,19 @@ export class FrameContext implements ToolContext {
     const frame = this[frameKey];
     const client = this.client;
     return async (request: string | ElicitRequest) => {
-      if (client === undefined || !client.can("elicitation/create")) {
-        throw new ToolExecutionError(cannotAskCaller(frame.toolName), { toolName: frame.toolName });
-      }
+      const refusal = () =>
+        new ToolExecutionError(cannotAskCaller(frame.toolName), { toolName: frame.toolName });
+      if (client === undefined) throw refusal();
       const { message, schema = { type: "object", properties: {} } } =
         typeof request === "string" ? { message: request } : request;
       const params = { mode: "form", message, requestedSchema: schema };
-      return (await client.request("elicitation/create", params, frame.signal)) as ElicitAnswer;
+      const canBeAsked = client.can("elicitation/create", params);
+      try {
+        // One that cannot be asked is asked all the same: what is to be said of that may be its own business.
+        return (await client.request("elicitation/create", params, frame.signal)) as ElicitAnswer;
+      } catch (thrown) {
+        throw canBeAsked ? thrown : refusal();
+      }
     };
   }
 

@@ -92,6 +92,16 @@ describe("a known secret in a result", () => {
   });
 });
 
+it("masks a value that is no result as one, and gives it back as it is when there is nothing to mask", () => {
+  const { registry } = rack(() => "");
+  expect(registry.mask({ text: `it is ${secret}`, count: 1 })).toEqual({
+    text: "it is [redacted]",
+    count: 1,
+  });
+  const plain = { text: "it is nothing" };
+  expect(registry.mask(plain)).toBe(plain);
+});
+
 it("keeps secrets of the arguments out of the recorded result, and gives them back to who sent them", async () => {
   const { registry, events } = rack(() => "unused");
   registry.register(

@@ -14,6 +14,7 @@ describe("what callers read", () => {
       messages.notFound("raed", ["read", "write"], 2),
       messages.notFound("raed", [], 2),
       messages.notFound("raed", [], 0),
+      messages.noneForCaller("raed"),
       messages.disabled("read"),
       messages.takenDown("wipe"),
       messages.callerGone("wipe", "Its token was taken back."),

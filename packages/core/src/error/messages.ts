@@ -3,12 +3,17 @@ import type { SchemaIssue } from "../schema/types.ts";
 /** What a caller reads when a call is refused or fails: what happened, where, and what to do next. */
 
 export function notFound(name: string, suggestions: readonly string[], total: number): string {
-  const shown = name.length > 100 ? `${name.slice(0, 100)}…` : name;
+  const shown = shortened(name);
   if (total === 0) return `There is no tool named "${shown}": no tools are registered.`;
   if (suggestions.length === 0) {
     return `There is no tool named "${shown}". Use one of the ${total} names in the list of tools.`;
   }
   return `There is no tool named "${shown}". The nearest names are ${suggestions.map(quote).join(", ")}.`;
+}
+
+/** The rack may have tools, but none for who asks. */
+export function noneForCaller(name: string): string {
+  return `There is no tool named "${shortened(name)}": this caller may use none. The operator can grant it some.`;
 }
 
 /** `reason`: what whoever switched it off left for those who call it. */
@@ -133,6 +138,11 @@ export function badOutput(name: string, issues: readonly SchemaIssue[]): string 
 
 export function duplicateCallId(callId: string): string {
   return `The call id "${callId}" is already in use. Every call needs its own.`;
+}
+
+/** A name may come from anywhere, and be of any length. */
+function shortened(name: string): string {
+  return name.length > 100 ? `${name.slice(0, 100)}…` : name;
 }
 
 function quote(name: string): string {

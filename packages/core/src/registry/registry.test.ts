@@ -220,6 +220,19 @@ describe("ToolRegistry", () => {
     expect(registry.require("read_file").name).toBe("read_file");
   });
 
+  it("names to who sees a part of it only what is in that part", () => {
+    const registry = new ToolRegistry();
+    for (const name of ["read_file", "read_files", "weather"]) registry.register(tool(name));
+    const error = registry.notFound("read_fil", ({ name }) => name !== "read_file");
+    expect(error.message).toBe('There is no tool named "read_fil". The nearest names are "read_files".');
+    expect(error.data).toEqual({ suggestions: ["read_files"] });
+    // One that is there and not for them is answered as one that is not there.
+    expect(registry.notFound("zzz", ({ name }) => name === "weather").message).toContain(
+      "one of the 1 names",
+    );
+    expect(registry.notFound("weather", () => false).message).toContain("this caller may use none");
+  });
+
   it("what it hands out cannot be changed from outside", () => {
     const registry = new ToolRegistry();
     registry.register(tool("a", { tags: ["t"] }));

@@ -7,6 +7,7 @@ import { CallHistory } from "../call/history.ts";
 import type { CallHost } from "../call/host.ts";
 import { KeptResults, type PageOptions, pageOf, type ResultPage } from "../call/kept-results.ts";
 import { assessHistory, LoopSessions } from "../call/loop-sessions.ts";
+import { maskValue } from "../call/mask-value.ts";
 import type { CallOptions } from "../call/options.ts";
 import { recordOf, type ToolCallRecord } from "../call/record.ts";
 import { type CallSettings, type CheckedSettings, checkedSettings } from "../call/settings.ts";
@@ -14,7 +15,7 @@ import { isWithinReach } from "../call/stages/reach.ts";
 import { requireStanding } from "../call/stages/recheck.ts";
 import type { ToolState } from "../call/state.ts";
 import { stateOf, updateState } from "../call/state-of.ts";
-import { notFound } from "../error/messages.ts";
+import { noneForCaller, notFound } from "../error/messages.ts";
 import { toToolError } from "../error/to-tool-error.ts";
 import { ToolNotFoundError } from "../error/tool-error.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
@@ -44,6 +45,8 @@ export interface DoomLoopDetectionResult extends LoopVerdict {
 }
 
 const noOptions: CallOptions = Object.freeze({});
+/** How many tools are named to who asks for one that there is not. */
+const NEAREST = 3;
 
 /** The rack: the tools, every call of them, and what is remembered of it. */
 export class ToolRegistry implements RegistryReader {
@@ -126,6 +129,17 @@ export class ToolRegistry implements RegistryReader {
   /** The same for a tool that must be there: throws `ToolNotFoundError`, which names the nearest ones. */
   require(name: string): ToolInfo {
     return this.#require(name).info;
+  }
+
+  /** What is to be said to who asks for a tool that there is not for them. `isThere`: of which tools they may know. */
+  notFound(name: string, isThere?: (tool: ToolInfo) => boolean): ToolNotFoundError {
+    const names = isThere && this.getAll().flatMap((info) => (isThere(info) ? [info.name] : []));
+    const suggestions = names === undefined ? this.#host.nearest(name) : nearestNames(name, names, NEAREST);
+    const message =
+      names?.length === 0
+        ? noneForCaller(name)
+        : notFound(name, suggestions, names?.length ?? this.#catalog.size);
+    return new ToolNotFoundError(message, { toolName: name, data: { suggestions } });
   }
 
   /** Every tool, disabled ones too, in order of registration. */
@@ -286,6 +300,11 @@ export class ToolRegistry implements RegistryReader {
     return text === undefined ? undefined : pageOf(settings.secrets().apply(text), page);
   }
 
+  /** The value, plain JSON, as results are shown: with every known secret masked. The same one when there is none in it. */
+  mask<Value>(value: Value): Value {
+    return maskValue(value, this.#host.settings.secrets());
+  }
+
   /** Tells the listener of every change and call until the function that it returns is called. */
   subscribe(listener: RackListener): () => void {
     return this.#host.events.subscribe(listener);
@@ -316,11 +335,7 @@ export class ToolRegistry implements RegistryReader {
   #require(name: string): ToolEntry {
     const entry = this.#catalog.find(name);
     if (entry !== undefined) return entry;
-    const suggestions = this.#host.nearest(name);
-    throw new ToolNotFoundError(notFound(name, suggestions, this.#catalog.size), {
-      toolName: name,
-      data: { suggestions },
-    });
+    throw this.notFound(name);
   }
 
   #frame(name: string, input: unknown, options: CallOptions, parent: CallFrame | undefined): CallFrame {
@@ -347,7 +362,7 @@ export class ToolRegistry implements RegistryReader {
         return toolCount();
       },
       find,
-      nearest: (name) => nearestNames(name, this.#catalog.names(), 3),
+      nearest: (name) => nearestNames(name, this.#catalog.names(), NEAREST),
       snapshot: () => this.snapshot(),
       view: (frame) => this.#viewFor(frame),
       callChild: (parent, name, input, options) => this.#callChild(parent, name, input, options),

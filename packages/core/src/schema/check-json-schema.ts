@@ -26,6 +26,15 @@ export interface JsonSchemaFacts {
   readonly usesRiskyPatterns: boolean;
 }
 
+/** What is wrong at one place of a schema. */
+export interface SchemaFlaw {
+  readonly schema: object;
+  /** The keyword, and the member of it; nothing when it is the schema as a whole. */
+  readonly steps?: readonly (string | number)[] | undefined;
+  /** Goes on where the name of the place ends. */
+  readonly problem: string;
+}
+
 /** One schema on the way from the root. Chains of frames give paths and find circular objects. */
 interface Frame {
   readonly schema: Readonly<Record<string, unknown>>;
@@ -40,6 +49,8 @@ interface Walk {
   readonly waiting: Frame[];
   readonly references: { readonly target: string; readonly frame: Frame }[];
   readonly anchors: Set<string>;
+  /** Whoever is told of flaws did not write the schema, and is given no advice. */
+  readonly onFlaw: ((flaw: SchemaFlaw) => void) | undefined;
   hasReferences: boolean;
   hasNestedIds: boolean;
   usesInheritedNames: boolean;
@@ -50,15 +61,20 @@ const maximumDepth = 200;
 
 /**
  * Refuses a JSON Schema that is plainly wrong, in time linear in its size and without loading a validator.
- * What needs a closer look is found when the schema is first used. Throws `SchemaError`.
+ * What needs a closer look is found when the schema is first used. Throws `SchemaError` for the first flaw, or tells
+ * of all of them.
  */
-export function checkJsonSchema(root: JsonSchemaObject): JsonSchemaFacts {
+export function checkJsonSchema(
+  root: JsonSchemaObject,
+  onFlaw?: (flaw: SchemaFlaw) => void,
+): JsonSchemaFacts {
   const walk: Walk = {
     root,
     seen: new Map(),
     waiting: [{ schema: root, parent: undefined, steps: [], depth: 0 }],
     references: [],
     anchors: new Set(),
+    onFlaw,
     hasReferences: false,
     hasNestedIds: false,
     usesInheritedNames: false,
@@ -77,11 +93,12 @@ export function checkJsonSchema(root: JsonSchemaObject): JsonSchemaFacts {
 
 function visit(frame: Frame, walk: Walk): void {
   if (walk.seen.has(frame.schema)) {
-    refuseCircular(frame);
+    refuseCircular(frame, walk);
     return;
   }
   if (frame.depth > maximumDepth) {
-    throw failure(frame, undefined, `nests more than ${maximumDepth} levels; use $ref and $defs instead.`);
+    blame(walk, frame, undefined, `nests more than ${maximumDepth} levels; use $ref and $defs instead.`);
+    return;
   }
   walk.seen.set(frame.schema, frame);
   for (const keyword in frame.schema) {
@@ -96,15 +113,19 @@ function visit(frame: Frame, walk: Walk): void {
 function visitSchemas(frame: Frame, keyword: string, value: unknown, arrangement: string, walk: Walk): void {
   const isList = arrangement === "list" || (arrangement === "schema-or-list" && Array.isArray(value));
   if (isList) {
-    if (!Array.isArray(value)) throw failure(frame, [keyword], `must be an array of schemas, ${got(value)}.`);
-    for (const [index, schema] of value.entries()) push(frame, [keyword, index], schema, walk);
+    if (Array.isArray(value)) {
+      for (const [index, schema] of value.entries()) push(frame, [keyword, index], schema, walk);
+    } else blame(walk, frame, [keyword], `must be an array of schemas, ${got(value)}.`);
     return;
   }
   if (arrangement !== "map") {
     push(frame, [keyword], value, walk);
     return;
   }
-  if (!isRecord(value)) throw failure(frame, [keyword], `must be an object of schemas, ${got(value)}.`);
+  if (!isRecord(value)) {
+    blame(walk, frame, [keyword], `must be an object of schemas, ${got(value)}.`);
+    return;
+  }
   for (const name of Object.keys(value)) {
     if (keyword === "properties" && name in Object.prototype) walk.usesInheritedNames = true;
     if (keyword === "patternProperties") checkPattern(frame, [keyword, name], name, walk);
@@ -114,31 +135,23 @@ function visitSchemas(frame: Frame, keyword: string, value: unknown, arrangement
 
 function push(parent: Frame, steps: readonly (string | number)[], schema: unknown, walk: Walk): void {
   if (typeof schema === "boolean") return;
-  if (!isRecord(schema))
-    throw failure(parent, steps, `must be a schema (an object, true or false), ${got(schema)}.`);
-  walk.waiting.push({ schema, parent, steps, depth: parent.depth + 1 });
+  if (isRecord(schema)) walk.waiting.push({ schema, parent, steps, depth: parent.depth + 1 });
+  else blame(walk, parent, steps, `must be a schema (an object, true or false), ${got(schema)}.`);
 }
 
 function checkPlainKeyword(frame: Frame, keyword: string, value: unknown, walk: Walk): void {
   const wanted = plainKeywords[keyword];
   if (wanted === undefined) return;
-  if (wanted === "number" && typeof value !== "number") {
-    throw failure(frame, [keyword], `must be a number, ${got(value)}.`);
-  }
-  if (wanted === "count" && !(Number.isInteger(value) && Number(value) >= 0)) {
-    throw failure(frame, [keyword], `must be a whole number of 0 or more, ${got(value)}.`);
-  }
-  if (wanted === "boolean" && typeof value !== "boolean") {
-    throw failure(frame, [keyword], `must be true or false, ${got(value)}.`);
-  }
-  if (wanted === "string" && typeof value !== "string") {
-    throw failure(frame, [keyword], `must be a string, ${got(value)}.`);
+  const isWanted = forms[wanted];
+  if (isWanted !== undefined && !isWanted.fits(value)) {
+    blame(walk, frame, [keyword], `must be ${isWanted.name}, ${got(value)}.`);
+    return;
   }
   if (wanted === "strings") checkNames(frame, [keyword], value, walk);
   if (/^\$(?:dynamic|recursive)?ref$/i.test(keyword)) walk.hasReferences = true;
-  if (keyword === "type") checkType(frame, value);
+  if (keyword === "type") checkType(frame, value, walk);
   else if (keyword === "enum" && !Array.isArray(value)) {
-    throw failure(frame, [keyword], `must be an array of the allowed values, ${got(value)}.`);
+    blame(walk, frame, [keyword], `must be an array of the allowed values, ${got(value)}.`);
   } else if (keyword === "pattern") checkPattern(frame, [keyword], String(value), walk);
   else if (keyword === "$ref") walk.references.push({ target: String(value), frame });
   else if (keyword === "$anchor" || keyword === "$dynamicAnchor") walk.anchors.add(String(value));
@@ -147,23 +160,39 @@ function checkPlainKeyword(frame: Frame, keyword: string, value: unknown, walk: 
     checkDependencies(frame, keyword, value, walk);
 }
 
-function checkType(frame: Frame, value: unknown): void {
+const forms: Readonly<Record<string, { readonly name: string; readonly fits: (value: unknown) => boolean }>> =
+  {
+    number: { name: "a number", fits: (value) => typeof value === "number" },
+    count: {
+      name: "a whole number of 0 or more",
+      fits: (value) => Number.isInteger(value) && Number(value) >= 0,
+    },
+    boolean: { name: "true or false", fits: (value) => typeof value === "boolean" },
+    string: { name: "a string", fits: (value) => typeof value === "string" },
+  };
+
+function checkType(frame: Frame, value: unknown, walk: Walk): void {
   const names: readonly unknown[] = Array.isArray(value) ? value : [value];
   for (const name of names) {
     if (typeNames.some((known) => known === name)) continue;
-    throw failure(frame, ["type"], `must be one of ${typeNames.join(", ")}, ${got(name)}.`);
+    blame(walk, frame, ["type"], `must be one of ${typeNames.join(", ")}, ${got(name)}.`);
+    return;
   }
 }
 
 function checkNames(frame: Frame, steps: readonly string[], value: unknown, walk: Walk): void {
   if (!Array.isArray(value) || !value.every((name) => typeof name === "string")) {
-    throw failure(frame, steps, `must be an array of property names, ${got(value)}.`);
+    blame(walk, frame, steps, `must be an array of property names, ${got(value)}.`);
+    return;
   }
   if (value.some((name) => name in Object.prototype)) walk.usesInheritedNames = true;
 }
 
 function checkDependencies(frame: Frame, keyword: string, value: unknown, walk: Walk): void {
-  if (!isRecord(value)) throw failure(frame, [keyword], `must be an object, ${got(value)}.`);
+  if (!isRecord(value)) {
+    blame(walk, frame, [keyword], `must be an object, ${got(value)}.`);
+    return;
+  }
   for (const name of Object.keys(value)) {
     if (name in Object.prototype) walk.usesInheritedNames = true;
     const needed = value[name];
@@ -178,7 +207,7 @@ function checkPattern(frame: Frame, steps: readonly string[], pattern: string, w
     walk.usesRiskyPatterns ||= isRiskyPattern(pattern);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw failure(frame, steps, `is not a regular expression: ${reason}.`);
+    blame(walk, frame, steps, `is not a regular expression: ${reason}.`);
   }
 }
 
@@ -190,34 +219,50 @@ function checkReference(target: string, frame: Frame, walk: Walk): void {
   if (own === "" || own === "#") return;
   if (own.startsWith("#/")) {
     if (resolvePointer(walk.root, own) !== undefined) return;
-    throw failure(frame, ["$ref"], `points to ${JSON.stringify(target)}, which is not in this schema.`);
+    blame(walk, frame, ["$ref"], `points to ${JSON.stringify(target)}, which is not in this schema.`);
+    return;
   }
   if (own.startsWith("#")) {
     if (walk.anchors.has(own.slice(1))) return;
-    throw failure(frame, ["$ref"], `points to ${JSON.stringify(target)}, but no $anchor has that name.`);
+    blame(walk, frame, ["$ref"], `points to ${JSON.stringify(target)}, but no $anchor has that name.`);
+    return;
   }
   if (rootId !== undefined && !/^[a-z][a-z0-9+.-]*:/i.test(own)) return;
-  const advice =
-    "Other documents are never fetched: copy the definition into $defs and refer to #/$defs/<name>.";
-  throw failure(frame, ["$ref"], `points to another document, ${JSON.stringify(target)}. ${advice}`);
+  const problem = `points to another document, ${JSON.stringify(target)}. Other documents are never fetched`;
+  const advice = ": copy the definition into $defs and refer to #/$defs/<name>";
+  blame(walk, frame, ["$ref"], `${problem}${walk.onFlaw === undefined ? advice : ""}.`);
 }
 
-function refuseEndless({ root, seen }: Walk): void {
+function refuseEndless(walk: Walk): void {
+  const { root, seen } = walk;
   const found = findEndless(root);
   if (found === undefined) return;
   const frame = seen.get(found.schema) ?? seen.get(root)!;
-  throw failure(frame, undefined, `${found.problem}, so no value could be checked. Change its $ref.`);
+  const advice = walk.onFlaw === undefined ? " Change its $ref." : "";
+  blame(walk, frame, undefined, `${found.problem}, so no value could be checked.${advice}`);
 }
 
-function refuseCircular(frame: Frame): void {
+function refuseCircular(frame: Frame, walk: Walk): void {
   for (let above = frame.parent; above !== undefined; above = above.parent) {
     if (above.schema !== frame.schema) continue;
-    throw failure(
+    blame(
+      walk,
       frame,
       undefined,
       'contains itself as an object; write the recursion as { "$ref": "#/$defs/<name>" }.',
     );
+    return;
   }
+}
+
+function blame(
+  { onFlaw }: Walk,
+  frame: Frame,
+  steps: readonly (string | number)[] | undefined,
+  problem: string,
+): void {
+  if (onFlaw === undefined) throw failure(frame, steps, problem);
+  onFlaw({ schema: frame.schema, steps, problem });
 }
 
 function failure(

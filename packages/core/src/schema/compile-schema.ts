@@ -1,5 +1,5 @@
 import { describeReceived } from "./describe-received.ts";
-import { plainKeywords, schemaKeywords } from "./json-schema-keywords.ts";
+import { isKeyword } from "./json-schema-keywords.ts";
 import { JsonSchemaValidator } from "./json-schema-validator.ts";
 import { LibraryValidator } from "./library-validator.ts";
 import { SchemaError } from "./schema-error.ts";
@@ -80,10 +80,6 @@ function checkKeywords(schema: JsonSchemaObject): JsonSchemaObject {
     `Expected a JSON Schema, got an object without any of its keywords (it has ${shown}). ` +
       'If these are the arguments, write { "type": "object", "properties": { … } } around them.',
   );
-}
-
-function isKeyword(key: string): boolean {
-  return Object.hasOwn(schemaKeywords, key) || Object.hasOwn(plainKeywords, key) || /^(\$|x-)/.test(key);
 }
 
 function isPlainObject(value: object): value is JsonSchemaObject {

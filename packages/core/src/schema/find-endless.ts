@@ -1,18 +1,19 @@
-import { isMetaschema, schemaKeywords } from "./json-schema-keywords.ts";
-import { resolvePointer } from "./resolve-pointer.ts";
-
-type Schema = Readonly<Record<string, unknown>>;
+import { isMetaschema } from "./json-schema-keywords.ts";
+import {
+  type Addresses,
+  addressesIn,
+  baseOf,
+  type SchemaPlace as Place,
+  references,
+  type Schema,
+  sameValue,
+  schemasBelow,
+} from "./schema-addresses.ts";
 
 /** A schema that no value can be checked against in reasonable time. */
 export interface EndlessSchema {
   readonly schema: object;
   readonly problem: string;
-}
-
-interface Place {
-  readonly schema: Schema;
-  /** The address that its references are relative to. */
-  readonly base: string;
 }
 
 interface Open {
@@ -23,22 +24,6 @@ interface Open {
 
 /** How many schemas one value may be checked against. Large unions have some hundred. */
 const mostChecks = 10_000;
-
-const noAddress = "schema://root/";
-
-/** These are about the same value as the schema that holds them; all others are about a part of it. */
-const sameValue = [
-  "allOf",
-  "anyOf",
-  "oneOf",
-  "not",
-  "if",
-  "then",
-  "else",
-  "dependentSchemas",
-  "dependencies",
-];
-const references = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 /**
  * Finds a schema whose references multiply: thirty definitions of two references each to the next one are three
@@ -97,73 +82,4 @@ function checkedWith({ schema, base }: Place, named: Addresses): Place[] {
     if (found !== undefined) places.push(found);
   }
   return places;
-}
-
-class Addresses {
-  readonly places: Place[] = [];
-  readonly #named = new Map<string, Place>();
-
-  add(place: Place, isRoot: boolean): void {
-    const { schema, base } = place;
-    this.places.push(place);
-    if (isRoot || typeof schema.$id === "string") this.#named.set(base, place);
-    for (const anchor of [schema.$anchor, schema.$dynamicAnchor]) {
-      if (typeof anchor === "string") this.#named.set(`${base}#${anchor}`, place);
-    }
-  }
-
-  /** Nothing for what the validator will not find either. */
-  resolve(reference: string, base: string): Place | undefined {
-    const hash = reference.indexOf("#");
-    const address = hash === -1 ? reference : reference.slice(0, hash);
-    const fragment = hash === -1 ? "" : reference.slice(hash);
-    const document = this.#named.get(address === "" ? base : resolveAddress(address, base));
-    if (document === undefined || fragment === "" || fragment === "#") return document;
-    if (!fragment.startsWith("#/")) return this.#named.get(document.base + fragment);
-    const schema = resolvePointer(document.schema, fragment);
-    return isSchema(schema) ? { schema, base: baseOf(schema, document.base) } : undefined;
-  }
-}
-
-function addressesIn(root: Schema): Addresses {
-  const addresses = new Addresses();
-  const seen = new Set<object>();
-  const waiting: Place[] = [{ schema: root, base: baseOf(root, noAddress) }];
-  for (let place = waiting.pop(); place !== undefined; place = waiting.pop()) {
-    if (seen.has(place.schema)) continue;
-    seen.add(place.schema);
-    addresses.add(place, place.schema === root);
-    for (const keyword in place.schema) {
-      if (schemaKeywords[keyword] === undefined && keyword !== "dependencies") continue;
-      for (const schema of schemasBelow(place.schema, keyword)) {
-        waiting.push({ schema, base: baseOf(schema, place.base) });
-      }
-    }
-  }
-  return addresses;
-}
-
-function schemasBelow(schema: Schema, keyword: string): Schema[] {
-  const value = schema[keyword];
-  if (typeof value !== "object" || value === null) return [];
-  const arrangement = schemaKeywords[keyword];
-  const isMap = arrangement === "map" || keyword === "dependencies";
-  if (Array.isArray(value) || isMap) return Object.values(value).filter(isSchema);
-  return isSchema(value) ? [value] : [];
-}
-
-function baseOf({ $id }: Schema, base: string): string {
-  return typeof $id === "string" && !$id.startsWith("#") ? resolveAddress($id, base) : base;
-}
-
-function resolveAddress(address: string, base: string): string {
-  try {
-    return new URL(address, base).href.replace(/#.*$/, "");
-  } catch {
-    return address.replace(/#.*$/, "");
-  }
-}
-
-function isSchema(value: unknown): value is Schema {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

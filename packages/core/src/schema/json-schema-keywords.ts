@@ -75,6 +75,15 @@ export const plainKeywords: Readonly<
   $recursiveAnchor: "any",
 };
 
+export function isKnownKeyword(key: string): boolean {
+  return Object.hasOwn(schemaKeywords, key) || Object.hasOwn(plainKeywords, key);
+}
+
+/** Also those that are somebody's own. */
+export function isKeyword(key: string): boolean {
+  return isKnownKeyword(key) || /^(\$|x-)/.test(key);
+}
+
 export const typeNames = ["string", "number", "integer", "boolean", "object", "array", "null"] as const;
 
 /** The dialects that are understood, each with the part of `$schema` that names it. */

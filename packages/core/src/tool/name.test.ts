@@ -81,6 +81,12 @@ describe("nearestNames", () => {
     expect(nearestNames("READ_FILE", rack)[0]).toBe("read_file");
   });
 
+  it("finds what the wanted name has become, before others that look like it", () => {
+    const names = ["delete_1b2c3d4e", "delete_9a8b7c6d", "deletes", "delet", "elete", "Deleted"];
+    expect(nearestNames("Delete", names, 2)).toEqual(["delete_1b2c3d4e", "delete_9a8b7c6d"]);
+    expect(nearestNames("delete", ["delete_many_files", "delete_one"])[0]).toBe("delete_one");
+  });
+
   it("finds names by the words they share", () => {
     expect(nearestNames("web_search", rack)[0]).toBe("internal_web_search");
     expect(nearestNames("createIssue", rack)).toEqual(["mcp_github_create_issue"]);

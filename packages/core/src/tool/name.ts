@@ -66,7 +66,17 @@ function similarity(
   candidate: string,
   needed: number,
 ): number {
+  if (wanted !== "" && candidate.startsWith(`${wanted}_`)) return completion(wanted, candidate);
   return Math.max(spelling(wanted, letters, candidate, needed), overlap(wanted, words, candidate, needed));
+}
+
+/**
+ * A name that goes on where the wanted one ends is nearer than one with another letter: two tools that want one name
+ * have it with a hash behind it.
+ */
+function completion(wanted: string, candidate: string): number {
+  const extra = candidate.length - wanted.length;
+  return 1 - extra / (extra + 1) / (wanted.length + 3);
 }
 
 function spelling(wanted: string, letters: number, candidate: string, needed: number): number {

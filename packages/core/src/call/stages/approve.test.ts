@@ -50,6 +50,29 @@ describe("approve", () => {
     expect((await registry.execute("read_file", {})).error?.code).toBe("approval_denied");
   });
 
+  it("shows the policy the tool that the call runs, also where another has its name by now", async () => {
+    const shown: unknown[] = [];
+    const registry = rack({
+      decide(_, { metadata }) {
+        shown.push(metadata.version);
+        return "allow";
+      },
+    });
+    const versioned = (version: number) =>
+      Tool.define({
+        name: "versioned",
+        parameters: z.object({}),
+        metadata: { version },
+        execute: async () => "text",
+      });
+    registry.register(versioned(1));
+    const snapshot = registry.snapshot();
+    registry.apply({ remove: ["versioned"], put: [versioned(2)] });
+    await registry.execute("versioned", {}, { snapshot });
+    await registry.execute("versioned", {});
+    expect(shown).toEqual([1, 2]);
+  });
+
   it("runs with the arguments that the person changed, and says so", async () => {
     const registry = rack({ ask: async () => ({ decision: "allow", arguments: { path: "b" } }) });
     const result = await registry.execute("delete_file", { path: "a" });

@@ -57,7 +57,9 @@ async function decide(
   const verdict: ApprovalVerdict =
     decider === undefined
       ? "ask"
-      : await inTime(frame, request, () => refuseOnThrow(() => decider.call(policy, request)));
+      : await inTime(frame, request, () =>
+          refuseOnThrow(() => decider.call(policy, request, frame.tool.info)),
+        );
   if (verdict === "ask") return askPerson(frame, policy, request);
   if (verdict === "allow" || verdict === "deny") return { decision: verdict };
   return isDecision(verdict)
