@@ -1,6 +1,7 @@
 import { styleText } from "node:util";
 import type { ToolInfo } from "@toolrack/core";
 import { shellQuote } from "../../text/shell-quote.ts";
+import { programWords } from "./program-words.ts";
 import { StatusLine } from "./status-line.ts";
 
 export interface GlobalOptions {
@@ -85,10 +86,8 @@ export class Cli {
 
   /** A command of ours as the user would type it here. */
   commandLine(words: string): string {
-    // Inside npm scripts the program is not on the user's own PATH, but npx finds it.
-    const program = process.env.npm_lifecycle_event === undefined ? "toolrack" : "npx toolrack";
     const dir = this.directory === undefined ? "" : ` --dir ${shellQuote(this.directory)}`;
-    return `${program} ${words}${dir}`;
+    return `${programWords()} ${words}${dir}`;
   }
 }
 

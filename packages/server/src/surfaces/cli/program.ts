@@ -1,12 +1,14 @@
 import { readFileSync } from "node:fs";
 import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import type { Cli, GlobalOptions } from "./cli.ts";
+import { usageError } from "./cli-error.ts";
 import type { ApprovalAction, ApprovalsOptions } from "./commands/approvals.ts";
 import type { CallCommandOptions } from "./commands/call.ts";
 import type { CallAction } from "./commands/calls.ts";
 import type { ChatCommandOptions } from "./commands/chat.ts";
 import type { CheckOptions } from "./commands/check.ts";
 import type { ExpertAction, ExpertsOptions } from "./commands/experts.ts";
+import type { InstallOptions, UninstallOptions } from "./commands/install.ts";
 import type { ListOptions } from "./commands/list.ts";
 import type { LogsOptions } from "./commands/logs.ts";
 import type { McpCommandOptions } from "./commands/mcp.ts";
@@ -18,6 +20,7 @@ import type { ServeCommandOptions } from "./commands/serve.ts";
 import type { SkillAction, SkillsOptions } from "./commands/skills.ts";
 import type { TokenAction, TokensOptions } from "./commands/tokens.ts";
 import type { Shell } from "./completion/completion-scripts.ts";
+import { type ClientId, clientIds } from "./install/clients.ts";
 import { type ContractName, contractNames } from "./new/contracts.ts";
 
 /** Does the work of a command and answers with the exit code. */
@@ -51,6 +54,13 @@ Examples:
   toolrack approvals approve 3f9a1c20be77
   toolrack approvals approve 3f9a1c20be77 --scope always --when '{"path": "drafts/*"}'
   toolrack approvals deny 3f9a1c20be77 --reason 'ask for the archive instead'`;
+
+const installHelp = `
+Examples:
+  toolrack install
+  toolrack install cursor
+  toolrack install claude-code --project --expert writer
+  toolrack install codex --http --dry-run`;
 
 const mcpServersHelp = `
 Examples:
@@ -87,6 +97,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--json", "print JSON for programs")
     .option("--no-color", "no colours; NO_COLOR does the same")
     .configureHelp({ showGlobalOptions: true })
+    .showHelpAfterError("Add --help to see what there is.")
     .addHelpText("after", afterHelp);
   /** Runs an action with the options that hold for all commands. */
   const does = (action: Action) => perform(program.opts<GlobalOptions>(), action);
@@ -115,6 +126,38 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     );
 
   program
+    .command("install")
+    .description("connect an MCP client to the workspace, by writing into its configuration")
+    .addArgument(oneOf("[client]", "without one, lists the clients and their files", clientIds))
+    .option(
+      "--http",
+      "connect to the running server instead of starting the program, with a token of its own",
+    )
+    .option("--url <url>", "with --http: where clients reach the server; default: where it listens")
+    .option("--expert <name>", "only what this expert has")
+    .option("--name <key>", "what the client calls it", "toolrack")
+    .option("--project", "write the file of the project in the current folder, not the user's own")
+    .option("--print", "only print what would be written")
+    .option("--dry-run", "only show what would change")
+    .option("--force", "replace what another server has under the name")
+    .addHelpText("after", installHelp)
+    .action((client: ClientId | undefined, options: InstallOptions) =>
+      does(async (cli) => (await import("./commands/install.ts")).install(cli, client, options)),
+    );
+
+  program
+    .command("uninstall")
+    .description("take the entry that install wrote out of an MCP client's configuration")
+    .addArgument(oneOf("<client>", "", clientIds))
+    .option("--name <key>", "what the client calls it", "toolrack")
+    .option("--project", "from the file of the project in the current folder")
+    .option("--dry-run", "only show what would change")
+    .option("--force", "also what is not Toolrack's")
+    .action((client: ClientId, options: UninstallOptions) =>
+      does(async (cli) => (await import("./commands/install.ts")).uninstall(cli, client, options)),
+    );
+
+  program
     .command("chat")
     .description("talk to a model that has the tools, on the running server or one of its own")
     .argument("[words...]", "one message; without it, a conversation on the terminal, or standard input")
@@ -128,9 +171,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   program
     .command("approvals")
     .description("show and answer the questions that wait on the running server")
-    .addArgument(
-      new Argument("[action]", "what to do").choices(["list", "approve", "deny", "rules", "forget"]),
-    )
+    .addArgument(oneOf("[action]", "what to do", ["list", "approve", "deny", "rules", "forget"]))
     .argument("[id]", "the question, or for forget the rule")
     .option("--all", "list those that were answered too")
     .option("--reason <text>", "reaches the caller and its model")
@@ -138,7 +179,10 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .addOption(
       new Option("--scope <scope>", "how far the answer goes").choices(["once", "session", "always"]),
     )
-    .option("--tool <pattern>", "with --scope: for these tools, such as internal_file_*")
+    .option(
+      "--tool <pattern>",
+      "with --scope: for these tools, such as internal_file_* or mcp:KEY (a slash in the key is %2F)",
+    )
     .option("--when <json>", "with --scope: only for calls with these arguments; * stands for anything")
     .addHelpText("after", approvalsHelp)
     .action((action: ApprovalAction | undefined, id: string | undefined, options: ApprovalsOptions) =>
@@ -148,7 +192,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   program
     .command("schedules")
     .description("show and cancel what is to run later")
-    .addArgument(new Argument("[action]", "what to do").choices(["list", "cancel"]))
+    .addArgument(oneOf("[action]", "what to do", ["list", "cancel"]))
     .argument("[id]", "the schedule")
     .option("--all", "list those that have ended too")
     .action((action: ScheduleAction | undefined, id: string | undefined, options: SchedulesOptions) =>
@@ -158,7 +202,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   program
     .command("secrets")
     .description("keep values that tools need, encrypted; none is ever printed")
-    .addArgument(new Argument("[action]", "what to do").choices(["list", "set", "remove"]))
+    .addArgument(oneOf("[action]", "what to do", ["list", "set", "remove"]))
     .argument("[name]", "the secret; set reads its value from standard input, or asks for it")
     .argument("[variable]", "with a tool's name before it: what only this tool is given")
     .action((action: SecretAction | undefined, name: string | undefined, variable: string | undefined) =>
@@ -168,9 +212,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   program
     .command("skills")
     .description("show, import and export skills: sets of tools in the database and in folders")
-    .addArgument(
-      new Argument("[action]", "what to do").choices(["list", "show", "import", "export", "trust", "remove"]),
-    )
+    .addArgument(oneOf("[action]", "what to do", ["list", "show", "import", "export", "trust", "remove"]))
     .argument("[names...]", "skills by id or name; for import folders, .sql dumps or .csv tables")
     .option("--to <dir>", "export: the folder to write into; default: here")
     .option("--all", "export: all skills")
@@ -184,10 +226,13 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   program
     .command("experts")
     .description("show, make and remove experts: named sets of skills and tools")
-    .addArgument(new Argument("[action]", "what to do").choices(["list", "show", "create", "remove"]))
+    .addArgument(oneOf("[action]", "what to do", ["list", "show", "create", "remove"]))
     .argument("[name]", "the expert's name, or its id")
     .option("--skills <skill...>", "create: ids or names of skills")
-    .option("--tools <pattern...>", "create: tools by name, such as internal_file_*")
+    .option(
+      "--tools <pattern...>",
+      "create: tools by name, such as internal_file_*, or of one MCP server: mcp:KEY (a slash in the key is %2F)",
+    )
     .option("--description <text>", "create: what it is for")
     .action((action: ExpertAction | undefined, name: string | undefined, options: ExpertsOptions) =>
       does(async (cli) => (await import("./commands/experts.ts")).experts(cli, action, name, options)),
@@ -196,9 +241,12 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   program
     .command("tokens")
     .description("say who may use the server, and for what")
-    .addArgument(new Argument("[action]", "what to do").choices(["list", "create", "remove"]))
+    .addArgument(oneOf("[action]", "what to do", ["list", "create", "remove"]))
     .argument("[name]", "the token's name; for remove also its id")
-    .option("--tools <pattern...>", "create: may use these tools, such as internal_file_*")
+    .option(
+      "--tools <pattern...>",
+      "create: may use these tools, such as internal_file_*, or those of one MCP server: mcp:KEY (a slash in the key is %2F)",
+    )
     .option("--experts <pattern...>", "create: may use these experts")
     .option("--admin", "create: may do everything")
     .option("--chat", "create: may talk to models; default: when it may use tools or experts")
@@ -212,7 +260,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .command("mcp-servers")
     .description("show and change the MCP servers whose tools are on the rack of the running server")
     .addArgument(
-      new Argument("[action]", "what to do").choices([
+      oneOf("[action]", "what to do", [
         "list",
         "show",
         "add",
@@ -334,7 +382,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   program
     .command("calls")
     .description("show a recorded call, with what its tool said")
-    .addArgument(new Argument("<action>", "what to do").choices(["show"]))
+    .addArgument(oneOf("<action>", "what to do", ["show"]))
     .argument("<id>", "the call; `logs --ids` shows the last ones")
     .action((action: CallAction, id: string) =>
       does(async (cli) => (await import("./commands/calls.ts")).calls(cli, action, id)),
@@ -348,7 +396,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   program
     .command("completion")
     .description("print a completion script for a shell")
-    .addArgument(new Argument("<shell>").choices(["bash", "zsh", "fish"]))
+    .addArgument(oneOf("<shell>", "", ["bash", "zsh", "fish"]))
     .action((shell: Shell) =>
       does(async (cli) => (await import("./commands/completion.ts")).completion(cli, shell)),
     );
@@ -361,6 +409,14 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     );
 
   return program;
+}
+
+/** An argument that is one of these words. */
+function oneOf(name: string, description: string, words: readonly string[]): Argument {
+  return new Argument(name, description).choices(words).argParser((word) => {
+    if (words.includes(word)) return word;
+    throw usageError(`"${word}" is not known here. Say one of: ${words.join(", ")}.`);
+  });
 }
 
 function wholeNumber(text: string): number {

@@ -58,6 +58,11 @@ describe("exit codes", { timeout: 30_000 }, () => {
     expect(outcomes[2]!.stderr).toContain("add --yes to approve it");
   });
 
+  it("come with words that a terminal shows and does not obey", async () => {
+    const { stderr } = await toolrack(["list", "--dir", "missing\u001b]0;title\u0007\nfolder"]);
+    expect(stderr).toMatch(/^error: There is no folder .*missing\\u001b\]0;title\\u0007\nfolder\. Name the/);
+  });
+
   it("names the nearest tools, and the files that failed, when there is no such tool", async () => {
     const { stderr } = await toolrack(["show", "ecko"]);
     expect(stderr).toContain('nearest names are "echo"');

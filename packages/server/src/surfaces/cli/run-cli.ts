@@ -4,6 +4,7 @@ import { Cli, type GlobalOptions } from "./cli.ts";
 import { type CliError, toCliError, usageError } from "./cli-error.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { type Action, makeProgram } from "./program.ts";
+import { printable } from "./text/printable.ts";
 
 /** A second Ctrl-C that comes sooner is the same one, sent on by whoever started us. */
 const SAME_INTERRUPT = 500;
@@ -66,9 +67,11 @@ function report(
     const error = { code, message, ...(Object.keys(shown).length === 0 ? {} : { details: shown }) };
     host.print(`${JSON.stringify({ error }, null, 2)}\n`);
   } else {
-    process.stderr.write(`error: ${message}\n`);
+    // It may quote what others wrote, such as a file of a project.
+    process.stderr.write(`error: ${printable(message)}\n`);
   }
-  if (stack !== undefined && process.env.TOOLRACK_DEBUG !== undefined) process.stderr.write(`${stack}\n`);
+  if (stack !== undefined && process.env.TOOLRACK_DEBUG !== undefined)
+    process.stderr.write(`${printable(String(stack))}\n`);
   return exitCode;
 }
 

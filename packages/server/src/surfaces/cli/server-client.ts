@@ -33,6 +33,19 @@ export class ServerClient {
     return new ServerClient(address.url, token, advice);
   }
 
+  /** Where it is, without a path. */
+  get url(): string {
+    return this.#url;
+  }
+
+  /** Whether this token, which is a client's and not the operator's, is given what is at the path. */
+  async admits(token: string, path: string): Promise<boolean> {
+    const authorization = `Bearer ${token}`;
+    const response = await this.#fetch(path, "GET", undefined, { authorization });
+    await response.body?.cancel();
+    return response.ok;
+  }
+
   /** The answer's body. Throws `CliError` for a refusal, with its code and its words. */
   async ask<Body>(path: string, method = "GET", body?: unknown): Promise<Body> {
     const response = await this.#fetch(path, method, body);

@@ -12,7 +12,10 @@ export function approvalPolicy(
   yes: boolean,
   rules: () => readonly ApprovalRule[] = () => [],
 ): ApprovalPolicy {
-  return { decide: (request) => verdictByRules(rules(), request, request.caller), ask: askerOf(cli, yes) };
+  return {
+    decide: (request, tool) => verdictByRules(rules(), tool, request, request.caller),
+    ask: askerOf(cli, yes),
+  };
 }
 
 function askerOf(cli: Cli, yes: boolean): NonNullable<ApprovalPolicy["ask"]> {

@@ -2,6 +2,7 @@ import { parse } from "yaml";
 import { parseToolReference } from "../../../calls/tool-reference.ts";
 import { isRecord } from "../../../json/is-record.ts";
 import { usageError } from "../cli-error.ts";
+import { programWords } from "../program-words.ts";
 
 /** A call as `toolx` writes it. */
 export interface ToolxCall {
@@ -13,10 +14,10 @@ export interface ToolxCall {
 }
 
 /** Where the other modes of `toolx` went. */
-const elsewhere: Readonly<Record<string, string>> = {
-  configure: "Set values with: toolrack secrets set TOOL NAME",
-  log: "Read the log with: toolrack logs --tool NAME",
-  rebuild: "Nothing needs rebuilding: a tool is loaded anew when its file changes.",
+const elsewhere: Readonly<Record<string, () => string>> = {
+  configure: () => `Set values with: ${programWords()} secrets set TOOL NAME`,
+  log: () => `Read the log with: ${programWords()} logs --tool NAME`,
+  rebuild: () => "Nothing needs rebuilding: a tool is loaded anew when its file changes.",
 };
 
 /** Whether it can only be a call as `toolx` writes it, and not the name of a tool. */
@@ -61,7 +62,7 @@ function read(text: string): Record<string, unknown> {
 
 function modeOf(mode: unknown): ToolxCall["mode"] {
   if (mode === "execute" || mode === "dryrun" || mode === "manual") return mode;
-  const advice = elsewhere[String(mode)];
+  const advice = Object.hasOwn(elsewhere, String(mode)) ? elsewhere[String(mode)]?.() : undefined;
   throw usageError(
     `The mode ${JSON.stringify(mode)} of a toolx call is not run here. ${advice ?? "The modes are execute, dryrun and manual."}`,
   );

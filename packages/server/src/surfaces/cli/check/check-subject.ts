@@ -49,7 +49,7 @@ export async function checkSubject(cli: Cli, given: string | undefined): Promise
   ) {
     return { open: { directory: workspace }, only: path };
   }
-  return foreignSubject(path, folder);
+  return foreignSubject(cli, path, folder);
 }
 
 /** Whether `path` is `folder` or lies in it. Both are absolute. */
@@ -57,7 +57,7 @@ export function isInside(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder + sep);
 }
 
-function foreignSubject(path: string, folder: string): CheckSubject {
+function foreignSubject(cli: Cli, path: string, folder: string): CheckSubject {
   const around = toolFolderAround(folder);
   if (around !== undefined) return { open: { directory: around, folders: [around] }, only: path };
   // One file that is named is the only one that runs.
@@ -71,7 +71,7 @@ function foreignSubject(path: string, folder: string): CheckSubject {
   }
   throw new CliError(
     `${folder} is no workspace, and there are no tools in it where tools usually are (${usualPlaces.join(", ")}). ` +
-      "Checking runs the files, so name the folder of the tool files: toolrack check PATH/TO/TOOLS",
+      `Checking runs the files, so name the folder of the tool files: ${cli.commandLine("check PATH/TO/TOOLS")}`,
     { code: "no_tool_folder", details: { path: folder } },
   );
 }

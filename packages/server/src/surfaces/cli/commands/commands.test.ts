@@ -22,6 +22,24 @@ async function json(words: readonly string[]): Promise<any> {
   return JSON.parse((await toolrack([...words, "--json"])).stdout);
 }
 
+describe("a word that is not known", { timeout: 30_000 }, () => {
+  it("is answered with those that are, without words of the parser", async () => {
+    const [command, near, action, expert] = await Promise.all([
+      toolrack(["nonsense"]),
+      toolrack(["lst"]),
+      toolrack(["mcp-servers", "frobnicate"]),
+      toolrack(["mcp", "--expert", "nobody"]),
+    ]);
+    expect(command.stderr).toBe("error: unknown command 'nonsense'\nAdd --help to see what there is.\n");
+    expect(near.stderr).toContain("(Did you mean list?)");
+    expect([action.code, action.stderr]).toEqual([
+      2,
+      expect.stringMatching(/^error: "frobnicate" is not known here\. Say one of: list, show, .*import\.\n$/),
+    ]);
+    expect(expert.stderr).toContain('There is no expert "nobody". See: toolrack experts list');
+  });
+});
+
 describe("list and search", { timeout: 30_000 }, () => {
   it("lists tools in aligned columns, and the files that failed on standard error", async () => {
     const { code, stdout, stderr } = await toolrack(["list"]);

@@ -25,10 +25,10 @@ export async function experts(
   options: ExpertsOptions,
 ): Promise<number> {
   if (name === undefined && action !== "list") {
-    throw usageError(`Say which expert: toolrack experts ${action} NAME.`);
+    throw usageError(`Say which expert: ${cli.commandLine(`experts ${action} NAME`)}`);
   }
   return withStore(cli, (store) =>
-    withApp(cli, { store }, (app) => naming(() => actions[action](cli, app, name ?? "", options))),
+    withApp(cli, { store }, (app) => naming(cli, () => actions[action](cli, app, name ?? "", options))),
   );
 }
 
@@ -87,12 +87,12 @@ const actions: Readonly<Record<ExpertAction, Action>> = {
   },
 };
 
-async function naming(work: () => Promise<number>): Promise<number> {
+async function naming(cli: Cli, work: () => Promise<number>): Promise<number> {
   try {
     return await work();
   } catch (thrown) {
     if (thrown instanceof SkillMissingError) {
-      throw new CliError(`${thrown.message} See: toolrack experts list`, {
+      throw new CliError(`${thrown.message} See: ${cli.commandLine("experts list")}`, {
         code: `${thrown.what}_not_found`,
       });
     }

@@ -14,30 +14,44 @@ export async function importMcpServers(
   path: string,
   add: (key: string, entry: object) => Promise<unknown>,
 ): Promise<number> {
-  const added: string[] = [];
-  const skipped: Record<string, string> = {};
+  const added = new Set<string>();
+  const reasons = new Map<string, string>();
+  const places = new Map<string, string>();
   let isRefused = false;
-  for (const [key, entry] of Object.entries(await readServers(path))) {
+  for (const { key, entry, place } of await readServers(path)) {
+    const first = places.get(key);
+    if (first !== undefined) {
+      reasons.set(`${place}.${key}`, `It stands under "${first}" too, and that one counts.`);
+      continue;
+    }
+    places.set(key, place);
     try {
       await add(key, entry);
-      added.push(key);
+      added.add(key);
     } catch (thrown) {
       if (!(thrown instanceof CliError) || thrown.code === "no_server") throw thrown;
       isRefused ||= thrown.code !== "mcp_server_exists";
-      skipped[key] = thrown.message;
+      reasons.set(key, thrown.message);
     }
   }
-  if (cli.json) cli.printJson({ added, skipped });
+  if (cli.json) cli.printJson({ added: [...added], skipped: Object.fromEntries(reasons) });
   else {
-    cli.talk(added.length === 0 ? "Nothing was added." : `Added: ${added.map(oneLine).join(", ")}`);
-    for (const [key, reason] of Object.entries(skipped)) {
+    cli.talk(added.size === 0 ? "Nothing was added." : `Added: ${[...added].map(oneLine).join(", ")}`);
+    for (const [key, reason] of reasons) {
       cli.talk(`${oneLine(key)} is left out: ${oneLine(reason)}`);
     }
   }
-  return added.length === 0 && isRefused ? exitCodes.failure : exitCodes.ok;
+  return added.size === 0 && isRefused ? exitCodes.failure : exitCodes.ok;
 }
 
-async function readServers(path: string): Promise<Record<string, object>> {
+interface FoundServer {
+  readonly key: string;
+  readonly entry: object;
+  /** The key of the list that it stands in. */
+  readonly place: string;
+}
+
+async function readServers(path: string): Promise<readonly FoundServer[]> {
   const text = await readFile(path, "utf8").catch((error: Error) => {
     throw new CliError(`${path} cannot be read: ${error.message}`, { code: "unreadable_file" });
   });
@@ -56,15 +70,25 @@ async function readServers(path: string): Promise<Record<string, object>> {
   );
 }
 
-/** Wherever the program that wrote the file keeps them. */
-function serversOf(document: unknown): Record<string, object> | undefined {
+/** Wherever the program that wrote the file keeps them; undefined when it has no place for them. */
+function serversOf(document: unknown): FoundServer[] | undefined {
   if (!isRecord(document)) return undefined;
-  const { mcpServers, servers, mcp, context_servers: zed } = document;
-  const found = [mcpServers, servers, isRecord(mcp) ? mcp.servers : undefined].find(isRecord);
-  // What is no entry is refused like any other that is wrong, with the reason.
-  if (found !== undefined) return found as Record<string, object>;
-  if (!isRecord(zed)) return undefined;
-  return Object.fromEntries(Object.entries(zed).map(([key, entry]) => [key, fromZed(entry)]));
+  const { mcpServers, servers, mcp, context_servers } = document;
+  const lists = {
+    mcpServers,
+    servers,
+    "mcp.servers": isRecord(mcp) ? mcp.servers : undefined,
+    context_servers,
+  };
+  const found = Object.entries(lists).filter(([, list]) => isRecord(list));
+  if (found.length === 0) return undefined;
+  return found.flatMap(([place, list]) =>
+    // What is no entry is refused like any other that is wrong, with the reason.
+    Object.entries(list as Record<string, object>).map(([key, given]) => {
+      const entry = place === "context_servers" ? fromZed(given) : given;
+      return { key, entry, place };
+    }),
+  );
 }
 
 /** Zed once had the command and what belongs to it in an object of its own. */

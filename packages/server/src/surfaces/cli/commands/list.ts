@@ -21,7 +21,7 @@ export function list(cli: Cli, options: ListOptions): Promise<number> {
       return exitCodes.ok;
     }
     if (tools.length > 0) printTools(cli, tools);
-    else cli.talk(emptyNote(registry, options));
+    else cli.talk(emptyNote(cli, registry, options));
     talkFailures(cli, report);
     return exitCodes.ok;
   });
@@ -36,9 +36,9 @@ function choose(registry: ToolRegistry, { category, tag, all }: ListOptions): To
     .sort((one, other) => (one.name < other.name ? -1 : 1));
 }
 
-function emptyNote(registry: ToolRegistry, { category, tag }: ListOptions): string {
+function emptyNote(cli: Cli, registry: ToolRegistry, { category, tag }: ListOptions): string {
   if (category === undefined && tag === undefined)
-    return "There are no tools here. Make one with: toolrack new";
+    return `There are no tools here. Make one with: ${cli.commandLine("new")}`;
   const known = tag === undefined ? Object.keys(registry.getStats().categories) : tagsOf(registry);
   const what = tag === undefined ? `category "${category}"` : `tag "${tag}"`;
   return `No tool has the ${what}. There are: ${known.sort().join(", ")}`;

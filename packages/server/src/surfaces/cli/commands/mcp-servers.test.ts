@@ -12,6 +12,7 @@ import { TemporaryWorkspace } from "../../../testing/temporary-workspace.ts";
 import { cleanEnvironment, program, spawnCli } from "../testing/spawn-cli.ts";
 
 const examples = resolve(import.meta.dirname, "../../../../../../examples/workspace");
+const oddServer = resolve(import.meta.dirname, "../../../sources/mcp/testing/odd-server.fixture.mjs");
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 let workspace: TemporaryWorkspace;
@@ -66,6 +67,42 @@ describe("toolrack mcp-servers", { timeout: 60_000 }, () => {
     expect((await mcpServers("add", "third")).code).toBe(2);
   });
 
+  it("shows what a server that cannot start wrote last, and names what to do where a tool is not known", async () => {
+    onTestFinished(async () => void (await mcpServers("remove", "keyless")));
+    const script = 'console.error("boom: no key"); process.exit(3)';
+    await mcpServers("add", "keyless", "--", "node", "-e", script);
+    const restarted = await mcpServers("restart", "keyless");
+    // By the time that it is looked at, the next attempt may have begun.
+    const why = /keyless[: ]+(?:backoff|starting).*exit code 3.* Its last words: boom: no key/;
+    expect(restarted.stderr).toMatch(why);
+    expect((await mcpServers()).stdout).toMatch(why);
+    const up = await mcpServers("approve", "calendar", "nothing");
+    expect(up.stderr).toMatch(/has no tool "nothing"\. See: toolrack mcp-servers show calendar/);
+    const off = await mcpServers("approve", "files", "read_file");
+    expect(off.stderr).toMatch(/switched off\. Switch it on: toolrack mcp-servers enable files/);
+  });
+
+  it("counts the tools that are left out, and names what is not checked of the others", async () => {
+    onTestFinished(async () => void (await mcpServers("remove", "odd")));
+    const inputSchema = { type: "object", properties: { a: { type: "string", pattern: "(?i)abc" } } };
+    const tools = [
+      { name: "find", inputSchema },
+      { name: "list", inputSchema: { type: "array" } },
+    ];
+    await workspace.write("odd-tools.json", JSON.stringify(tools));
+    const file = join(workspace.directory, "odd-tools.json");
+    await mcpServers("add", "odd", "--env", `ODD_TOOLS_FILE=${file}`, "--", "node", oddServer);
+    await mcpServers("restart", "odd");
+    expect((await mcpServers()).stdout).toMatch(/odd +ready +1 \(1 left out\)/);
+    const { stdout } = await mcpServers("show", "odd");
+    expect(stdout).toMatch(/find +mcp_odd_find +approved/);
+    expect(stdout).toMatch(/list +\(left out\) +-/);
+    expect(stdout).toMatch(
+      /find is offered, but its inputSchema\.properties\.a\.pattern is not checked here: It is not a regular/,
+    );
+    expect(stdout).toMatch(/list is left out: Its inputSchema is of the type "array"/);
+  });
+
   it("signs in and out at one that asks for it", async () => {
     await using behind = await ModernHttpServer.start();
     await using authority = await AuthorizationServer.start({ behind: behind.url });
@@ -109,6 +146,39 @@ describe("toolrack mcp-servers", { timeout: 60_000 }, () => {
     const wrong = await mcpServers("import", "wrong.json", "--json");
     expect([wrong.code, Object.keys(JSON.parse(wrong.stdout).skipped)]).toEqual([1, ["wrong", "odd"]]);
     await mcpServers("remove", "imported");
+  });
+
+  it("leaves out of another program's file nothing without a word, and keeps tools off that were off there", async () => {
+    const calendar = { command: "node", args: ["mcp-servers/calendar.mjs"] };
+    const first = { ...calendar, env: { PORT: 3000 }, disabledTools: ["weekday"], autoApprove: ["weekday"] };
+    const file = { mcpServers: { one: first }, servers: { one: { command: "x" }, two: calendar } };
+    const text = JSON.stringify(file).replace('"one"', '"__proto__":{"command":"x"},"one"');
+    await workspace.write("both.json", text);
+    onTestFinished(
+      async () => void (await Promise.all(["one", "two"].map((key) => mcpServers("remove", key)))),
+    );
+    const { added, skipped } = JSON.parse((await mcpServers("import", "both.json", "--json")).stdout);
+    expect(added).toEqual(["one", "two"]);
+    expect(new Map(Object.entries(skipped))).toEqual(
+      new Map([
+        ["__proto__", expect.stringContaining("cannot be the key")],
+        ["servers.one", 'It stands under "mcpServers" too, and that one counts.'],
+      ]),
+    );
+    await mcpServers("restart", "one");
+    const { server } = JSON.parse((await mcpServers("show", "one", "--json")).stdout);
+    expect(server).toMatchObject({
+      state: "ready",
+      entry: { toolrack: { tools: { disable: ["weekday"] } } },
+    });
+    const isOff = (name: string) => serving.app.registry.get(name)?.disabled === true;
+    expect(["mcp_one_weekday", "mcp_one_days_between"].map(isOff)).toEqual([true, false]);
+  });
+
+  it("refuses a package without a version at once", async () => {
+    const { code, stderr } = await mcpServers("add", "versionless", "--install", "some-package");
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/name and version: "some-package@1\.2\.3"/)]);
+    expect((await mcpServers()).stdout).not.toContain("versionless");
   });
 
   it("reads the files of Zed and the settings of VS Code, and says where it found no servers", async () => {

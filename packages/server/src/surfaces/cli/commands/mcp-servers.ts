@@ -93,7 +93,7 @@ async function list(cli: Cli): Promise<number> {
   for (const [key, problem] of Object.entries(problems)) if (!listed.has(key)) cli.talk(problem);
   if (items.length === 0) {
     cli.talk(
-      "There are no MCP servers. Write them into mcp.json, or: toolrack mcp-servers add KEY -- COMMAND",
+      `There are no MCP servers. Write them into mcp.json, or: ${cli.commandLine("mcp-servers add KEY")} -- COMMAND`,
     );
     return exitCodes.ok;
   }
@@ -101,13 +101,27 @@ async function list(cli: Cli): Promise<number> {
   const rows = items.map((server) => [
     server.key,
     server.state,
-    String(server.tools) + (server.quarantined > 0 ? ` (${server.quarantined} in quarantine)` : ""),
+    toolsOf(server),
     [server.transport, server.era].filter((part) => part !== undefined).join(" "),
     server.serverInfo === undefined ? "-" : `${server.serverInfo.name} ${server.serverInfo.version}`,
-    [server.state === "ready" ? undefined : server.reason, server.problem].filter(Boolean).join(" "),
+    whyOf(server),
   ]);
   printTable(cli, head, rows);
   return exitCodes.ok;
+}
+
+/** Why it cannot be used, with the last line of its own, which mostly says it best. */
+function whyOf({ state, reason, lastWord, problem }: McpServerView): string {
+  const why = state === "ready" ? [] : [reason, lastWord && `Its last words: ${lastWord}`];
+  return [...why, problem].filter(Boolean).join(" ");
+}
+
+function toolsOf({ tools, leftOut, quarantined }: McpServerView): string {
+  const without = [
+    ...(leftOut > 0 ? [`${leftOut} left out`] : []),
+    ...(quarantined > 0 ? [`${quarantined} in quarantine`] : []),
+  ];
+  return without.length === 0 ? String(tools) : `${tools} (${without.join(", ")})`;
 }
 
 async function show(cli: Cli, key: string): Promise<number> {
@@ -133,7 +147,8 @@ async function show(cli: Cli, key: string): Promise<number> {
     const rows = tools.map(({ name, rackName, pin, offered, changes }) => [
       name,
       offered ? rackName : "(left out)",
-      pin,
+      // What nobody can call was not agreed to by anybody either.
+      offered || pin === "quarantined" ? pin : "-",
       changes.map(({ path }) => path).join(", "),
     ]);
     cli.print("");
@@ -141,6 +156,12 @@ async function show(cli: Cli, key: string): Promise<number> {
   }
   for (const { name, reason } of server.refused)
     cli.print(`\n${oneLine(name)} is left out: ${oneLine(reason)}`);
+  for (const { name, unchecked } of tools) {
+    for (const { part, reason } of unchecked) {
+      const told = `${name} is offered, but its ${part} is not checked here: ${reason}`;
+      cli.print(`\n${oneLine(told)}`);
+    }
+  }
   for (const { name, changes, hash } of tools) {
     for (const { path, before, after } of changes) {
       cli.print(`\n${oneLine(name)} ${oneLine(path)}`);
@@ -246,11 +267,9 @@ function pairs(words: readonly string[], option: string): Record<string, string>
 }
 
 function tell(cli: Cli, server: McpServerView): number {
+  const why = oneLine(whyOf(server));
   if (cli.json) cli.printJson({ server });
-  else
-    cli.talk(
-      `${server.key}: ${server.state}${server.reason === undefined ? "" : `. ${oneLine(server.reason)}`}`,
-    );
+  else cli.talk(`${server.key}: ${server.state}${why === "" ? "" : `. ${why}`}`);
   return server.state === "failed" ? exitCodes.failure : exitCodes.ok;
 }
 

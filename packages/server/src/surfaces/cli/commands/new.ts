@@ -13,7 +13,7 @@ import { withApp } from "../with-app.ts";
 
 /** `toolrack new`: a file to begin a tool with, written, loaded and ready to be called. */
 export async function newTool(cli: Cli, words: readonly string[], style?: ContractName): Promise<number> {
-  const given = understand(words, style);
+  const given = understand(cli, words, style);
   const { contract, name } = await complete(cli, given.contract, given.name);
   // Names are checked before anything is opened.
   scaffold(contract, name, { hasZod: false });
@@ -29,13 +29,16 @@ export async function newTool(cli: Cli, words: readonly string[], style?: Contra
 
 /** `CONTRACT NAME`, or `NAME --style CONTRACT`. */
 function understand(
+  cli: Cli,
   words: readonly string[],
   style: ContractName | undefined,
 ): { contract?: ContractName; name?: string } {
   const [first, second] = words;
   if (style !== undefined) {
     if (second !== undefined)
-      throw usageError(`With --style only the name is given: toolrack new NAME --style ${style}.`);
+      throw usageError(
+        `With --style only the name is given: ${cli.commandLine(`new NAME --style ${style}`)}`,
+      );
     return { contract: style, ...(first === undefined ? {} : { name: first }) };
   }
   if (first === undefined) return {};
@@ -54,7 +57,7 @@ async function complete(
   if (contract !== undefined && name !== undefined) return { contract, name };
   if (!cli.interactive || cli.json) {
     throw usageError(
-      `Say which tool to make: toolrack new CONTRACT NAME. Contracts: ${contractNames.join(", ")}.`,
+      `Say which tool to make: ${cli.commandLine("new CONTRACT NAME")}. Contracts: ${contractNames.join(", ")}.`,
     );
   }
   const { askScaffold } = await import("../new/ask-scaffold.ts");

@@ -14,7 +14,7 @@ export function search(cli: Cli, words: readonly string[], { limit }: SearchOpti
     const tools = registry.search(words.join(" "), limit);
     if (cli.json) cli.printJson({ tools: tools.map(toolSummary) });
     else if (tools.length > 0) printTools(cli, tools);
-    else cli.talk("No tool fits these words. See all of them with: toolrack list");
+    else cli.talk(`No tool fits these words. See all of them with: ${cli.commandLine("list")}`);
     return exitCodes.ok;
   });
 }

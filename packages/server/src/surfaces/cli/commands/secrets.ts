@@ -19,7 +19,9 @@ export async function secrets(
 ): Promise<number> {
   if (action === undefined || action === "list") return withSecrets(cli, (kept) => list(cli, kept));
   if (first === undefined) {
-    throw usageError(`Say which secret: toolrack secrets ${action} NAME, or TOOL NAME for one tool alone.`);
+    throw usageError(
+      `Say which secret, NAME, or TOOL NAME for one tool alone: ${cli.commandLine(`secrets ${action} NAME`)}`,
+    );
   }
   const name = variable === undefined ? first : ofTool(first, variable);
   // Asked for before anything is opened: it may take a while.
@@ -75,7 +77,7 @@ async function readValue(cli: Cli, name: string): Promise<string> {
   if (!process.stdin.isTTY) {
     const value = (await readAll(process.stdin)).replace(/\r?\n$/, "");
     if (value !== "") return value;
-    throw usageError(`Give the value on standard input: toolrack secrets set ${name} < FILE.`);
+    throw usageError(`Give the value on standard input: ${cli.commandLine(`secrets set ${name}`)} < FILE`);
   }
   if (!cli.interactive)
     throw usageError("Standard error must be a terminal too, to ask for the value there.");

@@ -113,6 +113,21 @@ describe("toolrack serve", { timeout: 60_000 }, () => {
     if (process.platform !== "win32") expect(mode & 0o777).toBe(0o600);
   });
 
+  it("counts the tools that clients are shown", async () => {
+    const url = /MCP clients +(\S+)/.exec(served.output)?.[1] ?? "";
+    const response = await fetch(url, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${readFileSync(join(workspace.directory, ".toolrack/token"), "utf8").trim()}`,
+        "content-type": "application/json",
+        accept: "application/json, text/event-stream",
+      },
+      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list" }),
+    });
+    const answer: Json = JSON.parse(/\{.*\}/s.exec(await response.text())?.[0] ?? "");
+    expect(served.output).toContain(`\n${answer.result.tools.length} tools on the rack;`);
+  });
+
   it("serves calls, and shows each on a line", async () => {
     expect((await served.call("greet", "Ada")).body.result.content).toBe("hello Ada");
     await served.says(/success +[\d.]+ ms +greet +http/);

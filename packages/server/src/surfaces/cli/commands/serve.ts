@@ -2,6 +2,7 @@ import type { ToolCallRecord, ToolError } from "@toolrack/core";
 import type { LoadReport } from "../../../index.ts";
 import { LineGatherer } from "../../../log/line-gatherer.ts";
 import { logText, toLogLine } from "../../../log/log-line.ts";
+import { isMetaTool } from "../../../meta-tools/meta-tools.ts";
 import type { ServeOptions, Serving } from "../../../serve.ts";
 import { shellQuote } from "../../../text/shell-quote.ts";
 import type { Cli } from "../cli.ts";
@@ -69,7 +70,8 @@ function addressError(cli: Cli, thrown: unknown): CliError | undefined {
 
 function tellReady(cli: Cli, { app, url, token, interrupted }: Serving, isWatching: boolean): void {
   const { report, registry, workspace } = app;
-  const tools = registry.list().length;
+  // Models find and call the others with them; lists leave them out.
+  const tools = registry.list().filter(({ name }) => !isMetaTool(name)).length;
   if (cli.json) {
     const failures = failuresIn(report);
     cli.printJsonLine({ type: "ready", url, workspace: workspace.directory, tools, failures, interrupted });

@@ -31,10 +31,12 @@ export async function skills(
   options: SkillsOptions,
 ): Promise<number> {
   if (names.length === 0 && needsNames(action, options)) {
-    throw usageError(`Say which: toolrack skills ${action} ${action === "import" ? "PATH..." : "NAME"}.`);
+    throw usageError(
+      `Say which: ${cli.commandLine(`skills ${action} ${action === "import" ? "PATH..." : "NAME"}`)}`,
+    );
   }
   return withStore(cli, (store) =>
-    withApp(cli, { store }, (app) => naming(() => actions[action](cli, app, names, options))),
+    withApp(cli, { store }, (app) => naming(cli, () => actions[action](cli, app, names, options))),
   );
 }
 
@@ -121,7 +123,7 @@ const actions: Readonly<Record<SkillAction, Action>> = {
     for (const { name, reason } of imported.failed) cli.talk(`${name} is not imported: ${reason}`);
     if (!trust && imported.skills.length > 0) {
       cli.talk(
-        "Their scripts have no network and their tools no secrets until you trust them: toolrack skills trust NAME",
+        `Their scripts have no network and their tools no secrets until you trust them: ${cli.commandLine("skills trust NAME")}`,
       );
     }
     return imported.failed.length === 0 ? exitCodes.ok : exitCodes.failure;
@@ -157,12 +159,14 @@ const actions: Readonly<Record<SkillAction, Action>> = {
   },
 };
 
-async function naming(work: () => Promise<number>): Promise<number> {
+async function naming(cli: Cli, work: () => Promise<number>): Promise<number> {
   try {
     return await work();
   } catch (thrown) {
     if (thrown instanceof SkillMissingError) {
-      throw new CliError(`${thrown.message} See: toolrack skills list`, { code: `${thrown.what}_not_found` });
+      throw new CliError(`${thrown.message} See: ${cli.commandLine("skills list")}`, {
+        code: `${thrown.what}_not_found`,
+      });
     }
     if (thrown instanceof SkillReadOnlyError) throw new CliError(thrown.message, { code: "skill_read_only" });
     if (thrown instanceof SkillInputError) {

@@ -62,6 +62,7 @@ describe("toolrack tokens", { timeout: 30_000 }, () => {
     [2, "no name", ["create"]],
     [2, "nothing that it may do", ["create", "x"]],
     [2, "tools without a name", ["create", "x", "--tools", ""]],
+    [2, "tools of a server without a key", ["create", "x", "--tools", "mcp:"]],
     [2, "a duration without a unit", ["create", "x", "--admin", "--expires", "30"]],
     [2, "an unknown action", ["revoke", "x"]],
     [1, "an unknown one to remove", ["remove", "unknown"]],

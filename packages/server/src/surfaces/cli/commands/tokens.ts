@@ -1,4 +1,5 @@
 import { issueToken } from "../../../auth/issue-token.ts";
+import { problemOfToolPattern } from "../../../auth/tool-matcher.ts";
 import type { StoredToken, TokenStore } from "../../../store/store.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
@@ -26,7 +27,7 @@ export async function tokens(
   options: TokensOptions,
 ): Promise<number> {
   if (action === undefined || action === "list") return withStore(cli, ({ tokens: kept }) => list(cli, kept));
-  if (name === undefined) throw usageError(`Say which token: toolrack tokens ${action} NAME.`);
+  if (name === undefined) throw usageError(`Say which token: ${cli.commandLine(`tokens ${action} NAME`)}`);
   if (action === "remove") return withStore(cli, ({ tokens: kept }) => remove(cli, kept, name));
   const wish = toWish(name, options);
   return withStore(cli, async ({ tokens: kept }) => {
@@ -41,7 +42,7 @@ export async function tokens(
 function toWish(name: string, { tools, experts, admin = false, chat, expires }: TokensOptions) {
   if (tools === undefined && experts === undefined && !admin && chat !== true) {
     throw usageError(
-      "Say what the token may do: --tools or --experts with names or patterns such as 'file_*', --chat, or --admin.",
+      "Say what the token may do: --tools or --experts with names or patterns such as 'file_*' or mcp:KEY, --chat, or --admin.",
     );
   }
   for (const [option, patterns] of Object.entries({ tools, experts })) {
@@ -51,6 +52,8 @@ function toWish(name: string, { tools, experts, admin = false, chat, expires }: 
       );
     }
   }
+  const problem = tools?.map(problemOfToolPattern).find((found) => found !== undefined);
+  if (problem !== undefined) throw usageError(`--tools: ${problem}`);
   if (name.trim() === "" || name.length > 100) {
     throw usageError("A token needs a name of at most 100 characters.");
   }

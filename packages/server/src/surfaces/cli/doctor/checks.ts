@@ -6,8 +6,10 @@ import { promisify } from "node:util";
 import { unreadConfigs } from "../../../config/unread-configs.ts";
 import type { App } from "../../../index.ts";
 import { findFormatter } from "../../../internal-tools/code/support/find-formatter.ts";
+import { shellQuote } from "../../../text/shell-quote.ts";
 import { failuresIn, whereOf } from "../file-problems.ts";
 import { configOf, entryAt } from "../find-workspace.ts";
+import { programWords } from "../program-words.ts";
 import { checkKey, checkStore, checkToken } from "./own-files.ts";
 
 /** One thing that was looked at. `warn`: something does less than it could; `fail`: something does not work. */
@@ -96,7 +98,7 @@ function checkConfig({ workspace, configOrigins }: App): Check {
   return { name: "config", status: "ok", message: `${file ?? "no file"}; set: ${keys}` };
 }
 
-function checkTools({ registry, report }: App): Check {
+function checkTools({ registry, report, workspace }: App): Check {
   const failed = failuresIn(report);
   const message = `${registry.list().length} on the rack, ${failed.length} of ${report.files.length} files failed`;
   if (failed.length === 0) return { name: "tools", status: "ok", message };
@@ -105,7 +107,7 @@ function checkTools({ registry, report }: App): Check {
     name: "tools",
     status: "fail",
     message: `${message}: ${files}`,
-    remedy: "See why: toolrack check",
+    remedy: `See why: ${programWords()} check --dir ${shellQuote(workspace.directory)}`,
   };
 }
 

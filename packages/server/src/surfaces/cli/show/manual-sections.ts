@@ -1,4 +1,5 @@
 import type { JsonSchemaObject, ToolInfo } from "@toolrack/core";
+import { programWords } from "../program-words.ts";
 import { oneLine } from "../text/printable.ts";
 
 /** What a sandboxed tool says beside its parameters, each part with the rows of a table. */
@@ -68,6 +69,6 @@ function environmentRows(tool: string, schema: JsonSchemaObject = {}): string[][
     required.includes(name) ? "required" : "",
     "default" in property ? oneLine(JSON.stringify(property.default)) : "",
     oneLine(typeof property.description === "string" ? property.description : ""),
-    `toolrack secrets set ${tool} ${name}`,
+    `${programWords()} secrets set ${tool} ${name}`,
   ]);
 }

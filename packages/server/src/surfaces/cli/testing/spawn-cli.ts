@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { resolve } from "node:path";
+import { delimiter, resolve } from "node:path";
 
 const main = resolve(import.meta.dirname, "../../../main.ts");
+const installed = resolve(import.meta.dirname, "../../../../../../node_modules/.bin");
 
 export interface CliOutcome {
   readonly code: number | null;
@@ -53,5 +54,7 @@ export function cleanEnvironment(extra: Record<string, string> = {}): NodeJS.Pro
   const environment = { ...process.env };
   for (const name of ["npm_lifecycle_event", "FORCE_COLOR", "NO_COLOR", "TOOLRACK_DEBUG"])
     delete environment[name];
+  // As for somebody who has installed it.
+  environment.PATH = [installed, environment.PATH].join(delimiter);
   return { ...environment, ...extra };
 }

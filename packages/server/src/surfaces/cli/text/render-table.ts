@@ -12,6 +12,8 @@ export interface TableOptions {
 
 const GAP = "  ";
 const LEAST_ROOM = 12;
+/** Off a terminal nothing is clipped, and one long cell does not push what follows far to the right in all rows. */
+const WIDEST_PADDING = 80;
 
 /** Lines of text in columns that are aligned on the screen, Chinese included. */
 export function renderTable(rows: readonly (readonly string[])[], options: TableOptions = {}): string[] {
@@ -21,7 +23,9 @@ export function renderTable(rows: readonly (readonly string[])[], options: Table
   const widths = Array.from({ length: count }, (_, index) =>
     Math.max(0, ...all.map((row) => displayWidth(row[index] ?? ""))),
   );
-  if (columns !== undefined && flexible !== undefined) {
+  if (columns === undefined && flexible !== undefined) {
+    widths[flexible] = Math.min(widths[flexible] ?? 0, WIDEST_PADDING);
+  } else if (columns !== undefined && flexible !== undefined) {
     const others = widths.reduce((sum, width, index) => (index === flexible ? sum : sum + width), 0);
     const room = Math.max(LEAST_ROOM, columns - others - GAP.length * (count - 1));
     widths[flexible] = Math.min(widths[flexible] ?? 0, room);
@@ -29,7 +33,10 @@ export function renderTable(rows: readonly (readonly string[])[], options: Table
   const line = (row: readonly string[]) =>
     row
       .map((cell, index) =>
-        padDisplay(index === flexible ? clipDisplay(cell, widths[index]!) : cell, widths[index]!),
+        padDisplay(
+          index === flexible && columns !== undefined ? clipDisplay(cell, widths[index]!) : cell,
+          widths[index]!,
+        ),
       )
       .join(GAP)
       .trimEnd();

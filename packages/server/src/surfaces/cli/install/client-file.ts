@@ -1,0 +1,168 @@
+import { constants, type Stats } from "node:fs";
+import {
+  access,
+  type FileHandle,
+  mkdir,
+  open,
+  readFile,
+  readlink,
+  realpath,
+  rename,
+  rm,
+  stat,
+} from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { CliError } from "../cli-error.ts";
+
+/** A new file may come to hold a token. */
+const NEW_MODE = 0o600;
+
+/** A configuration file of another program, as it was when it was read. */
+export interface ClientFile {
+  /** As the client names it; it may be a link. */
+  readonly path: string;
+  /** Undefined when there is none. */
+  readonly text: string | undefined;
+  /** Whether others than its owner may read it. */
+  readonly isShared: boolean;
+}
+
+/** Throws `CliError` for what is there and is no text that can be read. */
+export async function readClientFile(path: string): Promise<ClientFile> {
+  const found = await read(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
+    throw new CliError(`${path} cannot be read: ${error.message}`, { code: "unreadable_file" });
+  });
+  if (found === undefined) return { path, text: undefined, isShared: false };
+  const { bytes, mode } = found;
+  const isShared = process.platform !== "win32" && (mode & 0o077) !== 0;
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    return { path, text, isShared };
+  } catch {
+    throw new CliError(`${path} is not encoded in UTF-8, so it was left as it is. Save it in UTF-8 first.`, {
+      code: "invalid_file",
+    });
+  }
+}
+
+/**
+ * Puts a new text there. A reader sees the old file or the new one, never a part; its mode stays, and a link stays a
+ * link. A copy of a file that was there is kept beside it, made once, unless a token stands in it. Answers where the copy
+ * is. Throws `CliError`, and leaves the file as it is, when it cannot be written or is no longer as it was read. Of several
+ * runs of ours one writes at a time; what another program writes in the last moment before ours is lost.
+ */
+export async function writeClientFile(file: ClientFile, text: string): Promise<string | undefined> {
+  try {
+    const target = await targetOf(file.path);
+    await mkdir(dirname(target), { recursive: true });
+    const before = await stat(target).catch(() => undefined);
+    if (before !== undefined) await requireWritable(target, before);
+    return await replace(file, target, text, before);
+  } catch (thrown) {
+    if (thrown instanceof CliError) throw thrown;
+    throw new CliError(`${file.path} cannot be written: ${(thrown as Error).message}`, {
+      code: "unwritable_file",
+    });
+  }
+}
+
+async function read(path: string): Promise<{ bytes: Buffer; mode: number }> {
+  const found = await stat(path);
+  // A pipe would be waited for without end, and a device replaced by a file.
+  if (!found.isFile()) throw new Error("it is not a regular file.");
+  return { bytes: await readFile(path), mode: found.mode };
+}
+
+/** The file behind a link, also where the link leads to none yet. */
+async function targetOf(path: string): Promise<string> {
+  let target = path;
+  // As many as systems follow themselves.
+  for (let links = 0; links < 40; links++) {
+    const real = await realpath(target).catch(() => undefined);
+    if (real !== undefined) return real;
+    const next = await readlink(target).catch(() => undefined);
+    if (next === undefined) return target;
+    // Relative to the folder that the link is really in.
+    target = resolve(await realpath(dirname(target)), next);
+  }
+  return target;
+}
+
+/** The file could be replaced all the same; but whoever closed it to writing did not want that. */
+async function requireWritable(target: string, { mode }: Stats): Promise<void> {
+  if ((mode & 0o222) === 0) throw new Error("it is read-only. Make it writable first.");
+  await access(target, constants.W_OK);
+}
+
+async function replace(
+  file: ClientFile,
+  target: string,
+  text: string,
+  before: Stats | undefined,
+): Promise<string | undefined> {
+  const draft = `${target}.toolrack-new`;
+  const handle = await takeDraft(file.path, draft);
+  try {
+    try {
+      await handle.writeFile(text);
+      if (before !== undefined) await takeOver(handle, before);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await requireUnchanged(file);
+    const backup = before && (await backUp(file, before));
+    // The last look, as late as can be.
+    await requireUnchanged(file);
+    await rename(draft, target);
+    return backup;
+  } catch (thrown) {
+    await rm(draft, { force: true });
+    throw thrown;
+  }
+}
+
+/** Whoever makes the draft may write; every other run finds it there and leaves the file alone. */
+async function takeDraft(path: string, draft: string): Promise<FileHandle> {
+  return open(draft, "wx", NEW_MODE).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "EEXIST") throw error;
+    throw new CliError(
+      `Another run of Toolrack is changing ${path}, so it was left as it is. Run the command again; if no other runs, delete ${draft} first: one that was ended midway left it behind.`,
+      { code: "file_changed", details: { file: path, draft } },
+    );
+  });
+}
+
+async function requireUnchanged(file: ClientFile): Promise<void> {
+  if ((await readClientFile(file.path)).text === file.text) return;
+  throw new CliError(`${file.path} was changed meanwhile, so it was left as it is. Run the command again.`, {
+    code: "file_changed",
+    details: { file: file.path },
+  });
+}
+
+/** A token, of whichever entry, would stay in the copy long after it is forgotten. */
+async function backUp({ path, text = "" }: ClientFile, before: Stats): Promise<string | undefined> {
+  if (/trk_[\w-]{43}/.test(text)) return undefined;
+  const backup = `${path}.toolrack-backup`;
+  const handle = await open(backup, "wx", NEW_MODE).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "EEXIST") throw error;
+  });
+  if (handle === undefined) return backup;
+  try {
+    await handle.writeFile(text);
+    await takeOver(handle, before);
+  } finally {
+    await handle.close();
+  }
+  return backup;
+}
+
+/** The mode, and where the system allows it the owner, of the file that was there. */
+async function takeOver(handle: FileHandle, like: Stats): Promise<void> {
+  const { uid, gid } = await handle.stat();
+  // Only the administrator may give files away; everyone else keeps what they write.
+  if (uid !== like.uid || gid !== like.gid) await handle.chown(like.uid, like.gid).catch(() => {});
+  await handle.chmod(like.mode & 0o7777);
+}

@@ -1,0 +1,140 @@
+import type { ClientPlaces } from "./client-places.ts";
+
+export const clientIds = [
+  "claude-desktop",
+  "claude-code",
+  "cursor",
+  "vscode",
+  "codex",
+  "opencode",
+  "zed",
+] as const;
+export type ClientId = (typeof clientIds)[number];
+
+export type ClientEntry = Readonly<Record<string, unknown>>;
+
+export interface Client {
+  readonly name: string;
+  readonly format: "json" | "toml";
+  /** The object of the file that the entries stand in. */
+  readonly container: string;
+  /** The folder that is there when the client is. */
+  readonly mark: (places: ClientPlaces) => string;
+  /** The user's own file. With several, the last that exists; when none does, the first is made. */
+  readonly files: (places: ClientPlaces) => readonly string[];
+  /** The same of a project, from its folder on. Undefined when the client has none. */
+  readonly projectFiles?: readonly string[];
+  /** For a client that starts the program by these words. */
+  readonly stdio: (words: readonly string[]) => ClientEntry;
+  /** For one that connects to the server. Undefined when it cannot be given an address. */
+  readonly http?: (url: string, token: string) => ClientEntry;
+  /** Why it cannot. */
+  readonly noHttp?: string;
+  /** What to do so that the client notices. */
+  readonly next: string;
+}
+
+/** The shapes and places that each client documents, in one table. */
+export const clients: Readonly<Record<ClientId, Client>> = {
+  "claude-desktop": {
+    name: "Claude Desktop",
+    format: "json",
+    container: "mcpServers",
+    mark: ({ applications, join }) => join(applications, "Claude"),
+    files: ({ applications, join }) => [join(applications, "Claude", "claude_desktop_config.json")],
+    noHttp:
+      "Claude Desktop's file takes only servers that it starts itself: an entry with an address is not used",
+    stdio: started,
+    next: "Quit Claude Desktop, also where its icon stays in the bar, and start it again.",
+  },
+  "claude-code": {
+    name: "Claude Code",
+    format: "json",
+    container: "mcpServers",
+    mark: ({ claudeCode, home, join }) => claudeCode ?? join(home, ".claude"),
+    files: ({ claudeCode, home, join }) => [join(claudeCode ?? home, ".claude.json")],
+    projectFiles: [".mcp.json"],
+    stdio: typedStart,
+    // It passes over an entry that has an address and no type.
+    http: typedAddress,
+    next: "Start Claude Code anew; /mcp in it shows the server.",
+  },
+  cursor: {
+    name: "Cursor",
+    format: "json",
+    container: "mcpServers",
+    mark: ({ home, join }) => join(home, ".cursor"),
+    files: ({ home, join }) => [join(home, ".cursor", "mcp.json")],
+    projectFiles: [".cursor/mcp.json"],
+    stdio: started,
+    http: addressed,
+    next: "Restart Cursor; its settings show the server under MCP.",
+  },
+  vscode: {
+    name: "VS Code",
+    format: "json",
+    container: "servers",
+    mark: ({ applications, join }) => join(applications, "Code"),
+    files: ({ applications, join }) => [join(applications, "Code", "User", "mcp.json")],
+    projectFiles: [".vscode/mcp.json"],
+    stdio: typedStart,
+    http: typedAddress,
+    next: "In VS Code, “MCP: List Servers” of the command palette shows the server and starts it.",
+  },
+  codex: {
+    name: "Codex",
+    format: "toml",
+    container: "mcp_servers",
+    mark: ({ codex, home, join }) => codex ?? join(home, ".codex"),
+    files: ({ codex, home, join }) => [join(codex ?? join(home, ".codex"), "config.toml")],
+    // Read in projects that the user has trusted there.
+    projectFiles: [".codex/config.toml"],
+    stdio: started,
+    http: (url, token) => ({ url, http_headers: headers(token) }),
+    next: "Start Codex anew; /mcp in it shows the server.",
+  },
+  opencode: {
+    name: "opencode",
+    format: "json",
+    container: "mcp",
+    mark: ({ config, join }) => join(config, "opencode"),
+    files: ({ config, join }) => [
+      join(config, "opencode", "opencode.json"),
+      join(config, "opencode", "opencode.jsonc"),
+    ],
+    projectFiles: ["opencode.json", "opencode.jsonc"],
+    stdio: (words) => ({ type: "local", command: [...words], enabled: true }),
+    http: (url, token) => ({ type: "remote", ...addressed(url, token), enabled: true }),
+    next: "Start opencode anew; `opencode mcp list` shows the server.",
+  },
+  zed: {
+    name: "Zed",
+    format: "json",
+    container: "context_servers",
+    mark: ({ zed }) => zed,
+    files: ({ zed, join }) => [join(zed, "settings.json")],
+    noHttp: "Only the way in which Zed starts the server itself is written here",
+    stdio: (words) => ({ source: "custom", ...started(words) }),
+    next: "Zed reads its settings at once; those of its Agent Panel show the server.",
+  },
+};
+
+function typedStart(words: readonly string[]): ClientEntry {
+  return { type: "stdio", ...started(words) };
+}
+
+function typedAddress(url: string, token: string): ClientEntry {
+  return { type: "http", ...addressed(url, token) };
+}
+
+function started([command = "", ...args]: readonly string[]): ClientEntry {
+  return { command, args };
+}
+
+function addressed(url: string, token: string): ClientEntry {
+  return { url, headers: headers(token) };
+}
+
+function headers(token: string): Readonly<Record<string, string>> {
+  return { Authorization: `Bearer ${token}` };
+}
