@@ -18,6 +18,7 @@ import type { AnnouncedCall, CallRecorder, RecordedCall } from "./call-recorder.
 import { CallRefused } from "./call-refused.ts";
 import type { CallSpans } from "./call-spans.ts";
 import { newCallId } from "./new-call-id.ts";
+import { unknownTool } from "./unknown-tool.ts";
 import { WaitingCalls } from "./waiting-calls.ts";
 
 /** A call as a request asks for it. */
@@ -164,7 +165,9 @@ export class CallDesk {
   /** Lets a call in, or throws `CallRefused`. */
   #enter(request: CallRequest, info: ToolInfo | undefined): HandedIn {
     const { grant } = request;
-    if (!grant.admin && (info === undefined || !grant.mayUse(info.name))) throw invisibleTool(request.name);
+    if (!grant.admin && (info === undefined || !grant.mayUse(info))) {
+      throw unknownTool(this.#parts.registry, request.name, limitOf(request));
+    }
     const toolName = info?.name ?? request.name;
     this.#places.enter({ toolName, caller: grant.caller });
     const call = announcementOf(request, toolName, info);
@@ -244,15 +247,6 @@ export class CallDesk {
   }
 }
 
-/** The same words for a tool that is not there and one that must not be seen. */
-export function invisibleTool(name: string): CallRefused {
-  return new CallRefused(
-    "tool_not_found",
-    `This token knows no tool "${name}". The list of tools has those that it may use.`,
-    { toolName: name },
-  );
-}
-
 function announcementOf(request: CallRequest, toolName: string, info: ToolInfo | undefined): HandedIn {
   const { grant } = request;
   const call: HandedIn = {
@@ -297,5 +291,5 @@ function optionsOf(
 /** What the whole chain of calls may reach; an admin without further limits needs no asking. */
 function limitOf({ grant, allow }: CallRequest): CallRequest["allow"] {
   if (grant.admin) return allow;
-  return (tool) => grant.mayUse(tool.name) && allow?.(tool) !== false;
+  return (tool) => grant.mayUse(tool) && allow?.(tool) !== false;
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { ServedRack } from "../surfaces/mcp/testing/served-rack.ts";
+import { ServedRack, toolFile } from "../surfaces/mcp/testing/served-rack.ts";
 
 let rack: ServedRack;
 const COUNT = 130;
@@ -7,13 +7,23 @@ const COUNT = 130;
 beforeAll(async () => {
   rack = await ServedRack.open({
     "toolrack.config.ts": "export default { builtins: false, mcp: { alwaysListed: ['tool_7'] } };",
-    "tools/many.ts": `import { Tool } from "@toolrack/core";
+    "tools/many.ts": `import { BusinessError, Tool } from "@toolrack/core";
 export const tools = Array.from({ length: ${COUNT} }, (_, index) => Tool.define({
   name: "tool_" + index,
   description: "Does the thing number " + index + ".",
   parameters: { type: "object", properties: { n: { type: "number" } } },
   execute: async ({ input }) => "tool " + index + " got " + input.n,
 }));
+export const fails = Tool.define({
+  name: "fails",
+  parameters: { type: "object", properties: { how: { type: "string" } } },
+  metadata: { timeout: 100 },
+  execute: async ({ input }) => {
+    if (input.how === "business") throw new BusinessError("No paper.", { data: { tray: 2 } });
+    if (input.how === "slow") await new Promise(() => {});
+    throw new Error("broken");
+  },
+});
 export const counts = Tool.define({
   name: "counts",
   parameters: { type: "object", properties: {} },
@@ -97,6 +107,31 @@ test("a wrong argument is told in the words of the tool that was meant", async (
   const result = await client.callTool({ name: "toolrack_call", arguments: args });
   expect(result.isError).toBe(true);
   expect(textOf(result)).toContain("tool_3");
+});
+
+test.each([{ how: "business" }, { how: "slow" }, { how: "other" }, { how: 5 }])(
+  "a failure is told as the tool itself tells it: %j",
+  async (args) => {
+    const answered = async (name: string, given: object) => {
+      const { message } = await rack.call("modern", name, given);
+      // Only how long it took differs.
+      return JSON.parse(JSON.stringify(message.result).replace(/"elapsed":\d+/, '"elapsed":0'));
+    };
+    const direct = await answered("fails", args);
+    expect(direct._meta["toolrack/error"].details.toolName).toBe("fails");
+    expect(await answered("toolrack_call", { name: "fails", arguments: args })).toEqual(direct);
+  },
+);
+
+test("the time that a tool may take is its own, also when it is called through the meta-tool", async () => {
+  await using own = await ServedRack.open({
+    "toolrack.config.ts": "export default { builtins: false, timeout: 100 };",
+    "tools/all.ts": toolFile(
+      'name: "patient", metadata: { timeout: 60_000 }, execute: () => new Promise((resolve) => setTimeout(resolve, 300, "done"))',
+    ),
+  });
+  const { message } = await own.call("modern", "toolrack_call", { name: "patient" });
+  expect(textOf(message.result)).toBe("done");
 });
 
 test.each(["modern", "legacy"] as const)(

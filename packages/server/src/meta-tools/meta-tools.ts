@@ -1,10 +1,34 @@
-import { Tool, type ToolInfo, ToolNotFoundError, toDefinition } from "@toolrack/core";
+import {
+  isToolError,
+  Tool,
+  ToolError,
+  type ToolErrorResponse,
+  type ToolInfo,
+  ToolNotFoundError,
+  type ToolRegistry,
+  toDefinition,
+} from "@toolrack/core";
+import { isRecord } from "../json/is-record.ts";
 
 export const searchToolName = "toolrack_search";
 export const callToolName = "toolrack_call";
 
 export function isMetaTool(name: string): boolean {
   return name === searchToolName || name === callToolName;
+}
+
+/** The tool that a call is for: one through `toolrack_call` is for the tool that it names. */
+export function meantTool(
+  registry: Pick<ToolRegistry, "get">,
+  asked: { readonly name: string; readonly arguments?: unknown },
+): ToolInfo | undefined {
+  let info = registry.get(asked.name);
+  let args = asked.arguments;
+  while (info?.name === callToolName && isRecord(args) && typeof args.name === "string") {
+    info = registry.get(args.name);
+    args = args.arguments;
+  }
+  return info;
 }
 
 const USUAL_LIMIT = 10;
@@ -66,13 +90,34 @@ function callTool(): ToolInfo {
       required: ["name"],
       additionalProperties: false,
     },
+    // The limit is that of the tool that is called.
+    metadata: { timeout: 0 },
     execute: async ({ input, call, registry }) => {
       const { name, arguments: args = {} } = input as { name: string; arguments?: Record<string, unknown> };
       // Of all that there is, a caller is told only what it may use itself.
       if (registry.get(name) === undefined) throw unknownTool(name, registry.search(name, NEAREST + 2));
-      return call(name, args);
+      try {
+        return await call(name, args);
+      } catch (thrown) {
+        throw isToolError(thrown) ? new PassedOn(thrown) : thrown;
+      }
     },
   });
+}
+
+/** The failure of the tool that was called, told as that tool tells it: its caller is answered as by the tool itself. */
+class PassedOn extends ToolError {
+  readonly #response: ToolErrorResponse;
+
+  constructor(error: ToolError) {
+    const { code, message, input, data, recoverable, cause } = error;
+    super(code, message, { toolName: callToolName, input, data, recoverable, cause });
+    this.#response = error.toResponse();
+  }
+
+  override toResponse(): ToolErrorResponse {
+    return this.#response;
+  }
 }
 
 /** Who calls through a meta-tool may have a list that shows little more than that. */

@@ -104,13 +104,11 @@ function outletFor({ context, outlet }: Leg): Outlet | undefined {
   return (context.http?.authInfo?.extra?.outlet as Outlet | undefined) ?? outlet; // Put there by us.
 }
 
-/** Without a session nobody but the request itself is there to be answered, in the older versions too. */
-function cancelSignal({ context, era, canAsk }: Leg): AbortSignal {
+/** The older versions too have no way to come for an answer whose stream is gone, in a session as without one. */
+function cancelSignal({ context, era }: Leg): AbortSignal {
   const request = context.http?.req;
   const { signal } = context.mcpReq;
-  return era === "legacy" && !canAsk && request !== undefined
-    ? AbortSignal.any([signal, request.signal])
-    : signal;
+  return era === "legacy" && request !== undefined ? AbortSignal.any([signal, request.signal]) : signal;
 }
 
 /**

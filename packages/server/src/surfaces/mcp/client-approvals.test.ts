@@ -58,3 +58,32 @@ test.each(eras)("a person at a %s client is shown every argument, however long o
   expect(heard[0]).toContain('"cmd": "rm -rf /"');
   expect(heard[0]).toMatch(/"a": "x+…" \(\d+ more characters\)/);
 });
+
+test("a client that answers the question with an error is told that it waits in the inbox", async () => {
+  const said = Promise.withResolvers<string>();
+  const client = await rack.connect(
+    "legacy",
+    { capabilities: { elicitation: {} } },
+    {
+      prepare(made) {
+        made.setRequestHandler("elicitation/create", () => {
+          throw new Error("nobody is here");
+        });
+        made.setNotificationHandler("notifications/message", ({ params }) =>
+          said.resolve(String(params.data)),
+        );
+      },
+    },
+  );
+  const result = client.callTool({ name: "deletes", arguments: {} });
+  const text = await said.promise;
+  const { items } = await rack.serving.store.approvals.list({ state: "pending", limit: 10 });
+  expect(text).toContain("nobody is here");
+  expect(text).toContain(`toolrack approvals approve ${items[0]!.id}`);
+  await fetch(`${rack.serving.url}/api/approvals/${items[0]!.id}`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${rack.token}`, "content-type": "application/json" },
+    body: JSON.stringify({ decision: "allow" }),
+  });
+  expect((await result).content).toEqual([{ type: "text", text: "deleted" }]);
+});

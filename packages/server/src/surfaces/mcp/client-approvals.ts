@@ -39,10 +39,10 @@ export function letClientsApprove(approvals: ApprovalInbox, logger: Logger): () 
   });
 }
 
-/** Undefined when the client gives no answer: then the question goes on waiting in the inbox. */
+/** Undefined when the client gives no answer: then the question goes on waiting in the inbox, and the client is told. */
 async function ask(
   exchange: Exchange<unknown>,
-  { message, input, toolName }: StoredApproval,
+  { id, message, input, toolName }: StoredApproval,
   signal: AbortSignal,
 ): Promise<Answer | undefined> {
   const params = {
@@ -62,13 +62,23 @@ async function ask(
     answer = (await exchange.request("elicitation/create", params, signal)) as typeof answer; // Checked on arrival.
   } catch (thrown) {
     // It did answer, again and again, and never with a clear yes: whoever waits for the call is not left waiting.
-    return thrown instanceof UnfitAnswer ? { decision: "deny", reason: thrown.message } : undefined;
+    if (thrown instanceof UnfitAnswer) return { decision: "deny", reason: thrown.message };
+    if (!signal.aborted) {
+      const data = waitsInInbox(toolName, id, thrown);
+      exchange.notify("notifications/message", { level: "warning", logger: toolName, data });
+    }
+    return undefined;
   }
   const reason = answer.content?.reason;
   const said = typeof reason === "string" && reason !== "" ? { reason } : {};
   if (answer.action === "accept" && answer.content?.approve === true) return { decision: "allow", ...said };
   if (answer.action === "cancel") return { decision: "deny", reason: "the question was dismissed" };
   return { decision: "deny", ...said };
+}
+
+function waitsInInbox(toolName: string, id: string, thrown: unknown): string {
+  const reason = thrown instanceof Error ? thrown.message : String(thrown);
+  return `The client gave no answer to whether "${toolName}" may run (${reason}). The question waits in the inbox, where somebody can answer it: in the console, or with \`toolrack approvals approve ${id}\`.`;
 }
 
 function approverOf({ name }: Exchange<unknown>, { caller }: StoredApproval): string {

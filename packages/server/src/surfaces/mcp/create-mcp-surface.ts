@@ -1,5 +1,5 @@
 import { type Grant, masterGrant } from "../../auth/grant.ts";
-import { matchesPattern } from "../../auth/matches-pattern.ts";
+import { toolMatcher } from "../../auth/tool-matcher.ts";
 import type { Config } from "../../config/config.ts";
 import { metaTools } from "../../meta-tools/meta-tools.ts";
 import type { Mount } from "../http/mount.ts";
@@ -41,8 +41,8 @@ const USUAL_THRESHOLD = 100;
 
 /** Opens the rack to MCP clients. The meta-tools are hung on the rack, unless they are off. */
 export function createMcpSurface({ config, ...given }: McpSurfaceParts): McpSurface {
-  const { metaTools: mode = "auto", threshold = USUAL_THRESHOLD, alwaysListed = [] } = config;
-  const isPinned = (name: string) => alwaysListed.some((pattern) => matchesPattern(pattern, name));
+  const { metaTools: mode = "auto", threshold = USUAL_THRESHOLD, alwaysListed } = config;
+  const isPinned = toolMatcher(alwaysListed);
   const lists = new ToolLists(given.registry, { mode, threshold, isPinned });
   const parts: McpParts = {
     ...given,
@@ -60,7 +60,8 @@ export function createMcpSurface({ config, ...given }: McpSurfaceParts): McpSurf
     mounts: (options) => [answersFirst(mcpMount(parts, options)), resourceMetadataMount()],
     async stdio(streams, name) {
       const expert = name === undefined ? undefined : parts.experts?.(name);
-      if (name !== undefined && expert === undefined) throw new Error(`There is no expert "${name}".`);
+      if (name !== undefined && expert === undefined)
+        throw new Error(`There is no expert "${name}". See: toolrack experts list`);
       return serveMcpStdio(parts, new Viewer(operator, expert), streams);
     },
     close() {

@@ -93,3 +93,47 @@ test("a question does not wait for a client that does not read", async () => {
   await asked.catch(() => {});
   resolve("done");
 });
+
+test("no two questions have one key, also where their askers give them the same", async () => {
+  const { promise } = Promise.withResolvers<string>();
+  const abilities = { elicitation: {} };
+  const exchange = new Exchange<string>({ subject: "s", abilities, wants }).start(() => promise);
+  const { signal } = new AbortController();
+  const ask = (key: string) =>
+    exchange.request("elicitation/create", { message: "Who?", _meta: { "toolrack/key": key } }, signal);
+  const keys: string[] = [];
+  for (const key of ["elicitation-1", "name", "name", ""]) {
+    const asked = ask(key);
+    keys.push(...exchange.open.map((question) => question.key));
+    exchange.answer(keys.at(-1)!, { action: "decline" });
+    await asked;
+  }
+  expect(keys).toEqual(["elicitation-1", "name", "elicitation-2", "elicitation-3"]);
+});
+
+test("what is asked anew is the same question, and is withdrawn and answered as such", async () => {
+  const { promise } = Promise.withResolvers<string>();
+  const abilities = { elicitation: {} };
+  const exchange = new Exchange<string>({ subject: "s", abilities, wants }).start(() => promise);
+  const gone = new AbortController();
+  const withdrawn = exchange.request("elicitation/create", { message: "One?" }, gone.signal);
+  const answered = exchange.request("elicitation/create", { message: "Two?" }, new AbortController().signal);
+  exchange.askAnew("elicitation-1");
+  exchange.askAnew("elicitation-2");
+  exchange.askAnew("elicitation-2");
+  expect(exchange.open.map(({ key, params }) => [key, params])).toEqual([
+    ["elicitation-3", { message: "One?" }],
+    ["elicitation-4", { message: "Two?" }],
+  ]);
+  const step = await exchange.next();
+  expect(step).toMatchObject({
+    kind: "asks",
+    questions: [{ key: "elicitation-3" }, { key: "elicitation-4" }],
+  });
+  gone.abort("no longer wanted");
+  await expect(withdrawn).rejects.toBe("no longer wanted");
+  expect(exchange.answer("elicitation-2", { action: "decline" })).toBe(false);
+  exchange.answer("elicitation-4", { action: "decline" });
+  expect(await answered).toEqual({ action: "decline" });
+  expect(exchange.open).toEqual([]);
+});

@@ -41,7 +41,7 @@ export interface ExchangeOptions {
 }
 
 interface Open {
-  readonly question: Question;
+  question: Question;
   readonly settle: (answer: unknown) => void;
   readonly refuse: (reason: unknown) => void;
 }
@@ -77,6 +77,8 @@ export class Exchange<Result> implements CallClient {
   #end: Step<Result> | undefined;
   #wake: (() => void) | undefined;
   #asked = 0;
+  /** None stands for two questions. */
+  #keys: Set<string> | undefined;
   #missed: NeededAbility | undefined;
 
   constructor(
@@ -178,6 +180,15 @@ export class Exchange<Result> implements CallClient {
     return true;
   }
 
+  /** Asks the same under another key: of one that it has answered, however wrongly, the client need not look again. */
+  askAnew(key: string): void {
+    const open = this.#open.get(key);
+    if (open === undefined) return;
+    this.#open.delete(key);
+    open.question = { ...open.question, key: this.#newKey(open.question.method) };
+    this.#tell(open);
+  }
+
   /** The client cannot answer. */
   refuse(key: string, reason: unknown): void {
     const open = this.#open.get(key);
@@ -225,18 +236,14 @@ export class Exchange<Result> implements CallClient {
     return new Promise((settle, refuse) => {
       const withdrawn = new AbortController();
       const withdraw = () => {
-        this.#open.delete(key);
+        this.#open.delete(open.question.key);
         withdrawn.abort(signal.reason);
         refuse(signal.reason);
       };
-      if (signal.aborted) return withdraw();
-      signal.addEventListener("abort", withdraw, { once: true });
       // A call may ask many questions, and its signal is there until it ends.
       const release = () => signal.removeEventListener("abort", withdraw);
-      const question = { key, method, params: asked, signal: withdrawn.signal };
-      if (this.#open === noneOpen) this.#open = new Map();
-      this.#open.set(key, {
-        question,
+      const open: Open = {
+        question: { key, method, params: asked, signal: withdrawn.signal },
         settle(answer) {
           release();
           settle(answer);
@@ -245,15 +252,23 @@ export class Exchange<Result> implements CallClient {
           release();
           refuse(reason);
         },
-      });
-      this.#untold = [...this.#untold, question];
-      this.#stir();
+      };
+      if (signal.aborted) return withdraw();
+      signal.addEventListener("abort", withdraw, { once: true });
+      this.#tell(open);
     });
   }
 
   notify(method: string, params: object): void {
     if (method === "notifications/message" && !this.wants.messages) return;
     this.#say({ kind: "message", method, params });
+  }
+
+  #tell(open: Open): void {
+    if (this.#open === noneOpen) this.#open = new Map();
+    this.#open.set(open.question.key, open);
+    this.#untold = [...this.#untold, open.question];
+    this.#stir();
   }
 
   #say(notice: Notice): void {
@@ -278,11 +293,22 @@ export class Exchange<Result> implements CallClient {
 
   #keyOf(method: ClientMethod, params: object): { given: boolean; key: string } {
     const wanted = (params as { _meta?: Record<string, unknown> })._meta?.[keyName];
-    if (typeof wanted === "string" && wanted !== "" && !this.#open.has(wanted)) {
-      return { given: true, key: wanted };
-    }
-    this.#asked++;
-    return { given: false, key: `${method.slice(0, method.indexOf("/"))}-${this.#asked}` };
+    const isNew = typeof wanted === "string" && wanted !== "" && this.#keys?.has(wanted) !== true;
+    if (!isNew) return { given: false, key: this.#newKey(method) };
+    this.#keys ??= new Set();
+    this.#keys.add(wanted);
+    return { given: true, key: wanted };
+  }
+
+  #newKey(method: ClientMethod): string {
+    this.#keys ??= new Set();
+    let key: string;
+    do {
+      this.#asked++;
+      key = `${method.slice(0, method.indexOf("/"))}-${this.#asked}`;
+    } while (this.#keys.has(key));
+    this.#keys.add(key);
+    return key;
   }
 
   #follow(work: Promise<Result>): this {

@@ -184,6 +184,20 @@ test.each([
   },
 );
 
+test("a tool that asks a client which declared nothing ends with what that lacks, as with half of it", async () => {
+  for (const abilities of [{}, { elicitation: { url: {} } }]) {
+    const _meta = { "io.modelcontextprotocol/clientCapabilities": abilities };
+    const { status, message } = await rack.post("modern", ask({ _meta }));
+    expect([status, message.error?.code]).toEqual([400, -32021]);
+    expect(message.error.data.requiredCapabilities).toHaveProperty("elicitation");
+    expect(message.error.message).toContain("cannot be asked");
+  }
+  // The older versions have no such error.
+  const { message } = await rack.call("legacy", "asks");
+  expect(message.result.isError).toBe(true);
+  expect(textOf(message.result)).toContain("cannot be asked");
+});
+
 test("a client that comes back knowing less than before ends the call, which nobody could answer", async () => {
   const before = rack.serving.app.registry.activeCalls();
   const { requestState } = (await rack.post("modern", ask())).message.result;

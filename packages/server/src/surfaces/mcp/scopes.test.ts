@@ -23,9 +23,9 @@ beforeAll(async () => {
   // Named as those of other servers are.
   rack.serving.app.offerings.add({
     key: "mcp:several",
-    prompts: ({ mayUse }) => ["mcp_sky_look", "mcp_bank_look"].filter(mayUse).map((name) => ({ name })),
+    prompts: ({ mayUse }) => ["mcp_sky_look", "mcp_bank_look"].map((name) => ({ name })).filter(mayUse),
     resources: ({ mayUse }) =>
-      ["mcp_sky_blue", "mcp_bank_gold"].filter(mayUse).map((name) => ({ name, uri: `up://${name}` })),
+      ["mcp_sky_blue", "mcp_bank_gold"].map((name) => ({ name, uri: `up://${name}` })).filter(mayUse),
     readResource: async (uri) => ({ contents: [{ uri, text: "read" }] }),
     watchResource: () => () => {},
     subscribe(listener) {

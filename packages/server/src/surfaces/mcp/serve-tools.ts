@@ -4,7 +4,7 @@ import {
   ProtocolError,
 } from "@modelcontextprotocol/server";
 import type { EndedCall } from "../../calls/call-desk.ts";
-import { newCallId } from "../../calls/new-call-id.ts";
+import { meantTool } from "../../meta-tools/meta-tools.ts";
 import { bindingOf } from "./binding-of.ts";
 import { abilitiesOf, carry, clientNameOf, comeBack, type Leg, sendBack, wantsOf } from "./carry.ts";
 import type { Exchange } from "./exchange.ts";
@@ -12,9 +12,9 @@ import type { McpParts } from "./mcp-parts.ts";
 import { pageOf } from "./page-of.ts";
 import type { RackServer } from "./rack-server.ts";
 import type { ServerPlace } from "./server-place.ts";
-import { startToolCall } from "./start-tool-call.ts";
+import { startToolCall, type ToolCallParams } from "./start-tool-call.ts";
 import { asksAtFirst } from "./tasks/asks-at-first.ts";
-import type { TaskView } from "./tasks/task-desk.ts";
+import { newTaskId, type TaskView } from "./tasks/task-desk.ts";
 import { knowsTasks, missingTasks, type TaskSupport, taskSupportOf } from "./tasks/task-support.ts";
 import { requireVisible, toolAnswer, toProtocolError } from "./tool-answer.ts";
 import type { Viewer } from "./viewer.ts";
@@ -33,7 +33,7 @@ export function serveTools(server: RackServer, parts: McpParts, viewer: Viewer, 
     const running = runningOf(leg);
     const waiting = comeBack<EndedCall>(name, params.arguments, leg);
     if (waiting === undefined && running === undefined) requireVisible(parts, viewer, name);
-    const support = running === undefined ? supportFor(parts, leg, name) : undefined;
+    const support = running === undefined ? supportFor(parts, viewer, leg, params) : undefined;
     const exchange =
       running ??
       waiting ??
@@ -43,7 +43,7 @@ export function serveTools(server: RackServer, parts: McpParts, viewer: Viewer, 
         clientName: clientNameOf(leg),
         answers: context.mcpReq.inputResponses ?? {},
         wants: wantsOf(leg),
-        ...(support === undefined ? {} : { callId: newCallId() }),
+        ...(support === undefined ? {} : { callId: newTaskId() }),
       });
     try {
       const { callId } = exchange;
@@ -72,12 +72,16 @@ function runningOf({ context, running }: Leg): Exchange<EndedCall> | undefined {
 }
 
 /** How the call becomes a task, when it does. Throws when it would have to, for a client that knows no tasks. */
-function supportFor({ registry }: McpParts, leg: Leg, name: string): TaskSupport | undefined {
-  const info = registry.get(name);
-  const support = info === undefined ? undefined : taskSupportOf(info);
-  if (support === undefined || leg.era === "legacy") return undefined;
-  if (knowsTasks(abilitiesOf(leg))) return support;
-  if (support.support === "required") throw missingTasks();
+function supportFor(
+  parts: McpParts,
+  viewer: Viewer,
+  leg: Leg,
+  params: ToolCallParams,
+): TaskSupport | undefined {
+  const support = taskSupportOf(parts, viewer, params);
+  if (support === undefined) return undefined;
+  if (leg.era === "modern" && knowsTasks(abilitiesOf(leg))) return support;
+  if (support.support === "required") throw missingTasks(meantTool(parts.registry, params)?.name);
   return undefined;
 }
 

@@ -1,7 +1,8 @@
 import { ProtocolError, ProtocolErrorCode } from "@modelcontextprotocol/server";
-import { type ToolRegistry, toMcpResult } from "@toolrack/core";
-import { type EndedCall, invisibleTool } from "../../calls/call-desk.ts";
+import { toMcpResult } from "@toolrack/core";
+import type { EndedCall } from "../../calls/call-desk.ts";
 import { CallRefused } from "../../calls/call-refused.ts";
+import { unknownTool } from "../../calls/unknown-tool.ts";
 import { whereNamesAre } from "../../meta-tools/meta-tools.ts";
 import { resultUri } from "./call-results.ts";
 import type { McpParts } from "./mcp-parts.ts";
@@ -51,7 +52,9 @@ export function requireVisible(
   const info = registry.get(name);
   if (info !== undefined && viewer.sees(info)) return;
   const { isShortened } = lists.of(viewer);
-  const message = isShortened ? whereNamesAre(name) : unknownTool(registry, viewer, name);
+  const message = isShortened
+    ? whereNamesAre(name)
+    : unknownTool(registry, name, (tool) => viewer.sees(tool)).message;
   throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
 }
 
@@ -64,13 +67,3 @@ export function toProtocolError(reason: unknown): unknown {
 
 /** Of the codes that the protocol leaves to implementations. */
 const BUSY = -32001;
-
-function unknownTool(registry: ToolRegistry, { grant, expert }: Viewer, name: string): string {
-  if (!grant.admin || expert !== undefined) return invisibleTool(name).message;
-  try {
-    registry.require(name);
-    return invisibleTool(name).message;
-  } catch (thrown) {
-    return thrown instanceof Error ? thrown.message : String(thrown);
-  }
-}

@@ -19,7 +19,7 @@ export interface MetaToolSettings {
   readonly mode: "auto" | "on" | "off";
   readonly threshold: number;
   /** Tools that are listed beside the meta-tools. */
-  readonly isPinned: (toolName: string) => boolean;
+  readonly isPinned: (tool: ToolInfo) => boolean;
 }
 
 /** How many viewers' lists are kept. */
@@ -57,10 +57,7 @@ export class ToolLists {
     const seen = this.#seen(snapshot, viewer);
     const isShortened = this.#usesMeta(seen);
     const shown = isShortened
-      ? [
-          ...snapshot.list().filter(({ name }) => isMetaTool(name)),
-          ...seen.filter(({ name }) => this.#meta.isPinned(name)),
-        ]
+      ? [...snapshot.list().filter(({ name }) => isMetaTool(name)), ...seen.filter(this.#meta.isPinned)]
       : seen;
     const { tools } = toMcpTools(shown);
     return { tools, isShortened, byName: new Map(tools.map((tool) => [tool.name, tool])), made: new Map() };

@@ -171,12 +171,28 @@ test.each(eras)("what a token may not use is not there for %s clients", async (e
   const token = await rack.issue({ tools: ["z*"] });
   const client = await rack.connect(era, {}, { token });
   expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(["zeta"]);
-  await expect(client.callTool({ name: "counts", arguments: {} })).rejects.toThrow(/knows no tool "counts"/);
+  await expect(client.callTool({ name: "counts", arguments: {} })).rejects.toThrow(/no tool named "counts"/);
 });
 
-test("an unknown tool is an error that names the nearest", async () => {
-  const { message } = await rack.call("modern", "zetta");
-  expect(message.error).toMatchObject({ code: -32602, message: expect.stringContaining("zeta") });
+test("an unknown tool is an error that names the nearest of those that the token may use", async () => {
+  const texts = new Map<string, string>();
+  const tokens = { admin: rack.token, all: await rack.issue({ tools: ["*"] }) };
+  for (const [who, token] of Object.entries(tokens)) {
+    const { message } = await rack.call("modern", "zetta", {}, { token });
+    expect(message.error.code).toBe(-32602);
+    texts.set(who, message.error.message);
+    const headers = { authorization: `Bearer ${token}` };
+    const response = await fetch(`${rack.serving.url}/api/tools/zetta`, { headers });
+    expect(await response.json()).toMatchObject({ error: { message: message.error.message } });
+  }
+  expect(texts.get("admin")).toContain('"zeta"');
+  expect(texts.get("all")).toBe(texts.get("admin"));
+  const token = await rack.issue({ tools: ["c*"] });
+  for (const name of ["zetta", "zeta"]) {
+    const { message } = await rack.call("modern", name, {}, { token });
+    expect(message.error.message).not.toContain(name === "zeta" ? "zetta" : '"zeta"');
+    expect(message.error.message).toContain(`There is no tool named "${name}".`);
+  }
 });
 
 test("a client that closes its stream cancels the call", async () => {

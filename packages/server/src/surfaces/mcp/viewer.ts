@@ -1,5 +1,6 @@
 import { type CallClient, Tool, type ToolInfo } from "@toolrack/core";
 import type { Grant } from "../../auth/grant.ts";
+import type { RackItem } from "../../auth/upstream-origin.ts";
 import { isMetaTool } from "../../meta-tools/meta-tools.ts";
 import type { OfferingReader } from "../../offerings/offering-source.ts";
 
@@ -28,7 +29,7 @@ export class Viewer {
   constructor(grant: Grant, expert?: ExpertView) {
     // Meta-tools show and reach nothing beyond what the bearer may use, so that everybody may use them. Who may use an
     // expert may use its tools.
-    const mayUse = (name: string) => expert !== undefined || isMetaTool(name) || grant.mayUse(name);
+    const mayUse = (item: RackItem) => expert !== undefined || isMetaTool(item.name) || grant.mayUse(item);
     this.grant = grant.admin ? grant : { ...grant, mayUse };
     this.#expert = expert;
     this.#key = keyOf(grant, expert);
@@ -54,7 +55,7 @@ export class Viewer {
   }
 
   sees(tool: ToolInfo): boolean {
-    return this.grant.mayUse(tool.name) && this.allow?.(tool) !== false;
+    return this.grant.mayUse(tool) && this.allow?.(tool) !== false;
   }
 
   get allow(): ((tool: ToolInfo) => boolean) | undefined {
@@ -66,7 +67,7 @@ export class Viewer {
     const { grant, expert } = this;
     return {
       caller: grant.caller,
-      mayUse: (name) => grant.mayUse(name) && expert?.allow({ ...unknownTool, name }) !== false,
+      mayUse: (item) => grant.mayUse(item) && expert?.allow({ ...unknownTool, ...item }) !== false,
       ...(expert === undefined ? {} : { expert: expert.name }),
       ...(client === undefined ? {} : { client }),
       signal,
@@ -79,7 +80,7 @@ function keyOf({ admin, id }: Grant, expert: ExpertView | undefined): string {
   return `${admin ? "admin" : id}/${seen}`;
 }
 
-/** An expert speaks of tools: a prompt or resource is judged as a tool would be of which nothing is known but its name. */
+/** An expert speaks of tools: a prompt or resource is judged as a tool would be of which nothing is known but its name and origin. */
 const unknownTool: ToolInfo = Tool.define({
   name: "unknown",
   description: "",

@@ -42,9 +42,10 @@ export class HotPath {
   ): Exchange<EndedCall> | undefined {
     const info = this.#parts.registry.get(params.name);
     if (info === undefined || !viewer.sees(info)) return undefined;
-    if (envelope !== undefined && (taskSupportOf(info) !== undefined || declaredHeaders(info).length > 0)) {
-      return undefined;
-    }
+    const support = taskSupportOf(this.#parts, viewer, params)?.support;
+    // In the older versions there are no tasks: what is not for such a client is refused on the SDK's way.
+    if (support === "required" || (support !== undefined && envelope !== undefined)) return undefined;
+    if (envelope !== undefined && declaredHeaders(info).length > 0) return undefined;
     return startToolCall(this.#parts, viewer, params, options);
   }
 

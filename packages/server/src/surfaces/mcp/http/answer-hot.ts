@@ -14,6 +14,7 @@ import {
   readHotRequest,
 } from "../hot/hot-request.ts";
 import type { Viewer } from "../viewer.ts";
+import { accepts } from "./accepts.ts";
 import { isUnderWay, type LegacySession } from "./legacy-sessions.ts";
 import { sendNothing } from "./send-nothing.ts";
 
@@ -69,22 +70,23 @@ function call(hot: HotPath, request: HotCall, era: Era, place: HotPlace, ends: H
     void ends.handOn(undefined);
     return;
   }
-  // In a session the client may come for other things; there it cancels with a message.
-  const release =
-    session === undefined
-      ? whenGone(incoming, outgoing, () => exchange.cancel("the client closed the connection"))
-      : undefined;
   session?.calls.add(request.id, exchange);
+  // In a session too: an answer that did not reach its client cannot be asked for again.
+  const release = whenGone(incoming, outgoing, () => {
+    session?.calls.delete(request.id, exchange);
+    exchange.cancel("the client closed the connection");
+  });
   const itself = new AsyncResource("toolrack.mcp");
   exchange.whenStirred(() => {
     try {
       if (session !== undefined && !session.calls.awaits(request.id, exchange)) {
+        release();
         sendNothing(place);
         ends.answered();
         return;
       }
       const outcome = hot.outcome(exchange, request.id, era, viewer);
-      release?.();
+      release();
       if (outcome.kind === "begun") {
         // What stirred is in the middle of the tool's own work, which whatever the SDK does is no part of.
         const served = itself.runInAsyncScope(ends.handOn, undefined, exchange);
@@ -171,8 +173,12 @@ function fitsLegacy(headers: IncomingHttpHeaders): boolean {
 }
 
 function acceptsBoth({ accept = "" }: IncomingHttpHeaders): boolean {
-  return accept.includes("application/json") && accept.includes("text/event-stream");
+  // What nearly all clients send need not be taken apart.
+  if (accept === USUAL_ACCEPT) return true;
+  return accepts(accept, "application/json") && accepts(accept, "text/event-stream");
 }
+
+const USUAL_ACCEPT = "application/json, text/event-stream";
 
 const start = Buffer.from('{"result":');
 

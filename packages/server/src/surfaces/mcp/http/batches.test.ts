@@ -106,3 +106,27 @@ test("the SDK keeps nothing of requests that were cancelled", async () => {
   >;
   expect([_requestToStreamMapping?.size, _requestResponseMap?.size]).toEqual([0, 0]);
 });
+
+test.each(["2025-06-18", "2025-11-25"])(
+  "%s has no batches: one is refused whole, in a session and without one",
+  async (protocolVersion) => {
+    const session = await openLegacySession(rack, { protocolVersion });
+    const call1 = session.post(call(1, "endless"));
+    await vi.waitUntil(() => running() === 1);
+    const refused = {
+      status: 400,
+      message: { id: null, error: { code: -32600, message: expect.stringContaining("no batches") } },
+    };
+    for (const batch of [[call(2, "quick")], [cancel(1)], []]) {
+      expect(await session.post(batch)).toMatchObject(refused);
+    }
+    // What its session was opened with counts.
+    const older = { "mcp-protocol-version": "2025-03-26" };
+    expect(await session.post([call(2, "quick")], older)).toMatchObject(refused);
+    const headers = { "mcp-protocol-version": protocolVersion };
+    expect(await rack.post("legacy", [call(2, "quick")], { headers })).toMatchObject(refused);
+    expect(running()).toBe(1);
+    await session.post(cancel(1));
+    await call1;
+  },
+);

@@ -95,6 +95,46 @@ test("a body that is encoded is refused in words that say so", async () => {
   expect((await rack.post("legacy", list, plain)).status).toBe(200);
 });
 
+test.each(["*/*", "application/*, text/*", "application/json;q=0.9, text/event-stream;q=0.1"])(
+  "a client that accepts %s accepts both kinds of answers, in a session too",
+  async (accept) => {
+    const opened = await rack.post("legacy", initialize, { headers: { accept } });
+    expect(opened.status).toBe(200);
+    const session = { "mcp-session-id": opened.headers.get("mcp-session-id") ?? "", accept };
+    for (const headers of [{ accept }, session]) {
+      for (const method of ["tools/list", "prompts/list"]) {
+        expect((await rack.post("legacy", { ...list, method }, { headers })).status).toBe(200);
+      }
+    }
+    const stream = await fetch(`${rack.serving.url}/mcp`, {
+      headers: { authorization: `Bearer ${rack.token}`, ...session },
+    });
+    await stream.body?.cancel();
+    expect(stream.status).toBe(200);
+  },
+);
+
+test.each(["application/json", "text/event-stream", "application/json;q=0, text/event-stream", "text/html"])(
+  "an older client that accepts %s, and not both kinds of answers, is refused",
+  async (accept) => {
+    for (const method of ["tools/list", "prompts/list"]) {
+      expect((await rack.post("legacy", { ...list, method }, { headers: { accept } })).status).toBe(406);
+    }
+  },
+);
+
+test("a body is read as UTF-8, and refused where it says that it is something else", async () => {
+  const send = (type: string) => rack.post("legacy", list, { headers: { "content-type": type } });
+  for (const charset of ["utf-16", "latin1", '"iso-8859-1"']) {
+    const { status, message } = await send(`application/json; charset=${charset}`);
+    expect(status).toBe(415);
+    expect(message.error).toEqual({ code: -32600, message: expect.stringContaining("UTF-8") });
+  }
+  for (const charset of ["utf-8", "UTF-8", '"Utf-8"', "utf8"]) {
+    expect((await send(`application/json; charset=${charset}`)).status).toBe(200);
+  }
+});
+
 test("a cancellation that names no request is taken, and cancels nothing", async () => {
   const id = await openSession();
   const call = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "endless", arguments: {} } };

@@ -10,6 +10,7 @@ import type { Exchange } from "../exchange.ts";
 import { HotPath } from "../hot/hot-path.ts";
 import { modernVersion } from "../hot/hot-request.ts";
 import { idOf } from "../id-of.ts";
+import { longestMessage } from "../longest-message.ts";
 import { mayUseExpert } from "../may-use-expert.ts";
 import type { McpParts } from "../mcp-parts.ts";
 import { authInfoOf, SdkFaces } from "../sdk-faces.ts";
@@ -17,6 +18,7 @@ import { type ExpertResolver, Viewer } from "../viewer.ts";
 import { isListen, wantsResources, watchListened } from "../watch-listened.ts";
 import { answerHot } from "./answer-hot.ts";
 import { answerLegacy, keepBusy } from "./answer-legacy.ts";
+import { batchProblem } from "./batch-problem.ts";
 import { headerMismatch } from "./header-mismatch.ts";
 import { isMcpPath } from "./is-mcp-path.ts";
 import { type LegacySession, LegacySessions, type SessionLimits } from "./legacy-sessions.ts";
@@ -32,13 +34,12 @@ export interface McpMountOptions {
   readonly maxBody?: number;
 }
 
-const USUAL_BODY = 10 * 1024 * 1024;
 const HEADER_MISMATCH = -32020;
 const UNANSWERED = "its request could not be answered";
 
 /** The rack at `/mcp` and `/mcp/{expert}`, for clients of all versions of the protocol. */
 export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount {
-  const { maxBody = USUAL_BODY } = options;
+  const { maxBody = longestMessage } = options;
   const publisher = new ChangePublisher(parts, (uri) => faces.modern.notify.resourceUpdated(uri));
   const join = (audience: Audience) => publisher.join(audience);
   const sessions = new LegacySessions(parts, options.sessions, join);
@@ -88,6 +89,8 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
     if (viewer === undefined) return refuseExpert(outgoing);
     const session = id === undefined ? undefined : sessions.find(id, viewer);
     if (id !== undefined && session === undefined) return refuseSession(outgoing);
+    const problem = batchProblem(body, session, incoming.headers);
+    if (problem !== undefined) return sendJsonRpcError(outgoing, 400, -32600, problem);
     parts.clients.see(body, viewer, session?.server.getClientVersion());
     return new Promise<void>((answered, failed) => {
       const handOn = (begun: Exchange<EndedCall> | undefined) => {

@@ -1,5 +1,6 @@
 import { isAscii } from "node:buffer";
 import type { IncomingMessage } from "node:http";
+import { MIMEType } from "node:util";
 
 export type ReadMessage =
   | { readonly ok: true; readonly text: string }
@@ -48,7 +49,21 @@ export function readMessage(incoming: IncomingMessage, limit: number): Promise<R
 function refusalOf({ headers }: IncomingMessage, limit: number): ReadMessage | undefined {
   const encoding = headers["content-encoding"];
   if (encoding !== undefined && encoding.toLowerCase() !== "identity") return encoded(encoding);
+  const charset = charsetOf(headers["content-type"]);
+  if (charset !== undefined && !UTF8.test(charset)) return otherCharset(charset);
   return exceeds(headers["content-length"], limit) ? tooLarge(limit) : undefined;
+}
+
+const UTF8 = /^utf-?8$/i;
+
+/** Undefined where none is named: then JSON is UTF-8. */
+function charsetOf(type: string | undefined): string | undefined {
+  if (type === undefined || type === "application/json") return undefined;
+  try {
+    return new MIMEType(type).params.get("charset")?.trim();
+  } catch {
+    return undefined; // What is no media type at all is refused as such.
+  }
 }
 
 /** Who may send anything may send a kilobyte: short numbers need not be read. What is sent is counted too. */
@@ -82,6 +97,18 @@ function encoded(encoding: string): ReadMessage {
     headers: { "Accept-Encoding": "identity" },
   };
 }
+
+function otherCharset(charset: string): ReadMessage {
+  return {
+    ok: false,
+    status: 415,
+    code: -32600,
+    message: `The body came with charset=${charset.slice(0, LONGEST_SHOWN)}, and messages are read as UTF-8 alone. Send it in UTF-8.`,
+  };
+}
+
+/** Of what a client has named. */
+const LONGEST_SHOWN = 100;
 
 function tooLarge(limit: number): ReadMessage {
   return {

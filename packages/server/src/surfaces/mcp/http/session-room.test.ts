@@ -43,7 +43,7 @@ async function serve(options: McpMountOptions) {
   return { ...served, post, initialize };
 }
 
-test("a session whose client left before it was answered is not busy for ever", async () => {
+test("a session whose client left before it was answered is not busy, even if the tool goes on", async () => {
   const gate = new Gate();
   await using served = await serve({ sessions: { most: 1, idle: 60_000 } });
   const opened = await served.post(served.initialize);
@@ -56,11 +56,8 @@ test("a session whose client left before it was answered is not busy for ever", 
   await vi.waitUntil(() => running() === 1);
   gone.abort();
   expect(await left).toBe("left");
-  // The call goes on, since in a session only a message cancels it, and ends when nobody is there.
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  expect(running()).toBe(1);
-  gate.open();
   await vi.waitUntil(async () => (await served.post(served.initialize)).status === 200);
+  gate.open();
 });
 
 test("what never becomes a session leaves nothing behind", async () => {

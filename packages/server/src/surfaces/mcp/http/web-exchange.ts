@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { whenGone } from "../../http/when-gone.ts";
+import { accepts } from "./accepts.ts";
 import { UnreadFrames } from "./unread-frames.ts";
 
 /** The request as the SDK takes it. Its body was read before; the signal aborts when the caller goes away. */
@@ -11,9 +12,15 @@ export function toWebRequest(incoming: IncomingMessage, outgoing: ServerResponse
   for (const [name, value] of Object.entries(incoming.headers)) {
     if (value !== undefined) headers.set(name, Array.isArray(value) ? value.join(", ") : value);
   }
+  const { accept } = incoming.headers;
+  // The SDK looks for the two names alone, wherever in the header they stand.
+  if (accept !== undefined) headers.set("accept", ANSWERS.filter((type) => accepts(accept, type)).join(", "));
   const { method = "GET", url = "/" } = incoming;
   return new Request(new URL(url, "http://localhost"), { method, headers, signal: gone.signal });
 }
+
+/** In which an answer comes, as one message or as a stream. */
+const ANSWERS = ["application/json", "text/event-stream"];
 
 /** Is given how to end a stream, and answers how to forget about it. */
 export type StreamWatch = (end: () => void) => () => void;

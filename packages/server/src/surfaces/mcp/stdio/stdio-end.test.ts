@@ -1,12 +1,12 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout as wait } from "node:timers/promises";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { TemporaryWorkspace } from "../../../testing/temporary-workspace.ts";
 import { program } from "../testing/serve-workspace.ts";
 import { type Era, toolFile } from "../testing/served-rack.ts";
@@ -20,6 +20,7 @@ const files = {
   "tools/all.ts": `import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 const note = (name) => writeFileSync(join(import.meta.dirname, "..", name), "");
+note("loaded");
 ${toolFile(
   `name: "waits", execute: ({ signal }) => new Promise((resolve) => {
     signal.addEventListener("abort", () => note("aborted"));
@@ -50,6 +51,28 @@ const ways: [string, object][] = [
   ["by the short way", {}],
   ["by the SDK", { progressToken: 1 }],
 ];
+
+const installed = [process.execPath, resolve(import.meta.dirname, "../../../../bin/toolrack.js")];
+
+test.concurrent.each<[string, string, readonly string[]]>([
+  ["at once", "by its sources", program],
+  ["at once", "as it is installed", installed],
+  ["when its tools are loaded", "by its sources", program],
+])(
+  "a program whose input ends %s, before anything was said, ends too when it is run %s",
+  async (when, _, [command, ...words]) => {
+    await using workspace = await TemporaryWorkspace.create(files);
+    const child = spawn(command!, [...words, "mcp", "--dir", workspace.directory], {
+      stdio: ["pipe", "ignore", "ignore"],
+    });
+    onTestFinished(() => void child.kill());
+    const ended = once(child, "exit");
+    if (when !== "at once") await appears(workspace, "loaded");
+    child.stdin.end();
+    expect(await ended).toEqual([0, null]);
+  },
+  LIMIT,
+);
 
 test.concurrent.each(ways)(
   "a call %s is cancelled when the input ends and it takes too long",

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { OfferingChange } from "../../../offerings/offering-source.ts";
+import { longestMessage } from "../longest-message.ts";
 import { Gate, gatedTool } from "../testing/gate.ts";
 import { type Era, ServedRack, toolFile } from "../testing/served-rack.ts";
 import { modernParams, StdioPeer } from "../testing/stdio-peer.ts";
@@ -195,7 +196,7 @@ test("a line that is too long is refused, and those after it are read whole", as
   const { peer } = connection;
   const { input } = peer.streams;
   const part = Buffer.alloc(1024 * 1024, "x");
-  for (let at = 0; at < 17; at++) input.write(part);
+  for (let at = 0; at < 11; at++) input.write(part);
   input.write("\n");
   const { error } = await peer.next((message) => message.error !== undefined);
   expect(error).toMatchObject({ code: -32600, message: expect.stringContaining("longer than") });
@@ -204,3 +205,47 @@ test("a line that is too long is refused, and those after it are read whole", as
   input.write('"method":"ping"}\n');
   expect(await peer.next(({ id }) => id !== null)).toEqual({ jsonrpc: "2.0", id: 9, result: {} });
 });
+
+test.each<Era>(["modern", "legacy"])(
+  "a request that is too long for HTTP is too long here, and is told so by its id on a %s connection",
+  async (era) => {
+    await using connection = await connect(era);
+    const { peer, ask } = connection;
+    ask(11, "tools/call", { name: "quick", arguments: { text: "x".repeat(longestMessage) } });
+    expect(await peer.next(({ id }) => id === 11 || id === null)).toEqual({
+      jsonrpc: "2.0",
+      id: 11,
+      error: { code: -32600, message: expect.stringContaining(`${longestMessage} bytes`) },
+    });
+    ask(12, "tools/call", { name: "quick", arguments: {} });
+    expect(await peer.next(({ id }) => id === 12)).toMatchObject({
+      result: { content: [{ text: "quick" }] },
+    });
+  },
+);
+
+test.each<Era>(["modern", "legacy"])(
+  "a request on a %s connection that is no UTF-8 is refused, and not begun",
+  async (era) => {
+    const recorded = async () => (await rack.serving.store.calls.list({})).items.length;
+    await using connection = await connect(era);
+    const { peer, ask } = connection;
+    const before = await recorded();
+    const params = { name: "quick", arguments: { text: "?" } };
+    const request = { jsonrpc: "2.0", id: 13, method: "tools/call", params };
+    const sent = era === "modern" ? { ...request, params: modernParams(params) } : request;
+    const [start, end] = JSON.stringify(sent).split("?");
+    const bytes = [Buffer.from(start!), Buffer.from([0xff]), Buffer.from(`${end}\n`)];
+    peer.streams.input.write(Buffer.concat(bytes));
+    expect(await peer.next(({ id }) => id === 13 || id === null)).toEqual({
+      jsonrpc: "2.0",
+      id: 13,
+      error: { code: -32700, message: expect.stringContaining("UTF-8") },
+    });
+    ask(14, "tools/call", { name: "quick", arguments: { text: "\uFFFD" } });
+    expect(await peer.next(({ id }) => id === 14)).toMatchObject({
+      result: { content: [{ text: "quick" }] },
+    });
+    await vi.waitUntil(async () => (await recorded()) === before + 1);
+  },
+);

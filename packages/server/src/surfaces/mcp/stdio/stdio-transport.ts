@@ -7,12 +7,16 @@ import {
 } from "@modelcontextprotocol/server";
 import { IdTable } from "@toolrack/core";
 import { isRecord } from "../../../json/is-record.ts";
+import { headOfLongMessage } from "../../../text/head-of-long-message.ts";
 import { idOf, isId } from "../id-of.ts";
 import { isNews } from "../is-news.ts";
+import { longestMessage } from "../longest-message.ts";
 import type { Outlet } from "../outlet.ts";
+import { requestIdOf } from "../request-id-of.ts";
 import { reusedId } from "../reused-id.ts";
-import { LineReader } from "./line-reader.ts";
+import { wantsAnswer } from "../wants-answer.ts";
 import { LineWriter } from "./line-writer.ts";
+import { PacedLines } from "./paced-lines.ts";
 import { StdioBatches } from "./stdio-batches.ts";
 
 export interface StdioStreams {
@@ -27,8 +31,6 @@ export type FrontHandler = (
   handOn: (message: unknown) => void,
 ) => boolean;
 
-/** The longest line that is taken, in bytes. */
-const LONGEST = 16 * 1024 * 1024;
 /** How much a client may leave unread, in characters, before nothing more is taken of what it asks. */
 const FULL = 4 * 1024 * 1024;
 /** How many of its requests may wait for their answers while it does not read those that there are. */
@@ -62,7 +64,7 @@ export class StdioTransport implements Transport {
     this.#settle(id);
   };
   readonly #handOn = (message: unknown) => this.#deliver(message);
-  readonly #reader: LineReader;
+  readonly #reader: PacedLines;
   readonly #writer: LineWriter;
   #isClosed = false;
   /** Why nothing more is taken. */
@@ -86,11 +88,17 @@ export class StdioTransport implements Transport {
       freed: () => this.#reader.goOn(),
       overflowed: (unread) => this.#cutOff(unread),
     });
-    this.#reader = new LineReader(streams.input, LONGEST, {
-      line: (text) => this.#read(text),
-      tooLong: () => {
-        const text = `A message is longer than ${LONGEST} bytes, the most that is taken.`;
-        this.#refuse(null, ProtocolErrorCode.InvalidRequest, text);
+    this.#reader = new PacedLines(streams.input, longestMessage, {
+      onLine: (text) => this.#read(text),
+      onGarbled: (text) => {
+        const id = requestIdOf(parsed(text)) ?? null;
+        this.#turnAway(id, ProtocolErrorCode.ParseError, "A line of the input is not text in UTF-8.");
+      },
+      onTooLong: (start, end) => {
+        const text = `A message is longer than ${longestMessage} bytes, the most that is taken.`;
+        const { id = null, method } = headOfLongMessage(start, end);
+        const isRequest = method !== undefined;
+        this.#turnAway(isRequest ? id : null, ProtocolErrorCode.InvalidRequest, text);
       },
       end: () => void this.#end(),
       close: () => {
@@ -160,11 +168,9 @@ export class StdioTransport implements Transport {
 
   #read(line: string): void {
     if (line.trim() === "") return;
-    let message: unknown;
-    try {
-      message = JSON.parse(line);
-    } catch {
-      this.#refuse(null, ProtocolErrorCode.ParseError, "A line of the input is not JSON.");
+    const message = parsed(line);
+    if (message === undefined) {
+      this.#turnAway(null, ProtocolErrorCode.ParseError, "A line of the input is not JSON.");
       return;
     }
     const batch = this.#batches.open(message);
@@ -172,7 +178,7 @@ export class StdioTransport implements Transport {
     else if (isRecord(message)) this.#take(message);
     else {
       const text = "A line of the input is not one JSON-RPC message.";
-      this.#refuse(null, ProtocolErrorCode.InvalidRequest, text);
+      this.#turnAway(null, ProtocolErrorCode.InvalidRequest, text);
     }
   }
 
@@ -279,16 +285,30 @@ export class StdioTransport implements Transport {
   }
 
   #refuse(id: string | number | null, code: number, text: string): void {
+    if (id === null) {
+      this.#turnAway(id, code, text);
+      return;
+    }
     this.onerror?.(new Error(text));
-    const line = JSON.stringify({ jsonrpc: "2.0", error: { code, message: text }, id });
-    if (id === null) this.write(line);
-    else this.#answer(id, line);
+    this.#answer(id, errorLine(id, code, text));
+  }
+
+  /** Refuses what was never taken: a request that has the same id, and is under way, is still to be answered. */
+  #turnAway(id: string | number | null, code: number, text: string): void {
+    this.onerror?.(new Error(text));
+    this.write(errorLine(id, code, text));
   }
 }
 
-/** Notifications and answers are never answered, whatever is wrong with them. */
-function wantsAnswer(message: unknown): boolean {
-  if (typeof message !== "object" || message === null) return true;
-  if ("result" in message || "error" in message) return false;
-  return "id" in message || !("method" in message) || typeof message.method !== "string";
+function errorLine(id: string | number | null, code: number, message: string): string {
+  return JSON.stringify({ jsonrpc: "2.0", error: { code, message }, id });
+}
+
+/** Undefined for what is no JSON. */
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
 }

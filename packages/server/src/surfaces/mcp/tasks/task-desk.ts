@@ -1,4 +1,5 @@
 import type { EndedCall } from "../../../calls/call-desk.ts";
+import { newCallId } from "../../../calls/new-call-id.ts";
 import type { StoredCall } from "../../../store/store.ts";
 import type { Exchange } from "../exchange.ts";
 import { patience } from "../held-exchanges.ts";
@@ -16,10 +17,12 @@ export type TaskStatus = "working" | "input_required" | "completed" | "failed" |
 
 interface LiveTask {
   readonly exchange: Exchange<EndedCall>;
-  readonly principal: string;
+  readonly caller: string;
   readonly createdAt: number;
   updatedAt: number;
   message: string | undefined;
+  /** What the client is told of an answer that did not fit, until it gives one that does. */
+  unfit: string | undefined;
   /** Runs out when nobody has answered what it asks. */
   patience: NodeJS.Timeout | undefined;
   /** Runs out when nothing has happened to it for as long as a task can be asked for. */
@@ -28,7 +31,7 @@ interface LiveTask {
 
 /** An error of the protocol, which no record has. */
 interface FailedTask {
-  readonly principal: string;
+  readonly caller: string;
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly error: object;
@@ -39,9 +42,16 @@ const TIME_TO_LIVE = 60 * 60_000;
 const POLL_INTERVAL = 500;
 const MOST_FAILED = 1000;
 
+/** By their ids, calls that were tasks are told from others, also when nothing but their records is left. */
+const PREFIX = "task_";
+
+export function newTaskId(): string {
+  return `${PREFIX}${newCallId()}`;
+}
+
 /**
  * Calls that nobody waits for: the client comes back for them. A task is a call and has its id. While it runs it is
- * here; afterwards its record is the task, also after a restart.
+ * here; afterwards its record is the task, also after a restart. It is there for who made the call, and for nobody else.
  */
 export class TaskDesk {
   readonly #parts: Pick<McpParts, "store" | "recorder" | "lists" | "desk">;
@@ -63,10 +73,11 @@ export class TaskDesk {
     const createdAt = madeAt(taskId) ?? now;
     const task: LiveTask = {
       exchange,
-      principal: viewer.principal,
+      caller: viewer.grant.caller,
       createdAt,
       updatedAt: now,
       message: undefined,
+      unfit: undefined,
       patience: undefined,
       lifetime: setTimeout(() => this.#outlive(taskId, task), TIME_TO_LIVE).unref(),
     };
@@ -80,10 +91,10 @@ export class TaskDesk {
   /** Undefined when there is no such task for this viewer. */
   async get(taskId: string, viewer: Viewer): Promise<TaskView | undefined> {
     const live = this.#live.get(taskId);
-    if (live !== undefined) return live.principal === viewer.principal ? liveView(taskId, live) : undefined;
+    if (live !== undefined) return isOwn(live, viewer) ? liveView(taskId, live) : undefined;
     const failed = this.#failed.get(taskId);
     if (failed !== undefined) {
-      if (failed.principal !== viewer.principal) return undefined;
+      if (!isOwn(failed, viewer)) return undefined;
       return { ...base(taskId, "failed", failed.createdAt, failed.updatedAt), error: failed.error };
     }
     const call = await this.#stored(taskId, viewer);
@@ -92,12 +103,19 @@ export class TaskDesk {
     return storedView(call, listed?.outputSchema !== undefined);
   }
 
-  /** Answers whether there is such a task. */
+  /** Answers whether there is such a task. What is not asked for, or no longer, is left aside, as the extension says. */
   async update(taskId: string, answers: Readonly<Record<string, unknown>>, viewer: Viewer): Promise<boolean> {
     const live = this.#live.get(taskId);
-    if (live === undefined || live.principal !== viewer.principal) return this.#isKnown(taskId, viewer);
+    if (live === undefined || !isOwn(live, viewer)) return this.#isKnown(taskId, viewer);
+    const asked = new Set(live.exchange.open.map(({ key }) => key));
     for (const [key, value] of Object.entries(answers)) {
-      if (!live.exchange.answer(key, value)) continue;
+      if (!asked.has(key)) continue;
+      const fits = live.exchange.answer(key, value);
+      // What it has answered, a client need not look at again: what is still to be answered is asked as something new.
+      if (!fits) live.exchange.askAnew(key);
+      live.unfit = fits
+        ? undefined
+        : `The answer to "${key}" does not fit what was asked for. It is asked again.`;
       touch(live);
       startPatience(live);
     }
@@ -107,7 +125,7 @@ export class TaskDesk {
   /** Answers whether there is such a task. One that has ended stays as it ended. */
   async cancel(taskId: string, viewer: Viewer): Promise<boolean> {
     const live = this.#live.get(taskId);
-    if (live === undefined || live.principal !== viewer.principal) return this.#isKnown(taskId, viewer);
+    if (live === undefined || !isOwn(live, viewer)) return this.#isKnown(taskId, viewer);
     live.exchange.cancel("the client cancelled the task");
     return true;
   }
@@ -153,18 +171,22 @@ export class TaskDesk {
     else task.lifetime.refresh();
   }
 
-  #fail(taskId: string, { principal, createdAt, updatedAt }: LiveTask, error: object): void {
-    this.#failed.set(taskId, { principal, createdAt, updatedAt, error });
+  #fail(taskId: string, { caller, createdAt, updatedAt }: LiveTask, error: object): void {
+    this.#failed.set(taskId, { caller, createdAt, updatedAt, error });
     const oldest = this.#failed.keys().next();
     if (this.#failed.size > MOST_FAILED && oldest.value !== undefined) this.#failed.delete(oldest.value);
   }
 
-  async #stored(taskId: string, { grant }: Viewer): Promise<StoredCall | undefined> {
+  async #stored(taskId: string, viewer: Viewer): Promise<StoredCall | undefined> {
+    if (!taskId.startsWith(PREFIX)) return undefined;
     await this.#parts.recorder.flush();
     const call = await this.#parts.store.calls.get(taskId);
-    if (call === undefined || call.parentCallId !== undefined) return undefined;
-    return grant.admin || call.caller === grant.caller ? call : undefined;
+    return call !== undefined && isOwn(call, viewer) ? call : undefined;
   }
+}
+
+function isOwn({ caller }: { readonly caller: string }, { grant }: Viewer): boolean {
+  return caller === grant.caller;
 }
 
 const UNANSWERED = "nobody answered what it asked in the time that the task had";
@@ -188,7 +210,7 @@ const tooLate = `The client did not answer within ${patience / 60_000} minutes.`
 
 /** When the id of a task was made: what a client is told first and what the record says later are then the same time. */
 function madeAt(taskId: string): number | undefined {
-  const found = /^([0-9a-f]{8})-([0-9a-f]{4})-7/.exec(taskId);
+  const found = /^task_([0-9a-f]{8})-([0-9a-f]{4})-7/.exec(taskId);
   return found === null ? undefined : Number.parseInt(`${found[1]}${found[2]}`, 16);
 }
 
@@ -203,9 +225,10 @@ function base(taskId: string, status: TaskStatus, createdAt: number, updatedAt: 
   };
 }
 
-function liveView(taskId: string, { exchange, createdAt, updatedAt, message }: LiveTask): TaskView {
+function liveView(taskId: string, { exchange, createdAt, updatedAt, message, unfit }: LiveTask): TaskView {
   const { open } = exchange;
-  const said = message === undefined ? {} : { statusMessage: message };
+  const statusMessage = unfit ?? message;
+  const said = statusMessage === undefined ? {} : { statusMessage };
   if (open.length === 0) return { ...base(taskId, "working", createdAt, updatedAt), ...said };
   const requests = open.map(({ key, method, params }) => [key, { method, params }] as const);
   return {

@@ -1,8 +1,7 @@
 import type { Readable } from "node:stream";
+import { LineSplitter, type LineTaker } from "../../../text/line-splitter.ts";
 
-export interface LineTaker {
-  line(text: string): void;
-  tooLong(): void;
+export interface PacedTaker extends LineTaker {
   /** Nothing more comes, and every line has been taken. */
   end(): void;
   /** It was broken off before its end. */
@@ -12,7 +11,6 @@ export interface LineTaker {
   isFull(): boolean;
 }
 
-const NEWLINE = 0x0a;
 /** How many lines are taken before the event loop goes on: what comes of them shows only then. */
 const SLICE = 64;
 
@@ -20,13 +18,10 @@ const SLICE = 64;
  * The lines of a stream, taken no faster than what comes of them is taken away. What is not taken stays with whoever
  * writes it.
  */
-export class LineReader {
+export class PacedLines {
   readonly #input: Readable;
-  readonly #taker: LineTaker;
-  readonly #longest: number;
-  /** Of a line whose end has not come. */
-  #pending: Buffer[] = [];
-  #size = 0;
+  readonly #taker: PacedTaker;
+  readonly #lines: LineSplitter;
   /** What has come and is not taken yet. */
   #rest: Buffer | undefined;
   /** Lines since the event loop last went on. */
@@ -35,23 +30,27 @@ export class LineReader {
   #isStopped = false;
 
   /** `longest` is that of a line, in bytes. */
-  constructor(input: Readable, longest: number, taker: LineTaker) {
+  constructor(input: Readable, longest: number, taker: PacedTaker) {
     this.#input = input;
-    this.#longest = longest;
     this.#taker = taker;
+    this.#lines = new LineSplitter(longest, taker);
   }
 
   start(): void {
     const { error, close } = this.#taker;
     this.#input.on("data", (chunk: Buffer) => this.#take(chunk));
-    this.#input.on("end", () => {
+    const ended = () => {
       this.#isEnded = true;
       this.#endIfTaken();
-    });
+    };
+    this.#input.on("end", ended);
     this.#input.on("close", () => {
       if (!this.#isEnded) close();
     });
     this.#input.on("error", error);
+    // What came to its end before anybody listened does not say so again.
+    if (this.#input.readableEnded) queueMicrotask(ended);
+    else if (this.#input.closed) queueMicrotask(close);
   }
 
   /** To be called when it is not full any more. */
@@ -74,20 +73,14 @@ export class LineReader {
   }
 
   #take(chunk: Buffer): void {
-    let from = 0;
-    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, from)) {
+    for (let at = 0; at < chunk.length && !this.#isStopped; this.#taken++) {
       const isFull = this.#taker.isFull();
       if (isFull || this.#taken === SLICE) {
-        this.#hold(chunk.subarray(from), isFull);
+        this.#hold(chunk.subarray(at), isFull);
         return;
       }
-      const part = chunk.subarray(from, end);
-      from = end + 1;
-      this.#taken++;
-      this.#finish(part);
-      if (this.#isStopped) return;
+      at = this.#lines.next(chunk, at);
     }
-    if (from < chunk.length) this.#keep(chunk.subarray(from));
   }
 
   #hold(rest: Buffer, isFull: boolean): void {
@@ -96,25 +89,9 @@ export class LineReader {
     if (!isFull) setImmediate(() => this.goOn());
   }
 
-  #keep(part: Buffer): void {
-    this.#size += part.length;
-    if (this.#size <= this.#longest) this.#pending.push(part);
-    else this.#pending = [];
-  }
-
-  #finish(part: Buffer): void {
-    const size = this.#size + part.length;
-    const line = size === part.length ? part : Buffer.concat([...this.#pending, part]);
-    this.#pending = [];
-    this.#size = 0;
-    if (size > this.#longest) this.#taker.tooLong();
-    else this.#taker.line(line.toString("utf8"));
-  }
-
   #endIfTaken(): void {
     if (!this.#isEnded || this.#rest !== undefined || this.#isStopped) return;
-    // The last line may have no end of its own.
-    if (this.#size > 0) this.#finish(Buffer.alloc(0));
+    this.#lines.end();
     this.#taker.end();
   }
 }

@@ -1,19 +1,18 @@
 import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
-import { LineReader } from "./line-reader.ts";
+import { PacedLines } from "./paced-lines.ts";
 
-function reading(isFull: () => boolean = () => false) {
-  const input = new PassThrough();
+function reading(isFull: () => boolean = () => false, input = new PassThrough()) {
   const lines: string[] = [];
   const begun = Promise.withResolvers<void>();
   const ended = Promise.withResolvers<void>();
-  const reader = new LineReader(input, 1_000, {
-    line(line) {
+  const reader = new PacedLines(input, 1_000, {
+    onLine(line) {
       lines.push(line);
       begun.resolve();
     },
-    tooLong: () => lines.push("too long"),
+    onTooLong: () => lines.push("too long"),
     end: ended.resolve,
     close: () => lines.push("closed"),
     error: ended.reject,
@@ -53,6 +52,24 @@ test("who is full is given no more until there is room, and the end comes after 
   reader.goOn();
   await ended;
   expect(lines).toEqual(many);
+});
+
+test("an input that has ended before anybody listens is one that ends", async () => {
+  const input = new PassThrough();
+  input.resume().end();
+  await once(input, "close");
+  const { lines, ended } = reading(undefined, input);
+  await ended;
+  expect(lines).toEqual([]);
+});
+
+test("an input that was broken off before anybody listens is one that breaks off", async () => {
+  const input = new PassThrough();
+  input.destroy();
+  await once(input, "close");
+  const { lines } = reading(undefined, input);
+  await new Promise(setImmediate);
+  expect(lines).toEqual(["closed"]);
 });
 
 test("who stops is given nothing more", async () => {
