@@ -1,11 +1,19 @@
 import { join, resolve } from "node:path";
-import { type ApprovalPolicy, type Logger, redact, type ToolInfo, ToolRegistry } from "@toolrack/core";
+import {
+  type ApprovalPolicy,
+  type Logger,
+  logLine,
+  redact,
+  type ToolInfo,
+  ToolRegistry,
+} from "@toolrack/core";
 import { CallOrigins } from "./auth/call-origins.ts";
 import { readMasterToken } from "./auth/master-token.ts";
 import type { Config } from "./config/config.ts";
 import { loadEnvironment } from "./config/load-environment.ts";
 import { type ConfigOrigin, readConfig } from "./config/read-config.ts";
 import type { Workspace } from "./config/workspace.ts";
+import { tellConsoleBy } from "./host/attribute-console.ts";
 import { forgetCompiledSources } from "./host/forget-compiled-sources.ts";
 import { LateParts } from "./late-parts.ts";
 import { CallLog } from "./log/call-log.ts";
@@ -87,6 +95,7 @@ const EVALUATION_LIMIT = 10_000;
 /** The composition root: the only place that knows all parts. Throws `LoadError` for a config that is not valid. */
 export async function openWorkspace(directory: string, options: OpenOptions): Promise<App> {
   forgetCompiledSources();
+  tellConsoleBy(logLine);
   const { logger } = options;
   const root = resolve(directory);
   const stacks = new StackMapper();

@@ -9,7 +9,7 @@ import type { Store } from "./store/store.ts";
 export function openMcpServers(parts: {
   readonly app: Pick<App, "registry" | "offerings" | "workspace" | "config">;
   readonly store: Pick<Store, "mcpServers">;
-  readonly secrets: Pick<Secrets, "get" | "set" | "remove" | "learn" | "hold" | "values">;
+  readonly secrets: Pick<Secrets, "get" | "set" | "replace" | "remove" | "learn" | "hold" | "values">;
   readonly logger: Logger;
 }): Promise<McpServers> {
   const { app, store, secrets, logger } = parts;

@@ -43,8 +43,8 @@ export interface OpenedRack {
   readonly interrupted: number;
 }
 
-/** How often it is looked for secrets that were set elsewhere. */
-const LOOK_FOR_SECRETS = 2_000;
+/** How often it is looked for secrets that were set, here or elsewhere. */
+const LOOK_FOR_SECRETS = 1_000;
 /** How long tools may take to clean up. */
 const PATIENCE = 6_000;
 
@@ -68,12 +68,12 @@ export async function openRack(
   // Made before the tools are loaded, so that none of them can show it.
   const token = await ensureMasterToken(root);
   const secrets = () => [token, ...known.values()];
-  opened.defer(keepKnowing(known, logger));
   // The rack, whose calls they follow, asks the inbox.
   let origins: CallOrigins | undefined;
   const originOf = (callId: string) => origins?.of(callId);
   let rack: Rack | undefined;
   let mcpServers: McpServers | undefined;
+  opened.defer(keepKnowing(known, async () => mcpServers?.followSecrets(), logger));
   const approvals = await ApprovalInbox.open({
     store,
     logger,
@@ -178,8 +178,8 @@ async function within(closing: Promise<void>, what: string, logger: Logger): Pro
   );
 }
 
-/** Learns of secrets that other processes set, so that they are masked here too. Answers how to end it. */
-function keepKnowing(known: Secrets, logger: Logger): () => Promise<void> {
+/** Learns of secrets that were set, so that they are masked here too, and tells who waits for one. Answers how to end it. */
+function keepKnowing(known: Secrets, onLook: () => Promise<void>, logger: Logger): () => Promise<void> {
   let looking: Promise<void> | undefined;
   let complaint = "";
   const complain = (error: unknown) => {
@@ -191,6 +191,7 @@ function keepKnowing(known: Secrets, logger: Logger): () => Promise<void> {
   const timer = setInterval(() => {
     looking ??= known
       .refresh()
+      .then(onLook)
       .catch(complain)
       .finally(() => {
         looking = undefined;

@@ -193,7 +193,7 @@ describe("the inbox", () => {
         const ran: unknown[] = [];
         const registry = new ToolRegistry({
           approval: {
-            decide: (asked) => next.policy.decide?.(asked) ?? (asked.dangerous ? "ask" : "allow"),
+            decide: (asked, tool) => next.policy.decide?.(asked, tool) ?? (asked.dangerous ? "ask" : "allow"),
             ask: (...asked) => next.policy.ask!(...asked),
           },
         });

@@ -5,6 +5,7 @@ import type {
   ApprovalRequest,
   ApprovalVerdict,
   Logger,
+  ToolInfo,
 } from "@toolrack/core";
 import type {
   AnsweredFor,
@@ -118,7 +119,7 @@ export class ApprovalInbox {
   get policy(): ApprovalPolicy {
     const isOpen = () => this.#rules.all.length === 0 && this.#agreed.isEmpty;
     const timeout = this.#timeout;
-    const verdict = (request: ApprovalRequest) => this.#verdict(request);
+    const verdict = (request: ApprovalRequest, tool: ToolInfo) => this.#verdict(request, tool);
     return {
       // Without rules only dangerous tools ask, and the others are not held up by so much as a promise.
       get decide() {
@@ -273,8 +274,8 @@ export class ApprovalInbox {
     await this.#writes.settled();
   }
 
-  #verdict(request: ApprovalRequest): ApprovalVerdict {
-    return this.#agreed.verdict(request, this.#rules.verdict(request, this.#callerOf(request)));
+  #verdict(request: ApprovalRequest, tool: ToolInfo): ApprovalVerdict {
+    return this.#agreed.verdict(request, this.#rules.verdict(tool, request, this.#callerOf(request)));
   }
 
   /** Anybody may name a session: consent in it is consent to the caller who was asked about. */

@@ -1,4 +1,5 @@
 import type { ApprovalRequest, ApprovalVerdict } from "@toolrack/core";
+import type { RackItem } from "../auth/upstream-origin.ts";
 import type { ApprovalRule, ApprovalStore } from "../store/approvals/approval-store.ts";
 import type { NewRule } from "./answer.ts";
 import { newId } from "./new-id.ts";
@@ -48,7 +49,7 @@ export class RuleBook {
     return isRemoved;
   }
 
-  verdict(request: ApprovalRequest, caller: string | undefined): ApprovalVerdict {
-    return verdictByRules(this.#rules, request, caller, this.#formerNameOf);
+  verdict(tool: RackItem, request: ApprovalRequest, caller: string | undefined): ApprovalVerdict {
+    return verdictByRules(this.#rules, tool, request, caller, this.#formerNameOf);
   }
 }

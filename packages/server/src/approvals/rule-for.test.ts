@@ -1,6 +1,8 @@
 import type { ApprovalRequest } from "@toolrack/core";
 import { describe, expect, it } from "vitest";
+import { upstreamOrigin } from "../auth/upstream-origin.ts";
 import type { ApprovalRule } from "../store/approvals/approval-store.ts";
+import { toKey } from "../store/database/storable-text.ts";
 import { ruleFor } from "./rule-for.ts";
 
 const rule = (decision: ApprovalRule["decision"], tool: string, more: Partial<ApprovalRule> = {}) => ({
@@ -25,7 +27,8 @@ const request = (input: Record<string, unknown> = {}, sessionID = "s1"): Approva
   expiresAt: 0,
 });
 
-const verdict = (rules: ApprovalRule[], asked = request()) => ruleFor(rules, asked, asked.caller)?.decision;
+const verdict = (rules: ApprovalRule[], asked = request()) =>
+  ruleFor(rules, { name: asked.toolName }, asked, asked.caller)?.decision;
 
 describe("the rule for a call", () => {
   it("is none when no rule speaks of it", () => {
@@ -36,9 +39,16 @@ describe("the rule for a call", () => {
   it("for one caller holds for what that caller's calls make in turn, and for nobody else", () => {
     const rules = [rule("allow", "file_*", { sessionID: "s1", caller: "ann_1" })];
     const nested = { ...request(), caller: "outer_7" };
-    expect(ruleFor(rules, nested, "ann_1")?.decision).toBe("allow");
-    expect(ruleFor(rules, nested, "bob_2")).toBeUndefined();
-    expect(ruleFor(rules, nested, undefined)).toBeUndefined();
+    expect(ruleFor(rules, { name: nested.toolName }, nested, "ann_1")?.decision).toBe("allow");
+    expect(ruleFor(rules, { name: nested.toolName }, nested, "bob_2")).toBeUndefined();
+    expect(ruleFor(rules, { name: nested.toolName }, nested, undefined)).toBeUndefined();
+  });
+
+  it("for a caller whose name the store has shortened still holds", () => {
+    const caller = "ann ".repeat(60);
+    const rules = [rule("deny", "file_*", { caller: toKey(caller) })];
+    expect(ruleFor(rules, { name: "file_delete" }, request(), caller)?.decision).toBe("deny");
+    expect(ruleFor(rules, { name: "file_delete" }, request(), "ann")).toBeUndefined();
   });
 
   it("denies before it asks, and asks before it allows, whichever came first", () => {
@@ -105,10 +115,25 @@ describe("the rule for a call", () => {
       const asked = { ...request(), toolName: "file_delete_1a2b3c4d" };
       const formerNameOf = (name: string) => (name === asked.toolName ? "file_delete" : undefined);
       const decided = (decision: ApprovalRule["decision"]) =>
-        ruleFor([rule(decision, tool)], asked, asked.caller, formerNameOf)?.decision;
+        ruleFor([rule(decision, tool)], { name: asked.toolName }, asked, asked.caller, formerNameOf)
+          ?.decision;
       expect([decided("deny"), decided("ask"), decided("allow")]).toEqual(["deny", "ask", undefined]);
     },
   );
+
+  it("for a server holds for its tools, by the names that it gives them, whatever they gave up", () => {
+    const asked = { ...request(), toolName: "mcp_git_admin_wipe_1a2b3c4d" };
+    const mcp = upstreamOrigin({ server: "git", tool: "admin_wipe" });
+    const tool = { name: asked.toolName, metadata: { mcp } };
+    const formerNameOf = () => "mcp_git_admin_wipe";
+    const decided = (pattern: string, decision: ApprovalRule["decision"] = "allow") =>
+      ruleFor([rule(decision, pattern)], tool, asked, asked.caller, formerNameOf)?.decision;
+    expect([decided("mcp:git"), decided("mcp:git/admin_*")]).toEqual(["allow", "allow"]);
+    expect([decided("mcp:git_admin", "deny"), decided("mcp:git/wipe", "deny")]).toEqual([
+      undefined,
+      undefined,
+    ]);
+  });
 
   it("denies a path that climbs, where it would not allow it", () => {
     const rules = [rule("deny", "file_delete", { input: { path: "drafts/*" } })];

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ApprovalRequest } from "@toolrack/core";
-import { matchesPattern } from "../auth/matches-pattern.ts";
+import { toolMatcher } from "../auth/tool-matcher.ts";
+import type { RackItem } from "../auth/upstream-origin.ts";
 import { isRecord } from "../json/is-record.ts";
 import type { ApprovalRule } from "../store/approvals/approval-store.ts";
 import { toKey } from "../store/database/storable-text.ts";
@@ -11,35 +12,46 @@ const strongestFirst = ["deny", "ask", "allow"] as const;
 export type FormerNameOf = (toolName: string) => string | undefined;
 
 /**
- * The rule that answers a call: deny beats ask, and ask beats allow. Undefined when no rule speaks of it. `origin` is
- * whoever made the first call of the chain.
+ * The rule that answers a call of the tool: deny beats ask, and ask beats allow. Undefined when no rule speaks of it.
+ * `origin` is whoever made the first call of the chain.
  */
 export function ruleFor(
   rules: readonly ApprovalRule[],
+  tool: RackItem,
   request: ApprovalRequest,
   origin: string | undefined,
   formerNameOf?: FormerNameOf,
 ): ApprovalRule | undefined {
-  const formerName = formerNameOf?.(request.toolName);
-  const fitting = rules.filter(
-    (rule) => isNamed(rule, request.toolName, formerName) && fits(rule, request, origin),
-  );
+  const formerName = formerNameOf?.(tool.name);
+  const fitting = rules.filter((rule) => isNamed(rule, tool, formerName) && fits(rule, request, origin));
   return strongestFirst
     .map((decision) => fitting.find((rule) => rule.decision === decision))
     .find((rule) => rule !== undefined);
 }
 
 /** What keeps a tool back goes on under its new name; consent was to whatever had the old one. */
-function isNamed({ tool, decision }: ApprovalRule, name: string, formerName: string | undefined): boolean {
-  if (matchesPattern(tool, name)) return true;
-  return decision !== "allow" && formerName !== undefined && matchesPattern(tool, formerName);
+function isNamed(rule: ApprovalRule, tool: RackItem, formerName: string | undefined): boolean {
+  const isMeant = matcherOf(rule);
+  if (isMeant(tool)) return true;
+  return rule.decision !== "allow" && formerName !== undefined && isMeant({ name: formerName });
+}
+
+const matchers = new WeakMap<ApprovalRule, (tool: RackItem) => boolean>();
+
+/** A rule stays as it was made, so that its pattern is read once and not with every call. */
+function matcherOf(rule: ApprovalRule): (tool: RackItem) => boolean {
+  const known = matchers.get(rule);
+  if (known !== undefined) return known;
+  const made = toolMatcher([rule.tool]);
+  matchers.set(rule, made);
+  return made;
 }
 
 function fits(rule: ApprovalRule, request: ApprovalRequest, origin: string | undefined): boolean {
   const { sessionID, caller, input, exact = false, decision } = rule;
-  // A rule comes from the store, which shortens sessions with odd names.
+  // A rule comes from the store, which shortens sessions and callers with odd names.
   if (sessionID !== undefined && toKey(sessionID) !== toKey(request.sessionID)) return false;
-  if (caller !== undefined && caller !== origin) return false;
+  if (caller !== undefined && (origin === undefined || toKey(caller) !== toKey(origin))) return false;
   return (
     input === undefined ||
     fitsValue(input, request.input, { isExact: exact, isConsent: decision === "allow" })

@@ -27,7 +27,7 @@ describe("Authenticator", () => {
   it("knows the master, who may do everything", async () => {
     const found = await new Authenticator(master, store.tokens).authenticate(bearer(master));
     expect(found).toMatchObject({ ok: true, grant: { admin: true, caller: "http" } });
-    expect(found.ok && found.grant.mayUse("anything")).toBe(true);
+    expect(found.ok && found.grant.mayUse({ name: "anything" })).toBe(true);
   });
 
   it("knows issued tokens by their hash, with what they were granted and nothing else", async () => {
@@ -41,7 +41,10 @@ describe("Authenticator", () => {
     if (!found.ok) throw new Error(found.reason);
     const { grant } = found;
     expect(grant).toMatchObject({ admin: false, name: "ci", caller: `ci_${stored.id}` });
-    expect([grant.mayUse("file_read"), grant.mayUse("system_execute")]).toEqual([true, false]);
+    expect([grant.mayUse({ name: "file_read" }), grant.mayUse({ name: "system_execute" })]).toEqual([
+      true,
+      false,
+    ]);
     expect([grant.mayUseExpert("writer"), grant.mayUseExpert("reader")]).toEqual([true, false]);
     await expect.poll(async () => (await store.tokens.list())[0]?.lastUsedAt).toBeGreaterThan(0);
   });
@@ -50,7 +53,7 @@ describe("Authenticator", () => {
     const { token } = await issueToken(store.tokens, { name: "empty", scopes: {} });
     const found = await new Authenticator(master, store.tokens).authenticate(bearer(token));
     expect(
-      found.ok && (found.grant.mayUse("add") || found.grant.mayUseExpert("x") || found.grant.admin),
+      found.ok && (found.grant.mayUse({ name: "add" }) || found.grant.mayUseExpert("x") || found.grant.admin),
     ).toBe(false);
   });
 

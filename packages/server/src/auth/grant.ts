@@ -1,5 +1,7 @@
 import type { StoredToken } from "../store/store.ts";
 import { matchesPattern } from "./matches-pattern.ts";
+import { toolMatcher } from "./tool-matcher.ts";
+import type { RackItem } from "./upstream-origin.ts";
 
 /** What the bearer of a token may do. */
 export interface Grant {
@@ -12,8 +14,8 @@ export interface Grant {
   readonly caller: string;
   /** Milliseconds since the epoch. */
   readonly expiresAt?: number;
-  /** Whether the tool, by its canonical name, exists for this bearer at all. */
-  mayUse(toolName: string): boolean;
+  /** Whether the tool exists for this bearer at all. */
+  mayUse(tool: RackItem): boolean;
   mayUseExpert(expert: string): boolean;
   /** Whether it may talk to models, on the account of whoever pays the provider. */
   readonly mayChat: boolean;
@@ -40,7 +42,7 @@ export function grantOf(token: StoredToken): Grant {
     admin,
     caller: `${name}_${id}`,
     ...(expiresAt === undefined ? {} : { expiresAt }),
-    mayUse: (toolName) => admin || fitsAny(scopes.tools, toolName),
+    mayUse: admin ? () => true : toolMatcher(scopes.tools),
     mayUseExpert: (expert) => admin || fitsAny(scopes.experts, expert),
     // A model is of use to who has tools for it; others have to be given it.
     mayChat: admin || (scopes.chat ?? [...(scopes.tools ?? []), ...(scopes.experts ?? [])].length > 0),

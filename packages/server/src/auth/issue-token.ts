@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { v7 as uuid } from "uuid";
 import type { StoredToken, TokenStore } from "../store/store.ts";
 import { hashToken } from "./hash-token.ts";
+import { problemOfToolPattern } from "./tool-matcher.ts";
 
 export interface TokenWish {
   readonly name: string;
@@ -20,6 +21,10 @@ export async function issueToken(
 ): Promise<{ readonly token: string; readonly stored: StoredToken }> {
   if (wish.name.trim() === "" || wish.name.length > LONGEST_NAME) {
     throw new Error(`A token needs a name of at most ${LONGEST_NAME} characters.`);
+  }
+  for (const pattern of wish.scopes.tools ?? []) {
+    const problem = problemOfToolPattern(pattern);
+    if (problem !== undefined) throw new Error(problem);
   }
   const token = `trk_${randomBytes(32).toString("base64url")}`;
   const stored: StoredToken = { id: uuid(), createdAt: Date.now(), ...wish };

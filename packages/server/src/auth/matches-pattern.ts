@@ -3,17 +3,20 @@
  * count: two tools whose names differ by case only are one tool.
  */
 export function matchesPattern(pattern: string, name: string): boolean {
-  const wanted = pattern.toLowerCase();
-  const text = name.toLowerCase();
+  return matchesExactly(pattern.toLowerCase(), name.toLowerCase());
+}
+
+/** The same where case counts, as with names that are given elsewhere: there, `get` and `GET` may be two tools. */
+export function matchesExactly(pattern: string, text: string): boolean {
   let at = 0;
   let position = 0;
   let star = -1;
   let resume = 0;
   while (position < text.length) {
-    if (wanted[at] === "*") {
+    if (pattern[at] === "*") {
       star = at++;
       resume = position;
-    } else if (at < wanted.length && (wanted[at] === "?" || wanted[at] === text[position])) {
+    } else if (at < pattern.length && (pattern[at] === "?" || pattern[at] === text[position])) {
       at++;
       position++;
     } else if (star !== -1) {
@@ -24,6 +27,6 @@ export function matchesPattern(pattern: string, name: string): boolean {
       return false;
     }
   }
-  while (wanted[at] === "*") at++;
-  return at === wanted.length;
+  while (pattern[at] === "*") at++;
+  return at === pattern.length;
 }

@@ -106,7 +106,7 @@ export interface Config {
     readonly metaTools?: "auto" | "on" | "off";
     /** Default 100. */
     readonly threshold?: number;
-    /** Tools that are listed beside the meta-tools, as patterns. Default none. */
+    /** Tools that are listed beside the meta-tools, as patterns: `web_*`, `mcp:KEY`. Default none. */
     readonly alwaysListed?: readonly string[];
     /**
      * Who is asked before a dangerous tool runs for an MCP client. Default `client`: the person at the client, when it

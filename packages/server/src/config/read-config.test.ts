@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 
 describe("toolrack.config", () => {
@@ -29,6 +29,25 @@ describe("toolrack.config", () => {
     await expect(workspace.open()).rejects.toThrow(
       /sandbox\.grants\.rates\.hosts\[1\].*Write "other\.example\.com"/,
     );
+  });
+
+  it("says which pattern of tools could fit none, and what to write", async () => {
+    await using workspace = await TemporaryWorkspace.create({
+      "toolrack.config.mjs": `export default { mcp: { alwaysListed: ["mcp:git", "mcp:"] }, sandbox: { grants: { rates: { tools: ["mcp:*"] } } } };`,
+    });
+    await expect(workspace.open()).rejects.toThrow(
+      /mcp\.alwaysListed\[1\]: .*Write mcp:KEY.*sandbox\.grants\.rates\.tools\[0\]: .*Write mcp_\*/,
+    );
+  });
+
+  it("says which variable has such a pattern", async () => {
+    await using workspace = await TemporaryWorkspace.create();
+    vi.stubEnv("TOOLRACK_MCP_ALWAYS_LISTED", "web_*,mcp:git/");
+    try {
+      await expect(workspace.open()).rejects.toThrow(/TOOLRACK_MCP_ALWAYS_LISTED.*Write mcp:git/);
+    } finally {
+      vi.unstubAllEnvs();
+    }
   });
 
   it("refuses a password in a provider's address, and does not show it", async () => {

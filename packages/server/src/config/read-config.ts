@@ -9,6 +9,7 @@ import { configVariables } from "./config-variables.ts";
 import { providerAddressProblems } from "./provider-address.ts";
 import { readVariables, type SetVariable } from "./read-variables.ts";
 import { sandboxConfigProblems } from "./sandbox-config.ts";
+import { toolPatternProblems } from "./tool-pattern-problems.ts";
 import { unreadConfigs } from "./unread-configs.ts";
 
 /** A key that is set, and by what. */
@@ -40,6 +41,7 @@ export async function readConfig(workspace: string, graph: ModuleGraph, logger: 
   }
   const config = path === undefined ? {} : await readFile(path, graph);
   const variables = await readVariables(workspace, process.env);
+  for (const variable of variables) checkPatterns(workspace, variable);
   const own = configVariables.filter(({ path: place }) => valueAt(config, place) !== undefined);
   const origins = new Map(own.map(({ key }) => [key, basename(path ?? "")]));
   for (const { key, name, file } of variables) {
@@ -60,10 +62,20 @@ async function readFile(path: string, graph: ModuleGraph): Promise<Config> {
     ? [
         ...(await sandboxConfigProblems((config as Config).sandbox)),
         ...providerAddressProblems((config as Config).providers),
+        ...toolPatternProblems(config as Config),
       ]
     : outcome.issues.map(({ path: key, message }) => (key === "" ? message : `${key}: ${message}`));
   if (problems.length === 0) return config as Config;
   throw new LoadError(`The config is not valid. ${problems.join(" ")}`, "Correct these keys.", { path });
+}
+
+function checkPatterns(workspace: string, variable: SetVariable): void {
+  const { name, file } = variable;
+  const problems = toolPatternProblems(withVariable({}, variable));
+  if (problems.length === 0) return;
+  throw new LoadError(`The variable ${name} is not valid. ${problems.join(" ")}`, "Correct or remove it.", {
+    ...(file === undefined ? {} : { path: join(workspace, file) }),
+  });
 }
 
 function withVariable(config: Config, { path, value }: SetVariable): Config {

@@ -4,7 +4,7 @@ import type { WorkerLimits } from "../runners/sandbox/types.ts";
 export interface SandboxGrant {
   /** Network hosts: `api.example.com`, `*.example.com`, `localhost:8080`, or `*` for every public one. */
   readonly hosts?: readonly string[];
-  /** Tools outside the sandbox that it may call, as patterns: `internal_file_*`. */
+  /** Tools outside the sandbox that it may call, as patterns: `internal_file_*`, `mcp:KEY`. */
   readonly tools?: readonly string[];
   /** Values of its environment that are no secrets. Secrets are set with `toolrack secrets set TOOL NAME`. */
   readonly environment?: Readonly<Record<string, string>>;

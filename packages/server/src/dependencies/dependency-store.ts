@@ -18,7 +18,6 @@ import { join } from "node:path";
 import type { Logger } from "@toolrack/core";
 import { processStat } from "../host/process-stat.ts";
 import { checkLinks } from "./check-links.ts";
-import { checkLock } from "./check-lock.ts";
 import { type DependencyMap, dependencyKey } from "./dependency-map.ts";
 import { type PnpmProgress, runPnpm } from "./run-pnpm.ts";
 
@@ -156,7 +155,11 @@ export class DependencyStore {
     // Found out first, so that nothing is brought here that does not come from a registry.
     if (!isLocked) await pnpm("--lockfile-only", "--no-frozen-lockfile");
     const found = await readFile(join(folder, "pnpm-lock.yaml"), "utf8").catch(() => undefined);
-    if (found !== undefined) checkLock(found);
+    if (found !== undefined) {
+      // Imported late: it brings all of YAML, and most starts of the program install nothing.
+      const { checkLock } = await import("./check-lock.ts");
+      checkLock(found);
+    }
     await pnpm(found === undefined ? "--no-frozen-lockfile" : "--frozen-lockfile");
     // pnpm makes no folder for an empty set.
     await mkdir(join(folder, "node_modules"), { recursive: true });

@@ -1,6 +1,6 @@
-import { type RackEvent, Tool, type ToolContext, ToolRegistry } from "@toolrack/core";
+import { logLine, type RackEvent, Tool, type ToolContext, ToolRegistry } from "@toolrack/core";
 import { expect, it } from "vitest";
-import { attributeConsole } from "./attribute-console.ts";
+import { attributeConsole, tellConsoleBy } from "./attribute-console.ts";
 import { currentCall } from "./current-call.ts";
 
 it("what a tool prints is printed, and is a line of its call", async () => {
@@ -8,6 +8,7 @@ it("what a tool prints is printed, and is a line of its call", async () => {
   const print = (...values: unknown[]) => void printed.push(values);
   const target = { debug: print, log: print, info: print, warn: print, error: print };
   attributeConsole(target);
+  tellConsoleBy(logLine);
   const registry = new ToolRegistry();
   const lines: unknown[] = [];
   registry.subscribe((event: RackEvent) => {

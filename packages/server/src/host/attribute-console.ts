@@ -1,8 +1,18 @@
 import { format } from "node:util";
-import { type LogLevel, logLine } from "@toolrack/core";
+import type { LogLevel, logLine } from "@toolrack/core";
 import { currentCall } from "./current-call.ts";
 
 const methods = { debug: "debug", log: "info", info: "info", warn: "warn", error: "error" } as const;
+
+let tell: typeof logLine | undefined;
+
+/**
+ * Says how a line is told of. Whoever opens a workspace does: imported here, all of core would be loaded by commands that
+ * open none, and twice by `mcp`, which starts itself anew.
+ */
+export function tellConsoleBy(how: typeof logLine): void {
+  tell = how;
+}
 
 /** What a tool of this process prints by `console` is also a line of its call's log. It is printed as before. */
 export function attributeConsole(target: Pick<Console, keyof typeof methods> = console): void {
@@ -12,7 +22,7 @@ export function attributeConsole(target: Pick<Console, keyof typeof methods> = c
     target[name] = (...values: unknown[]) => {
       print(...values);
       const context = currentCall.getStore();
-      if (context !== undefined) logLine(context, level, formatted(values));
+      if (context !== undefined) tell?.(context, level, formatted(values));
     };
   }
 }

@@ -19,6 +19,7 @@ import type {
   PromptAnswer,
   ResourceAnswer,
 } from "./offering-source.ts";
+import { parseUriTemplate } from "./uri-template.ts";
 
 /** What the files of a workspace offer beside tools. */
 export interface FileOffer {
@@ -54,7 +55,7 @@ export class FileOfferings implements OfferingSource {
 
   prompts(reader: OfferingReader): OfferedPrompt[] {
     return [...this.#prompts.values()]
-      .filter(({ name }) => reader.mayUse(name))
+      .filter(({ name }) => reader.mayUse({ name }))
       .sort(byName)
       .map(({ messages: _, arguments: args, ...prompt }) => ({
         ...prompt,
@@ -68,7 +69,7 @@ export class FileOfferings implements OfferingSource {
     reader: OfferingReader,
   ): Promise<PromptAnswer | undefined> {
     const prompt = this.#prompts.get(name);
-    if (prompt === undefined || !reader.mayUse(name)) return undefined;
+    if (prompt === undefined || !reader.mayUse({ name })) return undefined;
     const missing = prompt.arguments.filter(
       (argument) => argument.required && args[argument.name] === undefined,
     );
@@ -101,8 +102,9 @@ export class FileOfferings implements OfferingSource {
         return toContents(await resource.read(contextOf(reader)), uri, resource.mimeType);
       }
     }
-    for (const resource of usable) {
-      if (!("uriTemplate" in resource)) continue;
+    const templates = usable.flatMap((resource) => ("uriTemplate" in resource ? [resource] : []));
+    // The one that says the most itself first; equal ones stay in their order.
+    for (const resource of templates.sort((one, other) => literalsOf(other) - literalsOf(one))) {
       const variables = matchUriTemplate(resource.uriTemplate, uri);
       if (variables === undefined) continue;
       const body = await resource.read(variables, contextOf(reader));
@@ -140,14 +142,14 @@ export class FileOfferings implements OfferingSource {
   }
 
   #usable(reader: OfferingReader): ResourceInfo[] {
-    return this.#resources.filter(({ name }) => reader.mayUse(name)).sort(byName);
+    return this.#resources.filter(({ name }) => reader.mayUse({ name })).sort(byName);
   }
 
   /** A thing that is there but completes nothing answers with nothing, so that no other source is asked. */
   #completer(ref: CompletionRequest["ref"], argument: string, reader: OfferingReader): Completer | undefined {
     if (ref.type === "ref/prompt") {
       const prompt = this.#prompts.get(ref.name);
-      if (prompt === undefined || !reader.mayUse(prompt.name)) return undefined;
+      if (prompt === undefined || !reader.mayUse({ name: prompt.name })) return undefined;
       return prompt.arguments.find(({ name }) => name === argument)?.complete ?? completeNothing;
     }
     const resource = this.#usable(reader).find((one) => "uriTemplate" in one && one.uriTemplate === ref.uri);
@@ -184,6 +186,11 @@ const completeNothing: Completer = () => [];
 
 function contextOf({ signal, client, caller }: OfferingReader): OfferingContext {
   return { signal, client, caller };
+}
+
+/** How much a template says itself. */
+function literalsOf({ uriTemplate }: { readonly uriTemplate: string }): number {
+  return parseUriTemplate(uriTemplate)?.literals ?? 0;
 }
 
 function toMessages(made: string | readonly PromptMessage[]): readonly PromptMessage[] {

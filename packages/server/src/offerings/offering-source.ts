@@ -1,14 +1,15 @@
 import type { CallClient, PromptMessage, ResourceContents } from "@toolrack/core";
+import type { RackItem } from "../auth/upstream-origin.ts";
 
 /** Who lists, reads or gets, and how far it may see. */
 export interface OfferingReader {
   /** As records name it. */
   readonly caller: string;
   /**
-   * Whether a thing of this name exists for the reader: its token's patterns and the expert it came by, both. It is
-   * asked with names of tools, and with those of prompts and resources.
+   * Whether a thing exists for the reader: its token's patterns and the expert it came by, both. It is asked with tools,
+   * and with prompts and resources.
    */
-  mayUse(name: string): boolean;
+  mayUse(item: RackItem): boolean;
   /** The expert by which it came, at `/mcp/{expert}`. */
   readonly expert?: string;
   /** The reader, when it can be asked something in turn: sampling and elicitation of an upstream go here. */

@@ -73,7 +73,7 @@ test("a resource is watched once, however many wait for it, and until the last h
   const log: string[] = [];
   offerings.add({
     key: "a",
-    resources: ({ mayUse }) => (mayUse("one") ? [{ uri: "x://1", name: "one" }] : []),
+    resources: ({ mayUse }) => (mayUse({ name: "one" }) ? [{ uri: "x://1", name: "one" }] : []),
     watchResource(uri) {
       log.push(`watch ${uri}`);
       return () => void log.push(`stop ${uri}`);
@@ -114,4 +114,16 @@ test("a template takes over nothing that another source lists, nor what the rack
   expect(await readBy("toolrack://calls/1/result")).toBeUndefined();
   const templates = await offerings.resourceTemplates(reader);
   expect(templates.map(({ uriTemplate }) => uriTemplate)).toEqual(["x://{+any}", "y://{id}"]);
+});
+
+test("of two templates that fit, the one with more text of its own is asked, and of equal ones the first source", async () => {
+  const offerings = new Offerings({ logger });
+  offerings.add(holder("a", [], ["x://{+any}", "y://s{?q}", "z://{id}"]));
+  offerings.add(holder("b", [], ["x://files{/path*}", "y://s{?id}", "z://{other}"]));
+  const readBy = async (uri: string) => (await offerings.readResource(uri, reader))?.contents[0];
+  expect(await readBy("x://files/1/2")).toMatchObject({ text: "b" });
+  expect(await readBy("x://other/1/2")).toMatchObject({ text: "a" });
+  expect(await readBy("y://s?id=1")).toMatchObject({ text: "b" });
+  expect(await readBy("y://s?q=1")).toMatchObject({ text: "a" });
+  expect(await readBy("z://1")).toMatchObject({ text: "a" });
 });

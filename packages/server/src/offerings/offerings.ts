@@ -1,5 +1,5 @@
 import type { Logger } from "@toolrack/core";
-import { isUsableTemplate, matchUriTemplate } from "./match-uri-template.ts";
+import { bestFit } from "./match-uri-template.ts";
 import type {
   CompletionAnswer,
   CompletionRequest,
@@ -15,11 +15,13 @@ import type {
   ResourceAnswer,
 } from "./offering-source.ts";
 import { isReservedFrom } from "./reserved-schemes.ts";
+import { isUsableTemplate } from "./uri-template.ts";
 
 /**
  * The prompts, resources and skills of all sources. Lists are in the same order whenever the same things are there.
  * Of two that claim one name or URI, the one whose source's key comes first is listed and answers. Who lists a URI comes
- * before who linked to it in a result, the last one first, and both come before who only has a template that it fits.
+ * before who linked to it in a result, the last one first, and both come before who only has a template that it fits: of
+ * those, the one whose template has the most text of its own comes first.
  */
 export class Offerings {
   readonly #logger: Logger;
@@ -207,12 +209,19 @@ export class Offerings {
       asked.add(source);
       yield source;
     }
+    const fitting: { readonly source: OfferingSource; readonly fit: number }[] = [];
     for (const source of able) {
       if (asked.has(source)) continue;
       const what = "resource templates";
       const templates = await this.#tried(what, source, () => this.#templatesOf(source, reader));
-      if (templates.some(({ uriTemplate }) => matchUriTemplate(uriTemplate, uri) !== undefined)) yield source;
+      const fit = bestFit(
+        templates.map(({ uriTemplate }) => uriTemplate),
+        uri,
+      );
+      if (fit !== undefined) fitting.push({ source, fit });
     }
+    // Equal ones stay in the order of the sources.
+    for (const { source } of fitting.sort((one, other) => other.fit - one.fit)) yield source;
   }
 
   async #resourcesOf(source: OfferingSource, reader: OfferingReader): Promise<readonly OfferedResource[]> {

@@ -119,10 +119,10 @@ export class ScheduleRunner {
 
   /** What was allowed when it was made may not be any more. */
   #refusal(schedule: StoredSchedule, { grant }: Creator): string | undefined {
-    const name = this.#parts.registry.get(schedule.toolName)?.name ?? schedule.toolName;
-    if (name === SCHEDULE_TOOL) return "a schedule may not make schedules";
+    const tool = this.#parts.registry.get(schedule.toolName) ?? { name: schedule.toolName };
+    if (tool.name === SCHEDULE_TOOL) return "a schedule may not make schedules";
     if (grant === undefined) return "the token that it was made with was removed or has expired";
-    return grant.mayUse(name) ? undefined : "the token that it was made with may not use that tool";
+    return grant.mayUse(tool) ? undefined : "the token that it was made with may not use that tool";
   }
 
   /** The whole chain of calls may reach no more than the creator may. Never rejects. */

@@ -127,8 +127,8 @@ async function checkedTool(
   registry: ScheduleParts["registry"],
 ): Promise<string> {
   const known = registry.get(asked);
-  if (creator.grant?.mayUse(known?.name ?? asked) !== true) {
-    throw invalid(`This token knows no tool "${asked}". Schedule one that it may use.`);
+  if (creator.grant?.mayUse(known ?? { name: asked }) !== true) {
+    throw invalid(registry.notFound(asked, (tool) => creator.grant?.mayUse(tool) === true).message);
   }
   const { name, parameters } = known ?? registry.require(asked);
   if (name === SCHEDULE_TOOL) {

@@ -311,7 +311,7 @@ describe("a token's schedule", () => {
     const node = await startNode();
     const { caller } = await token("narrow", ["schedule_tool", "note"]);
     const input = { action: "create", toolName: "waits", delaySeconds: 1 };
-    expect((await node.call(input, caller)).error?.message).toContain("knows no tool");
+    expect((await node.call(input, caller)).error?.message).toContain("There is no tool named");
     await create(node, { toolName: "memo", delaySeconds: 1 }, caller);
     await pass(2 * SECOND);
     expect(node.runs).toHaveLength(1);
@@ -341,7 +341,7 @@ describe("a token's schedule", () => {
       input: { action: "create", toolName, delaySeconds: 5, ...more },
     });
     const ask = (input: object) => node.registry.execute("relay", input, { caller });
-    expect((await ask(make("note"))).content).toContain("knows no tool");
+    expect((await ask(make("note"))).content).toContain("There is no tool named");
     await ask(make("relay", { toolArgs: make("relay", { toolArgs: { name: "note" } }) }));
     await pass(6 * SECOND);
     const all = await store.schedules.list();

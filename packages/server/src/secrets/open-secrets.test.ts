@@ -109,6 +109,22 @@ describe("secrets", () => {
     expect(known.length).toBeLessThan(20);
   });
 
+  it("are replaced only while they are what they were thought to be", async () => {
+    const secrets = await open();
+    expect(await secrets.replace("A", "new", "old")).toBe(false);
+    await secrets.set("A", "old");
+    expect(await secrets.replace("A", "new", "another")).toBe(false);
+    expect(await secrets.get("A")).toBe("old");
+    const elsewhere = await open();
+    const outcomes = await Promise.all([
+      secrets.replace("A", "new here", "old"),
+      elsewhere.replace("A", "new elsewhere", "old"),
+    ]);
+    expect(outcomes.filter(Boolean)).toHaveLength(1);
+    expect(await secrets.get("A")).toBe(outcomes[0] ? "new here" : "new elsewhere");
+    await expect(secrets.replace("A", "", (await secrets.get("A")) ?? "")).rejects.toThrow("empty");
+  });
+
   it("are removed, and names and values that make no sense are refused", async () => {
     const secrets = await open();
     await secrets.set("A", "value");

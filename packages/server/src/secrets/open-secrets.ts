@@ -9,6 +9,8 @@ import { ValueCipher } from "./value-cipher.ts";
 export interface Secrets {
   /** Replaces the value that is there. Resolves when it is safely written. */
   set(name: string, value: string): Promise<void>;
+  /** Like `set`, but only while the value that is there is `before`. Says whether it was. */
+  replace(name: string, value: string, before: string): Promise<boolean>;
   /** Throws `SecretError` for a value that this workspace's key did not encrypt. */
   get(name: string): Promise<string | undefined>;
   /** Names and times, by name; never a value. Needs no key. */
@@ -87,6 +89,16 @@ class StoredSecrets implements Secrets {
   }
 
   async set(name: string, value: string): Promise<void> {
+    await this.#store.set(name, await this.#encrypt(name, value));
+    this.unreadable.delete(name);
+  }
+
+  async replace(name: string, value: string, before: string): Promise<boolean> {
+    const there = await this.#find(name, before);
+    return there !== undefined && this.#store.replace(name, await this.#encrypt(name, value), there);
+  }
+
+  async #encrypt(name: string, value: string): Promise<string> {
     if (!validName.test(name)) {
       throw new SecretError(
         `"${name}" cannot be the name of a secret. Use letters, digits, _ . and -, at most 100, not beginning with a digit.`,
@@ -98,8 +110,7 @@ class StoredSecrets implements Secrets {
     }
     const cipher = new ValueCipher(await this.#key.ensure());
     this.learn(name, value);
-    await this.#store.set(name, cipher.encrypt(name, value));
-    this.unreadable.delete(name);
+    return cipher.encrypt(name, value);
   }
 
   async get(name: string): Promise<string | undefined> {
@@ -124,13 +135,19 @@ class StoredSecrets implements Secrets {
   }
 
   async remove(name: string, value?: string): Promise<boolean> {
-    const encrypted = value === undefined ? undefined : await this.#store.get(name);
-    if (value !== undefined) {
-      if (encrypted === undefined || (await this.#decrypt(name, encrypted)) !== value) return false;
-    }
-    const isRemoved = await this.#store.remove(name, encrypted);
+    const there = value === undefined ? undefined : await this.#find(name, value);
+    if (value !== undefined && there === undefined) return false;
+    const isRemoved = await this.#store.remove(name, there);
     this.unreadable.delete(name);
     return isRemoved;
+  }
+
+  /** What the store has for the secret, where its value is this one. */
+  async #find(name: string, value: string): Promise<string | undefined> {
+    const encrypted = await this.#store.get(name);
+    return encrypted !== undefined && (await this.#decrypt(name, encrypted)) === value
+      ? encrypted
+      : undefined;
   }
 
   learn(name: string, value: string): void {

@@ -1,5 +1,5 @@
 import { isCanonicalName, type ToolInfo, type ToolRegistry } from "@toolrack/core";
-import { matchesPattern } from "../auth/matches-pattern.ts";
+import { problemOfToolPattern, toolMatcher } from "../auth/tool-matcher.ts";
 import {
   type ExpertChanges,
   ExpertConflictError,
@@ -163,14 +163,19 @@ export class Experts {
 
 function allowedBy(stored: StoredExpert): (tool: ToolInfo) => boolean {
   const skills = new Set(stored.skills);
+  const fits = toolMatcher(stored.tools);
   return (tool) => {
     const skill = skillToolInfo(tool);
     if (skill !== undefined && skills.has(skill.skillId)) return true;
-    return stored.tools.some((pattern) => fits(pattern, tool));
+    return fits(tool) || builtinAliases(tool).some((name) => fits({ name }));
   };
 }
 
-function checkExpert({ id, name }: { readonly id?: string; readonly name?: string }): void {
+function checkExpert({ id, name, tools = [] }: Partial<Pick<NewExpert, "id" | "name" | "tools">>): void {
+  for (const [position, pattern] of tools.entries()) {
+    const problem = problemOfToolPattern(pattern);
+    if (problem !== undefined) throw SkillInputError.of(`tools[${position}]`, problem);
+  }
   if (id !== undefined && !isCanonicalName(id)) {
     throw SkillInputError.of("id", "It must be letters, digits, _ and -, at most 64.");
   }
@@ -181,13 +186,11 @@ function checkExpert({ id, name }: { readonly id?: string; readonly name?: strin
 }
 
 /**
- * A pattern speaks of the name that the tool has on the rack, as the scopes of tokens do. Other names and titles are
- * chosen by whoever wrote the tool; only what built-in tools are also known by is given by the rack itself.
+ * Patterns speak of the name that a tool has on the rack, as the scopes of tokens do. Other names and titles are chosen by
+ * whoever wrote the tool; only what built-in tools are also known by is given by the rack itself.
  */
-function fits(pattern: string, { name, aliases = [] }: ToolInfo): boolean {
-  if (matchesPattern(pattern, name)) return true;
-  const isBuiltin = name.startsWith("internal_");
-  return isBuiltin && aliases.some((alias) => alias.startsWith("builtin_") && matchesPattern(pattern, alias));
+function builtinAliases({ name, aliases = [] }: ToolInfo): readonly string[] {
+  return name.startsWith("internal_") ? aliases.filter((alias) => alias.startsWith("builtin_")) : [];
 }
 
 async function namingField<Value>(work: Promise<Value>): Promise<Value> {

@@ -113,7 +113,7 @@ describe("skills as MCP offers them", () => {
   it("shows a reader only what it may use, and an expert's reader only the expert's", async () => {
     const urisFor = async (more: Partial<OfferingReader>) =>
       (await offerings.skills(reader(more))).map(({ uri }) => uri);
-    expect(await urisFor({ mayUse: (name) => name === "pdfread" })).toEqual(["skill://pdf/SKILL.md"]);
+    expect(await urisFor({ mayUse: ({ name }) => name === "pdfread" })).toEqual(["skill://pdf/SKILL.md"]);
     expect(await urisFor({ expert: "Meteo" })).toEqual(["skill://weather/SKILL.md"]);
     expect(await urisFor({ expert: "Nobody" })).toEqual([]);
     expect(await offerings.readResource("skill://pdf/SKILL.md", reader({ expert: "Meteo" }))).toBeUndefined();

@@ -150,8 +150,8 @@ export class SkillOfferings implements OfferingSource {
       if (!skill.enabled) return false;
       if (expert !== undefined) return expert.skills.includes(skill.id);
       return (
-        reader.mayUse(nameOf(skill)) ||
-        skill.tools.some(({ id }) => reader.mayUse(this.#library.nameOf(id) ?? id))
+        reader.mayUse({ name: nameOf(skill) }) ||
+        skill.tools.some(({ id }) => reader.mayUse({ name: this.#library.nameOf(id) ?? id }))
       );
     });
     for (const id of this.#read.keys()) if (!names.has(id)) this.#read.delete(id);

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { LineReader } from "./line-reader.ts";
+import { LineSplitter } from "../../text/line-splitter.ts";
 import type { HostMessage, WorkerMessage } from "./messages.ts";
 import { readWorkerMessage } from "./read-worker-message.ts";
 
@@ -12,18 +12,24 @@ export interface ChannelEvents {
 
 /** The messages between a worker and its host. */
 export class WorkerChannel {
-  /** Of one message, in bytes. */
-  longest: number;
   readonly #socket: Socket;
+  readonly #lines: LineSplitter;
   #outgoing = "";
 
   constructor(socket: Socket, longest: number, events: ChannelEvents) {
     this.#socket = socket;
-    this.longest = longest;
-    const reader = new LineReader((line, bytes) => receive(line, bytes, events), events.onTooLong);
-    socket.on("data", (chunk: Buffer) => reader.push(chunk, this.longest));
+    this.#lines = new LineSplitter(longest, {
+      onLine: (line, bytes) => receive(line, bytes, events),
+      onTooLong: events.onTooLong,
+    });
+    socket.on("data", (chunk: Buffer) => this.#read(chunk, events));
     // A worker that has gone is noticed by the end of its process.
     socket.on("error", () => {});
+  }
+
+  /** Of one message, in bytes. */
+  set longest(bytes: number) {
+    this.#lines.longest = bytes;
   }
 
   /** Throws when the message is not JSON. Everything sent in one turn leaves in one write. */
@@ -31,6 +37,13 @@ export class WorkerChannel {
     const line = `${JSON.stringify(message)}\n`;
     if (this.#outgoing === "") queueMicrotask(() => this.#flush());
     this.#outgoing += line;
+  }
+
+  /** Nobody waits for the end of a message that is too long, which may never come. */
+  #read(chunk: Buffer, events: ChannelEvents): void {
+    if (this.#lines.isTooLong) return;
+    this.#lines.push(chunk);
+    if (this.#lines.isTooLong) events.onTooLong();
   }
 
   #flush(): void {

@@ -5,8 +5,9 @@ export class Attempts {
   #abort = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   #isOver = false;
-  /** When the last one began, and when the next one will. Milliseconds since the epoch. */
+  /** When the last one began, the one before it, and when the next one will. Milliseconds since the epoch. */
   lastAt = 0;
+  formerAt = 0;
   nextAt: number | undefined;
   /** The server was ready a moment ago, and only a session is made anew. Holds until the attempt has ended. */
   isReopening = false;
@@ -66,6 +67,7 @@ export class Attempts {
   async #run(): Promise<void> {
     if (this.#isOver) return;
     this.#abort = new AbortController();
+    this.formerAt = this.lastAt;
     this.lastAt = Date.now();
     await this.#connect(this.#abort.signal);
   }

@@ -4,6 +4,9 @@ import { sentence } from "./protocol/sentence.ts";
 import { UpstreamError } from "./protocol/upstream-error.ts";
 import type { UpstreamState } from "./upstream-status.ts";
 
+/** Of what a server says, in characters. */
+const LONGEST_REASON = 600;
+
 /** Only a person can mend it, mostly in the entry: trying again changes nothing. */
 export class ConfigurationError extends Error {
   override readonly name = "ConfigurationError";
@@ -19,13 +22,20 @@ export function stateAfter(
   remedy: string,
   mask: (text: string) => string,
 ): { readonly state: UpstreamState; readonly reason: string } {
-  const message = sentence(mask(thrown instanceof Error ? thrown.message : String(thrown)));
+  const masked = mask(thrown instanceof Error ? thrown.message : String(thrown));
+  // What a server says of itself may be a page long.
+  const message = sentence(thrown instanceof UpstreamError ? inOneLine(masked) : masked);
   if (asksForCredentials(thrown)) {
     return { state: "needs-auth", reason: `It asks for credentials: ${message} ${remedy}` };
   }
   const isFinal =
     thrown instanceof ConfigurationError || isMissingProgram(thrown) || isMissingPackage(thrown);
   return { state: isFinal ? "failed" : "backoff", reason: message };
+}
+
+function inOneLine(text: string): string {
+  const line = text.replace(/\s+/g, " ");
+  return line.length > LONGEST_REASON ? `${line.slice(0, LONGEST_REASON)}…` : line;
 }
 
 /** What helps where a server asks for credentials. */
@@ -36,10 +46,10 @@ export function remedyFor(key: string, canSignIn: boolean): string {
   return `It does not take the credentials of its entry. Put others there, kept as a secret, then restart it: ${commandFor("restart", key)}`;
 }
 
-/** Whether a server does not let us in as who we are. Over SSE the status comes as the code of an error. */
+/** Whether a server does not let us in as who we are. */
 export function asksForCredentials(thrown: unknown): boolean {
   if (!(thrown instanceof UpstreamError)) return false;
-  return thrown.kind === "unauthorized" || thrown.scope !== undefined || thrown.code === 401;
+  return thrown.kind === "unauthorized" || thrown.scope !== undefined;
 }
 
 /** The registry has no such package or version. What has no name of a package in it was about something else. */

@@ -203,8 +203,9 @@ describe("the lists of a server", () => {
     await rack.until("odd", "ready");
     expect(rack.registry.getAll().map(({ name }) => name)).toEqual(["mcp_odd_t1", "mcp_odd_t2"]);
     expect(rack.servers.tools("odd")).toHaveLength(10_000);
-    const said = rack.servers.log("odd").map(({ text }) => text);
-    expect(said.join("\n")).toMatch(/more than 10000 with tools\/list/);
+    const problem = "Of its answer to tools/list, only the first 10000 were read: it lists more than that.";
+    expect(rack.servers.get("odd")).toMatchObject({ state: "ready", problem });
+    expect(rack.servers.log("odd").map(({ text }) => text)).toContain(problem);
   });
 
   it("without an end are used as far as they were read", async () => {
@@ -212,8 +213,7 @@ describe("the lists of a server", () => {
     const { rack } = await listing({ "resources/list": page });
     await using _ = rack;
     expect(rack.servers.get("odd").resources).toBe(1);
-    const said = rack.servers.log("odd").map(({ text }) => text);
-    expect(said.join("\n")).toMatch(/resources\/list has more than 64 pages/);
+    expect(rack.servers.get("odd").problem).toMatch(/resources\/list, .* it has more than 2000 pages\.$/);
   });
 
   it("that cannot be read now stay what they were", async () => {
@@ -255,17 +255,31 @@ describe("the lists of a server", () => {
     await rack.eventually(() => rack.registry.get("mcp_odd_new") !== undefined, "the new tool");
   });
 
-  it("with a schema that is too deep say so in few words", async () => {
-    let schema: object = { type: "object" };
-    for (let depth = 0; depth < 3_000; depth++) schema = { properties: { inner: schema } };
-    const { rack } = await listing({
-      "tools/list": { result: { tools: [{ name: "deep", inputSchema: schema }, { name: "flat" }] } },
-    });
+  it("with schemas that are too deep say so in few words", async () => {
+    const nested = (levels: number) => {
+      let schema: object = { type: "object" };
+      for (let depth = 0; depth < levels; depth++) schema = { properties: { inner: schema } };
+      return schema;
+    };
+    const tools = [
+      { name: "endless", inputSchema: nested(3_000) },
+      { name: "deep", inputSchema: nested(400) },
+      { name: "flat" },
+    ];
+    const { rack } = await listing({ "tools/list": { result: { tools } } });
     await using _ = rack;
-    expect(rack.registry.getAll().map(({ name }) => name)).toEqual(["mcp_odd_flat"]);
-    const [refused] = rack.servers.get("odd").refused;
-    expect(refused?.name).toBe("mcp_odd_deep");
-    expect(refused?.reason.length).toBeLessThan(500);
+    expect(rack.registry.getAll().map(({ name }) => name)).toEqual(["mcp_odd_deep", "mcp_odd_flat"]);
+    expect(rack.servers.get("odd").refused).toEqual([
+      { name: "endless", reason: "Its definition nests more than 1000 levels." },
+    ]);
+    const [{ unchecked } = { unchecked: [] }] = rack.servers.tools("odd");
+    expect(unchecked).toEqual([
+      {
+        part: expect.stringMatching(/^inputSchema\.properties/),
+        reason: expect.stringMatching(/200 levels/),
+      },
+    ]);
+    expect(unchecked[0]?.part.length).toBeLessThan(500);
     expect(rack.messages.join("\n").length).toBeLessThan(2_000);
   });
 });

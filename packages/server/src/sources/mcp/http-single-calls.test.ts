@@ -117,21 +117,25 @@ describe("a server with sessions", () => {
     expect(await other).toMatchObject({ content: "at last" });
   });
 
-  it("that says 400 for a session that it forgot is shaken hands with again", async () => {
-    let isForgotten = true;
-    const tools = {
-      echo: (call: ScriptedCall) => {
-        if (!isForgotten) return echo(call);
-        isForgotten = false;
-        call.send(400, { jsonrpc: "2.0", id: null, error: { code: -32_000, message: "Invalid session ID" } });
+  it.each([
+    ["without the id of the request", -32_000, false],
+    ["with the id of the request", -32_000, true],
+    ["with the id of the request and another code", -32_001, true],
+  ])("that says 400 %s for a session that it forgot is shaken hands with again", async (_, code, hasId) => {
+    await using server = await ScriptedHttpServer.start({
+      tools: { echo },
+      onUnknownSession: ({ id, send }) => {
+        const error = { code, message: "Bad Request: No valid session ID provided" };
+        send(400, { jsonrpc: "2.0", id: hasId ? id : null, error });
       },
-    };
-    await using server = await ScriptedHttpServer.start({ tools });
+    });
     await using rack = await UpstreamRack.create();
     await rack.open({ far: { url: server.url } });
     await rack.until("far", "ready");
+    server.forgetSessions();
     expect(await rack.call("mcp_far_echo")).toMatchObject({ content: "here" });
-    expect(server.handshakes).toBe(2);
+    expect(server).toMatchObject({ handshakes: 2, calls: ["echo"] });
+    expect(rack.servers.get("far")).toMatchObject({ state: "ready", failures: 0 });
   });
 
   it("that knows no session at all refuses the call with its name, and is not lost", async () => {

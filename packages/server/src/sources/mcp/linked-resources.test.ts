@@ -2,6 +2,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it, vi } from "vitest";
+import { toolMatcher } from "../../auth/tool-matcher.ts";
+import type { RackItem } from "../../auth/upstream-origin.ts";
 import { LinkedResources } from "./catalogue/linked-resources.ts";
 import { everybody, UpstreamRack } from "./testing/upstream-rack.fixture.ts";
 
@@ -51,11 +53,27 @@ it("is read by whoever may use the tool that gave it, and by nobody else", async
   await using rack = await readers(["one"]);
   await link(rack, "one");
   const readBy = (allowed: string) =>
-    rack.offerings.readResource("report://2026/1", { ...everybody, mayUse: (name) => name === allowed });
+    rack.offerings.readResource("report://2026/1", { ...everybody, mayUse: ({ name }) => name === allowed });
   expect(await readBy("mcp_one_echo")).toBeUndefined();
   expect((await readBy("mcp_one_raw"))?.contents).toHaveLength(1);
+  const readWith = (pattern: string) =>
+    rack.offerings.readResource("report://2026/1", { ...everybody, mayUse: toolMatcher([pattern]) });
+  expect((await readWith("mcp:one"))?.contents).toHaveLength(1);
+  expect([await readWith("mcp:one/echo"), await readWith("mcp:two")]).toEqual([undefined, undefined]);
   await rack.servers.update("one", { enabled: false });
   expect(await readBy("mcp_one_raw")).toBeUndefined();
+});
+
+it("of the tool that gave it no more is remembered than who it is, so that no server that has gone is kept", async () => {
+  await using rack = await readers(["one"]);
+  await link(rack, "one");
+  const kept = new Set<string>();
+  const mayUse = ({ metadata }: RackItem) => {
+    for (const name of Object.keys(Object(metadata?.mcp))) kept.add(name);
+    return true;
+  };
+  await rack.offerings.readResource("report://2026/1", { ...everybody, mayUse });
+  expect([...kept]).toEqual(["server", "tool"]);
 });
 
 it("of two servers that gave the same address, the one that did so last is asked", async () => {
@@ -81,6 +99,53 @@ it("a template of another server takes over nothing that a result gave", async (
   expect((await textOf()).text).toBe("read by b");
 });
 
+it("what fits a template of a server is read from it, whatever the template is written with", async () => {
+  const templates = [
+    "weather://{city}{?units}",
+    "search://items{?q,limit}",
+    "repo://files{/path*}",
+    "m://e{/p,q}",
+    "m://k/{id}/z{?q*}",
+    "m://c/{path*}",
+  ];
+  await using rack = await readers(["one"], {
+    "resources/templates/list": {
+      result: { resourceTemplates: templates.map((uriTemplate) => ({ uriTemplate, name: uriTemplate })) },
+    },
+    "completion/complete": { result: { completion: { values: ["celsius"] } } },
+  });
+  const listed = await rack.offerings.resourceTemplates(everybody);
+  expect(listed.map(({ uriTemplate }) => uriTemplate)).toEqual(templates);
+  for (const uri of [
+    "weather://paris?units=c",
+    "weather://paris",
+    "search://items?limit=5&q=a",
+    "repo://files/a/b/c",
+    "m://e/1/2",
+    "m://k/1/z?q=1&q=2",
+    "m://c/x/y",
+  ]) {
+    expect((await rack.offerings.readResource(uri, everybody))?.contents, uri).toHaveLength(1);
+  }
+  expect(await rack.offerings.readResource("search://others?q=a", everybody)).toBeUndefined();
+  const ref = { type: "ref/resource", uri: "weather://{city}{?units}" } as const;
+  const completed = await rack.offerings.complete(
+    { ref, argument: { name: "units", value: "c" }, others: { city: "paris" } },
+    everybody,
+  );
+  expect(completed?.values).toEqual(["celsius"]);
+});
+
+it("what patterns are held against is made once for each thing that is listed", async () => {
+  const prompts = [{ name: "ask" }, { name: "tell" }];
+  await using rack = await readers(["one"], { "prompts/list": { result: { prompts } } });
+  const seen: unknown[] = [];
+  const reader = { ...everybody, mayUse: (item: unknown) => seen.push(item) > 0 };
+  for (let times = 0; times < 3; times++) rack.offerings.prompts(reader);
+  expect(seen).toHaveLength(6);
+  expect(new Set(seen).size).toBe(2);
+});
+
 it("what the rack itself answers for is nobody's to give", async () => {
   await using rack = await readers(["one"]);
   await link(rack, "one", { type: "resource_link", uri: "skill://x/SKILL.md", name: "skill" });
@@ -89,7 +154,7 @@ it("what the rack itself answers for is nobody's to give", async () => {
 
 it("only so many are remembered, and those that were given again last", () => {
   const links = new LinkedResources();
-  const note = (uri: string) => links.note({ type: "resource_link", uri }, "tool");
+  const note = (uri: string) => links.note({ type: "resource_link", uri }, { name: "tool" });
   note("a://first");
   note("a://second");
   for (let count = 0; count < 998; count++) note(`a://${count}`);

@@ -1,5 +1,8 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
+import { type ScriptedCall, ScriptedHttpServer } from "./testing/scripted-http-server.fixture.ts";
 import { UpstreamRack } from "./testing/upstream-rack.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -50,6 +53,50 @@ describe("a call whose server is lost in the middle", () => {
     expect(error?.details).toMatchObject({ kind: "unavailable" });
     expect(content).toMatch(/"odd" is not available \(backoff\)\. It was ended by SIGKILL/);
     expect(content).not.toMatch(/may stand/);
+  });
+});
+
+describe("a call of which nobody knows whether it was done", () => {
+  it.each([
+    [undefined, false],
+    [{ destructiveHint: false }, false],
+    [{ readOnlyHint: "yes" }, false],
+    [{ readOnlyHint: true }, true],
+    [{ idempotentHint: true }, true],
+  ])("can be made again with the annotations %j: %s", async (annotations, recoverable) => {
+    await using rack = await UpstreamRack.create();
+    const file = join(rack.directory, "tools.json");
+    const inputSchema = { type: "object" };
+    const tools = ["raw", "fail", "crash"].map((name) => ({ name, inputSchema, annotations }));
+    await writeFile(file, JSON.stringify(tools));
+    await rack.open({ odd: oddServer({ env: { ODD_TOOLS_FILE: file } }) });
+    await rack.until("odd", "ready");
+    const failure = async (tool: string, input?: object) => {
+      const { error } = await rack.call(`mcp_odd_${tool}`, input);
+      return [error?.details?.kind, error?.recoverable];
+    };
+    expect(await failure("fail")).toEqual(["refused", true]);
+    const line = '{"jsonrpc":"2.0","id":ID,"result":{}}';
+    expect(await failure("raw", { line })).toEqual(["broken", recoverable]);
+    expect(await failure("crash")).toEqual(["lost", recoverable]);
+    expect(await failure("crash")).toEqual(["unavailable", true]);
+  });
+
+  it("is one that a gateway gave up, and not one that a server refused", async () => {
+    const statuses = [502, 504, 503, 429, 400];
+    const tools = statuses.map((status) => [`s${status}`, ({ send }: ScriptedCall) => send(status, "no")]);
+    await using server = await ScriptedHttpServer.start({ tools: Object.fromEntries(tools) });
+    await using rack = await UpstreamRack.create();
+    await rack.open({ far: { url: server.url } });
+    await rack.until("far", "ready");
+    const results = await Promise.all(statuses.map((status) => rack.call(`mcp_far_s${status}`)));
+    expect(results.map(({ error }) => [error?.details?.status, error?.recoverable])).toEqual([
+      [502, false],
+      [504, false],
+      [503, true],
+      [429, true],
+      [400, true],
+    ]);
   });
 });
 

@@ -10,11 +10,13 @@ import { ownMember } from "./catalogue/own-member.ts";
 import { switchedOff } from "./catalogue/switched-off.ts";
 import { isOffered, toTool } from "./catalogue/to-tool.ts";
 import { ToolPins } from "./catalogue/tool-pins.ts";
+import { FollowedSecrets } from "./config/followed-secrets.ts";
 import { McpOfferings } from "./mcp-offerings.ts";
 import { fingerprintOf, type Verdict } from "./protocol/verdict.ts";
 import { RackTools } from "./rack-tools.ts";
 import type { ServerSurroundings } from "./server-surroundings.ts";
-import { canSignIn, SignIn } from "./sign-in/sign-in.ts";
+import { canSignIn } from "./sign-in/can-sign-in.ts";
+import { SignIn } from "./sign-in/sign-in.ts";
 import { SignInVault } from "./sign-in/sign-in-vault.ts";
 import { Upstream } from "./upstream.ts";
 import type { WantedServer } from "./wanted-servers.ts";
@@ -33,6 +35,8 @@ export class ManagedServer {
   #wanted: WantedServer;
   #signIn: SignIn | undefined;
   #upstream: Upstream;
+  /** Those of the entry as it is now. */
+  #secrets: FollowedSecrets;
   /** Tools that could not be made into tools of the rack. */
   #unmade: readonly RefusedItem[] = [];
   #leftOut: ReadonlySet<string> = new Set();
@@ -52,9 +56,10 @@ export class ManagedServer {
     this.#shared = shared;
     this.#wanted = wanted;
     this.#tools = new RackTools(shared.registry, shared.logger);
+    this.#secrets = new FollowedSecrets(shared.surroundings);
     this.#signIn = this.#makeSignIn();
     this.#upstream = this.#makeUpstream(row);
-    this.#offerings = new McpOfferings(this.key, () => this.#upstream, shared.names);
+    this.#offerings = new McpOfferings(this.key, () => this.#upstream, shared);
   }
 
   /** Lists what was known of the server before, and starts it without waiting for it. */
@@ -105,6 +110,7 @@ export class ManagedServer {
       await this.#upstream.stop();
       await this.#keeping;
       this.#generation++;
+      this.#secrets = new FollowedSecrets(this.#shared.surroundings);
       this.#signIn = this.#makeSignIn();
       this.#upstream = this.#makeUpstream(await this.#known());
       this.#offerings.moveTo(this.#upstream);
@@ -120,6 +126,13 @@ export class ManagedServer {
     this.apply();
     const isAwaited = this.#upstream.state === "needs-auth";
     if (await this.#signIn?.follow(isAwaited)) void this.#upstream.restart();
+  }
+
+  /** Starts it anew where it could not be used, and a secret that it was given, or was not given, is another by now. */
+  async followSecrets(): Promise<void> {
+    const upstream = this.#upstream;
+    const isDown = ["failed", "needs-auth", "backoff"].includes(upstream.state);
+    if (isDown && (await this.#secrets.changed())) void upstream.restart();
   }
 
   /** Its tools and prompts have other names now. */
@@ -191,7 +204,9 @@ export class ManagedServer {
     });
     const prompts = this.#upstream.catalogue.prompts.map(({ name }) => String(name));
     const { names, onNames } = this.#shared;
-    if (names.claim(this.key, [...wanted, ...prompts])) onNames(this.key);
+    const isContested = names.claim(this.key, [...wanted, ...prompts]);
+    names.tellApart(this.key, [offered.map(({ name }) => name), prompts]);
+    if (isContested) onNames(this.key);
   }
 
   find(name: string): UpstreamTool | undefined {
@@ -204,12 +219,18 @@ export class ManagedServer {
     else await this.#signIn.end();
   }
 
+  /** Ends because nobody wants it any more, and not with the rack. */
+  leave(): Promise<void> {
+    this.pins.leave();
+    return this.close();
+  }
+
   async close(): Promise<void> {
     this.#shared.offerings?.remove(this.#offerings.key);
     this.#tools.clear();
     await this.#upstream.stop();
     await this.#keeping;
-    await this.pins.settled().catch(() => {});
+    await this.pins.close();
     // Last of all: calls that were cut off may have shown them.
     this.#shared.hold(this.key, []);
   }
@@ -217,7 +238,8 @@ export class ManagedServer {
   #makeSignIn(): SignIn | undefined {
     const { entry, invalid } = this.#wanted;
     if (invalid !== undefined || !canSignIn(entry)) return undefined;
-    const { surroundings, mask, onChange } = this.#shared;
+    const { mask, onChange } = this.#shared;
+    const { surroundings } = this.#secrets;
     const vault = this.#vault;
     return new SignIn({ key: this.key, entry, place: this.#place, surroundings, vault, mask, onChange });
   }
@@ -244,7 +266,8 @@ export class ManagedServer {
 
   #makeUpstream(row: StoredMcpServer | undefined): Upstream {
     const { entry, isEnabled, invalid } = this.#wanted;
-    const { surroundings, clientInfo, packages, mask, hold, logger, onChange } = this.#shared;
+    const { surroundings } = this.#secrets;
+    const { clientInfo, packages, mask, hold, logger, onChange } = this.#shared;
     // Both columns hold what this class wrote.
     const kept = row?.catalogue as KeptCatalogue | undefined;
     // It may have been written before items were checked as they are now.

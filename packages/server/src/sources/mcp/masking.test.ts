@@ -1,8 +1,11 @@
+import { writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ToolRegistry } from "@toolrack/core";
 import { expect, it, vi } from "vitest";
+import { MaskedValues } from "../../secrets/masked-values.ts";
 import { ScriptedHttpServer } from "./testing/scripted-http-server.fixture.ts";
 import { everybody, UpstreamRack } from "./testing/upstream-rack.fixture.ts";
 
@@ -103,6 +106,76 @@ it("what is refused about a resource is said without the values of the entry", a
   await rack.until("odd", "ready");
   const reading = rack.offerings.readResource("odd://clock", everybody);
   await expect(reading).rejects.toThrow(/refused resources\/read: \[redacted\]/);
+});
+
+it("what resources, prompts and completions hold is masked as results are", async () => {
+  const bytes = Buffer.from(`key=${LITERAL}`).toString("base64");
+  await using rack = await UpstreamRack.create();
+  const file = join(rack.directory, "answers.json");
+  const contents = [
+    { uri: "odd://clock", text: `it is ${LITERAL}, Bearer of-nobody-we-know` },
+    { uri: "odd://clock", blob: bytes },
+  ];
+  const messages = [{ role: "user", content: { type: "text", text: `ask with ${LITERAL}` } }];
+  const answers = {
+    "resources/read": { contents },
+    "prompts/list": { prompts: [{ name: "ask" }] },
+    "prompts/get": { messages },
+    "completion/complete": { completion: { values: [LITERAL, "other"] } },
+  };
+  const results = Object.entries(answers).map(([method, result]) => [method, { result }]);
+  await writeFile(file, JSON.stringify(Object.fromEntries(results)));
+  const registry = new ToolRegistry({ secrets: new MaskedValues(() => rack.secrets.values()).list });
+  const env = { ODD_LISTS_FILE: file, API_KEY: LITERAL };
+  await rack.open({ odd: { command: process.execPath, args: [odd], env } }, { registry });
+  await rack.until("odd", "ready");
+  const { offerings } = rack;
+  expect((await offerings.readResource("odd://clock", everybody))?.contents).toEqual([
+    // What only looks like a secret stays, as in results.
+    { uri: "odd://clock", text: "it is [redacted], Bearer of-nobody-we-know" },
+    { uri: "odd://clock", blob: Buffer.from("[redacted]").toString("base64") },
+  ]);
+  const prompt = await offerings.getPrompt("mcp_odd_ask", {}, everybody);
+  expect(prompt?.messages[0]?.content).toEqual({ type: "text", text: "ask with [redacted]" });
+  const ref = { type: "ref/prompt", name: "mcp_odd_ask" } as const;
+  const request = { ref, argument: { name: "a", value: "" }, others: {} };
+  expect((await offerings.complete(request, everybody))?.values).toEqual(["[redacted]", "other"]);
+});
+
+it("a resource is read at the address that it is listed at, and links are noted as they were given", async () => {
+  const uri = `odd://files/${LITERAL}`;
+  const linked = `odd://notes/${LITERAL}`;
+  const contents = [
+    { uri, text: LITERAL },
+    { uri: `${uri}/inner`, text: "inner" },
+  ];
+  const links = [
+    { type: "resource_link", uri: linked, name: "notes" },
+    { type: "resource", resource: { uri: `${linked}/2`, text: LITERAL } },
+  ];
+  const answers = {
+    "resources/list": { resources: [{ uri, name: "file" }] },
+    "resources/read": { contents },
+    "prompts/list": { prompts: [{ name: "ask" }] },
+    "prompts/get": { messages: links.map((content) => ({ role: "user", content })) },
+  };
+  await using rack = await UpstreamRack.create();
+  const file = join(rack.directory, "answers.json");
+  const results = Object.entries(answers).map(([method, result]) => [method, { result }]);
+  await writeFile(file, JSON.stringify(Object.fromEntries(results)));
+  const registry = new ToolRegistry({ secrets: new MaskedValues(() => rack.secrets.values()).list });
+  const env = { ODD_LISTS_FILE: file, API_KEY: LITERAL };
+  await rack.open({ odd: { command: process.execPath, args: [odd], env } }, { registry });
+  await rack.until("odd", "ready");
+  const { offerings } = rack;
+  expect((await offerings.readResource(uri, everybody))?.contents).toEqual([
+    { uri, text: "[redacted]" },
+    { uri: "odd://files/[redacted]/inner", text: "inner" },
+  ]);
+  const prompt = await offerings.getPrompt("mcp_odd_ask", {}, everybody);
+  expect(JSON.stringify(prompt)).not.toContain(LITERAL);
+  for (const given of [linked, `${linked}/2`])
+    expect((await offerings.readResource(given, everybody))?.contents).toHaveLength(2);
 });
 
 it("a value is masked as long as its entry is there", async () => {

@@ -1,4 +1,6 @@
-import { matchUriTemplate } from "../../offerings/match-uri-template.ts";
+import type { ToolRegistry } from "@toolrack/core";
+import { type RackItem, upstreamOrigin } from "../../auth/upstream-origin.ts";
+import { bestFit } from "../../offerings/match-uri-template.ts";
 import type {
   CompletionAnswer,
   CompletionRequest,
@@ -22,7 +24,8 @@ const LIMIT = 60_000;
 
 /**
  * The prompts and resources of one upstream server. Prompts are named like tools; resources keep their addresses. Who may
- * use a tool of the name `mcp_{serverKey}_{name}` may use the prompt or resource of that name.
+ * use a tool of the name `mcp_{serverKey}_{name}`, or one that the server itself calls so, may use the prompt or resource
+ * of that name: `mcp:KEY/PATTERN` fits prompts and resources by their own names, as it fits tools.
  */
 export class McpOfferings implements OfferingSource {
   readonly key: string;
@@ -31,15 +34,23 @@ export class McpOfferings implements OfferingSource {
   readonly #server: string;
   readonly #upstream: () => Upstream;
   readonly #names: Pick<RackNames, "nameOf">;
+  readonly #registry: ToolRegistry;
+  /** What patterns are held against, by what is listed: lists are long, and are gone through with every request. */
+  readonly #items = new WeakMap<Listed, RackItem>();
   readonly #listeners = new Set<(change: OfferingChange) => void>();
   /** The resources that are watched, and how the upstream of now is told to stop. */
   readonly #watched = new Map<string, () => void>();
 
-  constructor(server: string, upstream: () => Upstream, names: Pick<RackNames, "nameOf">) {
+  constructor(
+    server: string,
+    upstream: () => Upstream,
+    { names, registry }: { readonly names: Pick<RackNames, "nameOf">; readonly registry: ToolRegistry },
+  ) {
     this.key = `mcp:${server}`;
     this.#server = server;
     this.#upstream = upstream;
     this.#names = names;
+    this.#registry = registry;
   }
 
   changed(kinds: readonly ("prompts" | "resources")[]): void {
@@ -70,12 +81,12 @@ export class McpOfferings implements OfferingSource {
     const prompt = this.#findPrompt(name, reader);
     if (prompt === undefined) return undefined;
     const params = { name: prompt.name, arguments: args };
-    const answer = await this.#ask("prompts/get", params, reader, promptAnswer);
-    for (const { content } of answer.messages) {
-      if (content.type === "resource_link" || content.type === "resource")
-        this.links.note({ ...content }, name);
-    }
-    return answer;
+    return this.#ask("prompts/get", params, reader, (given) => {
+      const answer = promptAnswer(given);
+      // As the server knows them, and not as they are shown.
+      this.#noteLinks(answer, prompt);
+      return answer;
+    });
   }
 
   resources(reader: OfferingReader): OfferedResource[] {
@@ -87,8 +98,10 @@ export class McpOfferings implements OfferingSource {
   }
 
   async readResource(uri: string, reader: OfferingReader): Promise<ResourceAnswer | undefined> {
-    const isOwn = this.#findResource(uri, reader) !== undefined || this.linkedAt(uri, reader) !== undefined;
-    return isOwn ? this.#ask("resources/read", { uri }, reader, resourceAnswer) : undefined;
+    const isOwn = this.linkedAt(uri, reader) !== undefined || this.#hasResource(uri, reader);
+    if (!isOwn) return undefined;
+    const masked = (answer: ResourceAnswer) => this.#maskedBelow(uri, answer);
+    return this.#ask("resources/read", { uri }, reader, resourceAnswer, masked);
   }
 
   linkedAt(uri: string, { mayUse }: OfferingReader): number | undefined {
@@ -111,9 +124,7 @@ export class McpOfferings implements OfferingSource {
   watchResource(uri: string): (() => void) | undefined {
     const { resources, templates } = this.#upstream().catalogue;
     const isOwn =
-      this.links.has(uri) ||
-      resources.some((resource) => resource.uri === uri) ||
-      templates.some((template) => matches(template, uri));
+      this.links.has(uri) || resources.some((resource) => resource.uri === uri) || fitsAny(templates, uri);
     if (!isOwn) return undefined;
     this.#watched.set(uri, this.#upstream().watchResource(uri));
     return () => {
@@ -127,27 +138,61 @@ export class McpOfferings implements OfferingSource {
     return () => this.#listeners.delete(listener);
   }
 
-  /** What goes wrong, also with what the answer is taken for, is said with the name of the server. */
+  /**
+   * Answers without the secrets of the rack, as results of tools are. What goes wrong, also with what the answer is taken
+   * for, is said with the name of the server.
+   */
   async #ask<Answer>(
     method: string,
     params: Readonly<Record<string, unknown>>,
     { signal, client }: OfferingReader,
     take: (given: unknown) => Answer,
+    masked = (answer: Answer) => this.#registry.mask(answer),
   ): Promise<Answer> {
     try {
-      return take(await this.#upstream().request({ method, params, signal, client, timeout: LIMIT }));
+      const given = await this.#upstream().request({ method, params, signal, client, timeout: LIMIT });
+      return masked(take(given));
     } catch (thrown) {
       throw namedFailure(this.#server, method, thrown, this.#upstream().mask);
     }
   }
 
+  /** The address that was asked for stays: it is listed as it is, and whoever asked looks for it in the answer. */
+  #maskedBelow(uri: string, answer: ResourceAnswer): ResourceAnswer {
+    const masked = this.#registry.mask(answer);
+    if (masked === answer) return answer;
+    const isAsked = answer.contents.map((content) => content.uri === uri);
+    return {
+      ...masked,
+      contents: masked.contents.map((content, index) => (isAsked[index] ? { ...content, uri } : content)),
+    };
+  }
+
+  #noteLinks({ messages }: PromptAnswer, prompt: Listed): void {
+    for (const { content } of messages) {
+      if (content.type === "resource_link" || content.type === "resource")
+        this.links.note({ ...content }, this.#itemOf(prompt));
+    }
+  }
+
   #usable(listed: readonly Listed[], reader: OfferingReader): Listed[] {
     if (this.#upstream().state === "disabled") return [];
-    return listed.filter((item) => reader.mayUse(this.#nameOf(item)));
+    return listed.filter((item) => reader.mayUse(this.#itemOf(item)));
   }
 
   #nameOf({ name }: Listed): string {
     return this.#names.nameOf(this.#server, textOf(name));
+  }
+
+  #itemOf(item: Listed): RackItem {
+    const name = this.#nameOf(item);
+    const known = this.#items.get(item);
+    // Names on the rack may change while what is listed stays.
+    if (known?.name === name) return known;
+    const mcp = upstreamOrigin({ server: this.#server, tool: textOf(item.name) });
+    const made = { name, metadata: { mcp } };
+    this.#items.set(item, made);
+    return made;
   }
 
   #findPrompt(name: string, reader: OfferingReader): Listed | undefined {
@@ -162,10 +207,10 @@ export class McpOfferings implements OfferingSource {
     );
   }
 
-  #findResource(uri: string, reader: OfferingReader): Listed | undefined {
+  #hasResource(uri: string, reader: OfferingReader): boolean {
     const { resources, templates } = this.#upstream().catalogue;
-    const listed = this.#usable(resources, reader).find((resource) => resource.uri === uri);
-    return listed ?? this.#usable(templates, reader).find((template) => matches(template, uri));
+    const isListed = this.#usable(resources, reader).some((resource) => resource.uri === uri);
+    return isListed || fitsAny(this.#usable(templates, reader), uri);
   }
 
   #tell(change: OfferingChange): void {
@@ -173,8 +218,9 @@ export class McpOfferings implements OfferingSource {
   }
 }
 
-function matches({ uriTemplate }: Listed, uri: string): boolean {
-  return typeof uriTemplate === "string" && matchUriTemplate(uriTemplate, uri) !== undefined;
+function fitsAny(templates: readonly Listed[], uri: string): boolean {
+  const texts = templates.map(({ uriTemplate }) => textOf(uriTemplate));
+  return bestFit(texts, uri) !== undefined;
 }
 
 function textOf(value: unknown): string {

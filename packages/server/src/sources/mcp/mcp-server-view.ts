@@ -5,6 +5,7 @@ import { hashOfPin, pinOf } from "./catalogue/pin.ts";
 import type { RackNames } from "./catalogue/rack-names.ts";
 import { isOffered } from "./catalogue/to-tool.ts";
 import type { ToolPin } from "./catalogue/tool-pins.ts";
+import { type UncheckedItem, uncheckedIn } from "./catalogue/usable-schema.ts";
 import { shownEntry } from "./config/shown-entry.ts";
 import type { ManagedServer } from "./managed-server.ts";
 import type { SignInView } from "./sign-in/sign-in.ts";
@@ -16,13 +17,22 @@ export interface McpServerView extends Omit<UpstreamStatus, "since"> {
   /** `file`: it stands in `mcp.json` and is changed there. */
   readonly place: "file" | "store";
   readonly enabled: boolean;
-  /** What is wrong with its entry as it is written now; it goes on as the entry last said. */
+  /**
+   * What is wrong with its entry as it is written now, while it goes on as the entry last said; otherwise, which of its
+   * lists were not read to their ends, and why.
+   */
   readonly problem?: string;
+  /** What the problem is with. */
+  readonly problemOf?: "entry" | "lists";
+  /** The last line that its process wrote, while it cannot be used. */
+  readonly lastWord?: string;
   /** With secrets masked. */
   readonly entry: object;
   readonly since: number;
   /** That can be used. */
   readonly tools: number;
+  /** Those that its entry lets in and that cannot be used; why, is in `refused`. */
+  readonly leftOut: number;
   readonly quarantined: number;
   readonly prompts: number;
   readonly resources: number;
@@ -43,6 +53,8 @@ export interface McpToolView {
   /** Whether the entry lets it in, and it can be used. */
   readonly offered: boolean;
   readonly pin: ToolPin["state"];
+  /** Of a tool that is offered: what of its schemas is not checked here. */
+  readonly unchecked: readonly UncheckedItem[];
   readonly changes: ToolPin["changes"];
   readonly approvedAt?: number;
   readonly approvedBy?: string;
@@ -51,21 +63,31 @@ export interface McpToolView {
 
 export function viewOf(server: ManagedServer): McpServerView {
   const { key, wanted, upstream, tools, pins, signIn } = server;
-  const { catalogue, status } = upstream;
+  const { catalogue, status, lastWord } = upstream;
   return {
     ...status,
     key,
     place: wanted.place,
     enabled: wanted.isEnabled,
-    ...(wanted.problem === undefined ? {} : { problem: wanted.problem }),
+    ...problemOf(wanted.problem, catalogue.cut),
+    ...(lastWord === undefined ? {} : { lastWord }),
     entry: shownEntry(wanted.invalid?.given ?? wanted.entry),
     tools: wanted.isEnabled ? tools.names.length : 0,
+    leftOut: server.leftOut.size,
     quarantined: catalogue.tools.filter((tool) => pins.of(tool).state === "quarantined").length,
     prompts: catalogue.prompts.length,
     resources: catalogue.resources.length + catalogue.templates.length,
     refused: server.refused,
     ...(signIn === undefined ? {} : { signIn: signIn.view }),
   };
+}
+
+function problemOf(
+  ofEntry: string | undefined,
+  ofLists: readonly string[] | undefined,
+): Pick<McpServerView, "problem" | "problemOf"> {
+  if (ofEntry !== undefined) return { problem: ofEntry, problemOf: "entry" };
+  return ofLists === undefined ? {} : { problem: ofLists.join(" "), problemOf: "lists" };
 }
 
 /** In the order of the server. */
@@ -75,13 +97,15 @@ export function toolViewsOf(server: ManagedServer, names: Pick<RackNames, "nameO
     const { name, description } = tool;
     const { state, changes, approvedAt, approvedBy, override } = server.pins.of(tool);
     const rackName = names.nameOf(server.key, override.rename ?? ownMember(rename, name) ?? name);
+    const offered = isOffered(choices, name) && !server.leftOut.has(name);
     return {
       name,
       rackName,
       ...(description === undefined ? {} : { description }),
       hash: hashOfPin(pinOf(tool)),
-      offered: isOffered(choices, name) && !server.leftOut.has(name),
+      offered,
       pin: state,
+      unchecked: offered ? uncheckedIn(tool) : [],
       changes,
       ...(approvedAt === undefined ? {} : { approvedAt }),
       ...(approvedBy === undefined ? {} : { approvedBy }),

@@ -4,8 +4,8 @@ import { McpServerError } from "../../store/mcp-servers/mcp-server-error.ts";
 import { watchFile } from "../watch-file.ts";
 import { RackNames } from "./catalogue/rack-names.ts";
 import { checkedEntry } from "./checked-entry.ts";
+import { problemOfKey } from "./config/problem-of-key.ts";
 import { type McpFile, readMcpFile } from "./config/read-mcp-file.ts";
-import { problemOfKey } from "./config/server-entry.ts";
 import { ManagedServer } from "./managed-server.ts";
 import { type McpServerView, type McpToolView, toolViewsOf, viewOf } from "./mcp-server-view.ts";
 import type { LogLine } from "./process/recent-lines.ts";
@@ -117,6 +117,11 @@ export class McpServers {
       await this.#reconcile();
       await Promise.all([...this.#servers.values()].map((server) => server.refresh()));
     });
+  }
+
+  /** Starts servers anew that could not be used for want of a secret, or for a wrong one, once it is set. */
+  async followSecrets(): Promise<void> {
+    await Promise.all([...this.#servers.values()].map((server) => server.followSecrets()));
   }
 
   /** The names that a name has given way to because two servers wanted it. */
@@ -270,7 +275,7 @@ export class McpServers {
     for (const { key } of leaving) this.#servers.delete(key);
     // All of them to the end: whoever closes us next must find everything that was started.
     const outcomes = await Promise.allSettled([
-      ...leaving.map((server) => server.close()),
+      ...leaving.map((server) => server.leave()),
       ...[...wanted.values()].map((server) => this.#bring(server)),
     ]);
     // Also those that were not among the others yet when they were told.

@@ -4,6 +4,7 @@ import { Client, ProtocolError } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { type CallClient, toMcpResult } from "@toolrack/core";
 import { describe, expect, it } from "vitest";
+import type { RackItem } from "../../auth/upstream-origin.ts";
 import { installedProgram } from "./process/installed-program.ts";
 import { MARK } from "./process/mark.ts";
 import { allCapabilities } from "./protocol/ask-caller.ts";
@@ -175,7 +176,7 @@ describe.skipIf(missing !== undefined)("real servers", { timeout: 120_000 }, () 
     );
     expect(completion?.values.length).toBeGreaterThan(0);
     // Who may not use the server's tools does not see its prompts either.
-    const stranger = { ...reader, mayUse: (name: string) => !name.startsWith("mcp_everything") };
+    const stranger = { ...reader, mayUse: ({ name }: RackItem) => !name.startsWith("mcp_everything") };
     expect(await rack.offerings.prompts(stranger)).toEqual([]);
     expect(await rack.offerings.readResource(resource!.uri, stranger)).toBeUndefined();
   });

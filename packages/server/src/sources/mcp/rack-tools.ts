@@ -1,13 +1,13 @@
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import { hashValue } from "@toolrack/core";
+import { isRecord } from "../../json/is-record.ts";
 import type { RefusedItem } from "./catalogue/catalogue.ts";
+import { shortened } from "./catalogue/shortened.ts";
 
 interface Applied {
   readonly fingerprint: string;
   readonly isDisabled: boolean;
 }
-
-const LONGEST_REASON = 400;
 
 /** The tools of one server on the rack. Only what really changed is taken down and hung up again. */
 export class RackTools {
@@ -75,17 +75,20 @@ export class RackTools {
   }
 }
 
-/** Of two that want one name, the one that the server itself calls so has it; of two others, the first. */
+/**
+ * Of two that want one name, the one that the server itself calls so has it; of two others, the first. Names that differ
+ * by case only are one.
+ */
 function withoutDoubles(tools: readonly ToolInfo[]): {
   readonly single: readonly ToolInfo[];
   readonly doubled: readonly RefusedItem[];
 } {
   const owners = new Map<string, ToolInfo>();
   for (const tool of tools) {
-    const owner = owners.get(tool.name);
-    if (owner === undefined || (isRenamed(owner) && !isRenamed(tool))) owners.set(tool.name, tool);
+    const owner = owners.get(keyOf(tool));
+    if (owner === undefined || (isRenamed(owner) && !isRenamed(tool))) owners.set(keyOf(tool), tool);
   }
-  const isOwner = (tool: ToolInfo) => owners.get(tool.name) === tool;
+  const isOwner = (tool: ToolInfo) => owners.get(keyOf(tool)) === tool;
   return {
     single: tools.filter(isOwner),
     doubled: tools
@@ -97,23 +100,32 @@ function withoutDoubles(tools: readonly ToolInfo[]): {
   };
 }
 
+function keyOf({ name }: ToolInfo): string {
+  return name.toLowerCase();
+}
+
 /** One that has another name than its own is also reached by that. */
 function isRenamed({ aliases = [] }: ToolInfo): boolean {
   return aliases.length > 0;
-}
-
-/** A message may name a place in a schema of a server, which may be as long as the server likes. */
-function shortened(message: string): string {
-  if (message.length <= LONGEST_REASON) return message;
-  const half = LONGEST_REASON / 2;
-  return `${message.slice(0, half)} … ${message.slice(-half)}`;
 }
 
 function fingerprintOf(
   { name, description, title, aliases, parameters, outputSchema, metadata, disabled }: ToolInfo,
   salt: number,
 ): string {
-  // The state of the server is in there too; it is always asked for anew and never a change of the tool.
-  const { mcp: _, ...rest } = metadata;
-  return hashValue([name, description, title, aliases, parameters, outputSchema, rest, disabled, salt]);
+  // The state of the server is always asked for anew and never a change of the tool.
+  const { mcp, ...rest } = metadata;
+  const { state: _, ...origin } = isRecord(mcp) ? mcp : {};
+  return hashValue([
+    name,
+    description,
+    title,
+    aliases,
+    parameters,
+    outputSchema,
+    rest,
+    origin,
+    disabled,
+    salt,
+  ]);
 }

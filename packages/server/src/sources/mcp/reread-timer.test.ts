@@ -36,3 +36,20 @@ it("reads by itself after a while, unless that is switched off", async () => {
   never.later();
   await delay(20);
 });
+
+it("reads by itself only while nobody tells of changes", async () => {
+  let isTold = true;
+  const read = Promise.withResolvers<void>();
+  const timer = new RereadTimer(
+    5,
+    async () => {
+      expect(isTold).toBe(false);
+      read.resolve();
+    },
+    () => isTold,
+  );
+  timer.later();
+  await delay(50);
+  isTold = false;
+  await read.promise;
+});

@@ -13,6 +13,7 @@ const CALM = 10;
 export class RereadTimer {
   readonly #interval: number;
   readonly #read: () => Promise<void>;
+  readonly #isTold: () => boolean;
   #pause = SHORTEST;
   #lastAt = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
@@ -20,10 +21,14 @@ export class RereadTimer {
   #isReading = false;
   #isWantedAgain = false;
 
-  /** `interval` is that of `later`, in milliseconds; 0 is never. `read` must not reject. */
-  constructor(interval: number, read: () => Promise<void>) {
+  /**
+   * `interval` is that of `later`, in milliseconds; 0 is never. `read` must not reject. `isTold`: the server tells of
+   * changes by itself, so that `later` need not read. It may say so of itself and be heard only later, or no longer.
+   */
+  constructor(interval: number, read: () => Promise<void>, isTold: () => boolean = () => false) {
     this.#interval = interval;
     this.#read = read;
+    this.#isTold = isTold;
   }
 
   soon(): void {
@@ -55,6 +60,7 @@ export class RereadTimer {
   }
 
   async #run(): Promise<void> {
+    if (!this.#isSoon && this.#isTold()) return this.later();
     this.#isSoon = false;
     this.#isReading = true;
     await this.#read();

@@ -8,10 +8,10 @@ vi.setConfig({ testTimeout: 60_000 });
 
 const odd = fileURLToPath(new URL("./testing/odd-server.fixture.mjs", import.meta.url));
 
-/** A server with one tool. */
-async function serverWith(rack: UpstreamRack, name: string): Promise<object> {
+/** A server with such tools. */
+async function serverWith(rack: UpstreamRack, ...names: string[]): Promise<object> {
   const file = join(rack.directory, `${crypto.randomUUID()}.json`);
-  await writeFile(file, JSON.stringify([{ name, inputSchema: { type: "object" } }]));
+  await writeFile(file, JSON.stringify(names.map((name) => ({ name, inputSchema: { type: "object" } }))));
   return { command: process.execPath, args: [odd], env: { ODD_TOOLS_FILE: file } };
 }
 
@@ -60,6 +60,43 @@ describe("a name that two servers want", () => {
       found.push([nameOf(rack, "a"), nameOf(rack, "a_b")]);
     }
     expect(found[0]).toEqual(found[1]);
+  });
+});
+
+describe("tools of one server whose names differ by case only", () => {
+  it("are both there, and neither is reached by the name that both want", async () => {
+    await using rack = await UpstreamRack.create();
+    // Others are nearer to it by their spelling.
+    await rack.open({
+      case: await serverWith(rack, "delete", "Delete", "deletes", "delet", "deleted", "elete"),
+    });
+    await rack.until("case", "ready");
+    const [lower, upper] = rack.servers.tools("case");
+    expect([lower, upper]).toMatchObject([{ offered: true }, { offered: true }]);
+    expect(rack.servers.get("case")).toMatchObject({ tools: 6, refused: [] });
+    expect(await rack.call(lower!.rackName)).toMatchObject({ content: "called delete" });
+    expect(await rack.call(upper!.rackName)).toMatchObject({ content: "called Delete" });
+    for (const plain of ["mcp_case_delete", "mcp_case_Delete"]) {
+      const { error } = await rack.call(plain);
+      expect(error).toMatchObject({ code: "tool_not_found" });
+      expect(error?.details).toMatchObject({
+        suggestions: expect.arrayContaining([lower!.rackName, upper!.rackName]),
+      });
+    }
+  });
+
+  it("are refused where somebody gives one of them such a name", async () => {
+    await using rack = await UpstreamRack.create();
+    const entry = await serverWith(rack, "delete", "erase", "wipe");
+    await rack.open({ case: { ...entry, toolrack: { tools: { rename: { wipe: "DELETE" } } } } });
+    await rack.until("case", "ready");
+    expect(rack.servers.get("case").refused).toEqual([
+      { name: "case/wipe", reason: expect.stringContaining("renamed to mcp_case_DELETE, which is the name") },
+    ]);
+    await expect(
+      rack.servers.update("case", { tools: { erase: { rename: "Delete" } } }),
+    ).rejects.toMatchObject({ code: "mcp_server_invalid" });
+    expect(await rack.call("mcp_case_delete")).toMatchObject({ content: "called delete" });
   });
 });
 

@@ -22,7 +22,10 @@ function withOther(store: McpServerStore, others: Partial<McpServerStore>): McpS
 }
 
 /** A server whose tool `pay` can be given another description, on a store with other methods. */
-async function payingRack(others: (store: McpServerStore) => Partial<McpServerStore>) {
+async function payingRack(
+  others: (store: McpServerStore) => Partial<McpServerStore>,
+  parts: { readonly pinning?: "trust" } = {},
+) {
   const rack = await UpstreamRack.create();
   const file = join(rack.directory, "tools.json");
   const describePay = (description: string) =>
@@ -30,7 +33,7 @@ async function payingRack(others: (store: McpServerStore) => Partial<McpServerSt
   await describePay("Pays.");
   const real = rack.store.mcpServers;
   const entry = { command: process.execPath, args: [odd], env: { ODD_TOOLS_FILE: file } };
-  await rack.open({ odd: entry }, { store: withOther(real, others(real)) });
+  await rack.open({ odd: entry }, { ...parts, store: withOther(real, others(real)) });
   await rack.until("odd", "ready");
   return Object.assign(rack, {
     entry,
@@ -127,4 +130,122 @@ it("what was trusted and could not be written is still what a change is judged b
     approved: { description: "Pays." },
     approvedBy: "first use",
   });
+});
+
+it.each(["while the rack runs", "when it ends"])(
+  "what was trusted and could not be written is written %s, with nobody's doing",
+  async (when) => {
+    let isAway = true;
+    let writes = 0;
+    let reads = 0;
+    await using rack = await payingRack((store) => ({
+      async tools(server) {
+        // What is read at the start can be.
+        if (isAway && writes > 0 && ++reads > 0) throw new Error("The disk is gone.");
+        return store.tools(server);
+      },
+      async putTool(...change) {
+        writes++;
+        if (isAway) throw new Error("The disk is gone.");
+        await store.putTool(...change);
+      },
+    }));
+    await rack.eventually(() => writes === 2, "both were to be written");
+    const { mcpServers } = rack.store;
+    if (when === "when it ends") {
+      isAway = false;
+      await rack.servers.close();
+    } else {
+      await rack.eventually(() => reads === 2, "it was tried again, and again");
+      isAway = false;
+      const isWritten = async () => (await mcpServers.tools("odd")).length === 2;
+      await rack.eventually(isWritten, "it is written");
+    }
+    expect(rack.messages.filter((text) => text.includes("is tried again"))).toHaveLength(2);
+    expect(await mcpServers.tools("odd")).toMatchObject([
+      { name: "change", approvedBy: "first use" },
+      { name: "pay", approvedBy: "first use", approved: { description: "Pays." } },
+    ]);
+  },
+);
+
+it("a change that is trusted and could not be written is written later, unless the store has another word by then", async () => {
+  let isFailing = false;
+  await using rack = await payingRack(
+    (store) => ({
+      async putTool(...change) {
+        if (isFailing) throw new Error("The disk is full.");
+        await store.putTool(...change);
+      },
+    }),
+    { pinning: "trust" },
+  );
+  const { mcpServers } = rack.store;
+  const kept = async () =>
+    (await mcpServers.tools("odd")).find(({ name }) => name === "pay")?.approved as { description: string };
+  await rack.eventually(async () => (await kept())?.description === "Pays.", "the first use is written");
+  isFailing = true;
+  await rack.change("Pays somebody else.");
+  await rack.change("Pays a third one.");
+  const isSaid = () => rack.messages.some((text) => text.includes("is tried again"));
+  await rack.eventually(isSaid, "it could not be written");
+  await rack.servers.refresh();
+  isFailing = false;
+  await rack.eventually(async () => (await kept()).description === "Pays a third one.", "it is written");
+  isFailing = true;
+  await rack.change("Pays nobody.");
+  await rack.servers.refresh();
+  const other = { definition: { name: "pay", inputSchema: { type: "object" } }, at: 1, by: "Ann" };
+  await mcpServers.putTool("odd", "pay", { approved: other });
+  isFailing = false;
+  await rack.servers.close();
+  expect(await kept()).toEqual(other.definition);
+});
+
+it("of a server that another process has removed nothing is written any more", async () => {
+  let isFailing = false;
+  await using rack = await payingRack((store) => ({
+    async putTool(...change) {
+      if (isFailing) throw new Error("The disk is full.");
+      await store.putTool(...change);
+    },
+  }));
+  const { mcpServers } = rack.store;
+  await rack.servers.add("stored", { command: process.execPath, args: [odd], env: rack.entry.env });
+  await rack.until("stored", "ready");
+  await rack.eventually(async () => (await mcpServers.tools("stored")).length === 2, "both are written");
+  isFailing = true;
+  const file = rack.entry.env.ODD_TOOLS_FILE;
+  await writeFile(file, JSON.stringify([{ name: "pay" }, { name: "change" }, { name: "fresh" }]));
+  await rack.call("mcp_stored_change");
+  const isSaid = () => rack.messages.some((text) => text.includes('"fresh" of the MCP server "stored"'));
+  await rack.eventually(isSaid, "it could not be written");
+  await mcpServers.remove("stored");
+  isFailing = false;
+  await rack.servers.refresh();
+  expect(rack.servers.list().map(({ key }) => key)).toEqual(["odd"]);
+  expect(await mcpServers.tools("stored")).toEqual([]);
+});
+
+it("what the store has no more is not written back with what could not be written", async () => {
+  let isFailing = false;
+  await using rack = await payingRack((store) => ({
+    async putTool(...change) {
+      if (isFailing) throw new Error("The disk is full.");
+      await store.putTool(...change);
+    },
+  }));
+  const { mcpServers } = rack.store;
+  await rack.eventually(async () => (await mcpServers.tools("odd")).length === 2, "both are written");
+  isFailing = true;
+  await writeFile(rack.entry.env.ODD_TOOLS_FILE, JSON.stringify([{ name: "change" }, { name: "fresh" }]));
+  await rack.call("mcp_odd_change");
+  const isSaid = () => rack.messages.some((text) => text.includes('"fresh" of the MCP server "odd"'));
+  await rack.eventually(isSaid, "it could not be written");
+  const database = new DatabaseSync(join(rack.directory, ".toolrack", "toolrack.db"));
+  database.exec("delete from mcp_tools");
+  database.close();
+  isFailing = false;
+  await rack.servers.close();
+  expect((await mcpServers.tools("odd")).map(({ name }) => name)).toEqual(["fresh"]);
 });

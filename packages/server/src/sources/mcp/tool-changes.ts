@@ -15,7 +15,10 @@ export type ToolOverrides = Readonly<Record<string, ToolOverride | null>>;
 export function requireTool(server: ManagedServer, name: string, hash?: string): UpstreamTool {
   const tool = server.find(name);
   if (tool === undefined) {
-    throw new McpServerError("mcp_tool_not_found", `The MCP server "${server.key}" has no tool "${name}".`);
+    throw new McpServerError(
+      "mcp_tool_not_found",
+      `The MCP server "${server.key}" has no tool "${name}"${nextStep(server)}`,
+    );
   }
   const current = hashOfPin(pinOf(tool));
   if (hash === undefined || hash === current) return tool;
@@ -31,7 +34,15 @@ export function requireTool(server: ManagedServer, name: string, hash?: string):
   );
 }
 
-/** A tool cannot be given the name that another tool of the server has. */
+/** Which tools a server has is known once it has run. */
+function nextStep({ key, wanted, upstream }: ManagedServer): string {
+  if (!wanted.isEnabled)
+    return `, as far as is known: it is switched off. Switch it on: ${commandFor("enable", key)}`;
+  const isUp = upstream.state === "ready";
+  return `${isUp ? "" : `, as far as is known: it is ${upstream.state}`}. See: ${commandFor("show", key)}`;
+}
+
+/** A tool cannot be given the name that another tool of the server has. Names that differ by case only are one. */
 export function refuseDoubles(
   server: ManagedServer,
   overrides: ToolOverrides,
@@ -48,7 +59,7 @@ export function refuseDoubles(
       const renamed =
         said === undefined ? tool.rackName : names.nameOf(server.key, said?.rename ?? tool.name);
       // By its own name a renamed tool is reached too.
-      return rackName === own || rackName === renamed;
+      return [own, renamed].some((taken) => taken.toLowerCase() === rackName.toLowerCase());
     });
     if (other === undefined) continue;
     throw new McpServerError(

@@ -25,7 +25,7 @@ export interface UpstreamParts {
   hold(values: Iterable<string>): void;
   readonly logger: Logger;
   /** Undefined where nobody can sign in: a process, or a server that is sent credentials of its entry. */
-  readonly signIn: Pick<SignIn, "headers" | "distrust" | "renewAt" | "want"> | undefined;
+  readonly signIn: Pick<SignIn, "headers" | "distrust" | "renewAt" | "want" | "view"> | undefined;
   /** From an earlier time. */
   readonly verdict: Verdict | undefined;
   readonly catalogue: Catalogue | undefined;

@@ -131,6 +131,23 @@ describe("a dead server", () => {
     await rack.close();
   });
 
+  it("keeps its last words while it is started again", async () => {
+    await using rack = await UpstreamRack.create();
+    const file = join(rack.directory, "server.mjs");
+    const behaving = (how: string) => `process.argv[2] = "${how}";\nawait import(${JSON.stringify(odd)});`;
+    await writeFile(file, behaving(""));
+    await rack.open({ odd: { command: process.execPath, args: [file] } });
+    await rack.until("odd", "ready");
+    await writeFile(file, `console.error("waking up");\n${behaving("silent")}`);
+    await rack.call("mcp_odd_crash");
+    const said = () => rack.servers.log("odd").some(({ text }) => text === "waking up");
+    await rack.eventually(said, "the next one speaks");
+    expect((await rack.call("mcp_odd_echo", { text: "a" })).content).toMatch(
+      /not available \(starting\)\. It was ended by SIGKILL[\s\S]*Its last words:\nabout to crash$/,
+    );
+    expect(rack.servers.get("odd")).toMatchObject({ state: "starting", reason: "It was ended by SIGKILL." });
+  });
+
   it("killed in the middle of a call fails the call at once, comes back, and leaves nothing behind", async () => {
     await using rack = await UpstreamRack.create();
     const mark = `ODD_TEST=${crypto.randomUUID()}`;

@@ -119,6 +119,12 @@ export class Upstream {
     });
   }
 
+  /** The last line that its process wrote, while it cannot be used. */
+  get lastWord(): string | undefined {
+    const isTold = this.state !== "ready" && this.#condition.reason !== undefined;
+    return isTold ? this.#lastWords().at(-1) : undefined;
+  }
+
   /** Returns at once. */
   start(): void {
     if (this.state !== "disabled") void this.#attempts.begin();
@@ -282,7 +288,7 @@ export class Upstream {
     this.#enter("ready");
     // What it told of while its lists were read may not be in them.
     if (isBehind) this.#rereading.soon();
-    else if (!session.tellsOfChanges) this.#rereading.later();
+    else this.#rereading.later();
     if (this.#bulkhead.inside === 0) this.#resting.begin();
   }
 
@@ -296,11 +302,14 @@ export class Upstream {
     const { signIn } = this.#parts;
     const { state, reason } = stateAfter(thrown, remedyFor(this.key, signIn !== undefined), this.mask);
     this.lines.add("rack", reason);
-    if (this.#sessions.current !== undefined) {
+    const { current } = this.#sessions;
+    const isSignedOut = state === "needs-auth" && signIn?.view.signedIn === false;
+    if (current !== undefined && !isSignedOut) {
       // Only the renewal failed: what is there is used until the server refuses it.
       this.#renewal.again();
       return;
     }
+    if (current !== undefined) this.#sessions.partWith(current);
     const failures = this.#condition.countFailure();
     // Credentials of the entry that were good before may be good again, while a token that was signed in for is not.
     const isTriedAgain =
@@ -312,7 +321,9 @@ export class Upstream {
   #enter(state: UpstreamState, reason?: string): void {
     if (!this.#condition.enter(state, reason)) return;
     if (reason !== undefined && state !== "starting") {
-      this.#parts.logger.warn(`MCP server "${this.key}": ${state}. ${reason}`);
+      const { lastWord } = this;
+      const words = lastWord === undefined ? "" : ` Its last words: ${lastWord}`;
+      this.#parts.logger.warn(`MCP server "${this.key}": ${state}. ${reason}${words}`);
     }
     this.#parts.onState();
   }
@@ -324,7 +335,8 @@ export class Upstream {
   }
 
   #rereadTimer(): RereadTimer {
-    return new RereadTimer(this.#limits.refresh, () => this.#reread());
+    const isTold = () => this.#sessions.current?.tellsOfChanges !== false;
+    return new RereadTimer(this.#limits.refresh, () => this.#reread(), isTold);
   }
 
   async #reread(): Promise<void> {
@@ -334,13 +346,19 @@ export class Upstream {
     try {
       await this.#catalogue.update(session, isUsed);
     } catch (thrown) {
-      if (thrown instanceof UpstreamError && this.#isOfServer(thrown) && isUsed()) {
-        this.#lost(session, thrown);
-        return;
-      }
+      const error = isUsed() && thrown instanceof UpstreamError ? thrown : undefined;
+      if (error?.kind === "session") return this.#reopen(session);
+      if (error !== undefined && this.#isOfServer(error)) return this.#lost(session, error);
       this.lines.add("rack", `Its lists could not be read again: ${(thrown as Error).message}`);
     }
-    if (isUsed() && !session.tellsOfChanges) this.#rereading.later();
+    if (isUsed()) this.#rereading.later();
+  }
+
+  /** The server is there and has forgotten the session. Calls wait for the next one. */
+  #reopen(session: UpstreamSession): void {
+    this.#sessions.partWith(session);
+    this.#attempts.isReopening = true;
+    void this.#attempts.begin();
   }
 
   /** Whether it is gone or lets us in no longer. A token that has ended is renewed when the next call needs it. */
@@ -363,18 +381,25 @@ export class Upstream {
   }
 
   #unavailable(reason: string | undefined): UpstreamError {
-    const { lastAt, nextAt } = this.#attempts;
+    const { nextAt } = this.#attempts;
     const facts = {
       state: this.state,
       ...(reason === undefined ? {} : { reason }),
       ...(nextAt === undefined ? {} : { nextAttemptAt: nextAt }),
     };
-    return new UpstreamError("unavailable", describeAbsence(this.key, facts, this.lines.tail(TAIL, lastAt)));
+    return new UpstreamError("unavailable", describeAbsence(this.key, facts, this.#lastWords()));
   }
 
   #wasLost(reason: string): UpstreamError {
-    const { lastAt, nextAt } = this.#attempts;
+    const { nextAt } = this.#attempts;
     const facts = { reason, ...(nextAt === undefined ? {} : { nextAttemptAt: nextAt }) };
-    return new UpstreamError("lost", describeLoss(this.key, facts, this.lines.tail(TAIL, lastAt)));
+    return new UpstreamError("lost", describeLoss(this.key, facts, this.#lastWords()));
+  }
+
+  /** Those of the run that has ended, also while the next one begins to speak. */
+  #lastWords(): readonly string[] {
+    const { lastAt, formerAt, underWay } = this.#attempts;
+    const former = underWay === undefined ? [] : this.lines.tail(TAIL, formerAt, lastAt);
+    return former.length > 0 ? former : this.lines.tail(TAIL, lastAt);
   }
 }

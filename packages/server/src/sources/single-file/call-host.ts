@@ -1,6 +1,5 @@
-import type { ProgressUpdate, ToolContext, ToolResult } from "@toolrack/core";
+import type { ProgressUpdate, ToolContext, ToolInfo, ToolResult } from "@toolrack/core";
 import type { ProgramResult } from "../../runners/sandbox/types.ts";
-import { matches } from "./grants.ts";
 import type { KeptItems } from "./kept-items.ts";
 import type { LogLine, StorageChange } from "./messages.ts";
 
@@ -9,8 +8,8 @@ export interface CallHostParts {
   readonly tool: string;
   readonly items: KeptItems;
   readonly isDryRun: boolean;
-  /** Patterns of tools outside the sandbox that it may call. */
-  readonly callableTools: readonly string[];
+  /** Whether it may call a tool outside the sandbox. */
+  readonly isCallable: (tool: ToolInfo) => boolean;
   /** Names that the tool's schema declares. */
   readonly variables: readonly string[];
   readonly setVariable: (name: string, value: string | undefined) => Promise<void>;
@@ -74,14 +73,14 @@ export class CallHost {
 
   /** A chained call through the one pipeline, with what the caller holds and never more. */
   async #callTool(name: string, params: unknown): Promise<unknown> {
-    const { tool, callableTools, isDryRun } = this.#parts;
+    const { tool, isCallable, isDryRun } = this.#parts;
     const wanted = this.#context.registry.get(name);
     const isSandboxed = wanted?.metadata.singleFile !== undefined;
     if (wanted !== undefined && !isSandboxed) {
       if (isDryRun) {
         throw new Error(`The tool "${name}" was not called: it has no dry run, and this is one.`);
       }
-      if (!callableTools.some((pattern) => matches(pattern, wanted.name))) {
+      if (!isCallable(wanted)) {
         throw Object.assign(
           new Error(
             `The tool "${name}" runs outside the sandbox, and "${tool}" was not granted to call it. ` +

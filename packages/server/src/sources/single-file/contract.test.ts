@@ -1,7 +1,9 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { Tool } from "@toolrack/core";
 import { describe, expect, it } from "vitest";
+import { upstreamOrigin } from "../../auth/upstream-origin.ts";
 import { startRegistry } from "../../dependencies/testing/test-registry.ts";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
 
@@ -244,9 +246,14 @@ describe("a single-file tool", { timeout: 120_000 }, () => {
       "tools/granted.tool.js": caller("granted"),
       "tools/double.tool.js": tool("double", `execute: ({ n }) => ({ n: n * 2 })`),
       "tools/outside.ts": `export const schema = { name: "outside", description: "", type: "object", properties: {} }; export default async () => "from outside";`,
-      "toolrack.config.mjs": `export default { sandbox: { grants: { granted: { tools: ["out*"] } } } };`,
+      "toolrack.config.mjs": `export default { sandbox: { grants: { granted: { tools: ["out*", "mcp:git/log"] } } } };`,
     });
     await using _ = workspace;
+    for (const name of ["log", "delete"]) {
+      const mcp = upstreamOrigin({ server: "git", tool: name });
+      const upstream = { parameters: { type: "object" }, metadata: { mcp }, execute: async () => name };
+      registry.register(Tool.define({ name: `mcp_git_${name}`, ...upstream }));
+    }
     const records: { toolName: string; depth: number }[] = [];
     registry.subscribe((event) => void (event.type === "record" && records.push(event.record as never)));
     expect((await registry.execute("caller", { name: "double", input: { n: 4 } })).structured).toEqual({
@@ -258,6 +265,8 @@ describe("a single-file tool", { timeout: 120_000 }, () => {
     expect((await registry.execute("granted", { name: "outside" })).structured).toEqual({
       got: "from outside",
     });
+    expect((await registry.execute("granted", { name: "mcp_git_log" })).structured).toEqual({ got: "log" });
+    expect((await registry.execute("granted", { name: "mcp_git_delete" })).content).toContain("not granted");
     expect((await registry.execute("caller", { name: "nobody" })).content).toContain("nobody");
   });
 

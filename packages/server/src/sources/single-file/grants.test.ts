@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { grantedHosts, matches, missingHosts } from "./grants.ts";
+import { grantedHosts, missingHosts } from "./grants.ts";
 
 it.each<[declared: string[] | undefined, granted: string[], hosts: string[], missing: string[]]>([
   [undefined, [], [], []],
@@ -17,11 +17,4 @@ it.each<[declared: string[] | undefined, granted: string[], hosts: string[], mis
 ])("a tool that declares %j and was granted %j may reach %j", (declared, granted, hosts, missing) => {
   expect(grantedHosts(declared, granted)).toEqual(hosts);
   expect(missingHosts(declared, granted)).toEqual(missing);
-});
-
-it("patterns of tools have * for anything, and nothing else is special", () => {
-  expect(matches("internal_file_*", "internal_file_read")).toBe(true);
-  expect(matches("internal_file_*", "internal_web_read")).toBe(false);
-  expect(matches("a.c", "abc")).toBe(false);
-  expect(matches("*", "anything")).toBe(true);
 });

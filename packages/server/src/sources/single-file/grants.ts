@@ -20,12 +20,6 @@ export function missingHosts(declared: readonly string[] | undefined, granted: r
   );
 }
 
-/** Whether a name fits a pattern in which `*` stands for any run of characters. */
-export function matches(pattern: string, name: string): boolean {
-  const parts = pattern.split("*").map((part) => part.replaceAll(/[\\^$.|?+()[\]{}]/g, "\\$&"));
-  return new RegExp(`^${parts.join(".*")}$`, "i").test(name);
-}
-
 /** A grant without a port is one for the usual ports, and does not cover others. */
 function covers(given: string, wanted: string): boolean {
   const [givenName, givenPort] = split(given);

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import type { ToolContext } from "@toolrack/core";
+import { toolMatcher } from "../../auth/tool-matcher.ts";
 import type { SandboxGrant } from "../../config/sandbox-config.ts";
 import type { Sandbox, WorkerLimits, WorkerSpec } from "../../runners/sandbox/types.ts";
 import type { StackMapper } from "../loader/stack-mapper.ts";
@@ -44,12 +45,14 @@ const PROGRAMS_AT_ONCE = 4;
 /** One version of one tool: runs its calls in workers that know nothing of any other tool. */
 export class SingleFileTool {
   readonly #parts: SingleFileToolParts;
+  readonly #isCallable: CallHostParts["isCallable"];
   /** By what the workers are given; a value that changes makes a new one. */
   readonly #specs = new Map<"real" | "dry", { readonly given: string; readonly spec: WorkerSpec }>();
   readonly #keys = new Set<string>();
 
   constructor(parts: SingleFileToolParts) {
     this.#parts = parts;
+    this.#isCallable = toolMatcher(parts.grant.tools);
   }
 
   async run(context: ToolContext<never>): Promise<unknown> {
@@ -124,12 +127,12 @@ export class SingleFileTool {
   }
 
   #hostParts(context: ToolContext<never>, isDryRun: boolean, box: Sandbox, spec: WorkerSpec): CallHostParts {
-    const { name, file, grant, items, variables, programFolder, log } = this.#parts;
+    const { name, file, items, variables, programFolder, log } = this.#parts;
     return {
       tool: name,
       items,
       isDryRun,
-      callableTools: grant.tools ?? [],
+      isCallable: this.#isCallable,
       variables: Object.keys(file.description.environment?.properties ?? {}),
       setVariable: (key, value) => variables.set(name, key, value),
       runProgram: async (command, args, { input, timeoutMs, environment }) => {

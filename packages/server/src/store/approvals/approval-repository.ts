@@ -13,6 +13,7 @@ import type {
   ApprovalStore,
   StoredApproval,
 } from "./approval-store.ts";
+import { problemOfRulePattern } from "./problem-of-rule-pattern.ts";
 
 /** In `resumable`: the call can be made anew; and it was agreed to on another node, but nobody went on with it yet. */
 const RESUMABLE = 1;
@@ -190,11 +191,13 @@ export class ApprovalRepository implements ApprovalStore {
   }
 
   async addRule(rule: ApprovalRule): Promise<void> {
+    const problem = problemOfRulePattern(rule.tool);
+    if (problem !== undefined) throw new Error(problem);
     await this.#db
       .insertInto("approval_rules")
       .values({
         id: rule.id,
-        tool: toKey(rule.tool),
+        tool: rule.tool,
         decision: rule.decision,
         session_id: rule.sessionID === undefined ? null : toKey(rule.sessionID),
         created_by: toKey(rule.createdBy),

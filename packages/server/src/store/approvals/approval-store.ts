@@ -20,7 +20,7 @@ export type AnsweredFor = Pick<ApprovalRule, "tool" | "input" | "exact" | "sessi
 /** An answer for calls to come. */
 export interface ApprovalRule {
   readonly id: string;
-  /** Glob over the tool's name. */
+  /** A pattern of tools, as the scopes of tokens have them. */
   readonly tool: string;
   readonly decision: "allow" | "ask" | "deny";
   /** Only for calls with these arguments. */
@@ -83,6 +83,7 @@ export interface ApprovalStore {
   closeOrphans(reason: string, decidedBy: string): Promise<number>;
   /** Ends the questions that nobody answered in time. Answers how many. */
   expire(now: number): Promise<number>;
+  /** Rejects for a pattern that could not be read back as it was given. */
   addRule(rule: ApprovalRule): Promise<void>;
   /** The oldest first. */
   listRules(): Promise<ApprovalRule[]>;

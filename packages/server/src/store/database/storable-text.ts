@@ -16,12 +16,12 @@ export function toStorableText(text: string): string {
  * differently, is shortened and told apart by its hash. The same text always gives the same key.
  */
 export function toKey(text: string): string {
-  if (text.length <= LONGEST_KEY && isExact(text)) return text;
+  if (isKey(text)) return text;
   const hash = createHash("sha256").update(text, "utf16le").digest("hex").slice(0, 32);
   return `${toStorableText(text.slice(0, LONGEST_KEY - 40)).trimEnd()}~${hash}`;
 }
 
-/** MySQL ignores blanks at the end when it compares. */
-function isExact(text: string): boolean {
-  return !text.includes("\0") && !text.endsWith(" ") && text.isWellFormed();
+/** Whether a text is its own key, so that it is read back as it was written. MySQL ignores blanks at the end when it compares. */
+export function isKey(text: string): boolean {
+  return text.length <= LONGEST_KEY && !text.includes("\0") && !text.endsWith(" ") && text.isWellFormed();
 }

@@ -10,7 +10,7 @@ export interface StoredExpert {
   readonly instructions: string;
   /** Ids of skills, in their order. */
   readonly skills: readonly string[];
-  /** Patterns over the names of tools; `*` stands for any run of characters. */
+  /** Patterns of tools, as the scopes of tokens have them. */
   readonly tools: readonly string[];
   /** Milliseconds since the epoch. */
   readonly createdAt: number;

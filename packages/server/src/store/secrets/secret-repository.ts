@@ -16,7 +16,7 @@ export class SecretRepository implements SecretStore {
         "The name of a secret is too long, or has characters that not every database can hold.",
       );
     }
-    if (await this.#replace(name, encrypted)) return;
+    if (await this.#update(name, encrypted)) return;
     const now = Date.now();
     try {
       await this.#db
@@ -26,8 +26,12 @@ export class SecretRepository implements SecretStore {
     } catch (error) {
       // Somebody else has set it in between.
       if (!isDuplicateKey(error)) throw error;
-      await this.#replace(name, encrypted);
+      await this.#update(name, encrypted);
     }
+  }
+
+  replace(name: string, encrypted: string, before: string): Promise<boolean> {
+    return this.#update(name, encrypted, before);
   }
 
   async get(name: string): Promise<string | undefined> {
@@ -61,12 +65,15 @@ export class SecretRepository implements SecretStore {
     return numDeletedRows > 0n;
   }
 
-  async #replace(name: string, encrypted: string): Promise<boolean> {
-    const { numUpdatedRows } = await this.#db
+  async #update(name: string, encrypted: string, before?: string): Promise<boolean> {
+    const row = this.#db
       .updateTable("secrets")
       .set({ value: encrypted, updated_at: Date.now() })
-      .where("name", "=", name)
-      .executeTakeFirst();
+      .where("name", "=", toKey(name));
+    const { numUpdatedRows } = await (before === undefined
+      ? row
+      : row.where("value", "=", before)
+    ).executeTakeFirst();
     return numUpdatedRows > 0n;
   }
 }

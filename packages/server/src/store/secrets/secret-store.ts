@@ -9,6 +9,8 @@ export interface SecretInfo {
 export interface SecretStore {
   /** Replaces the value that is there. */
   set(name: string, encrypted: string): Promise<void>;
+  /** Only while the value that is there is `before`. Says whether it was. */
+  replace(name: string, encrypted: string, before: string): Promise<boolean>;
   get(name: string): Promise<string | undefined>;
   /** By name. */
   list(): Promise<SecretInfo[]>;

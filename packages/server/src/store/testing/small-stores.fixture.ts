@@ -167,6 +167,19 @@ export function testSmallStores(place: TestPlace): void {
       expect(await other.approvals.removeRule("r1")).toBe(false);
       expect(await other.approvals.removeRule("\0")).toBe(false);
     });
+
+    test("keep the pattern of a rule as it was given, or refuse it", async () => {
+      const rule = (tool: string) =>
+        ({ id: "r3", tool, decision: "deny", createdBy: "Ann", createdAt: 3 }) as const;
+      const longest = `mcp:git/${"x".repeat(192)}`;
+      await store.approvals.addRule(rule(longest));
+      expect((await other.approvals.listRules()).find(({ id }) => id === "r3")).toEqual(rule(longest));
+      await store.approvals.removeRule("r3");
+      for (const tool of [`${longest}x`, "mcp:git ", "mcp:git/\0", "mcp:git/\ud800"]) {
+        await expect(store.approvals.addRule(rule(tool))).rejects.toThrow(/at most 200 characters/);
+      }
+      expect((await other.approvals.listRules()).some(({ id }) => id === "r3")).toBe(false);
+    });
   });
 
   describe("secrets", () => {
@@ -179,6 +192,11 @@ export function testSmallStores(place: TestPlace): void {
       const listed = await store.secrets.list();
       expect(listed.map(({ name }) => name)).toEqual(["API_KEY", "OTHER"]);
       expect(JSON.stringify(listed)).not.toContain("encrypted");
+      expect(await store.secrets.replace("API_KEY", "v3:encrypted", "another")).toBe(false);
+      expect(await store.secrets.replace("NONE", "v3:encrypted", "v2:encrypted")).toBe(false);
+      expect(await store.secrets.get("API_KEY")).toBe("v2:encrypted");
+      expect(await store.secrets.replace("API_KEY", "v3:encrypted", "v2:encrypted")).toBe(true);
+      expect(await other.secrets.get("API_KEY")).toBe("v3:encrypted");
       expect(await store.secrets.remove("API_KEY", "another")).toBe(false);
       expect(await store.secrets.remove("API_KEY", await store.secrets.get("API_KEY"))).toBe(true);
       expect(await store.secrets.remove("API_KEY")).toBe(false);

@@ -16,14 +16,17 @@ export const mcpServerSchema = {
     enabled: { type: "boolean" },
     problem: {
       ...text,
-      description: "What is wrong with its entry as it is written now; it goes on as the entry last said.",
+      description:
+        "What is wrong with its entry as it is written now, while it goes on as the entry last said; otherwise, which of its lists were not read to their ends, and why.",
     },
+    problemOf: { enum: ["entry", "lists"], description: "What the problem is with." },
     entry: {
       type: "object",
       description: "As it stands in `mcpServers`; values that may be secret are hidden.",
     },
     state: { enum: ["starting", "ready", "needs-auth", "backoff", "failed", "disabled"] },
     reason: { ...text, description: "Why it is not ready." },
+    lastWord: { ...text, description: "The last line that its process wrote, while it cannot be used." },
     since: moment,
     resting: {
       type: "boolean",
@@ -44,6 +47,10 @@ export const mcpServerSchema = {
     waiting: { ...whole, description: "Calls that wait for their turn." },
     noise: { ...whole, description: "Lines on its standard output that were no messages." },
     tools: whole,
+    leftOut: {
+      ...whole,
+      description: "Tools that its entry lets in and that cannot be used; `refused` says why.",
+    },
     quarantined: { ...whole, description: "Tools that changed since they were approved." },
     prompts: whole,
     resources: whole,
@@ -90,6 +97,11 @@ export const mcpServerToolSchema = {
     },
     offered: { type: "boolean", description: "Whether the entry lets it in, and it can be used." },
     pin: { enum: ["approved", "quarantined", "unpinned"] },
+    unchecked: {
+      type: "array",
+      description: "Parts of the schemas of an offered tool that are not checked here, and why.",
+      items: { type: "object", properties: { part: text, reason: text }, required: ["part", "reason"] },
+    },
     changes: {
       type: "array",
       description: "What changed since it was approved.",

@@ -13,7 +13,7 @@ export function requestedReach(
   named: string | undefined,
 ): ChatReach {
   if (named !== undefined) return chatReach(grant, findExpert(grant, experts, named));
-  if (grant.admin || registry.list().some(({ name }) => grant.mayUse(name))) return chatReach(grant);
+  if (grant.admin || registry.list().some((tool) => grant.mayUse(tool))) return chatReach(grant);
   const own = experts.list().filter(({ name, id }) => grant.mayUseExpert(name) || grant.mayUseExpert(id));
   return chatReach(grant, own.length === 1 ? own[0] : undefined);
 }

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { isRecord } from "../../../json/is-record.ts";
 import type { ListName } from "../protocol/upstream-session.ts";
+import { nestsDeeper } from "./nests-deeper.ts";
 import {
   type Listed,
   usableAnnotations,
@@ -39,6 +40,8 @@ interface Lists<Tool> {
 export interface Catalogue extends Lists<UpstreamTool> {
   /** What it listed and cannot be used. */
   readonly refused?: readonly RefusedItem[];
+  /** Which of its lists were not read to their ends, and why. */
+  readonly cut?: readonly string[];
   readonly serverInfo?: { readonly name: string; readonly version: string };
   readonly instructions?: string;
   /** Milliseconds since the epoch. */
@@ -48,6 +51,8 @@ export interface Catalogue extends Lists<UpstreamTool> {
 export const emptyCatalogue: Catalogue = { tools: [], prompts: [], resources: [], templates: [], at: 0 };
 
 const MOST_REFUSED = 50;
+/** Far more than a schema may have, and few enough for whatever compares, shows or keeps it. */
+const DEEPEST = 1_000;
 
 /**
  * Lists as a server gave them, made such that whoever is shown them can read them: what is optional and of a wrong form
@@ -100,6 +105,7 @@ export function changedLists(before: Catalogue, after: Catalogue): ListName[] {
 function usableTool(item: Listed): UpstreamTool | string {
   const { name, title, description, inputSchema, outputSchema, annotations, execution, isTask, _meta } = item;
   if (typeof name !== "string" || name === "") return "It has no name.";
+  if (nestsDeeper(item, DEEPEST)) return `Its definition nests more than ${DEEPEST} levels.`;
   // The second is how it was kept here.
   const isTaskOnly = (isRecord(execution) && execution.taskSupport === "required") || isTask === true;
   const hints = usableAnnotations(annotations);

@@ -1,3 +1,4 @@
+import type { RackItem } from "../../../auth/upstream-origin.ts";
 import { isReservedFrom } from "../../../offerings/reserved-schemes.ts";
 
 /** Of one server. Those that were linked to longest ago are forgotten first. */
@@ -9,7 +10,7 @@ const SOURCE = "mcp:";
 
 interface Link {
   /** The tools and prompts in whose results it was, by their names on the rack. */
-  readonly givers: Set<string>;
+  readonly givers: Map<string, RackItem>;
   /** On the `performance` clock. */
   at: number;
 }
@@ -19,11 +20,11 @@ export class LinkedResources {
   readonly #links = new Map<string, Link>();
 
   /** Takes note of a block of a result that is a link, or holds a resource. */
-  note(block: Readonly<Record<string, unknown>>, giver: string): void {
+  note(block: Readonly<Record<string, unknown>>, giver: RackItem): void {
     const { uri } = block.type === "resource_link" ? block : ((block.resource ?? {}) as { uri?: unknown });
     if (typeof uri !== "string" || uri.length > LONGEST_URI || isReservedFrom(SOURCE, uri)) return;
-    const link = this.#links.get(uri) ?? { givers: new Set(), at: 0 };
-    link.givers.add(giver);
+    const link = this.#links.get(uri) ?? { givers: new Map(), at: 0 };
+    link.givers.set(giver.name, giver);
     link.at = performance.now();
     this.#links.delete(uri);
     this.#links.set(uri, link);
@@ -32,9 +33,9 @@ export class LinkedResources {
   }
 
   /** When it was last linked to by something that the reader may use; undefined when it never was. */
-  linkedAt(uri: string, mayUse: (name: string) => boolean): number | undefined {
+  linkedAt(uri: string, mayUse: (item: RackItem) => boolean): number | undefined {
     const link = this.#links.get(uri);
-    return link !== undefined && [...link.givers].some(mayUse) ? link.at : undefined;
+    return link !== undefined && [...link.givers.values()].some(mayUse) ? link.at : undefined;
   }
 
   has(uri: string): boolean {

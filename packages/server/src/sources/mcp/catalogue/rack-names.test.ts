@@ -72,6 +72,81 @@ describe("names", () => {
     expect(both.every(isCanonicalName)).toBe(true);
   });
 
+  describe("of one server that differ by case only", () => {
+    const list = (names: RackNames, ...tools: string[]) => {
+      names.claim("files", tools);
+      names.tellApart("files", [tools]);
+    };
+    const both = (names: RackNames) => [names.nameOf("files", "delete"), names.nameOf("files", "Delete")];
+
+    it("belong to nobody, in whatever order they are listed or appear", async () => {
+      const racks = [await open(), await open(), await open()] as const;
+      list(racks[0], "delete", "Delete", "read");
+      list(racks[1], "Delete", "delete", "read");
+      list(racks[2], "delete", "read");
+      expect(racks[2].nameOf("files", "delete")).toBe("mcp_files_delete");
+      list(racks[2], "Delete", "read", "delete");
+      for (const names of racks) expect(both(names)).toEqual(both(racks[0]));
+      const folded = [...both(racks[0]), "mcp_files_delete"].map((name) => name.toLowerCase());
+      expect(new Set(folded).size).toBe(3);
+      expect(both(racks[0]).every(isCanonicalName)).toBe(true);
+      expect(racks[0].nameOf("files", "read")).toBe("mcp_files_read");
+    });
+
+    it("stay apart when one is gone, in other processes and after a restart", async () => {
+      const kept: ClaimedName[] = [];
+      const names = await open(kept);
+      const other = await open(kept);
+      list(names, "delete", "Delete");
+      const told = both(names);
+      list(names, "delete");
+      await names.settled();
+      expect([await other.refresh(), await other.refresh()]).toEqual([true, false]);
+      for (const one of [names, other, await open(kept)]) expect(both(one)).toEqual(told);
+    });
+
+    it("are told apart still when another server wants the name, and no name of before means another", async () => {
+      const names = await open();
+      names.claim("a_b", ["C"]);
+      names.tellApart("a_b", [["C"]]);
+      names.claim("a", ["b_c"]);
+      const before = [names.nameOf("a_b", "C"), names.nameOf("a", "b_c")];
+      names.claim("a_b", ["C", "c"]);
+      names.tellApart("a_b", [["C", "c"]]);
+      const after = [names.nameOf("a_b", "C"), names.nameOf("a_b", "c"), names.nameOf("a", "b_c")];
+      expect(after[2]).toBe(before[1]);
+      expect(new Set([...before, ...after].map((name) => name.toLowerCase())).size).toBe(4);
+      expect(names.successorsOf("mcp_a_b_c").toSorted()).toEqual(after.toSorted());
+    });
+
+    it("are known by what they were: what was decided about the plain name concerns both", async () => {
+      const names = await open();
+      list(names, "delete", "Delete");
+      expect(names.successorsOf("MCP_files_delete")).toEqual(both(names));
+      for (const name of both(names)) expect(names.formerNameOf(name)).toBe("mcp_files_delete");
+    });
+
+    it("do not meet in two lists, nor when one took the place of the other", async () => {
+      const names = await open();
+      names.claim("files", ["delete", "Delete"]);
+      names.tellApart("files", [["delete"], ["Delete"]]);
+      expect(both(names)).toEqual(["mcp_files_delete", "mcp_files_Delete"]);
+      list(names, "Delete");
+      expect(both(names)).toEqual(["mcp_files_delete", "mcp_files_Delete"]);
+    });
+
+    it("are told apart also where names are not remembered any more", async () => {
+      const names = await open();
+      names.claim(
+        "files",
+        Array.from({ length: 5_000 }, (_, index) => `t${index}`),
+      );
+      list(names, "delete", "Delete");
+      expect(new Set(both(names).map((name) => name.toLowerCase())).size).toBe(2);
+      expect(names.successorsOf("mcp_files_delete")).toEqual(both(names));
+    });
+  });
+
   it("are remembered, also of a server that is gone", async () => {
     const kept: ClaimedName[] = [];
     const names = await open(kept);

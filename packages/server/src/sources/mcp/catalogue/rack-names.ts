@@ -5,6 +5,8 @@ const HASH_LENGTH = 8;
 const LONGEST_NAME = 64;
 /** Of one server, those that are remembered: what it lists is its own choice, and nothing is ever forgotten. */
 const MOST_NAMES = 5_000;
+/** Behind a name in the store: the server listed it in more than one spelling. No name on the rack has this sign. */
+const BY_CASE = "/";
 
 type NameStore = Pick<McpServerStore, "names" | "countNames" | "claimNames">;
 
@@ -12,8 +14,9 @@ type NameStore = Pick<McpServerStore, "names" | "countNames" | "claimNames">;
  * The names of what upstream servers offer: `mcp_{serverKey}_{name}`. Keys may have underscores, so `a` with `b_c` and
  * `a_b` with `c` want one name. Whoever holds an old list must never reach another server by it: a name that two servers
  * ever wanted belongs to neither from then on, and both have it with a hash behind it. This depends on which servers
- * wanted it and never on which of them came first, and it stays so when one of them is removed. A server that had more
- * names than are remembered has each further one with a hash from the start.
+ * wanted it and never on which of them came first, and it stays so when one of them is removed. The same holds for names
+ * that one server listed at once and that differ by case only: whoever calls one must not reach the other. A server that
+ * had more names than are remembered has each further one with a hash from the start.
  */
 export class RackNames {
   readonly #store: NameStore;
@@ -24,6 +27,10 @@ export class RackNames {
   readonly #counts = new Map<string, number>();
   /** What a server has now beyond those, in lower case. */
   readonly #excess = new Map<string, ReadonlySet<string>>();
+  /** Names that a server listed in several spellings at once, in lower case: those that are remembered. */
+  readonly #contested = new Map<string, Set<string>>();
+  /** Such names as a server lists them now, and those that are not remembered: how each is spelt, by lower case. */
+  readonly #spellings = new Map<string, ReadonlyMap<string, ReadonlySet<string>>>();
   /** Names that were given up, by those that took their place, all in lower case. */
   readonly #former = new Map<string, string>();
   /** How many names the store had when they were read. */
@@ -44,6 +51,7 @@ export class RackNames {
   nameOf(server: string, name: string): string {
     const plain = plainName(server, name);
     const key = plain.toLowerCase();
+    if (this.#isSpeltTwice(server, key)) return toldApartByCase(server, plain);
     const claims = this.#claims.get(key);
     const isOwn =
       claims === undefined ? !this.#excess.get(server)?.has(key) : claims.size === 1 && claims.has(server);
@@ -74,13 +82,54 @@ export class RackNames {
     return isContested;
   }
 
+  /**
+   * Learns how the server spells what it has now: in one list, names that differ by case only belong to nobody. Those of
+   * two lists, its tools and its prompts, never meet. Comes after `claim`.
+   */
+  tellApart(server: string, lists: readonly (readonly string[])[]): void {
+    const spellings = new Map<string, Set<string>>();
+    const contested = new Set<string>();
+    for (const list of lists) {
+      const firsts = new Map<string, string>();
+      for (const name of list) {
+        const plain = plainName(server, name);
+        const key = plain.toLowerCase();
+        const first = firsts.get(key) ?? plain;
+        firsts.set(key, first);
+        if (first !== plain) contested.add(key);
+        spellings.set(key, (spellings.get(key) ?? new Set()).add(plain));
+      }
+    }
+    const fresh = [...contested].filter(
+      (key) => this.#claims.get(key)?.has(server) && this.#contest(key, server),
+    );
+    if (fresh.length > 0)
+      this.#write(
+        server,
+        fresh.map((key) => key + BY_CASE),
+      );
+    for (const names of this.#spellings.get(server)?.values() ?? []) {
+      for (const plain of names) this.#former.delete(toldApartByCase(server, plain).toLowerCase());
+    }
+    const remembered = this.#contested.get(server);
+    const spelt = [...spellings].filter(([key]) => contested.has(key) || remembered?.has(key));
+    for (const [key, names] of spelt) {
+      for (const plain of names) this.#former.set(toldApartByCase(server, plain).toLowerCase(), key);
+    }
+    this.#spellings.set(server, new Map(spelt));
+  }
+
   /** What a name has become that servers want and do not have: what was decided about it concerns these. */
   successorsOf(plain: string): string[] {
     const key = plain.toLowerCase();
     const claims = this.#claims.get(key) ?? new Set();
     const exceeding = [...this.#excess].flatMap(([server, names]) => (names.has(key) ? [server] : []));
     const servers = new Set([...(claims.size < 2 ? [] : claims), ...exceeding]);
-    return [...servers].map((server) => toldApart(server, plain));
+    const spelt = [...this.#spellings].flatMap(([server, names]) =>
+      [...(names.get(key) ?? [])].map((spelling) => toldApartByCase(server, spelling)),
+    );
+    const others = [...servers].filter((server) => !this.#isSpeltTwice(server, key));
+    return [...others.map((server) => toldApart(server, plain)), ...spelt];
   }
 
   /** The other way round, in lower case. Undefined for a name that took the place of none. */
@@ -94,7 +143,12 @@ export class RackNames {
     const names = await this.#store.names();
     this.#read = names.length;
     let isNew = false;
-    for (const { name, server } of names) isNew = this.#add(name, server) || isNew;
+    for (const { name, server } of names) {
+      const isAdded = name.endsWith(BY_CASE)
+        ? this.#contest(name.slice(0, -BY_CASE.length), server)
+        : this.#add(name, server);
+      isNew ||= isAdded;
+    }
     return isNew;
   }
 
@@ -113,6 +167,17 @@ export class RackNames {
       for (const one of claims) this.#former.set(toldApart(one, key), key);
     }
     return true;
+  }
+
+  #contest(key: string, server: string): boolean {
+    const contested = this.#contested.get(server) ?? new Set();
+    if (contested.has(key)) return false;
+    this.#contested.set(server, contested.add(key));
+    return true;
+  }
+
+  #isSpeltTwice(server: string, key: string): boolean {
+    return this.#contested.get(server)?.has(key) || this.#spellings.get(server)?.has(key) || false;
   }
 
   #exceed(server: string, names: ReadonlySet<string>): void {
@@ -145,6 +210,15 @@ function plainName(server: string, name: string): string {
 }
 
 function toldApart(server: string, plain: string): string {
-  const hash = hashValue([server, plain.toLowerCase()]).slice(0, HASH_LENGTH);
+  return withHash(plain, [server, plain.toLowerCase()]);
+}
+
+/** Never the name by which the same is told apart from that of another server: that may have been another tool's. */
+function toldApartByCase(server: string, plain: string): string {
+  return withHash(plain, [server, plain, "by case"]);
+}
+
+function withHash(plain: string, hashed: readonly string[]): string {
+  const hash = hashValue(hashed).slice(0, HASH_LENGTH);
   return `${plain.slice(0, LONGEST_NAME - HASH_LENGTH - 1)}_${hash}`;
 }

@@ -2,7 +2,7 @@ import type { UpstreamSession } from "../protocol/upstream-session.ts";
 import { type Catalogue, checkCatalogue } from "./catalogue.ts";
 
 export interface ReadCatalogueOptions {
-  /** That of each request, in milliseconds. */
+  /** That of each list, in milliseconds. */
   readonly limit: number;
   /** What was known before; a list that cannot be read now stays as it was. */
   readonly before: Catalogue;
@@ -15,8 +15,13 @@ export async function readCatalogue(
   { limit, before, onProblem }: ReadCatalogueOptions,
 ): Promise<Catalogue> {
   const { tools, prompts, resources } = session.capabilities;
+  const cut: string[] = [];
+  const onCut = (reason: string) => {
+    cut.push(reason);
+    onProblem(reason);
+  };
   const list = async (wanted: unknown, method: string, member: string) =>
-    wanted === undefined ? [] : session.list(method, member, { timeout: limit, onCut: onProblem });
+    wanted === undefined ? [] : session.list(method, member, { timeout: limit, onCut });
   const optional = (
     wanted: unknown,
     method: string,
@@ -41,6 +46,7 @@ export async function readCatalogue(
       resources: resourceList,
       templates: templateList,
     }),
+    ...(cut.length === 0 ? {} : { cut: cut.sort() }),
     ...(serverInfo === undefined
       ? {}
       : { serverInfo: { name: serverInfo.name, version: serverInfo.version } }),

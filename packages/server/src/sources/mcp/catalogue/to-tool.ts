@@ -1,18 +1,20 @@
 import { type ToolContext, ToolDisabledError, ToolExecutionError, type ToolInfo } from "@toolrack/core";
 import { matchesPattern } from "../../../auth/matches-pattern.ts";
+import { upstreamOrigin } from "../../../auth/upstream-origin.ts";
 import { commandFor } from "../command-for.ts";
 import type { ServerEntry, ToolChoices } from "../config/server-entry.ts";
 import { describeFailure } from "../named-failure.ts";
 import type { Message } from "../protocol/json-rpc.ts";
 import { UpstreamError } from "../protocol/upstream-error.ts";
 import type { UpstreamTool } from "./catalogue.ts";
-import { cleanSchema, cleanText } from "./clean-text.ts";
+import { cleanText } from "./clean-text.ts";
 import type { LinkedResources } from "./linked-resources.ts";
 import { ownMember } from "./own-member.ts";
 import type { RackNames } from "./rack-names.ts";
 import { toolAnswer } from "./tool-answer.ts";
 import type { ToolPin } from "./tool-pins.ts";
 import { usableAnnotations } from "./usable-item.ts";
+import { usableSchema } from "./usable-schema.ts";
 
 /** What a tool of an upstream server needs of the server. */
 export interface ToolSource {
@@ -53,7 +55,17 @@ export function toTool(
   const described = pin.override.describe ?? ownMember(describe, tool.name) ?? tool.description;
   const timeout = limits.call ?? entry.timeout;
   const title = tool.title === undefined ? "" : cleanText(tool.title);
-  const onLink = (block: Message) => source.links.note(block, name);
+  const mcp = upstreamOrigin({
+    server: key,
+    tool: tool.name,
+    pin: pin.state,
+    get state() {
+      return source.state;
+    },
+  });
+  // What it linked to is remembered longer than the server that it was read from.
+  const giver = { name, metadata: { mcp: upstreamOrigin({ server: key, tool: tool.name }) } };
+  const onLink = (block: Message) => source.links.note(block, giver);
   return {
     name,
     ...(described === undefined ? {} : { description: cleanText(described) }),
@@ -61,8 +73,8 @@ export function toTool(
     displayName: `${key}/${cleanText(tool.name)}`,
     // A client that was shown the old name still reaches it.
     ...(name === own ? {} : { aliases: [own] }),
-    parameters: cleanSchema(tool.inputSchema) as object,
-    ...(tool.outputSchema === undefined ? {} : { outputSchema: cleanSchema(tool.outputSchema) as object }),
+    parameters: usableSchema(tool.inputSchema).schema,
+    ...(tool.outputSchema === undefined ? {} : { outputSchema: usableSchema(tool.outputSchema).schema }),
     execute: isQuarantined
       ? async () => {
           throw new ToolDisabledError(quarantined(key, tool.name), { toolName: name });
@@ -76,17 +88,10 @@ export function toTool(
       ...(limits.idle === undefined ? {} : { idleTimeout: limits.idle }),
       ...(isNamed(ask, tool.name) ? { dangerous: true } : {}),
       ...(isQuarantined ? { disabledReason: quarantined(key, tool.name) } : {}),
-      // Hints of the server about itself: shown to others, believed by nobody here.
+      // Hints of the server about itself: shown to others, and believed here only of calls whose outcome nobody knows.
       ...(tool.annotations === undefined ? {} : { annotations: usableAnnotations(tool.annotations) }),
       ...(tool._meta === undefined ? {} : { _meta: tool._meta }),
-      mcp: {
-        server: key,
-        tool: tool.name,
-        pin: pin.state,
-        get state() {
-          return source.state;
-        },
-      },
+      mcp,
     },
     createdAt: Date.now(),
     disabled: isQuarantined || isNamed(disable, tool.name),
@@ -121,30 +126,45 @@ function callUpstream(
       try {
         return toolAnswer(given, onLink);
       } catch (thrown) {
-        throw named(source.key, thrown);
+        throw named(source.key, tool, thrown);
       }
     },
     (thrown: unknown) => {
-      throw named(source.key, thrown);
+      throw named(source.key, tool, thrown);
     },
   );
 }
 
 /** What the server did wrong, said with its name. */
-function named(key: string, thrown: unknown): unknown {
-  return thrown instanceof UpstreamError ? failureOf(key, thrown) : thrown;
+function named(key: string, tool: UpstreamTool, thrown: unknown): unknown {
+  return thrown instanceof UpstreamError ? failureOf(key, tool, thrown) : thrown;
 }
 
-function failureOf(key: string, error: UpstreamError): ToolExecutionError {
+function failureOf(key: string, tool: UpstreamTool, error: UpstreamError): ToolExecutionError {
   const { kind, facts } = error;
   return new ToolExecutionError(describeFailure(key, "the call", error), {
     cause: error,
+    recoverable: !mayStand(error) || isRepeatable(tool),
     data: {
       server: key,
       kind,
       ...facts,
     },
   });
+}
+
+/** Whether nobody knows if the tool has done its work. */
+function mayStand({ kind, facts: { status = 0 } }: UpstreamError): boolean {
+  return unanswered.has(kind) || (kind === "refused" && ofGateways.has(status));
+}
+
+const unanswered: ReadonlySet<UpstreamError["kind"]> = new Set(["lost", "broken", "timeout"]);
+/** With these, it is not the server that says no: whoever stands before it got no answer, or none of use. */
+const ofGateways: ReadonlySet<number> = new Set([502, 504]);
+
+/** Whether a second call does no harm, whatever the first one did. */
+function isRepeatable({ annotations = {} }: UpstreamTool): boolean {
+  return annotations.readOnlyHint === true || annotations.idempotentHint === true;
 }
 
 function isNamed(patterns: readonly string[], name: string): boolean {

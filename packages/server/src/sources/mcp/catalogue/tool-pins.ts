@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "@toolrack/core";
 import { isRecord } from "../../../json/is-record.ts";
 import type {
@@ -6,6 +7,7 @@ import type {
   StoredMcpTool,
   ToolOverride,
 } from "../../../store/mcp-servers/mcp-server-store.ts";
+import { pauseAfter } from "../backoff.ts";
 import type { UpstreamTool } from "./catalogue.ts";
 import {
   type DefinitionChange,
@@ -34,6 +36,15 @@ const FIRST_USE = "first use";
 
 type Approval = NonNullable<McpToolChange["approved"]>;
 
+/** What is trusted here and is not in the store yet. */
+interface Unkept {
+  readonly pin: Approval;
+  /** What the store has in its place. Where that is something else by now, another process has said so. */
+  readonly replaces: unknown;
+  /** That it could not be written is in the log. */
+  readonly isTold: boolean;
+}
+
 /** How a definition compares with what was agreed to, as the row had it then. */
 interface Comparison {
   readonly with: unknown;
@@ -55,6 +66,12 @@ export class ToolPins {
   readonly #comparisons = new WeakMap<UpstreamTool, Comparison>();
   #rows = new Map<string, StoredMcpTool>();
   #writing: Promise<unknown> = Promise.resolve();
+  /** By the names of the tools; how often in a row it could not be written, and when it is tried again. */
+  readonly #unkept = new Map<string, Unkept>();
+  #failures = 0;
+  #trying: NodeJS.Timeout | undefined;
+  #isClosed = false;
+  #isLeft = false;
 
   private constructor(server: string, store: McpServerStore, policy: PinningPolicy, logger: Logger) {
     this.#server = server;
@@ -76,15 +93,16 @@ export class ToolPins {
 
   /** Looks at the tools as they are now: new ones are trusted, changed ones are treated as the policy says. */
   inspect(tools: readonly UpstreamTool[]): void {
-    if (this.#policy === "off") return;
+    if (this.#policy === "off" || this.#isLeft) return;
     for (const tool of tools) {
       const definition = pinOf(tool);
       const row = this.#row(tool.name);
       const approved = approvedOf(row);
       if (approved === undefined || (this.#policy === "trust" && !samePin(approved, definition))) {
         const pin = { definition, at: Date.now(), by: FIRST_USE };
+        const { replaces, isTold } = this.#unkept.get(tool.name) ?? { replaces: row.approved, isTold: false };
         this.#rows.set(tool.name, withApproved(row, pin));
-        this.#keep(tool.name, pin);
+        this.#keep(tool.name, { pin, replaces, isTold });
       } else if (this.#see(row, approved, definition)) {
         void this.#write(tool.name, { pending: this.#row(tool.name).pending ?? null });
       }
@@ -109,7 +127,7 @@ export class ToolPins {
     this.#rows = new Map(
       rows.map((row) => [row.name, { ...withoutPending(row), ...pendingOf(before.get(row.name)) }]),
     );
-    for (const row of before.values()) this.#keepApproved(row);
+    for (const [name, unkept] of this.#unkept) this.#keepAgain(name, unkept, before.get(name));
     this.inspect(tools().filter(({ name }) => approvedOf(this.#rows.get(name)) === undefined));
   }
 
@@ -149,9 +167,19 @@ export class ToolPins {
     this.#rows.set(name, { ...this.#row(name), override });
   }
 
-  /** Resolves when everything is written; rejects when something could not be. */
-  async settled(): Promise<void> {
-    await this.#writing;
+  /** The server is wanted no more. Whoever removed it has removed its rows, so nothing that is seen is written any more. */
+  leave(): void {
+    this.#isLeft = true;
+    this.#unkept.clear();
+  }
+
+  /** Resolves when everything is written, or cannot be. What could not be before is tried once more. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#trying);
+    await this.#writing.catch(() => {});
+    if (this.#unkept.size > 0) await this.#keepAll();
+    await this.#writing.catch(() => {});
   }
 
   #compare(tool: UpstreamTool, row: StoredMcpTool, approved: PinnedDefinition): Comparison {
@@ -183,22 +211,54 @@ export class ToolPins {
   }
 
   /** What was trusted and could not be written is trusted still: were it forgotten, a change would be a first use. */
-  #keepApproved(before: StoredMcpTool): void {
-    const { name, approved: definition, approvedAt: at = Date.now(), approvedBy: by = FIRST_USE } = before;
+  #keepAgain(name: string, unkept: Unkept, before: StoredMcpTool | undefined): void {
     const row = this.#row(name);
-    if (!isRecord(definition) || row.approved !== undefined) return;
-    const pin = { definition, at, by };
-    this.#rows.set(name, { ...withApproved(row, pin), ...pendingOf(before) });
-    this.#keep(name, pin);
+    if (isDeepStrictEqual(row.approved, unkept.replaces)) {
+      this.#rows.set(name, { ...withApproved(row, unkept.pin), ...pendingOf(before) });
+      this.#keep(name, unkept);
+    } else this.#unkept.delete(name);
   }
 
-  #keep(name: string, pin: Approval): void {
+  #keep(name: string, unkept: Unkept): void {
+    const { pin } = unkept;
     const { pending = null } = this.#row(name);
-    this.#write(name, { approved: pin, pending }).catch((error: Error) => {
-      this.#logger.warn(
-        `The tool "${name}" of the MCP server "${this.#server}" is trusted as it is, which could not be kept: ${error.message}`,
-      );
-    });
+    this.#unkept.set(name, unkept);
+    this.#write(name, { approved: pin, pending }).then(
+      () => {
+        this.#failures = 0;
+        const left = this.#unkept.get(name);
+        if (left?.pin === pin) this.#unkept.delete(name);
+        // It has changed again meanwhile, which is yet to be written.
+        else if (left !== undefined) this.#unkept.set(name, { ...left, replaces: pin.definition });
+      },
+      (error: Error) => {
+        const left = this.#unkept.get(name);
+        if (left === undefined) return;
+        if (!left.isTold) {
+          this.#logger.warn(
+            `The tool "${name}" of the MCP server "${this.#server}" is trusted as it is, which could not be kept and is tried again: ${error.message}`,
+          );
+        }
+        this.#unkept.set(name, { ...left, isTold: true });
+        this.#tryAgain();
+      },
+    );
+  }
+
+  /** Once this process has ended, nobody would know any more what the tools were when they were first seen. */
+  #tryAgain(): void {
+    if (this.#trying !== undefined || this.#isClosed) return;
+    this.#failures++;
+    this.#trying = setTimeout(() => {
+      this.#trying = undefined;
+      void this.#keepAll();
+    }, pauseAfter(this.#failures));
+    this.#trying.unref();
+  }
+
+  /** Writes what is trusted and is not in the store, where another process may have said otherwise. */
+  #keepAll(): Promise<void> {
+    return this.refresh(() => []).catch(() => this.#tryAgain());
   }
 
   #write(name: string, change: McpToolChange): Promise<void> {

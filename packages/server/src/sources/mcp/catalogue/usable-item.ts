@@ -1,6 +1,6 @@
 import { isRecord } from "../../../json/is-record.ts";
-import { isUsableTemplate } from "../../../offerings/match-uri-template.ts";
 import { isReservedFrom } from "../../../offerings/reserved-schemes.ts";
+import { isUsableTemplate } from "../../../offerings/uri-template.ts";
 import { cleanText } from "./clean-text.ts";
 
 /** An item of a list as the server gave it, or a part of one. */
@@ -44,7 +44,7 @@ export function usableTemplate(item: Listed): Listed | string {
   if (typeof uriTemplate !== "string" || uriTemplate === "") return "It has no uriTemplate.";
   if (isReservedFrom(SOURCE, uriTemplate)) return reserved(uriTemplate);
   if (!isUsableTemplate(uriTemplate)) {
-    return "Its uriTemplate cannot be matched with addresses: it must begin with a scheme such as docs://, have a name in each {…} and some text between two of them, at most 32 of them, and at most 1,024 characters.";
+    return "Its uriTemplate cannot be matched with addresses: it must begin with a scheme such as docs://, have a name in each {…}, some text between two of them where the second begins with none of / ? & ; . #, at most 32 of them, and at most 1,024 characters.";
   }
   return { uriTemplate, name: typeof name === "string" ? cleanText(name) : uriTemplate, ...described(item) };
 }

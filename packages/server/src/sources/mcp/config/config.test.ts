@@ -29,6 +29,39 @@ describe("variables", () => {
     );
   });
 
+  it("may stand in the default of another one, and are only looked up where it is used", async () => {
+    const text =
+      "${NONE:-${HOST}} ${HOST:-${TOKEN}} ${NONE:-http://${EMPTY:-${secret:KEY}}/a}} ${NONE:-} ${NONE:-${NONE:-b}c}";
+    expect(await expand(text, "x", surroundings)).toBe("example.com example.com http://s3cret/a}  bc");
+    await expect(expand("${NONE:-http://h/${TOKEN}}", "a.url", surroundings)).rejects.toThrow(
+      /^a\.url uses \$\{TOKEN\}, but the variable TOKEN is not set/,
+    );
+    const deep = (depth: number) => `${"${NONE:-".repeat(depth)}x${"}".repeat(depth)}`;
+    expect(await expand(deep(16), "x", surroundings)).toBe("x");
+    await expect(expand(deep(5_000), "a.url", surroundings)).rejects.toThrow(
+      /^a\.url has more than 16 defaults/,
+    );
+  });
+
+  it.each([
+    ["${command:pick}", /^k uses \$\{command:pick\}, which only an editor such as VS Code knows/],
+    ["${workspaceFolder:api}", /which only an editor such as VS Code knows/],
+    ["${NOPE:?need it}", /^k uses \$\{NOPE:\?…\}, a form that is not known here\. Write \$\{NOPE\}/],
+    ["${NOPE:+s3cret}", /^k uses \$\{NOPE:\+…\}/],
+    ["${NOPE-s3cret}", /^k uses \$\{NOPE-…\}/],
+    ["${}", /^k uses \$\{\}, which has no name/],
+    ["${env:}", /^k uses \$\{env:\}, which has no name/],
+    ["${:-s3cret}", /^k uses \$\{:-…\}, which has no name/],
+    ["${secret:KEY:-s3cret}", /a secret has no default\. Write \$\{secret:KEY\}/],
+    ["${${HOST}}", /a variable inside the name of another one/],
+    ["a${HOST", /^k has a "\$\{" without the "\}" that ends it/],
+    ["${NONE:-${HOST}", /^k has a "\$\{" without the "\}" that ends it/],
+  ])("in a form that is not known are an error that says what to write: %s", async (text, reason) => {
+    const problem = await expand(text, "k", surroundings).catch((error: Error) => error.message);
+    expect(problem).toMatch(reason);
+    expect(problem).not.toContain("s3cret");
+  });
+
   it("without a value are an error that names the place, and are never sent as they stand", async () => {
     await expect(
       expand("Bearer ${TOKEN}", "mcp.json: docs.headers.Authorization", surroundings),
@@ -95,6 +128,8 @@ describe("an entry", () => {
       /Take out the clientMetadataUrl/,
     ],
     [{ command: "a", url: "http://b" }, /both/],
+    [{ toolrack: { install: "@a/b" } }, /^toolrack\.install: "@a\/b" is no .* and version: "@a\/b@1\.2\.3"/],
+    [{ toolrack: { install: "a b" } }, /and version: "some-server@1\.2\.3"/],
     [{ command: "a", args: "b" }, /args/],
     [{ command: "a", toolrack: { tools: { only: [] } } }, /only/],
     [{ type: "stdio", url: "http://b" }, /no command/],
@@ -112,6 +147,37 @@ describe("an entry", () => {
     const problem = await readServerEntry(given).catch((error: Error) => error.message);
     expect(problem).toMatch(/Expected .*, got (?:string|array)\./);
     expect(problem).not.toContain("s3cret");
+  });
+
+  it("takes numbers and truth values of variables and headers as their text", async () => {
+    expect(await readServerEntry({ command: "a", env: { PORT: 3000, DEBUG: true, NAME: "x" } })).toEqual({
+      command: "a",
+      env: { PORT: "3000", DEBUG: "true", NAME: "x" },
+    });
+    expect(await readServerEntry({ url: "http://a", headers: { "X-Version": 2 } })).toMatchObject({
+      headers: { "X-Version": "2" },
+    });
+    const long = JSON.parse('{ "command": "a", "env": { "ID": 12345678901234567890 } }');
+    await expect(readServerEntry(long)).rejects.toThrow(/^env\.ID: So long a number loses digits/);
+    await expect(readServerEntry({ command: "a", env: { ID: null } })).rejects.toThrow(/env\.ID: Expected/);
+  });
+
+  it("has the address and the switched off tools of other programs' entries", async () => {
+    expect(await readServerEntry({ serverUrl: "https://a/sse" })).toEqual({ url: "https://a/sse" });
+    expect(await readServerEntry({ httpUrl: "https://a" })).toEqual({ url: "https://a", type: "http" });
+    expect(await readServerEntry({ httpUrl: "https://a", url: "https://a" })).toMatchObject({ type: "http" });
+    await expect(readServerEntry({ httpUrl: "https://a", url: "https://b" })).rejects.toThrow(
+      /both a url and a httpUrl/,
+    );
+    await expect(readServerEntry({ httpUrl: "https://a", command: "b" })).rejects.toThrow(
+      /both a command and/,
+    );
+    const given = { command: "a", disabledTools: ["x", "y"], autoApprove: ["z"] };
+    expect(await readServerEntry({ ...given, toolrack: { tools: { disable: ["y"], ask: ["w"] } } })).toEqual({
+      command: "a",
+      toolrack: { tools: { disable: ["y", "x"], ask: ["w"] } },
+    });
+    await expect(readServerEntry({ ...given, disabledTools: "x" })).rejects.toThrow(/^disabledTools/);
   });
 
   it("is switched off in both spellings", async () => {
@@ -136,6 +202,30 @@ describe("the file", () => {
     expect([...one.entries]).toEqual([["a_b", { command: "x" }]]);
     const other = await read('{ "servers": { "c": { "type": "sse", "url": "http://x", }, }, }');
     expect([...other.entries]).toEqual([["c", { type: "sse", url: "http://x" }]]);
+  });
+
+  it("takes both forms together, and says what stands in both", async () => {
+    const file = await read(
+      '{ "servers": { "a": { "command": "other" }, "b": { "command": "y" } }, "mcpServers": { "a": { "command": "x" } } }',
+    );
+    expect(Object.fromEntries(file.entries)).toEqual({ a: { command: "x" }, b: { command: "y" } });
+    expect([...file.problems]).toEqual([
+      [
+        "servers.a",
+        expect.stringMatching(/"a" of .*mcp\.json stands under "mcpServers" and under "servers"/),
+      ],
+    ]);
+    const odd = await read('{ "mcpServers": { "a": { "command": "x" } }, "servers": [] }');
+    expect([...odd.entries.keys()]).toEqual(["a"]);
+    expect(odd.problems.get("servers")).toMatch(/is no object, and is left out/);
+  });
+
+  it("names an entry whose key means something to the language", async () => {
+    const file = await read(
+      '{ "mcpServers": { "__proto__": { "command": "x" }, "constructor": { "command": "y" } } }',
+    );
+    expect([...file.entries]).toEqual([["constructor", { command: "y" }]]);
+    expect(file.problems.get("__proto__")).toMatch(/"__proto__" cannot be the key/);
   });
 
   it("keeps the good entries when others are wrong", async () => {

@@ -1,5 +1,6 @@
 import { redact } from "@toolrack/core";
 import { isSecretName } from "./is-secret-name.ts";
+import { isSecretParameter } from "./is-secret-parameter.ts";
 import { basics, type ResolvedEntry } from "./resolve-entry.ts";
 import { secretArguments } from "./secret-arguments.ts";
 import type { ServerEntry } from "./server-entry.ts";
@@ -60,11 +61,6 @@ function passwordIn(basic: string): string {
   return Buffer.from(basic, "base64")
     .toString()
     .replace(/^[^:]*:/, "");
-}
-
-function isSecretParameter(name: string): boolean {
-  const text = `?${encodeURIComponent(name)}=text`;
-  return redact(text) !== text;
 }
 
 function isSetting(value: string): boolean {

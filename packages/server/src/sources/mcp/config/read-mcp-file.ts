@@ -1,7 +1,8 @@
 import { lstat, readFile } from "node:fs/promises";
 import { isRecord } from "../../../json/is-record.ts";
 import { parseJsonc } from "../../../text/parse-jsonc.ts";
-import { problemOfKey, readServerEntry, type ServerEntry } from "./server-entry.ts";
+import { problemOfKey } from "./problem-of-key.ts";
+import { readServerEntry, type ServerEntry } from "./server-entry.ts";
 
 /** What a file said. A broken entry does not keep the others from being used. */
 export interface McpFile {
@@ -25,7 +26,10 @@ export async function readMcpFile(path: string): Promise<McpFile> {
   return toMcpFile(parse(text, path), path);
 }
 
-/** The servers of a parsed file, in the form of most clients (`mcpServers`) or that of VS Code (`servers`). */
+/**
+ * The servers of a parsed file, in the form of most clients (`mcpServers`) or that of VS Code (`servers`). Where it has
+ * both, they are taken together, and of two with one key the first counts.
+ */
 export async function toMcpFile(document: unknown, path: string): Promise<McpFile> {
   const { mcpServers, servers } = isRecord(document) ? document : {};
   const listed = mcpServers ?? servers;
@@ -36,7 +40,18 @@ export async function toMcpFile(document: unknown, path: string): Promise<McpFil
   const entries = new Map<string, ServerEntry>();
   const problems = new Map<string, string>();
   const invalid = new Map<string, { readonly given: unknown; readonly reason: string }>();
-  for (const [key, given] of Object.entries(listed)) {
+  const isSecond = listed !== servers && servers !== undefined && servers !== null;
+  const others = isSecond && isRecord(servers) ? servers : {};
+  if (isSecond && !isRecord(servers)) {
+    problems.set("servers", `"servers" of ${path} is no object, and is left out.`);
+  }
+  for (const key of Object.keys(others)) {
+    if (!Object.hasOwn(listed, key)) continue;
+    const twice = `The entry "${key}" of ${path} stands under "mcpServers" and under "servers". The one under "mcpServers" counts. Take out the other.`;
+    problems.set(`servers.${key}`, twice);
+  }
+  const all = new Map([...Object.entries(others), ...Object.entries(listed)]);
+  for (const [key, given] of all) {
     const wrongKey = problemOfKey(key);
     try {
       if (wrongKey !== undefined) throw new Error(wrongKey);

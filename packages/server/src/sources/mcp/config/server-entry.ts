@@ -1,4 +1,6 @@
 import { compileSchema, nearestNames, type SchemaIssue } from "@toolrack/core";
+import { oneForm, type WrittenEntry } from "./one-form.ts";
+import { packageSpec } from "./package-spec.ts";
 
 /** How an upstream server is reached: a process that talks over its standard streams, or an address. */
 export type ServerTransport = "stdio" | "http" | "sse";
@@ -23,7 +25,7 @@ export interface ToolChoices {
 export interface ServerLimits {
   /** From the start to the end of the handshake. Default 60,000. */
   readonly connect?: number;
-  /** For each list that is asked for. Default 30,000. */
+  /** For each list, with all of its pages. Default 30,000. */
   readonly list?: number;
   /** The longest call. Default: what the config says for all tools. */
   readonly call?: number;
@@ -37,7 +39,7 @@ export interface ServerLimits {
   readonly rest?: number;
   /** How long somebody may think about a question of the server. Default 300,000. */
   readonly question?: number;
-  /** How often the lists of a server are read again that does not tell of changes; 0 is never. Default 600,000. */
+  /** How often the lists of a server are read again that does not or cannot tell of changes; 0 is never. Default 600,000. */
   readonly refresh?: number;
 }
 
@@ -88,23 +90,27 @@ const text = { type: "string" } as const;
 const filled = { type: "string", minLength: 1 } as const;
 const texts = { type: "array", items: text } as const;
 const textMap = { type: "object", additionalProperties: text } as const;
+const plainMap = { type: "object", additionalProperties: { type: ["string", "number", "boolean"] } } as const;
 const time = { type: "number", exclusiveMinimum: 0 } as const;
 
-/** The schema of an entry. Keys that it does not name are those of other programs and stay as they are. */
+/** The schema of an entry. Keys that it does not name are those of other programs and are left out. */
 export const serverEntrySchema = {
   type: "object",
   properties: {
     type: { enum: ["stdio", "http", "sse", "streamable-http", "streamableHttp"] },
     command: filled,
     args: texts,
-    env: textMap,
+    env: plainMap,
     envFile: filled,
     cwd: filled,
     url: filled,
-    headers: textMap,
+    serverUrl: filled,
+    httpUrl: filled,
+    headers: plainMap,
     timeout: time,
     enabled: { type: "boolean" },
     disabled: { type: "boolean" },
+    disabledTools: texts,
     toolrack: {
       type: "object",
       additionalProperties: false,
@@ -157,15 +163,6 @@ export const serverEntrySchema = {
 
 const compiled = compileSchema(serverEntrySchema);
 
-/** What a person can type and read in one line, as other programs let them: names of tools are made of it all the same. */
-const validKey = /^(?=.{1,100}$)[\p{L}\p{N}@](?:[\p{L}\p{M}\p{N} _.@/:+()-]*[\p{L}\p{M}\p{N}_.@/:+()-])?$/u;
-
-/** Why a text cannot be the key of a server; undefined when it can. */
-export function problemOfKey(key: string): string | undefined {
-  if (validKey.test(key)) return undefined;
-  return `"${key.slice(0, 100)}" cannot be the key of a server. Use letters, digits, spaces and _ . - @ / : + ( ), at most 100, with a letter or digit first.`;
-}
-
 /** Checks an entry and gives it one form. Throws an `Error` that names each key that is wrong. */
 export async function readServerEntry(given: unknown): Promise<ServerEntry> {
   const outcome = await compiled.validate(given);
@@ -173,22 +170,15 @@ export async function readServerEntry(given: unknown): Promise<ServerEntry> {
     throw new Error(outcome.issues.map(describe).join(" "));
   }
   // What passed the schema has these types.
-  const { type, disabled, enabled, ...rest } = outcome.value as Omit<ServerEntry, "type"> & {
-    readonly type?: string;
-    readonly disabled?: boolean;
-  };
-  const transport = type === "streamable-http" || type === "streamableHttp" ? "http" : type;
-  checkReach(rest, transport, given);
+  const { type, ...rest } = oneForm(outcome.value as WrittenEntry);
+  checkReach(rest, type, given);
+  checkInstall(rest);
   checkOAuth(rest);
-  return {
-    ...rest,
-    ...(transport === undefined ? {} : { type: transport as ServerTransport }),
-    ...(disabled === true || enabled === false ? { enabled: false } : {}),
-  };
+  return { ...rest, ...(type === undefined ? {} : { type: type as ServerTransport }) };
 }
 
 /** Where secrets stand, and the entry as a whole: of what is wrong there, only the kind is said. */
-const secretPath = /^(?:$|args|env|headers|url|toolrack\.oauth)/;
+const secretPath = /^(?:$|args|env|headers|url|serverUrl|httpUrl|toolrack\.oauth)/;
 
 function describe({ path, message, expected, received }: SchemaIssue): string {
   const [kind] = received.split(" ", 1);
@@ -227,6 +217,15 @@ function hintAt(given: unknown): string {
     if (meant !== undefined) return `Did you mean "${meant}" where it says "${key}"?`;
   }
   return "Say how the server is started, or where it is.";
+}
+
+function checkInstall({ toolrack: { install } = {} }: Omit<ServerEntry, "type">): void {
+  if (install === undefined) return;
+  try {
+    packageSpec(install);
+  } catch (thrown) {
+    throw new Error(`toolrack.install: ${(thrown as Error).message}`);
+  }
 }
 
 function checkOAuth({ url, toolrack: { oauth } = {} }: Omit<ServerEntry, "type">): void {

@@ -1,9 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { DependencyStore } from "../../../dependencies/dependency-store.ts";
+import { packageSpec } from "../config/package-spec.ts";
 import { ConfigurationError } from "../failure-state.ts";
-
-const wanted = /^((?:@[a-z0-9~._-]+\/)?[a-z0-9~._-]+)@([A-Za-z0-9~^.*+_-]+)$/i;
 
 /**
  * The file that Node runs for the program of `name@version`, which is installed first where it is not there yet.
@@ -17,12 +16,7 @@ export async function installedProgram(
   program?: string,
   signal?: AbortSignal,
 ): Promise<string> {
-  const [, name, version] = wanted.exec(spec) ?? [];
-  if (name === undefined || version === undefined) {
-    throw new ConfigurationError(
-      `"${spec}" is no package to install. Write its name and version: "some-server@1.2.3".`,
-    );
-  }
+  const { name, version } = packageSpec(spec);
   const folder = await packages.install({ [name]: version }, label, signal);
   return entryOf(join(folder, "node_modules", name), name, program);
 }

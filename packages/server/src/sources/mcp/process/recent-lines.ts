@@ -51,10 +51,10 @@ export class RecentLines {
     return [...this.#lines];
   }
 
-  /** The last words of the server itself since a moment, short enough for messages. */
-  tail(count: number, since = 0): string[] {
+  /** The last words of the server itself since a moment and before another, short enough for messages. */
+  tail(count: number, since = 0, before = Number.POSITIVE_INFINITY): string[] {
     const said = this.#lines.filter(
-      ({ from, at, text }) => from === "stderr" && at >= since && !nativeFrame.test(text),
+      ({ from, at, text }) => from === "stderr" && at >= since && at < before && !nativeFrame.test(text),
     );
     return said.slice(-count).map(({ text }) => shortened(text, LONGEST_WORDS));
   }

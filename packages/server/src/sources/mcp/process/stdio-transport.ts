@@ -4,12 +4,14 @@ import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promi
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { ProcessGroup } from "../../../internal-tools/system/support/process-group.ts";
 import { isRecord } from "../../../json/is-record.ts";
+import { headOfLongMessage } from "../../../text/head-of-long-message.ts";
+import { LineSplitter } from "../../../text/line-splitter.ts";
 import { LONGEST_MESSAGE } from "../protocol/bounded-fetch.ts";
 import { descendantsOf, findFamilies, isRunning, type KnownProcess } from "./descendants.ts";
-import { LineReader } from "./line-reader.ts";
 import { findMarked, MARK, nextMark } from "./mark.ts";
 import { Outbox } from "./outbox.ts";
 import type { RecentLines } from "./recent-lines.ts";
+import { startError } from "./start-error.ts";
 import { unwatchGroup, watchGroup } from "./watchdog.ts";
 
 export interface ProcessSpec {
@@ -62,7 +64,7 @@ export class StdioTransport implements Transport {
   readonly #mark = nextMark();
   #child: ChildProcessWithoutNullStreams | undefined;
   #group: ProcessGroup | undefined;
-  readonly #reader = new LineReader(LONGEST_MESSAGE, {
+  readonly #reader = new LineSplitter(LONGEST_MESSAGE, {
     onLine: (line) => this.#take(line),
     onTooLong: (start, end) => this.#leaveOut(start, end),
   });
@@ -117,7 +119,7 @@ export class StdioTransport implements Transport {
         this.onerror?.(error);
         void this.#lose(NO_INPUT);
       });
-      child.stdout.on("data", (piece: Buffer) => this.#reader.read(piece));
+      child.stdout.on("data", (piece: Buffer) => this.#reader.push(piece));
       child.stdout.once("end", () => void this.#lose(NO_OUTPUT));
       child.stdout.on("error", (error) => {
         this.onerror?.(error);
@@ -226,8 +228,8 @@ export class StdioTransport implements Transport {
     const reason = `The server's answer is larger than ${LONGEST_MESSAGE / 1024 / 1024} MB and was not read. Ask for less at one time.`;
     this.noise++;
     this.#lines.add("rack", reason);
-    const id = idIn(start, end);
-    if (id === undefined) return;
+    const { id, method } = headOfLongMessage(start, end);
+    if (id === undefined || method !== undefined) return;
     this.#hand({ jsonrpc: "2.0", id, error: { code: TOO_LARGE, message: reason } });
   }
 
@@ -235,17 +237,6 @@ export class StdioTransport implements Transport {
     this.noise++;
     if (this.noise <= 5) this.#lines.add("stderr", typeof said === "string" ? said : JSON.stringify(said));
   }
-}
-
-/**
- * The id of an answer that was too long to be kept, from its beginning and its end: whoever writes one puts it before or
- * after everything else.
- */
-function idIn(start: string, end: string): number | undefined {
-  const first = /^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,/.exec(start);
-  const last = /,\s*"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$/.exec(end);
-  const id = first?.[1] ?? last?.[1];
-  return id === undefined ? undefined : Number(id);
 }
 
 /** What has left the group: daemons, and whatever started a session of its own. */
@@ -271,11 +262,4 @@ async function endAll(find: () => readonly number[]): Promise<void> {
     const deadline = Date.now() + patience;
     while (find().length > 0 && Date.now() < deadline) await delay(25);
   }
-}
-
-function startError(error: NodeJS.ErrnoException, { command, cwd }: ProcessSpec): Error {
-  if (error.code !== "ENOENT")
-    return new Error(`"${command}" cannot be started: ${error.message}`, { cause: error });
-  const message = `"${command}" cannot be started: there is no such program, or no folder ${cwd}. Install it, or give its whole path.`;
-  return new Error(message, { cause: error });
 }

@@ -1,24 +1,16 @@
-import { AsyncLocalStorage } from "node:async_hooks";
-import {
-  Client,
-  type PriorDiscovery,
-  SSEClientTransport,
-  StreamableHTTPClientTransport,
-  type Transport,
-} from "@modelcontextprotocol/client";
+import { Client, type PriorDiscovery } from "@modelcontextprotocol/client";
 import type { DependencyStore } from "../../../dependencies/dependency-store.ts";
 import { isRecord } from "../../../json/is-record.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
-import { asksForCredentials, ConfigurationError } from "../failure-state.ts";
+import { asksForCredentials } from "../failure-state.ts";
 import { installedProgram } from "../process/installed-program.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
-import type { Answering } from "./answering.ts";
 import { allCapabilities } from "./ask-caller.ts";
-import { boundedFetch, LONGEST_MESSAGE } from "./bounded-fetch.ts";
-import { fetchWithRefusals } from "./http-refusal.ts";
-import { toUpstreamError } from "./json-rpc.ts";
+import { failedAtProbe, handshakeFailure, speaksNoOldProtocol } from "./handshake-failure.ts";
+import { type Line, openAddress } from "./open-address.ts";
 import { RequestLane } from "./request-lane.ts";
+import { slowStartAdvice } from "./slow-start-advice.ts";
 import { TASKS_EXTENSION } from "./task-runs.ts";
 import { UpstreamError } from "./upstream-error.ts";
 import { UpstreamSession } from "./upstream-session.ts";
@@ -42,37 +34,17 @@ export interface ConnectOptions {
   readonly signal: AbortSignal;
 }
 
-/** The way to a server. */
-interface Line {
-  readonly transport: Transport;
-  /** Where the request is noted that a message belongs to, when each has an answer of its own. */
-  readonly scope?: AsyncLocalStorage<Answering>;
-}
+type AddressEntry = ResolvedEntry & { readonly kind: "address" };
 
 /** A server that is asked which protocol it speaks and says nothing speaks the old one. */
 const LONGEST_PROBE = 10_000;
 
 /** Starts or reaches a server and shakes hands. Rejects with an `Error` whose message says what happened. */
 export async function connectUpstream(options: ConnectOptions): Promise<UpstreamSession> {
-  const { entry, prior, lines } = options;
-  if (entry.kind === "process") {
-    const open = await processOpener(entry, options);
-    return connectProcess(open, options);
-  }
-  const kind = entry.type ?? prior?.transport;
-  if (kind === "sse") return connect(openAddress(entry, "sse", lines), "sse", options, { kind: "legacy" });
-  try {
-    return await connect(openAddress(entry, "http", lines), "http", options, priorOf(prior));
-  } catch (thrown) {
-    // One that was remembered to speak it is not from before it.
-    if (kind === "http" || !isOldServer(thrown)) throw thrown;
-    // As the protocol says for servers from before Streamable HTTP.
-    const older = connect(openAddress(entry, "sse", lines), "sse", options, { kind: "legacy" });
-    return older.catch((other: unknown) => {
-      // Where neither is spoken, what was asked for first is what there is to say.
-      throw asksForCredentials(other) || options.signal.aborted ? other : thrown;
-    });
-  }
+  const { entry } = options;
+  if (entry.kind === "address") return connectAddress(entry, options);
+  const open = await processOpener(entry, options);
+  return connectProcess(open, options);
 }
 
 async function connectProcess(open: () => Line, options: ConnectOptions): Promise<UpstreamSession> {
@@ -82,17 +54,55 @@ async function connectProcess(open: () => Line, options: ConnectOptions): Promis
     return await connect(open(), "stdio", options, undefined);
   } catch (thrown) {
     // Some servers end when the first thing that they are sent is not what they expect; those speak the old protocol.
-    const isProbe = (thrown as Error | undefined)?.message.startsWith("Version negotiation failed") === true;
-    if (!isProbe || options.signal.aborted) throw thrown;
+    if (!failedAtProbe(thrown) || options.signal.aborted) throw thrown;
     return connect(open(), "stdio", options, { kind: "legacy" });
   }
 }
 
+async function connectAddress(entry: AddressEntry, options: ConnectOptions): Promise<UpstreamSession> {
+  const { prior, lines, signal } = options;
+  const kind = entry.type ?? prior?.transport;
+  const sse = () => openAddress(entry, "sse", lines);
+  if (kind === "sse") return connect(sse(), "sse", options, { kind: "legacy" });
+  // However many ways are tried, together they have the time of one.
+  const limit = AbortSignal.timeout(options.timeout);
+  try {
+    return await connectHttp(entry, options, limit);
+  } catch (thrown) {
+    // One that was remembered to speak it is not from before it.
+    if (kind === "http" || !isOldServer(thrown)) throw thrown;
+    // As the protocol says for servers from before Streamable HTTP.
+    const line = sse();
+    return connect(line, "sse", options, { kind: "legacy" }, limit).catch((other: unknown) => {
+      // Where neither is spoken, what was asked for first is what there is to say.
+      throw line.hearing.isOpen || asksForCredentials(other) || signal.aborted ? other : thrown;
+    });
+  }
+}
+
+async function connectHttp(
+  entry: AddressEntry,
+  options: ConnectOptions,
+  limit: AbortSignal,
+): Promise<UpstreamSession> {
+  const open = () => openAddress(entry, "http", options.lines);
+  const prior = priorOf(options.prior);
+  try {
+    return await connect(open(), "http", options, prior, limit);
+  } catch (thrown) {
+    if (prior !== undefined || options.signal.aborted || !failedAtProbe(thrown)) throw thrown;
+    return connect(open(), "http", options, { kind: "legacy" }, limit).catch((other: unknown) => {
+      throw speaksNoOldProtocol(other) ? thrown : other;
+    });
+  }
+}
+
 async function connect(
-  { transport, scope }: Line,
+  { transport, scope, hearing }: Line,
   kind: Verdict["transport"],
   options: ConnectOptions,
   prior: PriorDiscovery | undefined,
+  limit = AbortSignal.timeout(options.timeout),
 ): Promise<UpstreamSession> {
   const { server, clientInfo, timeout, patience, lines, signal } = options;
   const roots = options.entry.roots.map((uri) => ({ uri }));
@@ -106,7 +116,6 @@ async function connect(
   // For a server that asks before the lane is there.
   client.setRequestHandler("roots/list", () => ({ roots }));
   const giveUp = () => void transport.close().catch(() => {});
-  const limit = AbortSignal.timeout(timeout);
   const either = AbortSignal.any([signal, limit]);
   either.addEventListener("abort", giveUp, { once: true });
   try {
@@ -119,9 +128,10 @@ async function connect(
     await transport.close().catch(() => {});
     if (signal.aborted) throw new UpstreamError("unavailable", "It was stopped while it started.");
     if (limit.aborted) {
-      throw new UpstreamError("timeout", `It did not finish the handshake within ${timeout} ms.`);
+      const message = `It did not finish the handshake within ${timeout} ms.${slowStartAdvice(options.entry)}`;
+      throw new UpstreamError("timeout", message);
     }
-    throw describe(thrown, transport);
+    throw handshakeFailure(thrown, transport);
   } finally {
     either.removeEventListener("abort", giveUp);
   }
@@ -145,7 +155,7 @@ async function connect(
     at: prior === undefined ? Date.now() : (options.prior?.at ?? Date.now()),
     fingerprint: options.fingerprint,
   };
-  return new UpstreamSession({ client, transport, lane, verdict });
+  return new UpstreamSession({ client, transport, lane, verdict, hearing });
 }
 
 async function processOpener(
@@ -160,27 +170,6 @@ async function processOpener(
   const program = await installedProgram(packages, install, `mcp server ${server}`, command, signal);
   const spec = { server, command: process.execPath, args: [program, ...args], env, cwd };
   return () => ({ transport: new StdioTransport(spec, lines) });
-}
-
-function openAddress(
-  { url, headers }: ResolvedEntry & { readonly kind: "address" },
-  kind: "http" | "sse",
-  lines: RecentLines,
-): Line {
-  const requestInit = { headers: { ...headers } };
-  if (kind === "http") {
-    const scope = new AsyncLocalStorage<Answering>();
-    const fetch = fetchWithRefusals(boundedFetch(LONGEST_MESSAGE), { isSession: false, scope });
-    return { transport: new StreamableHTTPClientTransport(url, { requestInit, fetch }), scope };
-  }
-  const bounded = boundedFetch(LONGEST_MESSAGE, ({ message }) => {
-    lines.add("rack", message);
-    void transport.close();
-  });
-  // There the stream is the session.
-  const fetch = fetchWithRefusals(bounded, { isSession: true });
-  const transport = new SSEClientTransport(url, { requestInit, fetch });
-  return { transport };
 }
 
 /** Whether it says that it can work on calls as tasks. In the older versions it says of which requests. */
@@ -207,36 +196,6 @@ function rejection(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     signal.addEventListener("abort", () => reject(signal.reason), { once: true });
   });
-}
-
-function describe(thrown: unknown, transport: Transport): Error {
-  const version = unknownVersion(thrown);
-  if (version !== undefined) return version;
-  const ended = transport instanceof StdioTransport && !transport.isHungUp ? transport.ended : undefined;
-  if (ended !== undefined && !isProbeFailure(thrown)) {
-    const how = ended.signal === null ? `ended with exit code ${ended.code}` : `was ended by ${ended.signal}`;
-    return new UpstreamError("unavailable", `It ${how} before the handshake was complete.`, {
-      cause: thrown,
-    });
-  }
-  const error = toUpstreamError(thrown);
-  // Whom a server does not even let in needs other credentials; of a single request it may be another matter.
-  if (error.facts.status !== 403) return error;
-  return new UpstreamError("unauthorized", error.message, { ...error.facts, cause: thrown });
-}
-
-/** What the two do not have in common they will not have at the next attempt either. */
-function unknownVersion(thrown: unknown): ConfigurationError | undefined {
-  const message = thrown instanceof Error ? thrown.message : "";
-  const [, version] = /^Server's protocol version is not supported: (.{1,100})/.exec(message) ?? [];
-  if (version === undefined) return undefined;
-  return new ConfigurationError(
-    `It answered the handshake with version "${version}" of the protocol, which this rack does not speak. Update the rack, or use a release of the server that speaks an older version, then restart it.`,
-  );
-}
-
-function isProbeFailure(thrown: unknown): boolean {
-  return (thrown as Error | undefined)?.message.startsWith("Version negotiation failed") === true;
 }
 
 function logText({ level, logger, data }: Readonly<Record<string, unknown>>): string {

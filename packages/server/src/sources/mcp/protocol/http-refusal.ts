@@ -10,8 +10,10 @@ import { type RefusalFacts, UpstreamError } from "./upstream-error.ts";
 
 const LONGEST_TEXT = 300;
 
-/** With these the SDK finds out what a server speaks, and goes by the status of the answer. */
-const handshake: ReadonlySet<unknown> = new Set(["initialize", "server/discover"]);
+/** With this the SDK finds out what a server speaks, and goes by the status of the answer. */
+const PROBE = "server/discover";
+/** With this one a session begins. */
+const BEGINNING = "initialize";
 
 interface RefusalOptions {
   /** Every message belongs to a session, also without the header that names one. */
@@ -31,12 +33,21 @@ export function fetchWithRefusals(fetch: Fetch, { isSession, scope }: RefusalOpt
     if (answering?.request.routingName !== undefined) route(init?.headers, answering.request.routingName);
     const response = await fetch(input, init);
     if (answering !== undefined) note(response, answering);
-    if (response.status < 400 || init?.method !== "POST") return response;
+    // A request that waits in the lane is told there that no answer comes; the SDK would wait for one.
+    const isAccepted = response.status === 202 && scope !== undefined && answering === undefined;
+    if ((response.status < 400 && !isAccepted) || init?.method !== "POST") return response;
     const { id, method } = requestIn(init.body);
-    if (id === undefined || (handshake.has(method) && !asksToWait(response))) return response;
-    const hasSession = isSession || new Headers(init.headers).has("mcp-session-id");
+    if (id === undefined || method === undefined) return response;
+    if (isAccepted) throw onlyAccepted();
+    if (method === PROBE && !asksToWait(response)) return response;
+    const hasSession = method !== BEGINNING && (isSession || new Headers(init.headers).has("mcp-session-id"));
     throw await refusalIn(response, { id, hasSession });
   };
+}
+
+/** What is said of a request that was taken, and of whose answer nobody will ever hear. */
+export function onlyAccepted(): UpstreamError {
+  return new UpstreamError("broken", "It answered with 202 Accepted, after which no result comes any more.");
 }
 
 /** What is said of an HTTP status, with what the answer says about it where that is for reading. */
@@ -78,7 +89,7 @@ async function refusalIn(
     ...(isScope ? { scope: challenge.scope ?? "" } : {}),
   };
   if (status === 401) return new UpstreamError("unauthorized", describeStatus(status, text), facts);
-  const isLost = hasSession && isLostSession(status, said, isAboutRequest);
+  const isLost = hasSession && isLostSession(status, said, isAboutRequest ? error.code : undefined);
   // What the server says about the request itself needs no status to be understood.
   const message = isAboutRequest && !isLost ? said : describeStatus(status, text);
   const { retryAfter } = facts;
@@ -91,11 +102,17 @@ function asksToWait({ status, headers }: Response): boolean {
   return status === 429 || (status >= 500 && headers.has("retry-after"));
 }
 
-/** Servers that forgot a session should answer 404; several answer 400. */
-function isLostSession(status: number, said: string, isAboutRequest: boolean): boolean {
+/** With these, servers say of a request that it belongs to no session, or to none that they know. */
+const sessionCodes: ReadonlySet<unknown> = new Set([-32_000, -32_001]);
+
+/**
+ * Servers that forgot a session should answer 404; several answer 400. `code` is that of an error about the request
+ * itself, which may have a session of another kind in its words.
+ */
+function isLostSession(status: number, said: string, code: unknown): boolean {
   const isAboutSession = /session/i.test(said);
-  if (status === 404) return !isAboutRequest || isAboutSession;
-  return status === 400 && !isAboutRequest && isAboutSession;
+  if (status === 404) return code === undefined || isAboutSession;
+  return status === 400 && isAboutSession && (code === undefined || sessionCodes.has(code));
 }
 
 /** The text for people in a body of JSON: of JSON-RPC, of OAuth, or of one of the usual forms. */

@@ -1,4 +1,10 @@
-import { InsufficientScopeError, SdkErrorCode, SERVER_INFO_META_KEY } from "@modelcontextprotocol/client";
+import {
+  InsufficientScopeError,
+  SdkError,
+  SdkErrorCode,
+  SERVER_INFO_META_KEY,
+  SseError,
+} from "@modelcontextprotocol/client";
 import type { ProgressUpdate } from "@toolrack/core";
 import { isRecord } from "../../../json/is-record.ts";
 import { describeStatus } from "./http-refusal.ts";
@@ -47,16 +53,18 @@ export function refusal(error: unknown): UpstreamError {
 }
 
 /** What connecting or sending threw: mostly the HTTP status of an answer, or its error. */
-export function toUpstreamError(error: unknown): UpstreamError {
-  const own = ownErrorIn(error);
+export function toUpstreamError(thrown: unknown): UpstreamError {
+  const own = ownErrorIn(thrown);
   if (own !== undefined) return own;
-  const lost = lostConnection(error);
+  const lost = lostConnection(thrown);
   if (lost !== undefined) return lost;
+  const error = unwrapped(thrown);
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof InsufficientScopeError) {
     const { requiredScope: scope = "" } = error;
     return new UpstreamError("unauthorized", sentence(message), { status: 403, scope, cause: error });
   }
+  if (error instanceof SseError && !message.includes(REDIRECT)) return withoutStream(error);
   const { status, code, data } = isRecord(error) ? error : {};
   // An error of the protocol, as the SDK throws it.
   if (typeof code === "number") return new UpstreamError("refused", message, { code, cause: error });
@@ -67,14 +75,46 @@ export function toUpstreamError(error: unknown): UpstreamError {
       typeof text === "string" && status >= 400 ? describeStatus(status, text) : plainWords(message);
     return new UpstreamError(status === 401 ? "unauthorized" : "refused", said, { status, cause: error });
   }
+  if (code === SdkErrorCode.RequestTimeout)
+    return new UpstreamError("timeout", "It did not answer in time.", { cause: error });
   const odd = oddAnswer(error);
   if (odd !== undefined) return new UpstreamError("broken", odd, { cause: error });
   return new UpstreamError("unavailable", plainWords(message), { cause: error });
 }
 
-/** Of a redirect, the SDK names a setting of its own, which nobody here can set. */
+/** While it finds out what a server speaks, the SDK puts an error of its own around the one that says why. */
+function unwrapped(thrown: unknown): unknown {
+  let error = thrown;
+  while (error instanceof SdkError && error.code === SdkErrorCode.EraNegotiationFailed && error.cause)
+    error = error.cause;
+  return error;
+}
+
+/** Over SSE, a status that is no stream of events is told of as the code of an error, and a network error as its text. */
+function withoutStream(error: SseError): UpstreamError {
+  const { code, message } = error;
+  if (code === undefined) {
+    const why = message.replace(/^SSE error: (?:TypeError: )?(?:fetch failed: )?/, "");
+    return new UpstreamError("unavailable", sentence(`It cannot be reached: ${why}`), { cause: error });
+  }
+  if (code < 300)
+    return new UpstreamError("broken", "It answered with something that is no stream of events.", {
+      cause: error,
+    });
+  const kind = code === 401 ? "unauthorized" : "refused";
+  return new UpstreamError(kind, describeStatus(code, ""), { status: code, cause: error });
+}
+
+/** In what the SDK says of a redirect: a setting of its own, which nobody here can set. */
+const REDIRECT = "(redirectPolicy:";
+
+/** Some of what the SDK says is meant for those who write programs with it. */
 function plainWords(message: string): string {
-  if (!message.includes("(redirectPolicy:")) return message;
+  const [, elsewhere] = /^Endpoint origin does not match connection origin: (\S{1,300})/.exec(message) ?? [];
+  if (elsewhere !== undefined) {
+    return `It wants its messages sent to ${elsewhere}, which is another place than its url, and where the rack sends nothing. If that is the server that is meant, make its address there the url of its entry.`;
+  }
+  if (!message.includes(REDIRECT)) return message;
   const [target] = /https?:\/\/[^\s;]+/.exec(message) ?? [];
   const advice =
     target === undefined ? "" : ` If ${target} is the server that is meant, make that the url of its entry.`;
@@ -95,7 +135,17 @@ function oddAnswer(error: unknown): string | undefined {
   if (error.name === "ZodError" || error.name === "$ZodError")
     return "It answered with JSON that is no message of MCP.";
   if (message === "terminated") return "The connection was closed in the middle of the answer.";
-  const isUnread = (error as { code?: unknown }).code === SdkErrorCode.ClientHttpUnexpectedContent;
-  if (!isUnread && !(error instanceof SyntaxError)) return undefined;
+  const { code, data } = error as { readonly code?: unknown; readonly data?: unknown };
+  if (code === SdkErrorCode.InvalidResult) {
+    const [, method = "the handshake"] = /^Invalid result for ([\w/]{1,100}):/.exec(message) ?? [];
+    return `Its answer to ${method} does not have the form that MCP gives it.`;
+  }
+  if (code === SdkErrorCode.ClientHttpUnexpectedContent) {
+    const type = isRecord(data) ? data.contentType : undefined;
+    const said =
+      typeof type === "string" ? `its type is ${type}` : "it has no content, or one without a type";
+    return `It answered with something that is no message of MCP: ${said}.`;
+  }
+  if (!(error instanceof SyntaxError)) return undefined;
   return sentence(`It answered with something that is no message of MCP: ${message}`);
 }

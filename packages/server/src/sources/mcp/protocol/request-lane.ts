@@ -7,6 +7,7 @@ import { canBeAsked, isClientMethod } from "./ask-caller.ts";
 import { tooLargeIn } from "./bounded-fetch.ts";
 import { Envelope, type EnvelopeOptions } from "./envelope.ts";
 import { GivenUp } from "./given-up.ts";
+import { onlyAccepted } from "./http-refusal.ts";
 import { answersTo } from "./input-requests.ts";
 import {
   isInputRequired,
@@ -368,10 +369,9 @@ function letGo({ release, timer }: Pending): void {
 }
 
 function noAnswerIn({ status }: Answering): UpstreamError {
+  if (status === 202) return onlyAccepted();
   const said =
-    status === 202
-      ? "It answered with 202 Accepted, after which no result comes any more."
-      : "It answered with something that is not the answer to this request: none with its id is in it.";
+    "It answered with something that is not the answer to this request: none with its id is in it.";
   return new UpstreamError("broken", said);
 }
 

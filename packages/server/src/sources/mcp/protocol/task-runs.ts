@@ -149,6 +149,8 @@ export class TaskRuns {
         if (isRecord(task)) return task;
         throw new UpstreamError("broken", "The server's answer to tasks/get is no task.");
       } catch (thrown) {
+        // Whatever it says no to is the look, and not the call.
+        if (isRefusal(thrown) && !mayPass(thrown)) throw unfollowed(thrown);
         if (failures === MOST_FAILURES || !mayPass(thrown)) throw thrown;
       }
       await this.#pause({}, run);
@@ -160,9 +162,10 @@ export class TaskRuns {
     try {
       return withoutTask(await this.#ask("tasks/result", run));
     } catch (thrown) {
-      const isUnsaid =
-        task.status === "failed" && thrown instanceof UpstreamError && thrown.kind === "refused";
-      throw isUnsaid ? new UpstreamError("refused", reasonOf(task, thrown.message), thrown.facts) : thrown;
+      if (task.status !== "failed" || !isRefusal(thrown)) throw thrown;
+      // The status is that of this request, and the failure that of the call.
+      const { status: _, ...facts } = thrown.facts;
+      throw new UpstreamError("refused", reasonOf(task, thrown.message), facts);
     }
   }
 
@@ -237,18 +240,34 @@ function withoutTask(result: unknown): unknown {
   return Object.keys(meta).length === 0 ? rest : { ...rest, _meta: meta };
 }
 
-function mayPass(thrown: unknown): boolean {
-  if (!(thrown instanceof UpstreamError)) return false;
-  const { status = 0 } = thrown.facts;
-  return thrown.kind === "broken" || thrown.kind === "timeout" || status === 429 || status >= 500;
+function isRefusal(thrown: unknown): thrown is UpstreamError {
+  return thrown instanceof UpstreamError && thrown.kind === "refused";
 }
 
-/** What has begun must not be begun again: the kinds of errors after which a request is sent once more mean another thing now. */
+function mayPass(thrown: unknown): boolean {
+  if (!(thrown instanceof UpstreamError)) return false;
+  return thrown.kind === "broken" || thrown.kind === "timeout" || isOfTheMoment(thrown);
+}
+
+/** It says nothing about what was asked for. */
+function isOfTheMoment({ facts: { status = 0 } }: UpstreamError): boolean {
+  return status === 429 || status >= 500;
+}
+
+/** Kinds that speak of our way to the task, and not of the task. */
+const ofTheWay: ReadonlySet<UpstreamError["kind"]> = new Set(["session", "unauthorized", "timeout"]);
+
+/** What has begun must not be begun again: errors after which a request is sent once more mean another thing now. */
 function onceBegun(thrown: unknown): unknown {
   if (!(thrown instanceof UpstreamError)) return thrown;
   const { kind, message, facts } = thrown;
   if (kind === "unavailable") return new UpstreamError("lost", message, { ...facts, cause: thrown });
-  if (kind !== "session" && kind !== "unauthorized") return thrown;
-  const text = `The task that it had begun can be followed no longer: ${message}`;
-  return new UpstreamError("broken", text, { ...facts, cause: thrown });
+  const isUnknown = ofTheWay.has(kind) || (kind === "refused" && isOfTheMoment(thrown));
+  return isUnknown ? unfollowed(thrown) : thrown;
+}
+
+/** The task goes on, or has been done, and nobody here will know. */
+function unfollowed(error: UpstreamError): UpstreamError {
+  const text = `The task that it had begun can be followed no longer: ${sentence(error.message)} What it had already done may stand: check before calling it again.`;
+  return new UpstreamError("broken", text, { ...error.facts, cause: error });
 }

@@ -7,14 +7,18 @@ import {
   StreamableHTTPClientTransport,
   type Transport,
 } from "@modelcontextprotocol/client";
+import { isRecord } from "../../../json/is-record.ts";
 import { pauseAfter } from "../backoff.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
+import type { Hearing } from "./open-address.ts";
 import type { LaneRequest, RequestLane } from "./request-lane.ts";
 import { UpstreamError } from "./upstream-error.ts";
 import type { Verdict } from "./verdict.ts";
 
+const lists = ["tools", "prompts", "resources"] as const;
+
 /** Which lists of a server have changed. */
-export type ListName = "tools" | "prompts" | "resources";
+export type ListName = (typeof lists)[number];
 
 export interface SessionListeners {
   onListChanged(list: ListName): void;
@@ -28,9 +32,12 @@ interface SessionParts {
   readonly transport: Transport;
   readonly lane: RequestLane;
   readonly verdict: Verdict;
+  /** Undefined where the server can always speak by itself. */
+  readonly hearing: Hearing | undefined;
 }
 
-const MOST_PAGES = 64;
+/** No list that is meant to be read comes in so many pieces. */
+const MOST_PAGES = 2_000;
 const MOST_ITEMS = 10_000;
 const RETIRE_POLL = 100;
 const SUBSCRIBE_LIMIT = 30_000;
@@ -44,6 +51,7 @@ export class UpstreamSession {
   readonly #client: Client;
   readonly #transport: Transport;
   readonly #lane: RequestLane;
+  readonly #hearing: Hearing | undefined;
   /** Set for what happens on the stream of a request, where each has one. */
   readonly #inRequest: AsyncLocalStorage<true> | undefined;
   readonly #watched = new Set<string>();
@@ -54,10 +62,11 @@ export class UpstreamSession {
   #farewell: Promise<void> | undefined;
   #isClosed = false;
 
-  constructor({ client, transport, lane, verdict }: SessionParts) {
+  constructor({ client, transport, lane, verdict, hearing }: SessionParts) {
     this.#client = client;
     this.#transport = transport;
     this.#lane = lane;
+    this.#hearing = hearing;
     this.#inRequest = transport.hasPerRequestStream === true ? new AsyncLocalStorage() : undefined;
     this.verdict = verdict;
   }
@@ -97,12 +106,16 @@ export class UpstreamSession {
     return this.#inRequest.run(true, () => this.#lane.request(request));
   }
 
-  /** Whether it says that it tells of changes of every list that it has. */
+  /** Whether it says that it tells of changes of every list that it has, and we can hear it. */
   get tellsOfChanges(): boolean {
-    const { tools, prompts, resources } = this.capabilities;
-    return [tools, prompts, resources].every(
-      (lists) => lists === undefined || (lists as { listChanged?: unknown }).listChanged === true,
-    );
+    const isModern = this.verdict.era === "modern";
+    const heard: Partial<Record<string, unknown>> = this.#subscription?.honoredFilter ?? {};
+    return lists.every((name) => {
+      const list = this.capabilities[name];
+      if (list === undefined) return true;
+      if (!isRecord(list) || list.listChanged !== true) return false;
+      return isModern ? heard[`${name}ListChanged`] === true : this.#hearing?.isOpen !== false;
+    });
   }
 
   /** All pages of a list. Of one that does not end, what was read until then; `onCut` is told so. */
@@ -112,23 +125,32 @@ export class UpstreamSession {
     { timeout, onCut }: { readonly timeout: number; readonly onCut: (reason: string) => void },
   ): Promise<Readonly<Record<string, unknown>>[]> {
     const items: Record<string, unknown>[] = [];
-    let cursor: unknown;
+    const cut = (why: string) => {
+      onCut(`Of its answer to ${method}, only the first ${items.length} were read: ${why}`);
+      return items;
+    };
+    const cursors = new Set<string>();
+    const endsAt = performance.now() + timeout;
+    let cursor: string | undefined;
     for (let page = 0; page < MOST_PAGES; page++) {
       const result = await this.request({ method, params: cursor === undefined ? {} : { cursor }, timeout });
       const { [member]: found, nextCursor } = (result ?? {}) as Record<string, unknown>;
       for (const item of Array.isArray(found) ? found : []) {
         if (typeof item !== "object" || item === null) continue;
-        if (items.length === MOST_ITEMS) {
-          onCut(`It lists more than ${MOST_ITEMS} with ${method}. Those after them are left out.`);
-          return items;
-        }
+        if (items.length === MOST_ITEMS) return cut("it lists more than that.");
         items.push(item);
       }
-      if (typeof nextCursor !== "string" || nextCursor === "" || nextCursor === cursor) return items;
+      if (typeof nextCursor !== "string" || nextCursor === "") return items;
+      if (cursors.has(nextCursor)) return cut("it goes round in circles with its pages.");
+      if (performance.now() > endsAt) {
+        return cut(
+          `the rest did not come within ${timeout} ms. If it is only slow, give its entry a larger toolrack.limits.list.`,
+        );
+      }
+      cursors.add(nextCursor);
       cursor = nextCursor;
     }
-    onCut(`Its answer to ${method} has more than ${MOST_PAGES} pages. Those after them are left out.`);
-    return items;
+    return cut(`it has more than ${MOST_PAGES} pages.`);
   }
 
   get isClosed(): boolean {
@@ -164,7 +186,7 @@ export class UpstreamSession {
       if (isBroken || isGone) lose();
     };
     this.#onMissed = () => {
-      for (const list of ["tools", "prompts", "resources"] as const) onListChanged(list);
+      for (const list of lists) onListChanged(list);
     };
   }
 

@@ -5,6 +5,7 @@ import type {
   StoredOAuthTokens,
 } from "@modelcontextprotocol/client";
 import type { Secrets } from "../../../secrets/open-secrets.ts";
+import { SecretError } from "../../../secrets/secret-error.ts";
 
 /** What a sign-in has left: who the rack is for the server, and what it was given. */
 export interface KeptSignIn {
@@ -28,7 +29,7 @@ export interface KeptSignIn {
   readonly expiresAt?: number;
 }
 
-export type VaultSecrets = Pick<Secrets, "get" | "set" | "remove" | "learn">;
+export type VaultSecrets = Pick<Secrets, "get" | "set" | "replace" | "remove" | "learn">;
 
 const LONGEST_NAME = 100;
 
@@ -62,14 +63,58 @@ export class SignInVault {
     await this.#secrets.set(this.#name, JSON.stringify(kept));
   }
 
-  /** Given a sign-in, only while that is what is kept: another process may have been given new tokens for it. */
-  async clear(only?: KeptSignIn): Promise<void> {
-    if (only === undefined) return void (await this.#secrets.remove(this.#name));
+  /**
+   * Only while `before` is what is kept, and says whether it was: another process may have signed out, or been given new
+   * tokens for it.
+   */
+  async replace(kept: KeptSignIn, before: KeptSignIn): Promise<boolean> {
+    this.#learn(kept);
+    const text = await this.#find(before);
+    return text !== undefined && this.#secrets.replace(this.#name, JSON.stringify(kept), text);
+  }
+
+  /** Given a sign-in, only while that is what is kept, as above. Says whether there was one. */
+  async clear(only?: KeptSignIn): Promise<boolean> {
+    if (only === undefined) return this.#secrets.remove(this.#name);
+    const text = await this.#find(only);
+    return text !== undefined && this.#secrets.remove(this.#name, text);
+  }
+
+  /**
+   * Removes what is kept, whatever it is, and answers it where it is a sign-in at this server. Another process may be given
+   * new tokens meanwhile: what is answered is what was removed.
+   */
+  async take(server: string | undefined): Promise<KeptSignIn | undefined> {
+    for (;;) {
+      const text = await this.#secrets.get(this.#name).catch(unlessUnreadable);
+      if (text === undefined) return undefined;
+      if (text === UNREADABLE) {
+        await this.#secrets.remove(this.#name);
+        return undefined;
+      }
+      if (await this.#secrets.remove(this.#name, text)) return this.#parse(text, server);
+    }
+  }
+
+  /** Undefined for one of another server, and for what is none. */
+  #parse(text: string, server: string | undefined): KeptSignIn | undefined {
+    try {
+      // As in `read`.
+      const kept = JSON.parse(text) as KeptSignIn;
+      this.#learn(kept);
+      return kept.server === server ? kept : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** The text of this sign-in, where it is the one that is kept. */
+  async #find({ tokens }: KeptSignIn): Promise<string | undefined> {
     const text = await this.#secrets.get(this.#name);
-    if (text === undefined) return;
+    if (text === undefined) return undefined;
     // As in `read`.
-    const { tokens } = JSON.parse(text) as KeptSignIn;
-    if (tokens.access_token === only.tokens.access_token) await this.#secrets.remove(this.#name, text);
+    const kept = JSON.parse(text) as KeptSignIn;
+    return kept.tokens.access_token === tokens.access_token ? text : undefined;
   }
 
   /** From now on a value is masked wherever it would show. */
@@ -81,4 +126,12 @@ export class SignInVault {
   #learn({ tokens, client }: KeptSignIn): void {
     this.learn(tokens.access_token, tokens.refresh_token, tokens.id_token, client?.client_secret);
   }
+}
+
+/** What stands for a secret that is there and that this workspace's key did not encrypt. */
+const UNREADABLE = Symbol("unreadable");
+
+function unlessUnreadable(thrown: unknown): typeof UNREADABLE {
+  if (thrown instanceof SecretError) return UNREADABLE;
+  throw thrown;
 }

@@ -62,11 +62,17 @@ class Scene {
   }
 }
 
-/** From now on tokens are given when `give` is called; `asked` resolves when somebody waits for them. */
-function hold(authority: AuthorizationServer): { asked: Promise<void>; give(): void } {
+/**
+ * From now on tokens are given when `give` is called, or are given and sent only then; `asked` resolves when somebody waits
+ * for them.
+ */
+function hold(
+  authority: AuthorizationServer,
+  when: "beforeToken" | "afterToken" = "beforeToken",
+): { asked: Promise<void>; give(): void } {
   const asked = Promise.withResolvers<void>();
   const given = Promise.withResolvers<void>();
-  authority.beforeToken = () => {
+  authority[when] = () => {
     asked.resolve();
     return given.promise;
   };
@@ -239,6 +245,26 @@ describe("signing in at a server that asks for it", () => {
     expect(() => rack.servers.login("fixed", CALLBACK)).toThrow(expect.objectContaining(refused));
     expect(() => rack.servers.login("local", CALLBACK)).toThrow(expect.objectContaining(refused));
   });
+
+  it("is not what a server asks for that refuses the key of its entry, unless the entry has both", async () => {
+    await using scene = await Scene.set();
+    const { rack, authority } = scene;
+    const headers = { "X-Api-Key": "wrong" };
+    await rack.open({
+      keyed: { url: authority.url, headers },
+      guarded: { url: authority.url, headers, toolrack: { oauth: {} } },
+    });
+    await rack.until("keyed", "needs-auth");
+    expect(rack.servers.get("keyed").signIn).toBeUndefined();
+    expect(rack.servers.get("keyed").reason).toMatch(
+      /does not take the credentials of its entry\. Put others there.*restart keyed$/,
+    );
+    expect(() => rack.servers.login("keyed", CALLBACK)).toThrow(
+      'Take them out of the entry first, or give it "toolrack": { "oauth": {} } if the server wants both.',
+    );
+    await scene.signIn();
+    expect(await scene.echo("in")).toMatchObject({ content: "in" });
+  });
 });
 
 describe.each(["modern", "legacy"] as const)("a %s server with a tool that needs a further scope", (era) => {
@@ -377,6 +403,25 @@ describe("two processes on one store", () => {
     }
   });
 
+  it("have the token taken back that counts, whichever of them signs out", async () => {
+    await using scene = await Scene.set();
+    const { authority } = scene;
+    const other = await both(scene);
+    try {
+      await scene.signIn();
+      await other.servers.refresh();
+      await other.until("guarded", "ready");
+      authority.endAccessTokens();
+      expect(await scene.echo("renewed")).toMatchObject({ content: "renewed" });
+      expect(authority.grants).toEqual(["authorization_code", "refresh_token"]);
+      expect(await other.servers.logout("guarded")).toMatchObject({ revoked: true });
+      expect(authority.revoked.toSorted()).toEqual(authority.given.slice(-2).toSorted());
+      expect(await other.secrets.list()).toEqual([]);
+    } finally {
+      await other.close();
+    }
+  });
+
   it("that renew at the same time leave the token that was given", async () => {
     await using scene = await Scene.set();
     const { rack, authority } = scene;
@@ -387,10 +432,10 @@ describe("two processes on one store", () => {
       await other.until("guarded", "ready");
       // The one that is given the new token writes it only after the other was refused with the old one.
       const refused = Promise.withResolvers<void>();
-      const set = rack.secrets.set.bind(rack.secrets);
-      vi.spyOn(rack.secrets, "set").mockImplementation(async (...given) => {
+      const replace = rack.secrets.replace.bind(rack.secrets);
+      vi.spyOn(rack.secrets, "replace").mockImplementation(async (...given) => {
         await refused.promise;
-        await set(...given);
+        return replace(...given);
       });
       authority.endAccessTokens();
       const first = scene.echo("first");
@@ -408,6 +453,36 @@ describe("two processes on one store", () => {
       await other.close();
     }
   });
+
+  it.each([
+    ["is refused", "beforeToken", {}],
+    ["is refused", "afterToken", {}],
+    ["ends", "afterToken", { seconds: 3 }],
+  ] as const)(
+    "stay signed out when one signs out while the other renews a token that %s (%s)",
+    async (why, when, options) => {
+      await using scene = await Scene.set(options);
+      const { rack, authority } = scene;
+      const other = await both(scene);
+      try {
+        await scene.signIn();
+        const { asked, give } = hold(authority, when);
+        if (why === "is refused") authority.endAccessTokens();
+        const call = why === "is refused" ? scene.echo("late") : undefined;
+        await asked;
+        // The other one knows of the sign-in by the store alone.
+        expect(await other.servers.logout("guarded")).toMatchObject({ revoked: true });
+        give();
+        await call;
+        await rack.until("guarded", "needs-auth");
+        expect(rack.servers.get("guarded").signIn).toEqual({ signedIn: false, pending: false });
+        expect(await other.secrets.get("mcp-oauth.guarded")).toBeUndefined();
+        expect(authority.revoked.toSorted()).toEqual(authority.given.toSorted());
+      } finally {
+        await other.close();
+      }
+    },
+  );
 });
 
 describe("a client that was registered by hand", () => {

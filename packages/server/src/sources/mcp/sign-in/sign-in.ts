@@ -5,7 +5,7 @@ import { McpServerError } from "../../../store/mcp-servers/mcp-server-error.ts";
 import { commandFor } from "../command-for.ts";
 import type { Surroundings } from "../config/expand.ts";
 import { resolveEntry } from "../config/resolve-entry.ts";
-import { isLocal, type ServerEntry } from "../config/server-entry.ts";
+import type { ServerEntry } from "../config/server-entry.ts";
 import { ConfigurationError } from "../failure-state.ts";
 import { UpstreamError } from "../protocol/upstream-error.ts";
 import { joinScopes } from "./join-scopes.ts";
@@ -51,13 +51,6 @@ const MARGIN = 60_000;
 const LONGEST_REASON = 500;
 /** Before each look for what another process was given, in milliseconds. */
 const PAUSES = [0, 100, 200, 300, 400];
-
-/** Whether the rack may sign in at a server: one that is sent credentials of its entry already has them. */
-export function canSignIn(entry: ServerEntry): boolean {
-  if (isLocal(entry)) return false;
-  const isNamed = /^[^/?#]*:\/\/[^/?#]*@/.test(entry.url ?? "");
-  return !isNamed && !Object.keys(entry.headers ?? {}).some((name) => /^authorization$/i.test(name));
-}
 
 /**
  * The rack's sign-in at one upstream server: sends a person to the page, takes the tokens, keeps them sealed, renews them
@@ -190,17 +183,16 @@ export class SignIn {
     await Promise.allSettled([this.#renewing, this.#finishing]);
     // One whose address is not known, such as that of a variable without a value, can still be forgotten.
     const target = await this.#target().catch(() => undefined);
-    const kept =
-      this.#kept ?? (target && (await this.#parts.vault.read(target.url.href).catch(() => undefined)));
+    const before = this.#kept;
     this.#problem = undefined;
     this.#wanted = undefined;
     this.#registered = undefined;
     this.#take(undefined);
-    await this.#parts.vault.clear();
+    // Another process may have renewed what is known here: the tokens that count are those that were kept.
+    const kept = (await this.#parts.vault.take(target?.url.href)) ?? before;
     this.#parts.onChange();
     if (kept === undefined || target === undefined) return { revoked: false };
-    const { revokeSignIn } = await import("./revoke-sign-in.ts");
-    return { revoked: await revokeSignIn(kept, target).catch(() => false) };
+    return { revoked: await this.#giveBack(kept, target) };
   }
 
   /**
@@ -293,14 +285,38 @@ export class SignIn {
     }
     const kept = this.#kept;
     if (kept === undefined) return undefined;
-    const fresh = (await renewSignIn(kept, target)) ?? (await this.#readOther(kept, target));
-    if (fresh === undefined) {
+    const renewed = await renewSignIn(kept, target);
+    const fresh =
+      renewed === undefined ? await this.#readOther(kept, target) : await this.#keep(renewed, kept, target);
+    // Who signed out in another process knows why there are no more tokens.
+    if (renewed === undefined && fresh === undefined && (await this.#parts.vault.clear(kept)))
       this.#problem = "The authorization server gives no new tokens for the last sign-in. Sign in again.";
-      await this.#parts.vault.clear(kept);
-    } else await this.#parts.vault.write(fresh);
     this.#take(fresh);
     this.#parts.onChange();
     return fresh;
+  }
+
+  /**
+   * Keeps what the last sign-in was renewed to, where that is still the last one, and answers what is kept then. Who signed
+   * out in another process meanwhile wants no tokens: those that came are given back.
+   */
+  async #keep(
+    renewed: KeptSignIn,
+    before: KeptSignIn,
+    target: SignInTarget,
+  ): Promise<KeptSignIn | undefined> {
+    const { vault } = this.#parts;
+    if (await vault.replace(renewed, before)) return renewed;
+    const other = await vault.read(target.url.href);
+    // Another one may be a renewal of the same sign-in, which would end with these.
+    if (other === undefined) await this.#giveBack(renewed, target);
+    return other;
+  }
+
+  /** Has the tokens taken back. Says whether that was done; never rejects because of the other side. */
+  async #giveBack(kept: KeptSignIn, target: SignInTarget): Promise<boolean> {
+    const { revokeSignIn } = await import("./revoke-sign-in.ts");
+    return revokeSignIn(kept, target).catch(() => false);
   }
 
   async #read({ url }: SignInTarget): Promise<KeptSignIn | undefined> {

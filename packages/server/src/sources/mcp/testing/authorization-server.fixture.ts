@@ -58,6 +58,8 @@ export class AuthorizationServer {
   registrations = 0;
   /** Is waited for before tokens are given. */
   beforeToken: () => Promise<void> | void = () => {};
+  /** Is waited for when they are given and not sent yet. */
+  afterToken: () => Promise<void> | void = () => {};
   /** Answers 503 instead of tokens. */
   isDown = false;
 
@@ -140,6 +142,7 @@ export class AuthorizationServer {
         const asked = new URLSearchParams(await text(incoming));
         await this.beforeToken();
         const answer = this.#token(asked, incoming);
+        await this.afterToken();
         return json("error" in answer ? (answer.error === "server_error" ? 503 : 400) : 200, answer);
       }
       case "/revoke": {

@@ -24,6 +24,18 @@ export interface Script {
   readonly tools: Readonly<Record<string, (call: ScriptedCall) => void>>;
   /** By the name of the tool. Default one that takes everything. */
   readonly schemas?: Readonly<Record<string, object>>;
+  /** How a server of the old protocol answers when it is asked whether it speaks the new one. Default: it wants a session. */
+  readonly onDiscover?: (call: Omit<ScriptedCall, "answer">) => void;
+  /** How the handshake of the old protocol is refused. Without it, it is not. */
+  readonly onInitialize?: (call: Omit<ScriptedCall, "answer">) => void;
+  /** How a request over a session is answered that is not known. Default: 404, without an id. */
+  readonly onUnknownSession?: (call: Omit<ScriptedCall, "answer">) => void;
+  /** The result of `tools/list`, by the cursor. Default: all tools. */
+  readonly list?: (cursor: string | undefined) => object;
+  /** Default: that of the old protocol says that it tells of changes of its tools. */
+  readonly capabilities?: object;
+  /** What the GET is answered on which a server of the old protocol speaks by itself. Without it, 405. */
+  readonly onListen?: (incoming: IncomingMessage, outgoing: ServerResponse) => void;
   /** What the GET is answered that continues a stream. Without it, 405. */
   readonly onResume?: (incoming: IncomingMessage, outgoing: ServerResponse) => void;
 }
@@ -38,6 +50,8 @@ export class ScriptedHttpServer {
   /** The names of the tools that were called, in order. */
   readonly calls: string[] = [];
   handshakes = 0;
+  /** How often it was asked whether it speaks the new protocol. */
+  discoveries = 0;
   /** Is waited for before a handshake is answered. */
   beforeHandshake: () => Promise<void> | void = () => {};
   /** Everything is answered with this status, as while a server is deployed. */
@@ -96,7 +110,8 @@ export class ScriptedHttpServer {
       return send(401, "no entrance");
     if (incoming.method === "GET" && incoming.headers["last-event-id"] !== undefined) {
       if (this.#script.onResume !== undefined) return this.#script.onResume(incoming, outgoing);
-    }
+    } else if (incoming.method === "GET" && this.#script.onListen !== undefined)
+      return this.#script.onListen(incoming, outgoing);
     if (incoming.method !== "POST") return send(405, "");
     const { id, method, params } = JSON.parse(await textOf(incoming));
     const isModern = this.#script.era === "modern";
@@ -107,10 +122,16 @@ export class ScriptedHttpServer {
         headers,
       );
     const serverInfo = { name: "scripted", version: "1.0.0" };
+    const call = { id, incoming, outgoing, send };
+    if (method === "server/discover") this.discoveries++;
+    if (method === "server/discover" && this.#script.onDiscover !== undefined)
+      return this.#script.onDiscover(call);
+    if (method === "initialize" && this.#script.onInitialize !== undefined)
+      return this.#script.onInitialize(call);
     if (method === "server/discover" && isModern) {
       return result({
         supportedVersions: ["2026-07-28"],
-        capabilities: { tools: {} },
+        capabilities: this.#script.capabilities ?? { tools: {} },
         serverInfo,
         ttlMs: 1000,
         cacheScope: "public",
@@ -121,6 +142,8 @@ export class ScriptedHttpServer {
     const isStateless = isModern || this.#script.withoutSessions === true;
     if (!isStateless && !this.#sessions.has(session)) {
       const isUnknown = incoming.headers["mcp-session-id"] !== undefined;
+      if (isUnknown && this.#script.onUnknownSession !== undefined)
+        return this.#script.onUnknownSession(call);
       const error = { code: -32_001, message: isUnknown ? "Session not found" : "No session" };
       return send(isUnknown ? 404 : 400, { jsonrpc: "2.0", id: null, error });
     }
@@ -130,6 +153,7 @@ export class ScriptedHttpServer {
         name,
         inputSchema: new Map(Object.entries(this.#script.schemas ?? {})).get(name) ?? { type: "object" },
       }));
+      if (this.#script.list !== undefined) return result(this.#script.list(params?.cursor));
       return result({ tools, ...(isModern ? { ttlMs: 1000, cacheScope: "public" } : {}) });
     }
     const act = method === "tools/call" ? this.#script.tools[params.name] : undefined;
@@ -141,7 +165,7 @@ export class ScriptedHttpServer {
       });
     }
     this.calls.push(params.name);
-    act({ id, incoming, outgoing, send, answer: (text) => result({ content: [{ type: "text", text }] }) });
+    act({ ...call, answer: (text) => result({ content: [{ type: "text", text }] }) });
   }
 
   async #shakeHands(
@@ -154,6 +178,7 @@ export class ScriptedHttpServer {
     const session = randomUUID();
     this.#sessions.add(session);
     const headers = this.#script.withoutSessions === true ? {} : { "mcp-session-id": session };
-    result({ protocolVersion, capabilities: { tools: { listChanged: true } }, serverInfo }, headers);
+    const { capabilities = { tools: { listChanged: true } } } = this.#script;
+    result({ protocolVersion, capabilities, serverInfo }, headers);
   }
 }

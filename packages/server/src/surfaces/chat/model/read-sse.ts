@@ -15,7 +15,7 @@ export async function* readSse(
   longest = LONGEST_EVENT,
 ): AsyncGenerator<string> {
   const decoder = new TextDecoder();
-  const lines = new LineSplitter();
+  const lines = new SseLines();
   let data: string[] = [];
   let size = 0;
   const take = function* (found: readonly string[]): Generator<string> {
@@ -37,10 +37,10 @@ export async function* readSse(
 }
 
 /**
- * Lines end with LF, CR LF or CR. Each piece is looked at once: a long line comes in thousands of them, and looking at
+ * The lines of such a stream, which end with LF, CR LF or CR. Each piece is looked at once: a long line comes in thousands of them, and looking at
  * all of it every time would hold up everybody.
  */
-class LineSplitter {
+class SseLines {
   #pieces: string[] = [];
   /** Characters of the line that has not ended. */
   pending = 0;

@@ -30,9 +30,9 @@ export function chatReach(grant: Grant, expert?: ChatExpert): ChatReach {
     return { grant: { ...grant, mayUse: () => true }, allow, expert };
   }
   if (grant.admin) return { grant };
-  return { grant: { ...grant, mayUse: (name) => isHelper(name) || grant.mayUse(name) } };
+  return { grant: { ...grant, mayUse: (tool) => isHelper(tool.name) || grant.mayUse(tool) } };
 }
 
 export function sees({ grant, allow }: ChatReach, tool: ToolInfo): boolean {
-  return grant.mayUse(tool.name) && allow?.(tool) !== false;
+  return grant.mayUse(tool) && allow?.(tool) !== false;
 }

@@ -3,6 +3,7 @@ import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { ref } from "../schemas.ts";
+import { refuseRulePattern, toolPattern } from "../tool-pattern.ts";
 import { argumentPattern, exactPattern, misplaced } from "./approvals.ts";
 
 export function approvalRuleRoutes({ approvals }: HttpParts): Route[] {
@@ -40,7 +41,7 @@ export function approvalRuleRoutes({ approvals }: HttpParts): Route[] {
         schema: {
           type: "object",
           properties: {
-            tool: { type: "string", minLength: 1, description: "The tool's name; `*` stands for anything." },
+            tool: { type: "string", minLength: 1, maxLength: 200, description: toolPattern },
             decision: { enum: ["allow", "ask", "deny"] },
             input: { type: "object", description: argumentPattern },
             exact: { type: "boolean", default: false, description: exactPattern },
@@ -56,6 +57,7 @@ export function approvalRuleRoutes({ approvals }: HttpParts): Route[] {
         if (body.exact === true && body.input === undefined) {
           throw misplaced("exact", "An exact rule says which arguments it is about, in `input`.");
         }
+        refuseRulePattern("tool", body.tool);
         return { body: await approvals.addRule(body, grant.caller) };
       },
     }),

@@ -6,6 +6,7 @@ import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { ref } from "../schemas.ts";
+import { refuseRulePattern, toolPattern } from "../tool-pattern.ts";
 
 interface ListQuery {
   readonly state?: StoredApproval["state"] | "all";
@@ -99,7 +100,7 @@ export function approvalRoutes({ approvals }: HttpParts): Route[] {
                   type: "string",
                   minLength: 1,
                   maxLength: 200,
-                  description: "The tool's name; `*` stands for anything.",
+                  description: toolPattern,
                 },
                 arguments: { type: "object", description: argumentPattern },
                 exact: { type: "boolean", default: false, description: exactPattern },
@@ -154,6 +155,7 @@ function ruleOf(
   if (pattern?.exact === true && pattern.arguments === undefined) {
     throw misplaced("pattern.exact", "An exact pattern says which `arguments` it is about.");
   }
+  if (pattern?.tool !== undefined) refuseRulePattern("pattern.tool", pattern.tool);
   return {
     tool: pattern?.tool ?? approval.toolName,
     ...(pattern?.arguments === undefined ? {} : { input: pattern.arguments }),

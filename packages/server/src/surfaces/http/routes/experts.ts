@@ -4,6 +4,7 @@ import { findExpert } from "../expert-access.ts";
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { ref } from "../schemas.ts";
+import { toolPattern } from "../tool-pattern.ts";
 import { refusing, refusingUnseen, seenVersion } from "./skill-errors.ts";
 
 const params = { id: { type: "string", minLength: 1, maxLength: 128, description: "Its name or id." } };
@@ -24,7 +25,7 @@ const fields = {
     description: "What a model is told that speaks as it.",
   },
   skills: { ...texts, description: "Ids or names of skills." },
-  tools: { ...texts, description: "Patterns over the names of tools; `*` stands for anything." },
+  tools: { ...texts, description: toolPattern },
 };
 
 /** Experts: named sets of skills and tools. */

@@ -104,7 +104,7 @@ describe("POST /openai/tool-calls", () => {
     expect(body[1].content).toBe("fine");
     expect(body[2].content).toContain("no_such_tool");
     expect(body[3].content).toContain("JSON");
-    expect(body[4].content).toContain('knows no tool "add"');
+    expect(body[4].content).toContain('no tool named "add"');
   });
 
   it("takes what strict mode sends for arguments that are left out", async () => {

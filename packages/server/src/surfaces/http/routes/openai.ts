@@ -157,7 +157,7 @@ function formatter({ registry }: HttpParts): (reach: Reach, strict: boolean) => 
     const key = `${strict} ${grant.admin ? "" : grant.id} ${expert?.version ?? ""}`;
     let formatted = remembered.get(key);
     if (formatted === undefined) {
-      const visible = snapshot.list().filter((info) => grant.mayUse(info.name) && allow?.(info) !== false);
+      const visible = snapshot.list().filter((info) => grant.mayUse(info) && allow?.(info) !== false);
       formatted = formats[strict ? "strict" : "plain"](visible);
       remembered.set(key, formatted);
     }

@@ -34,7 +34,7 @@ export function serverRoutes(
           feedDropped: feed.dropped,
           recordFailures: recorder.failures,
         };
-        const body = metrics.render(readings, (tool) => grant.mayUse(tool));
+        const body = metrics.render(readings, (name) => grant.mayUse(registry.get(name) ?? { name }));
         return { body, contentType: prometheus };
       },
     }),

@@ -3,6 +3,7 @@ import { HttpError } from "../http-error.ts";
 import type { HttpParts } from "../parts.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { ref } from "../schemas.ts";
+import { refuseToolPattern, toolPattern } from "../tool-pattern.ts";
 
 const patterns = { type: "array", items: { type: "string", minLength: 1, maxLength: 200 }, maxItems: 1_000 };
 
@@ -44,7 +45,7 @@ export function tokenRoutes({ store: { tokens }, authenticator, feed, chat, desk
             scopes: {
               type: "object",
               properties: {
-                tools: { ...patterns, description: "Names of tools; `*` stands for anything." },
+                tools: { ...patterns, description: toolPattern },
                 experts: { ...patterns, description: "Names of experts; `*` stands for anything." },
                 admin: { type: "boolean", description: "May see and do everything." },
                 chat: {
@@ -63,6 +64,9 @@ export function tokenRoutes({ store: { tokens }, authenticator, feed, chat, desk
       responses: { 200: { description: "The token and its text.", schema: ref("NewToken") } },
       async handle({ body }) {
         refusePast(body);
+        for (const [index, pattern] of (body.scopes.tools ?? []).entries()) {
+          refuseToolPattern(`scopes.tools[${index}]`, pattern);
+        }
         const { token, stored } = await issueToken(tokens, body);
         return { body: { token, ...stored }, headers: { "Cache-Control": "no-store" } };
       },

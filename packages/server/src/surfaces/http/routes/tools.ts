@@ -1,6 +1,6 @@
 import { redact, type ToolInfo, toDefinition } from "@toolrack/core";
-import { invisibleTool } from "../../../calls/call-desk.ts";
 import { parseToolReference } from "../../../calls/tool-reference.ts";
+import { unknownTool } from "../../../calls/unknown-tool.ts";
 import { skillToolInfo } from "../../../skills/skill-tool-info.ts";
 import type { ToolSwitch } from "../../../store/tool-switches/tool-switch-store.ts";
 import { refusals } from "../calls/call-refusal.ts";
@@ -116,7 +116,9 @@ export function toolRoutes(parts: HttpParts): Route[] {
       errors: ["tool_not_found"],
       async handle({ params, grant }) {
         const info = registry.get(nameIn(params));
-        if (info === undefined || !grant.mayUse(info.name)) throw invisibleTool(params.name);
+        if (info === undefined || !grant.mayUse(info)) {
+          throw unknownTool(registry, params.name, grant.mayUse);
+        }
         return { body: await detailOf(info, parts) };
       },
     }),
@@ -143,7 +145,7 @@ export function toolRoutes(parts: HttpParts): Route[] {
       errors: ["tool_not_found"],
       async handle({ params, body, grant }) {
         const info = registry.get(nameIn(params));
-        if (info === undefined) throw invisibleTool(params.name);
+        if (info === undefined) throw unknownTool(registry, params.name, grant.mayUse);
         await switches.set(info.name, body.enabled, grant.caller);
         // A reload may have taken it away while the decision was written, which holds all the same.
         return { body: await detailOf(registry.get(info.name) ?? info, parts) };
@@ -235,7 +237,7 @@ export function toolRoutes(parts: HttpParts): Route[] {
         const name = nameIn(params);
         const info = registry.get(name);
         // What the token may not see is refused with all the rest that is not there.
-        if (body.dryRun === true && info !== undefined && reached.mayUse(info.name)) requireDryRun(info);
+        if (body.dryRun === true && info !== undefined && reached.mayUse(info)) requireDryRun(info);
         const call = { name, input, grant: reached, ...options, ...limit };
         return serveCall(desk, call, incoming, outgoing);
       },
@@ -280,7 +282,7 @@ function listTools(parts: HttpParts, request: RouteRequest<object, ListQuery, un
   const stale = staleTools(parts);
   const wanted = all.filter(
     (info) =>
-      grant.mayUse(info.name) &&
+      grant.mayUse(info) &&
       allow?.(info) !== false &&
       (category === undefined || info.metadata.category === category) &&
       (tag === undefined || (info.metadata.tags?.includes(tag) ?? false)) &&
