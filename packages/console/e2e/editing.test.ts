@@ -4,7 +4,13 @@ import type { ConsoleServer } from "./console-server.ts";
 import { describeConsole } from "./describe-console.ts";
 import { oddServerFiles, oddTools } from "./odd-server-files.ts";
 
-/** A tool that the rack cannot take: its schema refers to itself and to nothing else. */
+/** A tool that the rack cannot take: arguments are always an object. */
+const unusable = {
+  name: "unusable",
+  description: "Takes a list.",
+  inputSchema: { type: "array" },
+};
+/** One that it takes, although a part of its schema cannot be checked. */
 const endless = {
   name: "endless",
   description: "Has a schema without an end.",
@@ -179,10 +185,24 @@ describeConsole(
       const row = page
         .getByRole("list", { name: "Tools" })
         .getByRole("listitem")
-        .filter({ hasText: "endless" });
+        .filter({ hasText: "unusable" });
       await row.getByText("Refused").waitFor();
+      await row.getByText("arguments are always an object").waitFor();
       expect(await row.getByRole("switch").count()).toBe(0);
       expect(await row.getByRole("link").count()).toBe(0);
+      await page.getByRole("list", { name: "MCP servers" }).getByText("1 left out").waitFor();
+    });
+
+    it("says what of the schema of a tool is not checked", async () => {
+      const page = await open({ path: "/mcp-servers/odd" });
+      const row = page
+        .getByRole("list", { name: "Tools" })
+        .getByRole("listitem")
+        .filter({ hasText: "endless" });
+      await row
+        .getByText("Offered, but its inputSchema.$defs.a is not checked here: It leads back")
+        .waitFor();
+      expect(await row.getByRole("switch").count()).toBe(1);
     });
 
     it("opens a log at its end, and stays where somebody reads", async () => {
@@ -252,7 +272,7 @@ describeConsole(
     });
   },
   () => ({
-    files: { ...oddServerFiles(), "odd-tools.json": JSON.stringify([...oddTools, endless]) },
+    files: { ...oddServerFiles(), "odd-tools.json": JSON.stringify([...oddTools, unusable, endless]) },
   }),
 );
 

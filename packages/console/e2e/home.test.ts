@@ -35,9 +35,14 @@ describeConsole(
       await steps.getByText("There is a token for Cursor already").waitFor();
       await make.click();
       await steps.getByRole("link", { name: "Add to Cursor" }).waitFor();
-      const { items } = await server().ask<{ items: { name: string; expiresAt?: number }[] }>("/api/tokens");
+      const { items } = await server().ask<{ items: { name: string; scopes: object; expiresAt?: number }[] }>(
+        "/api/tokens",
+      );
       expect(items.map(({ name }) => name).sort()).toEqual(["Cursor", "Cursor 2"]);
-      for (const { expiresAt = 0 } of items) expect(expiresAt).toBeGreaterThan(Date.now());
+      for (const { scopes, expiresAt = 0 } of items) {
+        expect(scopes).toEqual({ tools: ["*"], chat: false });
+        expect(expiresAt).toBeGreaterThan(Date.now());
+      }
     });
 
     it("notices a client that connects, and leaves a new token on the screen", async () => {

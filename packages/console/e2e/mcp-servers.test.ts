@@ -121,6 +121,17 @@ describeConsole(
       await untilListed(server(), ({ problems }) => Object.keys(problems).length === 0);
     });
 
+    it("shows the last words of one that cannot start", async () => {
+      const words = `console.error("boom: no key"); process.exit(3)`;
+      const page = await open({ path: "/mcp-servers?add" });
+      await paste(page, { dying: { command: oddEntry.command, args: ["--eval", words] } });
+      await page.waitForURL(/mcp-servers\/dying$/);
+      await page.getByText("boom: no key", { exact: true }).waitFor();
+      await page.getByRole("button", { name: "Remove dying" }).click();
+      await page.getByRole("button", { name: "Remove", exact: true }).click();
+      await page.waitForURL(/mcp-servers$/);
+    });
+
     it("does everything with a server whose key has spaces and slashes", async () => {
       const page = await open({ path: "/mcp-servers?add" });
       await paste(page, { [KEY]: oddEntry });

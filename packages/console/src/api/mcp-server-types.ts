@@ -7,12 +7,15 @@ export interface McpServer {
   /** `file`: it stands in the workspace's file and is changed there. */
   readonly place: "file" | "store";
   readonly enabled: boolean;
-  /** What is wrong with its entry as it is written now; it goes on as the entry last said. */
+  /** What is wrong with its entry as it is written now, or which of its lists were not read to their ends. */
   readonly problem?: string;
+  readonly problemOf?: "entry" | "lists";
   /** As it stands in `mcpServers`; values that may be secret are hidden. */
   readonly entry: Readonly<Record<string, unknown>>;
   readonly state: McpServerState;
   readonly reason?: string;
+  /** The last line that its process wrote, while it cannot be used. */
+  readonly lastWord?: string;
   readonly since: number;
   /** Nobody called it for a while, so its process was ended; the next call starts it. */
   readonly resting?: boolean;
@@ -27,6 +30,8 @@ export interface McpServer {
   readonly waiting?: number;
   readonly noise?: number;
   readonly tools: number;
+  /** Those that its entry lets in and that cannot be used; why, is in `refused`. */
+  readonly leftOut?: number;
   readonly quarantined: number;
   readonly prompts?: number;
   readonly resources?: number;
@@ -59,6 +64,8 @@ export interface McpServerTool {
   /** Whether the entry lets it in. */
   readonly offered: boolean;
   readonly pin: "approved" | "quarantined" | "unpinned";
+  /** Of a tool that is offered: what of its schemas is not checked. */
+  readonly unchecked?: readonly { readonly part: string; readonly reason: string }[];
   readonly changes: readonly { readonly path: string; readonly before?: unknown; readonly after?: unknown }[];
   readonly approvedAt?: number;
   readonly approvedBy?: string;
