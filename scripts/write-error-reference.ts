@@ -50,7 +50,8 @@ the package; \`instanceof\` does not.
 ${rows((text) => text, "yes", "no")}
 
 A single error may be more or less recoverable than its code says. A \`loop_blocked\` that ends the run is not
-recoverable.
+recoverable. Nor is a call to an [upstream MCP server](../guides/mcp-servers.md#when-a-server-fails) that may have been
+done, unless a second one does no harm.
 
 ## DefinitionError
 
@@ -90,7 +91,7 @@ ${exampleOutput}
 |---|---|---|---|---|
 ${rows(toChinese, "是", "否")}
 
-单个错误的可恢复性可能与其代码的默认值不同：结束整个运行的 \`loop_blocked\` 不可恢复。
+单个错误的可恢复性可能与其代码的默认值不同：结束整个运行的 \`loop_blocked\` 不可恢复；对[上游 MCP 服务器](../guides/mcp-servers.md#服务器失败时)的调用可能已经完成时也不可恢复，除非重复调用无害。
 
 ## DefinitionError
 
