@@ -1,4 +1,5 @@
 import type { ToolInfo, ToolRegistry } from "@toolrack/core";
+import { isMetaTool } from "../meta-tools/meta-tools.ts";
 import { CallRefused } from "./call-refused.ts";
 
 /**
@@ -9,6 +10,8 @@ export function unknownTool(
   name: string,
   mayUse: ((tool: ToolInfo) => boolean) | undefined,
 ): CallRefused {
-  const { message, data } = registry.notFound(name, mayUse);
+  // Where these are listed, something else is said.
+  const isListed = (tool: ToolInfo) => !isMetaTool(tool.name) && (mayUse?.(tool) ?? true);
+  const { message, data } = registry.notFound(name, isListed);
   return new CallRefused("tool_not_found", message, { toolName: name, ...data });
 }

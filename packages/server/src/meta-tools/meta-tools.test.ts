@@ -90,6 +90,8 @@ test("who asks for a tool that there is not is told where the names are, and non
       const refused = await client.callTool({ name: "toolrack_call", arguments: { name } });
       expect(refused.isError).toBe(true);
       expect(textOf(refused)).toContain(`There is no tool named "${name}"`);
+      expect(textOf(refused)).not.toContain("called by");
+      expect(refused._meta?.["toolrack/error"]).toMatchObject({ code: "tool_not_found" });
       expect(textOf(refused)).toContain("toolrack_search");
       expect(textOf(refused)).not.toContain("list of tools");
       if (at === 1) expect(textOf(refused)).not.toMatch(/counts|tool_2\b|tool_20\b/);

@@ -95,7 +95,9 @@ function callTool(): ToolInfo {
     execute: async ({ input, call, registry }) => {
       const { name, arguments: args = {} } = input as { name: string; arguments?: Record<string, unknown> };
       // Of all that there is, a caller is told only what it may use itself.
-      if (registry.get(name) === undefined) throw unknownTool(name, registry.search(name, NEAREST + 2));
+      if (registry.get(name) === undefined) {
+        throw new PassedOn(unknownTool(name, registry.search(name, NEAREST + 2)));
+      }
       try {
         return await call(name, args);
       } catch (thrown) {

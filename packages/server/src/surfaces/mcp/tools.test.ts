@@ -193,6 +193,9 @@ test("an unknown tool is an error that names the nearest of those that the token
     expect(message.error.message).not.toContain(name === "zeta" ? "zetta" : '"zeta"');
     expect(message.error.message).toContain(`There is no tool named "${name}".`);
   }
+  const { message } = await rack.call("modern", "nothing_like_it", {}, { token: rack.token });
+  const { tools } = await (await rack.connect("modern")).listTools();
+  expect(message.error.message).toContain(`one of the ${tools.length} names in the list`);
 });
 
 test("a client that closes its stream cancels the call", async () => {

@@ -126,7 +126,8 @@ export class UpstreamSession {
   ): Promise<Readonly<Record<string, unknown>>[]> {
     const items: Record<string, unknown>[] = [];
     const cut = (why: string) => {
-      onCut(`Of its answer to ${method}, only the first ${items.length} were read: ${why}`);
+      const read = items.length === 0 ? "nothing was" : `only the first ${items.length} were`;
+      onCut(`Of its answer to ${method}, ${read} read: ${why}`);
       return items;
     };
     const cursors = new Set<string>();

@@ -409,6 +409,14 @@ describe("toolrack install --http", { timeout: 90_000 }, () => {
     expect(existsSync(join(home, ".cursor/mcp.json.toolrack-backup"))).toBe(false);
   });
 
+  it("connects one that was made a moment ago, before the server knows of it", async () => {
+    expect((await toolrack("experts", "create", "Newcomer", "--tools", "second")).code).toBe(0);
+    const { code, stderr } = await toolrack("install", "cursor", "--http", "--expert", "newcomer");
+    expect(code, stderr).toBe(0);
+    expect(entryOf(".cursor/mcp.json").url).toBe(`${serving.url}/mcp/Newcomer`);
+    expect((await toolrack("uninstall", "cursor")).code).toBe(0);
+  });
+
   it("keeps a token of neither name in a copy, and no token that still stands there is taken back", async () => {
     const install = (...words: string[]) => toolrack("install", "cursor", "--http", "--json", ...words);
     expect((await install()).code).toBe(0);

@@ -76,14 +76,23 @@ function baseOf(url: string): string {
 }
 
 async function findExpert(access: RackAccess, cli: Cli, wanted: string): Promise<NamedExpert> {
-  const experts = await access.experts();
   const folded = wanted.toLowerCase();
-  const found = experts.find(({ id, name }) => id === wanted || name.toLowerCase() === folded);
+  const among = (experts: readonly NamedExpert[]) =>
+    experts.find(({ id, name }) => id === wanted || name.toLowerCase() === folded);
+  const found = among(await access.experts()) ?? among(await storedExperts(access, cli));
   if (found !== undefined) return found;
   throw new CliError(`There is no expert "${wanted}". See: ${cli.commandLine("experts list")}`, {
     code: "expert_not_found",
     details: { name: wanted },
   });
+}
+
+/** A server knows an expert that somebody has just made on the command line only a moment later. */
+async function storedExperts({ address }: RackAccess, cli: Cli): Promise<readonly NamedExpert[]> {
+  if (address === undefined) return [];
+  return accessOfStore(cli)
+    .experts()
+    .catch(() => []);
 }
 
 /** Clients replace these by variables and files of theirs, and none of them has a way to write them as they are. */

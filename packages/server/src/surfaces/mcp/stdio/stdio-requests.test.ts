@@ -242,6 +242,12 @@ test.each<Era>(["modern", "legacy"])(
       id: 13,
       error: { code: -32700, message: expect.stringContaining("UTF-8") },
     });
+    const nameless = ['{"jsonrpc":"2.0","id":"', '","method":"ping"}\n'].map((part) => Buffer.from(part));
+    peer.streams.input.write(Buffer.concat([nameless[0]!, Buffer.from([0xff]), nameless[1]!]));
+    expect(await peer.next(({ error }) => error !== undefined)).toMatchObject({
+      id: null,
+      error: { code: -32700 },
+    });
     ask(14, "tools/call", { name: "quick", arguments: { text: "\uFFFD" } });
     expect(await peer.next(({ id }) => id === 14)).toMatchObject({
       result: { content: [{ text: "quick" }] },

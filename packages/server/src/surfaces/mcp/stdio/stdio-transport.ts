@@ -92,7 +92,13 @@ export class StdioTransport implements Transport {
       onLine: (text) => this.#read(text),
       onGarbled: (text) => {
         const id = requestIdOf(parsed(text)) ?? null;
-        this.#turnAway(id, ProtocolErrorCode.ParseError, "A line of the input is not text in UTF-8.");
+        // One that cannot be read itself is nobody's.
+        const isReadable = !String(id).includes("\uFFFD");
+        this.#turnAway(
+          isReadable ? id : null,
+          ProtocolErrorCode.ParseError,
+          "A line of the input is not text in UTF-8.",
+        );
       },
       onTooLong: (start, end) => {
         const text = `A message is longer than ${longestMessage} bytes, the most that is taken.`;
