@@ -108,10 +108,21 @@ it("what is refused about a resource is said without the values of the entry", a
   await expect(reading).rejects.toThrow(/refused resources\/read: \[redacted\]/);
 });
 
+/** A server that answers so, and is given a value that is masked. */
+async function openAnswering(answers: Readonly<Record<string, object>>): Promise<UpstreamRack> {
+  const rack = await UpstreamRack.create();
+  const file = join(rack.directory, "answers.json");
+  const results = Object.entries(answers).map(([method, result]) => [method, { result }]);
+  await writeFile(file, JSON.stringify(Object.fromEntries(results)));
+  const registry = new ToolRegistry({ secrets: new MaskedValues(() => rack.secrets.values()).list });
+  const env = { ODD_LISTS_FILE: file, API_KEY: LITERAL };
+  await rack.open({ odd: { command: process.execPath, args: [odd], env } }, { registry });
+  await rack.until("odd", "ready");
+  return rack;
+}
+
 it("what resources, prompts and completions hold is masked as results are", async () => {
   const bytes = Buffer.from(`key=${LITERAL}`).toString("base64");
-  await using rack = await UpstreamRack.create();
-  const file = join(rack.directory, "answers.json");
   const contents = [
     { uri: "odd://clock", text: `it is ${LITERAL}, Bearer of-nobody-we-know` },
     { uri: "odd://clock", blob: bytes },
@@ -123,12 +134,7 @@ it("what resources, prompts and completions hold is masked as results are", asyn
     "prompts/get": { messages },
     "completion/complete": { completion: { values: [LITERAL, "other"] } },
   };
-  const results = Object.entries(answers).map(([method, result]) => [method, { result }]);
-  await writeFile(file, JSON.stringify(Object.fromEntries(results)));
-  const registry = new ToolRegistry({ secrets: new MaskedValues(() => rack.secrets.values()).list });
-  const env = { ODD_LISTS_FILE: file, API_KEY: LITERAL };
-  await rack.open({ odd: { command: process.execPath, args: [odd], env } }, { registry });
-  await rack.until("odd", "ready");
+  await using rack = await openAnswering(answers);
   const { offerings } = rack;
   expect((await offerings.readResource("odd://clock", everybody))?.contents).toEqual([
     // What only looks like a secret stays, as in results.
@@ -159,14 +165,7 @@ it("a resource is read at the address that it is listed at, and links are noted 
     "prompts/list": { prompts: [{ name: "ask" }] },
     "prompts/get": { messages: links.map((content) => ({ role: "user", content })) },
   };
-  await using rack = await UpstreamRack.create();
-  const file = join(rack.directory, "answers.json");
-  const results = Object.entries(answers).map(([method, result]) => [method, { result }]);
-  await writeFile(file, JSON.stringify(Object.fromEntries(results)));
-  const registry = new ToolRegistry({ secrets: new MaskedValues(() => rack.secrets.values()).list });
-  const env = { ODD_LISTS_FILE: file, API_KEY: LITERAL };
-  await rack.open({ odd: { command: process.execPath, args: [odd], env } }, { registry });
-  await rack.until("odd", "ready");
+  await using rack = await openAnswering(answers);
   const { offerings } = rack;
   expect((await offerings.readResource(uri, everybody))?.contents).toEqual([
     { uri, text: "[redacted]" },

@@ -46,6 +46,16 @@ async function payingRack(
   });
 }
 
+/** No pin can be written while there is no room. */
+function fullWhile(isFull: () => boolean) {
+  return (store: McpServerStore): Partial<McpServerStore> => ({
+    async putTool(...change) {
+      if (isFull()) throw new Error("The disk is full.");
+      await store.putTool(...change);
+    },
+  });
+}
+
 it("a tool that changes while the store is read stays in quarantine", async () => {
   let isReading = false;
   let gate: Promise<void> = Promise.resolve();
@@ -109,12 +119,7 @@ it("a server whose entry changes while the store fails is started all the same",
 
 it("what was trusted and could not be written is still what a change is judged by, and is written later", async () => {
   let isFailing = true;
-  await using rack = await payingRack((store) => ({
-    async putTool(...change) {
-      if (isFailing) throw new Error("The disk is full.");
-      await store.putTool(...change);
-    },
-  }));
+  await using rack = await payingRack(fullWhile(() => isFailing));
   const { mcpServers } = rack.store;
   expect(rack.messages.join("\n")).toMatch(/"pay" of the MCP server "odd" is trusted .*The disk is full\./);
   expect(await mcpServers.tools("odd")).toEqual([]);
@@ -172,12 +177,7 @@ it.each(["while the rack runs", "when it ends"])(
 it("a change that is trusted and could not be written is written later, unless the store has another word by then", async () => {
   let isFailing = false;
   await using rack = await payingRack(
-    (store) => ({
-      async putTool(...change) {
-        if (isFailing) throw new Error("The disk is full.");
-        await store.putTool(...change);
-      },
-    }),
+    fullWhile(() => isFailing),
     { pinning: "trust" },
   );
   const { mcpServers } = rack.store;
@@ -204,12 +204,7 @@ it("a change that is trusted and could not be written is written later, unless t
 
 it("of a server that another process has removed nothing is written any more", async () => {
   let isFailing = false;
-  await using rack = await payingRack((store) => ({
-    async putTool(...change) {
-      if (isFailing) throw new Error("The disk is full.");
-      await store.putTool(...change);
-    },
-  }));
+  await using rack = await payingRack(fullWhile(() => isFailing));
   const { mcpServers } = rack.store;
   await rack.servers.add("stored", { command: process.execPath, args: [odd], env: rack.entry.env });
   await rack.until("stored", "ready");
@@ -229,12 +224,7 @@ it("of a server that another process has removed nothing is written any more", a
 
 it("what the store has no more is not written back with what could not be written", async () => {
   let isFailing = false;
-  await using rack = await payingRack((store) => ({
-    async putTool(...change) {
-      if (isFailing) throw new Error("The disk is full.");
-      await store.putTool(...change);
-    },
-  }));
+  await using rack = await payingRack(fullWhile(() => isFailing));
   const { mcpServers } = rack.store;
   await rack.eventually(async () => (await mcpServers.tools("odd")).length === 2, "both are written");
   isFailing = true;
