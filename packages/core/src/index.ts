@@ -73,7 +73,7 @@ export { compileSchema } from "./schema/compile-schema.ts";
 export { hashValue } from "./schema/hash-value.ts";
 export type { InferInput } from "./schema/infer.ts";
 export { jsonSchemaFlaws } from "./schema/json-schema-flaws.ts";
-export { schemaKeywords } from "./schema/json-schema-keywords.ts";
+export { referenceKeywords, sameValueKeywords, schemaKeywords } from "./schema/json-schema-keywords.ts";
 export { SchemaError } from "./schema/schema-error.ts";
 export type { CompiledSchema, JsonSchema, JsonSchemaObject, SchemaIssue } from "./schema/types.ts";
 export type { CallClient, ClientMethod, ElicitAnswer, ElicitRequest, ToolClient } from "./tool/client.ts";

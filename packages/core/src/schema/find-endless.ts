@@ -1,12 +1,10 @@
-import { isMetaschema } from "./json-schema-keywords.ts";
+import { isMetaschema, referenceKeywords, sameValueKeywords } from "./json-schema-keywords.ts";
 import {
   type Addresses,
   addressesIn,
   baseOf,
   type SchemaPlace as Place,
-  references,
   type Schema,
-  sameValue,
   schemasBelow,
 } from "./schema-addresses.ts";
 
@@ -73,9 +71,9 @@ function count(start: Place, named: Addresses, totals: Map<object, number>): End
 
 /** The schemas that the same value is checked against too. */
 function checkedWith({ schema, base }: Place, named: Addresses): Place[] {
-  const own = sameValue.flatMap((keyword) => schemasBelow(schema, keyword));
+  const own = sameValueKeywords.flatMap((keyword) => schemasBelow(schema, keyword));
   const places = own.map((child) => ({ schema: child, base: baseOf(child, base) }));
-  for (const keyword of references) {
+  for (const keyword of referenceKeywords) {
     const target = schema[keyword];
     if (typeof target !== "string" || isMetaschema(target)) continue;
     const found = named.resolve(target, base);

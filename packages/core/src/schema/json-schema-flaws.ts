@@ -1,13 +1,13 @@
 import { checkJsonSchema, type SchemaFlaw } from "./check-json-schema.ts";
-import { type Dialect, dialectOf, isKeyword, isKnownKeyword, isMetaschema } from "./json-schema-keywords.ts";
 import {
-  type Addresses,
-  addressesIn,
-  isFragment,
-  isSchema,
-  references,
-  type SchemaPlace,
-} from "./schema-addresses.ts";
+  type Dialect,
+  dialectOf,
+  isKeyword,
+  isKnownKeyword,
+  isMetaschema,
+  referenceKeywords,
+} from "./json-schema-keywords.ts";
+import { type Addresses, addressesIn, isFragment, isSchema, type SchemaPlace } from "./schema-addresses.ts";
 import type { JsonSchemaObject } from "./types.ts";
 
 /**
@@ -45,7 +45,7 @@ export function jsonSchemaFlaws(root: JsonSchemaObject): SchemaFlaw[] {
       if (isKnownKeyword(keyword) || !holdsNames(schema[keyword])) continue;
       blame(keyword, "names parts of itself, where no schema is.");
     }
-    for (const keyword of references) {
+    for (const keyword of referenceKeywords) {
       const target = schema[keyword];
       if (typeof target !== "string") continue;
       // The other two are known within a document only.

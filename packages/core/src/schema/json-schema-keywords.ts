@@ -109,3 +109,17 @@ export function toRegExp(pattern: string): RegExp {
     return new RegExp(pattern);
   }
 }
+
+/** These are about the same value as the schema that holds them; all others are about a part of it. */
+export const sameValueKeywords: readonly string[] = [
+  "allOf",
+  "anyOf",
+  "oneOf",
+  "not",
+  "if",
+  "then",
+  "else",
+  "dependentSchemas",
+  "dependencies",
+];
+export const referenceKeywords: readonly string[] = ["$ref", "$dynamicRef", "$recursiveRef"];

@@ -9,20 +9,6 @@ export interface SchemaPlace {
   readonly base: string;
 }
 
-/** These are about the same value as the schema that holds them; all others are about a part of it. */
-export const sameValue = [
-  "allOf",
-  "anyOf",
-  "oneOf",
-  "not",
-  "if",
-  "then",
-  "else",
-  "dependentSchemas",
-  "dependencies",
-];
-export const references = ["$ref", "$dynamicRef", "$recursiveRef"];
-
 const noAddress = "schema://root/";
 
 /** Every schema inside one, and what its references lead to. */

@@ -1,4 +1,11 @@
-import { type JsonSchemaObject, jsonSchemaFlaws, type SchemaFlaw, schemaKeywords } from "@toolrack/core";
+import {
+  type JsonSchemaObject,
+  jsonSchemaFlaws,
+  referenceKeywords,
+  type SchemaFlaw,
+  sameValueKeywords,
+  schemaKeywords,
+} from "@toolrack/core";
 import { isRecord } from "../../../json/is-record.ts";
 
 /** A part of a schema that no value is checked against. */
@@ -19,7 +26,7 @@ type Path = readonly (string | number)[];
 
 interface Loosening {
   readonly flaws: ReadonlyMap<object, readonly SchemaFlaw[]>;
-  /** Whether a reference makes what stands sameValue it void. */
+  /** Whether a reference makes what stands beside it void. */
   readonly isReferenceAlone: boolean;
   /** Problems by path. */
   readonly unchecked: Map<string, string>;
@@ -93,7 +100,7 @@ function loosen(schema: JsonSchemaObject, path: Path, loosening: Loosening): Loo
   }
   loosenOpposites(copy, loose);
   loosenRest(copy, flaws, isOpen);
-  const refers = references.some((keyword) => copy[keyword] !== undefined);
+  const refers = referenceKeywords.some((keyword) => copy[keyword] !== undefined);
   return { schema: copy, isLoose: flaws.length > 0 || loose.size > 0 || refers, isOpen };
 }
 
@@ -113,22 +120,8 @@ function loosenKeyword(
   return Object.fromEntries(members.filter(([name]) => !isWithout || !isDropped(keyword, name)));
 }
 
-const references = ["$ref", "$dynamicRef", "$recursiveRef"];
-
 /** Keywords whose schemas are about the same value, or may be referred to by one that is. */
-const sameValue: ReadonlySet<string> = new Set([
-  "allOf",
-  "anyOf",
-  "oneOf",
-  "not",
-  "if",
-  "then",
-  "else",
-  "dependentSchemas",
-  "dependencies",
-  "$defs",
-  "definitions",
-]);
+const sameValue: ReadonlySet<string> = new Set([...sameValueKeywords, "$defs", "definitions"]);
 
 /** Keywords that may speak of keys by name. */
 const keyKeywords: ReadonlySet<string> = new Set([
@@ -137,7 +130,7 @@ const keyKeywords: ReadonlySet<string> = new Set([
   "additionalProperties",
   "required",
   "dependentRequired",
-  ...references,
+  ...referenceKeywords,
   ...sameValue,
 ]);
 
