@@ -15,7 +15,7 @@ import { delimiter, dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, type TestContext } from "vitest";
-import { cleanEnvironment } from "../packages/server/src/surfaces/cli/testing/spawn-cli.ts";
+import { cleanEnvironment } from "../packages/server/src/cli/testing/spawn-cli.ts";
 import { root } from "./docs-pages.ts";
 
 const packages = ["core", "server"].map((name) => join(root, "packages", name));

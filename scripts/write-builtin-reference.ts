@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { JsonSchemaObject, ToolInfo } from "@toolrack/core";
-import { openWorkspace } from "../packages/server/src/app.ts";
-import { describeType } from "../packages/server/src/surfaces/cli/arguments/describe-type.ts";
-import { parametersOf, propertiesOf } from "../packages/server/src/surfaces/cli/arguments/schema-parts.ts";
+import { describeType } from "../packages/server/src/cli/arguments/describe-type.ts";
+import { parametersOf, propertiesOf } from "../packages/server/src/cli/arguments/schema-parts.ts";
+import { openWorkspace } from "../packages/server/src/rack/app.ts";
 import { chineseOf } from "./builtin-reference-chinese.ts";
 
 /** Where each language's page of built-in tools lives, from the root of the repo. */

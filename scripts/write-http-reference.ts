@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { openWorkspace } from "../packages/server/src/app.ts";
-import { openStore } from "../packages/server/src/store/open-store.ts";
-import { httpErrorCodes } from "../packages/server/src/surfaces/http/http-error-codes.ts";
-import { startServer } from "../packages/server/src/surfaces/http/start-server.ts";
+import { startServer } from "../packages/server/src/http/server.ts";
+import { httpErrorCodes } from "../packages/server/src/http/wire/errors.ts";
+import { openWorkspace } from "../packages/server/src/rack/app.ts";
+import { openStore } from "../packages/server/src/store/store.ts";
 import { chineseOf } from "./http-reference-chinese.ts";
 
 /** Where each language's page of the HTTP API lives, from the root of the repo. */

@@ -1,13 +1,10 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Logger, ToolRegistry } from "@toolrack/core";
-import { masterGrant } from "../../packages/server/src/auth/grant.ts";
-import { openCallOffice } from "../../packages/server/src/calls/open-call-office.ts";
-import { Offerings } from "../../packages/server/src/offerings/offerings.ts";
-import {
-  createMcpSurface,
-  type McpSurface,
-} from "../../packages/server/src/surfaces/mcp/create-mcp-surface.ts";
+import { masterGrant } from "../../packages/server/src/access/grants.ts";
+import { openCallOffice } from "../../packages/server/src/calls/call-service.ts";
+import { Offerings } from "../../packages/server/src/calls/offerings.ts";
+import { createMcpSurface, type McpSurface } from "../../packages/server/src/mcp/serve/surface.ts";
 
 export const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 

@@ -1,7 +1,7 @@
 import { ToolRegistry } from "@toolrack/core";
-import { openSecrets } from "../../packages/server/src/secrets/open-secrets.ts";
-import { McpServers } from "../../packages/server/src/sources/mcp/mcp-servers.ts";
-import { openStore } from "../../packages/server/src/store/open-store.ts";
+import { openSecrets } from "../../packages/server/src/access/secrets.ts";
+import { McpServers } from "../../packages/server/src/mcp/connect/mcp-servers.ts";
+import { openStore } from "../../packages/server/src/store/store.ts";
 import { listenBare, openBareSurface, silent } from "./bare-surface.ts";
 
 /**

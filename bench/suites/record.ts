@@ -31,8 +31,8 @@ export const record: Suite<RecordSample> = {
     const together = variants[variant]!;
     if (contestant !== "ours-record") return measure(makeCaller(makeRegistry()), together);
     const directory = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
-    const { openStore } = await import("../../packages/server/src/store/open-store.ts");
-    const { CallRecorder } = await import("../../packages/server/src/calls/call-recorder.ts");
+    const { openStore } = await import("../../packages/server/src/store/store.ts");
+    const { CallRecorder } = await import("../../packages/server/src/calls/recorder.ts");
     const store = await openStore({ directory });
     const registry = makeRegistry();
     const recorder = new CallRecorder(registry, store.calls, console);

@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { openSandbox } from "../../packages/server/src/runners/sandbox/open-sandbox.ts";
+import { openSandbox } from "../../packages/server/src/sandbox/sandbox.ts";
 import { contestants } from "../contestants/index.ts";
 import { describeGoal, type GoalOutcome, judgeGoal } from "../lib/goal.ts";
 import { medianOf } from "../lib/median-of.ts";

@@ -1,18 +1,25 @@
-export { type App, type OpenOptions, openWorkspace } from "./app.ts";
+export type { InternalTool, InternalToolContext } from "./calls/internal-tool.ts";
+export { ChatService, type NewMessage } from "./chat/chat-service.ts";
+export { type OfferedTools, ToolsService, type ToolWish } from "./chat/tools.ts";
+export type {
+  FeedEntry,
+  MessagePart,
+  ShownApproval,
+  TextPart,
+  ToolPart,
+  TurnEnd,
+  TurnEvent,
+  TurnFeed,
+} from "./chat/turn/events.ts";
+export type { ActiveTurn } from "./chat/turns.ts";
 export type { Config, Models, Services } from "./config/config.ts";
-export { defineConfig } from "./config/define-config.ts";
+export { defineConfig } from "./config/config.ts";
 export type { Workspace } from "./config/workspace.ts";
-export { type OpenedChat, openChatService } from "./open-chat-service.ts";
-export { SkillLoader } from "./skills/skill-loader.ts";
+export type { FileReport, LoadEvent, LoadListener, LoadReport } from "./files/load-report.ts";
+export type { McpServers, McpServerUpdate } from "./mcp/connect/mcp-servers.ts";
+export type { McpServerView, McpToolView } from "./mcp/connect/wanted-servers.ts";
+export { type App, type OpenOptions, openWorkspace } from "./rack/app.ts";
+export { type OpenedChat, openChatService } from "./rack/chat-service.ts";
+export { SkillLoader } from "./skills/loader.ts";
 export { ToolManager } from "./skills/tool-manager.ts";
-export type { InternalTool, InternalToolContext } from "./sources/internal/contract.ts";
-export type { FileReport, LoadEvent, LoadListener, LoadReport } from "./sources/load-report.ts";
-export type { McpServerView, McpToolView } from "./sources/mcp/mcp-server-view.ts";
-export type { McpServers, McpServerUpdate } from "./sources/mcp/mcp-servers.ts";
-export type { ChatMessage, ChatSession } from "./store/chat/chat-store.ts";
-export type { ActiveTurn } from "./surfaces/chat/active-turn.ts";
-export { ChatService, type NewMessage } from "./surfaces/chat/chat-service.ts";
-export { type OfferedTools, ToolsService, type ToolWish } from "./surfaces/chat/tools/tools-service.ts";
-export type { MessagePart, TextPart, ToolPart } from "./surfaces/chat/turn/message-part.ts";
-export type { ShownApproval, TurnEnd, TurnEvent } from "./surfaces/chat/turn/turn-event.ts";
-export type { FeedEntry, TurnFeed } from "./surfaces/chat/turn/turn-feed.ts";
+export type { ChatMessage, ChatSession } from "./store/chat-tables.ts";

@@ -1,3 +1,3 @@
-import { runCli } from "./surfaces/cli/run-cli.ts";
+import { runCli } from "./cli/run-cli.ts";
 
 await runCli(process.argv.slice(2));

@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { cleanEnvironment, program } from "./surfaces/cli/testing/spawn-cli.ts";
+import { cleanEnvironment, program } from "./cli/testing/spawn-cli.ts";
 import { TemporaryWorkspace } from "./testing/temporary-workspace.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: what JSON answers hold is looked at freely in tests.

@@ -1,9 +1,9 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { openSecrets } from "./secrets/open-secrets.ts";
-import { type Serving, serve } from "./serve.ts";
-import { openStore } from "./store/open-store.ts";
+import { openSecrets } from "./access/secrets.ts";
+import { type Serving, serve } from "./rack/serve.ts";
+import { openStore } from "./store/store.ts";
 import { TemporaryWorkspace } from "./testing/temporary-workspace.ts";
 
 const secret = "hunter2-very-secret";

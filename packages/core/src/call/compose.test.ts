@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ToolRegistry } from "../index.ts";
-import { compose, type Stage } from "./compose.ts";
+import { type CallHost, compose, type Stage } from "./engine.ts";
 import { CallFrame } from "./frame.ts";
-import type { CallHost } from "./host.ts";
 
 /** A frame of a registry that the stages below never touch. */
 function frameOf(): CallFrame {

@@ -1,34 +1,31 @@
-import { clip } from "../error/clip.ts";
 import { cancelled, duplicateCallId, neverBegun, timedOut } from "../error/messages.ts";
-import type { ToolErrorResponse } from "../error/response.ts";
-import { childFailure, copyFor, toToolError } from "../error/to-tool-error.ts";
 import {
+  childFailure,
+  clip,
+  copyFor,
   InvalidArgumentError,
   isToolError,
   ToolCancelledError,
   type ToolError,
+  type ToolErrorResponse,
   ToolExecutionError,
   ToolTimeoutError,
+  toToolError,
 } from "../error/tool-error.ts";
+import type { RegistrySnapshot, RegistryView } from "../registry/catalog.ts";
+import type { ToolEntry } from "../registry/entry.ts";
 import type { ToolResult } from "../tool/result.ts";
-import { compose } from "./compose.ts";
-import type { CallFrame } from "./frame.ts";
-import { maskValue } from "./mask-value.ts";
-import { readArguments } from "./read-arguments.ts";
-import { recordOf } from "./record.ts";
-import { SecretMask } from "./secret-mask.ts";
+import { type EventHub, recordOf } from "./events.ts";
+import type { CallFrame, Deadlines } from "./frame.ts";
+import type { CallHistory } from "./history.ts";
+import type { LoopSessions } from "./loop-sessions.ts";
+import { maskValue, SecretMask, shownInput, sourceOf, visibleInput } from "./mask.ts";
+import type { CallOptions, CheckedSettings } from "./settings.ts";
 import { approve } from "./stages/approve.ts";
-import { bound, withoutBulk } from "./stages/bound.ts";
-import { check } from "./stages/check.ts";
-import { guard } from "./stages/guard.ts";
-import { mask } from "./stages/mask.ts";
-import { permit } from "./stages/permit.ts";
-import { reach } from "./stages/reach.ts";
-import { resolve } from "./stages/resolve.ts";
-import { run } from "./stages/run.ts";
-import { validate } from "./stages/validate.ts";
-import { stateChanged } from "./state-of.ts";
-import { shownInput, sourceOf, visibleInput } from "./visible-input.ts";
+import { bound, type KeptResults, withoutBulk } from "./stages/bound.ts";
+import { check, guard, mask, permit, reach, resolve, run } from "./stages/steps.ts";
+import { readArguments, validate } from "./stages/validate.ts";
+import { stateChanged } from "./state.ts";
 
 /** The life of a call, in order. Recording is no stage: it happens once, whichever way the call ends. */
 const advance = compose([resolve, reach, validate, permit, guard, approve, run, check, mask, bound], {
@@ -256,4 +253,100 @@ function reasonText(reason: unknown): string | undefined {
   if (typeof reason === "string") return reason;
   if (reason instanceof Error && reason.name !== "AbortError") return reason.message;
   return undefined;
+}
+
+/**
+ * One step in the life of a call. It reads and fills the frame, and throws to refuse. It returns a promise only
+ * when it really has to wait; what that resolves to is the frame's `output` for the next stage. So a call that
+ * waits for nothing but its tool costs one turn of the loop.
+ */
+// biome-ignore lint/suspicious/noConfusingVoidType: a stage that does not wait returns nothing at all.
+export type Stage = (frame: CallFrame) => Promise<unknown> | void;
+
+interface Ending {
+  /** All stages passed. */
+  complete(frame: CallFrame): void;
+  /** A stage threw or rejected. */
+  fail(frame: CallFrame, thrown: unknown): void;
+}
+
+/** Runs the stages in order and ends the call exactly once. A call that ended meanwhile goes no further. */
+export function compose(stages: readonly Stage[], ending: Ending): (frame: CallFrame) => void {
+  function advance(frame: CallFrame, from: number): void {
+    try {
+      for (let index = from; index < stages.length; index++) {
+        const waiting = stages[index]!(frame);
+        if (waiting === undefined) {
+          if (frame.ended) return;
+          continue;
+        }
+        frame.waited = true;
+        waiting.then(
+          (output) => {
+            if (frame.ended) return;
+            frame.output = output;
+            advance(frame, index + 1);
+          },
+          (thrown: unknown) => ending.fail(frame, thrown),
+        );
+        return;
+      }
+    } catch (thrown) {
+      ending.fail(frame, thrown);
+      return;
+    }
+    ending.complete(frame);
+  }
+  return (frame) => advance(frame, 0);
+}
+
+/** What the stages need of the registry they run in. */
+export interface CallHost {
+  readonly settings: CheckedSettings;
+  readonly history: CallHistory;
+  readonly results: KeptResults;
+  readonly sessions: LoopSessions;
+  readonly deadlines: Deadlines;
+  readonly events: EventHub;
+  /** Calls that wait for a person to agree before they run. */
+  readonly undecided: Set<CallFrame>;
+  readonly toolCount: number;
+  find(name: string): ToolEntry | undefined;
+  nearest(name: string): string[];
+  snapshot(): RegistrySnapshot;
+  view(frame: CallFrame): RegistryView;
+  /** Makes a call as a child of `parent`; rejects with the child's `ToolError` when it fails. */
+  callChild(parent: CallFrame, name: string, input: unknown, options: CallOptions): Promise<ToolResult>;
+}
+
+/** The calls under way, as a list through the frames themselves: joining and leaving it allocates nothing. */
+export class ActiveCalls {
+  #newest: CallFrame | undefined;
+
+  get newest(): CallFrame | undefined {
+    return this.#newest;
+  }
+
+  add(frame: CallFrame): void {
+    frame.older = this.#newest;
+    if (this.#newest !== undefined) this.#newest.newer = frame;
+    this.#newest = frame;
+  }
+
+  remove(frame: CallFrame): void {
+    const { older, newer } = frame;
+    if (newer === undefined) this.#newest = older;
+    else newer.older = older;
+    if (older !== undefined) older.newer = newer;
+    frame.older = undefined;
+    frame.newer = undefined;
+  }
+
+  *[Symbol.iterator](): Generator<CallFrame> {
+    for (let frame = this.#newest; frame !== undefined; ) {
+      const next: CallFrame | undefined = frame.older;
+      yield frame;
+      frame = next;
+    }
+  }
 }

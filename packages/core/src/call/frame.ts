@@ -1,13 +1,14 @@
 import type { ToolError } from "../error/tool-error.ts";
-import type { ResultKeys } from "../loop/text-keys.ts";
+import type { ResultKeys } from "../loop/loop-state.ts";
 import type { LoopVerdict } from "../loop/types.ts";
 import type { ToolEntry } from "../registry/entry.ts";
-import type { ToolResult } from "../tool/result.ts";
-import type { RawResult } from "../tool/to-result.ts";
-import type { CallHost } from "./host.ts";
-import type { CallOptions } from "./options.ts";
+import type { ToolContext } from "../tool/context.ts";
+import type { RawResult, ToolResult } from "../tool/result.ts";
+import { frameOf } from "./context.ts";
+import type { ActiveCalls, CallHost } from "./engine.ts";
+import type { ShownInput } from "./mask.ts";
+import type { CallOptions } from "./settings.ts";
 import type { ToolStatus } from "./state.ts";
-import type { ShownInput } from "./visible-input.ts";
 
 /** What the pipeline did to a call that a reader of the record should know. */
 export interface CallFlags {
@@ -168,3 +169,138 @@ export class CallFrame {
 }
 
 function ignore(): void {}
+
+/** A sweep this soon is left to happen even when its calls are done: stopping and starting timers costs more. */
+const SHORT = 25;
+const NEVER = Number.POSITIVE_INFINITY;
+
+type Expire = (frame: CallFrame, kind: "total" | "idle") => void;
+
+/**
+ * The time limits of all running calls on one timer: a timer per call would cost more than the call itself. When
+ * the last call ends, a long timer is cleared and a short one runs out, so nothing keeps the process alive.
+ */
+export class Deadlines {
+  readonly #active: ActiveCalls;
+  readonly #expire: Expire;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #due = NEVER;
+
+  constructor(active: ActiveCalls, expire: Expire) {
+    this.#active = active;
+    this.#expire = expire;
+  }
+
+  /** Sees to it that a running call ends in time. */
+  watch(frame: CallFrame): void {
+    const due = dueTime(frame);
+    const { lastActivity: now } = frame;
+    if (due < this.#due) this.#arm(Math.min(due, now + SHORT), now);
+  }
+
+  /** Lets go of the timer when no call is under way any more. */
+  release(now: number): void {
+    if (this.#active.newest !== undefined || this.#due === NEVER || this.#due - now <= SHORT) return;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#due = NEVER;
+  }
+
+  #arm(due: number, now: number): void {
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    this.#due = due;
+    // A timer longer than 24 days fires at once; sweeping once a day is cheap.
+    const delay = Math.min(Math.max(0, Math.ceil(due - now)), 86_400_000);
+    this.#timer = setTimeout(() => this.#sweep(), delay);
+  }
+
+  #sweep(): void {
+    this.#timer = undefined;
+    this.#due = NEVER;
+    const now = performance.now();
+    let next = NEVER;
+    // A list of its own: what ends one call may end others, and the list must not lose its thread.
+    for (const frame of [...this.#active]) {
+      if (frame.ended) continue;
+      const due = dueTime(frame);
+      if (due <= now) this.#expire(frame, frame.deadline <= now ? "total" : "idle");
+      else next = Math.min(next, due);
+    }
+    if (this.#active.newest !== undefined && next < this.#due) this.#arm(next, now);
+  }
+}
+
+function dueTime({ deadline, idleLimit, lastActivity, asking, waitsForTurn }: CallFrame): number {
+  if (asking > 0) return NEVER; // A person is thinking; that is not the tool's time.
+  return idleLimit > 0 && !waitsForTurn ? Math.min(deadline, lastActivity + idleLimit) : deadline;
+}
+
+/** While somebody is asked, neither this call nor those that wait for it run out of time. Listeners are told that they wait. */
+export function pausing(frame: CallFrame): Disposable {
+  const start = performance.now();
+  for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
+    if (at.asking++ > 0) continue;
+    at.askingSince = start;
+    tell(at, true);
+  }
+  return {
+    [Symbol.dispose]() {
+      const now = performance.now();
+      for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
+        // Two questions at once are one pause.
+        if (--at.asking > 0) continue;
+        at.deadline += now - at.askingSince;
+        at.lastActivity = now;
+        if (at.ended) continue;
+        at.host.deadlines.watch(at);
+        tell(at, false);
+      }
+    },
+  };
+}
+
+function tell(frame: CallFrame, isWaiting: boolean): void {
+  const { host, callId, toolName } = frame;
+  if (host.events.wanted) host.events.emit({ type: "waiting", callId, toolName, isWaiting });
+}
+
+/**
+ * Acts when the call is aborted, at once when it has been. Answers how to stop waiting for it. The same as listening to
+ * the context's signal, for those that are in the way of every call: making a signal costs more than most tools.
+ */
+export function whenAborted(
+  context: Pick<ToolContext, "signal">,
+  act: (reason: unknown) => void,
+): () => void {
+  const frame = frameOf(context);
+  if (frame === undefined || frame.onAbort !== undefined || frame.abortReason !== undefined) {
+    return listen(context.signal, act);
+  }
+  frame.onAbort = act;
+  return () => {
+    if (frame.onAbort === act) frame.onAbort = undefined;
+  };
+}
+
+function listen(signal: AbortSignal, act: (reason: unknown) => void): () => void {
+  const onAbort = () => act(signal.reason);
+  if (signal.aborted) onAbort();
+  else signal.addEventListener("abort", onAbort, { once: true });
+  return () => signal.removeEventListener("abort", onAbort);
+}
+
+/**
+ * Says that the call waits for its turn and has done nothing yet: it need not report anything meanwhile, and if its time
+ * runs out, nothing of it stands. Answers how to say that its turn has come.
+ */
+export function waitingForTurn(context: Pick<ToolContext, "signal">): () => void {
+  const frame = frameOf(context);
+  if (frame === undefined) return () => {};
+  frame.waitsForTurn = true;
+  return () => {
+    frame.waitsForTurn = false;
+    if (frame.ended) return;
+    frame.lastActivity = performance.now();
+    frame.host.deadlines.watch(frame);
+  };
+}

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { IdTable } from "./id-table.ts";
+import { IdTable } from "./history.ts";
 
 test("entries stay until they are deleted, however many come and go meanwhile", () => {
   const table = new IdTable<number>();
@@ -61,7 +61,7 @@ test("ids that have most of their characters in common are told apart", () => {
 /** In a process of its own, where nothing else fills the memory. */
 const passThrough = `
   import { getHeapSpaceStatistics } from "node:v8";
-  import { IdTable } from ${JSON.stringify(new URL("./id-table.ts", import.meta.url).href)};
+  import { IdTable } from ${JSON.stringify(new URL("./history.ts", import.meta.url).href)};
   const old = () => getHeapSpaceStatistics().find(({ space_name }) => space_name === "old_space").space_used_size;
   const table = new IdTable();
   const begin = old();

@@ -1,15 +1,23 @@
 import { assessFinished, assessNext } from "../loop/detect-doom-loop.ts";
-import { isInfrastructureFailure } from "../loop/infrastructure-failure.ts";
+import { isInfrastructureFailure } from "../loop/likeness.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
-import { clearForNewMessage, emptyLoopState, recordCall, recordStop, rollback } from "../loop/loop-state.ts";
-import { resultKeys, showsBeyondText } from "../loop/result-keys.ts";
-import { sessionKey, sessionOfKey } from "../loop/session-key.ts";
+import {
+  clearForNewMessage,
+  emptyLoopState,
+  recordCall,
+  recordStop,
+  resultKeys,
+  rollback,
+  sessionKey,
+  sessionOfKey,
+  showsBeyondText,
+} from "../loop/loop-state.ts";
+
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
-import { hashValue } from "../schema/hash-value.ts";
-import type { RawResult } from "../tool/to-result.ts";
+import { hashValue } from "../schema/hash.ts";
+import type { RawResult } from "../tool/result.ts";
 import type { CallFrame } from "./frame.ts";
-import { maskValue } from "./mask-value.ts";
-import { toEpoch } from "./visible-input.ts";
+import { maskValue, toEpoch } from "./mask.ts";
 
 /** Sessions end without saying so; the one that was quiet longest makes room. */
 const MOST_SESSIONS = 10_000;

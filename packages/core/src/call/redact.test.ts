@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { redact } from "./redact.ts";
+import { redact } from "./mask.ts";
 
 describe("redact", () => {
   it("masks by key what is secret whatever it is, and tokens when they are texts", () => {

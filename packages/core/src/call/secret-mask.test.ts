@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { SecretMask } from "./secret-mask.ts";
+import { SecretMask } from "./mask.ts";
 
 const many = Array.from({ length: 50 }, (_, index) => `value-${index}-of-many`);
 

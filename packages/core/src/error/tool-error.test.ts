@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { toolErrorCodes } from "./codes.ts";
-import { toToolError } from "./to-tool-error.ts";
 import * as errors from "./tool-error.ts";
+import { toToolError } from "./tool-error.ts";
 
 describe("ToolError", () => {
   it("every code has a class of its name", () => {

@@ -1,7 +1,6 @@
-import { safeJson } from "../tool/safe-json.ts";
-import { clip } from "./clip.ts";
+import { redact } from "../call/mask.ts";
+import { safeJson } from "../tool/result.ts";
 import { type ToolErrorCode, toolErrorCodes } from "./codes.ts";
-import type { ToolErrorResponse } from "./response.ts";
 
 const brand = Symbol.for("toolrack.ToolError");
 
@@ -145,4 +144,114 @@ function causeText(cause: unknown): string | undefined {
   } catch {
     return "something that cannot be printed";
   }
+}
+
+/** The one form in which an error leaves the rack. Plain JSON. */
+export interface ToolErrorResponse {
+  readonly name: string;
+  readonly code: ToolErrorCode;
+  /** What happened, where, and what to do next. */
+  readonly message: string;
+  readonly details?: {
+    readonly toolName: string;
+    readonly input: Record<string, unknown>;
+    readonly cause?: string;
+    readonly [key: string]: unknown;
+  };
+  /** Whether the same caller can get past it by doing something differently. */
+  readonly recoverable: boolean;
+}
+
+/**
+ * The only place where something thrown becomes a `ToolError`. Keeps the stack and the cause. A `ToolError`
+ * that the tool threw for itself stays; one that came out of a child call becomes the cause of this call's
+ * failure, so that the record says which of the two failed how. Never throws.
+ */
+export function toToolError(thrown: unknown, toolName: string, input: unknown): ToolError {
+  if (isToolError(thrown)) {
+    if (thrown.toolName === toolName) return thrown;
+    // An author may throw `new BusinessError("…")` without naming the tool; the pipeline knows it.
+    return thrown.toolName === "" ? copyFor(thrown, toolName, input) : childFailure(thrown, toolName, input);
+  }
+  const error = new ToolExecutionError(messageOf(thrown), { toolName, input, cause: thrown });
+  const stack = stackOf(thrown);
+  if (stack !== undefined) error.stack = stack;
+  return error;
+}
+
+/** The same error as that of another call. A copy: the object may be shared, frozen, or thrown again. */
+export function copyFor(error: ToolError, toolName: string, input: unknown): ToolError {
+  const { code, message, data, recoverable, cause } = error;
+  const copy = new ToolError(code, message, { toolName, input, data, recoverable, cause });
+  const stack = stackOf(error);
+  if (stack !== undefined) copy.stack = stack;
+  return copy;
+}
+
+/** What a call fails with when a call that it made failed and it did not handle that. */
+export function childFailure(child: ToolError, toolName: string, input: unknown): ToolError {
+  return new ToolExecutionError(
+    `Tool "${child.toolName}", called by "${toolName}", failed: ${child.message}`,
+    {
+      toolName,
+      input,
+      cause: child,
+      data: { causeCode: child.code },
+    },
+  );
+}
+
+function messageOf(thrown: unknown): string {
+  try {
+    if (typeof thrown === "string") return thrown === "" ? "The tool threw an empty string." : thrown;
+    if (typeof thrown === "object" && thrown !== null) {
+      const { message } = thrown as { message?: unknown };
+      if (typeof message === "string" && message !== "") return message;
+      const text = JSON.stringify(thrown);
+      return `The tool threw ${text === undefined || text === "{}" ? String(thrown) : text.slice(0, 500)}`;
+    }
+    return `The tool threw ${String(thrown)}.`;
+  } catch {
+    return "The tool threw something that cannot be printed.";
+  }
+}
+
+function stackOf(thrown: unknown): string | undefined {
+  try {
+    const stack = (thrown as { stack?: unknown } | null | undefined)?.stack;
+    return typeof stack === "string" ? stack : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const LONGEST_TEXT = 300;
+const MOST_KEYS = 50;
+
+/** The arguments as an error may show them: redacted, every long text cut, never more than a screenful. */
+export function clip(input: unknown): Record<string, unknown> {
+  const plain = redact(input);
+  if (typeof plain !== "object" || plain === null || Array.isArray(plain)) {
+    return plain === undefined ? {} : { value: shorten(plain, 0) };
+  }
+  return shorten(plain, 0) as Record<string, unknown>; // An object stays an object.
+}
+
+function shorten(value: unknown, depth: number): unknown {
+  if (typeof value === "string") {
+    // Through JSON, because a slice would keep the whole text in memory.
+    return value.length > LONGEST_TEXT
+      ? `${JSON.parse(JSON.stringify(value.slice(0, LONGEST_TEXT)))}… (${value.length} characters)`
+      : value;
+  }
+  if (typeof value !== "object" || value === null) return value;
+  if (depth > 4) return "…";
+  if (Array.isArray(value)) {
+    const head = value.slice(0, MOST_KEYS).map((item) => shorten(item, depth + 1));
+    return value.length > MOST_KEYS ? [...head, `… (${value.length} items)`] : head;
+  }
+  const entries = Object.entries(value);
+  const shown = entries.slice(0, MOST_KEYS).map(([key, item]) => [key, shorten(item, depth + 1)] as const);
+  if (entries.length > MOST_KEYS) shown.push(["…", `${entries.length} keys`]);
+  return Object.fromEntries(shown);
 }

@@ -1,14 +1,18 @@
 import type { JsonSchemaObject } from "../schema/types.ts";
-import type { ToolInfo } from "../tool/info.ts";
+import type { ToolInfo } from "../tool/define.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
-import { parseDataUrl } from "./data-url.ts";
-import type { ToolDefinition } from "./definition.ts";
-import { type FormattedTools, formatTools } from "./format-tools.ts";
-import { isRecord } from "./json-value.ts";
-import { modelText } from "./model-text.ts";
-import { prepareSchema } from "./prepare-schema.ts";
-import { renameProperties } from "./rename-properties.ts";
-import { callIdOr, type ToolCallRequest } from "./tool-call-request.ts";
+import { parseDataUrl } from "./mcp.ts";
+import { prepareSchema } from "./modern-schema.ts";
+import { renameProperties } from "./references.ts";
+import {
+  callIdOr,
+  type FormattedTools,
+  formatTools,
+  isRecord,
+  modelText,
+  type ToolCallRequest,
+  type ToolDefinition,
+} from "./tools.ts";
 
 /** A member of `tools` in Messages. */
 export interface AnthropicTool {

@@ -3,12 +3,12 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import type { JsonSchemaObject } from "../schema/types.ts";
-import type { ToolInfo } from "../tool/info.ts";
+import type { ToolInfo } from "../tool/define.ts";
 import { toAnthropicTools } from "./anthropic.ts";
-import { toDefinition } from "./definition.ts";
 import { toGeminiTools } from "./gemini.ts";
 import { toMcpTools } from "./mcp.ts";
 import { toOpenAIResponsesTools, toOpenAITools } from "./openai.ts";
+import { toDefinition } from "./tools.ts";
 
 const formats = {
   openai: (tools: ToolInfo[]) => toOpenAITools(tools),

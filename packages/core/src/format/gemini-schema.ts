@@ -1,13 +1,17 @@
 import type { JsonSchema, JsonSchemaObject } from "../schema/types.ts";
-import { describeConstraint, withRemarks } from "./describe-constraint.ts";
-import { pointer, type TakeNote } from "./format-note.ts";
-import { geminiFrame } from "./gemini-frame.ts";
-import { geminiAnyValue, geminiNull, geminiUnion } from "./gemini-union.ts";
-import { isRecord } from "./json-value.ts";
-import { annotationKeywords, mergeSchemas } from "./merge-schemas.ts";
-import { resolveReference } from "./resolve-reference.ts";
-import { propertiesOf, requiredOf, schemaFrom, schemasIn } from "./schema-parts.ts";
-import { type JsonType, typesOf } from "./schema-types.ts";
+import { annotationKeywords, mergeSchemas } from "./flatten.ts";
+import { geminiFrame, geminiRemarks, geminiWords } from "./gemini.ts";
+import { describeConstraint, pointer, type TakeNote, withRemarks } from "./modern-schema.ts";
+import {
+  type JsonType,
+  propertiesOf,
+  requiredOf,
+  resolveReference,
+  schemaFrom,
+  schemasIn,
+  typesOf,
+} from "./references.ts";
+import { distinctJson, isRecord } from "./tools.ts";
 
 /** How deep references are written out. Where that grows too large, the next smaller depth is taken. */
 const referenceDepths = [8, 5, 3, 2, 1];
@@ -254,4 +258,81 @@ function labelOf(schema: JsonSchemaObject): string {
   const name = typeof schema.title === "string" ? schema.title : schema.description;
   const type = typeof schema.type === "string" ? schema.type : "value";
   return typeof name === "string" && name.length <= 60 ? `${type} (${name})` : type;
+}
+
+/** Gemini takes no field beside `anyOf`, so what is said of the whole is said of each branch. */
+function geminiUnion(
+  branches: readonly JsonSchemaObject[],
+  annotations: JsonSchemaObject,
+  path: string,
+  note: TakeNote,
+): JsonSchemaObject {
+  const flat = branches.flatMap((branch) => (Array.isArray(branch.anyOf) ? branch.anyOf : [branch]));
+  const isNullable = flat.some((branch) => branch.nullable === true);
+  const distinct = distinctJson(flat.filter((branch) => !isNull(branch)).map(withoutNullable));
+  const all = joinEnums(distinct);
+  if (all.length === 0) return geminiNull(annotations);
+  if (all.length > 1) {
+    const { title: _title, description, ...further } = annotations;
+    const outer = withRemarks(description, geminiRemarks(further, ["default"], path, note));
+    return {
+      anyOf: all.map((branch) => ({
+        ...branch,
+        ...joinDescriptions(outer, branch.description),
+        ...(isNullable && { nullable: true }),
+      })),
+    };
+  }
+  const only = all[0]!;
+  const own = geminiWords(annotations, path, note);
+  return {
+    ...only,
+    ...own,
+    ...joinDescriptions(own.description, only.description),
+    ...(isNullable && { nullable: true }),
+  };
+}
+
+/** Branches that are nothing but strings to choose from become one list. */
+function joinEnums(branches: readonly JsonSchemaObject[]): readonly JsonSchemaObject[] {
+  const isList = (branch: JsonSchemaObject) =>
+    branch.type === "string" && Array.isArray(branch.enum) && Object.keys(branch).length === 2;
+  const lists = branches.filter(isList);
+  if (lists.length < 2) return branches;
+  const values = distinctJson(lists.flatMap((branch) => (Array.isArray(branch.enum) ? branch.enum : [])));
+  return [{ type: "string", enum: values }, ...branches.filter((branch) => !isList(branch))];
+}
+
+/** Any value at all: Gemini needs a type, so all of them are listed. */
+function geminiAnyValue(node: JsonSchemaObject, path: string, note: TakeNote): JsonSchemaObject {
+  note(path, "type", "rewritten", "Any value is accepted; sent as a choice of every type.");
+  const scalars = ["string", "number", "boolean", "object"].map((type) => ({ type, nullable: true }));
+  const list = { type: "array", items: { type: "string" }, nullable: true };
+  return geminiUnion([...scalars, list], node, path, note);
+}
+
+/** Gemini has no type for `null` alone. */
+const nullOnly: JsonSchemaObject = Object.freeze({
+  type: "string",
+  nullable: true,
+  description: "(always null)",
+});
+
+function geminiNull(node: JsonSchemaObject): JsonSchemaObject {
+  return node.description === undefined
+    ? nullOnly
+    : { ...nullOnly, description: withRemarks(node.description, ["always null"]) };
+}
+
+function isNull(schema: JsonSchemaObject): boolean {
+  return schema.nullable === true && String(schema.description).endsWith("(always null)");
+}
+
+function withoutNullable({ nullable: _nullable, ...schema }: JsonSchemaObject): JsonSchemaObject {
+  return schema;
+}
+
+function joinDescriptions(outer: unknown, inner: unknown): { description?: string } {
+  const parts = [outer, inner].filter((part) => typeof part === "string" && part !== "");
+  return parts.length === 0 ? {} : { description: [...new Set(parts)].join(" ") };
 }

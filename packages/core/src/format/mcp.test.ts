@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { FilePart, ToolResult } from "../tool/result.ts";
-import { parseMcpToolCall, toMcpTools } from "./mcp.ts";
-import { fromMcpResult, type McpCallToolResult, toMcpResult } from "./mcp-result.ts";
+import { fromMcpResult, type McpCallToolResult, parseMcpToolCall, toMcpResult, toMcpTools } from "./mcp.ts";
 
 describe("toMcpTools", () => {
   it("sends schemas as they are, with hints from the tool's metadata", () => {

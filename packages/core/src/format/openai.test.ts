@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
 import type { JsonSchemaObject } from "../schema/types.ts";
-import { toOpenAIResponsesTools, toOpenAITools } from "./openai.ts";
 import {
   parseOpenAIResponsesCalls,
   parseOpenAIToolCalls,
   toOpenAIFunctionCallOutput,
+  toOpenAIResponsesTools,
   toOpenAIToolMessage,
-} from "./openai-calls.ts";
+  toOpenAITools,
+} from "./openai.ts";
 
 const define = (name: string, inputSchema: JsonSchemaObject, description?: string) => ({
   name,

@@ -1,16 +1,20 @@
 import type { JsonSchema, JsonSchemaObject } from "../schema/types.ts";
-import type { ToolInfo } from "../tool/info.ts";
-import { clipDescription } from "./clip-description.ts";
-import type { ToolDefinition } from "./definition.ts";
-import type { TakeNote } from "./format-note.ts";
-import { type FormattedTool, type FormattedTools, formatTools } from "./format-tools.ts";
-import { isRecord } from "./json-value.ts";
-import { mapSubschemas } from "./map-subschemas.ts";
-import { toModernSchema } from "./modern-schema.ts";
+import type { ToolInfo } from "../tool/define.ts";
+import type { FilePart, ToolResult } from "../tool/result.ts";
+import { clipDescription, prepareSchema, type TakeNote, toModernSchema } from "./modern-schema.ts";
 import { toStrictSchema } from "./openai-strict.ts";
-import { prepareSchema } from "./prepare-schema.ts";
-import { typesOf } from "./schema-types.ts";
+import { mapSubschemas, typesOf } from "./references.ts";
 import { fromStrictArguments } from "./strict-arguments.ts";
+import {
+  callIdOr,
+  type FormattedTool,
+  type FormattedTools,
+  formatTools,
+  isRecord,
+  modelText,
+  type ToolCallRequest,
+  type ToolDefinition,
+} from "./tools.ts";
 
 /** A member of `tools` in Chat Completions. */
 export interface OpenAITool {
@@ -24,7 +28,7 @@ export interface OpenAITool {
 }
 
 /** A member of `tools` in Responses. */
-export interface OpenAIResponsesTool {
+interface OpenAIResponsesTool {
   readonly type: "function";
   readonly name: string;
   readonly description?: string;
@@ -32,7 +36,7 @@ export interface OpenAIResponsesTool {
   readonly strict: boolean;
 }
 
-export interface OpenAIOptions {
+interface OpenAIOptions {
   /** Ask for strict mode. A tool that cannot be strict without changing what it accepts is sent without it. */
   readonly strict?: boolean;
 }
@@ -145,4 +149,90 @@ function withItems(schema: JsonSchemaObject, path: string, note: TakeNote): Json
   };
   const whole = visit(schema, path);
   return isRecord(whole) ? whole : schema;
+}
+
+/**
+ * The calls of an assistant message of Chat Completions (or of its `tool_calls`), the older `function_call`
+ * included. Never throws; arguments stay the text the model wrote.
+ */
+export function parseOpenAIToolCalls(message: unknown): ToolCallRequest[] {
+  const calls = Array.isArray(message) ? message : isRecord(message) ? message.tool_calls : undefined;
+  if (Array.isArray(calls)) return calls.flatMap((call, position) => parseCall(call, position));
+  if (!isRecord(message) || !isRecord(message.function_call)) return [];
+  return parseCall({ function: message.function_call }, 0);
+}
+
+/** The calls among the output items of Responses. Never throws. */
+export function parseOpenAIResponsesCalls(items: unknown): ToolCallRequest[] {
+  const list = isRecord(items) ? items.output : items;
+  if (!Array.isArray(list)) return [];
+  return list.flatMap((item, position) => {
+    if (!isRecord(item)) return [];
+    const isCustom = item.type === "custom_tool_call";
+    if (item.type !== "function_call" && !isCustom) return [];
+    const id = callIdOr(item.call_id ?? item.id, position);
+    return [{ id, name: nameIn(item), arguments: isCustom ? item.input : item.arguments }];
+  });
+}
+
+interface OpenAIToolMessage {
+  readonly role: "tool";
+  readonly tool_call_id: string;
+  readonly content: string;
+}
+
+/** The message that answers a call in Chat Completions, where an answer is text alone. */
+export function toOpenAIToolMessage(callId: string, result: ToolResult): OpenAIToolMessage {
+  return { role: "tool", tool_call_id: callId, content: modelText(result, result.attachments) };
+}
+
+type OpenAIOutputPart =
+  | { readonly type: "input_text"; readonly text: string }
+  | { readonly type: "input_image"; readonly image_url: string }
+  | { readonly type: "input_file"; readonly filename: string; readonly file_data: string }
+  | { readonly type: "input_file"; readonly file_url: string };
+
+interface OpenAIFunctionCallOutput {
+  readonly type: "function_call_output";
+  readonly call_id: string;
+  readonly output: string | readonly OpenAIOutputPart[];
+}
+
+/** The item that answers a call in Responses; images and PDF files go with it. */
+export function toOpenAIFunctionCallOutput(callId: string, result: ToolResult): OpenAIFunctionCallOutput {
+  const files = result.attachments ?? [];
+  const carried = files.filter(isCarried);
+  const text = modelText(
+    result,
+    files.filter((file) => !isCarried(file)),
+  );
+  const parts = carried.map(toPart);
+  const words: OpenAIOutputPart[] = text === "" ? [] : [{ type: "input_text", text }];
+  return {
+    type: "function_call_output",
+    call_id: callId,
+    output: parts.length === 0 ? text : [...words, ...parts],
+  };
+}
+
+function parseCall(call: unknown, position: number): ToolCallRequest[] {
+  if (!isRecord(call)) return [];
+  const id = callIdOr(call.id, position);
+  if (isRecord(call.custom)) return [{ id, name: nameIn(call.custom), arguments: call.custom.input }];
+  const called = isRecord(call.function) ? call.function : {};
+  return [{ id, name: nameIn(called), arguments: called.arguments }];
+}
+
+function nameIn(call: Readonly<Record<string, unknown>>): string {
+  return typeof call.name === "string" ? call.name : "";
+}
+
+function isCarried(file: FilePart): boolean {
+  return file.mime.startsWith("image/") || file.mime === "application/pdf";
+}
+
+function toPart(file: FilePart): OpenAIOutputPart {
+  if (file.mime.startsWith("image/")) return { type: "input_image", image_url: file.url };
+  if (!file.url.startsWith("data:")) return { type: "input_file", file_url: file.url };
+  return { type: "input_file", filename: file.filename ?? "attachment.pdf", file_data: file.url };
 }

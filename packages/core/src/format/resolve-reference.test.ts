@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import { keepReferences } from "./keep-references.ts";
-import { resolveReference } from "./resolve-reference.ts";
+import { keepReferences, resolveReference } from "./references.ts";
 
 const root = {
   $id: "https://example.com/tool",

@@ -1,12 +1,7 @@
 import type { JsonSchema } from "../schema/types.ts";
 import type { ToolResult } from "../tool/result.ts";
-import type { ToolDefinition } from "./definition.ts";
-import { isRecord } from "./json-value.ts";
-import { modelText } from "./model-text.ts";
-import { resolveReference } from "./resolve-reference.ts";
-import { propertiesOf } from "./schema-parts.ts";
-import { type JsonType, typesOf } from "./schema-types.ts";
-import { callIdAt, type ToolCallRequest } from "./tool-call-request.ts";
+import { type JsonType, propertiesOf, resolveReference, typesOf } from "./references.ts";
+import { callIdAt, isRecord, modelText, type ToolCallRequest, type ToolDefinition } from "./tools.ts";
 
 /** What a model without native tool calls wrote. */
 export interface TagText {

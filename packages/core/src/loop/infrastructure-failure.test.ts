@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { isInfrastructureFailure } from "./infrastructure-failure.ts";
+import { isInfrastructureFailure } from "./likeness.ts";
 
 describe("isInfrastructureFailure", () => {
   const endless: { cause?: unknown } = {};

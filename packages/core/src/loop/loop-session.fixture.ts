@@ -1,6 +1,6 @@
 import { assessFinished, assessNext } from "./detect-doom-loop.ts";
-import { emptyLoopState, recordCall, recordStop } from "./loop-state.ts";
-import { textKeys } from "./text-keys.ts";
+import { emptyLoopState, recordCall, recordStop, textKeys } from "./loop-state.ts";
+
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "./types.ts";
 
 /** One call of a scripted session. For tests only. */

@@ -1,7 +1,8 @@
-import { isSameCall, isSameRound } from "./entry-likeness.ts";
-import { argumentTokens, similarity } from "./near-identical.ts";
+import { hashText, hashValue } from "../schema/hash.ts";
+import { safeJson, type ToolResult } from "../tool/result.ts";
+import { nearIdentical, tellingResultLength, waitingGap, windowSize } from "./detect-doom-loop.ts";
+import { argumentTokens, isSameCall, isSameRound, maskNoise, maskVolatile, similarity } from "./likeness.ts";
 import { predict } from "./predict.ts";
-import { nearIdentical, tellingResultLength, waitingGap, windowSize } from "./thresholds.ts";
 import type { LoopEntry, LoopRecord, LoopState, LoopVerdict } from "./types.ts";
 
 const empty: LoopState = Object.freeze({ entries: Object.freeze([]), total: 0 });
@@ -175,4 +176,111 @@ function couldChangeWorld(entry: LoopEntry): boolean {
 
 function isSimilar(tokens: readonly number[], before: readonly number[] | undefined): boolean {
   return before !== undefined && similarity(tokens, before) >= nearIdentical;
+}
+
+type Parts = Pick<ToolResult, "content" | "type" | "attachments" | "structured" | "blocks">;
+
+/**
+ * The keys of a whole result: two that differ in a picture or in their structured form are not the same. An
+ * error is what it says, whatever comes with it, when somebody asked differently.
+ */
+export function resultKeys(result: Parts, at: number): ResultKeys {
+  const isError = result.type === "error";
+  const text = textKeys(result.content, at, isError);
+  const others = partsBeyondText(result);
+  if (others === undefined) return text;
+  const beyond = textKeys(others, at, isError);
+  return {
+    resultKey: hashText(`${text.resultKey} ${beyond.resultKey}`),
+    exactKey: isError ? text.exactKey : hashText(`${text.exactKey} ${beyond.exactKey}`),
+  };
+}
+
+/**
+ * Whether the text shows only a part of the result, at a glance: JSON is taken for the text of the structured
+ * form. `resultKeys` looks closely.
+ */
+export function showsBeyondText({ content, type, attachments, structured, blocks }: Parts): boolean {
+  if (attachments !== undefined || blocks !== undefined) return true;
+  if (structured === undefined) return false;
+  if (type !== "json") return true;
+  return typeof structured === "object" && content[0] !== "{" && content[0] !== "[" && content !== "null";
+}
+
+/** What the text does not show, as a text in which times and ids can be masked like in any other. */
+function partsBeyondText({ content, attachments, structured, blocks }: Parts): string | undefined {
+  if (attachments === undefined && structured === undefined && blocks === undefined) return undefined;
+  const parts: string[] = [];
+  if (structured !== undefined) {
+    const { text } = safeJson(structured);
+    if (text !== content) parts.push(text);
+  }
+  for (const { mime, filename, url } of attachments ?? []) {
+    parts.push(`${mime} ${filename} ${url.startsWith("data:") ? hashText(url) : url}`);
+  }
+  const media = blocks?.filter((block) => block?.type !== "text") ?? [];
+  if (media.length > 0) parts.push(hashValue(media));
+  return parts.length === 0 ? undefined : parts.join("\n");
+}
+
+/** By what two results are compared. */
+export interface ResultKeys {
+  /** The same for two results that say the same to somebody who asked the same. */
+  readonly resultKey: string;
+  /**
+   * The same for two results that say the same to somebody who asked differently. Of an error that leaves out
+   * what is new every time (request ids, times, durations); of any other result nothing.
+   */
+  readonly exactKey: string;
+}
+
+/** How much of each end of a long text is searched for what to mask. Characters. */
+const maskedEnd = 32_768;
+
+/** How far a cut may move to fall on a line break. Characters. */
+const cutSlack = 4_096;
+
+/**
+ * The keys of a text that a call gave at a time, in milliseconds since the epoch. Of a long text only the ends
+ * are masked, which bounds the work; the middle goes in as it is, so any change in it changes the keys.
+ */
+export function textKeys(text: string, at: number, isError: boolean): ResultKeys {
+  if (text.length <= 2 * maskedEnd) return keysOf(text, at, isError);
+  const headEnd = cutAfterLine(text, maskedEnd);
+  const tailStart = cutAfterLine(text, text.length - maskedEnd);
+  const head = keysOf(text.slice(0, headEnd), at, isError);
+  const middle = hashText(text.slice(headEnd, tailStart));
+  const tail = keysOf(text.slice(tailStart), at, isError);
+  return {
+    resultKey: hashText(`${head.resultKey} ${middle} ${tail.resultKey}`),
+    exactKey: hashText(`${head.exactKey} ${middle} ${tail.exactKey}`),
+  };
+}
+
+function keysOf(text: string, at: number, isError: boolean): ResultKeys {
+  const general = maskVolatile(text, at);
+  const resultKey = hashText(general);
+  if (general === text) return { resultKey, exactKey: resultKey };
+  const exact = isError ? maskNoise(text, at) : text;
+  return { resultKey, exactKey: exact === general ? resultKey : hashText(exact) };
+}
+
+/** A cut at a fixed place would move against the text when a masked duration grows by a digit. */
+function cutAfterLine(text: string, from: number): number {
+  const lineBreak = text.slice(from, from + cutSlack).indexOf("\n");
+  return lineBreak < 0 ? from : from + lineBreak + 1;
+}
+
+/** No name of a session has it. */
+const OWNED_BY = "\u0000";
+
+/** What a session is remembered by: two owners may use the same name for different sessions. */
+export function sessionKey(sessionID: string, owner: string | undefined): string {
+  return owner === undefined ? sessionID : sessionID + OWNED_BY + owner;
+}
+
+/** The session's name, whoever owns it. */
+export function sessionOfKey(key: string): string {
+  const end = key.indexOf(OWNED_BY);
+  return end === -1 ? key : key.slice(0, end);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { argumentTokens, similarity } from "./near-identical.ts";
+import { argumentTokens, similarity } from "./likeness.ts";
 
 const alike = (one: unknown, other: unknown) => similarity(argumentTokens(one), argumentTokens(other));
 

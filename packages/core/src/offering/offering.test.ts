@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { DefinitionError } from "../tool/definition-error.ts";
-import * as Prompt from "./prompt.ts";
-import * as Resource from "./resource.ts";
+import { DefinitionError } from "../tool/define.ts";
+import * as Prompt from "../tool/prompt.ts";
+import * as Resource from "../tool/resource.ts";
 
 describe("Prompt.define", () => {
   it("makes a prompt that is recognised, also by another copy of this package", () => {

@@ -1,10 +1,9 @@
-import { DefinitionError } from "../tool/definition-error.ts";
-import type { ToolInfo } from "../tool/info.ts";
+import { DefinitionError, type ToolInfo } from "../tool/define.ts";
 import { canonicalName } from "../tool/name.ts";
+import type { ToolResult } from "../tool/result.ts";
 import { fold, type ToolEntry } from "./entry.ts";
 import type { SearchDocument } from "./search/search-document.ts";
 import { ToolIndex } from "./search/tool-index.ts";
-import type { RegistryStats } from "./view.ts";
 
 type Group = Map<string, ToolEntry>;
 
@@ -215,4 +214,70 @@ function leave(groups: Map<string, Group>, name: string, key: string): void {
 
 function copyGroups(groups: Map<string, Group>): Map<string, Group> {
   return new Map([...groups].map(([name, group]) => [name, new Map(group)]));
+}
+
+/** How many tools a search answers with. */
+export const USUAL_LIMIT = 20;
+
+/** The rack at one moment. It never changes; a later registry has a higher version. */
+export class RegistrySnapshot implements RegistryReader {
+  readonly version: number;
+  readonly #catalog: Catalog;
+
+  constructor(catalog: Catalog, version: number) {
+    this.#catalog = catalog;
+    this.version = version;
+  }
+
+  get(name: string): ToolInfo | undefined {
+    return this.#catalog.find(name)?.info;
+  }
+
+  getAll(): ToolInfo[] {
+    return [...this.#catalog.all()];
+  }
+
+  /** Enabled tools, all or of one category. */
+  list(category?: string): ToolInfo[] {
+    return category === undefined ? this.#catalog.enabled() : this.#catalog.inCategory(category);
+  }
+
+  search(query: string, limit = USUAL_LIMIT): ToolInfo[] {
+    return this.#catalog.search(query, limit);
+  }
+
+  findByTag(tag: string): ToolInfo[] {
+    return this.#catalog.withTag(tag);
+  }
+
+  getStats(): RegistryStats {
+    return this.#catalog.stats();
+  }
+
+  /** For the pipeline. */
+  find(name: string): ToolEntry | undefined {
+    return this.#catalog.find(name);
+  }
+}
+
+export interface RegistryStats {
+  readonly totalTools: number;
+  readonly disabledTools: number;
+  readonly categories: Readonly<Record<string, number>>;
+}
+
+/** Reads of the rack. All of them see one moment: a change elsewhere never shows half. */
+export interface RegistryReader {
+  get(name: string): ToolInfo | undefined;
+  getAll(): ToolInfo[];
+  list(category?: string): ToolInfo[];
+  /** The best first; at most 20, or so many. */
+  search(query: string, limit?: number): ToolInfo[];
+  findByTag(tag: string): ToolInfo[];
+  getStats(): RegistryStats;
+}
+
+/** The rack as a running tool sees it: reads, and calls that become children of its own. */
+export interface RegistryView extends RegistryReader {
+  execute(name: string, input?: unknown): Promise<ToolResult>;
 }

@@ -1,35 +1,42 @@
-import { Deadlines } from "../call/deadlines.ts";
-import { abortCall, cancelCall, expireCall, startCall } from "../call/engine.ts";
-import { EventHub, type RackListener } from "../call/events.ts";
-import { CallFrame } from "../call/frame.ts";
-import { frameOf } from "../call/frame-context.ts";
+import { frameOf } from "../call/context.ts";
+import { abortCall, type CallHost, cancelCall, expireCall, startCall } from "../call/engine.ts";
+import { EventHub, type RackListener, recordOf, type ToolCallRecord } from "../call/events.ts";
+import { CallFrame, Deadlines } from "../call/frame.ts";
 import { CallHistory } from "../call/history.ts";
-import type { CallHost } from "../call/host.ts";
-import { KeptResults, type PageOptions, pageOf, type ResultPage } from "../call/kept-results.ts";
 import { assessHistory, LoopSessions } from "../call/loop-sessions.ts";
-import { maskValue } from "../call/mask-value.ts";
-import type { CallOptions } from "../call/options.ts";
-import { recordOf, type ToolCallRecord } from "../call/record.ts";
-import { type CallSettings, type CheckedSettings, checkedSettings } from "../call/settings.ts";
-import { isWithinReach } from "../call/stages/reach.ts";
-import { requireStanding } from "../call/stages/recheck.ts";
-import type { ToolState } from "../call/state.ts";
-import { stateOf, updateState } from "../call/state-of.ts";
+import { maskValue } from "../call/mask.ts";
+import {
+  type CallOptions,
+  type CallSettings,
+  type CheckedSettings,
+  checkedSettings,
+} from "../call/settings.ts";
+import { KeptResults, type PageOptions, pageOf, type ResultPage } from "../call/stages/bound.ts";
+
+import { isWithinReach, requireStanding } from "../call/stages/steps.ts";
+
+import { stateOf, type ToolState, updateState } from "../call/state.ts";
+
 import { noneForCaller, notFound } from "../error/messages.ts";
-import { toToolError } from "../error/to-tool-error.ts";
-import { ToolNotFoundError } from "../error/tool-error.ts";
+import { ToolNotFoundError, toToolError } from "../error/tool-error.ts";
+
 import { loopMessage } from "../loop/loop-messages.ts";
-import { sessionKey } from "../loop/session-key.ts";
+import { sessionKey } from "../loop/loop-state.ts";
 import type { LoopState, LoopVerdict } from "../loop/types.ts";
 import type { ToolContext } from "../tool/context.ts";
-import type { DefinitionError } from "../tool/definition-error.ts";
-import type { ToolInfo } from "../tool/info.ts";
+import type { DefinitionError, ToolInfo } from "../tool/define.ts";
+
 import { nearestNames } from "../tool/name.ts";
 import type { ToolResult } from "../tool/result.ts";
-import { Catalog } from "./catalog.ts";
+import {
+  Catalog,
+  type RegistryReader,
+  RegistrySnapshot,
+  type RegistryStats,
+  type RegistryView,
+  USUAL_LIMIT,
+} from "./catalog.ts";
 import { type ToolEntry, toEntry } from "./entry.ts";
-import { RegistrySnapshot, USUAL_LIMIT } from "./snapshot.ts";
-import type { RegistryReader, RegistryStats, RegistryView } from "./view.ts";
 
 /** A tool that `apply` could not hang up. */
 export interface RefusedTool {

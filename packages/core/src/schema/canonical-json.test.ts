@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { canonicalJson } from "./canonical-json.ts";
+import { canonicalJson } from "./hash.ts";
 
 describe("canonicalJson", () => {
   it("is JSON of the same value", () => {

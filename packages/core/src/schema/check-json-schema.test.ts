@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { checkJsonSchema } from "./check-json-schema.ts";
-import { SchemaError } from "./schema-error.ts";
+import { SchemaError } from "./types.ts";
 
 describe("checkJsonSchema refuses", () => {
   const cases: [string, object, string][] = [

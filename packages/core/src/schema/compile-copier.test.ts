@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { compileCopier } from "./compile-copier.ts";
-import { copyPlain } from "./copy-plain.ts";
+import { compileCopier, copyPlain } from "./copy.ts";
 
 const schema = {
   type: "object",

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { compileSchema } from "./compile-schema.ts";
-import { SchemaError } from "./schema-error.ts";
+import { SchemaError } from "./types.ts";
 
 describe("compileSchema", () => {
   it("gives the same answer for the same object", () => {

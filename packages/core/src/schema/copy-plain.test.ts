@@ -1,7 +1,7 @@
 import vm from "node:vm";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { copyPlain, UnsafeValue, withoutPrototypeKeys } from "./copy-plain.ts";
+import { copyPlain, UnsafeValue, withoutPrototypeKeys } from "./copy.ts";
 
 const polluted = () =>
   JSON.parse('{"a":{"__proto__":{"admin":true},"b":1},"list":[{"__proto__":1}],"__proto__":{"x":1}}');

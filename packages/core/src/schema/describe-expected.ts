@@ -1,4 +1,4 @@
-import { resolvePointer } from "./resolve-pointer.ts";
+import { resolvePointer } from "./references.ts";
 import type { JsonSchemaObject } from "./types.ts";
 
 const maximumDepth = 3;
@@ -198,4 +198,98 @@ function clip(text: string): string {
 
 function isRecord(value: unknown): value is JsonSchemaObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+const longest = 80;
+
+/** What came, in a few words: `string "abc"`, `number 4`, `array of 3 items`, `nothing`. Never throws. */
+export function describeReceived(value: unknown): string {
+  switch (typeof value) {
+    case "undefined":
+      return "nothing";
+    case "string":
+      return `string ${clipReceived(JSON.stringify(value.length > longest ? value.slice(0, longest) : value))}`;
+    case "number":
+      return Number.isFinite(value) ? `number ${value}` : `${value}`;
+    case "boolean":
+      return `boolean ${value}`;
+    case "bigint":
+      return clipReceived(`bigint ${value}`);
+    case "object":
+      return value === null ? "null" : describeReceivedObject(value);
+    default:
+      return typeof value;
+  }
+}
+
+function describeReceivedObject(value: object): string {
+  try {
+    if (Array.isArray(value))
+      return value.length === 1 ? "array of 1 item" : `array of ${value.length} items`;
+    const tag = Object.prototype.toString.call(value).slice(8, -1);
+    if (tag !== "Object") return clipReceived(tag);
+    const keys = Object.keys(value);
+    if (keys.length === 0) return "empty object";
+    return clipReceived(`object with ${keys.slice(0, 6).join(", ")}${keys.length > 6 ? ", …" : ""}`);
+  } catch {
+    // A proxy may refuse to be looked at.
+    return "object";
+  }
+}
+
+function clipReceived(text: string): string {
+  return text.length > longest ? `${text.slice(0, longest - 1)}…` : text;
+}
+
+/** The key that was most likely meant, or `undefined` when none is close. */
+export function nearestKey(key: string, known: Iterable<string>): string | undefined {
+  const wanted = normalize(key);
+  let nearest: string | undefined;
+  let best = Math.max(1, Math.floor(wanted.length / 3)) + 1;
+  for (const candidate of known) {
+    const other = normalize(candidate);
+    if (Math.abs(other.length - wanted.length) >= best) continue;
+    const distance = editDistance(wanted, other);
+    if (distance >= best) continue;
+    best = distance;
+    nearest = candidate;
+  }
+  return nearest;
+}
+
+/** `filePath`, `file_path` and `file-path` are one word to whoever mixes them up. Clipped to bound the work. */
+function normalize(key: string): string {
+  return key
+    .slice(0, 64)
+    .replace(/[^\p{L}\p{N}]/gu, "")
+    .toLowerCase();
+}
+
+/** Levenshtein distance in which swapping two neighbours costs one. */
+function editDistance(left: string, right: string): number {
+  let beforePrevious: number[] = [];
+  let previous = Array.from({ length: right.length + 1 }, (_, index) => index);
+  for (let row = 1; row <= left.length; row++) {
+    const current = [row];
+    for (let column = 1; column <= right.length; column++) {
+      const same = left[row - 1] === right[column - 1];
+      let cost = Math.min(
+        previous[column]! + 1,
+        current[column - 1]! + 1,
+        previous[column - 1]! + (same ? 0 : 1),
+      );
+      if (
+        row > 1 &&
+        column > 1 &&
+        left[row - 1] === right[column - 2] &&
+        left[row - 2] === right[column - 1]
+      ) {
+        cost = Math.min(cost, beforePrevious[column - 2]! + 1);
+      }
+      current.push(cost);
+    }
+    beforePrevious = previous;
+    previous = current;
+  }
+  return previous[right.length]!;
 }

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { canonicalJson } from "./canonical-json.ts";
-import { hashValue } from "./hash-value.ts";
+import { canonicalJson, hashValue } from "./hash.ts";
 
 function shuffled(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(shuffled);

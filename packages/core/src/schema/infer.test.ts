@@ -4,7 +4,7 @@ import { describe, expectTypeOf, it } from "vitest";
 import * as z from "zod";
 import * as zm from "zod/mini";
 import * as z3 from "zod3";
-import type { InferInput } from "./infer.ts";
+import type { InferInput } from "./types.ts";
 
 /** Keeps literals as `Tool.define` does. */
 function infer<const Schema extends object>(_schema: Schema): InferInput<Schema> {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compileSchema } from "./compile-schema.ts";
-import { isMultipleOf } from "./is-multiple-of.ts";
+import { isMultipleOf } from "./json-schema-validator.ts";
 
 describe("isMultipleOf", () => {
   it.each([

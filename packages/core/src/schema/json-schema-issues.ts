@@ -1,9 +1,8 @@
 import type { ErrorObject } from "ajv/dist/core.js";
+import { UnsafeValue } from "./copy.ts";
 import { anyOf, describeAllBut, describeExpected, describeKeyword } from "./describe-expected.ts";
-import { memberAt } from "./member-at.ts";
-import { pointerSteps } from "./resolve-pointer.ts";
-import { maximumIssues, mismatch, unknownKey } from "./schema-issue.ts";
-import type { JsonSchemaObject, SchemaIssue } from "./types.ts";
+import { pointerSteps } from "./references.ts";
+import { type JsonSchemaObject, maximumIssues, mismatch, type SchemaIssue, unknownKey } from "./types.ts";
 
 type Segments = (string | number)[];
 
@@ -180,4 +179,61 @@ function segmentsOf(pointer: string, value: unknown): Segments {
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
+
+/** A path as people write it: `items[0].name`, `headers["x-id"]`; empty for the value itself. */
+export function issuePath(segments: readonly unknown[]): string {
+  let path = "";
+  for (const segment of segments) path += step(segment, path === "");
+  return path;
+}
+
+function step(segment: unknown, isFirst: boolean): string {
+  if (typeof segment === "number") return `[${segment}]`;
+  const key = String(segment);
+  if (!identifier.test(key)) return `[${JSON.stringify(key)}]`;
+  return isFirst ? key : `.${key}`;
+}
+
+/** The part of a value at a path, or `undefined` where there is none. Inherited members do not count. */
+export function memberAt(value: unknown, path: readonly unknown[]): unknown {
+  let place = value;
+  for (const step of path) {
+    if (typeof place !== "object" || place === null) return undefined;
+    const key = step as PropertyKey; // Anything else is turned into a string, and then is not found.
+    if (!Object.hasOwn(place, key)) return undefined;
+    place = (place as Record<PropertyKey, unknown>)[key]; // Arrays and objects are both read by key.
+  }
+  return place;
+}
+
+/** The issue that stands for whatever was thrown while a value was looked at. */
+export function describeFailure(error: unknown): SchemaIssue {
+  if (error instanceof UnsafeValue) return error.issue;
+  if (error instanceof RangeError) {
+    return {
+      path: "",
+      expected: "a value that can be checked",
+      received: "a value that is nested too deeply or too large",
+      message: "The value is nested too deeply or too large to be checked; send a smaller one.",
+    };
+  }
+  const reason = reasonOf(error);
+  return {
+    path: "",
+    expected: "a value that can be checked",
+    received: "a value on which the check failed",
+    message: `The value could not be checked: ${reason}`,
+  };
+}
+
+function reasonOf(error: unknown): string {
+  try {
+    return error instanceof Error ? error.message : String(error);
+  } catch {
+    // An object without a usable toString was thrown.
+    return "the check threw.";
+  }
 }

@@ -1,3 +1,7 @@
+import { toPattern } from "./pattern.ts";
+import { resolvePointer } from "./references.ts";
+import { type JsonSchemaObject, SchemaError } from "./types.ts";
+
 /** Where schemas sit inside a JSON Schema: below these keywords, in one of three arrangements. */
 export const schemaKeywords: Readonly<Record<string, "schema" | "list" | "map" | "schema-or-list">> = {
   additionalItems: "schema",
@@ -123,3 +127,163 @@ export const sameValueKeywords: readonly string[] = [
   "dependencies",
 ];
 export const referenceKeywords: readonly string[] = ["$ref", "$dynamicRef", "$recursiveRef"];
+
+// Readers for parts of a JSON Schema of which nothing is known yet: what is not of the right shape reads as empty.
+
+/** What a reference inside the same schema points to, or `undefined`. */
+export function followed(root: JsonSchemaObject, reference: string): unknown {
+  return reference === "#" || reference.startsWith("#/") ? resolvePointer(root, reference) : undefined;
+}
+
+export function isRecord(value: unknown): value is JsonSchemaObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function keysOf(value: unknown): string[] {
+  return isRecord(value) ? Object.keys(value) : [];
+}
+
+export function valuesOf(value: unknown): unknown[] {
+  return isRecord(value) ? Object.values(value) : [];
+}
+
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+export function namesIn(value: unknown): string[] {
+  return listOf(value).filter((name) => typeof name === "string");
+}
+
+/**
+ * A schema as plain JSON, with `type: "object"` at its root where it describes an object. The schema itself when
+ * it is that already. Throws `SchemaError` when it cannot be written as JSON.
+ */
+export function plainJsonSchema(schema: JsonSchemaObject): JsonSchemaObject {
+  const plain = isJson(schema, 0) ? schema : throughJson(schema);
+  if (plain.type !== undefined || !describesObject(plain)) return plain;
+  return { type: "object", ...plain };
+}
+
+function describesObject(schema: JsonSchemaObject): boolean {
+  if (schema.properties !== undefined || schema.required !== undefined) return true;
+  // An empty schema is how authors write "no arguments"; every provider wants an object there.
+  return Object.keys(schema).every((keyword) => annotations.has(keyword));
+}
+
+const annotations = new Set(["$schema", "$id", "$comment", "title", "description", "examples"]);
+
+function throughJson(schema: JsonSchemaObject): JsonSchemaObject {
+  try {
+    return JSON.parse(JSON.stringify(schema), (key, value) => (key === "__proto__" ? undefined : value));
+  } catch (error) {
+    throw new SchemaError(
+      "The JSON Schema holds a value that JSON cannot express. Use only strings, numbers, booleans, null, arrays and objects in it.",
+      { cause: error },
+    );
+  }
+}
+
+function isJson(value: unknown, depth: number): boolean {
+  if (typeof value === "number") return Number.isFinite(value);
+  if (typeof value !== "object") return typeof value === "string" || typeof value === "boolean";
+  if (value === null) return true;
+  if (depth > 1000) return false;
+  if (Array.isArray(value)) return value.every((member) => isJson(member, depth + 1));
+  const prototype = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== null) return false;
+  for (const key in value) {
+    if (key === "__proto__") return false;
+    if (!isJson((value as Record<string, unknown>)[key], depth + 1)) return false; // Objects are read by key.
+  }
+  return true;
+}
+
+/**
+ * A copy of a schema in the form the engine takes. Authors mix drafts and OpenAPI habits, and a tool that
+ * works elsewhere should work here: what has one obvious meaning is translated, what has none is left out.
+ */
+export function prepareJsonSchema(schema: JsonSchemaObject, dialect: Dialect): JsonSchemaObject {
+  const prepared: Record<string, unknown> = {};
+  for (const keyword of Object.keys(schema)) {
+    const value = schema[keyword];
+    if (value === undefined || ignoredKeywords.has(keyword)) continue;
+    prepared[keyword] = prepareKeyword(keyword, value, dialect);
+  }
+  if (prepared.nullable !== undefined && prepared.type === undefined) delete prepared.nullable;
+  if (dialect !== "draft-07") renameTupleKeywords(prepared, dialect);
+  renameBooleanLimit(prepared, "exclusiveMinimum", "minimum");
+  renameBooleanLimit(prepared, "exclusiveMaximum", "maximum");
+  if ("default" in prepared && !acceptsDefault(prepared)) delete prepared.default;
+  return prepared;
+}
+
+/** `id` is draft 4's `$id`; `$async` would turn the answer into a promise, which counts as true. */
+const ignoredKeywords = new Set(["$schema", "id", "$async"]);
+
+function prepareKeyword(keyword: string, value: unknown, dialect: Dialect): unknown {
+  const prepare = (part: unknown) => (isRecord(part) ? prepareJsonSchema(part, dialect) : part);
+  const arrangement = keyword === "dependencies" ? "map" : schemaKeywords[keyword];
+  if (arrangement === undefined) return value;
+  if (Array.isArray(value)) return value.map(prepare);
+  if (arrangement !== "map" || !isRecord(value)) return prepare(value);
+  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, prepare(part)]));
+}
+
+/** Until 2020-12, `items` could be a list and `additionalItems` took the rest. */
+function renameTupleKeywords(schema: Record<string, unknown>, dialect: Dialect): void {
+  if (dialect !== "2020-12" || !Array.isArray(schema.items)) return;
+  schema.prefixItems = schema.items;
+  delete schema.items;
+  if (schema.additionalItems !== undefined) schema.items = schema.additionalItems;
+  delete schema.additionalItems;
+}
+
+/** In draft 4, `exclusiveMinimum: true` sharpened `minimum`. */
+function renameBooleanLimit(schema: Record<string, unknown>, exclusive: string, inclusive: string): void {
+  if (typeof schema[exclusive] !== "boolean") return;
+  const isExclusive = schema[exclusive];
+  delete schema[exclusive];
+  if (!isExclusive || schema[inclusive] === undefined) return;
+  schema[exclusive] = schema[inclusive];
+  delete schema[inclusive];
+}
+
+/**
+ * Whether a default fits its own schema, as far as the simple keywords tell. Many tools declare
+ * `{ "type": "string", "default": null }`; filling that in would refuse every call that leaves the key out.
+ */
+function acceptsDefault(schema: Readonly<Record<string, unknown>>): boolean {
+  const value = schema.default;
+  if (schema.nullable === true && value === null) return true;
+  if (Array.isArray(schema.enum) && isScalar(value) && !schema.enum.includes(value)) return false;
+  if (typeof value === "string" && !acceptsString(schema, value)) return false;
+  if (typeof value === "number" && !acceptsNumber(schema, value)) return false;
+  if (schema.type === undefined) return true;
+  const types: readonly unknown[] = Array.isArray(schema.type) ? schema.type : [schema.type];
+  return types.some((type) => type === typeOf(value) || (type === "number" && typeOf(value) === "integer"));
+}
+
+function acceptsString(schema: Readonly<Record<string, unknown>>, value: string): boolean {
+  const length = [...value].length;
+  if (length < Number(schema.minLength ?? 0) || length > Number(schema.maxLength ?? Infinity)) return false;
+  return typeof schema.pattern !== "string" || toPattern(schema.pattern).test(value);
+}
+
+function acceptsNumber(schema: Readonly<Record<string, unknown>>, value: number): boolean {
+  if (value < Number(schema.minimum ?? -Infinity) || value > Number(schema.maximum ?? Infinity)) return false;
+  return (
+    value > Number(schema.exclusiveMinimum ?? -Infinity) &&
+    value < Number(schema.exclusiveMaximum ?? Infinity)
+  );
+}
+
+function isScalar(value: unknown): boolean {
+  return typeof value !== "object" || value === null;
+}
+
+function typeOf(value: unknown): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "array";
+  return Number.isInteger(value) ? "integer" : typeof value;
+}

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 import { compileSchema } from "./compile-schema.ts";
-import { loadEngine } from "./json-schema-engine.ts";
+import { loadEngine } from "./json-schema-validator.ts";
 import type { SchemaIssue, ValidateOptions } from "./types.ts";
 
 const weather = {

@@ -1,22 +1,19 @@
-import type { ValidateFunction } from "ajv/dist/core.js";
+import type { KeywordDefinition, Options, ValidateFunction } from "ajv/dist/core.js";
 import { checkJsonSchema, type JsonSchemaFacts } from "./check-json-schema.ts";
-import { type Copier, compileCopier } from "./compile-copier.ts";
-import { copyPlain, countMembers } from "./copy-plain.ts";
-import { describeFailure } from "./describe-failure.ts";
-import { type JsonSchemaEngine, loadEngine, loadedEngine } from "./json-schema-engine.ts";
-import { jsonSchemaIssues } from "./json-schema-issues.ts";
-import { KeyGuide } from "./key-guide.ts";
-import { type KnownKeys, knownKeys } from "./known-keys.ts";
-import { areLinearPatternsLoaded, loadLinearPatterns } from "./pattern.ts";
-import { plainJsonSchema } from "./plain-json-schema.ts";
-import { SchemaError } from "./schema-error.ts";
-import { maximumIssues, unknownKey } from "./schema-issue.ts";
-import type {
-  CompiledSchema,
-  JsonSchemaObject,
-  SchemaIssue,
-  SchemaOutcome,
-  ValidateOptions,
+import { type Copier, compileCopier, copyPlain, countMembers } from "./copy.ts";
+import { describeFailure, jsonSchemaIssues } from "./json-schema-issues.ts";
+import { type Dialect, plainJsonSchema, prepareJsonSchema } from "./json-schema-keywords.ts";
+import { KeyGuide, type KnownKeys, knownKeys } from "./known-keys.ts";
+import { areLinearPatternsLoaded, loadLinearPatterns, toPattern } from "./pattern.ts";
+import {
+  type CompiledSchema,
+  type JsonSchemaObject,
+  maximumIssues,
+  SchemaError,
+  type SchemaIssue,
+  type SchemaOutcome,
+  unknownKey,
+  type ValidateOptions,
 } from "./types.ts";
 
 /** Listing every error of a larger value would cost more memory than the answer is worth. */
@@ -113,4 +110,209 @@ export class JsonSchemaValidator implements CompiledSchema {
 
 function without(copy: object, unknown: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(Object.entries(copy).filter(([key]) => !unknown.includes(key)));
+}
+
+/** What turns schemas of one dialect into functions. */
+interface JsonSchemaEngine {
+  /** `everyIssue` makes a slower function that does not stop at the first error. Throws `SchemaError`. */
+  compile(schema: JsonSchemaObject, facts: JsonSchemaFacts, everyIssue: boolean): ValidateFunction;
+}
+
+const MOST_REMEMBERED = 500;
+const LONGEST_REMEMBERED = 20_000;
+
+const engines = new Map<Dialect, JsonSchemaEngine>();
+const loading = new Map<Dialect, Promise<JsonSchemaEngine>>();
+
+/** The engine of a dialect if it has been loaded. */
+function loadedEngine(dialect: Dialect): JsonSchemaEngine | undefined {
+  return engines.get(dialect);
+}
+
+/**
+ * Loads the engine of a dialect. Importing it takes about 30 ms, so that happens when a schema is first used
+ * and not when the program starts; a server may call this ahead of its first call.
+ */
+export function loadEngine(dialect: Dialect = "2020-12"): Promise<JsonSchemaEngine> {
+  let engine = loading.get(dialect);
+  if (engine === undefined) {
+    engine = importEngine(dialect);
+    loading.set(dialect, engine);
+  }
+  return engine;
+}
+
+async function importEngine(dialect: Dialect): Promise<JsonSchemaEngine> {
+  const [Ajv, { fullFormats }] = await Promise.all([
+    importAjv(dialect),
+    import("ajv-formats/dist/formats.js"),
+  ]);
+  const recent = new Recent<ValidateFunction>(MOST_REMEMBERED);
+  const make = (prepared: object, facts: JsonSchemaFacts, everyIssue: boolean): ValidateFunction => {
+    // One instance per schema: a shared one would remember every schema, pattern and id for ever.
+    const ajv = new Ajv({
+      ...commonOptions,
+      formats: fullFormats,
+      meta: facts.usesMetaschema,
+      ownProperties: facts.usesInheritedNames,
+      ignoreKeywordsWithRef: dialect === "draft-07",
+      allErrors: everyIssue,
+    });
+    ajv.removeKeyword("multipleOf");
+    ajv.addKeyword(multipleOf);
+    try {
+      return ajv.compile(prepared);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new SchemaError(`Invalid JSON Schema: ${reason}. Correct the schema; no value was checked.`, {
+        cause: error,
+      });
+    }
+  };
+  const engine: JsonSchemaEngine = {
+    compile(schema, facts, everyIssue) {
+      const prepared = prepareJsonSchema(schema, dialect);
+      const text = textOf(prepared);
+      if (text === undefined) return make(prepared, facts, everyIssue);
+      return recent.get(`${everyIssue} ${text}`, () => make(prepared, facts, everyIssue));
+    },
+  };
+  engines.set(dialect, engine);
+  return engine;
+}
+
+/** A file that is reloaded brings the schema it had before, and many tools share one: the same text, one function. */
+function textOf(prepared: object): string | undefined {
+  try {
+    const text = JSON.stringify(prepared);
+    return text.length > LONGEST_REMEMBERED ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}
+
+type AjvClass = new (
+  options: Options,
+) => {
+  compile(schema: object): ValidateFunction;
+  removeKeyword(name: string): unknown;
+  addKeyword(definition: KeywordDefinition): unknown;
+};
+
+async function importAjv(dialect: Dialect): Promise<AjvClass> {
+  if (dialect === "draft-07") return (await import("ajv/dist/ajv.js")).Ajv;
+  if (dialect === "2019-09") return (await import("ajv/dist/2019.js")).Ajv2019;
+  return (await import("ajv/dist/2020.js")).Ajv2020;
+}
+
+/** The engine's own keyword divides, which refuses 19.99 as a multiple of 0.01. */
+const multipleOf: KeywordDefinition = {
+  keyword: "multipleOf",
+  type: "number",
+  schemaType: "number",
+  validate: (divisor: number, value: number) => isMultipleOf(value, divisor),
+  errors: false,
+};
+
+/** The engine only ever asks a pattern for `test`. */
+const regExpEngine = Object.assign((pattern: string) => toPattern(pattern) as RegExp, { code: "toPattern" });
+
+const commonOptions: Options = {
+  strict: false,
+  logger: false,
+  useDefaults: true,
+  // `check-json-schema.ts` and the engine's own keyword checks take the place of the slow metaschemas.
+  validateSchema: false,
+  // The issues are written by us, from the schema and the value that an error carries.
+  messages: false,
+  verbose: true,
+  code: { regExp: regExpEngine },
+};
+
+/** A map that keeps the entries used last, for what is worth reusing but not worth keeping for ever. */
+export class Recent<Value> {
+  readonly #limit: number;
+  readonly #entries = new Map<string, Value>();
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** The value for the key; made, and remembered, when it is not there. */
+  get(key: string, make: () => Value): Value {
+    let value = this.#entries.get(key);
+    if (value === undefined) value = make();
+    else this.#entries.delete(key);
+    this.#entries.set(key, value);
+    if (this.#entries.size > this.#limit) this.#entries.delete(this.#entries.keys().next().value!);
+    return value;
+  }
+}
+
+/**
+ * Whether a number is a whole multiple of another, both taken as the decimals they are written as: 19.99 is one of
+ * 0.01, although dividing the binary fractions says otherwise. Nothing is a multiple of 0.
+ */
+export function isMultipleOf(value: number, divisor: number): boolean {
+  if (Number.isSafeInteger(value) && Number.isSafeInteger(divisor)) return value % divisor === 0;
+  if (!Number.isFinite(value) || divisor === 0) return false;
+  const left = decimalOf(value);
+  const right = decimalOf(divisor);
+  const exponent = Math.min(left.exponent, right.exponent);
+  return scaled(left, exponent) % scaled(right, exponent) === 0n;
+}
+
+/** The number is `digits` times ten to the power of `exponent`. */
+interface Decimal {
+  readonly digits: bigint;
+  readonly exponent: number;
+}
+
+function decimalOf(number: number): Decimal {
+  const [mantissa = "", exponent = "0"] = String(Math.abs(number)).split("e");
+  const [whole = "", fraction = ""] = mantissa.split(".");
+  return { digits: BigInt(whole + fraction), exponent: Number(exponent) - fraction.length };
+}
+
+/** As a whole number of units of ten to the power of `exponent`. */
+function scaled(decimal: Decimal, exponent: number): bigint {
+  return decimal.digits * 10n ** BigInt(decimal.exponent - exponent);
+}
+
+const formats: Readonly<Record<string, string>> = {
+  email: "email",
+  url: "uri",
+  uuid: "uuid",
+  guid: "uuid",
+  datetime: "date-time",
+  date: "date",
+  time: "time",
+  duration: "duration",
+  ip: "ip",
+  ipv4: "ipv4",
+  ipv6: "ipv6",
+  hostname: "hostname",
+};
+
+/** Writes one of Zod's string formats into a JSON Schema: as a format where there is one, else as a pattern. */
+export function writeStringFormat(json: Record<string, unknown>, format: string, pattern: unknown): void {
+  const known = formats[format];
+  if (format === "base64" || format === "base64url") json.contentEncoding = format;
+  else if (known !== undefined) json.format = known;
+  else if (pattern instanceof RegExp) writePattern(json, pattern.source);
+}
+
+/** JSON Schema has one `pattern`; further ones go into `allOf`. */
+export function writePattern(json: Record<string, unknown>, pattern: string): void {
+  if (json.pattern === undefined) json.pattern = pattern;
+  else json.allOf = [...(Array.isArray(json.allOf) ? json.allOf : []), { pattern }];
+}
+
+/** A text as the pattern that matches exactly it. */
+export function escapePattern(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
 }

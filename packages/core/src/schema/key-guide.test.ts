@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { issuePath } from "./issue-path.ts";
-import { KeyGuide } from "./key-guide.ts";
+import { issuePath } from "./json-schema-issues.ts";
+import { KeyGuide } from "./known-keys.ts";
 import type { JsonSchemaObject } from "./types.ts";
 
 function find(schema: JsonSchemaObject, value: unknown) {

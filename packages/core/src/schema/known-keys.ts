@@ -1,6 +1,6 @@
-import { followed, isRecord, keysOf, listOf, namesIn, valuesOf } from "./json-schema-parts.ts";
+import { followed, isRecord, keysOf, listOf, namesIn, valuesOf } from "./json-schema-keywords.ts";
 import { type Pattern, toPattern } from "./pattern.ts";
-import type { JsonSchemaObject } from "./types.ts";
+import { type JsonSchemaObject, maximumIssues } from "./types.ts";
 
 /** The top-level keys a schema knows by name or by pattern. */
 export interface KnownKeys {
@@ -67,4 +67,270 @@ function listsProperties(root: JsonSchemaObject, schema: unknown, seen: Set<unkn
   if (typeof schema.$ref === "string" && listsProperties(root, followed(root, schema.$ref), seen))
     return true;
   return listOf(schema.allOf).some((part) => listsProperties(root, part, seen));
+}
+
+export interface FoundKey {
+  /** The path of the object that has the key. */
+  readonly parent: readonly (string | number)[];
+  readonly key: string;
+  readonly value: unknown;
+  /** The keys that are listed there, if they can be told. */
+  readonly known?: ReadonlySet<string>;
+}
+
+interface FoundKeys {
+  /** Keys that no part of the schema lists; at most as many as are worth telling. */
+  readonly unlisted: FoundKey[];
+  /** Keys that only some of several alternatives list, all of which the value may mean. */
+  readonly doubtful: FoundKey[];
+}
+
+/**
+ * Tells which keys of a value, at any depth, a JSON Schema does not list. An object is looked at where the schema
+ * lists its properties and says nothing about other keys; for alternatives, where all that fit do. Reads the
+ * schema as it goes, and remembers what it read.
+ */
+export class KeyGuide {
+  readonly #root: JsonSchemaObject;
+  readonly #places = new WeakMap<object, KeyPlace>();
+
+  constructor(root: JsonSchemaObject) {
+    this.#root = root;
+  }
+
+  /** For a value that is a finite tree. Instances of classes are not entered. */
+  find(value: unknown): FoundKeys {
+    const found: FoundKeys = { unlisted: [], doubtful: [] };
+    if (typeof value === "object" && value !== null) this.#visit([this.#root], value, [], found);
+    return found;
+  }
+
+  #visit(schemas: readonly unknown[], value: object, path: readonly (string | number)[], found: FoundKeys) {
+    if (Array.isArray(value)) return this.#visitItems(schemas, value, path, found);
+    const prototype = Object.getPrototypeOf(value);
+    if (prototype !== null && Object.getPrototypeOf(prototype) !== null) return;
+    const place = this.#placeOf(schemas, value);
+    for (const key in value) {
+      const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
+      if (place.isClosed && !place.certain.has(key)) {
+        const list = isListed(place, key) ? found.doubtful : found.unlisted;
+        if (found.unlisted.length >= maximumIssues) return;
+        list.push({ parent: path, key, value: member, known: place.names });
+      }
+      if (typeof member !== "object" || member === null) continue;
+      const below = schemasOf(place, key);
+      if (below.length > 0) this.#visit(below, member, [...path, key], found);
+    }
+  }
+
+  #visitItems(
+    schemas: readonly unknown[],
+    value: readonly unknown[],
+    path: readonly (string | number)[],
+    found: FoundKeys,
+  ) {
+    const { parts } = this.#placeOf(schemas, value);
+    // An item that `contains` describes need not fit any other description.
+    if (parts.some((part) => part.contains !== undefined)) return;
+    const listed = Math.max(0, ...parts.map((part) => listedItems(part).length));
+    const rest = parts.flatMap((part) => itemSchemas(part, listed));
+    value.forEach((item, index) => {
+      if (typeof item !== "object" || item === null) return;
+      const below = index < listed ? parts.flatMap((part) => itemSchemas(part, index)) : rest;
+      if (below.length > 0) this.#visit(below, item, [...path, index], found);
+    });
+  }
+
+  #placeOf(schemas: readonly unknown[], value: object): KeyPlace {
+    const only = schemas.length === 1 && isRecord(schemas[0]) ? schemas[0] : undefined;
+    const known = only && this.#places.get(only);
+    if (known !== undefined) return known;
+    const place = readKeyPlace(this.#root, schemas, value);
+    if (only !== undefined && place.isFixed) this.#places.set(only, place);
+    return place;
+  }
+}
+
+function isListed(place: KeyPlace, key: string): boolean {
+  return place.names.has(key) || place.patterns.some((pattern) => pattern.test(key));
+}
+
+/** The schemas of a member. Those of listed keys are remembered; others may have any number of names. */
+function schemasOf(place: KeyPlace, key: string): readonly unknown[] {
+  const known = place.members.get(key);
+  if (known !== undefined) return known;
+  const schemas = place.parts.flatMap((part) => memberSchemas(part, key));
+  if (place.names.has(key)) place.members.set(key, schemas);
+  return schemas;
+}
+
+function memberSchemas(part: JsonSchemaObject, key: string): unknown[] {
+  const found: unknown[] = [];
+  if (isRecord(part.properties) && Object.hasOwn(part.properties, key)) found.push(part.properties[key]);
+  for (const pattern of keysOf(part.patternProperties)) {
+    if (toPattern(pattern).test(key)) found.push((part.patternProperties as JsonSchemaObject)[pattern]); // It has keys.
+  }
+  if (found.length > 0) return found;
+  return [part.additionalProperties, part.unevaluatedProperties].filter((other) => other !== undefined);
+}
+
+function itemSchemas(part: JsonSchemaObject, index: number): unknown[] {
+  const listed = listedItems(part);
+  if (index < listed.length) return [listed[index]];
+  const others = Array.isArray(part.items) ? part.additionalItems : part.items;
+  return [others, part.unevaluatedItems].filter((other) => other !== undefined);
+}
+
+/** Until 2020-12, `items` could be a list. */
+function listedItems(part: JsonSchemaObject): readonly unknown[] {
+  return listOf(part.prefixItems ?? part.items);
+}
+
+/** What a schema says about the keys of one object, or where the schemas of one array's items are. */
+interface KeyPlace {
+  readonly parts: JsonSchemaObject[];
+  readonly names: Set<string>;
+  /** Those of the names that do not depend on which alternative was meant. */
+  readonly certain: Set<string>;
+  readonly patterns: Pattern[];
+  /** The schemas of members, filled in as they are asked for. */
+  readonly members: Map<string, readonly unknown[]>;
+  /** Whether a key that is not listed is unknown. Whatever is in doubt is not. */
+  isClosed: boolean;
+  /** Whether all this is the same for every value. */
+  isFixed: boolean;
+}
+
+/** Keywords that speak about keys in ways a list of names cannot answer for. */
+const openingKeywords = [
+  "additionalProperties",
+  "unevaluatedProperties",
+  "propertyNames",
+  "$dynamicRef",
+  "$recursiveRef",
+];
+
+/** Reads all that the schemas, which hold at once, say about a value. */
+function readKeyPlace(root: JsonSchemaObject, schemas: readonly unknown[], value: object): KeyPlace {
+  const place: KeyPlace = {
+    parts: [],
+    names: new Set(),
+    certain: new Set(),
+    patterns: [],
+    members: new Map(),
+    isClosed: false,
+    isFixed: true,
+  };
+  const seen = new Map<unknown, boolean>();
+  let isOpen = false;
+  const lists = schemas.map((schema) => collect(schema, false));
+  place.isClosed = !isOpen && lists.every(Boolean);
+  return place;
+
+  /** Returns whether every value of the schema goes through a list of properties. */
+  function collect(schema: unknown, isAlternative: boolean): boolean {
+    if (!isRecord(schema)) return false;
+    const before = seen.get(schema);
+    if (before !== undefined) return before;
+    seen.set(schema, false);
+    place.parts.push(schema);
+    if (openingKeywords.some((keyword) => schema[keyword] !== undefined)) isOpen = true;
+    for (const name of mentioned(schema)) add(name, isAlternative);
+    for (const pattern of keysOf(schema.patternProperties)) place.patterns.push(toPattern(pattern));
+    let lists = isRecord(schema.properties);
+    if (typeof schema.$ref === "string") {
+      const target = followed(root, schema.$ref);
+      if (target === undefined) isOpen = true;
+      else if (collect(target, isAlternative)) lists = true;
+    }
+    for (const part of listOf(schema.allOf)) if (collect(part, isAlternative)) lists = true;
+    for (const keyword of ["anyOf", "oneOf"]) {
+      const branches = fittingBranches(listOf(schema[keyword]));
+      const doListAll = branches.map((branch) => collect(branch, isAlternative || branches.length > 1));
+      if (branches.length > 0 && doListAll.every(Boolean)) lists = true;
+    }
+    const dependent = [...valuesOf(schema.dependentSchemas), ...valuesOf(schema.dependencies)];
+    for (const part of [schema.then, schema.else, ...dependent]) collect(part, isAlternative);
+    // A condition knows its keys, but describes no member of the value.
+    const described = place.parts.length;
+    collect(schema.if, isAlternative);
+    place.parts.length = described;
+    seen.set(schema, lists);
+    return lists;
+  }
+
+  function add(name: string, isAlternative: boolean): void {
+    place.names.add(name);
+    if (!isAlternative) place.certain.add(name);
+  }
+
+  function fittingBranches(branches: readonly unknown[]): readonly unknown[] {
+    if (branches.length < 2) return branches;
+    place.isFixed = false;
+    const fitting = branches.filter((branch) => mayFit(root, branch, value));
+    return fitting.length === 0 ? branches : fitting;
+  }
+}
+
+/** Whether nothing at the surface of a schema rules the value out: its type, the keys it needs, its constants. */
+function mayFit(root: JsonSchemaObject, schema: unknown, value: object): boolean {
+  let branch = schema;
+  for (let step = 0; step < 10 && isRecord(branch) && typeof branch.$ref === "string"; step++)
+    branch = followed(root, branch.$ref);
+  if (!isRecord(branch)) return branch !== false;
+  const type = Array.isArray(value) ? "array" : "object";
+  if (branch.type !== undefined && branch.type !== type && !listOf(branch.type).includes(type)) return false;
+  if (Array.isArray(value)) return true;
+  if (namesIn(branch.required).some((name) => !Object.hasOwn(value, name))) return false;
+  const members = value as Record<string, unknown>; // An object that is no array.
+  return Object.entries(branch.properties ?? {}).every(
+    ([name, part]) => !Object.hasOwn(members, name) || allowsScalar(part, members[name]),
+  );
+}
+
+function allowsScalar(schema: unknown, value: unknown): boolean {
+  if (!isRecord(schema) || typeof value === "object") return true;
+  if ("const" in schema) return schema.const === value;
+  return !Array.isArray(schema.enum) || schema.enum.includes(value);
+}
+
+/** The names that a schema itself speaks of. */
+function mentioned(schema: JsonSchemaObject): string[] {
+  return [
+    ...keysOf(schema.properties),
+    ...namesIn(schema.required),
+    ...keysOf(schema.dependentRequired),
+    ...valuesOf(schema.dependentRequired).flatMap(namesIn),
+    ...keysOf(schema.dependencies),
+    ...valuesOf(schema.dependencies).flatMap(namesIn),
+    ...keysOf(schema.dependentSchemas),
+  ];
+}
+
+/** The keys of a value, at any depth, that are gone in what parsing made of it, where that is of the same form. */
+export function lostKeys(value: unknown, parsed: unknown): FoundKey[] {
+  const lost: FoundKey[] = [];
+  compare(value, parsed, []);
+  return lost;
+
+  function compare(before: unknown, after: unknown, path: readonly (string | number)[]): void {
+    if (Array.isArray(before)) {
+      if (!Array.isArray(after) || before.length !== after.length) return;
+      before.forEach((item, index) => {
+        compare(item, after[index], [...path, index]);
+      });
+      return;
+    }
+    if (!isPlain(before) || !isPlain(after)) return;
+    for (const key of Object.keys(before)) {
+      if (Object.hasOwn(after, key)) compare(before[key], after[key], [...path, key]);
+      else if (before[key] !== undefined) lost.push({ parent: path, key, value: before[key] });
+    }
+  }
+}
+
+function isPlain(value: unknown): value is Record<string, unknown> {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }

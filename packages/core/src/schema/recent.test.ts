@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Recent } from "./recent.ts";
+import { Recent } from "./json-schema-validator.ts";
 
 describe("Recent", () => {
   it("makes a value once and forgets the one not used for longest", () => {

@@ -1,11 +1,15 @@
-import { finishLibrarySchema } from "./finish-library-schema.ts";
+import { isPromise, type LibrarySchema } from "./compile-schema.ts";
+import { memberAt } from "./json-schema-issues.ts";
 import { knownKeys } from "./known-keys.ts";
-import type { LibrarySchema } from "./library-validator.ts";
-import { isPromise } from "./library-validator.ts";
-import { memberAt } from "./member-at.ts";
-import { SchemaError } from "./schema-error.ts";
-import { maximumIssues, mismatch } from "./schema-issue.ts";
-import type { JsonSchemaObject, SchemaIssue, SchemaOutcome } from "./types.ts";
+import { finishLibrarySchema } from "./library-json-schema.ts";
+import {
+  type JsonSchemaObject,
+  maximumIssues,
+  mismatch,
+  SchemaError,
+  type SchemaIssue,
+  type SchemaOutcome,
+} from "./types.ts";
 
 /** As much of the Standard Schema contract as is used. */
 export interface StandardSchema {

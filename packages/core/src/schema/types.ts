@@ -1,3 +1,6 @@
+import { describeReceived, nearestKey } from "./describe-expected.ts";
+import { issuePath } from "./json-schema-issues.ts";
+
 /** A JSON Schema document (2020-12 unless `$schema` says draft-07). */
 export type JsonSchema = boolean | JsonSchemaObject;
 export interface JsonSchemaObject {
@@ -40,3 +43,202 @@ export interface CompiledSchema {
   jsonSchema(): JsonSchemaObject;
   validate(value: unknown, options?: ValidateOptions): SchemaOutcome | Promise<SchemaOutcome>;
 }
+
+/** More than this helps nobody; the first ones are shown. */
+export const maximumIssues = 20;
+
+/** An issue in the words all schemas share. `message` replaces the usual sentence with the author's own. */
+export function mismatch(
+  segments: readonly unknown[],
+  expected: string,
+  received: unknown,
+  message?: string,
+): SchemaIssue {
+  const path = issuePath(segments);
+  const came = describeReceived(received);
+  if (message !== undefined) {
+    return { path, expected, received: came, message: path === "" ? message : `\`${path}\`: ${message}` };
+  }
+  return { path, expected, received: came, message: sentence(path, expected, came) };
+}
+
+/** A key that the schema does not have. `known` are the keys it has, if they can be told. */
+export function unknownKey(
+  parent: readonly unknown[],
+  key: string,
+  value: unknown,
+  known: Iterable<string> | undefined,
+): SchemaIssue {
+  const path = issuePath([...parent, key]);
+  const names = known && [...known];
+  const nearest = nearestKey(key, names ?? []);
+  const hint = nearest === undefined ? listKeys(names) : `did you mean \`${nearest}\`?`;
+  return {
+    path,
+    expected: nearest === undefined ? "no such key" : `no such key, perhaps \`${nearest}\``,
+    received: describeReceived(value),
+    message: `\`${path}\` is not a known key; ${hint}`,
+  };
+}
+
+function sentence(path: string, expected: string, received: string): string {
+  if (path === "") return `Expected ${expected}, got ${received}.`;
+  if (received === "nothing") return `\`${path}\` is missing: expected ${expected}.`;
+  return `Expected ${expected} at \`${path}\`, got ${received}.`;
+}
+
+function listKeys(names: readonly string[] | undefined): string {
+  if (names === undefined) return "leave it out.";
+  if (names.length === 0) return "no keys are taken here.";
+  const shown = names.slice(0, 10).map((name) => `\`${name}\``);
+  return `the keys are ${shown.join(", ")}${names.length > 10 ? ", …" : ""}.`;
+}
+
+const brand = Symbol.for("toolrack.SchemaError");
+
+/**
+ * A schema that cannot be used: not a schema at all, malformed, or without a JSON Schema form. It is the
+ * author's mistake; a value that does not fit a schema never causes one.
+ */
+export class SchemaError extends Error {
+  override readonly name = "SchemaError";
+  /** Where in a JSON Schema the mistake is, as people write it: `properties.age.type`. */
+  readonly path: string | undefined;
+
+  constructor(message: string, options?: { readonly path?: string; readonly cause?: unknown }) {
+    super(message, options && "cause" in options ? { cause: options.cause } : undefined);
+    this.path = options?.path;
+    Object.defineProperty(this, brand, { value: true });
+  }
+
+  /** Recognises it across copies of this package, which `instanceof` does not. */
+  static is(value: unknown): value is SchemaError {
+    return typeof value === "object" && value !== null && brand in value;
+  }
+}
+
+/**
+ * What `execute` is given: the type that parsing with this schema produces. Zod, Standard Schemas, objects of
+ * them, and JSON Schemas written in place are read; for anything else it is `Record<string, unknown>`.
+ */
+export type InferInput<Schema> = unknown extends Schema
+  ? Record<string, unknown>
+  : [Schema] extends [LibrarySchema]
+    ? LibraryOutput<Schema>
+    : IsShape<Schema> extends true
+      ? ShapeOutput<Schema>
+      : JsonRoot<JsonOutput<Schema>>;
+
+/** Zod 4 and zod/mini, any Standard Schema, Zod 3. */
+type LibrarySchema =
+  | { readonly _zod: unknown }
+  | { readonly "~standard": unknown }
+  | { readonly _output: unknown };
+
+type LibraryOutput<Schema> = Schema extends { readonly _zod: { readonly output: infer Output } }
+  ? Output
+  : Schema extends { readonly _output: infer Output }
+    ? Output
+    : Schema extends { readonly "~standard": { readonly types?: infer Types } }
+      ? NonNullable<Types> extends { readonly output: infer Output }
+        ? Output
+        : Record<string, unknown>
+      : Record<string, unknown>;
+
+/** Whether every member is a schema of a library. An object without members is a JSON Schema. */
+type IsShape<Schema> = keyof Schema extends never
+  ? false
+  : string extends keyof Schema
+    ? false
+    : [Schema[keyof Schema]] extends [LibrarySchema]
+      ? true
+      : false;
+
+type ShapeOutput<Schema> = Flatten<
+  {
+    [Key in keyof Schema as TakesUndefined<Schema[Key]> extends true ? never : Key]: LibraryOutput<
+      Schema[Key]
+    >;
+  } & {
+    [Key in keyof Schema as TakesUndefined<Schema[Key]> extends true ? Key : never]?: LibraryOutput<
+      Schema[Key]
+    >;
+  }
+>;
+
+type TakesUndefined<Schema> =
+  undefined extends LibraryOutput<Schema> ? (unknown extends LibraryOutput<Schema> ? false : true) : false;
+
+/** A schema that says nothing still gets an object. */
+type JsonRoot<Output> = unknown extends Output ? Record<string, unknown> : Output;
+
+/** The values a JSON Schema allows, as far as its keywords are literals. */
+type JsonOutput<Schema> = Schema extends { readonly const: infer Constant }
+  ? Constant
+  : Schema extends { readonly enum: readonly (infer Member)[] }
+    ? Member
+    : Schema extends { readonly anyOf: readonly (infer Branch)[] }
+      ? JsonUnion<Branch>
+      : Schema extends { readonly oneOf: readonly (infer Branch)[] }
+        ? JsonUnion<Branch>
+        : Schema extends { readonly type: infer Type }
+          ? JsonType<Type extends readonly (infer Member)[] ? Member : Type, Schema> | JsonNull<Schema>
+          : Schema extends { readonly properties: object }
+            ? JsonObject<Schema>
+            : unknown;
+
+type JsonUnion<Branch> = Branch extends unknown ? JsonOutput<Branch> : never;
+
+/** OpenAPI's way to allow null; the validator heeds it beside a `type` only. */
+type JsonNull<Schema> = Schema extends { readonly nullable: true } ? null : never;
+
+/** Distributes over several types. A widened `string` tells nothing. */
+type JsonType<Type, Schema> = string extends Type
+  ? unknown
+  : Type extends "object"
+    ? JsonObject<Schema>
+    : Type extends "array"
+      ? JsonArray<Schema>
+      : Type extends keyof JsonScalars
+        ? JsonScalars[Type]
+        : unknown;
+
+interface JsonScalars {
+  string: string;
+  number: number;
+  integer: number;
+  boolean: boolean;
+  null: null;
+}
+
+type JsonArray<Schema> = Schema extends { readonly items: infer Items }
+  ? Items extends readonly unknown[]
+    ? unknown[]
+    : JsonOutput<Items>[]
+  : unknown[];
+
+type JsonObject<Schema> = Schema extends { readonly properties: infer Properties }
+  ? Flatten<
+      { [Key in PresentKeys<Schema, Properties>]: JsonOutput<Properties[Key]> } & {
+        [Key in Exclude<keyof Properties, PresentKeys<Schema, Properties>>]?: JsonOutput<Properties[Key]>;
+      } & JsonOtherKeys<Schema>
+    >
+  : Schema extends { readonly additionalProperties: infer Others }
+    ? Record<string, Others extends boolean ? unknown : JsonOutput<Others>>
+    : Record<string, unknown>;
+
+/** Keys that are there after parsing: the required ones, and those whose default is filled in. */
+type PresentKeys<Schema, Properties> =
+  | (Schema extends { readonly required: readonly (infer Name)[] } ? Extract<keyof Properties, Name> : never)
+  | {
+      [Key in keyof Properties]: Properties[Key] extends { readonly default: unknown } ? Key : never;
+    }[keyof Properties];
+
+/** Other keys are dropped unless the schema asks for them. */
+type JsonOtherKeys<Schema> = Schema extends { readonly additionalProperties: infer Others }
+  ? Others extends false
+    ? unknown
+    : { [key: string]: unknown }
+  : unknown;
+
+type Flatten<Type> = { -readonly [Key in keyof Type]: Type[Key] };

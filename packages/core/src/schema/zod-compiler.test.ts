@@ -3,8 +3,7 @@ import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import * as zm from "zod/mini";
 import { compileSchema } from "./compile-schema.ts";
-import { compileZod, loadZodCompiler } from "./zod-compiler.ts";
-import type { Zod4Schema } from "./zod-types.ts";
+import { compileZod, loadZodCompiler, type Zod4Schema } from "./zod.ts";
 
 const schema = z.object({
   text: z.string().min(1).max(5).optional(),

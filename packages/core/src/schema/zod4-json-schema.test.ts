@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import * as zm from "zod/mini";
 import { compileSchema } from "./compile-schema.ts";
-import { convertZod4 } from "./convert-zod4.ts";
-import { finishLibrarySchema } from "./finish-library-schema.ts";
-import type { Zod4Schema } from "./zod-types.ts";
+import { convertZod4, finishLibrarySchema } from "./library-json-schema.ts";
+
+import type { Zod4Schema } from "./zod.ts";
 
 const json = (schema: unknown) => compileSchema(schema).jsonSchema();
 

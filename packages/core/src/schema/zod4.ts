@@ -1,12 +1,17 @@
-import { convertRefused } from "./convert-refused.ts";
-import { convertZod4 } from "./convert-zod4.ts";
-import type { LibrarySchema } from "./library-validator.ts";
-import { isPromise } from "./library-validator.ts";
-import type { SchemaOutcome } from "./types.ts";
-import { compileZod, loadZodCompiler } from "./zod-compiler.ts";
-import { zodIssues } from "./zod-issues.ts";
-import { isZod4, type Zod4Schema, type ZodIssue, type ZodResult } from "./zod-types.ts";
-import { zod4JsonSchema } from "./zod4-json-schema.ts";
+import { isPromise, type LibrarySchema } from "./compile-schema.ts";
+import { writeStringFormat } from "./json-schema-validator.ts";
+import { convertRefused, convertZod4, finishLibrarySchema } from "./library-json-schema.ts";
+import { type JsonSchemaObject, SchemaError, type SchemaOutcome } from "./types.ts";
+import {
+  compileZod,
+  isZod4,
+  loadZodCompiler,
+  type Zod4Definition,
+  type Zod4Schema,
+  type ZodIssue,
+  type ZodResult,
+  zodIssues,
+} from "./zod.ts";
 
 /** Compiling pays for itself once a schema is used again and again. */
 const parsesBeforeCompiling = 32;
@@ -157,3 +162,96 @@ function definitionParts(part: { readonly _zod: unknown }): unknown[] {
   if (typeof definition !== "object" || definition === null) return [];
   return Object.values(definition);
 }
+
+type Json = Record<string, unknown>;
+
+/** The checks of a Zod 4 string, number, array or set as JSON Schema keywords. */
+export function zod4Checks(definition: Zod4Definition): Json {
+  const json: Json = {};
+  const isArray = definition.type === "array" || definition.type === "set";
+  const attached: readonly unknown[] = Array.isArray(definition.checks) ? definition.checks : [];
+  // A format such as z.email() is its own check; others are attached.
+  for (const check of [definition, ...attached.map(definitionOf)]) writeCheck(json, check, isArray);
+  return json;
+}
+
+function writeCheck(json: Json, check: Json, isArray: boolean): void {
+  switch (check.check) {
+    case "min_length":
+    case "min_size":
+      json[isArray ? "minItems" : "minLength"] = check.minimum;
+      return;
+    case "max_length":
+    case "max_size":
+      json[isArray ? "maxItems" : "maxLength"] = check.maximum;
+      return;
+    case "length_equals":
+      json[isArray ? "minItems" : "minLength"] = check.length;
+      json[isArray ? "maxItems" : "maxLength"] = check.length;
+      return;
+    case "greater_than":
+      json[check.inclusive ? "minimum" : "exclusiveMinimum"] = check.value;
+      return;
+    case "less_than":
+      json[check.inclusive ? "maximum" : "exclusiveMaximum"] = check.value;
+      return;
+    case "multiple_of":
+      json.multipleOf = check.value;
+      return;
+    case "number_format":
+      if (String(check.format).includes("int")) json.type = "integer";
+      return;
+    case "string_format":
+      writeStringFormat(json, String(check.format), check.pattern);
+  }
+}
+
+/** Checks have a definition in the same place as schemas. */
+function definitionOf(check: unknown): Json {
+  if (isZod4(check)) return check._zod.def;
+  const internals = typeof check === "object" && check !== null && "_zod" in check ? check._zod : undefined;
+  return typeof internals === "object" && internals !== null && "def" in internals
+    ? (internals.def as Json)
+    : {}; // A record by Zod's contract.
+}
+
+/**
+ * The JSON Schema of what a Zod 4 schema takes in, made by the schema itself where it can. Schemas of zod/mini
+ * and of Zod before 4.2 cannot; those are read by `convertZod4`.
+ */
+function zod4JsonSchema(schema: Zod4Schema): JsonSchemaObject {
+  try {
+    return finishLibrarySchema(madeByZod(schema) ?? convertZod4(schema));
+  } catch (error) {
+    if (SchemaError.is(error)) throw error;
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new SchemaError(
+      `The Zod schema has no JSON Schema: ${reason}. Describe the part it names in another way.`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+function madeByZod(schema: Zod4Schema): Record<string, unknown> | undefined {
+  try {
+    const converter = schema["~standard"].jsonSchema;
+    if (converter !== undefined) return converter.input({ target: "draft-2020-12", libraryOptions });
+    return schema.toJSONSchema?.({ io: "input", target: "draft-2020-12", ...libraryOptions });
+  } catch {
+    // For instance a classic object with a field of zod/mini, which Zod itself cannot convert.
+    return undefined;
+  }
+}
+
+const libraryOptions = {
+  unrepresentable: "any",
+  /** The JSON forms that `convertRefused` takes; a model has to be told them. */
+  override({ zodSchema, jsonSchema }: { zodSchema: Zod4Schema; jsonSchema: Record<string, unknown> }): void {
+    const type = zodSchema._zod.def.type;
+    if (type === "date") Object.assign(jsonSchema, { type: "string", format: "date-time" });
+    if (type === "bigint") jsonSchema.type = "integer";
+    if (type === "set" || type === "map") jsonSchema.type = "array";
+  },
+};

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { editDistance } from "./edit-distance.ts";
+import { editDistance } from "./name.ts";
 
 describe("editDistance", () => {
   it("agrees with the plain distance up to the limit, and only exceeds it beyond", () => {

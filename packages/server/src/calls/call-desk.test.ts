@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { ServedRack, toolFile } from "../surfaces/mcp/testing/served-rack.ts";
+import { ServedRack, toolFile } from "../mcp/serve/testing/served-rack.ts";
 
 let rack: ServedRack;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CallLines } from "./call-lines.ts";
+import { CallLines } from "./live-calls.ts";
 
 function gather(count: number, textOf: (n: number) => string) {
   const lines = new CallLines();

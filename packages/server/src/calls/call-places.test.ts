@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { CallPlaces } from "./call-places.ts";
+import { CallPlaces } from "./live-calls.ts";
 
 const call = (callId: string, caller = "ann") => ({ callId, toolName: "deletes", caller });
 

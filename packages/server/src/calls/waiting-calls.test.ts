@@ -1,9 +1,9 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { grantOf } from "../auth/grant.ts";
-import { issueToken } from "../auth/issue-token.ts";
-import { ServedRack, toolFile } from "../surfaces/mcp/testing/served-rack.ts";
+import { grantOf } from "../access/grants.ts";
+import { issueToken } from "../access/tokens.ts";
+import { ServedRack, toolFile } from "../mcp/serve/testing/served-rack.ts";
 
 let rack: ServedRack;
 const waits = new Set<string>();

@@ -1,5 +1,5 @@
 import type { JsonSchemaObject } from "@toolrack/core";
-import { configSchema } from "./config-schema.ts";
+import { configSchema } from "./config.ts";
 
 /** A variable of the environment that stands for one key of the config. */
 export interface ConfigVariable {

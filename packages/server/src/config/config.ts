@@ -1,4 +1,9 @@
-import type { SandboxConfig } from "./sandbox-config.ts";
+import { isIP } from "node:net";
+import type { JsonSchemaObject } from "@toolrack/core";
+import ipaddr from "ipaddr.js";
+import { plainHost } from "../access/network/address.ts";
+import type { WorkerLimits } from "../sandbox/sandbox.ts";
+import { problemOfToolPattern } from "./tool-patterns.ts";
 
 /**
  * The host application's services, as contract 1 finds them in `ctx.service`. Say what yours are:
@@ -152,4 +157,399 @@ export interface Config {
   readonly timeout?: number;
   /** What callers hold who do not say, as patterns. Default: everything, since the tools are the operator's own. */
   readonly permissions?: readonly string[];
+}
+
+/** Gives a workspace's `toolrack.config.ts` its types. */
+export function defineConfig(config: Config): Config {
+  return config;
+}
+
+/** What the operator lets one sandboxed tool have, beside what every tool has. */
+export interface SandboxGrant {
+  /** Network hosts: `api.example.com`, `*.example.com`, `localhost:8080`, or `*` for every public one. */
+  readonly hosts?: readonly string[];
+  /** Tools outside the sandbox that it may call, as patterns: `internal_file_*`, `mcp:KEY`. */
+  readonly tools?: readonly string[];
+  /** Values of its environment that are no secrets. Secrets are set with `toolrack secrets set TOOL NAME`. */
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+/** How code is run that nobody reviewed. */
+export interface SandboxConfig {
+  /** By the name of the tool. */
+  readonly grants?: Readonly<Record<string, SandboxGrant>>;
+  /** Refuse to run sandboxed tools where the sandbox is weaker than this level. */
+  readonly require?: 2 | 3;
+  /** Let tools that came from elsewhere run although only level 2 can be had. Default false. */
+  readonly allowForeign?: boolean;
+  /** For every sandboxed tool. */
+  readonly limits?: Partial<WorkerLimits>;
+}
+
+const sandboxTexts = { type: "array", items: { type: "string", minLength: 1 } } as const;
+const count = { type: "integer", minimum: 1 } as const;
+
+const grant = {
+  type: "object",
+  additionalProperties: false,
+  properties: {
+    hosts: sandboxTexts,
+    tools: sandboxTexts,
+    environment: { type: "object", additionalProperties: { type: "string" } },
+  },
+} as const;
+
+/** The JSON Schema of `SandboxConfig`. */
+export const sandboxConfigSchema = {
+  type: "object",
+  additionalProperties: false,
+  properties: {
+    grants: { type: "object", additionalProperties: grant },
+    require: { type: "integer", enum: [2, 3] },
+    allowForeign: { type: "boolean" },
+    limits: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        memoryMb: count,
+        cpuSeconds: count,
+        processes: count,
+        outputBytes: count,
+        scratchMb: count,
+        maxCallsPerWorker: count,
+        idleMs: count,
+        concurrency: count,
+        workers: count,
+        initMs: count,
+        cleanupMs: count,
+        graceMs: count,
+      } satisfies Record<keyof WorkerLimits, typeof count>,
+    },
+  },
+} as const;
+
+/** What is wrong with a config that fits the schema: a host that is none would grant nothing, and nobody would notice. */
+export async function sandboxConfigProblems({ grants }: SandboxConfig = {}): Promise<string[]> {
+  if (grants === undefined) return [];
+  const { grantProblem } = await import("./config.ts");
+  return Object.entries(grants).flatMap(([tool, { hosts = [] }]) =>
+    hosts.flatMap((host, index) => {
+      const problem = grantProblem(host);
+      return problem === undefined ? [] : [`sandbox.grants.${tool}.hosts[${index}]: ${problem}`];
+    }),
+  );
+}
+
+const texts = { type: "array", items: { type: "string" } } as const;
+const modelTraits = {
+  toolCalls: { enum: ["native", "tags"] },
+  images: { type: "boolean" },
+  contextTokens: { type: "integer", minimum: 1024 },
+} as const;
+const anything = { type: "object", additionalProperties: true } as const;
+
+/** What a config may say. Variables of the environment, and their documentation, are derived from it. */
+export const configSchema = {
+  type: "object",
+  additionalProperties: false,
+  properties: {
+    tools: texts,
+    builtins: { type: "boolean" },
+    services: anything,
+    models: anything,
+    context: anything,
+    roots: texts,
+    databases: { type: "object", additionalProperties: { type: "string" } },
+    network: { type: "object", additionalProperties: false, properties: { allowPrivate: texts } },
+    log: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        file: { type: "string", minLength: 1 },
+        maxBytes: { type: "integer", minimum: 1024 },
+        keep: { type: "integer", minimum: 0, maximum: 1000 },
+      },
+    },
+    server: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        host: { type: "string", minLength: 1 },
+        port: { type: "integer", minimum: 0, maximum: 65_535 },
+        allowedHosts: texts,
+        allowedOrigins: texts,
+        maxBody: { type: "integer", minimum: 1024 },
+        rateLimit: { type: "number", minimum: 0 },
+        maxCallsPerTool: { type: "integer", minimum: 1 },
+        drainTimeout: { type: "integer", minimum: 0 },
+      },
+    },
+    approvals: {
+      type: "object",
+      additionalProperties: false,
+      properties: { timeout: { type: "integer", minimum: 1_000 } },
+    },
+    retention: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        days: { type: "number", exclusiveMinimum: 0 },
+        maxBytes: { type: "integer", minimum: 1024 },
+      },
+    },
+    mcp: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        file: { type: "string", minLength: 1 },
+        pinning: { enum: ["quarantine", "trust", "off"] },
+        metaTools: { enum: ["auto", "on", "off"] },
+        threshold: { type: "integer", minimum: 0 },
+        alwaysListed: texts,
+        approvals: { enum: ["client", "inbox"] },
+      },
+    },
+    skills: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        toolNames: { enum: ["id", "readable"] },
+        folders: texts,
+        allowPrivateNetwork: { type: "boolean" },
+      },
+    },
+    providers: {
+      type: "object",
+      additionalProperties: {
+        type: "object",
+        additionalProperties: false,
+        properties: {
+          baseURL: { type: "string", minLength: 1 },
+          apiKey: { type: "string" },
+          headers: { type: "object", additionalProperties: { type: "string" } },
+          models: {
+            type: "array",
+            items: {
+              anyOf: [
+                { type: "string", minLength: 1 },
+                {
+                  type: "object",
+                  additionalProperties: false,
+                  properties: { id: { type: "string", minLength: 1 }, ...modelTraits },
+                  required: ["id"],
+                },
+              ],
+            },
+          },
+          ...modelTraits,
+        },
+        required: ["baseURL"],
+      },
+    },
+    chat: {
+      type: "object",
+      additionalProperties: false,
+      properties: {
+        model: { type: "string", minLength: 1 },
+        maxRounds: { type: "integer", minimum: 1 },
+        maxSeconds: { type: "number", exclusiveMinimum: 0 },
+        maxTokens: { type: "integer", minimum: 1 },
+        maxAnswer: { type: "integer", minimum: 1000, maximum: 100_000_000 },
+        contextTokens: { type: "integer", minimum: 1024 },
+        toolBudget: { type: "integer", minimum: 0 },
+      },
+    },
+    sandbox: sandboxConfigSchema,
+    timeout: { type: "number", minimum: 0 },
+    permissions: texts,
+  },
+} as const satisfies JsonSchemaObject;
+
+const USUAL_DAYS = 30;
+const USUAL_BYTES = 1024 ** 3;
+
+/** How long, and how much of, what ended is kept. */
+export function retentionOf({
+  retention = {},
+}: Pick<Config, "retention">): Required<NonNullable<Config["retention"]>> {
+  const { days = USUAL_DAYS, maxBytes = USUAL_BYTES } = retention;
+  return { days, maxBytes };
+}
+
+/** What is wrong with the addresses of model providers, for people. References in them are not filled in here. */
+export function providerAddressProblems(providers: Readonly<Record<string, ModelProvider>> = {}): string[] {
+  return Object.entries(providers).flatMap(([name, { baseURL }]) => {
+    const problem = hasCredentials(baseURL) ? credentialsProblem : undefined;
+    return problem === undefined ? [] : [`providers.${name}.baseURL ${problem}`];
+  });
+}
+
+/** What is wrong with an address in which all references are filled in; undefined when it can be asked. */
+export function addressProblem(baseURL: string): string | undefined {
+  if (hasCredentials(baseURL)) return credentialsProblem;
+  const isHttp = URL.canParse(baseURL) && /^https?:$/.test(new URL(baseURL).protocol);
+  return isHttp ? undefined : "is no http or https address.";
+}
+
+/** The address as people are shown it: as it was written, without credentials and without the values of a query. */
+export function shownAddress(baseURL: string): string {
+  return baseURL
+    .replace(/\/+$/, "")
+    .replace(credentials, "$1")
+    .replace(/([?&][^=&#]*=)[^&#]*/g, "$1…");
+}
+
+const credentials = /^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@/i;
+
+const credentialsProblem =
+  "has a user name or a password in it, which is not sent. Put what the server asks for into apiKey or headers, as a " +
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: this is how people write it.
+  'reference to a secret: headers: { authorization: "Basic ${secret:NAME}" }.';
+
+function hasCredentials(baseURL: string): boolean {
+  return credentials.test(baseURL);
+}
+
+/** What is wrong with the patterns of tools in a config that fits the schema, for people, each with the key that it is at. */
+export function toolPatternProblems({ mcp, sandbox }: Pick<Config, "mcp" | "sandbox">): string[] {
+  const grants = Object.entries(sandbox?.grants ?? {});
+  return [
+    ...problemsAt("mcp.alwaysListed", mcp?.alwaysListed),
+    ...grants.flatMap(([tool, { tools }]) => problemsAt(`sandbox.grants.${tool}.tools`, tools)),
+  ];
+}
+
+function problemsAt(key: string, patterns: readonly string[] = []): string[] {
+  return patterns.flatMap((pattern, index) => {
+    const problem = problemOfToolPattern(pattern);
+    return problem === undefined ? [] : [`${key}[${index}]: ${problem}`];
+  });
+}
+
+/** The hosts that a piece of code may reach. */
+export interface Grants {
+  allows(host: string, port: number): boolean;
+  /**
+   * Granted addresses, ranges of addresses, and names that only the own network can give away. These may be private.
+   * The owner of any other name can make it lead to this machine, so such a name alone opens nothing private.
+   */
+  readonly mayBePrivate: readonly string[];
+}
+
+const webPorts: readonly number[] = [80, 443];
+
+/**
+ * `api.example.com` grants that name, `*.example.com` every name below it, `*` every name and public address, all on
+ * the ports of the web; `host:8080` grants that port alone. A range such as `10.0.0.0/8` grants nothing by itself;
+ * granted names may lead into it. An entry that is none of these grants nothing; `grantProblem` says why.
+ */
+export function parseGrants(hosts: readonly string[]): Grants {
+  const entries = hosts.map(parseEntry);
+  return {
+    allows: (host, port) => {
+      const name = plainHost(host);
+      return entries.some((entry) => entry.ports.includes(port) && entry.matches(name));
+    },
+    mayBePrivate: entries.flatMap(({ localHost }) => (localHost === undefined ? [] : [localHost])),
+  };
+}
+
+interface Entry {
+  readonly ports: readonly number[];
+  readonly localHost?: string;
+  matches(name: string): boolean;
+}
+
+/** What is wrong with a grant, and what to write instead; nothing when it is one. */
+export function grantProblem(text: string): string | undefined {
+  const { name, port } = split(text);
+  if (port !== undefined && port > 65_535) return `${JSON.stringify(text)} has a port above 65535.`;
+  if (isGrantable(name)) return undefined;
+  const meant = meantBy(text);
+  const what = `${JSON.stringify(text)} is not a host, and grants nothing.`;
+  return meant === undefined
+    ? `${what} Write a host such as "api.example.com", "*.example.com", "localhost:8080", or "*" for every public one.`
+    : `${what} Write "${meant}".`;
+}
+
+function isGrantable(name: string): boolean {
+  if (name === "*" || isIP(name) !== 0 || ipaddr.isValidCIDR(name)) return true;
+  const host = name.startsWith("*.") ? name.slice(2) : name;
+  // A number in another spelling would never be found under this name.
+  return hostName.test(host) && URL.canParse(`http://${host}`) && new URL(`http://${host}`).hostname === host;
+}
+
+const hostName = /^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$/;
+
+/** The host in an address of the web, or in another spelling of the name. */
+function meantBy(text: string): string | undefined {
+  const address = text.includes("://") ? text : `http://${text}`;
+  if (!URL.canParse(address)) return undefined;
+  const { host } = new URL(address);
+  return isGrantable(split(host).name) ? host : undefined;
+}
+
+/** A name without brackets, and the port that it may have. An empty name when it is neither. */
+function split(text: string): { readonly name: string; readonly port?: number } {
+  const plain = text.trim();
+  // An address with colons in it, and no brackets, has no port.
+  if (isIP(plain) === 6 || ipaddr.isValidCIDR(plain)) return { name: plainHost(plain) };
+  const [, host = "", port] = /^(\[[^\]]*\]|[^:]*)(?::(\d+))?$/.exec(plain) ?? [];
+  return {
+    name: host === "*." ? "" : plainHost(host),
+    ...(port === undefined ? {} : { port: Number(port) }),
+  };
+}
+
+function parseEntry(text: string): Entry {
+  const { name, port } = split(text);
+  if (!isGrantable(name)) return { ports: [], matches: () => false };
+  const ports = port === undefined ? webPorts : [port];
+  if (name === "*") return { ports, matches: () => true };
+  if (name.startsWith("*.")) {
+    const suffix = name.slice(1);
+    return { ports, matches: (other) => other.endsWith(suffix) && other.length > suffix.length };
+  }
+  const matches = (other: string) => other === name;
+  return isLocal(name) ? { ports, localHost: name, matches } : { ports, matches };
+}
+
+/** Names without a dot and those below these endings are never sold to anybody. */
+const localEndings = /\.(localhost|local|internal|lan|home\.arpa|test)$/;
+
+function isLocal(name: string): boolean {
+  return isIP(name) !== 0 || name.includes("/") || !name.includes(".") || localEndings.test(name);
+}
+
+export const defaultLimits: WorkerLimits = {
+  memoryMb: 256,
+  cpuSeconds: 60,
+  processes: 64,
+  outputBytes: 10 * 1024 * 1024,
+  scratchMb: 64,
+  maxCallsPerWorker: 1000,
+  idleMs: 60_000,
+  concurrency: 4,
+  workers: 4,
+  initMs: 10_000,
+  cleanupMs: 2_000,
+  graceMs: 1_000,
+};
+
+/** In milliseconds. Beyond it a timer would not be late but go off at once. */
+const longestTimer = 2 ** 31 - 1;
+
+export function withDefaultLimits(limits: Partial<WorkerLimits> | undefined): WorkerLimits {
+  if (limits === undefined) return defaultLimits;
+  const { initMs, cleanupMs, graceMs, ...rest } = { ...defaultLimits, ...limits };
+  return {
+    ...rest,
+    initMs: timerMs(initMs),
+    cleanupMs: timerMs(cleanupMs),
+    graceMs: timerMs(graceMs),
+  };
+}
+
+export function timerMs(milliseconds: number): number {
+  return Math.min(milliseconds, longestTimer);
 }

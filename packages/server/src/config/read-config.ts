@@ -1,16 +1,18 @@
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { compileSchema, type Logger } from "@toolrack/core";
-import { LoadError } from "../sources/loader/load-failure.ts";
-import type { ModuleGraph } from "../sources/loader/module-graph.ts";
-import type { Config } from "./config.ts";
-import { configSchema } from "./config-schema.ts";
-import { configVariables } from "./config-variables.ts";
-import { providerAddressProblems } from "./provider-address.ts";
-import { readVariables, type SetVariable } from "./read-variables.ts";
-import { sandboxConfigProblems } from "./sandbox-config.ts";
-import { toolPatternProblems } from "./tool-pattern-problems.ts";
-import { unreadConfigs } from "./unread-configs.ts";
+import { parseEnv } from "node:util";
+import { compileSchema, type JsonSchemaObject, type Logger } from "@toolrack/core";
+import type { ModuleGraph } from "../files/loader/module-graph.ts";
+import { LoadError } from "../helpers/values.ts";
+import {
+  type Config,
+  configSchema,
+  providerAddressProblems,
+  sandboxConfigProblems,
+  toolPatternProblems,
+} from "./config.ts";
+import { type ConfigVariable, configVariables, formOf } from "./config-variables.ts";
 
 /** A key that is set, and by what. */
 export interface ConfigOrigin {
@@ -39,7 +41,7 @@ export async function readConfig(workspace: string, graph: ModuleGraph, logger: 
   for (const name of unreadConfigs(workspace)) {
     logger.warn(`${name} is not read. Write it as toolrack.config.ts: export default { … }. Or delete it.`);
   }
-  const config = path === undefined ? {} : await readFile(path, graph);
+  const config = path === undefined ? {} : await readConfigFile(path, graph);
   const variables = await readVariables(workspace, process.env);
   for (const variable of variables) checkPatterns(workspace, variable);
   const own = configVariables.filter(({ path: place }) => valueAt(config, place) !== undefined);
@@ -53,7 +55,7 @@ export async function readConfig(workspace: string, graph: ModuleGraph, logger: 
   };
 }
 
-async function readFile(path: string, graph: ModuleGraph): Promise<Config> {
+async function readConfigFile(path: string, graph: ModuleGraph): Promise<Config> {
   const { exports } = await graph.load(path);
   const config = (exports as { default?: unknown }).default ?? exports;
   // Services and models are live objects: they are looked at, and handed on as they are.
@@ -103,4 +105,145 @@ function shallow(config: unknown): unknown {
 function stand(live: Record<string, unknown>): Record<string, unknown> {
   const present = Object.entries(live).filter(([, value]) => value !== undefined);
   return Object.fromEntries(present.map(([key, value]) => [key, typeof value === "object" ? {} : value]));
+}
+
+/** A key of the config that the environment sets. */
+export interface SetVariable extends ConfigVariable {
+  readonly value: unknown;
+  /** The file of the workspace that it comes from, when it does. */
+  readonly file?: string;
+}
+
+/**
+ * The keys of the config that variables set. An empty variable sets nothing. Throws `LoadError`, which names the
+ * variable, what came and what was expected.
+ */
+export async function readVariables(
+  workspace: string,
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<SetVariable[]> {
+  const found: SetVariable[] = [];
+  for (const variable of configVariables) {
+    const text = environment[variable.name]?.trim() ?? "";
+    if (text === "") continue;
+    const file = environmentFileOf(variable.name);
+    const outcome = await readValue(variable, text);
+    if ("problem" in outcome) {
+      throw new LoadError(outcome.problem, `Correct or remove the variable ${variable.name}.`, {
+        ...(file === undefined ? {} : { path: join(workspace, file) }),
+      });
+    }
+    found.push({ ...variable, value: outcome.value, ...(file === undefined ? {} : { file }) });
+  }
+  return found;
+}
+
+async function readValue(
+  variable: ConfigVariable,
+  text: string,
+): Promise<{ readonly value: unknown } | { readonly problem: string }> {
+  const { name, schema } = variable;
+  const value = toValue(schema, text);
+  if (value === undefined) {
+    // Objects may hold passwords, so what came is not repeated.
+    return { problem: `Expected JSON at \`${name}\`, got text that is none. It takes: ${formOf(variable)}.` };
+  }
+  const wrapped = compileSchema({ type: "object", properties: { [name]: schema } });
+  const outcome = await wrapped.validate({ [name]: value });
+  if (outcome.ok) return { value };
+  return { problem: outcome.issues.map(({ message }) => message).join(" ") };
+}
+
+/** The text as the schema's type has it. Undefined for what should be JSON and is not. */
+function toValue({ type }: JsonSchemaObject, text: string): unknown {
+  switch (type) {
+    case "string":
+      return text;
+    case "boolean":
+      return booleans.get(text.toLowerCase()) ?? text;
+    case "integer":
+    case "number":
+      return Number.isNaN(Number(text)) ? text : Number(text);
+    case "array":
+      if (text.startsWith("[")) return parse(text);
+      return text
+        .split(",")
+        .map((item) => item.trim())
+        .filter((item) => item !== "");
+    case "object":
+      return parse(text);
+    default:
+      // One of several types, or of some values: a word is a text, anything else is JSON.
+      return parse(text) ?? text;
+  }
+}
+
+const booleans = new Map([
+  ["true", true],
+  ["1", true],
+  ["false", false],
+  ["0", false],
+]);
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The first that sets a variable wins. */
+const files = [".env.local", ".env"];
+
+/** Which file set what is in the environment now: as global as the environment itself. */
+const origins = new Map<string, string>();
+
+/**
+ * Puts what the workspace's `.env.local` and `.env` say into the environment, where tools and the config look for it.
+ * What is set there already wins. Answers with a function that takes it back, so that the next workspace has its own.
+ */
+export async function loadEnvironment(workspace: string, logger: Logger): Promise<() => void> {
+  const added = new Map<string, string>();
+  for (const file of files) {
+    for (const [name, value] of Object.entries(await readEnvironmentFile(workspace, file, logger))) {
+      if (value === undefined || process.env[name] !== undefined) continue;
+      process.env[name] = value;
+      added.set(name, value);
+      origins.set(name, file);
+    }
+  }
+  return () => {
+    for (const [name, value] of added) {
+      origins.delete(name);
+      if (process.env[name] === value) delete process.env[name];
+    }
+  };
+}
+
+/** The file of the workspace that set the variable; undefined when it was there before. */
+export function environmentFileOf(name: string): string | undefined {
+  return origins.get(name);
+}
+
+async function readEnvironmentFile(
+  workspace: string,
+  file: string,
+  logger: Logger,
+): Promise<Record<string, string | undefined>> {
+  try {
+    return parseEnv(await readFile(join(workspace, file), "utf8"));
+  } catch (thrown) {
+    const { code, message } = thrown as NodeJS.ErrnoException;
+    if (code !== "ENOENT") logger.warn(`${file} is not loaded: ${message}`);
+    return {};
+  }
+}
+
+/** Files that look like the config and are none: it is code, so JSON and YAML are not read. */
+export function unreadConfigs(workspace: string): string[] {
+  if (!existsSync(workspace)) return [];
+  return readdirSync(workspace).filter(
+    (name) => /^toolrack\.config\.[^.]+$/.test(name) && !/\.(?:[cm]?js|m?ts)$/.test(name),
+  );
 }

@@ -1,6 +1,6 @@
 import { ToolRegistry } from "@toolrack/core";
 import { expect, test } from "vitest";
-import type { StoredExpert } from "../store/experts/expert-store.ts";
+import type { StoredExpert } from "../store/experts.ts";
 import { Experts } from "./experts.ts";
 
 const expert = (tools: readonly string[]): StoredExpert => ({

@@ -1,15 +1,14 @@
 import { isCanonicalName, type ToolInfo, type ToolRegistry } from "@toolrack/core";
-import { problemOfToolPattern, toolMatcher } from "../auth/tool-matcher.ts";
+import { problemOfToolPattern, toolMatcher } from "../config/tool-patterns.ts";
 import {
   type ExpertChanges,
   ExpertConflictError,
   type ExpertStore,
   type NewExpert,
   type StoredExpert,
-} from "../store/experts/expert-store.ts";
-import type { SeenVersion } from "../store/skills/skill-store.ts";
-import { SkillInputError, SkillMissingError } from "./skill-input-error.ts";
-import { skillToolInfo } from "./skill-tool-info.ts";
+} from "../store/experts.ts";
+import type { SeenVersion } from "../store/skill-tables.ts";
+import { SkillInputError, SkillMissingError, skillToolInfo } from "./checks.ts";
 
 /** An expert, and which tools it has at any moment. */
 export interface Expert extends StoredExpert {

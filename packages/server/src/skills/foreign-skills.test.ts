@@ -4,8 +4,8 @@ import { mkdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { Tool } from "@toolrack/core";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { importSkills } from "./import/import-skills.ts";
-import { SkillOfferings } from "./skill-offerings.ts";
+import { importSkills } from "./import/import.ts";
+import { SkillOfferings } from "./offerings.ts";
 import { TestLibrary, TestService } from "./testing/library.fixture.ts";
 
 describe("a skill from elsewhere", () => {

@@ -1,11 +1,11 @@
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { readSkillFiles } from "../sources/skills/skill-files.ts";
-import type { SkillBundle } from "../store/skills/skill-store.ts";
-import { exportSkill } from "./export-skill.ts";
-import { exportSkills } from "./export-skills.ts";
-import { importSkills } from "./import/import-skills.ts";
+import type { SkillBundle } from "../store/skill-tables.ts";
+import { exportSkill, exportSkills } from "./export.ts";
+import { readSkillFiles } from "./folder.ts";
+
+import { importSkills } from "./import/import.ts";
 import { TestLibrary } from "./testing/library.fixture.ts";
 
 const bundle: SkillBundle = {

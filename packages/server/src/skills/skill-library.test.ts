@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { openStore } from "../store/open-store.ts";
+import { openStore } from "../store/store.ts";
 import { TestLibrary } from "./testing/library.fixture.ts";
 
 const tool = { name: "t", type: "http" as const, endpoint: "https://x.example" };

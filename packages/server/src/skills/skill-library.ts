@@ -1,25 +1,17 @@
 import { join } from "node:path";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
-import { Lookout } from "../async/lookout.ts";
-import type { LoadedSkill } from "../sources/skills/loaded-skill.ts";
-import type { SkillSurroundings } from "../sources/skills/run-environment.ts";
-import { pruneMaterialised, readFirstSkillFiles } from "../sources/skills/skill-files.ts";
-import { SkillSource } from "../sources/skills/skill-source.ts";
-import type { ToolNames } from "../sources/skills/tool-names.ts";
-import { newId } from "../store/skills/new-id.ts";
-import type {
-  NewSkillTool,
-  SeenVersion,
-  SkillBundle,
-  SkillChanges,
-  SkillFile,
-  SkillToolChanges,
-  StoredSkillTool,
-} from "../store/skills/skill-store.ts";
+import { Lookout } from "../helpers/lookout.ts";
+import {
+  type NewSkillTool,
+  newId,
+  type SeenVersion,
+  type SkillBundle,
+  type SkillChanges,
+  type SkillFile,
+  type SkillToolChanges,
+  type StoredSkillTool,
+} from "../store/skill-tables.ts";
 import type { Store } from "../store/store.ts";
-import { Experts } from "./experts.ts";
-import { otherFiles } from "./export-skill.ts";
-import { type FailedFolder, FolderReader, loadStoredSkill, withOneOwner } from "./load-skills.ts";
 import {
   checkPaths,
   checkSkill,
@@ -28,11 +20,19 @@ import {
   missingSkill,
   missingTool,
   namingField,
+  SkillInputError,
+  SkillReadOnlyError,
   toolOf,
   withChanges,
   withFiles,
-} from "./skill-checks.ts";
-import { SkillInputError, SkillReadOnlyError } from "./skill-input-error.ts";
+} from "./checks.ts";
+import { Experts } from "./experts.ts";
+import { otherFiles } from "./export.ts";
+import { type LoadedSkill, pruneMaterialised, readFirstSkillFiles } from "./folder.ts";
+import { type FailedFolder, FolderReader, loadStoredSkill, withOneOwner } from "./loader.ts";
+import { SkillSource } from "./source.ts";
+import type { SkillSurroundings } from "./tool.ts";
+import type { ToolNames } from "./tools-file.ts";
 
 export interface SkillLibraryOptions {
   readonly registry: ToolRegistry;

@@ -1,6 +1,6 @@
 import { Tool } from "@toolrack/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { SkillLoader } from "./skill-loader.ts";
+import { SkillLoader } from "./loader.ts";
 import { TestLibrary, TestService } from "./testing/library.fixture.ts";
 import { ToolManager } from "./tool-manager.ts";
 

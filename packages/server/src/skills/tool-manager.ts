@@ -6,11 +6,11 @@ import {
   type ToolResult,
   toOpenAITools,
 } from "@toolrack/core";
-import type { LoadedSkill } from "../sources/skills/loaded-skill.ts";
+import { type SkillToolInfo, skillToolInfo } from "./checks.ts";
 import type { Expert } from "./experts.ts";
+import type { LoadedSkill } from "./folder.ts";
+import { type OpenAITool, SkillLoader } from "./loader.ts";
 import type { SkillLibrary } from "./skill-library.ts";
-import { type OpenAITool, SkillLoader } from "./skill-loader.ts";
-import { type SkillToolInfo, skillToolInfo } from "./skill-tool-info.ts";
 
 export interface ToolManagerParts {
   readonly registry: ToolRegistry;

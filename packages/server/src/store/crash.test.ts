@@ -8,8 +8,7 @@ import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { openStore } from "./open-store.ts";
-import type { Store } from "./store.ts";
+import { openStore, type Store } from "./store.ts";
 
 const writer = fileURLToPath(import.meta.resolve("./testing/crash-writer.fixture.ts"));
 const journalWriter = fileURLToPath(import.meta.resolve("./calls/testing/journal-writer.fixture.ts"));

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { openStore } from "./open-store.ts";
+import { openStore } from "./store.ts";
 import { makeRecord, textResult } from "./testing/records.fixture.ts";
 
 describe("openStore", () => {
@@ -64,7 +64,7 @@ describe("openStore", () => {
   test("does not load the drivers of other databases for SQLite", async () => {
     const { spawnSync } = await import("node:child_process");
     const script = `
-      const { openStore } = await import(${JSON.stringify(import.meta.resolve("./open-store.ts"))});
+      const { openStore } = await import(${JSON.stringify(import.meta.resolve("./store.ts"))});
       const store = await openStore({ directory: ${JSON.stringify(parent)} });
       await store.close();
       const { createRequire } = await import("node:module");

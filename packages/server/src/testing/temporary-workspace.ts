@@ -1,6 +1,6 @@
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { type App, type OpenOptions, openWorkspace } from "../app.ts";
+import { type App, type OpenOptions, openWorkspace } from "../rack/app.ts";
 import { temporaryFolder } from "./temporary-folder.ts";
 
 /** A workspace in a folder of its own, for tests. */

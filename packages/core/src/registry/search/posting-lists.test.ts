@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { BLOCK_HEADER, PostingLists } from "./posting-lists.ts";
+import { BLOCK_HEADER, PostingLists } from "./tool-index.ts";
 
 test("lists that grow in turn keep their own pairs in order", () => {
   const lists = new PostingLists();

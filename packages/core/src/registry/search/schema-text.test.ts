@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { schemaText } from "./schema-text.ts";
+import { schemaText } from "./search-document.ts";
 
 test("names, descriptions, titles and enumerated values are collected from every level", () => {
   const { names, descriptions } = schemaText({

@@ -1,5 +1,4 @@
 import type { JsonSchema } from "../../schema/types.ts";
-import { schemaText } from "./schema-text.ts";
 
 /** What search knows of a tool. */
 export interface SearchDocument {
@@ -16,7 +15,7 @@ export interface SearchDocument {
   readonly category?: string;
 }
 
-export interface SearchField {
+interface SearchField {
   /** How much one occurrence counts beside one in the description. */
   readonly weight: number;
   /** How strongly a longer text discounts each of its words (BM25's `b`); short fields vary by chance. */
@@ -69,3 +68,163 @@ function withinLimit(texts: readonly string[]): readonly string[] {
 }
 
 const MAX_FIELD_LENGTH = 20_000;
+
+/** What the parameters of a tool say in words. */
+interface SchemaText {
+  readonly names: readonly string[];
+  /** Descriptions and titles, and the values of enumerations. */
+  readonly descriptions: readonly string[];
+}
+
+/**
+ * Collects the names and descriptions of a parameter schema, however deep they are nested. Reads at most
+ * `MAX_DEPTH` levels and `MAX_NODES` schemas, so a schema that refers to itself or is huge ends too. Never
+ * throws for a malformed schema: what is not understood is left out.
+ */
+export function schemaText(schema: JsonSchema): SchemaText {
+  const names: string[] = [];
+  const descriptions: string[] = [];
+  let nodes = 0;
+  visit(schema, 0);
+  return { names, descriptions };
+
+  function visit(node: unknown, depth: number): void {
+    if (!isRecord(node) || depth > MAX_DEPTH || ++nodes > MAX_NODES) return;
+    for (const text of [node.title, node.description, node.const]) addText(text);
+    if (Array.isArray(node.enum)) for (const value of node.enum.slice(0, MAX_ENUM_VALUES)) addText(value);
+    visitMap(node.properties, depth, true);
+    for (const keyword of MAPS_OF_SCHEMAS) visitMap(node[keyword], depth, false);
+    for (const keyword of SCHEMAS) {
+      const value = node[keyword];
+      for (const child of Array.isArray(value) ? value : [value]) visit(child, depth + 1);
+    }
+  }
+
+  function visitMap(map: unknown, depth: number, named: boolean): void {
+    if (!isRecord(map) || depth >= MAX_DEPTH) return;
+    for (const [name, child] of Object.entries(map)) {
+      if (nodes >= MAX_NODES) return;
+      if (named) names.push(name);
+      visit(child, depth + 1);
+    }
+  }
+
+  function addText(text: unknown): void {
+    if (typeof text === "string" && text !== "") descriptions.push(text);
+  }
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+const MAX_DEPTH = 12;
+const MAX_NODES = 1_000;
+const MAX_ENUM_VALUES = 50;
+const MAPS_OF_SCHEMAS = ["patternProperties", "$defs", "definitions"];
+const SCHEMAS = ["items", "prefixItems", "anyOf", "oneOf", "allOf", "additionalProperties", "then", "else"];
+
+/**
+ * What somebody may have meant by a term that no tool contains. The last word of a request may be unfinished,
+ * so it stands for the terms it begins; any word stands for the terms one slip away (a letter missing, added,
+ * changed, or two swapped); and an unfinished word for the stem it has already outgrown (`calculat` for
+ * `calcul`). Reads the whole vocabulary once, so it is meant for short requests.
+ */
+export function similarTerms(term: string, vocabulary: Iterable<string>, unfinished: boolean): string[] {
+  const continued: string[] = [];
+  const misspelt: string[] = [];
+  let outgrown = "";
+  for (const candidate of vocabulary) {
+    if (term.length >= MIN_LENGTH && isOneSlipAway(term, candidate)) misspelt.push(candidate);
+    if (!unfinished) continue;
+    if (candidate.startsWith(term)) continued.push(candidate);
+    const isLonger = candidate.length >= MIN_LENGTH && candidate.length > outgrown.length;
+    if (isLonger && term.startsWith(candidate)) outgrown = candidate;
+  }
+  if (continued.length > 0) return nearest(continued);
+  if (misspelt.length > 0) return nearest(misspelt);
+  return outgrown === "" ? [] : [outgrown];
+}
+
+function isOneSlipAway(left: string, right: string): boolean {
+  const difference = right.length - left.length;
+  if (difference < -1 || difference > 1) return false;
+  let start = 0;
+  while (start < left.length && left.charCodeAt(start) === right.charCodeAt(start)) start++;
+  if (difference === 1) return left.slice(start) === right.slice(start + 1);
+  if (difference === -1) return left.slice(start + 1) === right.slice(start);
+  if (left.slice(start + 1) === right.slice(start + 1)) return true;
+  const swapped = left.charAt(start + 1) + left.charAt(start);
+  return swapped === right.slice(start, start + 2) && left.slice(start + 2) === right.slice(start + 2);
+}
+
+/** The shortest first; equal lengths in alphabetical order, so that the answer never varies. */
+function nearest(found: string[]): string[] {
+  return found
+    .sort((left, right) => left.length - right.length || (left < right ? -1 : 1))
+    .slice(0, MAX_SIMILAR_TERMS);
+}
+
+const MIN_LENGTH = 4;
+const MAX_SIMILAR_TERMS = 8;
+
+/**
+ * The positions of the highest scores above 0 that `accept` agrees to, best first; `precedes` orders equal
+ * scores. A heap of `limit` entries sees every score once, and `accept` is asked only about those that would
+ * enter it.
+ */
+export function selectTop(
+  scores: Float32Array,
+  limit: number,
+  accept: (position: number) => boolean,
+  precedes: (left: number, right: number) => boolean,
+): number[] {
+  // The worst of the kept positions is at the root.
+  const heap: number[] = [];
+  for (let position = 0; position < scores.length; position++) {
+    if (!(scores[position]! > 0)) continue;
+    const full = heap.length >= limit;
+    if (full && !isBetter(position, heap[0]!)) continue;
+    if (!accept(position)) continue;
+    if (!full) siftUp(heap.push(position) - 1);
+    if (full) {
+      heap[0] = position;
+      siftDown();
+    }
+  }
+  return heap.sort((left, right) => (isBetter(left, right) ? -1 : 1));
+
+  function isBetter(left: number, right: number): boolean {
+    const difference = scores[left]! - scores[right]!;
+    return difference > 0 || (difference === 0 && precedes(left, right));
+  }
+
+  function siftUp(start: number): void {
+    let child = start;
+    while (child > 0) {
+      const parent = (child - 1) >> 1;
+      if (!isBetter(heap[parent]!, heap[child]!)) return;
+      swap(parent, child);
+      child = parent;
+    }
+  }
+
+  function siftDown(): void {
+    let parent = 0;
+    for (;;) {
+      const left = 2 * parent + 1;
+      if (left >= heap.length) return;
+      const right = left + 1;
+      const worse = right < heap.length && isBetter(heap[left]!, heap[right]!) ? right : left;
+      if (!isBetter(heap[parent]!, heap[worse]!)) return;
+      swap(parent, worse);
+      parent = worse;
+    }
+  }
+
+  function swap(left: number, right: number): void {
+    const kept = heap[left]!;
+    heap[left] = heap[right]!;
+    heap[right] = kept;
+  }
+}

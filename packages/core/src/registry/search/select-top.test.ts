@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { selectTop } from "./select-top.ts";
+import { selectTop } from "./search-document.ts";
 
 const all = () => true;
 const byPosition = (left: number, right: number) => left < right;

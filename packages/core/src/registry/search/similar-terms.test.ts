@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { similarTerms } from "./similar-terms.ts";
+import { similarTerms } from "./search-document.ts";
 
 const vocabulary = ["weather", "forecast", "calcul", "translat", "transfer", "cat"];
 

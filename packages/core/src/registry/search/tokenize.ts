@@ -1,7 +1,7 @@
 import { stem } from "./stem.ts";
 
 /** `joined` tells that the term is two neighbours, each of which is emitted on its own as well. */
-export type EmitTerm = (term: string, word: string, joined: boolean) => void;
+type EmitTerm = (term: string, word: string, joined: boolean) => void;
 
 /**
  * The words of a text in lower case, in order: `getHTTPResponse2` gives `get`, `http`, `response`, `2`. Text in
@@ -123,3 +123,77 @@ const WORD = new RegExp(
 );
 const COMPOUND = /[\p{L}\p{M}\p{N}]+(?:[-_.][\p{L}\p{M}\p{N}]+)*/gu;
 const CLAUSE_END = /[^\p{L}\p{M}\p{N}\s'’_.-]+|\.\s/u;
+
+/**
+ * Words that say nothing about what a tool does: English function words, and the courtesies with which people
+ * wrap a request. Descriptions are indexed without them; names keep theirs, so `who_is` can be found.
+ */
+export const STOP_WORDS: ReadonlySet<string> = new Set(
+  `a about above after again all also am an and any are aren as at be because been before being below between
+  both but by can cannot could couldn did didn do does doesn doing don down during each either else etc few for
+  from further had hadn has hasn have haven having he hello her here hers herself hey hi him himself his how
+  however i if in into is isn it its itself just kindly let like ll may me might mine more most must my myself
+  need neither no nor not now of off on once only or other our ours ourselves out over own please re same shall
+  she should shouldn so some such than thank thanks that the their theirs them themselves then there these they
+  this those through thus to too under until up upon us ve very want was wasn we were weren what when where
+  whether which while who whom whose why will with within without won would wouldn yes you your yours yourself
+  yourselves`.split(/\s+/),
+);
+
+interface QueryTerm {
+  readonly term: string;
+  /** Before the rarity of the term comes in. */
+  readonly weight: number;
+  /** A word, not a number or a joined pair: when no tool contains it, a similar one may stand in. */
+  readonly isWord: boolean;
+}
+
+/** The distinct terms of a request, in the order of their first occurrence. */
+export function queryTerms(query: string): QueryTerm[] {
+  const text = query.slice(0, MAX_QUERY_LENGTH);
+  const counts = countTerms(text, isStopWord);
+  // A request of nothing but stop words still means something: `who is`, `not`.
+  if (counts.size === 0) return toQueryTerms(countTerms(text, () => false));
+
+  const terms = toQueryTerms(counts);
+  for (const term of new Set(joinNeighbours(text, isStopWord))) {
+    if (!counts.has(term)) terms.push({ term, weight: NEIGHBOURS_WEIGHT, isWord: false });
+  }
+  return terms;
+}
+
+interface TermCount {
+  count: number;
+  readonly isWord: boolean;
+}
+
+function countTerms(text: string, skip: (word: string) => boolean): Map<string, TermCount> {
+  const counts = new Map<string, TermCount>();
+  tokenize(text, (term, word, joined) => {
+    if (skip(word)) return;
+    const known = counts.get(term);
+    if (known) known.count++;
+    if (!known) counts.set(term, { count: 1, isWord: !joined && /^\p{L}/u.test(word) });
+  });
+  return counts;
+}
+
+function toQueryTerms(counts: ReadonlyMap<string, TermCount>): QueryTerm[] {
+  return Array.from(counts, ([term, { count, isWord }]) => ({
+    term,
+    // Saying a word again makes it little more important: long requests repeat the arguments, not the intent.
+    weight: ((2 * count) / (1 + count)) * (/^\p{N}+$/u.test(term) ? NUMBER_WEIGHT : 1),
+    isWord,
+  }));
+}
+
+function isStopWord(word: string): boolean {
+  return STOP_WORDS.has(word);
+}
+
+/** Longer requests are cut: what a tool is wanted for is said before this. */
+const MAX_QUERY_LENGTH = 8_192;
+/** A number in a request is mostly an argument, and seldom says which tool is meant. */
+const NUMBER_WEIGHT = 0.5;
+/** Both words count on their own already; standing together is a hint on top. */
+const NEIGHBOURS_WEIGHT = 0.5;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseSqlDump } from "./parse-sql-dump.ts";
+import { parseSqlDump } from "./sql-dump.ts";
 
 const wanted = new Map([["skills", new Set(["id", "name", "skill_md", "enabled"])]]);
 const rowsOf = (text: string) => parseSqlDump(text, wanted).get("skills");

@@ -1,8 +1,8 @@
 import { deflateRawSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import type { SkillFile } from "../../store/skills/skill-store.ts";
-import { writeZip } from "../write-zip.ts";
-import { readZip } from "./read-zip.ts";
+import type { SkillFile } from "../../store/skill-tables.ts";
+import { writeZip } from "../export.ts";
+import { readZip } from "./upload.ts";
 
 const limits = { files: 10, bytes: 1_000_000 };
 const file = (path: string, text: string, executable = false): SkillFile => ({

@@ -3,10 +3,10 @@ import { createServer, type IncomingMessage, type RequestListener, type Server }
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { type Logger, ToolRegistry } from "@toolrack/core";
-import { openSandbox } from "../../runners/sandbox/open-sandbox.ts";
-import type { Sandbox } from "../../runners/sandbox/types.ts";
-import { openStore } from "../../store/open-store.ts";
-import type { Store } from "../../store/store.ts";
+import { openSandbox, type Sandbox } from "../../sandbox/sandbox.ts";
+
+import { openStore, type Store } from "../../store/store.ts";
+
 import { temporaryFolder } from "../../testing/temporary-folder.ts";
 import { SkillLibrary, type SkillLibraryOptions } from "../skill-library.ts";
 

@@ -5,9 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { makeRecord, textResult } from "../testing/records.fixture.ts";
-import { CallJournal } from "./call-journal.ts";
-import { prepareFinished, toFinishedRow } from "./call-row.ts";
-import { readJournal } from "./read-journal.ts";
+import { CallJournal, readJournal } from "./call-journal.ts";
+import { prepareFinished, toFinishedRow } from "./call-table.ts";
 
 const makeRow = (content: string) =>
   toFinishedRow(prepareFinished(makeRecord(), textResult(content), "instance"));

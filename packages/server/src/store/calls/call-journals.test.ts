@@ -13,8 +13,8 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { ToolCallRecord } from "@toolrack/core";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { openStore } from "../open-store.ts";
-import type { Store } from "../store.ts";
+import { openStore, type Store } from "../store.ts";
+
 import { makeRecord, makeStart, textResult } from "../testing/records.fixture.ts";
 import { openHeldBack } from "./testing/held-back-calls.fixture.ts";
 

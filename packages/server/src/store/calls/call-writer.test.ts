@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { makeRecord, textResult } from "../testing/records.fixture.ts";
 import { CallJournal } from "./call-journal.ts";
-import { prepareFinished, toFinishedRow } from "./call-row.ts";
+import { prepareFinished, toFinishedRow } from "./call-table.ts";
 import { CallWriter } from "./call-writer.ts";
 
 let directory: string;

@@ -1,8 +1,68 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { IdTable } from "@toolrack/core";
-import type { CallRow } from "../database/schema.ts";
+import { IdTable, type LogLevel, type ToolErrorResponse } from "@toolrack/core";
+import type { CallRow } from "../schema.ts";
 import type { CallJournal } from "./call-journal.ts";
-import { StartQueue } from "./start-queue.ts";
+
+interface Start {
+  readonly callId: string;
+  /** Undefined when the call has ended. */
+  makeRow: (() => CallRow) | undefined;
+  /** Milliseconds on the `performance` clock. */
+  readonly due: number;
+}
+
+/** How many places of the queue may be empty before they are given back. */
+const MOST_EMPTY = 1024;
+
+/** Calls that have begun and whose rows are held back for a moment, in the order in which they began. */
+export class StartQueue {
+  readonly #byId = new IdTable<Start>();
+  #queue: Start[] = [];
+  #first = 0;
+
+  /** How many have not ended. */
+  get size(): number {
+    return this.#byId.size;
+  }
+
+  add(callId: string, due: number, makeRow: () => CallRow): void {
+    const start = { callId, makeRow, due };
+    this.#byId.set(callId, start);
+    this.#queue.push(start);
+  }
+
+  /** The call has ended: its beginning need not be written any more. */
+  end(callId: string): void {
+    const start = this.#byId.get(callId);
+    if (start === undefined) return;
+    start.makeRow = undefined;
+    this.#byId.delete(callId);
+  }
+
+  /** Whether there is one whose row has been held back long enough. */
+  isDue(now: number): boolean {
+    if (this.#byId.size === 0) return false;
+    while (this.#queue[this.#first]?.makeRow === undefined) this.#first++;
+    return this.#queue[this.#first]!.due <= now;
+  }
+
+  /** The rows of those that are due, no more than `most`. */
+  take(now: number, most: number): CallRow[] {
+    const rows: CallRow[] = [];
+    for (; this.#first < this.#queue.length; this.#first++) {
+      const { callId, makeRow, due } = this.#queue[this.#first]!;
+      if (makeRow === undefined) continue;
+      if (due > now || rows.length === most) break;
+      this.#byId.delete(callId);
+      rows.push(makeRow());
+    }
+    if (this.#first > MOST_EMPTY || this.#first === this.#queue.length) {
+      this.#queue = this.#queue.slice(this.#first);
+      this.#first = 0;
+    }
+    return rows;
+  }
+}
 
 /** Where rows go. */
 export interface CallSink {
@@ -14,7 +74,7 @@ export interface CallSink {
   isTransient(error: unknown): boolean;
 }
 
-export interface CallWriterOptions {
+interface CallWriterOptions {
   /** Makes calls safe before the database has them. Without it, whoever waits for a call waits for the database. */
   readonly journal?: CallJournal;
   /** Is told, once for each, of rows that the database refuses although they were safe. They are tried again. */
@@ -256,4 +316,21 @@ export class CallWriter {
     this.#finishes.unshift(...this.#refused);
     this.#refused = [];
   }
+}
+
+/** What is recorded of a call whose process died. */
+export const interruptedError: ToolErrorResponse = {
+  name: "OutcomeUnknownError",
+  code: "outcome_unknown",
+  message:
+    "The process that ran this call ended before the call did. What the tool did until then is not known: look before calling it again.",
+  recoverable: true,
+};
+
+/** Something that a tool said while it ran. `note`: said by the rack, of lines that are not kept. */
+export interface CallLine {
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly level: LogLevel | "progress" | "note";
+  readonly text: string;
 }

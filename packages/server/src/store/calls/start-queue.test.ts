@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { CallRow } from "../database/schema.ts";
-import { StartQueue } from "./start-queue.ts";
+import type { CallRow } from "../schema.ts";
+import { StartQueue } from "./call-writer.ts";
 
 const rowOf = (call_id: string) => () => ({ call_id }) as CallRow; // The queue looks at nothing in it.
 const idsOf = (rows: readonly CallRow[]) => rows.map(({ call_id }) => call_id);

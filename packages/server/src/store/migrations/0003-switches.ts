@@ -1,7 +1,7 @@
 import { type Kysely, sql } from "kysely";
-import { columnTypes, withTableOptions } from "../database/column-types.ts";
-import type { Engine } from "../database/engine.ts";
-import { addColumn } from "./add-column.ts";
+import type { Engine } from "../database.ts";
+import { columnTypes, withTableOptions } from "../schema.ts";
+import { addColumn } from "./migrate.ts";
 
 /** Decisions about tools that outlive the process; rules of one caller; when a schedule ended. */
 export async function createSwitches(db: Kysely<unknown>, engine: Engine): Promise<void> {

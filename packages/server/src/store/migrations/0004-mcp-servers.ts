@@ -1,6 +1,6 @@
 import type { Kysely } from "kysely";
-import { columnTypes, withTableOptions } from "../database/column-types.ts";
-import type { Engine } from "../database/engine.ts";
+import type { Engine } from "../database.ts";
+import { columnTypes, withTableOptions } from "../schema.ts";
 
 export async function createMcpServerTables(db: Kysely<unknown>, engine: Engine): Promise<void> {
   const { key, text, whole } = columnTypes(engine);

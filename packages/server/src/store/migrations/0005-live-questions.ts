@@ -1,7 +1,7 @@
 import { type Kysely, sql } from "kysely";
-import { columnTypes } from "../database/column-types.ts";
-import type { Engine } from "../database/engine.ts";
-import { addColumn } from "./add-column.ts";
+import type { Engine } from "../database.ts";
+import { columnTypes } from "../schema.ts";
+import { addColumn } from "./migrate.ts";
 
 /** What a question asks about, and which process waits for the answer. */
 export async function addLiveQuestions(db: Kysely<unknown>, engine: Engine): Promise<void> {

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from "kysely";
-import type { Engine } from "../database/engine.ts";
+import type { Engine } from "../database.ts";
 
 /**
  * Most calls are completed and many belong to no session. Nobody looks for them by that, so they need not be in the

@@ -1,7 +1,7 @@
 import type { Kysely } from "kysely";
-import { columnTypes, withTableOptions } from "../database/column-types.ts";
-import type { Engine } from "../database/engine.ts";
-import { createIndex } from "./create-index.ts";
+import type { Engine } from "../database.ts";
+import { columnTypes, withTableOptions } from "../schema.ts";
+import { createIndex } from "./migrate.ts";
 
 /** Conversations with models. */
 export async function createChatTables(db: Kysely<unknown>, engine: Engine): Promise<void> {

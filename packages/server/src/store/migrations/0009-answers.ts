@@ -1,7 +1,7 @@
 import { type Kysely, sql } from "kysely";
-import { columnTypes } from "../database/column-types.ts";
-import type { Engine } from "../database/engine.ts";
-import { addColumn } from "./add-column.ts";
+import type { Engine } from "../database.ts";
+import { columnTypes } from "../schema.ts";
+import { addColumn } from "./migrate.ts";
 
 /** What an answer means for calls to come. */
 export async function addAnswers(db: Kysely<unknown>, engine: Engine): Promise<void> {

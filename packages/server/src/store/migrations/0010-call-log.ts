@@ -1,7 +1,7 @@
 import type { Kysely } from "kysely";
-import { columnTypes } from "../database/column-types.ts";
-import type { Engine } from "../database/engine.ts";
-import { addColumn } from "./add-column.ts";
+import type { Engine } from "../database.ts";
+import { columnTypes } from "../schema.ts";
+import { addColumn } from "./migrate.ts";
 
 /** What a tool said while it ran, and how long the rack worked on its result. */
 export async function addCallLog(db: Kysely<unknown>, engine: Engine): Promise<void> {

@@ -1,6 +1,6 @@
 import type { Kysely } from "kysely";
-import { columnTypes, withTableOptions } from "../database/column-types.ts";
-import type { Engine } from "../database/engine.ts";
+import type { Engine } from "../database.ts";
+import { columnTypes, withTableOptions } from "../schema.ts";
 
 /** Which server had which names on the rack, so that none of them silently becomes that of another server. */
 export async function createMcpNames(db: Kysely<unknown>, engine: Engine): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Kysely } from "kysely";
-import type { Engine } from "../database/engine.ts";
+import type { Engine } from "../database.ts";
 import { createFirstTables } from "./0001-first-tables.ts";
 import { createSkillTables } from "./0002-skills.ts";
 import { createSwitches } from "./0003-switches.ts";

@@ -1,6 +1,6 @@
-import { type Kysely, sql } from "kysely";
+import { type Kysely, type RawBuilder, sql } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
-import type { Engine } from "../database/engine.ts";
+import type { Engine } from "../database.ts";
 import { migrationSteps } from "./index.ts";
 
 const TABLE = "toolrack_migrations";
@@ -58,4 +58,46 @@ function toMigrations(engine: Engine): Record<string, Migration> {
   return Object.fromEntries(
     Object.entries(migrationSteps).map(([name, step]) => [name, { up: (db) => step(db, engine) }]),
   );
+}
+
+/** It may be there already where a step that failed half-way could not be undone. */
+export async function addColumn(
+  db: Kysely<unknown>,
+  table: string,
+  column: string,
+  type: RawBuilder<unknown>,
+): Promise<void> {
+  await db.schema
+    .alterTable(table)
+    .addColumn(column, type)
+    .execute()
+    .catch((error: { code?: unknown }) => {
+      if (error.code !== "ER_DUP_FIELDNAME") throw error;
+    });
+}
+
+/**
+ * Makes an index that may be there already; MySQL has no words for that, only an error. `sparse` leaves out rows without
+ * a value where the engine can, so that they cost nothing to write.
+ */
+export async function createIndex(
+  db: Kysely<unknown>,
+  engine: Engine,
+  name: string,
+  table: string,
+  columns: readonly string[],
+  { sparse }: { readonly sparse?: string } = {},
+): Promise<void> {
+  const index = db.schema
+    .createIndex(name)
+    .on(table)
+    .columns([...columns]);
+  if (engine !== "mysql") {
+    const named = index.ifNotExists();
+    await (sparse === undefined ? named : named.where(sql.ref(sparse), "is not", null)).execute();
+    return;
+  }
+  await index.execute().catch((error: { code?: unknown }) => {
+    if (error.code !== "ER_DUP_KEYNAME") throw error;
+  });
 }

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
-import type { StoreOptions } from "../open-store.ts";
+import type { StoreOptions } from "../store.ts";
 import { describeOnEveryEngine } from "../testing/engines.fixture.ts";
 
 describeOnEveryEngine((place) => {

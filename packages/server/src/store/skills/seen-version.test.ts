@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
+import { SkillChangedError } from "../skill-tables.ts";
 import { describeOnEveryEngine } from "../testing/engines.fixture.ts";
-import { SkillChangedError } from "./skill-store.ts";
 
 describeOnEveryEngine((place) => {
   it("changes only the version that was seen, of skills, tools and experts", {

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import type { NewChatMessage } from "../chat/chat-store.ts";
-import type { StoreOptions } from "../open-store.ts";
-import type { Store } from "../store.ts";
+import type { NewChatMessage } from "../chat-tables.ts";
+import type { Store, StoreOptions } from "../store.ts";
+
 import type { TestPlace } from "./engines.fixture.ts";
 
 /** What every engine must do with conversations. */

@@ -1,5 +1,5 @@
 import { writeSync } from "node:fs";
-import { openStore } from "../open-store.ts";
+import { openStore } from "../store.ts";
 import { makeRecord, makeStart, textResult } from "./records.fixture.ts";
 
 // Writes calls until it is killed, and tells the id of each one that was acknowledged. Every fiftieth result is a blob.

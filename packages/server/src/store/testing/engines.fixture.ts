@@ -9,11 +9,10 @@ import {
   startMariadb,
   startPostgres,
   type TestDatabaseServer,
-} from "../../internal-tools/database/support/test-servers.ts";
-import { engineOf } from "../database/engine.ts";
-import { openDatabase } from "../database/open-database.ts";
-import { openStore, type StoreOptions } from "../open-store.ts";
-import type { Store } from "../store.ts";
+} from "../../builtin-tools/database/support/test-servers.ts";
+import { engineOf, openDatabase } from "../database.ts";
+
+import { openStore, type Store, type StoreOptions } from "../store.ts";
 
 /** A place for one or more stores, gone after the tests. */
 export interface TestPlace {

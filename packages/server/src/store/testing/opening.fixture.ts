@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { openStore } from "../open-store.ts";
+import { openStore } from "../store.ts";
 import type { TestPlace } from "./engines.fixture.ts";
 import { makeRecord, textResult } from "./records.fixture.ts";
 

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { ExpertConflictError } from "../experts/expert-store.ts";
-import { newId } from "../skills/new-id.ts";
-import { type NewSkillTool, SkillConflictError } from "../skills/skill-store.ts";
+import { ExpertConflictError } from "../experts.ts";
+import { type NewSkillTool, newId, SkillConflictError } from "../skill-tables.ts";
+
 import type { Store } from "../store.ts";
 import type { TestPlace } from "./engines.fixture.ts";
 

@@ -1,6 +1,6 @@
 import type { ApprovalRequest } from "@toolrack/core";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { NewSchedule } from "../schedules/schedule-store.ts";
+import type { NewSchedule } from "../schedules.ts";
 import type { Store } from "../store.ts";
 import type { TestPlace } from "./engines.fixture.ts";
 

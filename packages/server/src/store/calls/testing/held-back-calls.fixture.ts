@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import type { Kysely } from "kysely";
-import { BlobDirectory } from "../../blobs/blob-directory.ts";
-import { openDatabase } from "../../database/open-database.ts";
-import { Instance } from "../../instances/instance.ts";
+import { BlobDirectory } from "../../blobs.ts";
+import { openDatabase } from "../../database.ts";
+import { Instance } from "../../instances.ts";
 import { migrate } from "../../migrations/migrate.ts";
-import { CallJournals } from "../call-journals.ts";
-import { CallRepository } from "../call-repository.ts";
+import { CallJournals } from "../call-journal.ts";
+import { CallRepository } from "../calls.ts";
 
 /** Calls of a SQLite store that stay in the journal until somebody in this process reads them, or flushes. */
 export async function openHeldBack(directory: string) {

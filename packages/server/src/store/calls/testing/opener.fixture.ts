@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { openStore } from "../../open-store.ts";
+import { openStore } from "../../store.ts";
 
 // Opens the store when it is told to, as a process that starts does, and ends.
 console.log("waiting");

@@ -1,0 +1,232 @@
+import { compileSchema } from "../schema/compile-schema.ts";
+import type { JsonSchemaObject } from "../schema/types.ts";
+import type { ToolInfo, ToolMetadata } from "../tool/define.ts";
+import { canonicalName } from "../tool/name.ts";
+import type { FilePart, ToolResult } from "../tool/result.ts";
+import type { FormatNote, TakeNote } from "./modern-schema.ts";
+
+/** Tools as a provider takes them, and the way back from what the provider says of them. */
+export interface FormattedTools<Tool> {
+  /** Sorted by name, so that the same tools always give the same text and prompt caches hold. */
+  readonly tools: readonly Tool[];
+  /** Everything that is sent differently from how the tools say it. */
+  readonly notes: readonly FormatNote[];
+  /** The rack's name of a tool the provider names; an unknown name comes back as it is. */
+  nameOf(providerName: string): string;
+  /** The provider's name of a tool on the rack, as history and `tool_choice` need it. */
+  providerNameOf(name: string): string;
+  /** The call as the rack understands it: its own name, and arguments in the shape of the tool's own schema. */
+  restore(call: ToolCallRequest): ToolCallRequest;
+}
+
+/** A tool in the provider's shape; `restore` undoes what its schema's rewriting did to the arguments. */
+export interface FormattedTool<Tool> {
+  readonly tool: Tool;
+  readonly restore?: (args: unknown) => unknown;
+}
+
+interface ProviderFormat<Tool> {
+  readonly names: NameRule;
+  /** May throw: the tool is then left out, and a note says why. */
+  format(definition: ToolDefinition, providerName: string, note: TakeNote): FormattedTool<Tool>;
+}
+
+/** Formats each tool on its own: one that cannot be formatted never spoils the others. */
+export function formatTools<Tool>(
+  tools: Iterable<ToolInfo | ToolDefinition>,
+  provider: ProviderFormat<Tool>,
+): FormattedTools<Tool> {
+  const sorted = [...tools].sort((a, b) => byCodeUnit(a.name, b.name));
+  const toProvider = providerNames(
+    sorted.map((tool) => tool.name),
+    provider.names,
+  );
+  const toRack = new Map([...toProvider].map(([name, providerName]) => [providerName, name]));
+  const restorers = new Map<string, (args: unknown) => unknown>();
+  const formatted: Tool[] = [];
+  const notes: FormatNote[] = [];
+  let previous: string | undefined;
+  for (const source of sorted) {
+    const take: TakeNote = (path, keyword, action, message) =>
+      notes.push({ tool: source.name, path, keyword, action, message });
+    if (source.name === previous) {
+      take("", "name", "left_out", "Another tool of this list has the same name.");
+      continue;
+    }
+    previous = source.name;
+    const own: Parameters<TakeNote>[] = [];
+    try {
+      const definition = withProperText("inputSchema" in source ? source : toDefinition(source));
+      const providerName = toProvider.get(source.name) ?? source.name;
+      if (providerName !== source.name) own.push(["", "name", "rewritten", `Sent as ${providerName}.`]);
+      const result = provider.format(definition, providerName, (...note) => own.push(note));
+      formatted.push(result.tool);
+      if (result.restore) restorers.set(source.name, result.restore);
+      for (const note of own) take(...note);
+    } catch (error) {
+      take("", "schema", "left_out", `Its schema cannot be sent: ${reasonOf(error)}.`);
+    }
+  }
+  const nameOf = (providerName: string) => toRack.get(providerName) ?? providerName;
+  return {
+    tools: formatted,
+    notes,
+    nameOf,
+    providerNameOf: (name) => toProvider.get(name) ?? name,
+    restore: (call) => {
+      const name = nameOf(call.name);
+      const restore = restorers.get(name);
+      return { ...call, name, arguments: restore ? restore(call.arguments) : call.arguments };
+    },
+  };
+}
+
+/** Sources outside TypeScript give `null` for what they do not say. */
+function withProperText(definition: ToolDefinition): ToolDefinition {
+  const { title, description, ...rest } = definition;
+  return {
+    ...rest,
+    ...(typeof title === "string" && { title }),
+    ...(typeof description === "string" && { description }),
+  };
+}
+
+function reasonOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  // What JSON.stringify says of a circular object runs over several lines.
+  return (message.split("\n")[0] ?? "").replace(/\.$/, "");
+}
+
+/** A tool as a provider is told of it, before any provider's limits are applied. Plain JSON but for `metadata`. */
+export interface ToolDefinition {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly inputSchema: JsonSchemaObject;
+  readonly outputSchema?: JsonSchemaObject;
+  readonly metadata: ToolMetadata;
+}
+
+/** Throws `SchemaError` when a schema has no JSON Schema form. */
+export function toDefinition(info: ToolInfo): ToolDefinition {
+  return {
+    name: info.name,
+    ...(info.title !== undefined && { title: info.title }),
+    ...(info.description !== undefined && { description: info.description }),
+    inputSchema: compileSchema(info.parameters).jsonSchema(),
+    ...(info.outputSchema !== undefined && { outputSchema: compileSchema(info.outputSchema).jsonSchema() }),
+    metadata: info.metadata,
+  };
+}
+
+/** What a provider takes as a tool's name. */
+interface NameRule {
+  readonly accepts: RegExp;
+  readonly maxLength: number;
+}
+
+/**
+ * The provider's name for each of the rack's names. A name the provider takes stays; another is rewritten.
+ * It depends on the set of names only, never on their order.
+ */
+function providerNames(names: Iterable<string>, rule: NameRule): Map<string, string> {
+  const sorted = [...new Set(names)].sort(byCodeUnit);
+  const taken = new Set(sorted.filter((name) => rule.accepts.test(name)));
+  return new Map(
+    sorted.map((name) => {
+      if (rule.accepts.test(name)) return [name, name];
+      const free = freeName(name, taken, rule);
+      taken.add(free);
+      return [name, free];
+    }),
+  );
+}
+
+/** The order of code units: the same on every machine, unlike an order by language. */
+function byCodeUnit(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function freeName(name: string, taken: ReadonlySet<string>, rule: NameRule): string {
+  for (let attempt = 0; ; attempt++) {
+    // No accepted name holds a NUL, so each attempt has a hash of its own.
+    const salted = attempt === 0 ? name : `${name}\0${attempt}`;
+    const candidate = canonicalName(salted, rule.maxLength);
+    const legal = rule.accepts.test(candidate)
+      ? candidate
+      : `_${canonicalName(`${salted}\0`, Math.min(64, rule.maxLength) - 1)}`;
+    if (!taken.has(legal)) return legal;
+  }
+}
+
+/** A call as a model asked for it, whatever the provider. */
+export interface ToolCallRequest {
+  /** The provider's id; made from the position in the message when the provider gave none. */
+  readonly id: string;
+  /** The name the model used. Empty when it gave none: the call still needs an answer. */
+  readonly name: string;
+  /** An object when the provider parsed it; the text as it came when it did not. The pipeline parses and repairs. */
+  readonly arguments: unknown;
+}
+
+const madeUpPrefix = "call_at_";
+
+export function callIdAt(position: number): string {
+  return `${madeUpPrefix}${position}`;
+}
+
+/** Whether the id was made here, so that the provider does not know it. */
+export function isMadeUpCallId(id: string): boolean {
+  return id.startsWith(madeUpPrefix);
+}
+
+/** The id if there is one, else one made from the position. */
+export function callIdOr(id: unknown, position: number): string {
+  return typeof id === "string" && id !== "" ? id : callIdAt(position);
+}
+
+/** What a model reads of a result, with a line for each file that the provider's answer cannot carry. */
+export function modelText(result: ToolResult, files: readonly FilePart[] = []): string {
+  const lines = files.map(fileLine);
+  const text = textOf(result, lines.length === 0);
+  return text === "" ? lines.join("\n") : [text, ...lines].join("\n");
+}
+
+function textOf(result: ToolResult, isAlone: boolean): string {
+  if (result.content !== "") return result.content;
+  if (result.error !== undefined) return result.error.message;
+  if (result.structured === undefined || !isAlone) return "";
+  return JSON.stringify(result.structured) ?? "";
+}
+
+function fileLine(file: FilePart): string {
+  const name = file.filename === undefined ? file.mime : `${file.filename}, ${file.mime}`;
+  return file.url.startsWith("data:") ? `[attached: ${name}]` : `[attached: ${name}, ${file.url}]`;
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** A deep copy holding nothing but JSON. Throws for what JSON cannot hold, such as a circular object. */
+export function cloneJson<T>(value: T): T {
+  // JSON in, JSON out: the copy has the shape of the original.
+  return JSON.parse(JSON.stringify(value)) as T;
+}
+
+/** Deep equality of JSON values; the order of an object's keys does not matter. */
+export function sameJson(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (Array.isArray(a)) {
+    return Array.isArray(b) && a.length === b.length && a.every((item, index) => sameJson(item, b[index]));
+  }
+  if (!isRecord(a) || !isRecord(b)) return false;
+  const keys = Object.keys(a);
+  if (keys.length !== Object.keys(b).length) return false;
+  return keys.every((key) => Object.hasOwn(b, key) && sameJson(a[key], b[key]));
+}
+
+/** The values without repetitions, in the order of their first appearance. */
+export function distinctJson<T>(values: readonly T[]): T[] {
+  return values.filter((value, index) => values.findIndex((other) => sameJson(value, other)) === index);
+}

@@ -1,8 +1,0 @@
-export {
-  definePrompt as define,
-  isPrompt as is,
-  type PromptArgument as Argument,
-  type PromptConfig as Config,
-  type PromptInfo as Info,
-  type PromptMessage as Message,
-} from "./define-prompt.ts";

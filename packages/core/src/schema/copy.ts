@@ -1,0 +1,347 @@
+import { issuePath } from "./json-schema-issues.ts";
+import type { JsonSchemaObject, SchemaIssue } from "./types.ts";
+
+/** Deeper than any argument a tool takes, and shallow enough for every validator's stack. */
+const maximumDepth = 500;
+/** Members of all objects and arrays together; beyond it a value is an attack or a shared structure unrolled. */
+const maximumSize = 1_000_000;
+
+/** What the quick look takes on; anything beyond goes the careful way. */
+const ordinaryDepth = 50;
+const ordinarySize = 10_000;
+
+/** Thrown, and caught by the validators, when a value is no finite tree. */
+export class UnsafeValue {
+  readonly issue: SchemaIssue;
+  constructor(issue: SchemaIssue) {
+    this.issue = issue;
+  }
+}
+
+/** Counts the members seen in one walk. Module state instead of an object: this runs on every call. */
+let seen = 0;
+
+/**
+ * A copy that shares no object or array with the value, without `__proto__` keys and `undefined` members.
+ * Dates, Maps, Buffers and the like are left as they are. Throws `UnsafeValue`.
+ */
+export function copyPlain(value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  seen = 0;
+  return copyMember(value, true, 0, value);
+}
+
+/**
+ * The value itself when no plain object inside it has an own `__proto__` key, otherwise a copy without them.
+ * Instances of classes are not entered: a validator may want them as they are. Throws `UnsafeValue`.
+ */
+export function withoutPrototypeKeys(value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  seen = 0;
+  if (isOrdinary(value, 0)) return value;
+  seen = 0;
+  if (!hasPrototypeKey(value, 0, value)) return value;
+  seen = 0;
+  return copyMember(value, false, 0, value);
+}
+
+/** A value of which a quick look shows that there is nothing to do: plain, small, and without such keys. */
+function isOrdinary(value: object, depth: number): boolean {
+  if (depth > ordinaryDepth) return false;
+  if (Array.isArray(value)) {
+    seen += value.length;
+    for (let index = 0; index < value.length; index++) {
+      const member: unknown = value[index];
+      if (typeof member === "object" && member !== null && !isOrdinary(member, depth + 1)) return false;
+    }
+    return seen <= ordinarySize;
+  }
+  // Who made an object is read faster than its prototype.
+  if (value.constructor !== Object) return false;
+  for (const key in value) {
+    if (key === "__proto__") return false;
+    const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
+    if (typeof member === "object" && member !== null && !isOrdinary(member, depth + 1)) return false;
+    seen++;
+  }
+  return seen <= ordinarySize;
+}
+
+/** How many members a tree has, counted up to a limit. For trees that `copyPlain` made. */
+export function countMembers(value: unknown, limit: number): number {
+  if (typeof value !== "object" || value === null) return 0;
+  const members = Object.values(value);
+  let count = members.length;
+  for (const member of members) {
+    if (count >= limit) return count;
+    count += countMembers(member, limit - count);
+  }
+  return count;
+}
+
+/** `flatten` says whether instances of classes are copied as plain objects or left as they are. */
+function copyMember(value: object, flatten: boolean, depth: number, root: object): unknown {
+  if (depth >= maximumDepth) throw tooDeep(root);
+  if (Array.isArray(value)) {
+    count(value.length, root);
+    const copy: unknown[] = value.slice();
+    for (let index = 0; index < copy.length; index++) {
+      const member = copy[index];
+      if (typeof member === "object" && member !== null)
+        copy[index] = copyMember(member, flatten, depth + 1, root);
+    }
+    return copy;
+  }
+  if (!isPlain(value, flatten)) return value;
+  // Spreading is the fastest way to copy a small object, and the only one that never runs a setter.
+  const copy: Record<string, unknown> = { ...value };
+  let size = 0;
+  let hasLeftovers = false;
+  for (const key in copy) {
+    size++;
+    const member = copy[key];
+    if (typeof member === "object" && member !== null) {
+      if (key === "__proto__") hasLeftovers = true;
+      else copy[key] = copyMember(member, flatten, depth + 1, root);
+    } else if (member === undefined || key === "__proto__") hasLeftovers = true;
+  }
+  count(size, root);
+  return hasLeftovers ? withoutLeftovers(copy) : copy;
+}
+
+function withoutLeftovers(copy: Record<string, unknown>): Record<string, unknown> {
+  const clean: Record<string, unknown> = {};
+  for (const key in copy) {
+    if (key !== "__proto__" && copy[key] !== undefined) clean[key] = copy[key];
+  }
+  return clean;
+}
+
+function hasPrototypeKey(value: object, depth: number, root: object): boolean {
+  if (depth >= maximumDepth) throw tooDeep(root);
+  let found = false;
+  if (Array.isArray(value)) {
+    count(value.length, root);
+    for (const member of value) {
+      if (typeof member === "object" && member !== null && hasPrototypeKey(member, depth + 1, root))
+        found = true;
+    }
+    return found;
+  }
+  if (!isPlain(value, false)) return false;
+  let size = 0;
+  for (const key in value) {
+    size++;
+    if (key === "__proto__") found = true;
+    const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
+    if (typeof member === "object" && member !== null && hasPrototypeKey(member, depth + 1, root))
+      found = true;
+  }
+  count(size, root);
+  return found;
+}
+
+/** Plain in any realm: made by `{}`, by `Object.create(null)`, or, when flattening, by a class of the author's. */
+function isPlain(value: object, flatten: boolean): boolean {
+  const prototype = Object.getPrototypeOf(value);
+  if (prototype === Object.prototype || prototype === null) return true;
+  if (Object.getPrototypeOf(prototype) === null) return true;
+  return flatten && Object.prototype.toString.call(value) === "[object Object]";
+}
+
+function count(members: number, root: object): void {
+  seen += members;
+  if (seen <= maximumSize) return;
+  const circle = circleIn(root);
+  if (circle !== undefined) throw circular(circle);
+  const limit = maximumSize.toLocaleString("en-US");
+  throw refusal("", `at most ${limit} members in all`, "a larger value");
+}
+
+/** A circle is as deep as one likes, so it is looked for only where a value turns out too deep. */
+function tooDeep(root: object): UnsafeValue {
+  const circle = circleIn(root);
+  if (circle !== undefined) return circular(circle);
+  return refusal("", `at most ${maximumDepth} levels of nesting`, `more than ${maximumDepth} levels`);
+}
+
+function circular(chain: readonly object[]): UnsafeValue {
+  return refusal(issuePath(pathTo(chain)), "a value without circular references", "a circular reference");
+}
+
+/** The containers from the root to the one that stands for an ancestor of its own, if there is one. */
+function circleIn(root: object): readonly object[] | undefined {
+  const cleared = new Set<object>();
+  const chain: object[] = [];
+  return find(root);
+
+  function find(value: object): readonly object[] | undefined {
+    if (chain.includes(value)) return [...chain, value];
+    if (cleared.has(value) || chain.length > maximumDepth) return undefined;
+    chain.push(value);
+    for (const member of Object.values(value)) {
+      if (typeof member !== "object" || member === null) continue;
+      const found = find(member);
+      if (found !== undefined) return found;
+    }
+    chain.pop();
+    cleared.add(value);
+    return undefined;
+  }
+}
+
+function refusal(path: string, expected: string, received: string): UnsafeValue {
+  const where = path === "" ? "" : ` at \`${path}\``;
+  return new UnsafeValue({
+    path,
+    expected,
+    received,
+    message: `Expected ${expected}, got ${received}${where}.`,
+  });
+}
+
+/** The keys that lead through a chain of containers, found again from the containers themselves. */
+function pathTo(chain: readonly object[]): (string | number)[] {
+  return chain.slice(1).map((child, index) => {
+    const parent = chain[index]!;
+    if (Array.isArray(parent)) return parent.indexOf(child);
+    return Object.entries(parent).find(([, member]) => member === child)?.[0] ?? "?";
+  });
+}
+
+export type Copier = (value: unknown) => unknown;
+
+/** A schema this deep or this wide is copied the general way; the code for it would only fill memory. */
+const deepest = 8;
+const mostNodes = 200;
+
+/**
+ * A function that copies values of the shape that the schema describes, several times faster than the general
+ * copy, and hands whatever looks different (a missing or unknown key, a class instance, a part that the schema
+ * does not spell out) to the general copy. It validates nothing. Answers `copyPlain` itself where there is
+ * nothing to gain, or where functions cannot be made from text.
+ */
+export function compileCopier(schema: JsonSchemaObject): Copier {
+  const writer: Writer = { functions: [], nodes: 0 };
+  const name = writeNode(schema, writer, 0);
+  if (name === undefined) return copyPlain;
+  try {
+    const source = `"use strict";\n${writer.functions.join("\n")}\nreturn ${name};`;
+    const copy = new Function("copyPlain", source)(copyPlain) as Copier; // The text is all ours; keys are quoted.
+    return (value) => {
+      try {
+        return copy(value);
+      } catch {
+        return copyPlain(value); // It refuses the same value and can say where in the whole of it.
+      }
+    };
+  } catch {
+    return copyPlain;
+  }
+}
+
+interface Writer {
+  readonly functions: string[];
+  nodes: number;
+}
+
+/** Writes the function for one part of the schema and answers its name; nothing when the part is not spelt out. */
+function writeNode(schema: unknown, writer: Writer, depth: number): string | undefined {
+  if (typeof schema !== "object" || schema === null || depth > deepest || writer.nodes >= mostNodes)
+    return undefined;
+  writer.nodes++;
+  const { properties, items, required } = schema as JsonSchemaObject;
+  if (isRecord(properties))
+    return writeObject(properties, Array.isArray(required) ? required : [], writer, depth);
+  if (isRecord(items)) return writeArray(items, writer, depth);
+  return undefined;
+}
+
+function writeObject(
+  properties: Record<string, unknown>,
+  required: readonly unknown[],
+  writer: Writer,
+  depth: number,
+): string | undefined {
+  const keys = Object.keys(properties);
+  // Every object inherits some names, and reading one of those would find it where the value has none.
+  if (keys.length === 0 || keys.some((key) => key in Object.prototype)) return undefined;
+  const members = keys.map((key, index) => {
+    const copier = writeNode(properties[key], writer, depth + 1);
+    return { key: JSON.stringify(key), local: `m${index}`, copier, required: required.includes(key) };
+  });
+  const name = `copy${writer.functions.length}`;
+  const always = members.filter((member) => member.required);
+  const sometimes = members.filter((member) => !member.required);
+  writer.functions.push(`function ${name}(value) {
+  if (typeof value !== "object" || value === null) return value;
+  if (Object.getPrototypeOf(value) !== Object.prototype) return copyPlain(value);
+  ${members.map(({ key, local }) => `const ${local} = value[${key}];`).join(" ")}
+  ${always.length === 0 ? "" : `if (${always.map(({ local }) => `${local} === undefined`).join(" || ")}) return copyPlain(value);`}
+  let expected = ${always.length};
+  const copy = { ${always.map((member) => `${member.key}: ${copied(member)}`).join(", ")} };
+  ${sometimes.map((member) => `if (${member.local} !== undefined) { copy[${member.key}] = ${copied(member)}; expected++; }`).join("\n  ")}
+  let found = 0;
+  for (const key in value) found++;
+  return found === expected ? copy : copyPlain(value);
+}`);
+  return name;
+}
+
+function writeArray(items: Record<string, unknown>, writer: Writer, depth: number): string {
+  const copier = writeNode(items, writer, depth + 1);
+  const name = `copy${writer.functions.length}`;
+  writer.functions.push(`function ${name}(value) {
+  if (!Array.isArray(value)) return copyPlain(value);
+  const copy = value.slice();
+  for (let index = 0; index < copy.length; index++) {
+    const member = copy[index];
+    if (typeof member === "object" && member !== null) copy[index] = ${copier ?? "copyPlain"}(member);
+  }
+  return copy;
+}`);
+  return name;
+}
+
+/** A member that the schema leaves open may still hold an object, which must be copied as well. */
+function copied({ local, copier }: { local: string; copier: string | undefined }): string {
+  return copier === undefined
+    ? `typeof ${local} === "object" && ${local} !== null ? copyPlain(${local}) : ${local}`
+    : `${copier}(${local})`;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** A change to one member of a value, at any depth. */
+export interface Edit {
+  readonly path: readonly unknown[];
+  /** `undefined` takes the member out. */
+  readonly value: unknown;
+}
+
+/**
+ * A copy of a value with some members changed. Containers on the way to a change are copied, each once; all else is
+ * shared. Every path must lead through plain objects and arrays.
+ */
+export function editCopy(value: unknown, edits: readonly Edit[]): unknown {
+  const root: Record<string, unknown> = { value };
+  const copied = new Set<unknown>();
+  for (const { path, value: member } of edits) {
+    let container = root;
+    let key = "value";
+    for (const step of path) {
+      const original = container[key];
+      if (!copied.has(original)) {
+        container[key] = Array.isArray(original) ? original.slice() : { ...(original as object) }; // See above.
+        copied.add(container[key]);
+      }
+      container = container[key] as Record<string, unknown>; // Arrays and objects are both written by key.
+      key = String(step);
+    }
+    if (member === undefined) delete container[key];
+    else container[key] = member;
+  }
+  return root.value;
+}

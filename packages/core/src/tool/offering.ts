@@ -1,0 +1,162 @@
+import type { CallClient } from "./context.ts";
+import { DefinitionError } from "./define.ts";
+import type { ContentBlock } from "./result.ts";
+
+/** What the author's functions of a prompt or a resource are given. */
+export interface OfferingContext {
+  /** Aborted when nobody waits for the answer any more. */
+  readonly signal: AbortSignal;
+  /** Whoever asks, when it can be asked something in turn. */
+  readonly client: CallClient | undefined;
+  /** Who asks, as records name it. */
+  readonly caller: string;
+}
+
+export interface PromptMessage {
+  readonly role: "user" | "assistant";
+  readonly content: ContentBlock;
+}
+
+export interface PromptArgument {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly required?: boolean;
+  /** What a person may mean who has typed so far; `others` has the arguments that are filled in already. */
+  readonly complete?: (
+    typed: string,
+    others: Readonly<Record<string, string>>,
+    context: OfferingContext,
+  ) => readonly string[] | Promise<readonly string[]>;
+}
+
+export interface PromptConfig {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly arguments?: readonly PromptArgument[];
+  /** Makes the messages. A text is one message of the user. May throw: the caller is told its message. */
+  readonly messages: (
+    args: Readonly<Record<string, string>>,
+    context: OfferingContext,
+  ) => string | readonly PromptMessage[] | Promise<string | readonly PromptMessage[]>;
+}
+
+const brand = Symbol.for("toolrack.prompt");
+
+/** A text with gaps that a person picks, fills in and gives to a model. */
+export interface PromptInfo extends PromptConfig {
+  readonly arguments: readonly PromptArgument[];
+}
+
+/** Throws `DefinitionError` when it could not be served. */
+export function definePrompt(config: PromptConfig): PromptInfo {
+  const { name, messages } = config;
+  if (typeof name !== "string" || name.trim() === "") {
+    throw new DefinitionError("A prompt needs a name: a text that is not empty.", "name");
+  }
+  if (typeof messages !== "function") {
+    throw new DefinitionError(
+      `The prompt "${name}" needs messages: a function that returns a text or messages.`,
+      "messages",
+    );
+  }
+  const given = config.arguments ?? [];
+  const names = given.map((argument) => argument.name);
+  const twice = names.find((one, index) => names.indexOf(one) !== index);
+  if (twice !== undefined) {
+    throw new DefinitionError(`The prompt "${name}" has the argument "${twice}" twice.`, "arguments");
+  }
+  return Object.freeze({ ...config, arguments: Object.freeze([...given]), [brand]: true });
+}
+
+/** Recognised by its brand: a workspace may have its own copy of this package. */
+export function isPrompt(value: unknown): value is PromptInfo {
+  return typeof value === "object" && value !== null && (value as { [brand]?: unknown })[brand] === true;
+}
+
+/** One part of what a resource holds: text, or bytes in base64. */
+export interface ResourceContents {
+  readonly uri: string;
+  readonly mimeType?: string;
+  readonly text?: string;
+  readonly blob?: string;
+  readonly _meta?: Readonly<Record<string, unknown>>;
+}
+
+/** What a read may return: a text, bytes, or parts with URIs of their own. */
+export type ResourceBody = string | Uint8Array | readonly ResourceContents[];
+
+interface ResourceDescription {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly mimeType?: string;
+}
+
+export interface FixedResourceConfig extends ResourceDescription {
+  readonly uri: string;
+  readonly size?: number;
+  /** May throw: the caller is told its message. */
+  readonly read: (context: OfferingContext) => ResourceBody | Promise<ResourceBody>;
+  /** Calls `changed` whenever the content is another one, until the function that it returns is called. */
+  readonly watch?: (changed: () => void) => () => void;
+}
+
+export interface ResourceTemplateConfig extends ResourceDescription {
+  /** `notes://{folder}/{name}`; a variable stands for one segment, `{+name}` for any number. */
+  readonly uriTemplate: string;
+  /** Undefined when there is no such resource. */
+  readonly read: (
+    variables: Readonly<Record<string, string>>,
+    context: OfferingContext,
+  ) => ResourceBody | undefined | Promise<ResourceBody | undefined>;
+  /** What a variable may be, for each by its name. */
+  readonly complete?: Readonly<
+    Record<
+      string,
+      (
+        typed: string,
+        others: Readonly<Record<string, string>>,
+        context: OfferingContext,
+      ) => readonly string[] | Promise<readonly string[]>
+    >
+  >;
+}
+
+export type ResourceConfig = FixedResourceConfig | ResourceTemplateConfig;
+
+/** Something that can be read by its URI. */
+export type ResourceInfo = ResourceConfig;
+
+const resourceBrand = Symbol.for("toolrack.resource");
+
+/** Throws `DefinitionError` when it could not be served. */
+export function defineResource(config: FixedResourceConfig): FixedResourceConfig;
+export function defineResource(config: ResourceTemplateConfig): ResourceTemplateConfig;
+export function defineResource(config: ResourceConfig): ResourceConfig {
+  const { name, read } = config;
+  const place = "uri" in config ? config.uri : config.uriTemplate;
+  if (typeof name !== "string" || name.trim() === "") {
+    throw new DefinitionError("A resource needs a name: a text that is not empty.", "name");
+  }
+  if (typeof place !== "string" || !/^[A-Za-z][A-Za-z0-9+.-]*:/.test(place)) {
+    throw new DefinitionError(
+      `The resource "${name}" needs a uri or a uriTemplate with a scheme, such as notes://{id}.`,
+      "uri" in config ? "uri" : "uriTemplate",
+    );
+  }
+  if (typeof read !== "function") {
+    throw new DefinitionError(`The resource "${name}" needs read: a function that returns it.`, "read");
+  }
+  return Object.freeze({ ...config, [resourceBrand]: true });
+}
+
+/** Recognised by its brand: a workspace may have its own copy of this package. */
+export function isResource(value: unknown): value is ResourceInfo {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    (value as { [resourceBrand]?: unknown })[resourceBrand] === true
+  );
+}

@@ -1,0 +1,59 @@
+import { Tool, type ToolContext, ToolRegistry } from "@toolrack/core";
+import { expect, it } from "vitest";
+import { CallOrigins, currentCall } from "./callers.ts";
+
+function makeRack() {
+  const registry = new ToolRegistry();
+  const origins = new CallOrigins(registry);
+  const seen: (string | undefined)[] = [];
+  let later: Promise<unknown> = Promise.resolve();
+  const leaf = ({ callId }: ToolContext) => {
+    seen.push(origins.of(callId));
+    return "";
+  };
+  registry.register(Tool.define({ name: "leaf", parameters: { type: "object" }, execute: leaf }));
+  registry.register(
+    Tool.define({
+      name: "outer",
+      parameters: { type: "object" },
+      execute: async (context) => {
+        await context.call("leaf", {}, { caller: "somebody else" });
+        currentCall.run(context, () => {
+          later = new Promise((resolve) => setTimeout(resolve, 5)).then(() =>
+            registry.executeDetached(context, "leaf", {}, { caller: "a timer" }),
+          );
+        });
+        return "";
+      },
+    }),
+  );
+  return { registry, origins, seen, later: () => later };
+}
+
+it("knows who is behind a call that a tool makes, whatever the tool says, also from a timer after its end", async () => {
+  const { registry, seen, later } = makeRack();
+  await registry.execute("outer", {}, { caller: "ann_1" });
+  await later();
+  await registry.execute("leaf", {}, { caller: "bob_2" });
+  expect(seen).toEqual(["ann_1", "ann_1", "bob_2"]);
+});
+
+it("says that it does not know, rather than anything wrong, when the beginning is long forgotten", async () => {
+  const { registry, seen, origins } = makeRack();
+  let context: ToolContext | undefined;
+  registry.register(
+    Tool.define({
+      name: "first",
+      parameters: { type: "object" },
+      execute: (given) => {
+        context = given;
+        return "";
+      },
+    }),
+  );
+  await registry.execute("first", {}, { caller: "ann_1" });
+  for (let n = 0; n < 10_001; n++) await registry.execute("nothing", {}, { caller: "crowd" });
+  expect(origins.of(context!.callId)).toBeUndefined();
+  await currentCall.run(context!, () => registry.executeDetached(context!, "leaf", {}, { caller: "http" }));
+  expect(seen).toEqual([undefined]);
+});

@@ -1,0 +1,189 @@
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
+import { chmod, link, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { makeOwnFolder } from "../helpers/own-folder.ts";
+import { SecretError } from "./secrets.ts";
+
+const form = /^(file|keyring):([A-Za-z0-9_-]+)$/;
+
+/**
+ * The key that secrets are encrypted with. The file `key` says where it is: `keyring:<account>`, or `file:<key>` where
+ * there is no keyring. A keyring that is locked for once is therefore never mistaken for one without a key.
+ */
+export class EncryptionKey {
+  readonly #file: string;
+  readonly #keyring: () => Promise<Keyring | undefined>;
+
+  constructor(directory: string, keyring: () => Promise<Keyring | undefined>) {
+    this.#file = join(directory, "key");
+    this.#keyring = keyring;
+  }
+
+  /** Nothing when no key has been made yet. Throws `SecretError` when it cannot be had. */
+  async read(): Promise<Buffer | undefined> {
+    const text = await readFile(this.#file, "utf8").catch((error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT") return undefined;
+      throw error;
+    });
+    if (text === undefined) return undefined;
+    const [, place, rest] = form.exec(text.trim()) ?? [];
+    if (place === undefined || rest === undefined) throw this.#unusable("it is damaged");
+    await closeToOthers(this.#file);
+    return this.#decode(place === "file" ? rest : await this.#fromKeyring(rest));
+  }
+
+  /** Makes one if need be. Two processes that do so at once agree on one. */
+  async ensure(): Promise<Buffer> {
+    const existing = await this.read();
+    if (existing !== undefined) return existing;
+    await this.#write(await this.#place(randomBytes(KEY_BYTES).toString("base64url")));
+    const key = await this.read();
+    if (key === undefined) throw this.#unusable("it vanished while it was being made");
+    return key;
+  }
+
+  async #place(key: string): Promise<string> {
+    const account = randomBytes(12).toString("hex");
+    try {
+      const keyring = await this.#keyring();
+      if (keyring === undefined) return `file:${key}`;
+      await keyring.write(account, key);
+      return `keyring:${account}`;
+    } catch {
+      return `file:${key}`;
+    }
+  }
+
+  async #fromKeyring(account: string): Promise<string> {
+    const keyring = await this.#keyring();
+    const key = await keyring?.read(account).catch((error: Error) => {
+      throw this.#unusable(`the key is in the keyring of the system, which says: ${error.message}`);
+    });
+    if (key !== undefined) return key;
+    throw this.#unusable(
+      keyring === undefined
+        ? "the key is in the keyring of the system, which cannot be reached from here"
+        : "the keyring of the system does not have the key any more",
+    );
+  }
+
+  #decode(text: string): Buffer {
+    const key = Buffer.from(text, "base64url");
+    if (key.length !== KEY_BYTES) throw this.#unusable("it is damaged");
+    return key;
+  }
+
+  async #write(line: string): Promise<void> {
+    makeOwnFolder(dirname(this.#file));
+    const draft = `${this.#file}.${randomBytes(6).toString("hex")}`;
+    try {
+      await writeFile(draft, `${line}\n`, { mode: 0o600, flag: "wx", flush: true });
+      // Unlike a rename, a link never replaces the key that another process has just made.
+      await link(draft, this.#file).catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== "EEXIST") throw error;
+      });
+    } finally {
+      await rm(draft, { force: true });
+    }
+  }
+
+  #unusable(reason: string): SecretError {
+    return new SecretError(
+      `The key of ${this.#file} cannot be used: ${reason}. Unlock or restore it; or delete that file and set all secrets again.`,
+    );
+  }
+}
+
+async function closeToOthers(file: string): Promise<void> {
+  const { mode } = await stat(file);
+  // Windows keeps no such mode: there the folder's own rights decide.
+  if (process.platform === "win32" || (mode & 0o077) === 0) return;
+  await chmod(file, 0o600);
+}
+
+/** Where the operating system keeps passwords. */
+export interface Keyring {
+  /** Rejects when the keyring is locked or not there. */
+  read(account: string): Promise<string | undefined>;
+  /** Rejects when it was not kept. */
+  write(account: string, password: string): Promise<void>;
+}
+
+const SERVICE = "toolrack";
+
+/** The keyring of the user, or nothing where its package is not installed or `TOOLRACK_KEYRING` is `off`. */
+export async function osKeyring(): Promise<Keyring | undefined> {
+  if (process.env.TOOLRACK_KEYRING === "off") return undefined;
+  // An optional dependency: it has no build for every platform.
+  const native = await import("@napi-rs/keyring").catch(() => undefined);
+  if (native === undefined) return undefined;
+  // Linux would otherwise fall back to the kernel's keyring, which forgets everything at the next boot.
+  const open = (account: string) =>
+    new native.AsyncEntry(SERVICE, account, { linux: { store: "secret-service" } });
+  return {
+    read: async (account) => (await open(account).getPassword()) ?? undefined,
+    write: async (account, password) => {
+      const entry = open(account);
+      await entry.setPassword(password);
+      if ((await entry.getPassword()) !== password) throw new Error("The keyring did not keep the key.");
+    },
+  };
+}
+
+const ALGORITHM = "aes-256-gcm";
+const VERSION = "v1";
+/** As GCM wants it. Random each time: one key encrypts far fewer values than would make two alike. */
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+const KEY_BYTES = 32;
+
+/**
+ * Encrypts values as `v1.<key's id>.<nonce>.<tag>.<text>`. The name is authenticated with the value, so that whoever
+ * can write to the database cannot give one secret the value of another.
+ */
+export class ValueCipher {
+  readonly #key: Buffer;
+  readonly #keyId: string;
+
+  constructor(key: Buffer) {
+    this.#key = key;
+    this.#keyId = createHash("sha256").update("toolrack key id").update(key).digest("hex").slice(0, 12);
+  }
+
+  encrypt(name: string, value: string): string {
+    const nonce = randomBytes(NONCE_BYTES);
+    const cipher = createCipheriv(ALGORITHM, this.#key, nonce).setAAD(Buffer.from(name));
+    const text = Buffer.concat([cipher.update(value, "utf8"), cipher.final()]);
+    const parts = [nonce, cipher.getAuthTag(), text].map((part) => part.toString("base64url"));
+    return [VERSION, this.#keyId, ...parts].join(".");
+  }
+
+  /** Throws `SecretError` for anything that this key did not encrypt under this name. */
+  decrypt(name: string, encrypted: string): string {
+    const [version, keyId, ...parts] = encrypted.split(".");
+    if (version === VERSION && keyId !== this.#keyId) {
+      throw new SecretError(
+        `The secret "${name}" was encrypted with another key than this workspace has now. Bring that key back, or set the secret again.`,
+      );
+    }
+    const [nonce, tag, text] = parts.map((part) => Buffer.from(part, "base64url"));
+    if (version !== VERSION || nonce?.length !== NONCE_BYTES || tag?.length !== TAG_BYTES || !text) {
+      throw damaged(name);
+    }
+    const decipher = createDecipheriv(ALGORITHM, this.#key, nonce, { authTagLength: TAG_BYTES })
+      .setAAD(Buffer.from(name))
+      .setAuthTag(tag);
+    try {
+      return Buffer.concat([decipher.update(text), decipher.final()]).toString("utf8");
+    } catch {
+      throw damaged(name);
+    }
+  }
+}
+
+function damaged(name: string): SecretError {
+  return new SecretError(
+    `The stored value of the secret "${name}" was changed since it was set, so it is not used. Set it again.`,
+  );
+}

@@ -1,0 +1,288 @@
+import { lookup as resolveName } from "node:dns";
+import { BlockList, type LookupFunction } from "node:net";
+import ipaddr from "ipaddr.js";
+
+type Address = ipaddr.IPv4 | ipaddr.IPv6;
+
+/** Public by their number, yet a cloud's way to hand its machines their credentials. */
+const metadataAddresses = new Set(["168.63.129.16"]);
+
+/**
+ * The old way to write IPv4 inside IPv6, `::8.8.8.8`. No public host has such an address, and what a system makes of
+ * one is its own affair. `ipaddr.js` takes it for the IPv4 address, so it is judged as it is written.
+ */
+const compatible = new BlockList();
+compatible.addSubnet("::", 96, "ipv6");
+
+/** Which addresses a request may reach. */
+export interface AddressRules {
+  /** Says why the address is refused, or nothing when it may be reached. `host` is the name it was found under. */
+  refusal(host: string, address: string): string | undefined;
+}
+
+/**
+ * Only addresses of the public Internet, and those that the operator allowed: a host name, `*.suffix` for everything
+ * below a name, a single address, or a range such as `10.0.0.0/8`. An entry that is none of these allows nothing.
+ */
+export function createAddressRules(allowPrivate: readonly string[]): AddressRules {
+  const entries = allowPrivate.map(parseEntry);
+  return {
+    refusal(host, address) {
+      const parsed = parseAddress(address);
+      if (parsed === undefined) return "it is not an IP address";
+      const kind = forbiddenKind(parsed) ?? compatibleKind(address);
+      if (kind === undefined) return undefined;
+      const name = plainHost(host);
+      return entries.some((allows) => allows(name, parsed)) ? undefined : kind;
+    },
+  };
+}
+
+/** A host as it is compared: lower case, without brackets and without the dot of the root. */
+export function plainHost(host: string): string {
+  return host
+    .toLowerCase()
+    .replace(/^\[|\]$/g, "")
+    .replace(/\.$/, "");
+}
+
+type Entry = (host: string, address: Address) => boolean;
+
+function parseEntry(text: string): Entry {
+  const entry = plainHost(text.trim());
+  if (ipaddr.isValidCIDR(entry)) {
+    const [network, bits] = ipaddr.parseCIDR(entry);
+    return (_host, address) => address.kind() === network.kind() && address.match(network, bits);
+  }
+  const single = parseAddress(entry);
+  if (single !== undefined) return (_host, address) => address.toString() === single.toString();
+  if (entry.startsWith("*."))
+    return (host) => host.endsWith(entry.slice(1)) && host.length > entry.length - 1;
+  return (host) => host === entry;
+}
+
+/** IPv4 inside IPv6 comes out as IPv4, so that no spelling of an address escapes the rules for it. */
+function parseAddress(text: string): Address | undefined {
+  const bare = text.replace(/%.*$/, "");
+  if (!ipaddr.IPv4.isValidFourPartDecimal(bare) && !ipaddr.IPv6.isValid(bare)) return undefined;
+  return ipaddr.process(bare);
+}
+
+/** What makes an address off limits. Everything that is not plainly public is. */
+function forbiddenKind(address: Address): string | undefined {
+  if (metadataAddresses.has(address.toString())) return "it is a cloud metadata address";
+  const range: string = address.range();
+  if (range === "unicast") return undefined;
+  // A translator for IPv6-only networks: what counts is the IPv4 address it leads to.
+  if (range === "rfc6052" && address instanceof ipaddr.IPv6) return forbiddenKind(embeddedAddress(address));
+  return `it is ${kindNames[range] ?? `in the range "${range}"`}`;
+}
+
+function compatibleKind(address: string): string | undefined {
+  const isCompatible = compatible.check(address.replace(/%.*$/, ""), "ipv6");
+  return isCompatible ? "it is an IPv4-compatible IPv6 address, which is reserved" : undefined;
+}
+
+function embeddedAddress(address: ipaddr.IPv6): ipaddr.IPv4 {
+  return new ipaddr.IPv4(address.toByteArray().slice(12));
+}
+
+const kindNames: Readonly<Record<string, string>> = {
+  loopback: "a loopback address",
+  private: "a private address",
+  uniqueLocal: "a private address",
+  linkLocal: "a link-local address, where clouds serve their metadata",
+  carrierGradeNat: "an address of a carrier's inner network",
+  multicast: "a multicast address",
+  broadcast: "a broadcast address",
+  unspecified: "the unspecified address, which means this machine",
+  reserved: "a reserved address",
+};
+
+/** Thrown when a host may not be reached. The message is meant for the model. */
+export class AddressRefusedError extends Error {
+  override name = "AddressRefusedError";
+
+  constructor(host: string, address: string, reason: string) {
+    const where = host === address ? address : `${host} (${address})`;
+    super(
+      `Refused to connect to ${where}: ${reason}. Only public addresses can be reached; the operator can allow this host in network.allowPrivate of the workspace's config.`,
+    );
+  }
+}
+
+/**
+ * Resolves a name and gives out only addresses that may be reached. The connection is made to what this returns, so
+ * a name that changes its address between a check and the connection gains nothing.
+ */
+export function guardedLookup(rules: AddressRules): LookupFunction {
+  return (hostname, options, callback) => {
+    resolveName(hostname, { ...options, all: true }, (error, addresses) => {
+      if (error !== null) return callback(error, "");
+      const allowed = addresses.filter(({ address }) => rules.refusal(hostname, address) === undefined);
+      const first = allowed[0];
+      if (first === undefined) {
+        const address = addresses[0]?.address ?? "no address";
+        const reason = rules.refusal(hostname, address) ?? "it has no address";
+        return callback(new AddressRefusedError(hostname, address, reason), "");
+      }
+      if (options.all) return callback(null, allowed);
+      callback(null, first.address, first.family);
+    });
+  };
+}
+
+/** Longest name that every common file system takes, counted in bytes, with room for a temporary suffix. */
+const LONGEST = 200;
+
+/** Names that Windows keeps for devices, whatever their ending. */
+const deviceName = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
+
+/** The name for a downloaded file: what the server calls it, or the last part of its address. Never a path. */
+export function downloadName(disposition: string | undefined, url: string): string {
+  const fromServer = disposition === undefined ? undefined : dispositionName(disposition);
+  return safeName(fromServer ?? "") ?? safeName(lastSegment(url)) ?? "download";
+}
+
+function dispositionName(header: string): string | undefined {
+  const extended = /filename\*\s*=\s*"?([\w-]+)'[^']*'([^;"\s]+)/i.exec(header);
+  if (extended !== null) {
+    const decoded = decodePercent(extended[2]!, extended[1]!);
+    if (decoded !== undefined) return decoded;
+  }
+  const quoted = /filename\s*=\s*"((?:[^"\\]|\\.)*)"/i.exec(header)?.[1]?.replace(/\\(.)/g, "$1");
+  const plain = quoted ?? /filename\s*=\s*([^;"\s]+)/i.exec(header)?.[1];
+  // Header bytes arrive as latin1; servers send UTF-8 in them.
+  return plain === undefined ? undefined : Buffer.from(plain, "latin1").toString("utf8");
+}
+
+function lastSegment(url: string): string {
+  const segment = new URL(url).pathname.split("/").at(-1) ?? "";
+  return decodePercent(segment, "utf-8") ?? segment;
+}
+
+function decodePercent(text: string, charset: string): string | undefined {
+  try {
+    const bytes = text.replace(/%([\da-f]{2})/gi, (_whole, hex: string) =>
+      String.fromCharCode(Number.parseInt(hex, 16)),
+    );
+    return new TextDecoder(charset, { fatal: true }).decode(Buffer.from(bytes, "latin1"));
+  } catch {
+    return undefined;
+  }
+}
+
+/** One path segment that is legal and visible everywhere, or nothing when no character of it is left. */
+function safeName(text: string): string | undefined {
+  const segment = text.split(/[/\\]/).at(-1) ?? "";
+  const clean = segment
+    .normalize("NFC")
+    // Control and formatting characters could hide the true ending; the others are illegal on some systems.
+    .replace(/[\p{Cc}\p{Cf}<>:"|?*]/gu, "_")
+    .replace(/^[\s.]+|[\s.]+$/g, "");
+  if (clean === "" || /^_+$/.test(clean)) return undefined;
+  return shorten(deviceName.test(clean) ? `_${clean}` : clean);
+}
+
+function shorten(name: string): string {
+  if (Buffer.byteLength(name) <= LONGEST) return name;
+  const ending = /\.[\w-]{1,16}$/.exec(name)?.[0] ?? "";
+  let stem = [...name.slice(0, name.length - ending.length)];
+  while (Buffer.byteLength(stem.join("") + ending) > LONGEST) stem = stem.slice(0, -1);
+  return stem.join("") + ending;
+}
+
+/** What the HTTP client itself decides; a caller's value could smuggle a second request or another host. */
+const ownedByClient = new Set([
+  "connection",
+  "content-length",
+  "expect",
+  "host",
+  "keep-alive",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+const secretName = /authorization|cookie|api-?key|token|secret|password|credential|signature/;
+
+/** Header names in lower case. Refuses those that belong to the client. */
+export function requestHeaders(given: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(given)) {
+    const key = name.toLowerCase();
+    if (ownedByClient.has(key)) {
+      throw new Error(`The header "${name}" is set by the client itself. Leave it out.`);
+    }
+    headers[key] = value;
+  }
+  return headers;
+}
+
+/** The headers that may follow a redirect to another origin. */
+export function withoutSecrets(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !secretName.test(name)));
+}
+
+/** The headers for a request that has lost its body on the way. */
+export function withoutBodyHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !name.startsWith("content-")));
+}
+
+/** Response headers as one value per name. Cookies keep their names and lose their values. */
+export function shownHeaders(headers: NodeJS.Dict<string | string[]>): Record<string, string> {
+  const shown: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === undefined) continue;
+    const values = Array.isArray(value) ? value : [value];
+    shown[name] = values.map((one) => (name === "set-cookie" ? maskCookie(one) : one)).join(", ");
+  }
+  return shown;
+}
+
+function maskCookie(cookie: string): string {
+  return cookie.replace(/^([^=;]*)=?[^;]*/, "$1=[hidden]");
+}
+
+/**
+ * Runs an exchange with `host` under a limit. A failure caused by the limit or by the caller's cancel is reported as
+ * such, whatever shape it had where it surfaced.
+ */
+export async function withTimeLimit<T>(
+  host: string,
+  milliseconds: number,
+  cancel: AbortSignal,
+  exchange: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  cancel.throwIfAborted();
+  const limit = AbortSignal.timeout(milliseconds);
+  try {
+    return await exchange(AbortSignal.any([cancel, limit]));
+  } catch (error) {
+    if (cancel.aborted) throw cancel.reason;
+    if (limit.aborted) {
+      throw new Error(
+        `${host} did not finish answering within ${milliseconds} ms. Raise timeout if it is known to be slow.`,
+      );
+    }
+    throw error instanceof Error ? explain(host, error) : error;
+  }
+}
+
+function explain(host: string, error: NodeJS.ErrnoException): Error {
+  if (error.code === "ECONNRESET")
+    return new Error(`${host} closed the connection before the whole answer had come.`);
+  if (
+    error.code?.startsWith("Z_") ||
+    error.code?.startsWith("ERR_BROTLI") ||
+    error.code?.startsWith("ERR__ERROR")
+  ) {
+    return new Error(`The compressed body that ${host} sent is damaged (${error.message}).`);
+  }
+  if (error.code?.startsWith("HPE_"))
+    return new Error(`${host} does not answer in valid HTTP (${error.message}).`);
+  return error;
+}

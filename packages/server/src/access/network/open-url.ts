@@ -1,0 +1,153 @@
+import http, { type IncomingMessage } from "node:http";
+import https from "node:https";
+import { isIP } from "node:net";
+import {
+  AddressRefusedError,
+  type AddressRules,
+  guardedLookup,
+  plainHost,
+  withoutBodyHeaders,
+  withoutSecrets,
+} from "./address.ts";
+
+const LONGEST_CHAIN = 5;
+
+export interface OpenRequest {
+  readonly url: string;
+  readonly method: string;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | undefined;
+  readonly followRedirects: boolean;
+  readonly rules: AddressRules;
+  readonly signal: AbortSignal;
+}
+
+export interface OpenedResponse {
+  readonly message: IncomingMessage;
+  readonly status: number;
+  /** Where the answer came from, without a user name or password. */
+  readonly url: string;
+  readonly method: string;
+  readonly redirects: number;
+}
+
+interface Hop {
+  readonly url: URL;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | undefined;
+}
+
+/**
+ * Sends a request and follows its redirects; every hop is checked like the first. Resolves with the last response, its
+ * body unread: the caller reads or destroys it.
+ */
+export async function openUrl({
+  rules,
+  signal,
+  followRedirects,
+  ...request
+}: OpenRequest): Promise<OpenedResponse> {
+  let hop: Hop = withCredentials({ ...request, url: parseUrl(request.url), body: request.body });
+  for (let redirects = 0; ; redirects++) {
+    const message = await send(hop, rules, signal);
+    const status = message.statusCode ?? 0;
+    const location = redirectTarget(status, message);
+    if (!followRedirects || location === undefined) {
+      return { message, status, url: shownUrl(hop.url), method: hop.method, redirects };
+    }
+    message.destroy();
+    if (redirects === LONGEST_CHAIN) {
+      throw new Error(
+        `${shownUrl(parseUrl(request.url))} redirected more than ${LONGEST_CHAIN} times, last to ${shownUrl(parseUrl(location, hop.url))}. Set followRedirects to false to see each step.`,
+      );
+    }
+    hop = nextHop(hop, status, parseUrl(location, hop.url));
+  }
+}
+
+/** Reads an address. Only the two protocols of the web are spoken. */
+export function parseUrl(text: string, base?: URL): URL {
+  const url = URL.parse(text, base?.href);
+  if (url === null)
+    throw new Error(`"${text}" is not a URL. Give a whole address, for example https://example.com/data.`);
+  if (url.protocol === "http:" || url.protocol === "https:") return url;
+  throw new Error(`Refused ${url.protocol}//…: only http and https addresses can be requested.`);
+}
+
+function shownUrl(url: URL): string {
+  const shown = new URL(url);
+  shown.username = "";
+  shown.password = "";
+  return shown.href;
+}
+
+/** `https://user:password@host/` as every client reads it: basic authentication. */
+function withCredentials(hop: Hop): Hop {
+  const { username, password } = hop.url;
+  if (username === "" && password === "") return hop;
+  const plain = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  const authorization = `Basic ${Buffer.from(plain).toString("base64")}`;
+  return { ...hop, headers: { authorization, ...hop.headers } };
+}
+
+async function send(hop: Hop, rules: AddressRules, signal: AbortSignal): Promise<IncomingMessage> {
+  const { url, method, headers, body } = hop;
+  const host = plainHost(url.hostname);
+  // An address in the URL is connected to without a lookup.
+  const reason = isIP(host) === 0 ? undefined : rules.refusal(host, host);
+  if (reason !== undefined) throw new AddressRefusedError(host, host, reason);
+  const { request } = url.protocol === "https:" ? https : http;
+  return new Promise((resolve, reject) => {
+    // A connection of its own: a pooled one might have been opened under other rules.
+    const outgoing = request(url, {
+      method,
+      headers,
+      auth: "",
+      agent: false,
+      lookup: guardedLookup(rules),
+      signal,
+    });
+    outgoing.once("response", resolve);
+    outgoing.once("error", (error) => reject(unreachable(error, url, signal)));
+    outgoing.end(body);
+  });
+}
+
+function redirectTarget(status: number, message: IncomingMessage): string | undefined {
+  return [301, 302, 303, 307, 308].includes(status) ? message.headers.location : undefined;
+}
+
+function nextHop({ url, method, headers, body }: Hop, status: number, target: URL): Hop {
+  const carried = target.origin === url.origin ? headers : withoutSecrets(headers);
+  const becomesGet =
+    status === 303 ? method !== "HEAD" : (status === 301 || status === 302) && method === "POST";
+  if (target.hash === "") target.hash = url.hash;
+  const next = becomesGet
+    ? { url: target, method: "GET", headers: withoutBodyHeaders(carried), body: undefined }
+    : { url: target, method, headers: carried, body };
+  return withCredentials(next);
+}
+
+function unreachable(error: NodeJS.ErrnoException, url: URL, signal: AbortSignal): Error {
+  if (error instanceof AddressRefusedError) return error;
+  if (signal.aborted) return signal.reason instanceof Error ? signal.reason : error;
+  const reason = reasons[error.code ?? ""] ?? `${error.message || error.code}.`;
+  return new Error(`Could not reach ${url.host}: ${reason}`);
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOTFOUND: "no such host name. Check its spelling.",
+  EAI_AGAIN: "its name could not be resolved just now; the machine's DNS does not answer.",
+  ECONNREFUSED: "nothing listens on that port. Check the port and whether the service runs.",
+  ECONNRESET: "the connection was closed before an answer came.",
+  ETIMEDOUT: "the connection attempt got no answer.",
+  EHOSTUNREACH: "there is no route to it from this machine.",
+  ENETUNREACH: "there is no route to it from this machine.",
+  CERT_HAS_EXPIRED: "its TLS certificate has expired.",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "its TLS certificate is self-signed, which is not trusted.",
+  SELF_SIGNED_CERT_IN_CHAIN: "its TLS certificate chain is self-signed, which is not trusted.",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "its TLS certificate cannot be verified.",
+  ERR_TLS_CERT_ALTNAME_INVALID: "its TLS certificate is for another host name.",
+};

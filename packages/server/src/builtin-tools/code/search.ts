@@ -1,0 +1,245 @@
+import { basename, dirname } from "node:path";
+import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import { confinePath, showPath } from "../confine.ts";
+import { entryAt } from "../file/support/entries.ts";
+import { clipLine, type RipgrepLine, type RipgrepOutcome, runRipgrep } from "./support/programs.ts";
+
+interface SearchArguments {
+  readonly query: string;
+  readonly path: string;
+  readonly literal: boolean;
+  readonly ignoreCase: boolean;
+  readonly glob: readonly string[];
+  readonly context: number;
+  readonly limit: number;
+  readonly filesOnly: boolean;
+}
+
+interface Match {
+  readonly path: string;
+  readonly line: number;
+  readonly column: number;
+  readonly text: string;
+  readonly before?: string[];
+  readonly after?: string[];
+}
+
+interface Found {
+  /** Everything to print, context too, in order. */
+  readonly lines: RipgrepLine[];
+  readonly matches: RipgrepLine[];
+  readonly isCut: boolean;
+  readonly outcome: RipgrepOutcome;
+}
+
+export default {
+  name: "search",
+  description:
+    "Searches the text of the workspace's files with a regular expression (ripgrep). Answers with path, line number and " +
+    "line of every match, in order of path, at most 100 by default. Leaves out what .gitignore leaves out, .git, " +
+    "node_modules, binary files and files over 32 MB. Finding nothing is a normal answer.",
+  inputSchema: {
+    type: "object",
+    properties: {
+      query: {
+        type: "string",
+        minLength: 1,
+        description: "The regular expression, in ripgrep's syntax; with literal the exact text.",
+      },
+      path: {
+        type: "string",
+        default: ".",
+        description: "The folder or file to search; by default the workspace.",
+      },
+      literal: { type: "boolean", default: false, description: "Take the query as plain text." },
+      ignoreCase: {
+        type: "boolean",
+        default: false,
+        description: "Let upper and lower case match each other.",
+      },
+      glob: {
+        type: "array",
+        items: { type: "string", minLength: 1 },
+        default: [],
+        description:
+          'Only files that fit one of these, such as "*.ts" or "src/**"; "!*.test.ts" leaves files out.',
+      },
+      context: {
+        type: "integer",
+        minimum: 0,
+        maximum: 20,
+        default: 0,
+        description: "Lines to show around a match.",
+      },
+      limit: {
+        type: "integer",
+        minimum: 1,
+        maximum: 5000,
+        default: 100,
+        description: "The most matches, or files.",
+      },
+      filesOnly: { type: "boolean", default: false, description: "Only name the files that match." },
+    },
+    required: ["query"],
+  },
+  outputSchema: {
+    type: "object",
+    properties: {
+      matches: {
+        type: "array",
+        description: "Absent with filesOnly.",
+        items: {
+          type: "object",
+          properties: {
+            path: { type: "string" },
+            line: { type: "integer" },
+            column: { type: "integer", description: "Where the match begins in the line, from 1." },
+            text: {
+              type: "string",
+              description: "The line; a long one is cut to the part around the match.",
+            },
+            before: { type: "array", items: { type: "string" } },
+            after: { type: "array", items: { type: "string" } },
+          },
+          required: ["path", "line", "column", "text"],
+        },
+      },
+      files: { type: "array", items: { type: "string" } },
+      truncated: { type: "boolean", description: "There are more matches than the limit." },
+    },
+    required: ["files", "truncated"],
+  },
+  async handler(args: SearchArguments, { workspace, signal }: InternalToolContext) {
+    const real = await confinePath(workspace, args.path, { mustExist: true });
+    const entry = await entryAt(real);
+    const isFolder = entry?.isDirectory() === true;
+    // A pipe without a writer would be searched for ever.
+    if (!isFolder && entry?.isFile() !== true)
+      throw new Error(`"${args.path}" is neither a file nor a folder.`);
+    const folder = isFolder ? real : dirname(real);
+    const found = await search(args, folder, isFolder ? "./" : `./${basename(real)}`, signal);
+    const shownFolder = await showPath(workspace, folder);
+    const show = (path: string) => (shownFolder === "." ? path : `${shownFolder}/${path}`);
+    const files = [...new Set(found.matches.map(({ path }) => show(path)))];
+    return {
+      content: [{ type: "text", text: render(args, found, files, show) }],
+      structuredContent: {
+        ...(args.filesOnly ? {} : { matches: toMatches(found, args.context, show) }),
+        files,
+        truncated: found.isCut,
+      },
+    };
+  },
+  metadata: { category: "code", readOnly: true, idempotent: true, tags: ["search", "grep"] },
+} satisfies InternalTool;
+
+async function search(
+  args: SearchArguments,
+  folder: string,
+  target: string,
+  signal: AbortSignal,
+): Promise<Found> {
+  const lines: RipgrepLine[] = [];
+  const matches: RipgrepLine[] = [];
+  let isCut = false;
+  const outcome = await runRipgrep(toOptions(args, target), folder, signal, (line) => {
+    if (line.match !== undefined && matches.length === args.limit) {
+      isCut = true;
+      return false;
+    }
+    lines.push(line);
+    if (line.match !== undefined) matches.push(line);
+    return true;
+  }).catch((error: Error) => {
+    signal.throwIfAborted();
+    throw new Error(`ripgrep cannot search for this: ${error.message}`, { cause: error });
+  });
+  return { lines, matches, isCut, outcome };
+}
+
+function toOptions(args: SearchArguments, target: string): string[] {
+  return [
+    "--hidden",
+    // The same rules in a folder that is no git repository, and on every machine.
+    "--no-require-git",
+    "--no-ignore-global",
+    // Without an order, which matches come before the limit would be chance.
+    "--sort=path",
+    "--max-filesize=32M",
+    ...(args.literal ? ["--fixed-strings"] : []),
+    ...(args.ignoreCase ? ["--ignore-case"] : []),
+    ...(args.filesOnly ? ["--max-count=1"] : [`--context=${args.context}`]),
+    ...args.glob.map((glob) => `--glob=${glob.replace(/^\.\//, "")}`),
+    // Last, because the last pattern that fits decides.
+    "--glob=!.git",
+    "--glob=!node_modules",
+    "--glob=!.toolrack",
+    `--regexp=${args.query}`,
+    "--",
+    target,
+  ];
+}
+
+function toMatches({ lines }: Found, context: number, show: (path: string) => string): Match[] {
+  return lines.flatMap((line, index) => {
+    if (line.match === undefined) return [];
+    return {
+      path: show(line.path),
+      line: line.line,
+      column: line.match.start + 1,
+      text: clipLine(line.text, line.match),
+      ...(context === 0
+        ? {}
+        : { before: nearby(lines, index, -1, context).reverse(), after: nearby(lines, index, 1, context) }),
+    };
+  });
+}
+
+/** The lines that follow on one side of a match, nearest first. */
+function nearby(lines: readonly RipgrepLine[], index: number, step: 1 | -1, most: number): string[] {
+  const texts: string[] = [];
+  const from = lines[index];
+  for (let away = 1; away <= most; away += 1) {
+    const line = lines[index + step * away];
+    if (line === undefined || line.path !== from?.path || line.line !== from.line + step * away) break;
+    texts.push(clipLine(line.text, line.match));
+  }
+  return texts;
+}
+
+function render(
+  args: SearchArguments,
+  found: Found,
+  files: readonly string[],
+  show: (path: string) => string,
+): string {
+  const complaints =
+    found.outcome.complaints === ""
+      ? ""
+      : `\n\n[Not everything could be searched: ${found.outcome.complaints}]`;
+  const what = args.literal ? `"${args.query}"` : `/${args.query}/`;
+  if (files.length === 0) {
+    const where = args.path === "." ? "the workspace" : args.path;
+    const globs = args.glob.length === 0 ? "" : `, in files that fit ${args.glob.join(" ")}`;
+    return `Nothing in ${where} matches ${what}${globs}.${complaints}`;
+  }
+  const cut = found.isCut
+    ? `\n\n[Stopped at ${args.limit} ${args.filesOnly ? "files" : "matches"}; there are more. Narrow the query, path or glob, or raise limit.]`
+    : "";
+  const body = args.filesOnly ? files.join("\n") : renderLines(found.lines, show);
+  return `${body}${cut}${complaints}`;
+}
+
+/** Grouped by file, as grep prints it: `12:` a match, `13-` a line of context, `--` a gap. */
+function renderLines(lines: readonly RipgrepLine[], show: (path: string) => string): string {
+  const hasContext = lines.some(({ match }) => match === undefined);
+  const out: string[] = [];
+  let previous: RipgrepLine | undefined;
+  for (const line of lines) {
+    if (line.path !== previous?.path) out.push(...(previous === undefined ? [] : [""]), show(line.path));
+    else if (hasContext && line.line > previous.line + 1) out.push("--");
+    out.push(`${line.line}${line.match === undefined ? "-" : ":"} ${clipLine(line.text, line.match)}`);
+    previous = line;
+  }
+  return out.join("\n");
+}

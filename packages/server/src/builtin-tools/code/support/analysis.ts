@@ -1,0 +1,256 @@
+import { basename, extname } from "node:path";
+import type { ParseResult, ParserOptions } from "@babel/parser";
+import type { Confinement } from "../../confine.ts";
+import { openRegularFile } from "../../file/support/contents.ts";
+import { outline } from "./outline.ts";
+
+export interface FileAnalysis {
+  readonly path: string;
+  readonly language: string;
+  readonly counts: LineCounts;
+  /** Of TypeScript and JavaScript only. */
+  readonly outline?: Outline;
+  readonly problems?: readonly SyntaxProblem[];
+  /** Why there is no outline. */
+  readonly note?: string;
+}
+
+const LARGEST_FILE = 20 * 1024 * 1024;
+/** What is larger was not written by hand. */
+const LARGEST_SCRIPT = 2 * 1024 * 1024;
+
+/** Rejects for what is no text file. */
+export async function analyzeFile(workspace: Confinement, path: string): Promise<FileAnalysis> {
+  const { text, shown } = await readText(workspace, path);
+  const language = languageOf(shown);
+  const plain = { path: shown, language: language?.name ?? "unknown" };
+  const counted = { ...plain, counts: countLines(text, findComments(text, language?.comments)) };
+  if (language?.isScript !== true) {
+    return { ...counted, note: `Only lines are counted: symbols are found in TypeScript and JavaScript.` };
+  }
+  if (text.length > LARGEST_SCRIPT)
+    return { ...counted, note: "Only lines are counted: the file is over 2 MB." };
+  const { file, problems } = await parseScript(shown, text);
+  if (file === undefined) return { ...counted, problems, note: "The syntax is too broken for an outline." };
+  const comments = (file.comments ?? []).map(({ start, end }) => ({ start: start ?? 0, end: end ?? 0 }));
+  return { ...plain, counts: countLines(text, comments), outline: outline(file, text), problems };
+}
+
+async function readText(workspace: Confinement, path: string): Promise<{ text: string; shown: string }> {
+  const { handle, stats, shown } = await openRegularFile(workspace, path);
+  try {
+    if (stats.size > LARGEST_FILE) throw new Error(`${shown} is over 20 MB; it is not analysed.`);
+    const bytes = await handle.readFile();
+    if (bytes.includes(0)) throw new Error(`${shown} is a binary file; there is no code to analyse.`);
+    return { text: bytes.toString("utf8").replace(/^\uFEFF/, ""), shown };
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Something that a file declares. */
+export interface CodeSymbol {
+  readonly kind: SymbolKind;
+  readonly name: string;
+  readonly line: number;
+  readonly endLine: number;
+  readonly exported: boolean;
+  /** The declaration up to its body, of functions and methods. */
+  readonly signature?: string;
+  /** Methods and properties, members of an enum, what a namespace declares. */
+  readonly members?: readonly CodeSymbol[];
+}
+
+export type SymbolKind =
+  | "function"
+  | "class"
+  | "interface"
+  | "type"
+  | "enum"
+  | "namespace"
+  | "variable"
+  | "constructor"
+  | "method"
+  | "getter"
+  | "setter"
+  | "property"
+  | "member";
+
+export interface Import {
+  readonly from: string;
+  /** As they are written: `x`, `a as b`, `* as all`; empty for an import of effects only. */
+  readonly names: readonly string[];
+  readonly line: number;
+}
+
+export interface Outline {
+  readonly symbols: readonly CodeSymbol[];
+  readonly imports: readonly Import[];
+  /** Names under which others see something; `* from "x"` for all of another file. */
+  readonly exports: readonly string[];
+}
+
+export interface LineCounts {
+  readonly lines: number;
+  readonly code: number;
+  readonly comments: number;
+  readonly blank: number;
+}
+
+/** A piece of the text that is a comment. */
+interface CommentRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Every line counts once: as code when it holds any, as comment when it holds nothing else, or as blank. */
+function countLines(text: string, comments: readonly CommentRange[]): LineCounts {
+  const lines = splitLines(text);
+  const bare = splitLines(withoutComments(text, comments));
+  let code = 0;
+  let blank = 0;
+  for (const [index, line] of lines.entries()) {
+    if (line.trim() === "") blank += 1;
+    else if (bare[index]?.trim() !== "") code += 1;
+  }
+  return { lines: lines.length, code, comments: lines.length - code - blank, blank };
+}
+
+/** The comments that an expression finds, for languages that are not parsed. */
+function findComments(text: string, comments: RegExp | undefined): CommentRange[] {
+  if (comments === undefined) return [];
+  return [...text.matchAll(comments)].map((match) => ({
+    start: match.index,
+    end: match.index + match[0].length,
+  }));
+}
+
+function withoutComments(text: string, comments: readonly CommentRange[]): string {
+  let bare = "";
+  let from = 0;
+  for (const { start, end } of comments) {
+    bare += text.slice(from, start) + text.slice(start, end).replace(/[^\n]+/g, "");
+    from = end;
+  }
+  return bare + text.slice(from);
+}
+
+/** A newline at the end closes the last line; it does not begin another. */
+function splitLines(text: string): string[] {
+  const lines = text.split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  return lines;
+}
+
+interface SyntaxProblem {
+  readonly line: number;
+  /** From 1. */
+  readonly column: number;
+  readonly message: string;
+}
+
+interface ParsedScript {
+  /** Absent when the file is so broken that nothing can be said of its parts. */
+  readonly file?: ParseResult;
+  readonly problems: readonly SyntaxProblem[];
+}
+
+const MOST_PROBLEMS = 50;
+
+/** Parses TypeScript or JavaScript, going on after errors where it can. Never rejects for what is in the text. */
+async function parseScript(path: string, text: string): Promise<ParsedScript> {
+  // Loaded on first use: most racks never analyse code.
+  const { parse } = await import("@babel/parser");
+  try {
+    const file = parse(text, optionsFor(path, text));
+    return { file, problems: (file.errors ?? []).slice(0, MOST_PROBLEMS).map(toProblem) };
+  } catch (error) {
+    return { problems: [toProblem(error)] };
+  }
+}
+
+function optionsFor(path: string, text: string): ParserOptions {
+  const ending = extname(path).toLowerCase();
+  const isTyped = /^\.[mc]?tsx?$/.test(ending);
+  const isFlow = !isTyped && /@flow\b/.test(text.slice(0, 1000));
+  const dialect: NonNullable<ParserOptions["plugins"]> = isTyped
+    ? [["typescript", { dts: /\.d\.[mc]?ts$/.test(basename(path)) }]]
+    : isFlow
+      ? ["flow"]
+      : [];
+  // In .ts files `<T>x` is a cast, so JSX cannot be read there.
+  const jsx: typeof dialect = isTyped && ending !== ".tsx" ? [] : ["jsx"];
+  return {
+    sourceType: /^\.m/.test(ending) ? "module" : /^\.c/.test(ending) ? "commonjs" : "unambiguous",
+    errorRecovery: true,
+    allowUndeclaredExports: true,
+    plugins: [...dialect, ...jsx, "decorators"],
+  };
+}
+
+function toProblem(error: unknown): SyntaxProblem {
+  const { message = String(error), loc } = error as {
+    message?: string;
+    loc?: { line: number; column: number };
+  };
+  return {
+    line: loc?.line ?? 1,
+    column: (loc?.column ?? 0) + 1,
+    message: message.replace(/ \(\d+:\d+\)$/, ""),
+  };
+}
+
+/** What is known of a language by its file ending. */
+interface Language {
+  readonly name: string;
+  /** Every comment of a text; `undefined` when the language has none, or they cannot be told by their form. */
+  readonly comments?: RegExp;
+  /** Symbols can be found: the file is parsed. */
+  readonly isScript?: true;
+}
+
+const slashes = /\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/g;
+const blocks = /\/\*[\s\S]*?(?:\*\/|$)/g;
+const hashes = /#[^\n]*/g;
+const dashes = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/g;
+const markup = /<!--[\s\S]*?(?:-->|$)/g;
+
+const families: readonly (readonly [Language, string])[] = [
+  [{ name: "TypeScript", comments: slashes, isScript: true }, ".ts .mts .cts"],
+  [{ name: "TSX", comments: slashes, isScript: true }, ".tsx"],
+  [{ name: "JavaScript", comments: slashes, isScript: true }, ".js .mjs .cjs"],
+  [{ name: "JSX", comments: slashes, isScript: true }, ".jsx"],
+  [{ name: "Python", comments: hashes }, ".py .pyi"],
+  [{ name: "Ruby", comments: hashes }, ".rb"],
+  [{ name: "Shell", comments: hashes }, ".sh .bash .zsh"],
+  [{ name: "YAML", comments: hashes }, ".yml .yaml"],
+  [{ name: "TOML", comments: hashes }, ".toml"],
+  [{ name: "Go", comments: slashes }, ".go"],
+  [{ name: "Rust", comments: slashes }, ".rs"],
+  [{ name: "Java", comments: slashes }, ".java"],
+  [{ name: "Kotlin", comments: slashes }, ".kt .kts"],
+  [{ name: "Swift", comments: slashes }, ".swift"],
+  [{ name: "C", comments: slashes }, ".c .h"],
+  [{ name: "C++", comments: slashes }, ".cc .cpp .cxx .hpp .hh"],
+  [{ name: "C#", comments: slashes }, ".cs"],
+  [{ name: "PHP", comments: slashes }, ".php"],
+  [{ name: "Dart", comments: slashes }, ".dart"],
+  [{ name: "CSS", comments: blocks }, ".css"],
+  [{ name: "Sass", comments: slashes }, ".scss .less"],
+  [{ name: "SQL", comments: dashes }, ".sql"],
+  [{ name: "Lua", comments: dashes }, ".lua"],
+  [{ name: "HTML", comments: markup }, ".html .htm"],
+  [{ name: "XML", comments: markup }, ".xml .svg"],
+  [{ name: "Vue", comments: markup }, ".vue"],
+  [{ name: "Svelte", comments: markup }, ".svelte"],
+  [{ name: "Markdown" }, ".md .mdx"],
+  [{ name: "JSON" }, ".json"],
+];
+
+const byEnding = new Map(
+  families.flatMap(([language, endings]) => endings.split(" ").map((ending) => [ending, language] as const)),
+);
+
+export function languageOf(path: string): Language | undefined {
+  return byEnding.get(extname(path).toLowerCase());
+}

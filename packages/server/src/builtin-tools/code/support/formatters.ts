@@ -1,0 +1,216 @@
+import { readFile, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { entryAt } from "../../file/support/entries.ts";
+import { IgnoreRules, walk } from "../../file/support/walk.ts";
+import type { ProgramResult } from "./programs.ts";
+
+export interface FoundFormatter {
+  readonly formatter: Formatter;
+  /** The program to run. */
+  readonly program: string;
+  /** Where it is configured; the program runs here. */
+  readonly folder: string;
+}
+
+interface Choice {
+  readonly formatter: Formatter;
+  readonly folder: string;
+  /** What says so: a file's name. */
+  readonly because: string;
+}
+
+interface Manifest {
+  readonly dependencies?: Readonly<Record<string, unknown>>;
+  readonly devDependencies?: Readonly<Record<string, unknown>>;
+  readonly [key: string]: unknown;
+}
+
+/**
+ * The formatter that the project chose: by the nearest configuration above `start`, or else by the nearest
+ * package.json that depends on one. Looks no further up than `root`. Rejects with what to install when there is none.
+ */
+export async function findFormatter(start: string, root: string): Promise<FoundFormatter> {
+  const folders = foldersUpTo(start, root);
+  const choice = (await firstChoice(folders, configuredIn)) ?? (await firstChoice(folders, dependedOnIn));
+  if (choice === undefined) {
+    const names = formatters.map(({ label, configFiles }) => `${label} (${configFiles[0]})`).join(", ");
+    throw new Error(
+      `This project has no formatter. Install one and configure it, such as npm install --save-dev @biomejs/biome with a biome.json. Known here: ${names}.`,
+    );
+  }
+  const { formatter, folder, because } = choice;
+  for (const at of foldersUpTo(folder, root)) {
+    const program = join(at, "node_modules", ".bin", formatter.name);
+    if ((await entryAt(program)) !== undefined) return { formatter, program, folder };
+  }
+  throw new Error(
+    `${because} asks for ${formatter.label}, but node_modules/.bin/${formatter.name} is not there. Run npm install, or npm install --save-dev ${formatter.package}.`,
+  );
+}
+
+async function firstChoice(
+  folders: readonly string[],
+  look: (folder: string, formatter: Formatter) => Promise<string | undefined>,
+): Promise<Choice | undefined> {
+  for (const folder of folders) {
+    for (const formatter of formatters) {
+      const because = await look(folder, formatter);
+      if (because !== undefined) return { formatter, folder, because };
+    }
+  }
+  return undefined;
+}
+
+async function configuredIn(folder: string, formatter: Formatter): Promise<string | undefined> {
+  for (const name of formatter.configFiles) {
+    if ((await entryAt(join(folder, name))) !== undefined) return name;
+  }
+  if (formatter.packageKey === undefined) return undefined;
+  return (await manifestOf(folder))[formatter.packageKey] === undefined ? undefined : "package.json";
+}
+
+async function dependedOnIn(folder: string, formatter: Formatter): Promise<string | undefined> {
+  const { dependencies = {}, devDependencies = {} } = await manifestOf(folder);
+  return formatter.package in { ...dependencies, ...devDependencies } ? "package.json" : undefined;
+}
+
+async function manifestOf(folder: string): Promise<Manifest> {
+  try {
+    const manifest: unknown = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+    return typeof manifest === "object" && manifest !== null ? (manifest as Manifest) : {};
+  } catch {
+    return {};
+  }
+}
+
+function foldersUpTo(start: string, root: string): string[] {
+  const folders = [start];
+  for (let at = start; at !== root && at !== dirname(at); ) {
+    at = dirname(at);
+    folders.push(at);
+  }
+  return folders;
+}
+
+/** A formatter that a project may have chosen. */
+interface Formatter {
+  /** Also the name of its program in `node_modules/.bin`. */
+  readonly name: string;
+  readonly label: string;
+  readonly package: string;
+  readonly configFiles: readonly string[];
+  /** A key of package.json that configures it. */
+  readonly packageKey?: string;
+  readonly write: (path: string) => string[];
+  readonly check: (path: string) => string[];
+  /** What a check said; `undefined` when it failed for another reason than unformatted files. */
+  readonly unformatted: (result: ProgramResult) => readonly string[] | undefined;
+}
+
+/** In order of preference where a folder configures several. */
+const formatters: readonly Formatter[] = [
+  {
+    name: "biome",
+    label: "Biome",
+    package: "@biomejs/biome",
+    configFiles: ["biome.json", "biome.jsonc", ".biome.json", ".biome.jsonc"],
+    write: (path) => ["format", "--write", "--colors=off", path],
+    check: (path) => ["format", "--colors=off", "--max-diagnostics=1000", "--reporter=json", path],
+    unformatted: fromBiome,
+  },
+  {
+    name: "dprint",
+    label: "dprint",
+    package: "dprint",
+    configFiles: ["dprint.json", "dprint.jsonc", ".dprint.json", ".dprint.jsonc"],
+    write: (path) => ["fmt", path],
+    check: (path) => ["check", "--list-different", path],
+    unformatted: ({ code, stdout }) => (code === 0 || code === 20 ? lines(stdout) : undefined),
+  },
+  {
+    name: "prettier",
+    label: "Prettier",
+    package: "prettier",
+    packageKey: "prettier",
+    configFiles: [
+      ".prettierrc",
+      ...["json", "json5", "yaml", "yml", "toml", "js", "cjs", "mjs", "ts", "cts", "mts"].map(
+        (end) => `.prettierrc.${end}`,
+      ),
+      ...["js", "cjs", "mjs", "ts", "cts", "mts"].map((end) => `prettier.config.${end}`),
+    ],
+    write: (path) => ["--write", "--log-level=warn", path],
+    check: (path) => ["--list-different", path],
+    unformatted: ({ code, stdout }) => (code === 0 || code === 1 ? lines(stdout) : undefined),
+  },
+];
+
+interface BiomeReport {
+  readonly diagnostics?: readonly {
+    readonly category?: string;
+    readonly message?: string;
+    readonly description?: string;
+    readonly location?: { readonly path?: string | { readonly file?: string } };
+  }[];
+}
+
+/** Biome ends with 1 for unformatted files and for broken ones; only its report tells them apart. */
+function fromBiome({ code, stdout }: ProgramResult): readonly string[] | undefined {
+  if (code === 0) return [];
+  const { diagnostics = [] } = parseReport(stdout);
+  const files = new Set<string>();
+  for (const { category, location, message, description } of diagnostics) {
+    const path = typeof location?.path === "string" ? location.path : location?.path?.file;
+    const isDifference = category === "format" && !/abort/i.test(message ?? description ?? "");
+    if (!isDifference || path === undefined) return undefined;
+    files.add(path);
+  }
+  return files.size === 0 ? undefined : [...files];
+}
+
+function parseReport(text: string): BiomeReport {
+  try {
+    return JSON.parse(text) as BiomeReport;
+  } catch {
+    return {};
+  }
+}
+
+function lines(text: string): string[] {
+  return text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+}
+
+/** Files by path, each with what changes when it is written. */
+type FileStamps = ReadonlyMap<string, string>;
+
+/** The stamps of a file, or of every file under a folder that is not ignored. */
+export async function fileStamps(
+  path: string,
+  root: string,
+  isFolder: boolean,
+  signal: AbortSignal,
+): Promise<FileStamps> {
+  const stamps = new Map<string, string>();
+  const add = async (file: string) => {
+    const stats = await stat(file, { bigint: true }).catch(() => undefined);
+    if (stats !== undefined) stamps.set(file, `${stats.mtimeNs} ${stats.size} ${stats.ino}`);
+  };
+  if (!isFolder) {
+    await add(path);
+    return stamps;
+  }
+  const rules = await IgnoreRules.forFolder(root, path);
+  const depth = Number.POSITIVE_INFINITY;
+  for await (const entry of walk(path, { depth, rules, signal, onUnreadable: () => {} })) {
+    if (entry.type === "file") await add(entry.path);
+  }
+  return stamps;
+}
+
+/** The files that were written between the two. */
+export function changedFiles(before: FileStamps, after: FileStamps): string[] {
+  return [...after].filter(([path, stamp]) => before.get(path) !== stamp).map(([path]) => path);
+}

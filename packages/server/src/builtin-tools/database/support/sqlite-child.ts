@@ -1,0 +1,186 @@
+import { constants, DatabaseSync, type SQLInputValue } from "node:sqlite";
+import { Worker } from "node:worker_threads";
+import { RowCollector, uniqueColumns } from "./run-statement.ts";
+import type { SqliteAnswer, SqliteRequest } from "./sqlite.ts";
+import {
+  bindParameters,
+  isBlank,
+  type JsonValue,
+  leadingWord,
+  type Statement,
+  type StatementResult,
+  toSafeInteger,
+} from "./statement.ts";
+
+/** A statement that has run in a transaction which is still open. */
+interface Pending {
+  readonly database: DatabaseSync;
+  readonly result: StatementResult;
+}
+
+let pending: Pending | undefined;
+
+// The program of a child process. A request comes in and the result goes out; a change then waits for the word to
+// commit it, so that the parent knows for certain whether it was made.
+process.on("message", (message: SqliteRequest | "commit") => {
+  const answer = attempt(() => (message === "commit" ? commit() : run(message)));
+  process.send?.(answer, () => {
+    if (pending === undefined) process.disconnect?.();
+  });
+});
+
+function attempt(work: () => SqliteAnswer): SqliteAnswer {
+  try {
+    return work();
+  } catch (error) {
+    pending = undefined;
+    return { error: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function run({ file, statement }: SqliteRequest): SqliteAnswer {
+  endAfter(statement.timeout + 2_000);
+  const database = open(file, statement);
+  database.exec(statement.isWrite ? "BEGIN IMMEDIATE" : "PRAGMA query_only = ON; BEGIN");
+  database.setAuthorizer(authorize);
+  const result = execute(database, statement);
+  database.setAuthorizer(null);
+  if (statement.isWrite) {
+    pending = { database, result };
+    return "ready";
+  }
+  database.close();
+  return { result };
+}
+
+/**
+ * The parent ends this process in time, unless the parent itself has died. While SQLite works, only another thread can
+ * notice that.
+ */
+function endAfter(milliseconds: number): void {
+  const program = `setTimeout(() => process.kill(process.pid, "SIGKILL"), ${Number(milliseconds)})`;
+  new Worker(program, { eval: true }).unref();
+}
+
+function commit(): SqliteAnswer {
+  if (pending === undefined) throw new Error("there is nothing to commit");
+  const { database, result } = pending;
+  database.exec("COMMIT");
+  database.close();
+  pending = undefined;
+  return { result };
+}
+
+/** What is not committed when this process ends, SQLite undoes. */
+function open(file: string, { isWrite, timeout }: Statement): DatabaseSync {
+  return new DatabaseSync(file, {
+    readOnly: !isWrite,
+    enableForeignKeyConstraints: true,
+    allowExtension: false,
+    timeout: Math.min(5_000, timeout),
+    readBigInts: true,
+    returnArrays: true,
+    limits: { attach: 0, length: 64 * 1_048_576 },
+  });
+}
+
+function execute(database: DatabaseSync, { sql, params, limit, isWrite }: Statement): StatementResult {
+  const bound = bindParameters("sqlite", sql, params);
+  const prepared = database.prepare(bound.sql);
+  // SQLite compiles the first statement only and would silently leave out the others.
+  if (!isBlank(bound.sql.slice(prepared.sourceSQL.length))) {
+    throw new Error("only one statement can be run at a time; send the others in calls of their own");
+  }
+  const values = bound.values.map(toSqlValue);
+  const columns = uniqueColumns(prepared.columns().map(({ name }) => name));
+  const collector = new RowCollector(limit);
+  if (columns.length === 0) prepared.run(...values);
+  // Rows come as arrays because of `returnArrays`, which the type does not show. A change runs to its end: only the
+  // rows that it gives back are limited.
+  for (const row of columns.length === 0 ? [] : (prepared.iterate(...values) as Iterable<unknown>)) {
+    if (!collector.add(row as unknown[]) && !isWrite) break;
+  }
+  const { rows, isTruncated } = collector;
+  return { columns, rows, isTruncated, ...changes(database, sql, isWrite) };
+}
+
+function changes(database: DatabaseSync, sql: string, isWrite: boolean) {
+  const word = leadingWord(sql);
+  if (!isWrite || !changesRows.has(word)) return { affectedRows: null, lastInsertId: null };
+  // An array because of `returnArrays`, and big integers because of `readBigInts`.
+  const [count, id] = database.prepare("SELECT changes(), last_insert_rowid()").get() as unknown as [
+    bigint,
+    bigint,
+  ];
+  const isInsert = word === "INSERT" || word === "REPLACE";
+  return { affectedRows: Number(count), lastInsertId: isInsert && count > 0n ? toSafeInteger(id) : null };
+}
+
+const changesRows = new Set(["INSERT", "UPDATE", "DELETE", "REPLACE", "WITH"]);
+
+/** Whole numbers go in as integers; a column without a type would otherwise store 5 as 5.0. */
+function toSqlValue(value: JsonValue): SQLInputValue {
+  if (typeof value === "number" && Number.isSafeInteger(value)) return BigInt(value);
+  if (typeof value === "boolean") return value ? 1n : 0n;
+  if (typeof value === "object" && value !== null) return JSON.stringify(value);
+  return value;
+}
+
+/** Pragmas that only tell something when they are called without a value. */
+const tellingPragmas = new Set([
+  "application_id",
+  "auto_vacuum",
+  "collation_list",
+  "compile_options",
+  "data_version",
+  "database_list",
+  "encoding",
+  "foreign_keys",
+  "freelist_count",
+  "function_list",
+  "journal_mode",
+  "module_list",
+  "page_count",
+  "page_size",
+  "pragma_list",
+  "schema_version",
+  "table_list",
+  "user_version",
+]);
+
+/** Pragmas whose value says what to tell. */
+const askingPragmas = new Set([
+  "foreign_key_check",
+  "foreign_key_list",
+  "index_info",
+  "index_list",
+  "index_xinfo",
+  "integrity_check",
+  "quick_check",
+  "table_info",
+  "table_list",
+  "table_xinfo",
+]);
+
+/**
+ * Keeps a statement inside its database and its transaction. Changes are not judged here: a read-only connection
+ * refuses them by itself, and extensions such as R*Tree prepare changes even for reading.
+ */
+function authorize(action: number, first: string | null, second: string | null): number {
+  if (action === constants.SQLITE_PRAGMA)
+    return isAllowedPragma(first, second) ? constants.SQLITE_OK : constants.SQLITE_DENY;
+  if (action === constants.SQLITE_FUNCTION && second === "load_extension") return constants.SQLITE_DENY;
+  return refusedActions.has(action) ? constants.SQLITE_DENY : constants.SQLITE_OK;
+}
+
+const refusedActions = new Set<number>([
+  constants.SQLITE_ATTACH,
+  constants.SQLITE_DETACH,
+  constants.SQLITE_TRANSACTION,
+  constants.SQLITE_SAVEPOINT,
+]);
+
+function isAllowedPragma(name: string | null, value: string | null): boolean {
+  const pragma = name?.toLowerCase() ?? "";
+  return askingPragmas.has(pragma) || (value === null && tellingPragmas.has(pragma));
+}

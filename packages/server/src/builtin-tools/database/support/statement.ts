@@ -1,0 +1,330 @@
+import type { Workspace } from "../../../config/workspace.ts";
+import { confinePath } from "../../confine.ts";
+import { createMysqlEngine, createPostgresEngine } from "./servers.ts";
+import { createSqliteEngine } from "./sqlite.ts";
+
+/** A value as JSON can carry it. */
+export type JsonValue =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly JsonValue[]
+  | { readonly [key: string]: JsonValue };
+
+export type StatementParameters = readonly JsonValue[] | Readonly<Record<string, JsonValue>>;
+
+/** One statement for one database. */
+export interface Statement {
+  readonly sql: string;
+  readonly params: StatementParameters;
+  /** Most rows to give back. */
+  readonly limit: number;
+  /** Milliseconds. */
+  readonly timeout: number;
+  /** `false`: the database itself must refuse every change. */
+  readonly isWrite: boolean;
+}
+
+/** What a statement gave. Every value is safe for JSON. */
+export interface StatementResult {
+  /** In the order of the statement, made unique. */
+  readonly columns: readonly string[];
+  /** Values in the order of the columns. */
+  readonly rows: readonly (readonly JsonValue[])[];
+  /** There were more rows than were given back. */
+  readonly isTruncated: boolean;
+  /** Null for a statement that only reads. */
+  readonly affectedRows: number | null;
+  readonly lastInsertId: number | string | null;
+}
+
+/**
+ * Runs statements on one kind of database. `run` opens its own connection and closes it. It rejects with the
+ * database's own complaint; when `signal` aborts, the database stops working on the statement, and what it had
+ * changed is undone. A change that has come to its commit is no longer stopped, so that a rejection by `signal` always
+ * means that nothing was changed.
+ */
+export interface DatabaseEngine {
+  readonly name: string;
+  run(statement: Statement, signal: AbortSignal): Promise<StatementResult>;
+}
+
+/** What begins a statement that only reads. */
+const reading = new Set([
+  "SELECT",
+  "WITH",
+  "VALUES",
+  "TABLE",
+  "SHOW",
+  "EXPLAIN",
+  "DESCRIBE",
+  "DESC",
+  "PRAGMA",
+]);
+
+/** What would step out of the transaction that the tool itself keeps, or out of the database. */
+const refused = new Set([
+  "ABORT",
+  "ATTACH",
+  "BEGIN",
+  "COMMIT",
+  "COPY",
+  "DETACH",
+  "END",
+  "HANDLER",
+  "LOAD",
+  "LOCK",
+  "PREPARE",
+  "RELEASE",
+  "ROLLBACK",
+  "SAVEPOINT",
+  "SET",
+  "START",
+  "UNLOCK",
+  "USE",
+  "XA",
+]);
+
+/** Refuses a statement that the tool is not for, before any database sees it. The databases refuse them as well. */
+export function checkStatement(sql: string, isWrite: boolean): void {
+  const word = leadingWord(sql);
+  if (word === "") throw new Error("The sql holds no statement. Give exactly one SQL statement.");
+  if (!isWrite && !reading.has(word)) {
+    throw new Error(
+      `${word} is not a reading statement, and internal_database_query only reads. Use internal_database_update to change data.`,
+    );
+  }
+  if (isWrite && refused.has(word)) {
+    throw new Error(
+      `${word} cannot be used here: the statement already runs in a transaction of its own, which is committed when it succeeds and rolled back when it fails.`,
+    );
+  }
+}
+
+/** The first word of a statement in upper case, past comments and opening brackets. */
+export function leadingWord(sql: string): string {
+  // MySQL runs what stands in comments that begin with "/*!", so those are not skipped.
+  const start = /^(?:[\s(;]|(?:--|#)[^\n]*(?:\n|$)|\/\*(?!!)[\s\S]*?\*\/)*/.exec(sql)?.[0].length ?? 0;
+  return /^[A-Za-z]+|^\S/.exec(sql.slice(start))?.[0].toUpperCase() ?? "";
+}
+
+/** Whether what follows a statement is comments and semicolons only. */
+export function isBlank(sql: string): boolean {
+  return /^[\s;]*$/.test(sql.replace(/--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/g, ""));
+}
+
+type Dialect = "sqlite" | "postgres" | "mysql";
+
+/**
+ * Texts, quoted names and comments, in which a placeholder means nothing, and then the placeholders themselves: `named`
+ * holds a name, `numbered` a number, and `next` stands for the next value. What is not closed reaches to the end: that
+ * is how databases read it, and it keeps the search linear.
+ */
+const tokens: Readonly<Record<Dialect, RegExp>> = {
+  sqlite:
+    /'(?:[^']|'')*(?:'|$)|"(?:[^"]|"")*(?:"|$)|`(?:[^`]|``)*(?:`|$)|\[[^\]]*(?:\]|$)|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|[?$](?<numbered>\d+)|[:@$](?<named>[A-Za-z_]\w*)|(?<next>\?)/g,
+  // After a word, a number or a bracket the colon belongs to an array slice.
+  postgres:
+    /\b[eE]'(?:[^'\\]|\\[\s\S]|'')*(?:'|$)|'(?:[^']|'')*(?:'|$)|"(?:[^"]|"")*(?:"|$)|\$(?<tag>[A-Za-z_]\w*)?\$[\s\S]*?(?:\$\k<tag>\$|$)|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|::|\$(?<numbered>\d+)|(?<![\w\][)]):(?<named>[A-Za-z_]\w*)/g,
+  mysql:
+    /'(?:[^'\\]|\\[\s\S]|'')*(?:'|$)|"(?:[^"\\]|\\[\s\S]|"")*(?:"|$)|`(?:[^`]|``)*(?:`|$)|(?:#|--(?=\s|$))[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|:(?<named>[A-Za-z_]\w*)|(?<next>\?)/g,
+};
+
+/** How each dialect writes the placeholder for the value at a position that counts from 1. */
+const written: Readonly<Record<Dialect, (position: number) => string>> = {
+  sqlite: (position) => `?${position}`,
+  postgres: (position) => `$${position}`,
+  mysql: () => "?",
+};
+
+export interface BoundSql {
+  readonly sql: string;
+  readonly values: readonly JsonValue[];
+}
+
+/**
+ * The statement with placeholders in the dialect's own form, and the values in their order. Refuses parameters that do
+ * not fit: some databases would otherwise fill the gap with NULL and carry on.
+ */
+export function bindParameters(dialect: Dialect, sql: string, params: StatementParameters): BoundSql {
+  return isList(params) ? bindList(dialect, sql, params) : bindNames(dialect, sql, params);
+}
+
+function bindNames(dialect: Dialect, sql: string, params: Readonly<Record<string, JsonValue>>): BoundSql {
+  const values: JsonValue[] = [];
+  const positions = new Map<string, number>();
+  const bound = sql.replace(tokens[dialect], (token, ...rest) => {
+    const { named, numbered, next } = groupsOf(rest);
+    if (numbered !== undefined || next !== undefined) {
+      throw new Error(
+        `The statement uses ${token}, so params must be an array with a value for each placeholder.`,
+      );
+    }
+    if (named === undefined) return token;
+    if (!Object.hasOwn(params, named)) {
+      throw new Error(`The statement uses ${token}, but params has no "${named}". Add it to params.`);
+    }
+    // MySQL's placeholders have no numbers, so every use needs a value of its own.
+    const known = dialect === "mysql" ? undefined : positions.get(named);
+    const position = known ?? values.push(params[named]!);
+    positions.set(named, position);
+    return written[dialect](position);
+  });
+  const unused = Object.keys(params).filter((name) => !positions.has(name));
+  if (unused.length === 0) return { sql: bound, values };
+  throw new Error(
+    `params has ${unused.map((name) => `"${name}"`).join(", ")}, which the statement does not use.`,
+  );
+}
+
+function bindList(dialect: Dialect, sql: string, params: readonly JsonValue[]): BoundSql {
+  let count = 0;
+  const bound = sql.replace(tokens[dialect], (token, ...rest) => {
+    const { named, numbered, next } = groupsOf(rest);
+    if (named !== undefined) {
+      throw new Error(
+        `The statement uses ${token}, so params must be an object, for example {"${named}": …}.`,
+      );
+    }
+    if (next !== undefined) count++;
+    if (numbered === undefined) return token;
+    count = Math.max(count, Number(numbered));
+    return written[dialect](Number(numbered));
+  });
+  if (count === params.length) return { sql: bound, values: params };
+  throw new Error(
+    `The statement has ${count} placeholders, but params has ${params.length} values. Give one for each.`,
+  );
+}
+
+interface TokenGroups {
+  readonly named?: string;
+  readonly numbered?: string;
+  readonly next?: string;
+}
+
+/** The named groups are the last argument that `replace` gives. */
+function groupsOf(rest: readonly unknown[]): TokenGroups {
+  return rest.at(-1) as TokenGroups;
+}
+
+function isList(params: StatementParameters): params is readonly JsonValue[] {
+  return Array.isArray(params);
+}
+
+/** How many bytes of a binary value are shown. */
+const SHOWN_BYTES = 1_024;
+
+/** Any value that a database driver gives, as JSON can carry it. */
+export function toJsonValue(value: unknown): JsonValue {
+  if (value === null || value === undefined) return null;
+  if (typeof value === "string" || typeof value === "boolean") return value;
+  if (typeof value === "number") return Number.isFinite(value) ? value : String(value);
+  if (typeof value === "bigint") return toSafeInteger(value);
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? null : value.toISOString();
+  if (ArrayBuffer.isView(value)) return describeBytes(value);
+  if (Array.isArray(value)) return value.map(toJsonValue);
+  if (typeof value !== "object") return String(value);
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, toJsonValue(one)]));
+}
+
+/** A number where it is exact, its digits where it would be rounded. */
+export function toSafeInteger(value: bigint): number | string {
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : value.toString();
+}
+
+function describeBytes(view: ArrayBufferView): JsonValue {
+  const bytes = Buffer.from(view.buffer, view.byteOffset, view.byteLength);
+  const shown = bytes.subarray(0, SHOWN_BYTES);
+  return {
+    bytes: bytes.length,
+    base64: shown.toString("base64"),
+    ...(shown.length < bytes.length && { isCut: true }),
+  };
+}
+
+export interface DeclaredDatabase {
+  readonly name: string;
+  readonly engine: DatabaseEngine;
+  /** Texts that no message may contain. */
+  readonly secrets: readonly string[];
+}
+
+/** Finds a database by the name under which the workspace declares it. Messages name names, never addresses. */
+export async function openDeclared(
+  workspace: Workspace,
+  given: string | undefined,
+  isWrite: boolean,
+): Promise<DeclaredDatabase> {
+  const name = given ?? onlyName(workspace);
+  const url = Object.hasOwn(workspace.databases, name) ? workspace.databases[name] : undefined;
+  if (url === undefined) throw new Error(`There is no database "${name}". ${listNames(workspace)}`);
+  return { name, engine: await engineFor(workspace, name, url, isWrite), secrets: secretsOf(url) };
+}
+
+function onlyName(workspace: Workspace): string {
+  const names = Object.keys(workspace.databases);
+  if (names.length === 1) return names[0]!;
+  throw new Error(
+    names.length === 0 ? listNames(workspace) : `Say which database is meant. ${listNames(workspace)}`,
+  );
+}
+
+function listNames({ databases }: Workspace): string {
+  const names = Object.keys(databases);
+  if (names.length > 0) return `Declared: ${names.join(", ")}.`;
+  return "This workspace declares no databases. The operator can add them under databases in the workspace's config.";
+}
+
+async function engineFor(
+  workspace: Workspace,
+  name: string,
+  url: string,
+  isWrite: boolean,
+): Promise<DatabaseEngine> {
+  const scheme = /^([a-z]+):/i.exec(url)?.[1]?.toLowerCase();
+  if (scheme === "sqlite") return createSqliteEngine(await sqliteFile(workspace, name, url, isWrite));
+  if (!URL.canParse(url))
+    throw new Error(`The address of "${name}" is malformed. The operator must correct the config.`);
+  if (scheme === "postgres" || scheme === "postgresql") return createPostgresEngine(url);
+  if (scheme === "mysql" || scheme === "mariadb") return createMysqlEngine(url);
+  throw new Error(
+    `"${name}" is not a sqlite:, postgres: or mysql: database. The operator must correct the config.`,
+  );
+}
+
+/** `sqlite:data/app.db` is relative to the workspace; `sqlite:/…` and `sqlite:///…` are absolute. */
+async function sqliteFile(
+  workspace: Workspace,
+  name: string,
+  url: string,
+  isWrite: boolean,
+): Promise<string> {
+  const path = url
+    .slice("sqlite:".length)
+    .replace(/^\/\/(?=\/)/, "")
+    .replace(/^\/\//, "");
+  if (path === "" || path === ":memory:") {
+    throw new Error(
+      `"${name}" names no file, so nothing would be kept. The operator must correct the config.`,
+    );
+  }
+  // A first change may create the file; there is nothing to read in one that is missing.
+  return confinePath(workspace, path, { mustExist: !isWrite });
+}
+
+function secretsOf(url: string): readonly string[] {
+  const password = /^[a-z+]+:\/\/[^/?#]*?:([^/?#]*)@/i.exec(url)?.[1] ?? "";
+  const query = [...url.matchAll(/[?&](?:password|passwd|pwd)=([^&#]*)/gi)].map((match) => match[1]!);
+  return [url, password, decode(password), ...query, ...query.map(decode)].filter((text) => text !== "");
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

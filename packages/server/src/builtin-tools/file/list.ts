@@ -1,0 +1,228 @@
+import { readlink } from "node:fs/promises";
+import { matchesGlob } from "node:path/posix";
+import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import { type Confinement, confinePath, isInside, realRoots, showPath } from "../confine.ts";
+import { amount, formatSize } from "./support/contents.ts";
+import { type EntryKind, entryAt } from "./support/entries.ts";
+
+import { IgnoreRules, renderTree, type WalkEntry, walk } from "./support/walk.ts";
+
+interface ListArguments {
+  readonly path: string;
+  readonly recursive: boolean;
+  readonly depth?: number;
+  readonly pattern?: string;
+  readonly ignore: readonly string[];
+  readonly all: boolean;
+  readonly limit: number;
+}
+
+interface ListedEntry {
+  readonly name: string;
+  readonly relative: string;
+  readonly path: string;
+  readonly type: EntryKind;
+  readonly size?: number;
+  readonly modified: string;
+  readonly target?: string;
+}
+
+interface Listing {
+  readonly entries: ListedEntry[];
+  readonly isCut: boolean;
+  readonly unreadable: readonly string[];
+}
+
+export default {
+  name: "list",
+  description:
+    "Lists a folder of the workspace, or with recursive: true the whole tree under it: name, path, type, size and time " +
+    "of change, folders first. Leaves out what .gitignore leaves out, .git and node_modules, unless all: true. Stops " +
+    "at 1,000 entries by default and says so.",
+  inputSchema: {
+    type: "object",
+    properties: {
+      path: { type: "string", default: ".", description: "The folder; by default the workspace itself." },
+      recursive: { type: "boolean", default: false, description: "Go into the folders below." },
+      depth: {
+        type: "integer",
+        minimum: 1,
+        description: "With recursive, how many levels deep; by default all of them.",
+      },
+      pattern: {
+        type: "string",
+        minLength: 1,
+        description:
+          "Only entries that fit this glob: *.ts and *.{ts,tsx} look at the name, a pattern with a slash such as src/**/*.test.ts at the path below the folder. A slash implies recursive.",
+      },
+      ignore: {
+        type: "array",
+        items: { type: "string" },
+        default: [],
+        description: "More to leave out, in the language of .gitignore.",
+      },
+      all: { type: "boolean", default: false, description: "Show also what is left out by default." },
+      limit: {
+        type: "integer",
+        minimum: 1,
+        maximum: 20_000,
+        default: 1000,
+        description: "The most entries.",
+      },
+    },
+  },
+  outputSchema: {
+    type: "object",
+    properties: {
+      path: { type: "string" },
+      entries: {
+        type: "array",
+        items: {
+          type: "object",
+          properties: {
+            name: { type: "string" },
+            path: { type: "string", description: "As the file tools take it." },
+            type: { enum: ["file", "directory", "symlink", "other"] },
+            size: { type: "integer", description: "Bytes; of files only." },
+            modified: { type: "string", description: "Time of the last change, ISO 8601." },
+            target: { type: "string", description: "Where a link points, as it is written." },
+          },
+          required: ["name", "path", "type", "modified"],
+        },
+      },
+      truncated: { type: "boolean", description: "There are more entries than the limit." },
+      unreadable: {
+        type: "array",
+        items: { type: "string" },
+        description: "Folders that could not be read.",
+      },
+    },
+    required: ["path", "entries", "truncated"],
+  },
+  async handler(args: ListArguments, { workspace, signal }: InternalToolContext) {
+    const folder = await confinePath(workspace, args.path, { mustExist: true });
+    const shown = await showPath(workspace, folder);
+    const stats = await entryAt(folder);
+    if (!stats?.isDirectory())
+      throw new Error(`${shown} is not a folder. internal_file_read shows what is in a file.`);
+    const listing = await collect(workspace, folder, shown, args, signal);
+    const { entries, isCut, unreadable } = listing;
+    return {
+      content: [{ type: "text", text: render(shown, listing, args) }],
+      structuredContent: {
+        path: shown,
+        entries: entries.map(({ relative: _, ...entry }) => entry),
+        truncated: isCut,
+        ...(unreadable.length > 0 ? { unreadable } : {}),
+      },
+    };
+  },
+  metadata: { category: "file", readOnly: true, idempotent: true },
+} satisfies InternalTool;
+
+async function collect(
+  workspace: Confinement,
+  folder: string,
+  shown: string,
+  args: ListArguments,
+  signal: AbortSignal,
+): Promise<Listing> {
+  const entries: ListedEntry[] = [];
+  const unreadable: string[] = [];
+  const fits = matcher(args.pattern);
+  const isRecursive = args.recursive || args.pattern?.includes("/") === true;
+  const found = walk(folder, {
+    depth: isRecursive ? (args.depth ?? Number.POSITIVE_INFINITY) : 1,
+    rules: await rulesFor(workspace, folder, args),
+    signal,
+    onUnreadable: (relative, reason) => unreadable.push(`${pathIn(shown, relative)} (${reason})`),
+  });
+  for await (const entry of found) {
+    if (!fits(entry)) continue;
+    if (entries.length === args.limit) return { entries, isCut: true, unreadable };
+    const listed = await describe(entry, shown);
+    if (listed !== undefined) entries.push(listed);
+  }
+  return { entries, isCut: false, unreadable };
+}
+
+async function rulesFor(
+  workspace: Confinement,
+  folder: string,
+  args: ListArguments,
+): Promise<IgnoreRules | undefined> {
+  if (args.all) return undefined;
+  const root = (await realRoots(workspace)).find((candidate) => isInside(candidate, folder)) ?? folder;
+  const rules = await IgnoreRules.forFolder(root, folder);
+  return rules.with(folder, args.ignore);
+}
+
+function matcher(pattern: string | undefined): (entry: WalkEntry) => boolean {
+  if (pattern === undefined) return () => true;
+  const glob = pattern.replace(/^\.?\//, "");
+  // A name that begins with a dot is a name like any other here.
+  const undotted = (path: string) => path.replace(/(^|\/)\./g, "$1\uE000.");
+  const fits = (path: string) => matchesGlob(path, glob) || matchesGlob(undotted(path), glob);
+  return pattern.includes("/") ? (entry) => fits(entry.relative) : (entry) => fits(entry.name);
+}
+
+/** `undefined` when the entry has gone since its name was read. */
+async function describe(entry: WalkEntry, folder: string): Promise<ListedEntry | undefined> {
+  const stats = await entryAt(entry.path);
+  if (stats === undefined) return undefined;
+  const target = entry.type === "symlink" ? await readlink(entry.path).catch(() => undefined) : undefined;
+  return {
+    name: entry.name,
+    relative: entry.relative,
+    path: pathIn(folder, entry.relative),
+    type: entry.type,
+    ...(entry.type === "file" ? { size: stats.size } : {}),
+    modified: stats.mtime.toISOString(),
+    ...(target === undefined ? {} : { target }),
+  };
+}
+
+function pathIn(folder: string, relative: string): string {
+  if (folder === "." || relative === "") return relative || folder;
+  return `${folder}/${relative}`;
+}
+
+function render(shown: string, { entries, isCut, unreadable }: Listing, args: ListArguments): string {
+  const heading = shown === "." ? "The workspace" : `${shown}/`;
+  if (entries.length === 0) return `${emptiness(shown, heading, args)}${failures(unreadable)}`;
+  const number = amount(entries.length, "entry", "entries");
+  const what = args.pattern === undefined ? number : `${number} that fit ${args.pattern}`;
+  const cut = isCut
+    ? `\n\n[Stopped at ${number}; there are more. List a folder below, narrow it with pattern, depth or ignore, or raise limit.]`
+    : "";
+  return `${heading}: ${what}\n${body(entries, args)}${cut}${failures(unreadable)}`;
+}
+
+function body(entries: readonly ListedEntry[], args: ListArguments): string {
+  // Matches of a pattern are apart from each other: a tree would need folders that do not match.
+  if (args.pattern !== undefined) return entries.map((entry) => `${entry.relative}${note(entry)}`).join("\n");
+  return renderTree(entries, (entry) =>
+    args.recursive ? note(entry) : `${note(entry)}  ${minutes(entry.modified)}`,
+  );
+}
+
+function note(entry: ListedEntry): string {
+  if (entry.type === "symlink") return ` -> ${entry.target ?? "?"}`;
+  return entry.size === undefined ? "" : `  ${formatSize(entry.size)}`;
+}
+
+function minutes(time: string): string {
+  return time.slice(0, 16).replace("T", " ");
+}
+
+function emptiness(shown: string, heading: string, args: ListArguments): string {
+  if (args.pattern !== undefined)
+    return `Nothing in ${shown === "." ? "the workspace" : heading} fits ${args.pattern}.`;
+  return args.all
+    ? `${heading} is empty.`
+    : `${heading} has nothing to show; all: true shows also what is ignored.`;
+}
+
+function failures(unreadable: readonly string[]): string {
+  return unreadable.length === 0 ? "" : `\n\n[Could not be read: ${unreadable.join(", ")}.]`;
+}

@@ -1,0 +1,305 @@
+import { randomUUID } from "node:crypto";
+import { constants, type Stats } from "node:fs";
+import {
+  chmod,
+  type FileHandle,
+  lchown,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  readlink,
+  realpath,
+  rename,
+  rm,
+  rmdir,
+  symlink,
+  unlink,
+  utimes,
+} from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { type Confinement, showPath } from "../../confine.ts";
+import { amount } from "./contents.ts";
+
+export interface Copied {
+  files: number;
+  folders: number;
+  bytes: number;
+  /** What was left out, relative to the source, and why. */
+  readonly skipped: { readonly path: string; readonly reason: string }[];
+}
+
+export interface CopyOptions {
+  readonly signal: AbortSignal;
+  readonly copied: Copied;
+  /** Replace files that are there already; folders are merged. */
+  readonly overwrite: boolean;
+  /** Keep exact modes, owners and times, as a move must. */
+  readonly preserve: boolean;
+  /** They belong to the server, and are neither read nor written. Absolute and real. */
+  readonly ownFolders: readonly string[];
+  /** Why a link may not be copied; `undefined` when it may. */
+  readonly refuseLink: (link: string, target: string, copy: string) => Promise<string | undefined>;
+  readonly onProgress: (copied: Copied) => void;
+}
+
+const PIECE = 1024 * 1024;
+const PROGRESS_EVERY = 200;
+const sourceFlags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+
+/** Copies a file, a link or a folder with everything in it. No link is ever followed. */
+export async function copyEntry(
+  source: string,
+  target: string,
+  options: CopyOptions,
+  path = "",
+): Promise<void> {
+  options.signal.throwIfAborted();
+  if (isOwn(source, options) || isOwn(target, options)) {
+    options.copied.skipped.push({ path, reason: "it belongs to the server itself" });
+    return;
+  }
+  const stats = await lstat(source);
+  if (stats.isSymbolicLink()) return copyLink(source, target, options, path);
+  if (stats.isDirectory()) return copyFolder(source, target, stats, options, path);
+  if (stats.isFile()) return copyFile(source, target, stats, options);
+  options.copied.skipped.push({ path, reason: "it is neither a file nor a folder" });
+}
+
+/** Some file systems do not tell names by their case; no tool needs such a name either. */
+function isOwn(path: string, { ownFolders }: CopyOptions): boolean {
+  const name = path.toLowerCase();
+  return ownFolders.some((own) => own.toLowerCase() === name);
+}
+
+async function copyFolder(
+  source: string,
+  target: string,
+  stats: Stats,
+  options: CopyOptions,
+  path: string,
+): Promise<void> {
+  const existing = await entryAt(target);
+  if (existing === undefined) await mkdir(target, 0o700);
+  else if (!existing.isDirectory()) throw new Error(`${target} stands in the way: it is not a folder.`);
+  for (const name of await readdir(source)) {
+    await copyEntry(join(source, name), join(target, name), options, path === "" ? name : `${path}/${name}`);
+  }
+  options.copied.folders += 1;
+  if (existing !== undefined) return;
+  // Only now: a write-protected folder could not have been filled.
+  if (options.preserve) await lchown(target, stats.uid, stats.gid).catch(() => {});
+  await chmod(target, stats.mode & 0o7777);
+  if (options.preserve) await utimes(target, stats.atime, stats.mtime);
+}
+
+async function copyLink(source: string, target: string, options: CopyOptions, path: string): Promise<void> {
+  const text = await readlink(source);
+  const reason = await options.refuseLink(source, text, target);
+  if (reason !== undefined) {
+    options.copied.skipped.push({ path, reason });
+    return;
+  }
+  await checkFree(target, options);
+  await withTemporary(target, async (temporary) => {
+    await symlink(text, temporary);
+    await rename(temporary, target);
+  });
+  options.copied.files += 1;
+}
+
+async function copyFile(source: string, target: string, stats: Stats, options: CopyOptions): Promise<void> {
+  await checkFree(target, options);
+  const from = await open(source, sourceFlags);
+  try {
+    const opened = await from.stat();
+    if (opened.dev !== stats.dev || opened.ino !== stats.ino) {
+      throw new Error(`${source} was exchanged for something else while it was being copied.`);
+    }
+    await withTemporary(target, async (temporary) => {
+      // The system's own mask is applied to a copy, as to any new file.
+      const to = await open(temporary, "wx", stats.mode & 0o777);
+      try {
+        await copyBytes(from, to, stats.size, options.signal);
+        if (options.preserve) {
+          await takeOver(to, stats);
+          await to.utimes(stats.atime, stats.mtime);
+        }
+      } finally {
+        await to.close();
+      }
+      await rename(temporary, target);
+    });
+  } finally {
+    await from.close();
+  }
+  const { copied } = options;
+  copied.files += 1;
+  copied.bytes += stats.size;
+  if (copied.files % PROGRESS_EVERY === 0) options.onProgress(copied);
+}
+
+/** In pieces, so that a cancelled copy ends at once and memory stays flat. */
+async function copyBytes(from: FileHandle, to: FileHandle, size: number, signal: AbortSignal): Promise<void> {
+  const buffer = Buffer.allocUnsafe(Math.min(PIECE, Math.max(size, 4096)));
+  for (;;) {
+    signal.throwIfAborted();
+    const { bytesRead } = await from.read(buffer, 0, buffer.length);
+    if (bytesRead === 0) return;
+    await to.writeFile(buffer.subarray(0, bytesRead));
+  }
+}
+
+async function checkFree(target: string, options: CopyOptions): Promise<void> {
+  const existing = await entryAt(target);
+  if (existing === undefined) return;
+  if (!options.overwrite) throw new Error(`${target} already exists.`);
+  if (existing.isDirectory()) throw new Error(`${target} stands in the way: it is a folder.`);
+}
+
+/** What has been removed so far; also true when the work was cut short. */
+export interface Removed {
+  files: number;
+  folders: number;
+}
+
+interface RemoveOptions {
+  readonly signal: AbortSignal;
+  readonly removed: Removed;
+  /** Called now and then. */
+  readonly onProgress?: (removed: Removed) => void;
+}
+
+const REMOVE_PROGRESS_EVERY = 500;
+
+/** Removes a file, a link itself, or a folder with everything in it. What is already gone is fine. */
+export async function removeEntry(path: string, options: RemoveOptions): Promise<void> {
+  const { removed, signal } = options;
+  signal.throwIfAborted();
+  const entry = await entryAt(path);
+  if (entry === undefined) return;
+  if (!entry.isDirectory()) {
+    await unlink(path);
+    removed.files += 1;
+    if (removed.files % REMOVE_PROGRESS_EVERY === 0) options.onProgress?.(removed);
+    return;
+  }
+  for (const name of await readdir(path)) await removeEntry(join(path, name), options);
+  await rmdir(path);
+  removed.folders += 1;
+}
+
+/** `3 files and 1 folder`. */
+export function countEntries({ files, folders }: Readonly<Removed>): string {
+  return `${amount(files, "file")} and ${amount(folders, "folder")}`;
+}
+
+/** What is at the path, links not followed; `undefined` when there is nothing. */
+export async function entryAt(path: string): Promise<Stats | undefined> {
+  return lstat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
+    throw error;
+  });
+}
+
+/** What kind of thing it is, in the words of the tools. */
+export function kindOf(stats: Pick<Stats, "isFile" | "isDirectory" | "isSymbolicLink">): EntryKind {
+  if (stats.isSymbolicLink()) return "symlink";
+  if (stats.isDirectory()) return "directory";
+  return stats.isFile() ? "file" : "other";
+}
+
+export type EntryKind = "file" | "directory" | "symlink" | "other";
+
+/** Makes a confined folder and the folders above it where they are missing. Says whether any was made. */
+export async function ensureFolder(workspace: Confinement, folder: string): Promise<boolean> {
+  try {
+    const made = await mkdir(folder, { recursive: true });
+    // A folder above may have become a link since the path was checked.
+    if ((await realpath(folder)) === folder) return made !== undefined;
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const shown = await showPath(workspace, folder);
+    if (code === "EEXIST" || code === "ENOTDIR") {
+      throw new Error(`The folder ${shown} cannot be made: a file with that name stands in the way.`, {
+        cause: error,
+      });
+    }
+    throw new Error(`The folder ${shown} cannot be made: ${message}.`, { cause: error });
+  }
+  throw new Error(
+    `The folder ${await showPath(workspace, folder)} was exchanged for a link. Nothing was written.`,
+  );
+}
+
+/**
+ * Rejects unless the opened file is the one at `real` and that path is still free of links: a folder on the way
+ * may have been exchanged for a link between the check of the path and the opening.
+ */
+export async function checkSameFile(handle: FileHandle, real: string, shown: string): Promise<Stats> {
+  const [stats, now, path] = await Promise.all([handle.stat(), lstat(real), realpath(real)]);
+  if (path === real && now.dev === stats.dev && now.ino === stats.ino) return stats;
+  throw new Error(`${shown} was exchanged for something else while it was being opened. Nothing was done.`);
+}
+
+/**
+ * Lets `make` build something under a passing name beside `target`, so that one rename can put it in place.
+ * When `make` fails, nothing of it is left.
+ */
+export async function withTemporary<Value>(
+  target: string,
+  make: (temporary: string) => Promise<Value>,
+): Promise<Value> {
+  const temporary = join(dirname(target), `.toolrack-${randomUUID()}.tmp`);
+  try {
+    return await make(temporary);
+  } catch (error) {
+    await rm(temporary, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+interface ReplaceOptions {
+  /** For people. */
+  readonly shown: string;
+  /** Whose mode and owner the new file takes over. */
+  readonly like: Stats | undefined;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Puts `content` at `target`, which must be confined: a reader sees the old file or the new one, never a part,
+ * also after a power cut. When it fails, the old file is untouched and nothing else is left.
+ */
+export function replaceFile(target: string, content: Uint8Array, options: ReplaceOptions): Promise<void> {
+  return withTemporary(target, async (temporary) => {
+    const handle = await open(temporary, "wx", options.like === undefined ? 0o666 : 0o600);
+    try {
+      await checkSameFile(handle, temporary, options.shown);
+      await handle.writeFile(content, { signal: options.signal });
+      if (options.like !== undefined) await takeOver(handle, options.like);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    options.signal.throwIfAborted();
+    await rename(temporary, target);
+    await syncFolder(dirname(target));
+  });
+}
+
+/** Gives the file the mode, and where the system allows it the owner, of another. */
+async function takeOver(handle: FileHandle, like: Stats): Promise<void> {
+  const { uid, gid } = await handle.stat();
+  // Only the administrator may give files away; everyone else keeps what they write.
+  if (uid !== like.uid || gid !== like.gid) await handle.chown(like.uid, like.gid).catch(() => {});
+  await handle.chmod(like.mode & 0o7777);
+}
+
+/** Makes the rename itself durable. Some systems cannot sync a folder; the file's content is safe anyway. */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, "r").catch(() => undefined);
+  if (handle === undefined) return;
+  await handle.sync().catch(() => {});
+  await handle.close();
+}

@@ -1,0 +1,196 @@
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
+import {
+  createAddressRules,
+  downloadName,
+  requestHeaders,
+  withTimeLimit,
+} from "../../access/network/address.ts";
+import {
+  alreadyThere,
+  bodyText,
+  decodedBody,
+  parseContentType,
+  readBody,
+  saveStream,
+  tooLarge,
+} from "../../access/network/body.ts";
+import { type OpenedResponse, openUrl, parseUrl } from "../../access/network/open-url.ts";
+import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import { confinePath, showPath } from "../confine.ts";
+import { askBeforeWriting } from "../file/support/paths.ts";
+
+const USUAL_BYTES = 100 * 1_048_576;
+const USUAL_TIMEOUT = 10 * 60_000;
+const LONGEST_TIMEOUT = 60 * 60_000;
+const PROGRESS_EVERY = 100;
+
+interface DownloadArguments {
+  readonly url: string;
+  readonly path?: string;
+  readonly overwrite?: boolean;
+  readonly maxBytes?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly timeout?: number;
+}
+
+export default {
+  name: "download",
+  description:
+    "Downloads a URL into a file of the workspace and gives the path, size, content type and SHA-256. The file appears only when it is complete; a failed, cancelled or oversized download leaves nothing behind. Missing directories are made. Without `path`, or when `path` is a directory, the file is named as the server calls it. Only http and https, and only public addresses unless the operator allowed others; redirects are followed.",
+  inputSchema: {
+    type: "object",
+    properties: {
+      url: { type: "string", minLength: 1, description: "A whole address, with http:// or https://." },
+      path: {
+        type: "string",
+        minLength: 1,
+        description:
+          "File to write, or a directory (end it with / if it does not exist yet). Default: the workspace.",
+      },
+      overwrite: { type: "boolean", default: false, description: "Replace a file that is already there." },
+      maxBytes: {
+        type: "integer",
+        minimum: 1,
+        default: USUAL_BYTES,
+        description: "Largest file to accept; anything larger is refused.",
+      },
+      headers: { type: "object", additionalProperties: { type: "string" }, description: "Request headers." },
+      timeout: {
+        type: "integer",
+        minimum: 1,
+        maximum: LONGEST_TIMEOUT,
+        default: USUAL_TIMEOUT,
+        description: "Milliseconds for the whole download.",
+      },
+    },
+    required: ["url"],
+    additionalProperties: false,
+  },
+  async handler(args: DownloadArguments, ctx: InternalToolContext) {
+    const startedAt = performance.now();
+    const { overwrite = false, maxBytes = USUAL_BYTES, path = "./" } = args;
+    const timeout = Math.min(args.timeout ?? USUAL_TIMEOUT, LONGEST_TIMEOUT);
+    // Refused paths cost no request.
+    const place = await findPlace(path, ctx);
+    if (!place.isDirectory) {
+      if (!overwrite) await refuseExisting(place.path);
+      await askBeforeWriting(ctx, place.path);
+    }
+    return withTimeLimit(parseUrl(args.url).host, timeout, ctx.signal, async (signal) => {
+      const response = await openUrl({
+        url: args.url,
+        method: "GET",
+        headers: {
+          accept: "*/*",
+          "accept-encoding": "identity",
+          "user-agent": "toolrack",
+          ...requestHeaders(args.headers),
+        },
+        followRedirects: true,
+        rules: createAddressRules(ctx.workspace.network.allowPrivate),
+        signal,
+      });
+      if (response.status < 200 || response.status >= 300) return refusedByServer(response, signal);
+      const { message, url } = response;
+      try {
+        const target = await finalTarget(place, message.headers["content-disposition"], url, ctx);
+        if (!overwrite) await refuseExisting(target);
+        if (place.isDirectory) await askBeforeWriting(ctx, target);
+        const announced = announcedSize(response);
+        if (announced !== undefined && announced > maxBytes) throw tooLarge(maxBytes);
+        const onProgress = progressReporter(ctx, announced);
+        const saved = await saveStream(await decodedBody(message), {
+          target,
+          overwrite,
+          maxBytes,
+          onProgress,
+          signal,
+        });
+        const shown = await showPath(ctx.workspace, target);
+        const contentType = message.headers["content-type"] ?? null;
+        const elapsed = Math.round(performance.now() - startedAt);
+        const text = `Saved ${saved.bytes.toLocaleString("en-US")} bytes to ${shown} in ${elapsed} ms.\nfrom: ${url}\ncontent-type: ${contentType ?? "not given"}\nsha256: ${saved.sha256}`;
+        return {
+          content: [{ type: "text", text }],
+          structuredContent: {
+            path: shown,
+            ...saved,
+            contentType,
+            url,
+            redirected: response.redirects > 0,
+            elapsed,
+          },
+        };
+      } catch (error) {
+        message.destroy();
+        throw error;
+      }
+    });
+  },
+  metadata: {
+    category: "network",
+    dangerous: true,
+    confirm: "Download the URL below and save it as a file of the workspace?",
+    openWorld: true,
+    timeout: LONGEST_TIMEOUT + 5_000,
+    tags: ["http", "file", "save"],
+  },
+} satisfies InternalTool;
+
+interface Place {
+  /** As it was given, when it is a directory: what is joined to it must be checked anew. */
+  readonly path: string;
+  readonly isDirectory: boolean;
+}
+
+async function findPlace(given: string, { workspace }: InternalToolContext): Promise<Place> {
+  const path = await confinePath(workspace, given);
+  if (/[/\\]$/.test(given)) return { path, isDirectory: true };
+  const found = await stat(path).catch(() => undefined);
+  return { path, isDirectory: found?.isDirectory() ?? false };
+}
+
+async function finalTarget(
+  place: Place,
+  disposition: string | undefined,
+  url: string,
+  ctx: InternalToolContext,
+) {
+  const wanted = place.isDirectory ? join(place.path, downloadName(disposition, url)) : place.path;
+  return confinePath(ctx.workspace, wanted);
+}
+
+async function refuseExisting(target: string): Promise<void> {
+  const found = await stat(target).catch(() => undefined);
+  if (found !== undefined) throw alreadyThere(target);
+}
+
+/** The size that the server announced, if what it sends is the content itself. */
+function announcedSize({ message }: OpenedResponse): number | undefined {
+  const { "content-length": length, "content-encoding": encoding } = message.headers;
+  if (length === undefined || (encoding !== undefined && encoding !== "identity")) return undefined;
+  return Number(length);
+}
+
+/** Not for every chunk: listeners want a picture, not a flood. */
+function progressReporter(ctx: InternalToolContext, total: number | undefined): (bytes: number) => void {
+  let reportedAt = 0;
+  return (bytes) => {
+    const now = performance.now();
+    if (now - reportedAt < PROGRESS_EVERY && bytes !== total) return;
+    reportedAt = now;
+    ctx.progress({ progress: bytes, ...(total === undefined ? {} : { total }), message: `${bytes} bytes` });
+  };
+}
+
+async function refusedByServer({ message, status, url }: OpenedResponse, signal: AbortSignal) {
+  const { bytes, isTruncated } = await readBody(await decodedBody(message), 4_096, signal);
+  const body = bodyText(bytes, parseContentType(message.headers["content-type"]), isTruncated) ?? "";
+  const head = `${url} answered ${status} ${message.statusMessage ?? ""}`.trimEnd();
+  return {
+    content: [{ type: "text", text: `${head}, so nothing was saved.${body === "" ? "" : `\n\n${body}`}` }],
+    structuredContent: { status, url, body },
+    isError: true,
+  };
+}

@@ -1,0 +1,185 @@
+import { stat } from "node:fs/promises";
+import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import { confinePath } from "../confine.ts";
+import { type CommandOutcome, childEnvironment, FLOOD_LIMIT, runCommand } from "./support/commands.ts";
+
+const USUAL_TIMEOUT = 60_000;
+const LONGEST_TIMEOUT = 10 * 60_000;
+const USUAL_OUTPUT = 64 * 1024;
+
+interface ExecuteArguments {
+  readonly command: string;
+  readonly args?: readonly string[];
+  readonly cwd?: string;
+  readonly timeout?: number;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly stdin?: string;
+  readonly maxOutput?: number;
+}
+
+export default {
+  name: "execute",
+  description:
+    "Runs a command on the machine where the tools live and waits for it to end. Gives stdout, stderr, the exit code and the signal; a non-zero exit is reported as an error together with both streams. Without `args` the shell runs `command`, so pipes, `&&` and globs work; with `args` the program is started directly and nothing needs quoting. Runs in the workspace unless `cwd` says otherwise, has no terminal, and sees only basic environment variables plus `env`. On timeout the command and its process group are killed, and what it had written so far is returned. Of each stream the first and last 32 KB are kept. A process started with `&` goes on after the call, without its output being captured.",
+  inputSchema: {
+    type: "object",
+    properties: {
+      command: {
+        type: "string",
+        minLength: 1,
+        description: "A shell command line, or a program when `args` is given.",
+      },
+      args: {
+        type: "array",
+        items: { type: "string" },
+        description: "Arguments for the program. When given, even empty, no shell is involved.",
+      },
+      cwd: {
+        type: "string",
+        description: "Directory to run in, inside the workspace. Default: the workspace.",
+      },
+      timeout: {
+        type: "integer",
+        minimum: 1,
+        maximum: LONGEST_TIMEOUT,
+        default: USUAL_TIMEOUT,
+        description: "Longest run in milliseconds.",
+      },
+      env: {
+        type: "object",
+        additionalProperties: { type: "string" },
+        description: "Environment variables to add.",
+      },
+      stdin: { type: "string", description: "Text for the command's standard input. Default: no input." },
+      maxOutput: {
+        type: "integer",
+        minimum: 1_024,
+        maximum: 1_048_576,
+        default: USUAL_OUTPUT,
+        description: "Bytes to keep of each stream, half from the beginning and half from the end.",
+      },
+    },
+    required: ["command"],
+    additionalProperties: false,
+  },
+  outputSchema: {
+    type: "object",
+    properties: {
+      exitCode: { type: ["integer", "null"], description: "Null when a signal ended the command." },
+      signal: { type: ["string", "null"] },
+      stdout: { type: "string" },
+      stderr: { type: "string" },
+      stdoutBytes: { type: "integer", description: "How much was written in all." },
+      stderrBytes: { type: "integer" },
+      ended: { type: ["string", "null"], enum: ["timeout", "cancel", "flood", null] },
+      backgroundGroup: { type: ["integer", "null"], description: "Process group that is still running." },
+      elapsed: { type: "number", description: "Milliseconds." },
+    },
+    required: ["exitCode", "signal", "stdout", "stderr", "stdoutBytes", "stderrBytes", "ended", "elapsed"],
+  },
+  async handler(args: ExecuteArguments, ctx: InternalToolContext) {
+    const timeout = Math.min(args.timeout ?? USUAL_TIMEOUT, LONGEST_TIMEOUT);
+    const cwd = await directoryFor(args.cwd ?? ".", ctx);
+    const startedAt = performance.now();
+    const outcome = await runCommand({
+      command: args.command,
+      args: args.args,
+      cwd,
+      env: childEnvironment(args.env),
+      stdin: args.stdin,
+      timeout,
+      maxOutput: args.maxOutput ?? USUAL_OUTPUT,
+      signal: ctx.signal,
+    }).catch((error: NodeJS.ErrnoException) => {
+      throw notStarted(error, args);
+    });
+    const elapsed = Math.round(performance.now() - startedAt);
+    const stdout = outcome.stdout.toString();
+    const stderr = outcome.stderr.toString();
+    return {
+      content: [{ type: "text", text: describe(outcome, stdout, stderr, elapsed, timeout) }],
+      structuredContent: {
+        exitCode: outcome.exitCode,
+        signal: outcome.exitSignal,
+        stdout,
+        stderr,
+        stdoutBytes: outcome.stdout.size,
+        stderrBytes: outcome.stderr.size,
+        ended: outcome.ended ?? null,
+        backgroundGroup: outcome.background ?? null,
+        elapsed,
+      },
+      isError: outcome.exitCode !== 0 || outcome.ended !== undefined,
+    };
+  },
+  metadata: {
+    category: "system",
+    dangerous: true,
+    confirm: "Run the command below on this machine, with the rights of the server?",
+    openWorld: true,
+    // The command's own limit comes first; this one leaves time to kill what ignores SIGTERM.
+    timeout: LONGEST_TIMEOUT + 15_000,
+    tags: ["shell", "command", "process"],
+  },
+} satisfies InternalTool;
+
+async function directoryFor(path: string, ctx: InternalToolContext): Promise<string> {
+  const directory = await confinePath(ctx.workspace, path, { mustExist: true });
+  if ((await stat(directory)).isDirectory()) return directory;
+  throw new Error(`Cannot run in "${path}": it is a file. Give a directory as cwd, or leave cwd out.`);
+}
+
+function describe(
+  outcome: CommandOutcome,
+  stdout: string,
+  stderr: string,
+  elapsed: number,
+  timeout: number,
+): string {
+  const parts = [summarise(outcome, elapsed, timeout)];
+  if (stdout !== "") parts.push(`stdout:\n${stdout.trimEnd()}`);
+  if (stderr !== "") parts.push(`stderr:\n${stderr.trimEnd()}`);
+  if (stdout === "" && stderr === "") parts.push("It wrote nothing to stdout or stderr.");
+  return parts.join("\n\n");
+}
+
+function summarise(
+  { ended, exitCode, exitSignal, background }: CommandOutcome,
+  elapsed: number,
+  timeout: number,
+) {
+  if (ended === "timeout") {
+    return `Killed after ${timeout} ms, with its process group. Raise timeout (up to ${LONGEST_TIMEOUT}) if it needs longer; what it wrote before is below.`;
+  }
+  if (ended === "cancel") return `Cancelled after ${elapsed} ms and killed, with its process group.`;
+  if (ended === "flood") {
+    return `Killed because it wrote more than ${FLOOD_LIMIT / 1_048_576} MB. Send the output to a file, or filter it, and run it again.`;
+  }
+  const end = exitSignal === null ? `Exit code ${exitCode}` : `Ended by ${exitSignal}`;
+  const rest =
+    background === undefined
+      ? ""
+      : ` A background process is still running; its output is no longer captured. End it with: kill -- -${background}`;
+  return `${end} after ${elapsed} ms.${rest}`;
+}
+
+function notStarted(error: NodeJS.ErrnoException, { command, args }: ExecuteArguments): Error {
+  const program = args === undefined ? "the shell" : `"${command}"`;
+  if (error.code === "ENOENT") {
+    const isLine = args !== undefined && /\s/.test(command);
+    const advice = isLine
+      ? "With args, command must be the program alone; put the rest into args, or leave args out to use the shell."
+      : "Give the name of an installed program or a path to one.";
+    return new Error(`There is no program ${program} on this machine's PATH. ${advice}`);
+  }
+  if (error.code === "EACCES")
+    return new Error(`${program} is not executable. Check the path and its permissions.`);
+  if (error.code === "E2BIG")
+    return new Error("The command line is too long. Pass the data through stdin or a file.");
+  if (error.code?.startsWith("ERR_INVALID_ARG")) {
+    return new Error(
+      "The command, its arguments or its environment contain a NUL byte, which no process can be given.",
+    );
+  }
+  return error;
+}

@@ -1,0 +1,80 @@
+import { statfs } from "node:fs/promises";
+import os from "node:os";
+import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+
+export default {
+  name: "info",
+  description:
+    "Describes the machine where the tools run: operating system, kernel, CPU, memory, load, uptime, Node version, and the disk that holds the workspace. Use it to choose commands and sizes that fit. Shows no environment variables and no secrets.",
+  inputSchema: { type: "object", properties: {}, additionalProperties: false },
+  outputSchema: {
+    type: "object",
+    properties: {
+      os: object({ platform: "string", name: "string", kernel: "string", arch: "string" }),
+      cpu: object({ model: "string", count: "integer", usable: "integer" }),
+      load: { type: "array", items: { type: "number" }, description: "Average over 1, 5 and 15 minutes." },
+      memory: object({ total: "integer", free: "integer", limit: ["integer", "null"] }),
+      disk: object({ total: "integer", free: "integer" }),
+      uptime: { type: "integer", description: "Seconds." },
+      node: { type: "string" },
+      workspace: { type: "string" },
+    },
+    required: ["os", "cpu", "load", "memory", "disk", "uptime", "node", "workspace"],
+  },
+  async handler(_args: unknown, { workspace }: InternalToolContext) {
+    const disk = await statfs(workspace.directory);
+    const cpus = os.cpus();
+    const info = {
+      os: { platform: os.platform(), name: os.version(), kernel: os.release(), arch: os.arch() },
+      cpu: {
+        model: cpus[0]?.model.trim() ?? "unknown",
+        count: cpus.length,
+        usable: os.availableParallelism(),
+      },
+      load: os.loadavg().map((value) => Math.round(value * 100) / 100),
+      memory: { total: os.totalmem(), free: os.freemem(), limit: memoryLimit() },
+      disk: { total: disk.blocks * disk.bsize, free: disk.bavail * disk.bsize },
+      uptime: Math.round(os.uptime()),
+      node: process.version,
+      workspace: workspace.directory,
+    };
+    const limit = info.memory.limit === null ? "" : `, limited to ${gigabytes(info.memory.limit)}`;
+    const lines = [
+      `OS: ${info.os.platform} ${info.os.arch}, kernel ${info.os.kernel} (${info.os.name})`,
+      `CPU: ${info.cpu.count} × ${info.cpu.model}, ${info.cpu.usable} usable`,
+      `Load: ${info.load.join(" ")} (1, 5, 15 minutes)`,
+      `Memory: ${gigabytes(info.memory.free)} free of ${gigabytes(info.memory.total)}${limit}`,
+      `Disk of the workspace: ${gigabytes(info.disk.free)} free of ${gigabytes(info.disk.total)}`,
+      `Up for: ${duration(info.uptime)}`,
+      `Node: ${info.node}`,
+      `Workspace: ${info.workspace}`,
+    ];
+    return { content: [{ type: "text", text: lines.join("\n") }], structuredContent: info };
+  },
+  metadata: { category: "system", readOnly: true, idempotent: true, tags: ["machine", "hardware"] },
+} satisfies InternalTool;
+
+function object(properties: Record<string, string | string[]>) {
+  return {
+    type: "object",
+    properties: Object.fromEntries(Object.entries(properties).map(([name, type]) => [name, { type }])),
+    required: Object.keys(properties),
+  };
+}
+
+/** The limit of a container, if one is set that is below what the machine has. */
+function memoryLimit(): number | null {
+  const limit = process.constrainedMemory();
+  return limit > 0 && limit < os.totalmem() ? limit : null;
+}
+
+function gigabytes(bytes: number): string {
+  return `${(bytes / 1_073_741_824).toFixed(1)} GB`;
+}
+
+function duration(seconds: number): string {
+  const days = Math.floor(seconds / 86_400);
+  const hours = Math.floor((seconds % 86_400) / 3_600);
+  const minutes = Math.floor((seconds % 3_600) / 60);
+  return [days > 0 && `${days} d`, hours > 0 && `${hours} h`, `${minutes} min`].filter(Boolean).join(" ");
+}

@@ -1,0 +1,391 @@
+import { isDeepStrictEqual } from "node:util";
+import type {
+  ApprovalDecision,
+  ApprovalPolicy,
+  ApprovalRequest,
+  ApprovalVerdict,
+  Logger,
+  SchemaIssue,
+  ToolInfo,
+} from "@toolrack/core";
+import type { AnsweredFor, ApprovalQuery, ApprovalRule, StoredApproval } from "../../store/approvals.ts";
+import type { Page, Store } from "../../store/store.ts";
+import {
+  AgreedCalls,
+  type Answer,
+  type Answered,
+  type AnswerReading,
+  AnswersOfOthers,
+  CarriedAnswers,
+  decideOther,
+  decisionByOther,
+  decisionOf,
+  firstCallerOf,
+  type NewRule,
+  newId,
+  PendingWrites,
+} from "./answers.ts";
+import { type FormerNameOf, RuleBook } from "./rules.ts";
+import { QuestionMask } from "./shown-arguments.ts";
+
+interface Waiting {
+  readonly request: ApprovalRequest;
+  readonly isResumable: boolean;
+  readonly settle: (decision: ApprovalDecision) => void;
+  /** Answers that this process is writing, or has written: what the store has may be one of them. */
+  answers: number;
+}
+
+/** Who answers for the server itself. */
+const SERVER = "toolrack";
+
+/** An expiry that a timer brings a moment too early is one all the same. */
+const EARLY = 50;
+
+/**
+ * Where questions wait for a person. A question is on disk before anybody is shown it, the first answer counts, and
+ * one whose call is gone is closed: nothing that waits here can be answered in vain.
+ */
+export class ApprovalInbox {
+  readonly #store: InboxParts["store"];
+  readonly #logger: Logger;
+  readonly #mask: QuestionMask;
+  readonly #rules: RuleBook;
+  readonly #originOf: InboxParts["originOf"];
+  readonly #resume: InboxParts["resume"];
+  readonly #reading: AnswerReading;
+  readonly #timeout: InboxParts["timeout"];
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #agreed = new AgreedCalls();
+  readonly #carried = new CarriedAnswers();
+  readonly #repeaters = new Set<(callId: string) => boolean>();
+  readonly #writes: PendingWrites;
+  readonly #others: AnswersOfOthers;
+  readonly #listeners = new Set<(approval: StoredApproval) => void>();
+  #isStopping = false;
+
+  private constructor(parts: InboxParts) {
+    const { store, logger, secrets, originOf, resume, check, timeout } = parts;
+    this.#timeout = timeout;
+    this.#originOf = originOf;
+    this.#resume = resume;
+    this.#store = store;
+    this.#logger = logger;
+    this.#mask = new QuestionMask(secrets);
+    this.#reading = { mask: this.#mask, ...(check === undefined ? {} : { check }) };
+    this.#writes = new PendingWrites(logger);
+    this.#rules = new RuleBook(store.approvals, parts.formerNameOf);
+    this.#others = new AnswersOfOthers(store.approvals, logger, (approval) => this.#takeAnswer(approval));
+  }
+
+  /** Closes what processes that are gone left open. */
+  static async open(parts: InboxParts): Promise<ApprovalInbox> {
+    const inbox = new ApprovalInbox(parts);
+    await inbox.#settle();
+    return inbox;
+  }
+
+  /**
+   * Takes up what other processes that share the store did: rules they made, questions they left behind, and calls that
+   * were agreed to when their process was about to end.
+   */
+  async refresh(): Promise<void> {
+    await this.#settle();
+    if (this.#resume === undefined || this.#isStopping) return;
+    for (const approval of await this.#store.approvals.takeOrphans()) {
+      const decision = decisionByOther(approval, approval);
+      if (decision.decision === "allow") this.#writes.add(this.#makeAnew(approval, decision, this.#resume));
+    }
+  }
+
+  async #settle(): Promise<void> {
+    await this.#closeLeft();
+    await this.#rules.refresh();
+  }
+
+  /** Questions that no answer could change anything about any more. */
+  async #closeLeft(): Promise<void> {
+    const { approvals } = this.#store;
+    await approvals.expire(Date.now());
+    await approvals.closeOrphans("the server stopped before anybody answered", SERVER);
+  }
+
+  /** Whether the call is being made anew in this process. */
+  isMakingAnew(callId: string): boolean {
+    return this.#agreed.has(`${callId}${RESUMED}`);
+  }
+
+  /** How the rack obtains consent. */
+  get policy(): ApprovalPolicy {
+    const isOpen = () => this.#rules.all.length === 0 && this.#agreed.isEmpty;
+    const timeout = this.#timeout;
+    const verdict = (request: ApprovalRequest, tool: ToolInfo) => this.#verdict(request, tool);
+    return {
+      // Without rules only dangerous tools ask, and the others are not held up by so much as a promise.
+      get decide() {
+        return isOpen() ? undefined : verdict;
+      },
+      ask: (request, signal) => this.#ask(request, signal),
+      get timeout() {
+        return timeout?.();
+      },
+    };
+  }
+
+  get rules(): readonly ApprovalRule[] {
+    return this.#rules.all;
+  }
+
+  async list(query: ApprovalQuery): Promise<Page<StoredApproval>> {
+    await this.#store.approvals.expire(Date.now());
+    return this.#store.approvals.list(query);
+  }
+
+  get(id: string): Promise<StoredApproval | undefined> {
+    return this.#store.approvals.get(id);
+  }
+
+  /** Is told of every question and of what became of it, once that is on disk. */
+  subscribe(listener: (approval: StoredApproval) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /**
+   * Is asked whether a call will be made again if the server ends: a question about a tool that it calls stays open then,
+   * and whoever makes it again hands the answer to `carryOver`. Answers how to be asked no more.
+   */
+  addRepeater(isRepeated: (callId: string) => boolean): () => void {
+    this.#repeaters.add(isRepeated);
+    return () => this.#repeaters.delete(isRepeated);
+  }
+
+  /**
+   * Lets an answer to a question that outlived its call count for the call that takes its place: once, for the same tool
+   * with the same arguments, called by `callId` itself. Returns how to take back what was not used.
+   */
+  carryOver(approval: StoredApproval, callId: string): () => void {
+    return this.#carried.add(approval, callId);
+  }
+
+  /** Undefined when there is no such question. Throws `UnfitAnswer` for arguments that the tool could not run with. */
+  async answer(id: string, answer: Answer, by: string): Promise<Answered | undefined> {
+    const { approvals } = this.#store;
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined) return this.#answerOther(id, answer, by);
+    const decision = await decisionOf(answer, waiting.request, this.#reading);
+    waiting.answers++;
+    const decided = await approvals
+      .decide(id, this.#mask.shownDecision(decision), by, answer.rule)
+      .catch((thrown) => {
+        waiting.answers--;
+        throw thrown;
+      });
+    if (!decided?.isAccepted) waiting.answers--;
+    if (decided === undefined) return undefined;
+    if (!decided.isAccepted) return { outcome: "decided", approval: decided.approval };
+    try {
+      // Before the call goes on: what it does next may be what the rule is for.
+      if (answer.rule !== undefined) {
+        const bound = this.#boundTo(answer.rule, waiting.request);
+        await this.addRule({ ...bound, decision: answer.decision }, by);
+      }
+    } finally {
+      waiting.settle(decision);
+      this.#tell(decided.approval);
+    }
+    return { outcome: "accepted", approval: decided.approval };
+  }
+
+  async #answerOther(id: string, answer: Answer, by: string): Promise<Answered | undefined> {
+    const { approvals, calls } = this.#store;
+    const resume = this.#resume;
+    await this.#closeLeft();
+    const parts = { approvals, reading: this.#reading, canResume: resume !== undefined };
+    const decided = await decideOther(id, answer, by, parts);
+    if (decided?.outcome !== "accepted") return decided;
+    const { outcome, approval, left } = decided;
+    if (answer.rule !== undefined) {
+      const bound =
+        answer.rule.sessionID === undefined ? {} : { caller: await firstCallerOf(approval, calls) };
+      await this.addRule({ ...answer.rule, ...bound, decision: answer.decision }, by);
+    }
+    this.#tell(approval);
+    // What a call makes is made by that call, when it is made again.
+    if (resume !== undefined && left?.decision === "allow" && approval.parentCallId === undefined) {
+      this.#writes.add(this.#makeAnew(approval, left, resume));
+    }
+    return { outcome, approval };
+  }
+
+  /** Goes on with a call that waits here, as another process answered its question. */
+  async #takeAnswer(approval: StoredApproval): Promise<void> {
+    const { id, rule, state } = approval;
+    // One that expired is given up by the call itself.
+    if (state === "expired") return;
+    if (rule !== undefined) await this.#rules.refresh();
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined || waiting.answers > 0) return;
+    const decision = decisionByOther(approval, waiting.request);
+    const isTaken =
+      !waiting.isResumable || decision.decision === "deny" || (await this.#store.approvals.take(id));
+    waiting.settle(isTaken ? decision : { decision: "deny", reason: MADE_ELSEWHERE });
+    this.#tell(approval);
+  }
+
+  async #makeAnew(
+    approval: StoredApproval,
+    decision: Extract<ApprovalDecision, { decision: "allow" }>,
+    resume: NonNullable<InboxParts["resume"]>,
+  ): Promise<void> {
+    const callId = `${approval.callId}${RESUMED}`;
+    await this.#agreed.during(callId, decision, () => resume({ callId, approval }));
+  }
+
+  addRule(rule: NewRule, by: string): Promise<ApprovalRule> {
+    return this.#rules.add(rule, by);
+  }
+
+  removeRule(id: string): Promise<boolean> {
+    return this.#rules.remove(id);
+  }
+
+  /**
+   * Ends what waits, and refuses what is still to come. Questions whose call can be made anew stay open: whoever agrees
+   * after the restart has the call made.
+   */
+  stop(): void {
+    this.#isStopping = true;
+    for (const [id, { isResumable, settle }] of this.#waiting) {
+      if (!isResumable) this.#giveUp(id, STOPPING);
+      else {
+        this.#waiting.delete(id);
+        settle({
+          decision: "deny",
+          reason: `${STOPPING}; the question stays open, and agreeing to it makes the call`,
+        });
+      }
+    }
+  }
+
+  /** Stops, and resolves when everything is written. */
+  async close(): Promise<void> {
+    this.stop();
+    await this.#writes.settled();
+  }
+
+  #verdict(request: ApprovalRequest, tool: ToolInfo): ApprovalVerdict {
+    return this.#agreed.verdict(request, this.#rules.verdict(tool, request, this.#callerOf(request)));
+  }
+
+  /** Anybody may name a session: consent in it is consent to the caller who was asked about. */
+  #boundTo(rule: AnsweredFor, request: ApprovalRequest): Omit<NewRule, "decision"> {
+    const caller = this.#callerOf(request);
+    return rule.sessionID === undefined || caller === undefined ? rule : { ...rule, caller };
+  }
+
+  #callerOf({ callId, caller }: ApprovalRequest): string | undefined {
+    return this.#originOf === undefined ? caller : this.#originOf(callId);
+  }
+
+  async #ask(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision> {
+    const given = this.#agreed.answerTo(request) ?? this.#carried.take(request);
+    if (given !== undefined) return given;
+    if (this.#isStopping) return { decision: "deny", reason: STOPPING };
+    const id = newId();
+    const { promise, resolve } = Promise.withResolvers<ApprovalDecision>();
+    const giveUp = () => this.#giveUp(id, "the call ended before anybody answered");
+    const shown = this.#mask.shownOf(request);
+    const isResumable = canBeMadeAnew(request, shown) && this.#isMadeAnew(request);
+    const writing = this.#store.approvals.add(id, shown, isResumable);
+    this.#writes.add(writing);
+    const approval = await writing;
+    this.#waiting.set(id, { request, isResumable, settle: resolve, answers: 0 });
+    this.#others.watch(id);
+    this.#tell(approval);
+    signal.addEventListener("abort", giveUp, { once: true });
+    // The call, or the server, may have ended while the question was being written.
+    if (signal.aborted) giveUp();
+    if (this.#isStopping) this.stop();
+    try {
+      return await promise;
+    } finally {
+      signal.removeEventListener("abort", giveUp);
+      this.#waiting.delete(id);
+      this.#others.leave(id);
+    }
+  }
+
+  /** By the inbox itself; what a call makes, by whoever makes that call again. */
+  #isMadeAnew({ parentCallId }: ApprovalRequest): boolean {
+    if (parentCallId === undefined) return this.#resume !== undefined;
+    return [...this.#repeaters].some((isRepeated) => isRepeated(parentCallId));
+  }
+
+  #giveUp(id: string, reason: string): void {
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined) return;
+    this.#waiting.delete(id);
+    const refusal: ApprovalDecision = { decision: "deny", reason };
+    waiting.settle(refusal);
+    this.#writes.add(this.#closeQuestion(id, waiting.request, refusal));
+  }
+
+  async #closeQuestion(id: string, request: ApprovalRequest, refusal: ApprovalDecision): Promise<void> {
+    const { approvals } = this.#store;
+    const expiry = Math.round(request.expiresAt);
+    if (Date.now() >= expiry - EARLY) await approvals.expire(Math.max(Date.now(), expiry));
+    else await approvals.decide(id, refusal, SERVER);
+    // Somebody may have agreed on another node a moment ago: nobody is to make the call any more.
+    await approvals.take(id);
+    const approval = await approvals.get(id);
+    if (approval !== undefined) this.#tell(approval);
+  }
+
+  #tell(approval: StoredApproval): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(approval);
+      } catch (error) {
+        this.#logger.error("A listener to approvals failed:", error);
+      }
+    }
+  }
+}
+
+const STOPPING = "the server is stopping";
+const MADE_ELSEWHERE = "another process took this one for ended, and makes the call in its place";
+/** What the id of a call that is made anew ends with. */
+export const RESUMED = "-resumed";
+
+/** Of masked arguments nothing is left to make a call with, or to know it by. */
+function canBeMadeAnew({ stage, input }: ApprovalRequest, shown: ApprovalRequest): boolean {
+  return stage === "before" && isDeepStrictEqual(shown.input, input);
+}
+
+export interface InboxParts {
+  readonly store: Pick<Store, "approvals" | "calls">;
+  readonly logger: Logger;
+  /** Secret values; they are masked in what is kept and shown. */
+  readonly secrets?: () => Iterable<string>;
+  /** Who made the first call of a call's chain. Default: the call's own caller. */
+  readonly originOf?: (callId: string) => string | undefined;
+  /** Rules that deny a tool, or ask about it, hold by this name too. */
+  readonly formerNameOf?: FormerNameOf;
+  /** Makes a call anew whose process ended while its question waited. Without it, such a question is closed. */
+  readonly resume?: (call: ResumedCall) => Promise<unknown>;
+  /** How long a question waits, in milliseconds. Default: as long as core lets it. */
+  readonly timeout?: () => number | undefined;
+  /** What is wrong with arguments that a person wrote for a tool. Without it, the call itself finds out. */
+  readonly check?: (
+    toolName: string,
+    input: Readonly<Record<string, unknown>>,
+  ) => Promise<readonly SchemaIssue[]>;
+}
+
+/** A call that somebody agreed to after its process had ended. */
+export interface ResumedCall {
+  /** The new one's id. */
+  readonly callId: string;
+  readonly approval: StoredApproval;
+}

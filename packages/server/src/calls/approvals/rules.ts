@@ -1,0 +1,173 @@
+import { isDeepStrictEqual } from "node:util";
+import type { ApprovalRequest, ApprovalVerdict } from "@toolrack/core";
+import { type RackItem, toolMatcher } from "../../config/tool-patterns.ts";
+import { isRecord } from "../../helpers/values.ts";
+import type { ApprovalRule, ApprovalStore } from "../../store/approvals.ts";
+import { toKey } from "../../store/values.ts";
+import { type NewRule, newId } from "./answers.ts";
+
+/** The answers for calls to come: as the store has them, at hand without asking it. */
+export class RuleBook {
+  readonly #store: Pick<ApprovalStore, "addRule" | "listRules" | "removeRule">;
+  readonly #formerNameOf: FormerNameOf | undefined;
+  #rules: readonly ApprovalRule[] = [];
+  /** Counts the rules made and removed here. */
+  #changes = 0;
+
+  constructor(
+    store: Pick<ApprovalStore, "addRule" | "listRules" | "removeRule">,
+    formerNameOf: FormerNameOf | undefined,
+  ) {
+    this.#store = store;
+    this.#formerNameOf = formerNameOf;
+  }
+
+  get all(): readonly ApprovalRule[] {
+    return this.#rules;
+  }
+
+  /** Takes up what other processes made and removed. */
+  async refresh(): Promise<void> {
+    const changes = this.#changes;
+    const rules = await this.#store.listRules();
+    // A rule that was made here in the meantime is not lost to an older list.
+    if (changes === this.#changes) this.#rules = rules;
+  }
+
+  async add(rule: NewRule, by: string): Promise<ApprovalRule> {
+    const whole = { ...rule, id: newId(), createdBy: by, createdAt: Date.now() };
+    await this.#store.addRule(whole);
+    this.#changes++;
+    this.#rules = [...this.#rules, whole];
+    return whole;
+  }
+
+  async remove(id: string): Promise<boolean> {
+    const isRemoved = await this.#store.removeRule(id);
+    this.#changes++;
+    this.#rules = this.#rules.filter((rule) => rule.id !== id);
+    return isRemoved;
+  }
+
+  verdict(tool: RackItem, request: ApprovalRequest, caller: string | undefined): ApprovalVerdict {
+    return verdictByRules(this.#rules, tool, request, caller, this.#formerNameOf);
+  }
+}
+
+const strongestFirst = ["deny", "ask", "allow"] as const;
+
+/** The name that a tool has given up, or would have had, because another may be meant by it. */
+export type FormerNameOf = (toolName: string) => string | undefined;
+
+/**
+ * The rule that answers a call of the tool: deny beats ask, and ask beats allow. Undefined when no rule speaks of it.
+ * `origin` is whoever made the first call of the chain.
+ */
+export function ruleFor(
+  rules: readonly ApprovalRule[],
+  tool: RackItem,
+  request: ApprovalRequest,
+  origin: string | undefined,
+  formerNameOf?: FormerNameOf,
+): ApprovalRule | undefined {
+  const formerName = formerNameOf?.(tool.name);
+  const fitting = rules.filter((rule) => isNamed(rule, tool, formerName) && fits(rule, request, origin));
+  return strongestFirst
+    .map((decision) => fitting.find((rule) => rule.decision === decision))
+    .find((rule) => rule !== undefined);
+}
+
+/** What keeps a tool back goes on under its new name; consent was to whatever had the old one. */
+function isNamed(rule: ApprovalRule, tool: RackItem, formerName: string | undefined): boolean {
+  const isMeant = matcherOf(rule);
+  if (isMeant(tool)) return true;
+  return rule.decision !== "allow" && formerName !== undefined && isMeant({ name: formerName });
+}
+
+const matchers = new WeakMap<ApprovalRule, (tool: RackItem) => boolean>();
+
+/** A rule stays as it was made, so that its pattern is read once and not with every call. */
+function matcherOf(rule: ApprovalRule): (tool: RackItem) => boolean {
+  const known = matchers.get(rule);
+  if (known !== undefined) return known;
+  const made = toolMatcher([rule.tool]);
+  matchers.set(rule, made);
+  return made;
+}
+
+function fits(rule: ApprovalRule, request: ApprovalRequest, origin: string | undefined): boolean {
+  const { sessionID, caller, input, exact = false, decision } = rule;
+  // A rule comes from the store, which shortens sessions and callers with odd names.
+  if (sessionID !== undefined && toKey(sessionID) !== toKey(request.sessionID)) return false;
+  if (caller !== undefined && (origin === undefined || toKey(caller) !== toKey(origin))) return false;
+  return (
+    input === undefined ||
+    fitsValue(input, request.input, { isExact: exact, isConsent: decision === "allow" })
+  );
+}
+
+interface Strictness {
+  /** Objects have nothing beside what the pattern has. */
+  readonly isExact: boolean;
+  readonly isConsent: boolean;
+}
+
+/**
+ * Objects fit when they have at least what the pattern has, lists when each item fits its own; texts may have `*`, and
+ * everything else is equal.
+ */
+function fitsValue(pattern: unknown, value: unknown, strictness: Strictness): boolean {
+  if (typeof pattern === "string" && typeof value === "string") {
+    return fitsText(pattern, value, strictness.isConsent);
+  }
+  if (Array.isArray(pattern) && Array.isArray(value)) {
+    return (
+      pattern.length === value.length &&
+      pattern.every((part, index) => fitsValue(part, value[index], strictness))
+    );
+  }
+  if (!isRecord(pattern) || !isRecord(value)) return isDeepStrictEqual(pattern, value);
+  const parts = Object.entries(pattern);
+  if (strictness.isExact && Object.keys(value).length !== parts.length) return false;
+  return parts.every(([key, part]) => Object.hasOwn(value, key) && fitsValue(part, value[key], strictness));
+}
+
+function fitsText(pattern: string, value: string, isConsent: boolean): boolean {
+  const [start = "", ...rest] = partsOf(pattern);
+  const end = rest.pop();
+  if (end === undefined) return start === value;
+  // Consent to `drafts/*` is none to `drafts/../accounts`.
+  if (isConsent && /(^|[\\/])\.\.([\\/]|$)/.test(value)) return false;
+  if (!value.startsWith(start)) return false;
+  let at = start.length;
+  for (const part of rest) {
+    const found = value.indexOf(part, at);
+    if (found === -1) return false;
+    at = found + part.length;
+  }
+  return value.length - at >= end.length && value.endsWith(end);
+}
+
+/** What stands between the stars. `[*]` is a star that stands for itself. */
+function partsOf(pattern: string): string[] {
+  const parts = [""];
+  for (const [token] of pattern.matchAll(/\[\*\]|\*|\[|[^*[]+/g)) {
+    if (token === "*") parts.push("");
+    else parts[parts.length - 1] += token === "[*]" ? "*" : token;
+  }
+  return parts;
+}
+
+/** What the rules say to a call of the tool. Where none speaks of it, dangerous tools and questions during a run are asked about. */
+export function verdictByRules(
+  rules: readonly ApprovalRule[],
+  tool: RackItem,
+  request: ApprovalRequest,
+  origin: string | undefined,
+  formerNameOf?: FormerNameOf,
+): ApprovalVerdict {
+  const rule = ruleFor(rules, tool, request, origin, formerNameOf);
+  if (rule === undefined) return request.dangerous || request.stage === "during" ? "ask" : "allow";
+  if (rule.decision !== "deny") return rule.decision;
+  return { decision: "deny", reason: `the approval rule ${rule.id} denies ${rule.tool}` };
+}

@@ -1,0 +1,167 @@
+import { isDeepStrictEqual } from "node:util";
+import { type ApprovalDecision, type ApprovalRequest, redact } from "@toolrack/core";
+import { isRecord } from "../../helpers/values.ts";
+
+/** What stands for something may take so much, however little room there is. */
+const LEAST = 24;
+
+/**
+ * Arguments as text for the person who is asked about them, of about `room` characters at most. None is left out, so that
+ * what matters cannot be hidden behind what is long: long values are shortened, and it is said by how much. Where there
+ * are more than could be named, it is said how many are not.
+ */
+export function shownArguments(input: Readonly<Record<string, unknown>>, room: number): string {
+  const whole = JSON.stringify(input, null, 2);
+  return whole.length <= room ? whole : shortened(input, room, "");
+}
+
+function shortened(value: unknown, room: number, indent: string): string {
+  if (typeof value === "string") return shortenedText(value, room);
+  if (Array.isArray(value)) {
+    const parts = value.map((item): Part => ({ label: "", value: item }));
+    return shortenedParts(parts, room, indent, { open: "[", close: "]", of: "items" });
+  }
+  if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
+  const parts = Object.entries(value).map(([key, item]): Part => ({ label: labelOf(key), value: item }));
+  return shortenedParts(parts, room, indent, { open: "{", close: "}", of: "keys" });
+}
+
+interface Part {
+  /** The key, as it is written before the value. */
+  readonly label: string;
+  readonly value: unknown;
+}
+
+interface Brackets {
+  readonly open: string;
+  readonly close: string;
+  readonly of: string;
+}
+
+function shortenedParts(
+  parts: readonly Part[],
+  room: number,
+  indent: string,
+  { open, close, of }: Brackets,
+): string {
+  const inner = `${indent}  `;
+  const frame = inner.length + 2;
+  const shown: (Part & { readonly whole: string })[] = [];
+  let left = room - 2 * open.length - indent.length;
+  let kept = 0;
+  for (const part of parts) {
+    const whole = indented(part.value, inner);
+    const least = leastFor(whole.length);
+    const taken = frame + part.label.length + least;
+    if (left < taken) break;
+    left -= taken;
+    kept += least;
+    shown.push({ ...part, whole });
+  }
+  if (shown.length === 0) return parts.length === 0 ? open + close : `${open}… ${parts.length} ${of}${close}`;
+  const rooms = shares(
+    shown.map(({ whole }) => whole.length),
+    left + kept,
+  );
+  const lines = shown.map(({ label, value, whole }, at) => {
+    return `${inner}${label}${whole.length <= rooms[at]! ? whole : shortened(value, rooms[at]!, inner)}`;
+  });
+  const missing = parts.length - shown.length;
+  if (missing > 0) lines.push(`${inner}… ${missing} more ${of} are not shown here`);
+  return `${open}\n${lines.join(",\n")}\n${indent}${close}`;
+}
+
+/** What has to be kept for a value of this length. */
+function leastFor(length: number): number {
+  return Math.min(LEAST, length);
+}
+
+/** What each may take of the room: who needs little leaves the rest to the others. */
+function shares(needs: readonly number[], room: number): number[] {
+  let left = room;
+  let others = needs.length;
+  const given = new Array<number>(needs.length).fill(0);
+  for (const [at, need] of [...needs.entries()].sort(([, one], [, other]) => one - other)) {
+    given[at] = Math.max(leastFor(need), Math.min(need, Math.floor(left / others)));
+    left -= given[at]!;
+    others--;
+  }
+  return given;
+}
+
+function shortenedText(text: string, room: number): string {
+  const most = Math.max(0, room - LEAST);
+  // Some characters take more in JSON.
+  const size = JSON.stringify(text.slice(0, most)).length - 2;
+  const length = size <= most ? most : Math.floor((most * most) / size);
+  const shown = text.slice(0, length).replace(/[\uD800-\uDBFF]$/, "");
+  return `${JSON.stringify(shown).slice(0, -1)}…" (${text.length - shown.length} more characters)`;
+}
+
+/** A key may be long as well, and what it hides is its value. */
+function labelOf(key: string): string {
+  const shown = key.length <= LONGEST_KEY ? JSON.stringify(key) : shortenedText(key, LONGEST_KEY);
+  return `${shown}: `;
+}
+
+const LONGEST_KEY = 100;
+
+function indented(value: unknown, indent: string): string {
+  return (JSON.stringify(value, null, 2) ?? "null").replaceAll("\n", `\n${indent}`);
+}
+
+type Arguments = Readonly<Record<string, unknown>>;
+
+/** Keeps secrets out of what is stored and shown of questions. */
+export class QuestionMask {
+  readonly #secrets: () => Iterable<string>;
+
+  constructor(secrets: () => Iterable<string> = () => []) {
+    this.#secrets = secrets;
+  }
+
+  /** What is kept and shown of a question: the arguments with their secrets masked. */
+  shownOf(request: ApprovalRequest): ApprovalRequest {
+    const { input, details } = request;
+    return {
+      ...request,
+      input: this.#mask(input),
+      message: String(redact(request.message, { values: this.#secrets() })),
+      ...(details === undefined ? {} : { details: this.#mask(details) }),
+    };
+  }
+
+  /** What is kept and shown of an answer. */
+  shownDecision(decision: ApprovalDecision): ApprovalDecision {
+    if (decision.decision === "deny" || decision.arguments === undefined) return decision;
+    return { ...decision, arguments: this.#mask(decision.arguments) };
+  }
+
+  /** Arguments that somebody edited who was shown masked ones: what was left masked is what it was. */
+  restore(edited: Arguments, input: Arguments): Arguments {
+    // An object stays one.
+    return restoreMasked(edited, this.#mask(input), input) as Arguments;
+  }
+
+  #mask(value: Arguments): Record<string, unknown> {
+    const copy = redact(value, { values: this.#secrets() });
+    // An object stays one, unless it could not be read at all.
+    return typeof copy === "object" && copy !== null ? (copy as Record<string, unknown>) : {};
+  }
+}
+
+/**
+ * The arguments as a person edited them, who saw secrets masked: what was left as it was shown stays as it was sent,
+ * so that no tool runs with a mask in the place of a secret.
+ */
+export function restoreMasked(edited: unknown, shown: unknown, sent: unknown): unknown {
+  if (isDeepStrictEqual(edited, shown)) return sent;
+  if (!isRecord(edited) || !isRecord(shown) || !isRecord(sent)) return edited;
+  const entries = Object.entries(edited).map(([key, value]) => [
+    key,
+    Object.hasOwn(shown, key) && Object.hasOwn(sent, key)
+      ? restoreMasked(value, shown[key], sent[key])
+      : value,
+  ]);
+  return Object.fromEntries(entries);
+}

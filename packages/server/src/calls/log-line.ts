@@ -1,0 +1,181 @@
+import { createReadStream, existsSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { redact, type ToolCallRecord, type ToolError } from "@toolrack/core";
+
+/** Of an error and of a stack; a failed command's whole output does not belong in a log. */
+const LONGEST = 4_000;
+/** Of the message above a stack: it stands in `err` as well. */
+const LONGEST_HEAD = 1_000;
+
+/** One line of `ToolBox.log`. The first eight fields are those of the toolbox contract. */
+export interface LogLine {
+  /** ISO 8601. */
+  readonly ts: string;
+  readonly tool: string;
+  readonly caller: string;
+  readonly args: Record<string, unknown>;
+  readonly stat: "success" | "error";
+  /** Milliseconds. */
+  readonly cost: number;
+  readonly err?: string;
+  readonly trace?: string;
+  readonly callId: string;
+  readonly parentCallId?: string;
+  readonly tid?: string;
+  readonly session?: string;
+  /** The name people know it by, when that is another one. */
+  readonly display?: string;
+  /** The stable code of the error. */
+  readonly code?: string;
+}
+
+/** Filled in step by step: most calls have few. */
+export function toLogLine(record: ToolCallRecord, error: ToolError | undefined): LogLine {
+  const { toolName, displayName, callId, parentCallId, tid, sessionID } = record;
+  const line: { -readonly [Key in keyof LogLine]?: LogLine[Key] } = {
+    ts: isoTime(record.timestamp),
+    tool: toolName,
+    caller: record.caller,
+    args: record.parameters,
+    stat: record.status === "error" ? "error" : "success",
+    cost: Math.round(record.duration * 1000) / 1000,
+  };
+  if (record.error !== undefined) {
+    line.err = shorten(record.error.message, LONGEST);
+    line.code = record.error.code;
+    Object.assign(line, traceOf(error, record));
+  }
+  line.callId = callId;
+  if (parentCallId !== undefined) line.parentCallId = parentCallId;
+  if (tid !== undefined) line.tid = tid;
+  if (sessionID !== "") line.session = sessionID;
+  if (displayName !== toolName) line.display = displayName;
+  return line as LogLine; // All that every line has is there.
+}
+
+/** The second that was written last: to write a whole date takes longer than all the rest of a line. */
+let second = Number.NaN;
+let secondText = "";
+
+/** As `toISOString` writes it. */
+export function isoTime(milliseconds: number): string {
+  const now = Math.floor(milliseconds / 1_000);
+  if (now !== second) {
+    secondText = new Date(now * 1_000).toISOString().slice(0, -"000Z".length);
+    second = now;
+  }
+  return `${secondText}${String(Math.floor(milliseconds) - now * 1_000).padStart(3, "0")}Z`;
+}
+
+/** The line that was asked for last: all who write one ask for it at the same moment. */
+let latest: { readonly record: ToolCallRecord; readonly text: string } | undefined;
+
+/** The line as JSON, without its end. */
+export function logText(record: ToolCallRecord, error: ToolError | undefined): string {
+  if (latest?.record !== record) latest = { record, text: JSON.stringify(toLogLine(record, error)) };
+  return latest.text;
+}
+
+/** The stack, whose first line is the message: secrets are masked in the record's message, so it takes its place. */
+function traceOf(error: ToolError | undefined, { error: response }: ToolCallRecord): { trace?: string } {
+  if (error?.stack === undefined || response === undefined) return {};
+  const head = shorten(`${response.name}: ${response.message}`, LONGEST_HEAD);
+  return { trace: shorten([head, ...framesOf(error)].join("\n"), LONGEST) };
+}
+
+/** A message may have lines that look like frames, with secrets in them: it is cut off, and the rest masked. */
+function framesOf({ stack = "", message, input }: ToolError): string[] {
+  const start = message === "" ? -1 : stack.indexOf(message);
+  const below = start === -1 ? stack : stack.slice(start + message.length);
+  const frames = below.split("\n").filter((line) => line.trimStart().startsWith("at "));
+  const values = new Set<string>();
+  redact(input, { found: values });
+  return frames.map((line) => String(redact(line, { values })));
+}
+
+function shorten(text: string, longest: number): string {
+  if (text.length <= longest) return text;
+  return `${text.slice(0, longest)}… [cut; ${text.length.toLocaleString("en-US")} characters in all]`;
+}
+
+export interface LogQuery {
+  /** A name, a glob with `*`, or a regular expression between slashes. */
+  readonly tool?: string;
+  readonly status?: "success" | "error";
+  readonly caller?: string;
+  readonly minDuration?: number;
+  readonly maxDuration?: number;
+  /** ISO 8601, or milliseconds since the epoch. */
+  readonly startTime?: string | number;
+  readonly endTime?: string | number;
+}
+
+/** The lines that fit, oldest first, from the files that were put aside on. Lines that are not JSON are passed over. */
+export async function* readLog(file: string, query: LogQuery = {}): AsyncGenerator<LogLine> {
+  const fits = matcher(query);
+  for (const path of filesOf(file)) {
+    const lines = createInterface({
+      input: createReadStream(path, "utf8"),
+      crlfDelay: Number.POSITIVE_INFINITY,
+    });
+    for await (const text of lines) {
+      const line = parse(text);
+      if (line !== undefined && fits(line)) yield line;
+    }
+  }
+}
+
+export function matcher(query: LogQuery): (line: LogLine) => boolean {
+  const tool = query.tool === undefined ? undefined : toPattern(query.tool);
+  const start = toTime(query.startTime, "startTime") ?? Number.NEGATIVE_INFINITY;
+  const end = toTime(query.endTime, "endTime") ?? Number.POSITIVE_INFINITY;
+  const { status, caller, minDuration = 0, maxDuration = Number.POSITIVE_INFINITY } = query;
+  return (line) => {
+    // Tools may write lines of their own, which need not have every field.
+    const time = Date.parse(line.ts);
+    const cost = line.cost ?? 0;
+    return (
+      (tool === undefined || tool.test(line.tool ?? "")) &&
+      (status === undefined || line.stat === status) &&
+      (caller === undefined || line.caller === caller) &&
+      cost >= minDuration &&
+      cost <= maxDuration &&
+      !(time < start) &&
+      !(time > end)
+    );
+  };
+}
+
+function toPattern(text: string): RegExp {
+  const expression = /^\/(.+)\/([a-z]*)$/.exec(text);
+  try {
+    if (expression !== null) return new RegExp(expression[1]!, expression[2]);
+  } catch (thrown) {
+    throw new Error(`The pattern ${text} is not a regular expression: ${(thrown as Error).message}`);
+  }
+  const escaped = text.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&"));
+  return new RegExp(`^${escaped.join(".*")}$`, "i");
+}
+
+function toTime(value: string | number | undefined, name: string): number | undefined {
+  if (value === undefined) return undefined;
+  const time = typeof value === "number" ? value : Date.parse(value);
+  if (Number.isNaN(time))
+    throw new Error(`${name} "${value}" is no time. Write it like 2026-03-15T02:29:40Z.`);
+  return time;
+}
+
+function filesOf(file: string): string[] {
+  const aside: string[] = [];
+  for (let number = 1; existsSync(`${file}.${number}`); number++) aside.unshift(`${file}.${number}`);
+  return existsSync(file) ? [...aside, file] : aside;
+}
+
+export function parse(text: string): LogLine | undefined {
+  try {
+    const line = JSON.parse(text);
+    return typeof line === "object" && line !== null && typeof line.ts === "string" ? line : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,154 @@
+import {
+  isToolError,
+  Tool,
+  ToolError,
+  type ToolErrorResponse,
+  type ToolInfo,
+  ToolNotFoundError,
+  type ToolRegistry,
+  toDefinition,
+} from "@toolrack/core";
+import { isRecord } from "../helpers/values.ts";
+
+export const searchToolName = "toolrack_search";
+export const callToolName = "toolrack_call";
+
+export function isMetaTool(name: string): boolean {
+  return name === searchToolName || name === callToolName;
+}
+
+/** The tool that a call is for: one through `toolrack_call` is for the tool that it names. */
+export function meantTool(
+  registry: Pick<ToolRegistry, "get">,
+  asked: { readonly name: string; readonly arguments?: unknown },
+): ToolInfo | undefined {
+  let info = registry.get(asked.name);
+  let args = asked.arguments;
+  while (info?.name === callToolName && isRecord(args) && typeof args.name === "string") {
+    info = registry.get(args.name);
+    args = args.arguments;
+  }
+  return info;
+}
+
+const USUAL_LIMIT = 10;
+const MOST = 50;
+/** How many tools are named to who asks for one that there is not. */
+const NEAREST = 3;
+
+/**
+ * Two tools through which a client reaches all others: for one that would be given too many, and for one whose list
+ * is no longer true. They show and call what their own caller may use, and nothing else.
+ */
+export function metaTools(): ToolInfo[] {
+  return [searchTool(), callTool()];
+}
+
+function searchTool(): ToolInfo {
+  return Tool.define({
+    name: searchToolName,
+    title: "Search tools",
+    description:
+      "Finds tools on this rack by what they do or by their name, and answers with their names, descriptions and " +
+      `parameter schemas. Call what it finds with ${callToolName}.`,
+    parameters: {
+      type: "object",
+      properties: {
+        query: { type: "string", minLength: 1, description: "What the tool should do, or its name." },
+        limit: { type: "integer", minimum: 1, maximum: MOST, default: USUAL_LIMIT },
+      },
+      required: ["query"],
+      additionalProperties: false,
+    },
+    metadata: { readOnly: true, idempotent: true, openWorld: false },
+    execute: async ({ input, registry }) => {
+      const { query, limit = USUAL_LIMIT } = input as { query: string; limit?: number };
+      const wanted = query.trim();
+      const exact = registry.get(wanted);
+      const found = [...(exact === undefined ? [] : [exact]), ...registry.search(wanted, limit + 2)];
+      const usable = [...new Set(found)].filter(
+        ({ name, disabled }) => !isMetaTool(name) && disabled !== true,
+      );
+      return { tools: usable.slice(0, limit).map(describe) };
+    },
+  });
+}
+
+function callTool(): ToolInfo {
+  return Tool.define({
+    name: callToolName,
+    title: "Call a tool",
+    description:
+      `Calls any tool of this rack by its name, as ${searchToolName} shows it, with arguments that fit its ` +
+      "parameters. Answers with that tool's own result.",
+    parameters: {
+      type: "object",
+      properties: {
+        name: { type: "string", minLength: 1, description: "The tool's name." },
+        arguments: { type: "object", description: "The tool's arguments.", default: {} },
+      },
+      required: ["name"],
+      additionalProperties: false,
+    },
+    // The limit is that of the tool that is called.
+    metadata: { timeout: 0 },
+    execute: async ({ input, call, registry }) => {
+      const { name, arguments: args = {} } = input as { name: string; arguments?: Record<string, unknown> };
+      // Of all that there is, a caller is told only what it may use itself.
+      if (registry.get(name) === undefined) {
+        throw new PassedOn(unknownTool(name, registry.search(name, NEAREST + 2)));
+      }
+      try {
+        return await call(name, args);
+      } catch (thrown) {
+        throw isToolError(thrown) ? new PassedOn(thrown) : thrown;
+      }
+    },
+  });
+}
+
+/** The failure of the tool that was called, told as that tool tells it: its caller is answered as by the tool itself. */
+class PassedOn extends ToolError {
+  readonly #response: ToolErrorResponse;
+
+  constructor(error: ToolError) {
+    const { code, message, input, data, recoverable, cause } = error;
+    super(code, message, { toolName: callToolName, input, data, recoverable, cause });
+    this.#response = error.toResponse();
+  }
+
+  override toResponse(): ToolErrorResponse {
+    return this.#response;
+  }
+}
+
+/** Who calls through a meta-tool may have a list that shows little more than that. */
+export function whereNamesAre(name: string): string {
+  const shown = name.length > 100 ? `${name.slice(0, 100)}…` : name;
+  return `There is no tool named "${shown}" that you may use. ${searchToolName} finds those that there are.`;
+}
+
+function unknownTool(name: string, near: readonly ToolInfo[]): ToolNotFoundError {
+  const names = near.map((info) => info.name).filter((found) => !isMetaTool(found));
+  const suggestions = names.slice(0, NEAREST);
+  const quoted = suggestions.map((found) => `"${found}"`).join(", ");
+  const hint = quoted === "" ? "" : ` Among them are ${quoted}.`;
+  return new ToolNotFoundError(`${whereNamesAre(name)}${hint}`, { toolName: name, data: { suggestions } });
+}
+
+function describe(info: ToolInfo): object {
+  const { name, title, description, inputSchema } = toDefinition(info);
+  return { name, ...(title === undefined ? {} : { title }), description, parameters: inputSchema };
+}
+
+/** What names of the rack's own tools, and of those of MCP servers, begin with. Scopes of tokens rely on it. */
+const prefixes = ["internal_", "builtin_", "toolrack_", "mcp_"];
+
+/** Whether a name would pass for one that only the rack itself gives. A skill may come from anywhere. */
+export function isReservedName(name: string): boolean {
+  const lower = name.toLowerCase();
+  return prefixes.some((prefix) => lower.startsWith(prefix));
+}
+
+/** For people, in the place where such a name was refused. */
+export const reservedNameReason = `It must not begin with ${prefixes.slice(0, -1).join(", ")} or ${prefixes.at(-1)}: such names are the rack's own.`;

@@ -1,0 +1,108 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { Tool, ToolRegistry } from "@toolrack/core";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { openStore, type Store } from "../store/store.ts";
+
+import { CallRecorder } from "./recorder.ts";
+
+let directory: string;
+let store: Store;
+let registry: ToolRegistry;
+let recorder: CallRecorder;
+let release: () => void;
+let errors: unknown[];
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "toolrack-recorder-"));
+  store = await openStore({ directory });
+  registry = new ToolRegistry();
+  errors = [];
+  const logger = { debug() {}, info() {}, warn() {}, error: (text: unknown) => errors.push(text) };
+  recorder = new CallRecorder(registry, store.calls, logger);
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const parameters = { type: "object", properties: { text: { type: "string" } } };
+  registry.register(
+    Tool.define({
+      name: "inner",
+      displayName: "Innermost",
+      aliases: ["within"],
+      description: "Waits.",
+      parameters,
+      execute: () => held.then(() => "done"),
+    }),
+  );
+  registry.register(
+    Tool.define({
+      name: "outer",
+      description: "Calls.",
+      parameters,
+      execute: async ({ call }) => (await call("within", { text: "a" })).content,
+    }),
+  );
+});
+afterEach(async () => {
+  await recorder.close();
+  await store.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+const running = async () => (await store.calls.list({ status: "running" })).items;
+
+it("notes calls that nobody announced when they begin, with who made them, and settles them at the end", async () => {
+  const call = registry.execute("outer", {}, { callId: "root", caller: "schedule_tool_7", sessionID: "s" });
+  await expect.poll(running).toHaveLength(2);
+  const noted = new Map((await running()).map((one) => [one.toolName, one]));
+  expect(noted.get("outer")).toMatchObject({ callId: "root", caller: "schedule_tool_7", sessionID: "s" });
+  expect(noted.get("inner")).toMatchObject({
+    parentCallId: "root",
+    displayName: "Innermost",
+    caller: "outer_root",
+    parameters: { text: "a" },
+  });
+  release();
+  await call;
+  await recorder.flush();
+  expect(await running()).toEqual([]);
+  const { items } = await store.calls.list({});
+  expect(items.map(({ toolName, outcome }) => `${toolName} ${outcome}`).sort()).toEqual([
+    "inner completed",
+    "outer completed",
+  ]);
+});
+
+it("keeps a call that is refused at once, once", async () => {
+  release();
+  await registry.execute("inner", {}, { callId: "taken" });
+  await registry.execute("inner", {}, { callId: "taken" });
+  await registry.execute("unknown", {});
+  await recorder.flush();
+  expect((await store.calls.list({})).items).toHaveLength(3);
+  expect(await running()).toEqual([]);
+});
+
+it("counts and tells of a record that is safe in the journal and that the database refuses", {
+  timeout: 30_000,
+}, async () => {
+  release();
+  const database = new DatabaseSync(join(directory, "toolrack.db"));
+  database.exec("create trigger refuse before insert on calls begin select raise(abort, 'not now'); end");
+  const common = { toolName: "inner", displayName: "inner", sessionID: "", caller: "test", timestamp: 1 };
+  const recording = recorder.announce({ ...common, callId: "kept" });
+  await registry.execute("inner", {}, { callId: "kept" });
+  expect((await recording).recorded).toBe(true);
+  await expect.poll(() => recorder.failures, { timeout: 10_000 }).toBe(1);
+  expect(errors).toEqual([expect.stringContaining("refuses the record of call kept: not now")]);
+  const refused = recorder.announce({ ...common, callId: "lost" });
+  await registry.execute("inner", {}, { callId: "lost" });
+  expect((await refused).recorded).toBe(false);
+  expect(recorder.failures).toBe(2);
+  database.exec("drop trigger refuse");
+  database.close();
+  await expect.poll(() => store.calls.get("kept"), { timeout: 10_000 }).toBeDefined();
+  expect(recorder.failures).toBe(2);
+});

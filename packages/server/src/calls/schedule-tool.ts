@@ -1,0 +1,314 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import {
+  BusinessError,
+  compileSchema,
+  InvalidArgumentError,
+  type Logger,
+  Tool,
+  type ToolInfo,
+  type ToolRegistry,
+} from "@toolrack/core";
+import { v7 as uuid } from "uuid";
+import type { NewSchedule, StoredSchedule } from "../store/schedules.ts";
+import type { Store } from "../store/store.ts";
+import {
+  type Creator,
+  creatorOfCall,
+  maySee,
+  nextRunAt,
+  parseTiming,
+  type ScheduleParts,
+  scheduleView,
+  type TimingWish,
+} from "./schedules.ts";
+
+const MOST_ACTIVE = 1_000;
+
+interface NewScheduleWish extends TimingWish {
+  readonly toolName?: string | undefined;
+  readonly toolArgs?: Readonly<Record<string, unknown>> | undefined;
+  readonly missed?: "skip" | "run_once" | undefined;
+}
+
+/** `schedule_tool` of the toolbox contract: makes, lists and cancels schedules. */
+export function scheduleTool(parts: ScheduleParts, onChange: () => void): ToolInfo {
+  const { schedules } = parts.store;
+  return Tool.define({
+    name: SCHEDULE_TOOL,
+    description:
+      "Runs a tool later: once at a time, once after a delay, at every interval, or by a cron expression. Schedules " +
+      "survive restarts. Also lists and cancels them. 定时执行工具：一次、延时、循环或 cron，可查看和取消。",
+    parameters: {
+      type: "object",
+      properties: {
+        action: {
+          enum: ["create", "list", "cancel", "cancel_all_once", "cancel_all_recurring"],
+          description:
+            "create needs toolName and one of time, delaySeconds, interval and cron; cancel needs id.",
+        },
+        toolName: { type: "string", description: "The tool to run." },
+        toolArgs: { type: "object", additionalProperties: true, description: "Its arguments." },
+        time: {
+          type: "string",
+          maxLength: 100,
+          description: "Once at this time: 2026-03-15T09:30:00+08:00, or 2026-03-15 09:30:00 in timeZone.",
+        },
+        delaySeconds: { type: "number", minimum: 0, description: "Once after so many seconds." },
+        interval: {
+          type: "string",
+          maxLength: 100,
+          description:
+            "Again and again: every@30s, every@5m, every@2h, every@1d. The first run is one interval from now.",
+        },
+        cron: {
+          type: "string",
+          maxLength: 200,
+          description: 'By a cron expression, such as "0 9 * * 1-5"; a sixth field in front is for seconds.',
+        },
+        timeZone: {
+          type: "string",
+          maxLength: 100,
+          description: "IANA name for cron and time, such as Asia/Shanghai. Default: the server's own.",
+        },
+        missed: {
+          enum: ["skip", "run_once"],
+          default: "skip",
+          description:
+            "What becomes of times that pass while the server is down: nothing, or one run at its start.",
+        },
+        id: { type: "string", description: "Which schedule to cancel." },
+        all: { type: "boolean", description: "With list: also those that have ended." },
+      },
+      required: ["action"],
+    },
+    metadata: { category: "toolbox", permissions: ["schedule:manage"] },
+    execute: async ({ input, callId }) => {
+      const creator = await creatorOfCall(parts.origins.of(callId), parts.store);
+      const visible = async (state?: "active") =>
+        (await schedules.list(state === undefined ? {} : { state })).filter((one) => maySee(creator, one));
+      if (input.action === "list") {
+        const found = await visible(input.all === true ? undefined : "active");
+        return { total: found.length, schedules: found.map(scheduleView) };
+      }
+      if (input.action === "create") {
+        const schedule = await create(input, creator, parts);
+        onChange();
+        return { created: scheduleView(schedule) };
+      }
+      if (input.action === "cancel") return cancel(input.id, await visible(), parts);
+      const isOnce = input.action === "cancel_all_once";
+      const cancelled: string[] = [];
+      for (const { id, timing } of await visible("active")) {
+        if ((timing.kind === "once") === isOnce && (await schedules.cancel(id))) cancelled.push(id);
+      }
+      return { cancelled };
+    },
+  });
+}
+
+async function create(
+  wish: NewScheduleWish,
+  creator: Creator,
+  { registry, store }: ScheduleParts,
+): Promise<StoredSchedule> {
+  const now = Date.now();
+  const { toolName: asked, toolArgs = {}, missed } = wish;
+  if (asked === undefined) throw invalid("Say which tool to run with toolName.");
+  const timing = parseTiming(wish, now);
+  const toolName = await checkedTool(asked, toolArgs, creator, registry);
+  if ((await store.schedules.list({ state: "active" })).length >= MOST_ACTIVE) {
+    throw new BusinessError(
+      `There are ${MOST_ACTIVE} active schedules, which is the most. Cancel some first.`,
+    );
+  }
+  const id = uuid();
+  return store.schedules.add({
+    id,
+    toolName,
+    arguments: toolArgs,
+    caller: creator.key,
+    timing,
+    missed: missed === "run_once" ? "run" : "skip",
+    // Each timing was checked to have a time to come; one of just now is due at once.
+    nextRunAt: nextRunAt(timing, timing.kind === "once" ? now - 1 : now, now)!,
+  });
+}
+
+/** What would fail at every run is refused now, while somebody is there to read why. */
+async function checkedTool(
+  asked: string,
+  input: Readonly<Record<string, unknown>>,
+  creator: Creator,
+  registry: ScheduleParts["registry"],
+): Promise<string> {
+  const known = registry.get(asked);
+  if (creator.grant?.mayUse(known ?? { name: asked }) !== true) {
+    throw invalid(registry.notFound(asked, (tool) => creator.grant?.mayUse(tool) === true).message);
+  }
+  const { name, parameters } = known ?? registry.require(asked);
+  if (name === SCHEDULE_TOOL) {
+    throw invalid(
+      `${SCHEDULE_TOOL} may not schedule itself. Use an interval or a cron expression to repeat a tool.`,
+    );
+  }
+  const outcome = await compileSchema(parameters).validate(input);
+  if (outcome.ok) return name;
+  const problems = outcome.issues.map(({ message }) => `- ${message}`).join("\n");
+  throw invalid(`The toolArgs do not fit "${name}", so nothing was scheduled. Correct these:\n${problems}`);
+}
+
+async function cancel(
+  id: string | undefined,
+  visible: readonly StoredSchedule[],
+  { store }: ScheduleParts,
+): Promise<{ readonly cancelled: readonly string[] }> {
+  if (id === undefined) throw invalid("Say which schedule to cancel with id. The action list names them.");
+  const schedule = visible.find((candidate) => candidate.id === id);
+  if (schedule === undefined) throw invalid(`There is no schedule "${id}". The action list names them.`);
+  if (await store.schedules.cancel(id)) return { cancelled: [id] };
+  const { state } = (await store.schedules.get(id)) ?? schedule;
+  throw new BusinessError(`The schedule "${id}" is ${state} already; nothing has changed.`);
+}
+
+function invalid(message: string): InvalidArgumentError {
+  return new InvalidArgumentError(message, { toolName: SCHEDULE_TOOL });
+}
+
+export const SCHEDULE_TOOL = "schedule_tool";
+
+interface ImportParts {
+  /** The workspace. */
+  readonly directory: string;
+  readonly registry: Pick<ToolRegistry, "get">;
+  readonly store: Pick<Store, "schedules">;
+  readonly logger: Logger;
+}
+
+/** A task as the toolbox's own `schedule_tool` kept it. */
+interface ToolboxTask {
+  readonly id: string;
+  readonly type: "once_absolute" | "once_relative" | "recurring";
+  readonly toolName: string;
+  readonly toolArgs?: Record<string, unknown> | null;
+  readonly executed?: boolean;
+  readonly creationTime?: string;
+  readonly lastExecutionTime?: string;
+  readonly startTime?: string;
+  readonly time?: string;
+  readonly delaySeconds?: number;
+  readonly interval?: string;
+}
+
+const text = { type: "string" } as const;
+const schema = compileSchema({
+  type: "object",
+  properties: {
+    id: { type: "string", pattern: "^[\\w.:-]{1,80}$" },
+    type: { enum: ["once_absolute", "once_relative", "recurring"] },
+    toolName: { type: "string", minLength: 1 },
+    toolArgs: { type: ["object", "null"] },
+    executed: { type: "boolean" },
+    creationTime: text,
+    lastExecutionTime: text,
+    startTime: text,
+    time: text,
+    delaySeconds: { type: "number", minimum: 0 },
+    interval: text,
+  },
+  required: ["id", "type", "toolName"],
+  additionalProperties: true,
+});
+
+/**
+ * Takes over what the toolbox had scheduled in `json/scheduled_tasks.json`, once for a workspace: what was cancelled here
+ * later does not come back. The file stays as it is. Answers how many were taken over.
+ */
+export async function importTasks({ directory, registry, store, logger }: ImportParts): Promise<number> {
+  const file = join(directory, "json", "scheduled_tasks.json");
+  const mark = join(directory, ".toolrack", "scheduled-tasks-imported");
+  if ((await readText(mark)) !== undefined) return 0;
+  const found = await readText(file);
+  if (found === undefined || found.trim() === "") return 0;
+  let tasks: unknown;
+  try {
+    tasks = JSON.parse(found);
+  } catch (thrown) {
+    logger.warn(`json/scheduled_tasks.json is not taken over: ${textOf(thrown)}`);
+    return 0;
+  }
+  // The file is made empty where there is none.
+  if (!Array.isArray(tasks) || tasks.length === 0) return 0;
+  let taken = 0;
+  for (const task of tasks) {
+    try {
+      const schedule = await toSchedule(task, Date.now());
+      if (schedule === undefined || (await store.schedules.get(schedule.id)) !== undefined) continue;
+      const known = registry.get(schedule.toolName);
+      if (known === undefined)
+        logger.warn(`The schedule ${schedule.id} is for "${schedule.toolName}", which is not on the rack.`);
+      await store.schedules.add({ ...schedule, toolName: known?.name ?? schedule.toolName });
+      taken++;
+    } catch (thrown) {
+      logger.warn(`A task of json/scheduled_tasks.json is not taken over: ${textOf(thrown)}`);
+    }
+  }
+  await writeFile(mark, `${new Date().toISOString()}\n`);
+  if (taken > 0)
+    logger.info(`${taken} of ${tasks.length} tasks of json/scheduled_tasks.json are schedules now.`);
+  return taken;
+}
+
+/** Undefined for one that has run, or whose time is over: it is not run late, and not twice. */
+async function toSchedule(found: unknown, now: number): Promise<NewSchedule | undefined> {
+  const outcome = await schema.validate(found);
+  if (!outcome.ok) throw new Error(outcome.issues.map(({ message }) => message).join(" "));
+  const task = outcome.value as unknown as ToolboxTask; // As the schema has checked.
+  const isOnce = task.type !== "recurring";
+  if (isOnce && task.executed === true) return undefined;
+  const at = isOnce ? timeOf(task) : undefined;
+  if (at !== undefined && at <= now) return undefined;
+  const timing =
+    at === undefined ? parseTiming({ interval: task.interval ?? "" }, now) : ({ kind: "once", at } as const);
+  const anchor = momentOf(task.lastExecutionTime) ?? momentOf(task.startTime) ?? now;
+  // A start that is still to come is the first run.
+  const next = at ?? (anchor > now ? anchor : nextRunAt(timing, anchor, now));
+  if (next === undefined) return undefined;
+  return {
+    id: task.id,
+    toolName: task.toolName,
+    arguments: task.toolArgs ?? {},
+    // Whoever can write the file is the operator.
+    caller: "toolbox",
+    timing,
+    missed: "skip",
+    nextRunAt: next,
+  };
+}
+
+function timeOf({ type, id, time, delaySeconds, creationTime }: ToolboxTask): number {
+  const at =
+    type === "once_absolute"
+      ? momentOf(time)
+      : (momentOf(creationTime) ?? Number.NaN) + (delaySeconds ?? Number.NaN) * 1_000;
+  if (at === undefined || Number.isNaN(at)) throw new Error(`the task ${id} does not say when it is due`);
+  return at;
+}
+
+/** As the toolbox read it: a time without a zone is the machine's own. */
+function momentOf(value: string | undefined): number | undefined {
+  const at = value === undefined ? Number.NaN : new Date(value).getTime();
+  return Number.isNaN(at) ? undefined : at;
+}
+
+async function readText(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+function textOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}

@@ -1,0 +1,383 @@
+import { createHash } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
+import type { Logger } from "@toolrack/core";
+import type { ChatStore } from "../store/chat-tables.ts";
+import { ChatError } from "./chat-service.ts";
+import type { Completion, CompletionRequest } from "./completion-service.ts";
+import { functionHandoffId } from "./handoff.ts";
+import type { ModelMessage } from "./model/providers.ts";
+import type { TurnEvent } from "./turn/events.ts";
+
+/** A request as it is known when it comes again. */
+interface RequestIdentity {
+  /** Of who asks and what: hexadecimal digits. */
+  readonly hash: string;
+  /** The id of the token. */
+  readonly owner: string;
+  /** The client gave it a key of its own, by which it may come any number of times and is answered once. */
+  readonly isKeyed: boolean;
+  /** The client says that it sends it again. */
+  readonly isRepeated: boolean;
+}
+
+/** Who waits for an answer. */
+interface CompletionReader {
+  /** Aborted when nobody reads any more. */
+  readonly gone: AbortSignal;
+  readonly tell?: (event: TurnEvent) => void;
+  /** Asked when nobody reads any more: whether the client may still send its request again. Unless told, it may. */
+  readonly mayReturn?: () => boolean;
+}
+
+type CompletionWork = (run: {
+  readonly signal: AbortSignal;
+  readonly emit: (event: TurnEvent) => void;
+  /** Resolves while somebody waits for the answer. Rejects when nobody does any more. */
+  readonly attended: () => Promise<void>;
+  /** To be awaited before anything is changed; see `CompletionMarks`. */
+  readonly changing: () => Promise<void>;
+}) => Promise<Completion>;
+
+/** How long a client whose connection closed has to come back: OpenAI's do after one second or two. */
+const GRACE = 4_000;
+/** How long it is known what ran. */
+const MEMORY = 120_000;
+const MOST_KNOWN = 200;
+/** Characters of all answers that are kept. */
+const MOST_KEPT = 16 * 1024 * 1024;
+
+/** Undefined for a client that does not tell a request that it repeats from another. */
+export function identify(
+  headers: IncomingHttpHeaders,
+  owner: string,
+  body: unknown,
+): RequestIdentity | undefined {
+  const key = headers["idempotency-key"];
+  const count = headers["x-stainless-retry-count"];
+  if (typeof key !== "string" && typeof count !== "string") return undefined;
+  const said = JSON.stringify([owner, key ?? "", headers["x-toolrack-expert"] ?? "", body]);
+  return {
+    hash: createHash("sha256").update(said).digest("hex"),
+    owner,
+    isKeyed: typeof key === "string",
+    isRepeated: Number(count) > 0,
+  };
+}
+
+/**
+ * Requests that are being answered, and those of the last minutes that made calls. OpenAI's clients send a request again
+ * when it takes too long or the connection breaks; that one joins the first, so that no tool runs twice for it.
+ */
+export class CompletionRuns {
+  readonly #known = new Map<string, CompletionRun>();
+  readonly #mark: (identity: RequestIdentity) => Promise<void>;
+
+  /** `mark`: keeps beyond this process that a request changes something. */
+  constructor(mark: (identity: RequestIdentity) => Promise<void>) {
+    this.#mark = mark;
+  }
+
+  /** The same request, when this one only repeats it. */
+  find(identity: RequestIdentity | undefined): CompletionRun | undefined {
+    if (identity === undefined || !(identity.isRepeated || identity.isKeyed)) return undefined;
+    const run = this.#known.get(identity.hash);
+    return run?.isStopped && !run.hasMadeCalls ? undefined : run;
+  }
+
+  /** Whether it is known here what the same request did, also where nothing came of it. */
+  knows(identity: RequestIdentity | undefined): boolean {
+    return identity !== undefined && this.#known.has(identity.hash);
+  }
+
+  begin(identity: RequestIdentity | undefined, work: CompletionWork): CompletionRun {
+    if (identity === undefined) return new CompletionRun(work, { grace: 0 });
+    const run = new CompletionRun(work, { grace: GRACE, mark: () => this.#mark(identity) });
+    const { hash, isKeyed } = identity;
+    // The newest is the last that gives way.
+    this.#known.delete(hash);
+    this.#known.set(hash, run);
+    const forget = () => {
+      if (this.#known.get(hash) === run) this.#known.delete(hash);
+    };
+    const settle = (completion?: Completion) => {
+      // Without calls it costs nothing but words to do it again.
+      const hasActed = run.hasMadeCalls || run.isMarked;
+      if (!hasActed && (!isKeyed || completion === undefined)) return forget();
+      run.size = completion === undefined ? 0 : JSON.stringify(completion.parts).length;
+      setTimeout(forget, MEMORY).unref();
+      this.#makeRoom();
+    };
+    run.result.then(settle, () => settle());
+    return run;
+  }
+
+  #makeRoom(): void {
+    let kept = 0;
+    for (const run of this.#known.values()) kept += run.size;
+    for (const [hash, run] of this.#known) {
+      if (this.#known.size <= MOST_KNOWN && kept <= MOST_KEPT) return;
+      if (!run.isDone) continue;
+      this.#known.delete(hash);
+      kept -= run.size;
+    }
+  }
+}
+
+/** One request that is answered, for every connection on which it is waited for. */
+class CompletionRun {
+  readonly result: Promise<Completion>;
+  readonly #stopping = new AbortController();
+  readonly #listeners = new Set<(event: TurnEvent) => void>();
+  readonly #grace: number;
+  #marked: Promise<void> | undefined;
+  #readers = 0;
+  #attended: PromiseWithResolvers<void> | undefined;
+  #leaving: NodeJS.Timeout | undefined;
+  /** Of the answer, when it is kept. */
+  size = 0;
+  hasMadeCalls = false;
+  isDone = false;
+
+  /** `grace`: milliseconds in which a reader may come back. `mark`: called once, before anything is changed. */
+  constructor(work: CompletionWork, { grace, mark }: { grace: number; mark?: () => Promise<void> }) {
+    this.#grace = grace;
+    this.result = work({
+      signal: this.#stopping.signal,
+      emit: (event) => this.#hear(event),
+      attended: async () => this.#attended?.promise,
+      changing: async () => {
+        this.#marked ??= mark?.();
+        await this.#marked;
+      },
+    });
+    const end = () => {
+      this.isDone = true;
+      clearTimeout(this.#leaving);
+    };
+    this.result.then(end, end);
+  }
+
+  /** Whether it is kept that it changes something. It may have been about to only, and have waited for consent. */
+  get isMarked(): boolean {
+    return this.#marked !== undefined;
+  }
+
+  get isStopped(): boolean {
+    return this.#stopping.signal.aborted;
+  }
+
+  /**
+   * The answer. When the last reader goes, all of it is cancelled after the while in which one may come back, if it may;
+   * until then nothing new is begun. Throws `ChatError` for one that was cancelled before.
+   */
+  read({ gone, tell, mayReturn = () => true }: CompletionReader): Promise<Completion> {
+    if (this.isStopped) throw new ChatError("chat_cancelled", callsWereCancelled);
+    clearTimeout(this.#leaving);
+    this.#attended?.resolve();
+    this.#attended = undefined;
+    this.#readers++;
+    if (tell !== undefined) this.#listeners.add(tell);
+    const leave = () => {
+      if (tell !== undefined) this.#listeners.delete(tell);
+      if (--this.#readers > 0 || this.isDone) return;
+      this.#attended = Promise.withResolvers();
+      // Often nobody asks for it.
+      this.#attended.promise.catch(() => {});
+      if (this.#grace === 0 || !mayReturn()) this.#stop();
+      else this.#leaving = setTimeout(() => this.#stop(), this.#grace).unref();
+    };
+    if (gone.aborted) leave();
+    else gone.addEventListener("abort", leave, { once: true });
+    return this.result;
+  }
+
+  #stop(): void {
+    this.#stopping.abort("the caller closed the connection");
+    this.#attended?.reject(this.#stopping.signal.reason);
+  }
+
+  #hear(event: TurnEvent): void {
+    if (event.type === "state" && event.state.status === "running") this.hasMadeCalls = true;
+    for (const listener of this.#listeners) listener(event);
+  }
+}
+
+const callsWereCancelled =
+  "The same request came a moment ago and made calls of tools, which were cancelled when its connection closed. It is not done again by itself: look what the calls did, and ask anew.";
+
+/** How long it is known that a request made calls, wherever it did, in milliseconds. */
+const MARKED = 600_000;
+
+/**
+ * Says in the store which requests have begun to change something, for the processes that do not know what became of
+ * them: another node of the store, or the next start. Only of requests that may come again.
+ */
+export class CompletionMarks {
+  readonly #store: Pick<ChatStore, "addHandoff" | "getHandoff">;
+  readonly #logger: Logger;
+
+  constructor(store: Pick<ChatStore, "addHandoff" | "getHandoff">, logger: Logger) {
+    this.#store = store;
+    this.#logger = logger;
+  }
+
+  /** Resolves when it is safely written. Never rejects: this process knows of the request anyway. */
+  async add(identity: RequestIdentity): Promise<void> {
+    try {
+      const messages = [{ at: Date.now() }];
+      await this.#store.addHandoff({ id: idOf(identity), owner: identity.owner, sessionId: "", messages });
+    } catch (error) {
+      this.#logger.warn("That a request to /v1 makes calls could not be kept for other processes:", error);
+    }
+  }
+
+  /** To be asked for a request that no run of this process answers. Throws `ChatError` for one that made calls. */
+  async refuseRepeated(identity: RequestIdentity | undefined): Promise<void> {
+    if (identity === undefined || !(identity.isRepeated || identity.isKeyed)) return;
+    const mark = await this.#store.getHandoff(idOf(identity), identity.owner);
+    // It was written by `add`.
+    const [written] = (mark?.messages ?? []) as readonly { readonly at: number }[];
+    if (written === undefined || Date.now() - written.at > MARKED) return;
+    throw new ChatError("chat_cancelled", callsWereCancelled);
+  }
+}
+
+/** No id of a handoff, which has hexadecimal digits only. */
+function idOf({ hash }: RequestIdentity): string {
+  return `run_${hash}`;
+}
+
+/** A call in the older form of Chat Completions, which has no id and comes alone. */
+interface FunctionCall {
+  readonly name: string;
+  readonly arguments: string;
+}
+
+interface TranslatedRequest {
+  readonly request: CompletionRequest;
+  /** Of a client that knows only the older form: under which id a call that it is handed is found again. */
+  readonly handoffId?: (call: FunctionCall) => string;
+}
+
+/** Whether the client offers its tools as `functions`, and so reads calls in their form. */
+export function offersFunctions({ functions }: CompletionRequest): boolean {
+  return Array.isArray(functions) && functions.length > 0;
+}
+
+/**
+ * A request with `functions`, `function_call` and messages of their kind as one with `tools`. Their calls have no ids by
+ * which a client could say what it answers, so one is found again by who asked and all that was said before it.
+ */
+export function fromFunctions(request: CompletionRequest, owner: string): TranslatedRequest {
+  const { functions, function_call, ...others } = request;
+  const choice = others.tool_choice ?? toToolChoice(function_call);
+  const rest = choice === undefined ? others : { ...others, tool_choice: choice };
+  if (!offersFunctions(request) && !request.messages.some(functionCallOf)) return { request: rest };
+  const spoken = new SpokenSoFar(owner, request.user);
+  const messages = request.messages.flatMap((message, at) => {
+    const translated = translatedMessage(request.messages, at, spoken);
+    spoken.add(message);
+    return translated;
+  });
+  if (!offersFunctions(request)) return { request: { ...rest, messages } };
+  return {
+    request: {
+      ...rest,
+      messages,
+      // The schema of the request says that they are objects.
+      tools: (functions as readonly Record<string, unknown>[]).map((described) => ({
+        type: "function",
+        function: described,
+      })),
+      parallel_tool_calls: false,
+    },
+    handoffId: (call) => spoken.idOf(call),
+  };
+}
+
+/** Where a message of the role `function` answers nothing; -1 when every one does. */
+export function functionWithoutCall(messages: readonly ModelMessage[]): number {
+  return messages.findIndex(
+    ({ role }, at) => role === "function" && functionCallOf(messages[at - 1]) === undefined,
+  );
+}
+
+function translatedMessage(
+  messages: readonly ModelMessage[],
+  at: number,
+  spoken: SpokenSoFar,
+): readonly ModelMessage[] {
+  const message = messages[at]!;
+  const call = functionCallOf(message);
+  // It is answered together with its call.
+  if (message.role === "function" && functionCallOf(messages[at - 1]) !== undefined) return [];
+  if (call === undefined) return [message];
+  const { function_call: _call, ...asked } = message;
+  const id = functionHandoffId(spoken.idOf(call));
+  const next = messages[at + 1];
+  const content = next?.role === "function" ? (next.content ?? "") : notAnswered;
+  return [
+    { ...asked, tool_calls: [{ id, type: "function", function: call }] },
+    { role: "tool", tool_call_id: id, name: call.name, content },
+  ];
+}
+
+/** Providers take no call without an answer. */
+const notAnswered = "The client brought no answer to this call.";
+
+function functionCallOf(message: ModelMessage | undefined): FunctionCall | undefined {
+  if (message === undefined) return undefined;
+  const { role, function_call: call, tool_calls } = message;
+  if (role !== "assistant" || typeof call !== "object" || call === null || tool_calls?.length)
+    return undefined;
+  const { name, arguments: written } = call as Partial<FunctionCall>; // The schema of the request says so.
+  return { name: String(name), arguments: String(written ?? "") };
+}
+
+function toToolChoice(choice: unknown): unknown {
+  if (typeof choice !== "object" || choice === null) return choice ?? undefined;
+  return { type: "function", function: choice };
+}
+
+/** Stands for a conversation up to a message, also when the client writes the same in another way. */
+class SpokenSoFar {
+  readonly #hash = createHash("sha256");
+
+  constructor(owner: string, user: unknown) {
+    this.#write([owner, user ?? null]);
+  }
+
+  add(message: ModelMessage): void {
+    const { role, name, content, tool_calls, tool_call_id } = message;
+    const call = functionCallOf(message);
+    this.#write([
+      role,
+      name || null,
+      content || null,
+      call === undefined ? null : withoutSpaces(call),
+      tool_calls?.length ? tool_calls : null,
+      tool_call_id || null,
+    ]);
+  }
+
+  /** 32 hexadecimal digits for a call that comes next. */
+  idOf(call: FunctionCall): string {
+    return this.#hash
+      .copy()
+      .update(JSON.stringify(withoutSpaces(call)))
+      .digest("hex")
+      .slice(0, 32);
+  }
+
+  #write(value: unknown): void {
+    this.#hash.update(`${JSON.stringify(value)}\n`);
+  }
+}
+
+function withoutSpaces({ name, arguments: written }: FunctionCall): unknown {
+  try {
+    return [name, JSON.parse(written)];
+  } catch {
+    return [name, written];
+  }
+}

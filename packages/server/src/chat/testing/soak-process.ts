@@ -1,0 +1,105 @@
+/**
+ * Serves the workspace it is started in, has many conversations with it, and prints as JSON what is left in memory.
+ * A process of its own, because garbage is collected on demand here and only what conversations leave is to be counted.
+ * Arguments: conversations at once, rounds to warm up, rounds to measure.
+ */
+import { setTimeout as wait } from "node:timers/promises";
+import { queryObjects } from "node:v8";
+import { StreamReader } from "../../http/server.fixture.ts";
+import { serve } from "../../rack/serve.ts";
+import { TurnClock, TurnLoop } from "../turn/turn-loop.ts";
+import { ActiveTurn } from "../turns.ts";
+
+/** What is left when nothing is under way. */
+export interface SoakReport {
+  /** Bytes after the warm-up, and after each round. */
+  readonly heap: readonly number[];
+  /** Objects that live as long as a turn. */
+  readonly live: Readonly<Record<"loops" | "clocks" | "turns", number>>;
+  /** Timers that keep a process alive, before the first conversation and after the last. */
+  readonly timers: readonly [before: number, after: number];
+  /** Answers that were not the right ones. */
+  readonly wrong: readonly string[];
+}
+
+const [conversations = 0, warmUp = 0, measured = 0] = process.argv.slice(2).map(Number);
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const serving = await serve(process.cwd(), { logger: silent, port: 0 });
+const wrong: string[] = [];
+
+const request = (path: string, body?: unknown, accept = "application/json") =>
+  fetch(serving.url + path, {
+    method: body === undefined ? "GET" : "POST",
+    headers: { authorization: `Bearer ${serving.token}`, "content-type": "application/json", accept },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+
+/** Large, so that a conversation that anything holds on to weighs something. */
+const ballast = "x".repeat(20_000);
+const isRight = (text: string, number: number) => {
+  if (!text.includes(`done ${number}.`)) wrong.push(`${number}: ${text.slice(0, 200)}`);
+};
+
+async function converse(number: number): Promise<void> {
+  const content = `number ${number}. ${ballast}`;
+  if (number % 5 === 4) {
+    const body = { model: "model-a", messages: [{ role: "user", content }], stream: number % 2 === 0 };
+    return isRight(await (await request("/v1/chat/completions", body)).text(), number);
+  }
+  // It is what the server answers with.
+  const { id } = (await (await request("/api/chat/sessions", {})).json()) as { id: string };
+  const path = `/api/chat/sessions/${id}`;
+  if (number % 5 === 0) return isRight(await (await request(`${path}/messages`, { content })).text(), number);
+  const reader = new StreamReader(await request(`${path}/messages`, { content }, "text/event-stream"));
+  if (number % 5 === 3) {
+    await reader.until("call");
+    await request(`${path}/stop`, {});
+  }
+  if (number % 5 === 2) {
+    await reader.until("call");
+    return reader.cancel();
+  }
+  const events = await reader.all();
+  if (events.at(-1)?.event !== "end") wrong.push(`${number}: the stream broke off`);
+}
+
+async function round(first: number): Promise<number> {
+  await Promise.all(Array.from({ length: conversations }, (_, at) => converse(first + at)));
+  // Some readers left before the end.
+  while (await isBusy()) await wait(50);
+  // What was allocated last may be held by the stack or by a promise that is about to settle.
+  for (let pass = 0; pass < 3; pass++) {
+    await wait(20);
+    globalThis.gc?.();
+  }
+  return process.memoryUsage().heapUsed;
+}
+
+async function isBusy(): Promise<boolean> {
+  // It is what the server answers with.
+  const { items } = (await (await request("/api/chat/sessions?limit=500")).json()) as {
+    items: readonly { running: boolean }[];
+  };
+  return items.some(({ running }) => running);
+}
+
+/** Also collects garbage. The types say that it could be a list, which it is only when asked for. */
+// biome-ignore lint/complexity/noBannedTypes: any class will do.
+const count = (kind: Function) => queryObjects(kind) as number;
+
+const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
+
+const before = timers();
+const heap: number[] = [];
+for (let at = 0; at < warmUp + measured; at++) {
+  const bytes = await round(at * conversations);
+  if (at >= warmUp - 1) heap.push(bytes);
+}
+const live = {
+  loops: count(TurnLoop),
+  clocks: count(TurnClock),
+  turns: count(ActiveTurn),
+};
+const report: SoakReport = { heap, live, timers: [before, timers()], wrong };
+await serving.close();
+process.stdout.write(`${JSON.stringify(report)}\n`);

@@ -1,0 +1,292 @@
+import { setTimeout as wait } from "node:timers/promises";
+import { type Grant, grantOfOwner } from "../access/grants.ts";
+import { RESUMED } from "../calls/approvals/inbox.ts";
+
+import type { StoredApproval } from "../store/approvals.ts";
+import type { ChatMessage, ChatSession } from "../store/chat-tables.ts";
+import type { StoredCall } from "../store/store.ts";
+import type { ChatParts } from "./chat-service.ts";
+import { assistantBody } from "./sessions.ts";
+import { isSettled, isTool, type ToolPart, type TurnEvent } from "./turn/events.ts";
+import {
+  interruptedChain,
+  madeAgain,
+  neverRun,
+  notResumed,
+  outcomeUnknown,
+  serverEnded,
+} from "./turn/notices.ts";
+import { failed, refusalOf, refusedInside, stateOf, whatBecameOf } from "./turn/tool-calls.ts";
+import { isRepeatable, shownApproval } from "./turn/turn-loop.ts";
+import type { ActiveTurn } from "./turns.ts";
+
+/** A call that waits for a person's answer. */
+export interface WaitingCall {
+  readonly part: ToolPart;
+  readonly approvalId: string;
+  /** The question is about a tool that the call makes: when somebody agrees, the call itself is made again. */
+  readonly isNested: boolean;
+}
+
+export type Examined =
+  | { readonly kind: "settled" }
+  | {
+      readonly kind: "waiting";
+      readonly session: ChatSession;
+      readonly grant: Grant;
+      readonly waiting: readonly WaitingCall[];
+    };
+
+/** How often it is looked for an answer that another process took. */
+const LOOKING = 2_000;
+/** How long a call that was agreed to may take to begin. */
+const PATIENCE = 60_000;
+const PAGE = 500;
+
+/** Finds out what became of the calls of a turn whose process has ended. No call is made twice. */
+export class TurnRecovery {
+  readonly #parts: ChatParts;
+
+  constructor(parts: ChatParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Puts what is known into the message's parts. `waiting`: some calls wait for a person, and the turn can go on when
+   * they have answered. `settled`: every call has an answer, and the turn has ended.
+   */
+  async examine(message: ChatMessage): Promise<Examined> {
+    const { store } = this.#parts;
+    const open = assistantBody(message)
+      .parts.filter(isTool)
+      .filter((part) => !part.client && !isSettled(part));
+    const session = await store.chat.getSession(message.sessionId);
+    const grant = session === undefined ? undefined : await grantOfOwner(session.owner, store.tokens);
+    const questions = open.length === 0 ? [] : await this.#questions(message.sessionId);
+    const waiting: WaitingCall[] = [];
+    for (const part of open) {
+      const found = grant === undefined ? undefined : await this.#waitingOf(part, questions);
+      const own = questions.find(({ callId }) => callId === part.callId);
+      if (found !== undefined) waiting.push(found);
+      else if (own?.state === "denied" || own?.state === "expired")
+        part.state = failed(part, refusalOf(part, own));
+      else if (part.started) await this.#settle(part, questions);
+    }
+    if (waiting.length > 0 && session !== undefined && grant !== undefined) {
+      return { kind: "waiting", session, grant, waiting };
+    }
+    await this.#close(
+      questions.filter(({ state }) => state === "pending"),
+      open,
+    );
+    for (const part of open) if (!isSettled(part)) part.state = failed(part, neverRun);
+    return { kind: "settled" };
+  }
+
+  /** Resolves when every question is answered and the calls that were agreed to have ended. */
+  async decided(
+    turn: ActiveTurn,
+    waiting: readonly WaitingCall[],
+    emit: (event: TurnEvent) => void,
+  ): Promise<void> {
+    const signal = AbortSignal.any([turn.stopping.signal, turn.leaving.signal]);
+    try {
+      await Promise.all(waiting.map((call) => this.#decidedOne(call, turn, signal, emit)));
+    } catch (thrown) {
+      if (turn.stopping.signal.aborted) await this.#withdraw(waiting);
+      throw thrown;
+    }
+  }
+
+  async #decidedOne(
+    { part, approvalId, isNested }: WaitingCall,
+    turn: ActiveTurn,
+    signal: AbortSignal,
+    emit: (event: TurnEvent) => void,
+  ): Promise<void> {
+    const { approvals } = this.#parts;
+    // Readers know it by the id that it was announced with.
+    const { callId } = part;
+    let agreedAt: number | undefined;
+    let shown: StoredApproval["state"] | undefined;
+    while (!isSettled(part)) {
+      // Listened for before it is looked, so that nothing falls in between.
+      const change = this.#nextChange(approvalId, signal);
+      change.catch(() => {});
+      const approval = await approvals.get(approvalId);
+      if (approval !== undefined && approval.state !== shown) {
+        shown = approval.state;
+        emit({ type: "approval", approval: shownApproval(approval) });
+      }
+      if (isNested && approval?.state !== "pending") await this.#closeOthers(turn, callId);
+      if (approval === undefined || approval.state === "denied" || approval.state === "expired") {
+        part.state = isNested
+          ? await this.#interrupted(part, refusedInside(approval), await this.#questionsOf(turn))
+          : failed(part, refusalOf(part, approval));
+      } else if (approval.state === "allowed" && isNested) {
+        // The tool may be another one by now.
+        if (isRepeatable(this.#parts.registry.get(part.name)))
+          return this.#beginAgain(part, approval, turn, emit);
+        part.state = await this.#interrupted(part, serverEnded, await this.#questionsOf(turn));
+      } else if (approval.state === "allowed") {
+        agreedAt ??= Date.now();
+        await this.#takeResumed(part, agreedAt);
+      }
+      if (isSettled(part)) emit({ type: "state", callId, name: part.name, state: part.state });
+      else await change;
+    }
+  }
+
+  /** What else the call had asked is asked anew when it is made again, or not at all. */
+  async #closeOthers(turn: ActiveTurn, parentCallId: string): Promise<void> {
+    const others = (await this.#questionsOf(turn)).filter(
+      (question) => question.parentCallId === parentCallId && question.state === "pending",
+    );
+    for (const { id } of others) await this.#deny(id, "the call that asked was interrupted");
+  }
+
+  /** The call is made again with the others that are left, and need not ask once more. */
+  #beginAgain(
+    part: ToolPart,
+    approval: StoredApproval,
+    turn: ActiveTurn,
+    emit: (event: TurnEvent) => void,
+  ): void {
+    const { callId, name, id, displayName, arguments: written } = part;
+    const again = `${callId}${RESUMED}`;
+    const state = failed(part, madeAgain(again));
+    part.callId = again;
+    part.started = undefined;
+    part.state = { status: "pending", input: {}, raw: written };
+    const takeBack = this.#parts.approvals.carryOver(approval, again);
+    void turn.done.then(takeBack);
+    emit({ type: "state", callId, name, state });
+    emit({ type: "call", id, callId: again, name, displayName, arguments: written });
+  }
+
+  async #takeResumed(part: ToolPart, agreedAt: number): Promise<void> {
+    const resumed = `${part.callId}${RESUMED}`;
+    const call = await this.#parts.store.calls.get(resumed);
+    if (call?.outcome === "running") return;
+    if (call !== undefined) {
+      part.callId = resumed;
+      part.state = settledState(part, call);
+    } else if (Date.now() - agreedAt > PATIENCE) part.state = failed(part, notResumed);
+  }
+
+  /** Told by the inbox where that is asked, and looked for where it is not. */
+  async #nextChange(approvalId: string, signal: AbortSignal): Promise<void> {
+    const { approvals, registry, recorder } = this.#parts;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const unsubscribe = [
+      approvals.subscribe(({ id }) => {
+        if (id === approvalId) resolve();
+      }),
+      registry.subscribe((event) => {
+        if (event.type !== "record" || !event.record.callId.endsWith(RESUMED)) return;
+        // Who keeps the record is told of it at the same time.
+        setImmediate(() => recorder.flush().then(resolve));
+      }),
+    ];
+    const timer = new AbortController();
+    try {
+      await Promise.race([
+        promise,
+        wait(LOOKING, undefined, { signal: AbortSignal.any([signal, timer.signal]) }),
+      ]);
+    } finally {
+      timer.abort();
+      for (const end of unsubscribe) end();
+    }
+    signal.throwIfAborted();
+  }
+
+  async #settle(part: ToolPart, questions: readonly StoredApproval[]): Promise<void> {
+    const call = await this.#parts.store.calls.get(part.callId);
+    part.state = isKnown(call)
+      ? settledState(part, call)
+      : await this.#interrupted(part, serverEnded, questions);
+  }
+
+  /** What is told of a call whose end nobody saw: what it had made is on record. */
+  async #interrupted(
+    part: ToolPart,
+    why: string,
+    questions: readonly StoredApproval[],
+  ): Promise<ToolPart["state"]> {
+    const { items } = await this.#parts.store.calls.list({ root: part.callId, limit: PAGE });
+    const made = items.filter(({ callId }) => callId !== part.callId).reverse();
+    if (made.length === 0) return failed(part, outcomeUnknown);
+    const told = made.map((call) => `"${call.toolName}" ${whatBecameOf(call, questions)}`);
+    return failed(part, interruptedChain(part.name, told, why));
+  }
+
+  /** The question that the call waits for, if the call can still be made when somebody agrees. */
+  async #waitingOf(part: ToolPart, questions: readonly StoredApproval[]): Promise<WaitingCall | undefined> {
+    const own = questions.find(({ callId }) => callId === part.callId);
+    if (own !== undefined)
+      return (await this.#isOpen(own)) ? { part, approvalId: own.id, isNested: false } : undefined;
+    const inner = questions.find(
+      ({ parentCallId, state }) => parentCallId === part.callId && state === "pending",
+    );
+    // One whose call is not made again is closed by now.
+    return inner && { part, approvalId: inner.id, isNested: true };
+  }
+
+  /** Nobody is asked about a call that will not be made. */
+  async #close(questions: readonly StoredApproval[], parts: readonly ToolPart[]): Promise<void> {
+    const calls = new Set(parts.map(({ callId }) => callId));
+    const own = questions.filter(
+      ({ callId, parentCallId = "" }) => calls.has(callId) || calls.has(parentCallId),
+    );
+    for (const { id } of own) await this.#deny(id, "the conversation that it belongs to cannot go on");
+  }
+
+  /** Also one that somebody agreed to a moment ago, whose call is being made anew. */
+  async #isOpen({ state, callId }: StoredApproval): Promise<boolean> {
+    if (state === "pending") return true;
+    if (state !== "allowed") return false;
+    const { approvals, store } = this.#parts;
+    return approvals.isMakingAnew(callId) || (await store.calls.get(`${callId}${RESUMED}`)) !== undefined;
+  }
+
+  #questionsOf({ message }: ActiveTurn): Promise<readonly StoredApproval[]> {
+    return this.#questions(message.sessionId);
+  }
+
+  /** All that was asked in the session before a call ran, the newest first. */
+  async #questions(session: string): Promise<readonly StoredApproval[]> {
+    const { approvals } = this.#parts;
+    // So that what cannot be taken up any more is closed.
+    await approvals.refresh();
+    const found: StoredApproval[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await approvals.list({
+        session,
+        limit: PAGE,
+        ...(cursor === undefined ? {} : { cursor }),
+      });
+      found.push(...page.items);
+      cursor = page.next;
+    } while (cursor !== undefined);
+    return found.filter(({ stage }) => stage === "before");
+  }
+
+  async #withdraw(waiting: readonly WaitingCall[]): Promise<void> {
+    for (const { approvalId } of waiting) await this.#deny(approvalId, "the turn was stopped");
+  }
+
+  async #deny(approvalId: string, reason: string): Promise<void> {
+    await this.#parts.approvals.answer(approvalId, { decision: "deny", reason }, "toolrack");
+  }
+}
+
+/** Whether it is on record how the call ended. */
+function isKnown(call: StoredCall | undefined): call is StoredCall {
+  return call !== undefined && call.outcome !== "running" && call.outcome !== "interrupted";
+}
+
+function settledState(part: ToolPart, call: StoredCall): ToolPart["state"] {
+  return isKnown(call) ? stateOf({ record: call, result: call.result }) : failed(part, outcomeUnknown);
+}

@@ -1,0 +1,36 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
+import { spawnCli } from "../testing/spawn-cli.ts";
+
+let workspace: TemporaryWorkspace;
+beforeAll(async () => {
+  workspace = await TemporaryWorkspace.create({
+    "toolrack.config.js": "export default { builtins: false };",
+    "tools/talk.js": `import { Tool } from "@toolrack/core";
+export default Tool.define({
+  name: "talk",
+  parameters: { type: "object", properties: { who: { type: "string" } } },
+  execute: async ({ logger, progress }) => {
+    console.log("printed");
+    logger.warn("careful \\u001b[31m");
+    progress(1, 2, "half way");
+    return "done";
+  },
+});`,
+  });
+});
+afterAll(() => workspace[Symbol.asyncDispose]());
+
+const cli = (...words: string[]) => spawnCli(words, { cwd: workspace.directory });
+
+it("shows a recorded call with what its tool said", { timeout: 60_000 }, async () => {
+  const { record } = JSON.parse((await cli("call", "talk", "who=Ada", "--json")).stdout);
+  const { stdout } = await cli("calls", "show", record.callId);
+  expect(stdout).toMatch(
+    /^talk\n.*completed[\s\S]*"who": "Ada"[\s\S]*Log\n.*info +printed\n.*warn +careful \\u001b\[31m\n.*progress +half way \(1\/2\)\n\nResult\ndone\n$/,
+  );
+  const { call } = JSON.parse((await cli("calls", "show", record.callId, "--json")).stdout);
+  expect(call.log).toHaveLength(3);
+  const missing = await cli("calls", "show", "none");
+  expect([missing.code, missing.stderr]).toEqual([1, expect.stringContaining('There is no call "none"')]);
+});

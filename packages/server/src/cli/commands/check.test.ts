@@ -1,0 +1,115 @@
+import { existsSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
+import { spawnCli } from "../testing/spawn-cli.ts";
+
+const internal = (name: string) =>
+  `module.exports = { name: '${name}', description: '', inputSchema: { type: 'object' }, handler: async () => 'ok' }`;
+const leavesTrace = `require("node:fs").writeFileSync(__filename + ".ran", "")`;
+
+describe("check touches nothing", { timeout: 30_000 }, () => {
+  it("keeps no cache and no log", async () => {
+    await using fresh = await TemporaryWorkspace.create({
+      "tools/a/x.js": internal("x"),
+      "toolrack.config.mjs": "export default {}",
+    });
+    const outcomes = [
+      await spawnCli(["check"], { cwd: fresh.directory }),
+      await spawnCli(["check", "tools/a"], { cwd: fresh.directory }),
+    ];
+    expect(outcomes.map(({ code }) => code)).toEqual([0, 0]);
+    expect((await readdir(fresh.directory)).sort()).toEqual(["toolrack.config.mjs", "tools"]);
+  });
+
+  it("leaves a .toolrack alone that somebody else made meanwhile", async () => {
+    await using fresh = await TemporaryWorkspace.create({ "tools/a/x.js": internal("x") });
+    const { code } = await spawnCli(["check", "--watch"], {
+      cwd: fresh.directory,
+      when: {
+        says: "Watching",
+        async act(child) {
+          await fresh.write(".toolrack/toolrack.db", "calls");
+          child.kill("SIGINT");
+        },
+      },
+    });
+    expect(code).toBe(0);
+    expect(await readFile(join(fresh.directory, ".toolrack/toolrack.db"), "utf8")).toBe("calls");
+  });
+});
+
+describe("check on a project that is no workspace", { timeout: 30_000 }, () => {
+  it("checks the folders that tools usually are in, under their right names, and runs nothing else", async () => {
+    await using project = await TemporaryWorkspace.create({
+      "package.json": "{}",
+      "scripts/deploy.js": leavesTrace,
+      "src/internal-tools/a/b/x.js": internal("x"),
+      ".opencode/tool/y.js": internal("y"),
+    });
+    const { code, stdout } = await spawnCli(["check", project.directory], { cwd: "/" });
+    expect(stdout).toContain("src/internal-tools/a/b/x.js  internal: internal_a_b_x\n");
+    expect(stdout).toContain(".opencode/tool/y.js  internal: internal_y\n");
+    expect(stdout).toContain("2 files: 2 loaded");
+    expect(existsSync(join(project.directory, "scripts/deploy.js.ran"))).toBe(false);
+    expect(code).toBe(0);
+  });
+
+  it("refuses a folder in which no tools can be made out, and says what to name", async () => {
+    await using project = await TemporaryWorkspace.create({
+      "package.json": "{}",
+      "deploy.js": leavesTrace,
+      "lib/x.js": internal("x"),
+    });
+    const { code, stdout, stderr } = await spawnCli(["check", project.directory], { cwd: "/" });
+    expect(stderr).toContain("name the folder of the tool files");
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(existsSync(join(project.directory, "deploy.js.ran"))).toBe(false);
+  });
+
+  it("takes a folder for what it is by its name, or when there are tool files only in it", async () => {
+    await using project = await TemporaryWorkspace.create({
+      "tool/x.js": internal("x"),
+      "tool/helper.js": "exports.two = 2",
+      "lib/y.js": internal("y"),
+      "mixed/z.js": internal("z"),
+      "mixed/deploy.js": leavesTrace,
+    });
+    const at = { cwd: project.directory };
+    const [named, only, mixed, file] = await Promise.all([
+      spawnCli(["check", "tool"], at),
+      spawnCli(["check", "lib"], at),
+      spawnCli(["check", "mixed"], at),
+      spawnCli(["check", "mixed/z.js"], at),
+    ]);
+    expect(named.stdout).toContain("loaded   x.js  internal: internal_x\n");
+    expect(only.stdout).toContain("loaded   y.js  internal: internal_y\n");
+    expect(mixed.stderr).toContain("name the folder of the tool files");
+    expect(file.stdout).toContain("loaded   z.js  internal: internal_z\n1 files");
+    expect(existsSync(join(project.directory, "mixed/deploy.js.ran"))).toBe(false);
+  });
+
+  it("names a file after its place in internal-tools, however deep the given path is", async () => {
+    await using project = await TemporaryWorkspace.create({
+      "server/internal-tools/wiki/page/read.js": internal("read"),
+      "server/internal-tools/wiki/page/write.js": internal("write"),
+    });
+    const { stdout } = await spawnCli(["check", "server/internal-tools/wiki/page/read.js"], {
+      cwd: project.directory,
+    });
+    expect(stdout).toContain("internal_wiki_page_read\n1 files: 1 loaded");
+  });
+
+  it("does not take a project that was cloned into a tools folder for tools of the workspace around", async () => {
+    await using home = await TemporaryWorkspace.create({
+      "tools/loud.js": leavesTrace,
+      "tools/project/.git/HEAD": "",
+      "tools/project/deploy.js": leavesTrace,
+    });
+    const { code } = await spawnCli(["check", "tools/project"], { cwd: home.directory });
+    expect(code).toBe(1);
+    expect(existsSync(join(home.directory, "tools/loud.js.ran"))).toBe(false);
+    expect(existsSync(join(home.directory, "tools/project/deploy.js.ran"))).toBe(false);
+  });
+});

@@ -1,0 +1,50 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
+import { type CliOutcome, spawnCli } from "../testing/spawn-cli.ts";
+
+let workspace: TemporaryWorkspace;
+beforeAll(async () => {
+  workspace = await TemporaryWorkspace.create({ "tools/readme.txt": "" });
+});
+afterAll(() => workspace[Symbol.asyncDispose]());
+
+function secrets(words: readonly string[], input?: string): Promise<CliOutcome> {
+  return spawnCli(["secrets", ...words], {
+    cwd: workspace.directory,
+    // Tests leave nothing in the keyring of whoever runs them.
+    env: { TOOLRACK_KEYRING: "off" },
+    ...(input === undefined ? {} : { input }),
+  });
+}
+
+describe("toolrack secrets", { timeout: 30_000 }, () => {
+  it("keeps a value that no command and no file shows, lists its name and removes it", async () => {
+    const set = await secrets(["set", "API_KEY"], "top-secret-value\n");
+    expect(set).toMatchObject({ code: 0, stdout: "", stderr: "The secret API_KEY is set.\n" });
+    const listed = await secrets([]);
+    expect(listed.stdout).toMatch(/^NAME +SET\nAPI_KEY {2}\d{4}-/);
+    const folder = join(workspace.directory, ".toolrack");
+    for (const entry of await readdir(folder, { withFileTypes: true, recursive: true })) {
+      if (!entry.isFile()) continue;
+      expect(await readFile(join(entry.parentPath, entry.name), "latin1")).not.toContain("top-secret-value");
+    }
+    const json = JSON.parse((await secrets(["list", "--json"])).stdout);
+    expect(json.secrets).toMatchObject([{ name: "API_KEY", isReadable: true }]);
+    expect((await secrets(["remove", "API_KEY"])).code).toBe(0);
+    expect((await secrets(["list"])).stderr).toContain("There are no secrets");
+  });
+
+  it.each<[number, string, string[], string]>([
+    [2, "no name", ["set"], "value"],
+    [2, "no value", ["set", "EMPTY"], ""],
+    [2, "a value on the command line", ["set", "NAME", "value"], ""],
+    [1, "a name that cannot be one", ["set", "a b"], "value"],
+    [1, "an unknown one to remove", ["remove", "UNKNOWN"], ""],
+  ])("ends with %i for %s", async (code, _, words, input) => {
+    const outcome = await secrets([...words, "--json"], input);
+    expect(outcome.code).toBe(code);
+    expect(JSON.parse(outcome.stdout).error.message).toEqual(expect.any(String));
+  });
+});

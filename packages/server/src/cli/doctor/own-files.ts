@@ -1,0 +1,78 @@
+import { existsSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { EncryptionKey, osKeyring } from "../../access/encryption.ts";
+import type { App } from "../../index.ts";
+
+import { attempt, type Check } from "./checks.ts";
+
+const engines = { sqlite: "SQLite", postgres: "PostgreSQL", mysql: "MySQL or MariaDB" } as const;
+
+/** Where calls, tokens and secrets are kept, and whether it answers. */
+export async function checkStore(app: App): Promise<Check> {
+  const file = join(ownFolderOf(app), "toolrack.db");
+  const url = process.env.DATABASE_URL ?? "";
+  if (url === "" && !existsSync(file)) {
+    return { name: "store", status: "ok", message: `SQLite; ${file} is made when it is first needed` };
+  }
+  const remedy =
+    url === ""
+      ? "Let this user read and write it, or bring a copy of it back."
+      : "Check DATABASE_URL, and that the database is up.";
+  return attempt("store", "fail", remedy, async () => {
+    const store = await app.store();
+    await store.calls.list({ limit: 1 });
+    return `${engines[store.engine]}, ${url === "" ? file : placeOf(url)}`;
+  });
+}
+
+/** The key that secrets are encrypted with. */
+export async function checkKey(app: App): Promise<Check> {
+  const folder = ownFolderOf(app);
+  if (!existsSync(join(folder, "key"))) {
+    const place = (await hasKeyring()) ? "the keyring of the system" : "a file, as there is no keyring here";
+    return { name: "key", status: "ok", message: `none yet; the first secret makes one, in ${place}` };
+  }
+  return attempt("key", "fail", "Secrets cannot be read without it.", async () => {
+    let isInKeyring = false;
+    await new EncryptionKey(folder, () => {
+      isInKeyring = true;
+      return osKeyring();
+    }).read();
+    return isInKeyring ? "in the keyring of the system" : join(folder, "key");
+  });
+}
+
+/** Whether only its owner can read the workspace's token. */
+export async function checkToken(app: App): Promise<Check> {
+  const file = join(ownFolderOf(app), "token");
+  const mode = statSync(file, { throwIfNoEntry: false })?.mode;
+  if (mode === undefined) {
+    return { name: "token", status: "ok", message: "none yet; the first start of the server makes one" };
+  }
+  // Windows keeps no such mode: there the folder's own rights decide.
+  if (process.platform === "win32") return { name: "token", status: "ok", message: file };
+  const digits = (mode & 0o777).toString(8);
+  if ((mode & 0o077) === 0) return { name: "token", status: "ok", message: `${file}, mode ${digits}` };
+  const message = `${file} can be read by others: its mode is ${digits}`;
+  return { name: "token", status: "warn", message, remedy: `Close it: chmod 600 ${file}` };
+}
+
+async function hasKeyring(): Promise<boolean> {
+  try {
+    const keyring = await osKeyring();
+    await keyring?.read("doctor");
+    return keyring !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+/** Without user and password. */
+function placeOf(url: string): string {
+  const { protocol, host, pathname } = new URL(url);
+  return `${protocol}//${host}${pathname}`;
+}
+
+function ownFolderOf({ workspace }: App): string {
+  return join(workspace.directory, ".toolrack");
+}

@@ -1,0 +1,62 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
+import { cleanEnvironment, program } from "./testing/spawn-cli.ts";
+
+/** Adds a line to a file when the program ends, or starts another in its place: which files it has loaded. */
+const tellLoaded = `
+  import { appendFileSync } from "node:fs";
+  import { registerHooks } from "node:module";
+  const loaded = [];
+  const tell = () => appendFileSync(process.env.LOADED_FILES, JSON.stringify(loaded) + "\\n");
+  registerHooks({ load(url, context, next) { loaded.push(url); return next(url, context); } });
+  process.on("exit", tell);
+  const { execve } = process;
+  if (execve) process.execve = (...args) => { tell(); execve(...args); };`;
+
+let workspace: TemporaryWorkspace;
+beforeAll(async () => {
+  workspace = await TemporaryWorkspace.create({ "tools/.keep": "" });
+});
+afterAll(() => workspace[Symbol.asyncDispose]());
+
+describe("a command loads only what it needs", { timeout: 60_000 }, () => {
+  it.each([["--version"], ["--help"], ["lst"]])("%s: nothing of core", async (word) => {
+    const [loaded] = await filesLoadedBy(word);
+    expect(loaded).toContainEqual(expect.stringContaining("/commander/"));
+    expect(loaded!.filter(isOfCore)).toEqual([]);
+  });
+
+  it("mcp: core only once it has its streams, and no YAML in a workspace without skills", async () => {
+    const programs = await filesLoadedBy("mcp", "--no-watch");
+    // The first moves the streams out of the way of tools and starts the second in its place, where it can.
+    const last = programs.pop()!;
+    for (const loaded of programs) expect(loaded.filter(isOfCore)).toEqual([]);
+    expect(last.filter(isOfCore)).not.toEqual([]);
+    expect(last).toContainEqual(expect.stringContaining("/dependency-store.ts"));
+    expect(last.filter((url) => url.includes("/node_modules/yaml/"))).toEqual([]);
+  });
+});
+
+function isOfCore(url: string): boolean {
+  return /packages\/core\/|@toolrack\/core\//.test(url);
+}
+
+async function filesLoadedBy(...words: readonly string[]): Promise<string[][]> {
+  const [node, ...rest] = program;
+  const hook = `--import=data:text/javascript,${encodeURIComponent(tellLoaded)}`;
+  const file = join(workspace.directory, `loaded-by-${words[0]}`);
+  const child = spawn(node!, [hook, ...rest, ...words], {
+    cwd: workspace.directory,
+    env: cleanEnvironment({ LOADED_FILES: file }),
+    stdio: ["pipe", "ignore", "ignore"],
+  });
+  // For mcp this is a client that goes away at once.
+  child.stdin.end();
+  await once(child, "close");
+  const lines = (await readFile(file, "utf8")).trim().split("\n");
+  return lines.map((line) => JSON.parse(line));
+}

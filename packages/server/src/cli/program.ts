@@ -1,0 +1,438 @@
+import { readFileSync } from "node:fs";
+import { Argument, Command, InvalidArgumentError, Option } from "commander";
+import type { Cli, GlobalOptions } from "./cli.ts";
+import { usageError } from "./cli-error.ts";
+import type { ApprovalAction, ApprovalsOptions } from "./commands/approvals.ts";
+import type { CallCommandOptions } from "./commands/call.ts";
+import type { CallAction } from "./commands/calls.ts";
+import type { ChatCommandOptions } from "./commands/chat.ts";
+import type { CheckOptions } from "./commands/check.ts";
+import type { ExpertAction, ExpertsOptions } from "./commands/experts.ts";
+import type { InstallOptions, UninstallOptions } from "./commands/install.ts";
+import type { ListOptions } from "./commands/list.ts";
+import type { LogsOptions } from "./commands/logs.ts";
+import type { McpCommandOptions } from "./commands/mcp.ts";
+import type { McpServerAction, McpServersOptions } from "./commands/mcp-servers.ts";
+import type { ScheduleAction, SchedulesOptions } from "./commands/schedules.ts";
+import type { SearchOptions } from "./commands/search.ts";
+import type { SecretAction } from "./commands/secrets.ts";
+import type { ServeCommandOptions } from "./commands/serve.ts";
+import type { SkillAction, SkillsOptions } from "./commands/skills.ts";
+import type { TokenAction, TokensOptions } from "./commands/tokens.ts";
+import type { Shell } from "./completion/completion-scripts.ts";
+import { type ClientId, clientIds } from "./install/clients.ts";
+import { type ContractName, contractNames } from "./new/contracts.ts";
+
+/** Does the work of a command and answers with the exit code. */
+export type Action = (cli: Cli) => Promise<number>;
+
+const afterHelp = `
+Data goes to standard output, everything else to standard error.
+
+With --json every command prints one JSON document on standard output, or, where it streams (logs, serve, check --watch),
+one a line. A command that fails prints {"error": {"code", "message", "details"}} there instead; call adds the error
+to its usual {"result", "record"}.
+
+Exit codes: 0 ok, 1 failure, 2 wrong usage or arguments, 3 the tool returned an error, 4 no such tool, 5 denied,
+6 timed out, 130 interrupted.`;
+
+const callHelp = `
+Arguments:
+  name=Ada            text, number or boolean, as the tool's schema says
+  tags=a tags=b       a list, by repeating; or tags='["a","b"]'
+  point.x=1           into an object
+  filter:='{"a":1}'   JSON as it is
+
+Examples:
+  toolrack call internal_file_read path=README.md
+  toolrack call internal_file_list --args '{"path": "src"}'
+  echo '{"path": "src"}' | toolrack call internal_file_list --args -`;
+
+const approvalsHelp = `
+Examples:
+  toolrack approvals
+  toolrack approvals approve 3f9a1c20be77
+  toolrack approvals approve 3f9a1c20be77 --scope always --when '{"path": "drafts/*"}'
+  toolrack approvals deny 3f9a1c20be77 --reason 'ask for the archive instead'`;
+
+const installHelp = `
+Examples:
+  toolrack install
+  toolrack install cursor
+  toolrack install claude-code --project --expert writer
+  toolrack install codex --http --dry-run`;
+
+const mcpServersHelp = `
+Examples:
+  toolrack mcp-servers
+  toolrack mcp-servers add docs --url https://example.com/mcp --header 'Authorization=Bearer \${secret:DOCS}'
+  toolrack mcp-servers add files -- npx -y @modelcontextprotocol/server-filesystem /data
+  toolrack mcp-servers add memory --install @modelcontextprotocol/server-memory@2026.8.31
+  toolrack mcp-servers show files
+  toolrack mcp-servers approve files read_file 4f1c09aa5be37d20
+  toolrack mcp-servers login docs
+  toolrack mcp-servers import ~/.cursor/mcp.json`;
+
+const skillsHelp = `
+Examples:
+  toolrack skills import ./pdf-tools
+  toolrack skills import dump.sql --trust
+  toolrack skills show pdf-tools
+  toolrack skills export "SearXNG Search" --to skills`;
+
+/**
+ * The whole command line. What a command does is imported only when it is run, so that help, completion and usage
+ * errors come at once.
+ */
+export function makeProgram(perform: (options: GlobalOptions, action: Action) => Promise<void>): Command {
+  const program = new Command("toolrack")
+    .description("The tool runtime for AI agents.")
+    .version(version(), "-V, --version", "print the version")
+    .helpOption("-h, --help", "print this help")
+    .helpCommand(false)
+    .option(
+      "--dir <dir>",
+      "the workspace; default: the nearest folder upwards with toolrack.config.* or tools/",
+    )
+    .option("--json", "print JSON for programs")
+    .option("--no-color", "no colours; NO_COLOR does the same")
+    .configureHelp({ showGlobalOptions: true })
+    .showHelpAfterError("Add --help to see what there is.")
+    .addHelpText("after", afterHelp);
+  /** Runs an action with the options that hold for all commands. */
+  const does = (action: Action) => perform(program.opts<GlobalOptions>(), action);
+
+  program
+    .command("serve")
+    .description("serve the tools over HTTP, until Ctrl-C")
+    .option(
+      "--port <port>",
+      "where to listen; 0 takes any free one; default: the config's, or 7300",
+      portNumber,
+    )
+    .option("--host <host>", "the address to listen on; default: the config's, or 127.0.0.1")
+    .option("--no-watch", "do not load tool files anew when they change")
+    .action((options: ServeCommandOptions) =>
+      does(async (cli) => (await import("./commands/serve.ts")).serve(cli, options)),
+    );
+
+  program
+    .command("mcp")
+    .description("serve the tools to the MCP client that starts this, over standard input and output")
+    .option("--expert <name>", "only what this expert has")
+    .option("--no-watch", "do not load tool files anew when they change")
+    .action((options: McpCommandOptions) =>
+      does(async (cli) => (await import("./commands/mcp.ts")).mcp(cli, options)),
+    );
+
+  program
+    .command("install")
+    .description("connect an MCP client to the workspace, by writing into its configuration")
+    .addArgument(oneOf("[client]", "without one, lists the clients and their files", clientIds))
+    .option(
+      "--http",
+      "connect to the running server instead of starting the program, with a token of its own",
+    )
+    .option("--url <url>", "with --http: where clients reach the server; default: where it listens")
+    .option("--expert <name>", "only what this expert has")
+    .option("--name <key>", "what the client calls it", "toolrack")
+    .option("--project", "write the file of the project in the current folder, not the user's own")
+    .option("--print", "only print what would be written")
+    .option("--dry-run", "only show what would change")
+    .option("--force", "replace what another server has under the name")
+    .addHelpText("after", installHelp)
+    .action((client: ClientId | undefined, options: InstallOptions) =>
+      does(async (cli) => (await import("./commands/install.ts")).install(cli, client, options)),
+    );
+
+  program
+    .command("uninstall")
+    .description("take the entry that install wrote out of an MCP client's configuration")
+    .addArgument(oneOf("<client>", "", clientIds))
+    .option("--name <key>", "what the client calls it", "toolrack")
+    .option("--project", "from the file of the project in the current folder")
+    .option("--dry-run", "only show what would change")
+    .option("--force", "also what is not Toolrack's")
+    .action((client: ClientId, options: UninstallOptions) =>
+      does(async (cli) => (await import("./commands/install.ts")).uninstall(cli, client, options)),
+    );
+
+  program
+    .command("chat")
+    .description("talk to a model that has the tools, on the running server or one of its own")
+    .argument("[words...]", "one message; without it, a conversation on the terminal, or standard input")
+    .option("--expert <name>", "as this expert, with its tools only")
+    .option("--model <name>", "as GET /v1/models lists it; default: the config's chat.model")
+    .option("--session <id>", "go on with a conversation")
+    .action((words: string[], options: ChatCommandOptions) =>
+      does(async (cli) => (await import("./commands/chat.ts")).chat(cli, words, options)),
+    );
+
+  program
+    .command("approvals")
+    .description("show and answer the questions that wait on the running server")
+    .addArgument(oneOf("[action]", "what to do", ["list", "approve", "deny", "rules", "forget"]))
+    .argument("[id]", "the question, or for forget the rule")
+    .option("--all", "list those that were answered too")
+    .option("--reason <text>", "reaches the caller and its model")
+    .option("--args <json>", "approve with these arguments instead: JSON, @FILE, or - for standard input")
+    .addOption(
+      new Option("--scope <scope>", "how far the answer goes").choices(["once", "session", "always"]),
+    )
+    .option(
+      "--tool <pattern>",
+      "with --scope: for these tools, such as internal_file_* or mcp:KEY (a slash in the key is %2F)",
+    )
+    .option("--when <json>", "with --scope: only for calls with these arguments; * stands for anything")
+    .addHelpText("after", approvalsHelp)
+    .action((action: ApprovalAction | undefined, id: string | undefined, options: ApprovalsOptions) =>
+      does(async (cli) => (await import("./commands/approvals.ts")).approvals(cli, action, id, options)),
+    );
+
+  program
+    .command("schedules")
+    .description("show and cancel what is to run later")
+    .addArgument(oneOf("[action]", "what to do", ["list", "cancel"]))
+    .argument("[id]", "the schedule")
+    .option("--all", "list those that have ended too")
+    .action((action: ScheduleAction | undefined, id: string | undefined, options: SchedulesOptions) =>
+      does(async (cli) => (await import("./commands/schedules.ts")).schedules(cli, action, id, options)),
+    );
+
+  program
+    .command("secrets")
+    .description("keep values that tools need, encrypted; none is ever printed")
+    .addArgument(oneOf("[action]", "what to do", ["list", "set", "remove"]))
+    .argument("[name]", "the secret; set reads its value from standard input, or asks for it")
+    .argument("[variable]", "with a tool's name before it: what only this tool is given")
+    .action((action: SecretAction | undefined, name: string | undefined, variable: string | undefined) =>
+      does(async (cli) => (await import("./commands/secrets.ts")).secrets(cli, action, name, variable)),
+    );
+
+  program
+    .command("skills")
+    .description("show, import and export skills: sets of tools in the database and in folders")
+    .addArgument(oneOf("[action]", "what to do", ["list", "show", "import", "export", "trust", "remove"]))
+    .argument("[names...]", "skills by id or name; for import folders, .sql dumps or .csv tables")
+    .option("--to <dir>", "export: the folder to write into; default: here")
+    .option("--all", "export: all skills")
+    .option("--replace", "import, export: also what is there already")
+    .option("--trust", "import: it is my own, so give it the network and the secrets that it names")
+    .addHelpText("after", skillsHelp)
+    .action((action: SkillAction | undefined, names: string[], options: SkillsOptions) =>
+      does(async (cli) => (await import("./commands/skills.ts")).skills(cli, action, names, options)),
+    );
+
+  program
+    .command("experts")
+    .description("show, make and remove experts: named sets of skills and tools")
+    .addArgument(oneOf("[action]", "what to do", ["list", "show", "create", "remove"]))
+    .argument("[name]", "the expert's name, or its id")
+    .option("--skills <skill...>", "create: ids or names of skills")
+    .option(
+      "--tools <pattern...>",
+      "create: tools by name, such as internal_file_*, or of one MCP server: mcp:KEY (a slash in the key is %2F)",
+    )
+    .option("--description <text>", "create: what it is for")
+    .action((action: ExpertAction | undefined, name: string | undefined, options: ExpertsOptions) =>
+      does(async (cli) => (await import("./commands/experts.ts")).experts(cli, action, name, options)),
+    );
+
+  program
+    .command("tokens")
+    .description("say who may use the server, and for what")
+    .addArgument(oneOf("[action]", "what to do", ["list", "create", "remove"]))
+    .argument("[name]", "the token's name; for remove also its id")
+    .option(
+      "--tools <pattern...>",
+      "create: may use these tools, such as internal_file_*, or those of one MCP server: mcp:KEY (a slash in the key is %2F)",
+    )
+    .option("--experts <pattern...>", "create: may use these experts")
+    .option("--admin", "create: may do everything")
+    .option("--chat", "create: may talk to models; default: when it may use tools or experts")
+    .option("--no-chat", "create: may use tools, but not talk to models")
+    .option("--expires <duration>", "create: is valid for so long, such as 12h or 30d; default: for ever")
+    .action((action: TokenAction | undefined, name: string | undefined, options: TokensOptions) =>
+      does(async (cli) => (await import("./commands/tokens.ts")).tokens(cli, action, name, options)),
+    );
+
+  program
+    .command("mcp-servers")
+    .description("show and change the MCP servers whose tools are on the rack of the running server")
+    .addArgument(
+      oneOf("[action]", "what to do", [
+        "list",
+        "show",
+        "add",
+        "remove",
+        "enable",
+        "disable",
+        "restart",
+        "approve",
+        "login",
+        "logout",
+        "import",
+      ]),
+    )
+    .argument("[key]", "the server; for import the file, such as ~/.cursor/mcp.json")
+    .argument(
+      "[rest...]",
+      "approve: the tool and the hash that show prints, the tool alone, or nothing for all; add: the command and its arguments, after --",
+    )
+    .option("--url <url>", "add: the server's address")
+    .option("--type <type>", "add: http or sse; default: found out")
+    .option("--header <name=value...>", "add: a header; secrets by their names, as in the examples")
+    .option("--env <name=value...>", "add: a variable of its environment")
+    .option("--install <package@version>", "add: a package that is installed ahead and run by Node")
+    .option("--no-open", "login: only print the address of the page")
+    .addHelpText("after", mcpServersHelp)
+    .action(
+      (
+        action: McpServerAction | undefined,
+        key: string | undefined,
+        rest: string[],
+        options: McpServersOptions,
+      ) =>
+        does(async (cli) =>
+          (await import("./commands/mcp-servers.ts")).mcpServers(cli, action, key, rest, options),
+        ),
+    );
+
+  program
+    .command("list")
+    .description("list the tools")
+    .option("--category <category>", "only those of a category")
+    .option("--tag <tag>", "only those with a tag")
+    .option("--all", "disabled ones too")
+    .action((options: ListOptions) =>
+      does(async (cli) => (await import("./commands/list.ts")).list(cli, options)),
+    );
+
+  program
+    .command("show")
+    .description("show everything about a tool")
+    .argument("<name>", "its name or an alias")
+    .action((name: string) => does(async (cli) => (await import("./commands/show.ts")).show(cli, name)));
+
+  program
+    .command("search")
+    .description("find tools by words, English or Chinese")
+    .argument("<words...>")
+    .option("--limit <count>", "at most so many", wholeNumber, 10)
+    .action((words: string[], options: SearchOptions) =>
+      does(async (cli) => (await import("./commands/search.ts")).search(cli, words, options)),
+    );
+
+  program
+    .command("call")
+    .description("run a tool")
+    .argument("<name>", "its name or an alias, tool://NAME, or a toolx call as YAML, @FILE or -")
+    .argument("[key=value...]", "its arguments")
+    .option("--args <json>", "the arguments as JSON, @FILE, or - for standard input")
+    .option("--dry-run", "try a sandboxed tool without a network, with its mocks, keeping nothing")
+    .option("-y, --yes", "approve dangerous tools beforehand")
+    .option("--timeout <duration>", "stop it after 500ms, 30s, 2m")
+    .option("--session <id>", "the session that the call belongs to")
+    .option("-o, --output <file>", "save the first attachment, or else the text, in a file")
+    .addHelpText("after", callHelp)
+    .action((name: string, pairs: string[], options: CallCommandOptions) =>
+      does(async (cli) => (await import("./commands/call.ts")).call(cli, name, pairs, options)),
+    );
+
+  program
+    .command("new")
+    .description("write the beginnings of a tool")
+    // Offered, but not the only words: with --style the name stands here.
+    .addArgument(new Argument("[contract]", "how it is written").choices(contractNames).argParser(String))
+    .argument("[name]", "its name; GROUP/ACTION for internal")
+    .addOption(
+      new Option("--style <contract>", "instead of the first word: new NAME --style single-file").choices(
+        contractNames,
+      ),
+    )
+    .action((first: string | undefined, second: string | undefined, options: { style?: ContractName }) =>
+      does(async (cli) => {
+        const words = [first, second].filter((word) => word !== undefined);
+        return (await import("./commands/new.ts")).newTool(cli, words, options.style);
+      }),
+    );
+
+  program
+    .command("check")
+    .description("say what became of every tool file: loaded, adapted, failed and why")
+    .argument("[path]", "a workspace, any folder of tool files, or one file")
+    .option("-w, --watch", "go on, and tell of every change")
+    .action((path: string | undefined, options: CheckOptions) =>
+      does(async (cli) => (await import("./commands/check.ts")).check(cli, path, options)),
+    );
+
+  program
+    .command("logs")
+    .description("show the last calls")
+    .option("-f, --follow", "go on, and show those to come")
+    .option("--tool <pattern>", "a name, a glob such as internal_file_*, or /a regular expression/")
+    .addOption(new Option("--status <status>", "only those that ended so").choices(["success", "error"]))
+    .option("--since <time>", "from 10m ago on, or from 2026-03-15T02:29:40Z")
+    .option("-n, --limit <count>", "the last so many; 0 for all", wholeNumber, 50)
+    .option("--ids", "the tool's own name and the call's id instead of the display name")
+    .action((options: LogsOptions) =>
+      does(async (cli) => (await import("./commands/logs.ts")).logs(cli, options)),
+    );
+
+  program
+    .command("calls")
+    .description("show a recorded call, with what its tool said")
+    .addArgument(oneOf("<action>", "what to do", ["show"]))
+    .argument("<id>", "the call; `logs --ids` shows the last ones")
+    .action((action: CallAction, id: string) =>
+      does(async (cli) => (await import("./commands/calls.ts")).calls(cli, action, id)),
+    );
+
+  program
+    .command("doctor")
+    .description("check that everything Toolrack needs is there")
+    .action(() => does(async (cli) => (await import("./commands/doctor.ts")).doctor(cli)));
+
+  program
+    .command("completion")
+    .description("print a completion script for a shell")
+    .addArgument(oneOf("<shell>", "", ["bash", "zsh", "fish"]))
+    .action((shell: Shell) =>
+      does(async (cli) => (await import("./commands/completion.ts")).completion(cli, shell)),
+    );
+
+  program
+    .command("__complete", { hidden: true })
+    .argument("[words...]")
+    .action((words: string[]) =>
+      does(async (cli) => (await import("./commands/complete.ts")).complete(cli, program, words)),
+    );
+
+  return program;
+}
+
+/** An argument that is one of these words. */
+function oneOf(name: string, description: string, words: readonly string[]): Argument {
+  return new Argument(name, description).choices(words).argParser((word) => {
+    if (words.includes(word)) return word;
+    throw usageError(`"${word}" is not known here. Say one of: ${words.join(", ")}.`);
+  });
+}
+
+function wholeNumber(text: string): number {
+  if (!/^\d+$/.test(text)) throw new InvalidArgumentError("It must be a whole number.");
+  return Number(text);
+}
+
+function portNumber(text: string): number {
+  if (!/^\d+$/.test(text) || Number(text) > 65_535) {
+    throw new InvalidArgumentError("It must be a whole number from 0 to 65535.");
+  }
+  return Number(text);
+}
+
+function version(): string {
+  // Three folders up from here is the package, in the sources and in what is built of them.
+  const manifest = new URL("../../package.json", import.meta.url);
+  return JSON.parse(readFileSync(manifest, "utf8")).version;
+}

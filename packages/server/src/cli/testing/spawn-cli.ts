@@ -1,0 +1,60 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { delimiter, resolve } from "node:path";
+
+const main = resolve(import.meta.dirname, "../../main.ts");
+const installed = resolve(import.meta.dirname, "../../../../../../node_modules/.bin");
+
+export interface CliOutcome {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface SpawnOptions {
+  readonly cwd: string;
+  /** Standard input; none when not given. */
+  readonly input?: string;
+  readonly env?: Record<string, string>;
+  /** Is given the process as soon as this text is on either of its outputs. */
+  readonly when?: { readonly says: string; readonly act: (child: ChildProcess) => void };
+}
+
+/** The words that run the real program. */
+export const program: readonly string[] = [process.execPath, "--conditions=toolrack-source", main];
+
+/** Runs the real program and waits for its end. */
+export async function spawnCli(args: readonly string[], options: SpawnOptions): Promise<CliOutcome> {
+  const [file, ...words] = program;
+  const child = spawn(file!, [...words, ...args], { cwd: options.cwd, env: cleanEnvironment(options.env) });
+  let stdout = "";
+  let stderr = "";
+  let when = options.when;
+  const look = () => {
+    if (when === undefined || !(stdout + stderr).includes(when.says)) return;
+    const { act } = when;
+    when = undefined;
+    act(child);
+  };
+  child.stdout.setEncoding("utf8").on("data", (text) => {
+    stdout += text;
+    look();
+  });
+  child.stderr.setEncoding("utf8").on("data", (text) => {
+    stderr += text;
+    look();
+  });
+  child.stdin.end(options.input ?? "");
+  const [code] = await once(child, "close");
+  return { code, stdout, stderr };
+}
+
+/** Nothing of how the tests were started shows in what the program prints. */
+export function cleanEnvironment(extra: Record<string, string> = {}): NodeJS.ProcessEnv {
+  const environment = { ...process.env };
+  for (const name of ["npm_lifecycle_event", "FORCE_COLOR", "NO_COLOR", "TOOLRACK_DEBUG"])
+    delete environment[name];
+  // As for somebody who has installed it.
+  environment.PATH = [installed, environment.PATH].join(delimiter);
+  return { ...environment, ...extra };
+}

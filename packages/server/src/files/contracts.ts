@@ -1,0 +1,199 @@
+import {
+  type JsonSchemaObject,
+  type PluginTool,
+  Prompt,
+  type PromptInfo,
+  Resource,
+  type ResourceInfo,
+  Tool,
+  type ToolBody,
+  type ToolContext,
+  type ToolInfo,
+  type ToolMetadata,
+} from "@toolrack/core";
+import type { InternalTool, InternalToolContext } from "../calls/internal-tool.ts";
+import type { FileVersion, RecognisedFile } from "./load-report.ts";
+
+/** What the workspace gives to handlers beside what every tool has. */
+export type InternalSurroundings = Pick<InternalToolContext, "service" | "model" | "workspace"> & {
+  readonly [name: string]: unknown;
+};
+
+/** Where a file lies: the folders below the tools folder, and its name without the ending. */
+export interface FilePlace {
+  readonly folders: readonly string[];
+  readonly stem: string;
+  /** Relative to the workspace. */
+  readonly origin: string;
+}
+
+/** Contract 1: an object with a `handler`. The folder is the group, and the name is made of both. */
+export function adaptInternal(
+  exported: unknown,
+  place: FilePlace,
+  version: FileVersion,
+  surroundings: InternalSurroundings,
+): RecognisedFile | undefined {
+  if (!isInternalTool(exported)) return undefined;
+  const warnings: string[] = [];
+  const group = place.folders.join("_");
+  const prefix = group === "" ? "internal_" : `internal_${group}_`;
+  const action = actionOf(exported, place, prefix, warnings);
+  const { description, inputSchema, outputSchema, metadata } = exported;
+  if (inputSchema === undefined)
+    warnings.push("It has no inputSchema, so its arguments are not checked. Add one.");
+
+  const info = Tool.define({
+    name: prefix + action,
+    description: description ?? "",
+    parameters: inputSchema ?? { type: "object" },
+    ...(outputSchema === undefined ? {} : { outputSchema }),
+    metadata: { ...(group === "" ? {} : { category: group }), ...metadata },
+    execute: (context) =>
+      version.run(context, () => exported.handler(context.input as never, contextFor(context, surroundings))),
+  });
+  return { contract: "internal", tools: [{ ...info, origin: place.origin }], warnings };
+}
+
+function actionOf(tool: InternalTool, place: FilePlace, prefix: string, warnings: string[]): string {
+  const written = typeof tool.name === "string" && tool.name.trim() !== "" ? tool.name.trim() : undefined;
+  if (written === undefined) {
+    warnings.push(`It has no name; the file name "${place.stem}" is used.`);
+    return place.stem;
+  }
+  if (!written.startsWith("internal_")) return written;
+  const action = written.startsWith(prefix)
+    ? written.slice(prefix.length)
+    : written.slice("internal_".length);
+  warnings.push(
+    `Its name "${written}" already has the prefix. Write "${action}": the folder gives the rest.`,
+  );
+  return action;
+}
+
+/** The call's own context, with the services and models of the host application in front of it. */
+function contextFor(context: ToolContext, surroundings: InternalSurroundings): InternalToolContext {
+  return Object.assign(Object.create(context), surroundings);
+}
+
+function isInternalTool(value: unknown): value is InternalTool {
+  return typeof value === "object" && value !== null && typeof (value as InternalTool).handler === "function";
+}
+
+/** The `schema` of contract 2: a JSON Schema with the tool's name and description in it. */
+interface ToolboxSchema extends JsonSchemaObject {
+  readonly name?: string;
+  readonly description?: string;
+  readonly outputSchema?: JsonSchemaObject;
+  readonly metadata?: ToolMetadata;
+}
+
+/** Contract 2: `schema`, and a default function that takes the request. The file name is an alias. */
+export function adaptToolbox(
+  exports: Record<string, unknown>,
+  place: FilePlace,
+  version: FileVersion,
+): RecognisedFile | undefined {
+  const { default: run } = exports;
+  if (typeof run !== "function") return undefined;
+  const warnings: string[] = [];
+  const schema = isSchema(exports.schema) ? exports.schema : undefined;
+  if (schema === undefined) {
+    warnings.push(
+      "It exports no schema, so the file name is its name and its arguments are not checked. Export one.",
+    );
+  }
+  const name =
+    typeof schema?.name === "string" && schema.name.trim() !== "" ? schema.name.trim() : place.stem;
+  const { name: _, description, outputSchema, metadata, ...parameters } = schema ?? { type: "object" };
+
+  const info = Tool.define({
+    name,
+    description: description ?? "",
+    parameters,
+    ...(name.toLowerCase() === place.stem.toLowerCase() ? {} : { aliases: [place.stem] }),
+    ...outputOf(outputSchema),
+    metadata: {
+      ...(place.folders.length === 0 ? {} : { category: place.folders.join("/") }),
+      ...metadata,
+      ...(outputSchema === undefined ? {} : { resultSchema: outputSchema, outputCheck: "warn" }),
+    },
+    execute: (context) =>
+      version.run(context, () =>
+        run({ method: "tools/call", params: { name, arguments: context.input } }, context),
+      ),
+  });
+  return { contract: "toolbox", tools: [{ ...info, origin: place.origin }], warnings };
+}
+
+/**
+ * Most of these schemas describe the whole MCP result, `content` and all, and often loosely: they are shown, but
+ * not held against the tool. One that describes the data itself is.
+ */
+function outputOf(schema: JsonSchemaObject | undefined): { outputSchema?: JsonSchemaObject } {
+  const { properties } = schema ?? {};
+  if (typeof properties !== "object" || properties === null || "content" in properties) return {};
+  return { outputSchema: schema! };
+}
+
+function isSchema(value: unknown): value is ToolboxSchema {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/**
+ * Contract 3: values made by `Tool.define`, one or many, under any names, in lists too; and opencode-style tools,
+ * where the default export is named after the file and every other one `{file}_{export}`.
+ */
+export async function adaptDefined(
+  exports: Record<string, unknown>,
+  place: FilePlace,
+  version: FileVersion,
+): Promise<RecognisedFile | undefined> {
+  const tools: ToolInfo[] = [];
+  let contract: RecognisedFile["contract"] = "define";
+  for (const [key, exported] of Object.entries(exports)) {
+    for (const value of (await Promise.resolve(exported).then((settled) => [settled])).flat()) {
+      if (isToolInfo(value)) tools.push(watched(value, place, version));
+      else if (isPluginTool(value)) {
+        contract = "plugin";
+        const name = key === "default" ? place.stem : `${place.stem}_${key}`;
+        tools.push(watched(Tool.define(name, value), place, version));
+      }
+    }
+  }
+  // The same tool is often exported twice: by its name and as the default.
+  const distinct = [...new Map(tools.map((info) => [info.name, info])).values()];
+  return distinct.length === 0 ? undefined : { contract, tools: distinct, warnings: [] };
+}
+
+/** The same tool, with its calls counted and its stack traces mapped by the version of the file. */
+function watched(info: ToolInfo, { origin }: FilePlace, version: FileVersion): ToolInfo {
+  const run = Tool.implementationOf(info.execute);
+  const execute = Tool.withImplementation(info.execute, {
+    ...run,
+    run: (context) => version.run(context, () => run.run(context)),
+  });
+  return { ...info, execute, origin };
+}
+
+function isToolInfo(value: unknown): value is ToolInfo {
+  if (typeof value !== "object" || value === null) return false;
+  const { name, parameters, execute } = value as Partial<ToolInfo>;
+  return typeof name === "string" && typeof parameters === "object" && typeof execute === "function";
+}
+
+function isPluginTool(value: unknown): value is PluginTool {
+  if (typeof value !== "object" || value === null) return false;
+  const { args, parameters, execute } = value as Partial<PluginTool & ToolBody>;
+  return typeof execute === "function" && typeof (args ?? parameters) === "object";
+}
+
+/** The prompts and resources that a file exports beside its tools, one or many, in lists too. */
+export function offeredBy(exports: Record<string, unknown>): {
+  readonly prompts: readonly PromptInfo[];
+  readonly resources: readonly ResourceInfo[];
+} {
+  // The same one is often exported twice: by its name and as the default.
+  const values = [...new Set(Object.values(exports).flat())];
+  return { prompts: values.filter(Prompt.is), resources: values.filter(Resource.is) };
+}

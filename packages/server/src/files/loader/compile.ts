@@ -1,0 +1,246 @@
+import { createHash } from "node:crypto";
+import { appendFile, mkdir, readFile, rm } from "node:fs/promises";
+import { dirname, extname } from "node:path";
+import { setFlagsFromString } from "node:v8";
+import {
+  type Loader,
+  type Location,
+  type Message,
+  type TransformOptions,
+  transform,
+  transformSync,
+  version,
+} from "esbuild";
+import { LoadError } from "../../helpers/values.ts";
+
+/** A file as CommonJS that `vm.compileFunction` takes. */
+export interface CompiledFile {
+  readonly code: string;
+  /** The source map, as JSON text. */
+  readonly map: string;
+}
+
+const loaders: Record<string, Loader> = {
+  ".ts": "ts",
+  ".mts": "ts",
+  ".cts": "ts",
+  ".tsx": "tsx",
+  ".jsx": "jsx",
+};
+
+/** Raised whenever the options below change what comes out, so that old cache entries are not used. */
+const FORMAT = 1;
+
+/** The names under which the wrapper hands over what CommonJS does not have. */
+export const importMeta = {
+  url: "__toolrack_import_meta_url",
+  filename: "__filename",
+  dirname: "__dirname",
+} as const;
+
+/** Compiles tool files with esbuild, and remembers the outcome by content. */
+export class Compiler {
+  readonly #cache: CompileCache | undefined;
+
+  constructor(cacheFile?: string) {
+    this.#cache = cacheFile === undefined ? undefined : new CompileCache(cacheFile);
+  }
+
+  /** Throws `LoadError` with the line for a file that does not compile. */
+  async compile(path: string, source: string, tsconfig: string): Promise<CompiledFile> {
+    const key = keyOf(path, source, tsconfig);
+    const cached = await this.#cache?.get(key);
+    if (cached !== undefined) return cached;
+    try {
+      const { code, map } = await transform(source, optionsFor(path, tsconfig));
+      this.#cache?.add(key, { code, map });
+      return { code, map };
+    } catch (thrown) {
+      throw toLoadError(thrown, path);
+    }
+  }
+
+  /** The same for a file that turns up in the middle of an evaluation, where nothing can be awaited. */
+  compileNow(path: string, source: string, tsconfig: string): CompiledFile {
+    try {
+      const { code, map } = transformSync(source, optionsFor(path, tsconfig));
+      return { code, map };
+    } catch (thrown) {
+      throw toLoadError(thrown, path);
+    }
+  }
+
+  /** Waits for what is still being written to the cache. */
+  async settle(): Promise<void> {
+    await this.#cache?.settle();
+  }
+}
+
+/** The path is part of the key because it stands in the source map. */
+function keyOf(path: string, source: string, tsconfig: string): string {
+  return createHash("sha256")
+    .update([FORMAT, version, path, tsconfig, source].join("\0"))
+    .digest("base64url");
+}
+
+function optionsFor(path: string, tsconfig: string): TransformOptions & { sourcemap: "external" } {
+  return {
+    loader: loaders[extname(path)] ?? "js",
+    format: "cjs",
+    platform: "node",
+    target: "node24",
+    sourcefile: path,
+    sourcemap: "external",
+    sourcesContent: false,
+    tsconfigRaw: tsconfig,
+    // A dynamic import becomes a require, so that it stays inside the version that it belongs to.
+    supported: { "dynamic-import": false },
+    define: {
+      "import.meta.url": importMeta.url,
+      "import.meta.filename": importMeta.filename,
+      "import.meta.dirname": importMeta.dirname,
+    },
+    logLevel: "silent",
+  };
+}
+
+function toLoadError(thrown: unknown, path: string): LoadError {
+  const [first] = (thrown as { errors?: Message[] }).errors ?? [];
+  if (first === undefined) {
+    return new LoadError(
+      String(thrown),
+      "Check that the file is text and that esbuild runs on this machine.",
+      { path },
+    );
+  }
+  const remedy = /top-level await/i.test(first.text)
+    ? "Move the await into the tool's function, or into a promise that the function awaits."
+    : "Correct the syntax at this line.";
+  return new LoadError(first.text, remedy, {
+    path,
+    ...(first.location ? placeOf(first.location) : {}),
+  });
+}
+
+/** esbuild counts columns in bytes. */
+function placeOf({ line, column, lineText }: Location): { line: number; column: number } {
+  return { line, column: Buffer.from(lineText).subarray(0, column).toString().length };
+}
+
+/** A cache that outgrew this holds more old versions than new ones, and begins anew. */
+const LARGEST = 64 * 1024 * 1024;
+
+/**
+ * Compiled files by content, in one file: a line is a key, a tab and the JSON of what was compiled. Thousands of
+ * small files would cost more time than compiling. Lines that cannot be read, and a cache that cannot be written,
+ * only make the next start slower.
+ */
+export class CompileCache {
+  readonly #file: string;
+  #known: Promise<Map<string, string>> | undefined;
+  #fresh: string[] = [];
+  #writing: Promise<void> | undefined;
+
+  constructor(file: string) {
+    this.#file = file;
+  }
+
+  async get(key: string): Promise<CompiledFile | undefined> {
+    this.#known ??= readLines(this.#file);
+    const text = (await this.#known).get(key);
+    return text === undefined ? undefined : parse(text);
+  }
+
+  add(key: string, compiled: CompiledFile): void {
+    this.#fresh.push(`${key}\t${JSON.stringify(compiled)}\n`);
+    this.#writing ??= new Promise<void>((resolve) => setTimeout(resolve, 50)).then(() => this.#write());
+  }
+
+  /** Waits for what has not been written yet. */
+  async settle(): Promise<void> {
+    while (this.#writing !== undefined) await this.#writing;
+  }
+
+  async #write(): Promise<void> {
+    const lines = this.#fresh.join("");
+    this.#fresh = [];
+    try {
+      // It may be the first in the folder of the workspace's server, through which others have to pass.
+      await mkdir(dirname(this.#file), { recursive: true, mode: 0o711 });
+      await appendFile(this.#file, lines, { mode: 0o600 });
+    } catch {
+      // See above: a cache may be missing.
+    }
+    this.#writing = this.#fresh.length === 0 ? undefined : this.#write();
+  }
+}
+
+async function readLines(file: string): Promise<Map<string, string>> {
+  const lines = new Map<string, string>();
+  try {
+    const text = await readFile(file, "utf8");
+    if (text.length > LARGEST) {
+      await rm(file, { force: true });
+      return lines;
+    }
+    for (const line of text.split("\n")) {
+      const tab = line.indexOf("\t");
+      if (tab > 0) lines.set(line.slice(0, tab), line.slice(tab + 1));
+    }
+  } catch {
+    // There is no cache yet.
+  }
+  return lines;
+}
+
+function parse(text: string): CompiledFile | undefined {
+  try {
+    const { code, map } = JSON.parse(text);
+    return typeof code === "string" && typeof map === "string" ? { code, map } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Lines that are shown before and after the one at fault. */
+const AROUND = 2;
+const LONGEST_LINE = 160;
+
+/**
+ * The lines around a place in a source text, with the place marked:
+ *
+ *       3 | const a = 1;
+ *     > 4 | const b = ;
+ *         |           ^
+ *
+ * `line` counts from 1, `column` from 0. Undefined when the text has no such line.
+ */
+export function codeFrame(source: string, line: number, column?: number): string | undefined {
+  const lines = source.split(/\r\n|[\n\r\u2028\u2029]/);
+  if (lines[line - 1] === undefined) return undefined;
+  const first = Math.max(1, line - AROUND);
+  const last = Math.min(lines.length, line + AROUND);
+  const width = String(last).length;
+  const rows: string[] = [];
+  for (let number = first; number <= last; number++) {
+    const text = lines[number - 1]!;
+    const mark = number === line ? ">" : " ";
+    rows.push(`${mark} ${String(number).padStart(width)} | ${clip(text)}`.trimEnd());
+    if (number !== line || column === undefined || column > Math.min(text.length, LONGEST_LINE)) continue;
+    // Tabs stay tabs, so that the caret stands below its character whatever their width.
+    rows.push(`${" ".repeat(width + 3)}| ${text.slice(0, column).replace(/[^\t]/g, " ")}^`);
+  }
+  return rows.join("\n");
+}
+
+function clip(line: string): string {
+  return line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}…` : line;
+}
+
+/**
+ * V8 remembers the text of every script it compiled, in case the same text comes again. Of a file that is
+ * reloaded it never does, and each version would stay in memory for long after it was dropped.
+ */
+export function forgetCompiledSources(): void {
+  setFlagsFromString("--no-compilation-cache");
+}

@@ -1,0 +1,383 @@
+import { existsSync, readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { dirname, extname } from "node:path";
+import { pathToFileURL } from "node:url";
+import vm from "node:vm";
+import type { StackMapper } from "../../helpers/stack-mapper.ts";
+import { LoadError } from "../../helpers/values.ts";
+import { type CompiledFile, type Compiler, importMeta } from "./compile.ts";
+import { TrackedTimers, withinTime } from "./limits.ts";
+import type { Resolution, Resolver } from "./resolver.ts";
+
+/** One evaluated version of one file. */
+export interface LoadedModule {
+  readonly path: string;
+  /** `path` again, as CommonJS code knows it. */
+  readonly filename: string;
+  readonly id: string;
+  exports: unknown;
+  /** The files of the workspace that it imports. */
+  readonly dependencies: Set<string>;
+  readonly timers: TrackedTimers;
+}
+
+export interface ModuleGraphParts {
+  readonly compiler: Compiler;
+  readonly resolver: Resolver;
+  readonly stacks: StackMapper;
+  /** The modules that Toolrack provides itself, by id, made for the file that imports them. */
+  readonly provide: (id: string, importer: string) => unknown;
+  /** How long evaluating one file may take, in milliseconds. */
+  readonly evaluationLimit: number;
+}
+
+/** Thrown through an evaluation to have a package imported that can only be imported asynchronously. */
+class NeedsImport extends Error {
+  readonly url: string;
+  constructor(url: string) {
+    super(`${url} must be imported asynchronously`);
+    this.url = url;
+  }
+}
+
+/**
+ * The workspace's own files as modules that can be dropped. Node keeps every ES module for ever, so files are
+ * compiled to functions instead, and a reload evaluates anew exactly the changed files and those that import
+ * them; everything else is shared with the version before.
+ */
+export class ModuleGraph {
+  readonly #parts: ModuleGraphParts;
+  readonly #modules: ReadonlyMap<string, LoadedModule>;
+  readonly #fresh = new Map<string, LoadedModule>();
+  readonly #compiled: Map<string, CompiledFile>;
+  /** What each file that was compiled here imports, whether it is there or not. */
+  readonly #imports = new Map<string, Set<string>>();
+  readonly #imported: Map<string, unknown>;
+  #evaluating = 0;
+
+  private constructor(
+    parts: ModuleGraphParts,
+    kept: ReadonlyMap<string, LoadedModule>,
+    imported: Map<string, unknown>,
+  ) {
+    this.#parts = parts;
+    this.#modules = kept;
+    this.#compiled = new Map();
+    this.#imported = imported;
+  }
+
+  static empty(parts: ModuleGraphParts): ModuleGraph {
+    return new ModuleGraph(parts, new Map(), new Map());
+  }
+
+  /** A graph in which the changed files and all their importers are yet to be evaluated again. */
+  without(changed: Iterable<string>): ModuleGraph {
+    const stale = this.importersOf(changed);
+    const kept = new Map([...this.#all()].filter(([path]) => !stale.has(path)));
+    return new ModuleGraph(this.#parts, kept, this.#imported);
+  }
+
+  /** The files themselves and every file that imports one of them, directly or not. */
+  importersOf(files: Iterable<string>): Set<string> {
+    const reached = new Set(files);
+    const modules = [...this.#all().values()];
+    for (let before = -1; before !== reached.size; ) {
+      before = reached.size;
+      for (const { path, dependencies } of modules) {
+        if (!reached.has(path) && [...dependencies].some((file) => reached.has(file))) reached.add(path);
+      }
+    }
+    return reached;
+  }
+
+  get(path: string): LoadedModule | undefined {
+    return this.#fresh.get(path) ?? this.#modules.get(path);
+  }
+
+  /** Every module that was evaluated in this graph and not taken over. */
+  fresh(): Iterable<LoadedModule> {
+    return this.#fresh.values();
+  }
+
+  /** Every file that was evaluated, and every file that one of those imports or may import later. */
+  paths(): string[] {
+    const modules = this.#all();
+    return [
+      ...new Set([...modules.keys(), ...[...modules.values()].flatMap((module) => [...module.dependencies])]),
+    ];
+  }
+
+  modules(): Iterable<LoadedModule> {
+    return this.#all().values();
+  }
+
+  /** What loading the file looked at, as far as it got: itself and its imports, also those that are missing. */
+  attempted(path: string, seen = new Set<string>()): Set<string> {
+    if (seen.has(path)) return seen;
+    seen.add(path);
+    const dependencies = this.#imports.get(path) ?? this.get(path)?.dependencies ?? [];
+    for (const dependency of dependencies) this.attempted(dependency, seen);
+    return seen;
+  }
+
+  /** Lets go of a module that was evaluated here but is not to be used. */
+  discard(path: string): void {
+    this.#fresh.get(path)?.timers.stop();
+    this.#fresh.delete(path);
+  }
+
+  /** Puts back the version before, for a file whose new version is not to be used. */
+  restore(module: LoadedModule): void {
+    this.#fresh.set(module.path, module);
+  }
+
+  /** Compiles many files at once. What does not compile says so when it is loaded. */
+  async prepare(paths: readonly string[]): Promise<void> {
+    const waiting = [...paths];
+    const worker = async () => {
+      for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+        await this.#compileTree(path).catch(() => {});
+      }
+    };
+    await Promise.all(Array.from({ length: COMPILED_AT_ONCE }, worker));
+  }
+
+  /** Compiles the file and what it imports, then evaluates it. Throws `LoadError`. */
+  async load(path: string): Promise<LoadedModule> {
+    const known = this.get(path);
+    if (known !== undefined) return known;
+    await this.#compileTree(path);
+    for (;;) {
+      try {
+        return this.#evaluate(path);
+      } catch (thrown) {
+        if (!(thrown instanceof NeedsImport)) throw thrown;
+        this.#imported.set(thrown.url, await import(thrown.url));
+      }
+    }
+  }
+
+  #all(): Map<string, LoadedModule> {
+    return new Map([...this.#modules, ...this.#fresh]);
+  }
+
+  async #compileTree(path: string): Promise<void> {
+    if (this.#compiled.has(path) || this.get(path) !== undefined || extname(path) === ".json") return;
+    const { compiler, resolver } = this.#parts;
+    const source = await readFile(path, "utf8").catch((thrown) => {
+      throw unreadable(path, thrown);
+    });
+    const compiled = await compiler.compile(path, source, resolver.tsconfig(path));
+    this.#compiled.set(path, compiled);
+    const imports = [...compiled.code.matchAll(/\brequire\(\s*(["'])([^"'\n]+)\1\s*\)/g)].map(
+      (match) => match[2]!,
+    );
+    const files = new Set<string>();
+    for (const specifier of new Set(imports)) {
+      const resolution = resolver.resolve(specifier, path);
+      if (resolution.kind === "file") files.add(resolution.path);
+    }
+    this.#imports.set(path, files);
+    // A file that is not there is reported when it is really asked for: it may be optional.
+    for (const file of files) await this.#compileTree(file).catch(() => {});
+  }
+
+  #evaluate(path: string): LoadedModule {
+    const known = this.get(path);
+    if (known !== undefined) return known;
+    const dependencies = new Set([...(this.#imports.get(path) ?? [])].filter((file) => existsSync(file)));
+    // What it imports only later, inside a function, belongs to its version from the start.
+    const module: LoadedModule = {
+      path,
+      filename: path,
+      id: path,
+      exports: {},
+      dependencies,
+      timers: new TrackedTimers(),
+    };
+    this.#fresh.set(path, module);
+    this.#evaluating++;
+    try {
+      if (extname(path) === ".json") module.exports = readJson(path);
+      else this.#run(module);
+      return module;
+    } catch (thrown) {
+      this.#fresh.delete(path);
+      module.timers.stop();
+      throw thrown instanceof NeedsImport || thrown instanceof LoadError
+        ? thrown
+        : this.#evaluationError(path, thrown);
+    } finally {
+      this.#evaluating--;
+    }
+  }
+
+  #run(module: LoadedModule): void {
+    const { path, timers } = module;
+    const { code, map } = this.#compiled.get(path) ?? this.#compileNow(path);
+    this.#parts.stacks.add(path, map);
+    // In a function of its own, so that a file may declare names such as __filename itself.
+    const run = vm.compileFunction(
+      `return (function () {${code}\n}).call(this);`,
+      [
+        "exports",
+        "require",
+        "module",
+        "__filename",
+        "__dirname",
+        importMeta.url,
+        "setInterval",
+        "clearInterval",
+      ],
+      { filename: path, importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER },
+    );
+    const url = pathToFileURL(path).href;
+    const { setInterval, clearInterval } = timers;
+    const require = this.#requireFor(module);
+    const call = () =>
+      run.call(
+        module.exports,
+        module.exports,
+        require,
+        module,
+        path,
+        dirname(path),
+        url,
+        setInterval,
+        clearInterval,
+      );
+    // Only the outermost evaluation is timed; the files it imports share its time.
+    if (this.#evaluating > 1) call();
+    else withinTime(call, this.#parts.evaluationLimit);
+  }
+
+  #compileNow(path: string): CompiledFile {
+    const { compiler, resolver } = this.#parts;
+    let source: string;
+    try {
+      source = readFileSync(path, "utf8");
+    } catch (thrown) {
+      throw unreadable(path, thrown);
+    }
+    const compiled = compiler.compileNow(path, source, resolver.tsconfig(path));
+    this.#compiled.set(path, compiled);
+    return compiled;
+  }
+
+  #requireFor(module: LoadedModule): (specifier: string) => unknown {
+    const { resolver, provide } = this.#parts;
+    // Remembered, so that a version under way finds what it has loaded even when the file has gone.
+    const resolved = new Map<string, Resolution>();
+    const require = (specifier: string): unknown => {
+      const resolution = resolved.get(specifier) ?? resolver.resolve(specifier, module.path);
+      resolved.set(specifier, resolution);
+      if (resolution.kind === "virtual") return provide(resolution.id, module.path);
+      if (resolution.kind === "external") return this.#external(specifier, module.path);
+      module.dependencies.add(resolution.path);
+      return this.#evaluate(resolution.path).exports;
+    };
+    return Object.assign(require, {
+      resolve: (specifier: string) => nodeRequire(module.path).resolve(specifier),
+      cache: {},
+    });
+  }
+
+  #external(specifier: string, importer: string): unknown {
+    const node = nodeRequire(importer);
+    const imported = this.#imported.get(urlOf(node, specifier));
+    if (imported !== undefined) return imported;
+    try {
+      return node(specifier);
+    } catch (thrown) {
+      const { code } = thrown as { code?: string };
+      if (code === "ERR_REQUIRE_ASYNC_MODULE") throw new NeedsImport(urlOf(node, specifier));
+      if (code === "MODULE_NOT_FOUND" && String((thrown as Error).message).includes(`'${specifier}'`)) {
+        throw new LoadError(
+          `It imports "${specifier}", which is not installed.`,
+          `Install it in the workspace: npm install ${packageOf(specifier)}`,
+          { path: importer, cause: thrown, retry: true },
+        );
+      }
+      throw thrown;
+    }
+  }
+
+  #evaluationError(path: string, thrown: unknown): LoadError {
+    const { stacks } = this.#parts;
+    const { code } = (thrown ?? {}) as { code?: string };
+    if (code === "ERR_SCRIPT_EXECUTION_TIMEOUT") {
+      const limit = this.#parts.evaluationLimit;
+      return new LoadError(
+        `Loading it took longer than ${limit} ms; the file seems to loop.`,
+        "Do the work inside the tool's function, not while the file loads.",
+        { path },
+      );
+    }
+    const line = stacks.lineOf(thrown, path);
+    const message = thrown instanceof Error ? thrown.message : String(thrown);
+    return new LoadError(
+      `It threw while loading: ${message}`,
+      "Correct what runs at the top level of the file.",
+      {
+        path,
+        ...(line === undefined ? {} : { line }),
+        cause: thrown,
+      },
+    );
+  }
+}
+
+/** More than cores: most of the time goes into waiting for files. */
+const COMPILED_AT_ONCE = 32;
+
+const requires = new Map<string, NodeJS.Require>();
+
+/** One for every folder: Node keeps what `createRequire` makes. */
+function nodeRequire(path: string): NodeJS.Require {
+  const folder = dirname(path);
+  let require = requires.get(folder);
+  if (require === undefined) {
+    require = createRequire(`${folder}/`);
+    requires.set(folder, require);
+  }
+  return require;
+}
+
+function urlOf(require: NodeJS.Require, specifier: string): string {
+  try {
+    const path = require.resolve(specifier);
+    return path.startsWith("/") || /^[A-Za-z]:/.test(path) ? pathToFileURL(path).href : path;
+  } catch {
+    return specifier;
+  }
+}
+
+function packageOf(specifier: string): string {
+  return specifier
+    .split("/")
+    .slice(0, specifier.startsWith("@") ? 2 : 1)
+    .join("/");
+}
+
+function readJson(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, "utf8"));
+  } catch (thrown) {
+    throw new LoadError(`It is not valid JSON: ${(thrown as Error).message}`, "Correct the JSON.", { path });
+  }
+}
+
+function unreadable(path: string, thrown: unknown): LoadError {
+  const { code } = thrown as { code?: string };
+  if (code === "ENOENT") {
+    // It may appear under a name that was not looked at, with another ending.
+    return new LoadError("It is imported but does not exist.", "Create it, or correct the import.", {
+      path,
+      retry: true,
+    });
+  }
+  return new LoadError(`It cannot be read: ${(thrown as Error).message}`, "Check the file's permissions.", {
+    path,
+  });
+}

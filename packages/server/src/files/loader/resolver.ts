@@ -1,0 +1,246 @@
+import { createHash } from "node:crypto";
+import { statSync } from "node:fs";
+import { readdir, readFile, stat } from "node:fs/promises";
+import { builtinModules } from "node:module";
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
+import { fileURLToPath } from "node:url";
+import { createPathsMatcher, getTsconfig, type TsConfigResult } from "get-tsconfig";
+
+export type Resolution =
+  /** A file of the workspace, loaded by us and reloaded with its importers. */
+  | { readonly kind: "file"; readonly path: string }
+  /** A module that Toolrack itself provides. */
+  | { readonly kind: "virtual"; readonly id: string }
+  /** A Node built-in or an npm package, left to Node. */
+  | { readonly kind: "external"; readonly specifier: string };
+
+/** A module that Toolrack provides to tool files under the names that they import. */
+export interface VirtualModule {
+  readonly id: string;
+  readonly pattern: RegExp;
+  /** Also instead of a file that is there. */
+  readonly always?: boolean;
+}
+
+const extensions = ["", ".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json"];
+/** What TypeScript writes for what is there: `./x.js` may mean `./x.ts`. */
+const written: Record<string, readonly string[]> = {
+  ".js": [".ts", ".tsx", ".jsx"],
+  ".mjs": [".mts"],
+  ".cjs": [".cts"],
+  ".jsx": [".tsx"],
+};
+const builtins = new Set(builtinModules);
+
+/** Finds what an import means, the way TypeScript, Node and the toolbox contract would. */
+export class Resolver {
+  readonly #virtual: readonly VirtualModule[];
+  readonly #tsconfigs = new Map<string, { text: string; match: (specifier: string) => string[] }>();
+
+  constructor(virtual: readonly VirtualModule[]) {
+    this.#virtual = virtual;
+  }
+
+  resolve(specifier: string, from: string): Resolution {
+    if (specifier.startsWith("node:") || builtins.has(specifier)) return { kind: "external", specifier };
+    if (specifier.startsWith("file:")) return this.#file(fileURLToPath(specifier), specifier);
+    if (specifier.startsWith(".") || isAbsolute(specifier))
+      return this.#file(resolve(dirname(from), specifier), specifier);
+    for (const candidate of this.#tsconfigFor(from).match(specifier)) {
+      const path = existing(candidate);
+      if (path !== undefined) return { kind: "file", path };
+    }
+    return this.#provided(specifier) ?? { kind: "external", specifier };
+  }
+
+  /** The part of the nearest tsconfig.json that esbuild heeds, as JSON text; `{}` when there is none. */
+  tsconfig(path: string): string {
+    return this.#tsconfigFor(path).text;
+  }
+
+  /** Forgets the tsconfig files, so that a changed one is read again. */
+  refresh(): void {
+    this.#tsconfigs.clear();
+  }
+
+  /** What is really there comes first; what Toolrack provides stands in for what is missing. */
+  #file(path: string, specifier: string): Resolution {
+    const always = this.#virtual.find((module) => module.always === true && module.pattern.test(specifier));
+    if (always !== undefined) return { kind: "virtual", id: always.id };
+    const found = existing(path);
+    return found === undefined
+      ? (this.#provided(specifier) ?? { kind: "file", path })
+      : { kind: "file", path: found };
+  }
+
+  #provided(specifier: string): Resolution | undefined {
+    const provided = this.#virtual.find(({ pattern }) => pattern.test(specifier));
+    return provided === undefined ? undefined : { kind: "virtual", id: provided.id };
+  }
+
+  #tsconfigFor(path: string) {
+    const folder = dirname(path);
+    const known = this.#tsconfigs.get(folder);
+    if (known !== undefined) return known;
+    const config = readTsconfig(path);
+    const match = config === null ? null : createPathsMatcher(config);
+    const read = { text: relevant(config), match: match ?? (() => []) };
+    this.#tsconfigs.set(folder, read);
+    return read;
+  }
+}
+
+function readTsconfig(path: string): TsConfigResult | null {
+  try {
+    return getTsconfig(path);
+  } catch {
+    return null; // A broken tsconfig.json is the editor's business; the files may load all the same.
+  }
+}
+
+function relevant(config: TsConfigResult | null): string {
+  const {
+    experimentalDecorators,
+    useDefineForClassFields,
+    jsx,
+    jsxFactory,
+    jsxFragmentFactory,
+    jsxImportSource,
+    target,
+  } = config?.config.compilerOptions ?? {};
+  return JSON.stringify({
+    compilerOptions: {
+      experimentalDecorators,
+      useDefineForClassFields,
+      jsx,
+      jsxFactory,
+      jsxFragmentFactory,
+      jsxImportSource,
+      ...(experimentalDecorators ? { target } : {}),
+    },
+  });
+}
+
+function existing(path: string): string | undefined {
+  for (const extension of extensions) {
+    if (isFile(path + extension)) return path + extension;
+  }
+  for (const [ending, replacements] of Object.entries(written)) {
+    if (!path.endsWith(ending)) continue;
+    const stem = path.slice(0, -ending.length);
+    for (const replacement of replacements) if (isFile(stem + replacement)) return stem + replacement;
+  }
+  for (const extension of extensions.slice(1)) {
+    const index = join(path, `index${extension}`);
+    if (isFile(index)) return index;
+  }
+  return undefined;
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+}
+
+export interface ScannedFile {
+  /** Absolute. */
+  readonly path: string;
+  /** Changes whenever the content does. */
+  readonly signature: string;
+}
+
+export interface UnreadableFile {
+  readonly path: string;
+  readonly reason: string;
+}
+
+interface Scan {
+  readonly files: ReadonlyMap<string, ScannedFile>;
+  readonly unreadable: readonly UnreadableFile[];
+}
+
+const sources = /\.(?:ts|mts|cts|tsx|js|mjs|cjs|jsx)$/;
+/** Types, tests, configs, and index files, which gather other files and are no tools themselves. */
+const others =
+  /^index\.[mc]?[jt]sx?$|\.d\.[mc]?ts$|\.(?:test|spec|test-d)\.[mc]?[jt]sx?$|\.config\.[mc]?[jt]s$/;
+
+/**
+ * Every source file below the folder, in an order that is the same on every machine. A folder that does not exist
+ * is empty, and a source file in its place is the only one. What has the time and size that it had before is taken to be unchanged; everything else is read.
+ */
+export async function scanFiles(folder: string, before?: ReadonlyMap<string, ScannedFile>): Promise<Scan> {
+  const found: string[] = [];
+  const unreadable: UnreadableFile[] = [];
+  await walk(folder, found, unreadable);
+  found.sort((one, other) => compare(relative(folder, one), relative(folder, other)));
+  const files = await signFiles(found, before);
+  return { files, unreadable };
+}
+
+/** The same for files that are known by name. One that cannot be read has a signature too, and fails when loaded. */
+export async function signFiles(
+  paths: readonly string[],
+  before?: ReadonlyMap<string, ScannedFile>,
+): Promise<Map<string, ScannedFile>> {
+  const signed = await Promise.all(paths.map((path) => sign(path, before?.get(path))));
+  return new Map(signed.map((file) => [file.path, file]));
+}
+
+async function walk(folder: string, found: string[], unreadable: UnreadableFile[]): Promise<void> {
+  let entries: import("node:fs").Dirent[];
+  try {
+    entries = await readdir(folder, { withFileTypes: true });
+  } catch (thrown) {
+    const { code, message } = thrown as NodeJS.ErrnoException;
+    if (code === "ENOTDIR" && isSource(basename(folder)) && (await isToolFile(folder))) found.push(folder);
+    else if (code !== "ENOENT" && code !== "ENOTDIR") unreadable.push({ path: folder, reason: message });
+    return;
+  }
+  await Promise.all(
+    entries.map(async (entry) => {
+      if (entry.name.startsWith(".") || entry.name === "node_modules") return;
+      const path = join(folder, entry.name);
+      if (entry.isDirectory()) await walk(path, found, unreadable);
+      else if (isSource(entry.name) && (entry.isFile() || (await isToolFile(path)))) found.push(path);
+    }),
+  );
+}
+
+function isSource(name: string): boolean {
+  return sources.test(name) && !others.test(name);
+}
+
+/** A link counts as what it points to. */
+async function isToolFile(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+}
+
+async function sign(path: string, before: ScannedFile | undefined): Promise<ScannedFile> {
+  try {
+    const { mtimeMs, size, ino } = await stat(path);
+    const stamp = `${mtimeMs}:${size}:${ino}`;
+    if (before?.signature.startsWith(`${stamp} `)) return before;
+    const digest = createHash("sha256")
+      .update(await readFile(path))
+      .digest("base64");
+    // Written again with the same content: a new stamp, but no change.
+    return { path, signature: `${stamp} ${digest}` };
+  } catch (thrown) {
+    return { path, signature: `? ${(thrown as NodeJS.ErrnoException).code ?? "unreadable"}` };
+  }
+}
+
+/** Whether two scans saw the same content. */
+export function sameContent(one: ScannedFile, other: ScannedFile): boolean {
+  return one.signature.split(" ")[1] === other.signature.split(" ")[1];
+}
+
+/** Folders by name, then files by name: the same everywhere, whatever the file system's own order. */
+function compare(one: string, other: string): number {
+  const left = one.split(sep).join("/");
+  const right = other.split(sep).join("/");
+  if (left === right) return 0;
+  return left < right ? -1 : 1;
+}

@@ -1,0 +1,214 @@
+import type {
+  OfferingContext,
+  PromptInfo,
+  PromptMessage,
+  ResourceBody,
+  ResourceContents,
+  ResourceInfo,
+} from "@toolrack/core";
+import type {
+  CompletionAnswer,
+  CompletionRequest,
+  OfferedPrompt,
+  OfferedResource,
+  OfferedTemplate,
+  OfferingChange,
+  OfferingReader,
+  OfferingSource,
+  PromptAnswer,
+  ResourceAnswer,
+} from "../calls/offering-source.ts";
+import { matchUriTemplate, parseUriTemplate } from "../calls/uri-templates.ts";
+
+/** What the files of a workspace offer beside tools. */
+export interface FileOffer {
+  readonly prompts: readonly PromptInfo[];
+  readonly resources: readonly ResourceInfo[];
+}
+
+/** The prompts and resources that tool files export. Who may use a tool of the same name may use them. */
+export class FileOfferings implements OfferingSource {
+  readonly key = "files";
+  readonly #listeners = new Set<(change: OfferingChange) => void>();
+  #prompts = new Map<string, PromptInfo>();
+  #resources: readonly ResourceInfo[] = [];
+  /** What is being watched, so that a reload begins to watch the new version. */
+  readonly #watching = new Map<string, () => void>();
+
+  /** Takes the place of what was offered before. */
+  replace({ prompts, resources }: FileOffer): void {
+    const before = [...this.#prompts.values()];
+    const resourcesBefore = this.#resources;
+    // Of two with one name the first counts, as files are loaded in the order of their names.
+    this.#prompts = new Map(prompts.toReversed().map((prompt) => [prompt.name, prompt]));
+    this.#resources = resources;
+    if (!sameMembers(before, [...this.#prompts.values()])) this.#tell({ kind: "prompts" });
+    if (sameMembers(resourcesBefore, resources)) return;
+    this.#tell({ kind: "resources" });
+    for (const [uri, stop] of this.#watching) {
+      stop();
+      this.#watching.set(uri, this.#startWatching(uri));
+      this.#tell({ kind: "resource", uri });
+    }
+  }
+
+  prompts(reader: OfferingReader): OfferedPrompt[] {
+    return [...this.#prompts.values()]
+      .filter(({ name }) => reader.mayUse({ name }))
+      .sort(byName)
+      .map(({ messages: _, arguments: args, ...prompt }) => ({
+        ...prompt,
+        arguments: args.map(({ complete, ...argument }) => argument),
+      }));
+  }
+
+  async getPrompt(
+    name: string,
+    args: Readonly<Record<string, string>>,
+    reader: OfferingReader,
+  ): Promise<PromptAnswer | undefined> {
+    const prompt = this.#prompts.get(name);
+    if (prompt === undefined || !reader.mayUse({ name })) return undefined;
+    const missing = prompt.arguments.filter(
+      (argument) => argument.required && args[argument.name] === undefined,
+    );
+    if (missing.length > 0)
+      throw new MissingPromptArguments(
+        name,
+        missing.map((argument) => argument.name),
+      );
+    const made = await prompt.messages(args, contextOf(reader));
+    const { description } = prompt;
+    return { ...(description === undefined ? {} : { description }), messages: toMessages(made) };
+  }
+
+  resources(reader: OfferingReader): OfferedResource[] {
+    return this.#usable(reader)
+      .flatMap((resource) => ("uri" in resource ? [resource] : []))
+      .map(({ read, watch, ...described }) => described);
+  }
+
+  resourceTemplates(reader: OfferingReader): OfferedTemplate[] {
+    return this.#usable(reader)
+      .flatMap((resource) => ("uriTemplate" in resource ? [resource] : []))
+      .map(({ read, complete, ...described }) => described);
+  }
+
+  async readResource(uri: string, reader: OfferingReader): Promise<ResourceAnswer | undefined> {
+    const usable = this.#usable(reader);
+    for (const resource of usable) {
+      if ("uri" in resource && resource.uri === uri) {
+        return toContents(await resource.read(contextOf(reader)), uri, resource.mimeType);
+      }
+    }
+    const templates = usable.flatMap((resource) => ("uriTemplate" in resource ? [resource] : []));
+    // The one that says the most itself first; equal ones stay in their order.
+    for (const resource of templates.sort((one, other) => literalsOf(other) - literalsOf(one))) {
+      const variables = matchUriTemplate(resource.uriTemplate, uri);
+      if (variables === undefined) continue;
+      const body = await resource.read(variables, contextOf(reader));
+      if (body !== undefined) return toContents(body, uri, resource.mimeType);
+    }
+    return undefined;
+  }
+
+  async complete(
+    { ref, argument, others }: CompletionRequest,
+    reader: OfferingReader,
+  ): Promise<CompletionAnswer | undefined> {
+    const complete = this.#completer(ref, argument.name, reader);
+    if (complete === undefined) return undefined;
+    const values = await complete(argument.value, others, contextOf(reader));
+    return {
+      values: values.slice(0, MOST_VALUES),
+      total: values.length,
+      hasMore: values.length > MOST_VALUES,
+    };
+  }
+
+  watchResource(uri: string): (() => void) | undefined {
+    if (!this.#resources.some((resource) => "uri" in resource && resource.uri === uri)) return undefined;
+    this.#watching.set(uri, this.#startWatching(uri));
+    return () => {
+      this.#watching.get(uri)?.();
+      this.#watching.delete(uri);
+    };
+  }
+
+  subscribe(listener: (change: OfferingChange) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #usable(reader: OfferingReader): ResourceInfo[] {
+    return this.#resources.filter(({ name }) => reader.mayUse({ name })).sort(byName);
+  }
+
+  /** A thing that is there but completes nothing answers with nothing, so that no other source is asked. */
+  #completer(ref: CompletionRequest["ref"], argument: string, reader: OfferingReader): Completer | undefined {
+    if (ref.type === "ref/prompt") {
+      const prompt = this.#prompts.get(ref.name);
+      if (prompt === undefined || !reader.mayUse({ name: prompt.name })) return undefined;
+      return prompt.arguments.find(({ name }) => name === argument)?.complete ?? completeNothing;
+    }
+    const resource = this.#usable(reader).find((one) => "uriTemplate" in one && one.uriTemplate === ref.uri);
+    if (resource === undefined || !("uriTemplate" in resource)) return undefined;
+    return resource.complete?.[argument] ?? completeNothing;
+  }
+
+  #startWatching(uri: string): () => void {
+    const resource = this.#resources.find((one) => "uri" in one && one.uri === uri);
+    if (resource === undefined || !("uri" in resource)) return () => {};
+    return resource.watch?.(() => this.#tell({ kind: "resource", uri })) ?? (() => {});
+  }
+
+  #tell(change: OfferingChange): void {
+    for (const listener of this.#listeners) listener(change);
+  }
+}
+
+/** The reader left out what the prompt cannot do without. */
+export class MissingPromptArguments extends Error {
+  override readonly name = "MissingPromptArguments";
+
+  constructor(prompt: string, missing: readonly string[]) {
+    super(`The prompt "${prompt}" needs the argument${missing.length > 1 ? "s" : ""} ${missing.join(", ")}.`);
+  }
+}
+
+/** As many as the protocol lets an answer carry. */
+const MOST_VALUES = 100;
+
+type Completer = NonNullable<PromptInfo["arguments"][number]["complete"]>;
+
+const completeNothing: Completer = () => [];
+
+function contextOf({ signal, client, caller }: OfferingReader): OfferingContext {
+  return { signal, client, caller };
+}
+
+/** How much a template says itself. */
+function literalsOf({ uriTemplate }: { readonly uriTemplate: string }): number {
+  return parseUriTemplate(uriTemplate)?.literals ?? 0;
+}
+
+function toMessages(made: string | readonly PromptMessage[]): readonly PromptMessage[] {
+  if (typeof made !== "string") return made;
+  return [{ role: "user", content: { type: "text", text: made } }];
+}
+
+function toContents(body: ResourceBody, uri: string, mimeType: string | undefined): ResourceAnswer {
+  const described = { uri, ...(mimeType === undefined ? {} : { mimeType }) };
+  if (typeof body === "string") return { contents: [{ ...described, text: body }] };
+  if (body instanceof Uint8Array)
+    return { contents: [{ ...described, blob: Buffer.from(body).toString("base64") }] };
+  return { contents: body as readonly ResourceContents[] }; // `isArray` does not narrow a readonly array.
+}
+
+function byName(one: { readonly name: string }, other: { readonly name: string }): number {
+  return one.name < other.name ? -1 : one.name > other.name ? 1 : 0;
+}
+
+function sameMembers<Member>(before: readonly Member[], now: readonly Member[]): boolean {
+  return before.length === now.length && before.every((member, index) => member === now[index]);
+}

@@ -1,0 +1,156 @@
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import * as core from "@toolrack/core";
+import {
+  type CallOptions,
+  type ToolContext,
+  type ToolRegistry,
+  type ToolResult,
+  toMcpResult,
+} from "@toolrack/core";
+import { currentCall } from "../access/callers.ts";
+import { defineConfig } from "../config/config.ts";
+import { LoadError } from "../helpers/values.ts";
+import type { VirtualModule } from "./loader/resolver.ts";
+
+/** The modules that tool files may import although nobody installed or wrote them. */
+export const providedModules: readonly VirtualModule[] = [
+  { id: "core", pattern: /^@toolrack\/core$/ },
+  { id: "toolrack", pattern: /^toolrack$/ },
+  { id: "plugin", pattern: /^@opencode-ai\/plugin(?:\/tool)?$/ },
+  // Calls go through the rack, also in a project that brings the original handler along.
+  { id: "handler", pattern: /^(?:\.\.\/)+handler\/ToolHandler(?:\.[jt]s)?$/, always: true },
+  { id: "config", pattern: /^(?:\.\.\/)+config(?:\.[jt]s)?$/ },
+  { id: "logService", pattern: /^(?:\.\.\/)+logService(?:\.[jt]s)?$/ },
+];
+
+export interface ProvidedParts {
+  /** Absolute. */
+  readonly workspace: string;
+  /** Absolute, the first of the tool folders. */
+  readonly toolsFolder: string;
+  readonly logFile: string;
+  readonly callToolHandler: CallToolHandler;
+  readonly loadTools: () => Promise<unknown>;
+  /** Takes a line that a tool writes into the log by itself. */
+  readonly logLine: (entry: unknown) => void;
+}
+
+export function provideModule(id: string, importer: string, parts: ProvidedParts): unknown {
+  switch (id) {
+    case "core":
+      return asModule(core);
+    case "toolrack":
+      return asModule({ defineConfig, ...core });
+    case "plugin":
+      return asModule({ tool: pluginTool(importer) });
+    case "handler":
+      return asModule({ callToolHandler: parts.callToolHandler, loadTools: parts.loadTools });
+    case "config":
+      return asModule(makeFolders(toolboxConfig(parts)));
+    case "logService":
+      return asModule({ LogService: logService(parts), default: logService(parts) });
+    default:
+      throw new Error(`Toolrack provides no module "${id}".`);
+  }
+}
+
+/** What `import { … }` and `import x from` compile to finds both in it. */
+function asModule(exports: Record<string, unknown>): Record<string, unknown> {
+  return { __esModule: true, default: exports, ...exports };
+}
+
+/** `tool.schema` is Zod: the one that is installed where the tool lies. */
+function pluginTool(importer: string): typeof core.tool {
+  const tool = (definition: Parameters<typeof core.tool>[0]) => core.tool(definition);
+  Object.defineProperty(tool, "schema", {
+    get() {
+      return requireZod(importer).z;
+    },
+  });
+  return tool as typeof core.tool; // The same function, with the schema library beside it.
+}
+
+function requireZod(importer: string): { z: unknown } {
+  const require = createRequire(importer);
+  try {
+    require.resolve("zod");
+  } catch (cause) {
+    throw new LoadError(
+      "It uses tool.schema, which is Zod, and Zod is not installed.",
+      "Install it in the workspace: npm install zod",
+      { path: importer, cause, retry: true },
+    );
+  }
+  return require("zod");
+}
+
+/** The paths that toolbox tools read from their config module. */
+function toolboxConfig({ workspace, toolsFolder, logFile }: ProvidedParts): Record<string, string> {
+  return {
+    toolsDir: toolsFolder,
+    logDirectory: join(workspace, "log"),
+    logFile,
+    cliLogFile: join(workspace, "log", "cli.log"),
+    jsonDirectory: join(workspace, "json"),
+    tasksFilePath: join(workspace, "json", "scheduled_tasks.json"),
+    dataDirectory: join(workspace, "data"),
+    sqlitePath: join(workspace, "data", "sqlite"),
+  };
+}
+
+/** Tools write into these places without looking, as the module they came with made them. */
+function makeFolders(config: Record<string, string>): Record<string, string> {
+  const { logDirectory, jsonDirectory, sqlitePath, tasksFilePath } = config;
+  for (const folder of [logDirectory, jsonDirectory, sqlitePath]) mkdirSync(folder!, { recursive: true });
+  if (!existsSync(tasksFilePath!)) writeFileSync(tasksFilePath!, "[]\n");
+  return config;
+}
+
+function logService({ logLine }: ProvidedParts): Record<string, (entry: unknown) => unknown> {
+  return { log: (entry) => logLine(entry), logAsync: async (entry) => logLine(entry) };
+}
+
+/** The request of contract 2, as tools write it. */
+interface ToolboxRequest {
+  readonly params: {
+    readonly name: string;
+    readonly arguments?: Record<string, unknown>;
+    readonly tid?: string;
+  };
+  readonly tid?: string;
+}
+
+type CallToolHandler = (request: ToolboxRequest, caller?: string) => Promise<ReturnType<typeof toMcpResult>>;
+
+/**
+ * The `callToolHandler` that tool files import. Inside a call it makes a child of that call; outside of one, such
+ * as in a timer, a call of its own. It answers with an MCP result, and a failure is one with `isError`.
+ */
+export function makeCallToolHandler(registry: ToolRegistry): CallToolHandler {
+  return async (request, caller) => {
+    const { name, arguments: args, tid = request.tid } = request.params;
+    const parent = currentCall.getStore();
+    const options: CallOptions = {
+      ...(caller === undefined ? {} : { caller }),
+      ...(tid === undefined ? {} : { tid }),
+    };
+    return toMcpResult(await call(registry, parent, name, args, options));
+  };
+}
+
+function call(
+  registry: ToolRegistry,
+  parent: ToolContext | undefined,
+  name: string,
+  args: unknown,
+  options: CallOptions,
+): Promise<ToolResult> {
+  if (parent === undefined) return registry.execute(name, args, options);
+  // A timer that was set inside a call still runs in its surroundings after the call has ended.
+  const isUnderWay = registry.getState(parent.callId)?.status === "running";
+  return isUnderWay
+    ? registry.executeChild(parent, name, args, options)
+    : registry.executeDetached(parent, name, args, options);
+}

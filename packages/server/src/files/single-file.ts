@@ -1,0 +1,316 @@
+import { readFile, realpath, stat } from "node:fs/promises";
+import { join, relative, sep } from "node:path";
+import {
+  canonicalName,
+  type Logger,
+  Tool,
+  type ToolContext,
+  type ToolInfo,
+  type ToolMetadata,
+} from "@toolrack/core";
+import { isReservedName, reservedNameReason } from "../calls/meta-tools.ts";
+import type { SandboxConfig, SandboxGrant } from "../config/config.ts";
+import type { StackMapper } from "../helpers/stack-mapper.ts";
+import { LoadError } from "../helpers/values.ts";
+import type { DependencyStore } from "../sandbox/dependencies.ts";
+import type { Sandbox } from "../sandbox/sandbox.ts";
+import type { ToolLogs } from "../sandbox/single-file/call-host.ts";
+import {
+  type DescribedFile,
+  type Description,
+  DescriptionCache,
+  describeFile,
+  type SingleFileManual,
+} from "../sandbox/single-file/description.ts";
+import { grantedHosts, KeptItems, missingHosts, ToolOwners } from "../sandbox/single-file/kept-items.ts";
+import type { LogLine, ToolSource } from "../sandbox/single-file/messages.ts";
+import { SingleFileTool, type ToolVariables } from "../sandbox/single-file/tool.ts";
+import { workerCode } from "../sandbox/single-file/worker-code.ts";
+import type { FilePlace } from "./contracts.ts";
+import type { FileVersion, RecognisedFile } from "./load-report.ts";
+import type { Compiler } from "./loader/compile.ts";
+
+export interface SingleFileOptions {
+  /** Absolute. */
+  readonly workspace: string;
+  readonly compiler: Compiler;
+  readonly stacks: StackMapper;
+  /** Opened when it is first needed. */
+  readonly sandbox: () => Promise<Sandbox>;
+  readonly dependencies: DependencyStore;
+  readonly variables: ToolVariables;
+  readonly logs: ToolLogs;
+  readonly config: SandboxConfig;
+  readonly logger: Logger;
+  /** Whether what tools said about themselves is kept for the next start. */
+  readonly isCached: boolean;
+}
+
+/** What a file turned out to be, and how to let go of it. */
+export interface LoadedSingleFile {
+  readonly recognised: RecognisedFile;
+  readonly retire: () => Promise<void>;
+}
+
+const LARGEST_SOURCE = 1024 * 1024;
+const AT_ONCE = 4;
+
+interface PreparedFile {
+  readonly source: ToolSource;
+  readonly file: DescribedFile;
+  readonly isForeign: boolean;
+}
+
+/** Loads single-file tools. The server itself never evaluates a line of one. */
+export class SingleFileTools {
+  readonly #options: SingleFileOptions;
+  readonly #cache: DescriptionCache;
+  readonly #owners: ToolOwners;
+  readonly #late = new Map<string, number>();
+  readonly #prepared = new Map<string, Promise<PreparedFile>>();
+  /** What tools have stored, by name: a new version goes on with it. */
+  readonly #items = new Map<string, KeptItems>();
+
+  constructor(options: SingleFileOptions) {
+    this.#options = options;
+    const own = join(options.workspace, ".toolrack");
+    const folder = join(own, "cache", "single-file");
+    this.#cache = new DescriptionCache(options.isCached ? folder : undefined);
+    this.#owners = new ToolOwners({ file: join(own, "tool-owners.json"), isKept: options.isCached });
+  }
+
+  /** Asks many files at once what they are. What is wrong with one is said when it is loaded. */
+  async prepare(paths: readonly string[]): Promise<void> {
+    const waiting = [...paths];
+    const worker = async () => {
+      for (let path = waiting.shift(); path !== undefined; path = waiting.shift()) {
+        const preparing = this.#prepare(path);
+        this.#prepared.set(path, preparing);
+        await preparing.catch(() => {});
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  }
+
+  /** Throws `LoadError`. */
+  async load(path: string, place: FilePlace, version: FileVersion): Promise<LoadedSingleFile> {
+    const preparing = this.#prepared.get(path) ?? this.#prepare(path);
+    this.#prepared.delete(path);
+    const { source, file, isForeign } = await preparing;
+    const { description } = file;
+    const name = nameOf(description);
+    const { config, sandbox, variables, stacks, workspace } = this.#options;
+    const grants = new Map(Object.entries(config.grants ?? {}));
+    const grant = grants.get(name) ?? grants.get(description.metadata.id) ?? {};
+    await this.#refuseTaken(name, place, description, grant);
+    const hosts = grantedHosts(description.hosts, grant.hosts ?? []);
+    const { concurrency } = description.metadata;
+    const tool = new SingleFileTool({
+      name,
+      file,
+      filename: source.filename,
+      code: await workerCode(source),
+      hosts,
+      grant,
+      isForeign,
+      limits: { ...config.limits, ...(typeof concurrency === "number" ? { concurrency } : {}) },
+      sandbox,
+      variables,
+      items: this.#itemsOf(name),
+      // Programs may run as another user, from whom what a tool keeps is closed.
+      programFolder: join(workspace, ".toolrack", "sandbox", "empty"),
+      stacks,
+      log: (line, context) => this.#log(name, line, context),
+    });
+    const run = (context: ToolContext<never>) => version.run(context, () => tool.run(context));
+    const info = adaptSingleFile(description, place, hosts, run);
+    const warnings = [...description.warnings, ...hostWarnings(name, description.hosts, grant.hosts ?? [])];
+    return {
+      recognised: { contract: "single-file", tools: [info], warnings },
+      retire: () => tool.retire(),
+    };
+  }
+
+  /** Whether the file had this name for its tool before. */
+  owns(name: string, origin: string | undefined): boolean {
+    return origin !== undefined && this.#owners.ownerOf(name) === origin;
+  }
+
+  /** Remembers whose the names are that were hung up. */
+  async claim(tools: readonly ToolInfo[]): Promise<void> {
+    await this.#owners.claim(new Map(tools.map(({ name, origin = "" }) => [name, origin])));
+  }
+
+  close(): void {
+    this.#options.logs.close();
+  }
+
+  /** What is set, granted and stored under a name goes to the file that it was for, and to no other. */
+  async #refuseTaken(
+    name: string,
+    { origin }: FilePlace,
+    description: Description,
+    grant: SandboxGrant,
+  ): Promise<void> {
+    if (isReservedName(name)) {
+      throw new LoadError(
+        `Its id is "${description.metadata.id}". ${reservedNameReason}`,
+        "Give it another id.",
+      );
+    }
+    await this.#owners.refresh();
+    const owner = this.#owners.ownerOf(name);
+    if (owner === undefined || owner === origin) return;
+    const belongings = await this.#belongingsOf(name, description, grant);
+    if (belongings.length === 0) return;
+    throw new LoadError(
+      `The name "${name}" belongs to ${owner}, and with it the ${belongings.join(" and the ")} of the tool, which no other file is given.`,
+      `If it is the same tool, write its new place into .toolrack/tool-owners.json: "${name}": "${origin}". Otherwise give it another id.`,
+      { retry: true },
+    );
+  }
+
+  async #belongingsOf(name: string, { environment }: Description, grant: SandboxGrant): Promise<string[]> {
+    const { variables } = this.#options;
+    const declared = Object.keys(environment?.properties ?? {});
+    // A secret that cannot be read is one all the same.
+    const set = await Promise.all(declared.map((key) => variables.get(name, key).catch(() => "")));
+    const items = this.#itemsOf(name);
+    await items.refresh();
+    return [
+      ...(set.some((value) => value !== undefined) ? ["secrets"] : []),
+      ...(Object.keys(grant).length > 0 ? ["grants"] : []),
+      ...(Object.keys(items.snapshot().items).length > 0 ? ["stored data"] : []),
+    ];
+  }
+
+  async #prepare(path: string): Promise<PreparedFile> {
+    const { workspace, compiler, stacks, sandbox, dependencies } = this.#options;
+    const origin = relative(workspace, path);
+    // Code that is not reviewed need not know where on the machine it lies.
+    const filename = `/${origin.split(sep).join("/").replaceAll("../", "")}`;
+    const text = await readSource(path);
+    const { code, map } = await compile(compiler, filename, text);
+    stacks.add(filename, map);
+    const isForeign = !(await liesIn(path, workspace));
+    const source = { code, filename };
+    const parts = { sandbox, dependencies, cache: this.#cache, stacks, late: this.#late };
+    return { source, isForeign, file: await describeFile(source, origin, isForeign, parts) };
+  }
+
+  #itemsOf(name: string): KeptItems {
+    const known = this.#items.get(name);
+    if (known !== undefined) return known;
+    const items = new KeptItems(join(this.#options.workspace, ".toolrack", "storage", name));
+    this.#items.set(name, items);
+    return items;
+  }
+
+  /** Without a context: what the tool says while none of its calls runs. */
+  #log(name: string, line: LogLine, context: ToolContext<never> | undefined): void {
+    const { logs, logger } = this.#options;
+    const { level, text, data } = logs.write(name, context?.callId, line);
+    (context?.logger ?? logger)[level](`[${name}] ${text}`, ...(data === undefined ? [] : [data]));
+  }
+}
+
+async function readSource(path: string): Promise<string> {
+  const { size } = await stat(path);
+  if (size > LARGEST_SOURCE) {
+    throw new LoadError(
+      `The file has ${(size / 1024 / 1024).toFixed(1)} MiB; a single-file tool may have ${LARGEST_SOURCE / 1024 / 1024} MiB.`,
+      "Keep data in a package that getDependencies() names, or fetch it in execute().",
+    );
+  }
+  return readFile(path, "utf8");
+}
+
+async function compile(compiler: Compiler, filename: string, text: string): ReturnType<Compiler["compile"]> {
+  try {
+    return await compiler.compile(filename, text, "{}");
+  } catch (thrown) {
+    if (!(thrown instanceof LoadError)) throw thrown;
+    const { message, remedy, line } = thrown;
+    throw new LoadError(message, remedy, { cause: thrown, ...(line === undefined ? {} : { line }) });
+  }
+}
+
+/** A link that leads out of the workspace leads to what somebody else wrote. */
+async function liesIn(path: string, workspace: string): Promise<boolean> {
+  const [file, folder] = await Promise.all([realpath(path), realpath(workspace)]);
+  return file.startsWith(folder + sep) && !file.includes(`${sep}node_modules${sep}`);
+}
+
+function hostWarnings(
+  name: string,
+  declared: readonly string[] | undefined,
+  granted: readonly string[],
+): string[] {
+  const missing = missingHosts(declared, granted);
+  if (missing.length === 0) return [];
+  const hosts = JSON.stringify([...granted, ...missing]);
+  return [
+    `It wants to reach ${missing.join(", ")}, which is not granted. Grant it in the config: sandbox: { grants: { "${name}": { hosts: ${hosts} } } }.`,
+  ];
+}
+
+/** The name on the rack. */
+export function nameOf({ metadata }: Description): string {
+  return canonicalName(metadata.id);
+}
+
+/** The tool as the registry holds it. */
+export function adaptSingleFile(
+  description: Description,
+  place: FilePlace,
+  hosts: readonly string[],
+  run: (context: ToolContext<never>) => Promise<unknown>,
+): ToolInfo {
+  const { metadata, parameters } = description;
+  const name = nameOf(description);
+  const info = Tool.define({
+    name,
+    description: metadata.description,
+    parameters,
+    ...(metadata.name === undefined || metadata.name === name ? {} : { displayName: metadata.name }),
+    ...aliasesOf(description, place),
+    metadata: metadataOf(description, place, hosts),
+    execute: run as (context: ToolContext) => Promise<unknown>, // What it is given was validated by the pipeline.
+  });
+  return { ...info, origin: place.origin };
+}
+
+/** The id when it cannot be a name as it is, the file's name, and what the author says, but for the rack's own names. */
+function aliasesOf({ metadata }: Description, { stem }: FilePlace): { aliases?: string[] } {
+  const name = canonicalName(metadata.id);
+  const declared = Array.isArray(metadata.aliases) ? metadata.aliases.map(String) : [];
+  const aliases = [metadata.id, stem.replace(/\.tool$/, ""), ...declared];
+  const others = [...new Set(aliases)].filter(
+    (alias) => alias.toLowerCase() !== name.toLowerCase() && !isReservedName(alias),
+  );
+  return others.length === 0 ? {} : { aliases: others };
+}
+
+/** Said elsewhere in the tool's info, or acted on by the core in a form that was not checked. */
+const taken = new Set(
+  "id name description aliases examples network hosts permissions loop outputCheck singleFile".split(" "),
+);
+
+function metadataOf(description: Description, place: FilePlace, hosts: readonly string[]): ToolMetadata {
+  const { metadata, environment, dependencies, businessErrors, bridges } = description;
+  const { examples, permissions } = metadata;
+  const manual: SingleFileManual = {
+    ...(environment === undefined ? {} : { environment }),
+    dependencies,
+    businessErrors,
+    bridges,
+    hosts,
+    examples: Array.isArray(examples) ? examples : [],
+  };
+  return {
+    ...(place.folders.length === 0 ? {} : { category: place.folders.join("/") }),
+    ...Object.fromEntries(Object.entries(metadata).filter(([key]) => !taken.has(key))),
+    ...(Array.isArray(permissions) ? { permissions: permissions.map(String) } : {}),
+    singleFile: manual,
+  };
+}

@@ -1,0 +1,120 @@
+import { Tool, type ToolInfo } from "@toolrack/core";
+import { masterGrant } from "../access/grants.ts";
+import type { CallLog } from "../calls/log.ts";
+import { type LogLine, readLog } from "../calls/log-line.ts";
+import { failures, type LoadReport, whereOf } from "./load-report.ts";
+
+/** `buildReload_tool` of the toolbox contract: compile, reload, verify, and say what came of it. */
+export function buildReloadTool(reload: () => Promise<LoadReport>): ToolInfo {
+  return Tool.define({
+    name: "buildReload_tool",
+    description:
+      "Compiles and reloads the tool files of the workspace, and says what was compiled, loaded, removed and " +
+      "refused. Call it after a tool file was added or changed; when it succeeds the tool can be called at once. " +
+      "编译并重新加载工作区的所有工具文件，并报告结果。",
+    parameters: { type: "object", properties: {} },
+    metadata: { category: "toolbox", idempotent: true, loop: false },
+    execute: async () => {
+      const report = await reload();
+      const refused = failures(report);
+      const { compiled, added, changed, removed, duration } = report;
+      const tools = report.files.flatMap((file) => file.tools);
+      const summary = {
+        success: refused.length === 0,
+        build: { success: refused.length === 0, compiled },
+        reload: { success: refused.length === 0, tools, added, changed, removed },
+        refused,
+        warnings: report.files.flatMap(({ file, warnings }) =>
+          warnings.map((warning) => `${file}: ${warning}`),
+        ),
+        duration: Math.round(duration),
+      };
+      const problems = refused.map((failure) => `${whereOf(failure)}: ${failure.reason} ${failure.remedy}`);
+      const text = [...problems, JSON.stringify(summary, null, 2)].join("\n");
+      return {
+        content: [{ type: "text", text }],
+        structuredContent: summary,
+        ...(refused.length === 0 ? {} : { isError: true }),
+      };
+    },
+  });
+}
+
+/** Callers that act for the operator of the workspace: the program itself, its command line, and its own token. */
+const operators: ReadonlySet<string | undefined> = new Set(["", "cli", masterGrant.caller]);
+
+/**
+ * `log_tool` of the toolbox contract: looks calls up in the log. Whoever is not the operator sees the calls that it made
+ * itself, and what those called in turn, as over HTTP. `originOf` says who is behind a call.
+ */
+export function logTool(log: CallLog, originOf: (callId: string) => string | undefined): ToolInfo {
+  return Tool.define({
+    name: "log_tool",
+    description:
+      "Looks up recorded tool calls in the log by tool, status, duration and time, a page at a time. " +
+      "Only the operator sees the calls of others. 查询工具调用日志。",
+    parameters: {
+      type: "object",
+      properties: {
+        tool: {
+          type: "string",
+          description: "A name, a glob such as internal_file_*, or /a regular expression/.",
+        },
+        toolName: { type: "string", description: "The same as tool, as older callers write it." },
+        status: { enum: ["success", "error"], description: "Only calls that ended this way." },
+        caller: { type: "string", description: "Only calls of this caller." },
+        minDuration: { type: "number", minimum: 0, description: "At least this many milliseconds." },
+        maxDuration: { type: "number", minimum: 0, description: "At most this many milliseconds." },
+        startTime: { type: "string", description: "From this time on, such as 2026-03-15T02:29:40Z." },
+        endTime: { type: "string", description: "Up to this time." },
+        page: { type: "integer", minimum: 1, default: 1, description: "Which page, from 1." },
+        pageSize: { type: "integer", minimum: 1, maximum: 500, default: 20, description: "Lines a page." },
+        order: { enum: ["newest", "oldest"], default: "newest", description: "Which come first." },
+      },
+    },
+    metadata: { category: "toolbox", readOnly: true },
+    execute: async ({ input, signal, callId }) => {
+      const { page = 1, pageSize = 20, order = "newest", toolName, tool = toolName, ...rest } = input;
+      const query = { ...rest, ...(tool === undefined ? {} : { tool }) };
+      log.flush();
+      const origin = originOf(callId);
+      const isVisible = operators.has(origin) ? () => true : await ownLines(log.file, origin, signal);
+      const found: LogLine[] = [];
+      for await (const line of readLog(log.file, query)) {
+        signal.throwIfAborted();
+        if (isVisible(line)) found.push(line);
+      }
+      if (order === "newest") found.reverse();
+      const lines = found.slice((page - 1) * pageSize, page * pageSize);
+      return { total: found.length, page, pages: Math.ceil(found.length / pageSize), lines };
+    },
+  });
+}
+
+/** Which lines are of calls that the caller made, or that were made in them. A call ends after those that it makes. */
+async function ownLines(
+  file: string,
+  caller: string | undefined,
+  signal: AbortSignal,
+): Promise<(line: LogLine) => boolean> {
+  const parents = new Map<string, string>();
+  const own = new Set<string>();
+  for await (const { callId, parentCallId, caller: maker } of readLog(file)) {
+    signal.throwIfAborted();
+    if (parentCallId !== undefined) parents.set(callId, parentCallId);
+    else if (maker === caller && caller !== undefined) own.add(callId);
+  }
+  return ({ callId }) => {
+    let at = callId;
+    // A damaged log may lead in a circle.
+    for (let depth = 0; depth < DEEPEST; depth++) {
+      const parent = parents.get(at);
+      if (parent === undefined) return own.has(at);
+      at = parent;
+    }
+    return false;
+  };
+}
+
+/** Chains are no deeper than the pipeline allows. */
+const DEEPEST = 64;

@@ -1,0 +1,274 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { HttpBindings } from "@hono/node-server";
+import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
+import type { Logger, ToolRegistry } from "@toolrack/core";
+import { type Context, Hono } from "hono";
+import type { Grant } from "../access/grants.ts";
+import type { Secrets } from "../access/secrets.ts";
+import type { ToolSwitches } from "../access/switches.ts";
+import type { Authenticator } from "../access/tokens.ts";
+import type { ApprovalInbox } from "../calls/approvals/inbox.ts";
+import type { CallDesk } from "../calls/call-service.ts";
+import type { CallRecorder } from "../calls/recorder.ts";
+import type { ChatService } from "../chat/chat-service.ts";
+import type { App, McpServers } from "../index.ts";
+import type { ConnectedClients } from "../mcp/serve/clients.ts";
+import type { SkillLibrary } from "../skills/skill-library.ts";
+import type { Store } from "../store/store.ts";
+import type { EventFeed } from "./events.ts";
+import { identityRoutes } from "./identity.ts";
+import type { Metrics } from "./metrics.ts";
+import type { ReloadLog } from "./publish.ts";
+import { checkerOf, type Door, type RateLimiter } from "./request-guard.ts";
+import { approvalRoutes, approvalRuleRoutes } from "./routes/approvals.ts";
+import { callRoutes } from "./routes/calls.ts";
+import { chatRoutes } from "./routes/chat.ts";
+import { completionRoutes } from "./routes/completions.ts";
+import { mcpServerRoutes } from "./routes/mcp-servers.ts";
+import { openaiRoutes } from "./routes/openai.ts";
+import {
+  clientRoutes,
+  eventRoutes,
+  healthRoutes,
+  reloadRoutes,
+  scheduleRoutes,
+  serverRoutes,
+  settingsRoutes,
+  statsRoutes,
+} from "./routes/server.ts";
+import { skillToolRoutes } from "./routes/skill-tools.ts";
+import { skillTransferRoutes } from "./routes/skill-transfer.ts";
+import { expertRoutes, skillRoutes } from "./routes/skills.ts";
+import { secretRoutes, tokenRoutes } from "./routes/tokens.ts";
+import { toolRoutes } from "./routes/tools.ts";
+import type { HttpSettings } from "./server.ts";
+import { json, jsonText, readBody, sendError, sendText } from "./wire/bodies.ts";
+import { HttpError } from "./wire/errors.ts";
+import type { Reply, Route, RouteRequest } from "./wire/route.ts";
+
+type HttpEnv = { Bindings: HttpBindings };
+
+/** The HTTP surface as a Hono app, for a Node server. Everything in it comes from one table of routes. */
+export function createHttpApp(parts: HttpParts, door: Door): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
+  const routes: Route[] = [
+    ...healthRoutes(parts),
+    ...identityRoutes(parts),
+    ...serverRoutes(parts, () => routes),
+    ...settingsRoutes(parts),
+    ...reloadRoutes(parts),
+    ...clientRoutes(parts),
+    ...tokenRoutes(parts),
+    ...secretRoutes(parts),
+    ...toolRoutes(parts),
+    ...callRoutes(parts),
+    ...statsRoutes(parts),
+    ...approvalRoutes(parts),
+    ...approvalRuleRoutes(parts),
+    ...scheduleRoutes(parts),
+    ...mcpServerRoutes(parts),
+    // Before the paths with an id, which would take `import` for one.
+    ...skillTransferRoutes(parts),
+    ...skillRoutes(parts),
+    ...skillToolRoutes(parts),
+    ...expertRoutes(parts),
+    ...eventRoutes(parts),
+    ...openaiRoutes(parts),
+    ...completionRoutes(parts),
+    ...chatRoutes(parts),
+  ];
+  const { admit } = door;
+  app.use(async ({ env }, next) => {
+    const preflight = door.check(env.incoming, env.outgoing);
+    if (preflight !== undefined) return new Response(null, { status: 204, headers: preflight });
+    await next();
+    return undefined;
+  });
+  for (const [path, siblings] of Map.groupBy(routes, (route) => route.path)) {
+    const pattern = path.replaceAll(/\{(\w+)\}/g, ":$1");
+    for (const route of siblings) app.on(route.method, pattern, handlerOf(route, parts, admit));
+    app.all(pattern, async (context) => {
+      if (!siblings.some(({ access }) => access === "open")) await admit(context.env.incoming);
+      const methods = siblings.map(({ method }) => method).join(", ");
+      throw new HttpError("method_not_allowed", `${path} takes ${methods}.`, { headers: { Allow: methods } });
+    });
+  }
+  app.notFound(async (context) => {
+    try {
+      await admit(context.env.incoming);
+      throw new HttpError(
+        "not_found",
+        `There is nothing at ${context.req.path}. GET /openapi.json lists what there is.`,
+      );
+    } catch (thrown) {
+      return answerError(thrown, context, parts);
+    }
+  });
+  app.onError((thrown, context) => answerError(thrown, context, parts));
+  return app;
+}
+
+/** Nobody: only open routes, which do not ask, are given it. */
+const nobody: Grant = {
+  id: "",
+  name: "",
+  admin: false,
+  caller: "",
+  mayUse: () => false,
+  mayUseExpert: () => false,
+  mayChat: false,
+};
+
+function handlerOf(
+  route: Route,
+  parts: HttpParts,
+  admit: Door["admit"],
+): (context: Context<HttpEnv>) => Promise<Response> {
+  const check = checkerOf(route);
+  // The schemas have let through exactly what the route's own types say.
+  const handle = route.handle as (request: RouteRequest<unknown, unknown, unknown>) => Reply | Promise<Reply>;
+  const respond = async (context: Context<HttpEnv>): Promise<Response> => {
+    const { incoming, outgoing } = context.env;
+    const search = searchOf(incoming);
+    const queryToken = route.tokenInQuery ? new URLSearchParams(search).get("token") : undefined;
+    const grant = route.access === "open" ? nobody : await admit(incoming, queryToken);
+    if (route.access === "admin" && !grant.admin) {
+      throw new HttpError("forbidden", "Only an admin's token may do this.");
+    }
+    const params = await check.params(context.req.param());
+    const query = await check.query(search);
+    const body = route.body && (await check.body(await readBody(incoming, parts.settings.maxBody)));
+    const reply = await handle({ params, query, body, grant, incoming, outgoing });
+    const status = reply === "sent" ? outgoing.statusCode : (reply.status ?? 200);
+    parts.metrics.countRequest(route.method, route.path, status);
+    if (reply === "sent") return RESPONSE_ALREADY_SENT;
+    const text = reply.contentType === undefined ? jsonText(reply.body) : String(reply.body);
+    sendText(outgoing, status, text, { "Content-Type": reply.contentType ?? json, ...reply.headers });
+    return RESPONSE_ALREADY_SENT;
+  };
+  return (context) => respond(context).catch((thrown) => answerError(thrown, context, parts, route.path));
+}
+
+function answerError(
+  thrown: unknown,
+  context: Context<HttpEnv>,
+  parts: HttpParts,
+  route = "(none)",
+): Response {
+  const { outgoing, incoming } = context.env;
+  sendError(thrown, incoming, outgoing, parts, route);
+  return RESPONSE_ALREADY_SENT;
+}
+
+function searchOf({ url = "" }: IncomingMessage): string {
+  const start = url.indexOf("?");
+  return start === -1 ? "" : url.slice(start + 1);
+}
+
+/** What the routes work with. */
+export interface HttpParts {
+  readonly workspace: Pick<App["workspace"], "directory">;
+  readonly config: Pick<App["config"], "retention">;
+  readonly registry: ToolRegistry;
+  readonly files: Pick<App["files"], "load" | "report">;
+  /** Where sandboxed tools run. */
+  readonly sandbox: App["sandbox"];
+  readonly store: Store;
+  readonly skills: SkillLibrary;
+  readonly approvals: ApprovalInbox;
+  readonly switches: ToolSwitches;
+  readonly secrets: Secrets;
+  readonly reloads: ReloadLog;
+  /** The MCP clients; undefined where none are served. */
+  readonly clients: Pick<ConnectedClients, "list" | "subscribe"> | undefined;
+  /** The words that start the program again, from any folder; undefined where the server is a part of another program. */
+  readonly program: readonly string[] | undefined;
+  /** The upstream MCP servers; undefined where none are kept. */
+  readonly mcpServers: McpServers | undefined;
+  /** Conversations with models; undefined where there are none. */
+  readonly chat: ChatService | undefined;
+  readonly authenticator: Authenticator;
+  readonly desk: CallDesk;
+  readonly feed: EventFeed;
+  readonly metrics: Metrics;
+  readonly limiter: RateLimiter | undefined;
+  readonly settings: HttpSettings;
+  readonly logger: Logger;
+  readonly recorder: CallRecorder;
+  /** Shows to who has the workspace's token that this is its server; see `serverProof`. */
+  readonly prove: (port: number, nonce: string) => string;
+  /** True once the server was told to stop. */
+  readonly stopping: () => boolean;
+}
+
+/**
+ * Another surface on the same port. It is given requests as Node has them, after the checks that all requests pass, so
+ * that its hot path costs no more than it must.
+ */
+export interface Mount {
+  /** Whether a request for this path, without its query, is meant for it. */
+  owns(path: string, method: string): boolean;
+  /** `open`: no token at all. */
+  readonly access: "open" | "token";
+  /** Answers the request. What it throws or rejects with is answered like any other refusal. */
+  handle(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant | undefined): void | Promise<void>;
+  /** What it says to who has no token, beside the usual challenge. */
+  challenge?(incoming: IncomingMessage): string;
+  /** Ends streams that would keep the server from closing. What it has to answer before, it may take a moment for. */
+  close?(): void | Promise<void>;
+}
+
+/** Answers whether some mount took the request. */
+export function mountServer(
+  mounts: readonly Mount[],
+  door: Door,
+  parts: HttpParts,
+): (incoming: IncomingMessage, outgoing: ServerResponse) => boolean {
+  const serve = async (mount: Mount, incoming: IncomingMessage, outgoing: ServerResponse, path: string) => {
+    try {
+      const preflight = door.check(incoming, outgoing);
+      if (preflight !== undefined) {
+        outgoing.writeHead(204, preflight).end();
+        return;
+      }
+      // Whom it knows need not wait, which costs more than to look.
+      const admitted = mount.access === "open" ? undefined : admit(mount, incoming);
+      const grant = admitted instanceof Promise ? await admitted : admitted;
+      await mount.handle(incoming, outgoing, grant);
+    } catch (thrown) {
+      sendError(thrown, incoming, outgoing, parts, path);
+    }
+  };
+  const admit = (mount: Mount, incoming: IncomingMessage): Grant | Promise<Grant> => {
+    const refuse = (thrown: unknown) => {
+      throw withChallenge(thrown, mount, incoming);
+    };
+    try {
+      const admitted = door.admit(incoming);
+      return admitted instanceof Promise ? admitted.catch(refuse) : admitted;
+    } catch (thrown) {
+      return refuse(thrown);
+    }
+  };
+  return (incoming, outgoing) => {
+    const { url = "/", method = "GET" } = incoming;
+    const end = url.indexOf("?");
+    const path = end === -1 ? url : url.slice(0, end);
+    const mount = mounts.find((candidate) => candidate.owns(path, method));
+    if (mount === undefined) return false;
+    void serve(mount, incoming, outgoing, path);
+    return true;
+  };
+}
+
+/** What a mount says to who has no token stands beside what the server says. */
+function withChallenge(thrown: unknown, mount: Mount, incoming: IncomingMessage): unknown {
+  if (!(thrown instanceof HttpError) || thrown.code !== "unauthorized") return thrown;
+  const challenge = mount.challenge?.(incoming);
+  if (challenge === undefined) return thrown;
+  const challenges = [thrown.headers["WWW-Authenticate"], challenge].filter((one) => one !== undefined);
+  return new HttpError(thrown.code, thrown.message, {
+    details: thrown.details,
+    headers: { "WWW-Authenticate": challenges.join(", ") },
+  });
+}

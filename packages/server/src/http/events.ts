@@ -1,0 +1,274 @@
+import type { ServerResponse } from "node:http";
+import type { Grant } from "../access/grants.ts";
+import { jsonText } from "./wire/bodies.ts";
+
+/** Who is told of an event, beside admins. */
+type Audience = "everyone" | "admins" | { readonly caller: string };
+
+interface FeedEvent {
+  readonly number: number;
+  readonly type: string;
+  readonly data: unknown;
+  readonly audience: Audience;
+  /** Made for the first reader: most of what is kept is never read. */
+  bytes: Buffer | undefined;
+}
+
+interface Reader {
+  readonly outgoing: ServerResponse;
+  readonly grant: Grant;
+  /** Whether its token still holds; asked with every heartbeat, and when one was taken back. */
+  readonly isWelcome: () => Promise<boolean>;
+  /** The number of the next event it is to be given. */
+  next: number;
+  /** Since when it takes nothing more, on the `performance` clock. */
+  blockedAt: number | undefined;
+}
+
+interface EventFeedOptions {
+  /** How many events are kept. */
+  readonly size: number;
+  /** Milliseconds between signs of life. */
+  readonly heartbeat: number;
+}
+
+const LONGEST_TIMER = 2 ** 31 - 2;
+/** Events written to a reader at one time. */
+const BATCH = 256;
+/** A reader that takes nothing for so many heartbeats is gone. */
+const PATIENCE = 2;
+
+/**
+ * One numbered stream of what happens, for any number of readers. The last events are kept once, in a ring; a
+ * reader is a position in it, so that a slow one costs nothing. One that the ring overtakes, or that comes back with
+ * an id from before it, is told to start anew (`reset`); one that takes nothing at all is dropped.
+ */
+export class EventFeed {
+  readonly #size: number;
+  /** Tells the numbers of this process from those of the one before it. */
+  readonly #epoch = Date.now().toString(36);
+  readonly #ring: FeedEvent[] = [];
+  readonly #readers = new Set<Reader>();
+  readonly #heartbeat: NodeJS.Timeout;
+  readonly #patience: number;
+  /** The number that the next event gets. */
+  #next = 1;
+  /** The first event that somebody could have heard of: before the first reader, nothing is kept. */
+  #first: number | undefined;
+  #scheduled = false;
+  #dropped = 0;
+  #shared: { from: number; to: number; bytes: Buffer } | undefined;
+
+  constructor({ size, heartbeat }: EventFeedOptions) {
+    this.#size = size;
+    this.#patience = heartbeat * PATIENCE;
+    this.#heartbeat = setInterval(() => this.#beat(), heartbeat).unref();
+  }
+
+  get readers(): number {
+    return this.#readers.size;
+  }
+
+  /** Whether there has ever been a reader. Until then nobody can come back for what was missed. */
+  get isFollowed(): boolean {
+    return this.#first !== undefined;
+  }
+
+  /** How many readers took nothing any more. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  /** The data must stay as it is from now on. */
+  publish(type: string, data: unknown, audience: Audience): void {
+    const number = this.#next++;
+    if (this.#first === undefined) return;
+    this.#ring[number % this.#size] = { number, type, data, audience, bytes: undefined };
+    if (this.#scheduled || this.#readers.size === 0) return;
+    this.#scheduled = true;
+    // What happens in one turn of the event loop is written in one go.
+    setImmediate(() => this.#flush());
+  }
+
+  /** Turns the answer into a stream that goes on after `lastEventId`, or from now on. */
+  subscribe(
+    outgoing: ServerResponse,
+    grant: Grant,
+    lastEventId: string | undefined,
+    isWelcome: () => Promise<boolean>,
+  ): void {
+    this.#first ??= this.#next;
+    const resumed = lastEventId === undefined ? undefined : this.#numberAfter(lastEventId);
+    const reader: Reader = { outgoing, grant, isWelcome, next: resumed ?? this.#next, blockedAt: undefined };
+    openEventStream(outgoing);
+    const expiry = this.#endAtExpiry(reader);
+    outgoing.on("close", () => {
+      clearTimeout(expiry);
+      this.#readers.delete(reader);
+    });
+    outgoing.on("drain", () => {
+      reader.blockedAt = undefined;
+      this.#pump(reader);
+    });
+    this.#readers.add(reader);
+    outgoing.write("retry: 2000\n\n");
+    if (resumed === undefined) this.#startAnew(reader, lastEventId === undefined ? "ready" : "reset");
+    this.#pump(reader);
+  }
+
+  /** Ends the streams of tokens that hold no more; to be called when one was taken back. */
+  async dropUnwelcome(): Promise<void> {
+    await Promise.all([...this.#readers].map((reader) => this.#endIfUnwelcome(reader)));
+  }
+
+  /** Ends every stream. */
+  close(): void {
+    clearInterval(this.#heartbeat);
+    this.#flush();
+    for (const { outgoing } of this.#readers) outgoing.end();
+    this.#readers.clear();
+  }
+
+  get #oldest(): number {
+    return Math.max(this.#first ?? this.#next, this.#next - this.#size);
+  }
+
+  #idOf(number: number): string {
+    return `${this.#epoch}-${number}`;
+  }
+
+  /** The number to go on with; nothing when what came after the id is not known any more. */
+  #numberAfter(id: string): number | undefined {
+    const [epoch, digits] = id.split("-");
+    if (epoch !== this.#epoch || digits === undefined || !/^\d{1,15}$/.test(digits)) return undefined;
+    const next = Number(digits) + 1;
+    return next >= this.#oldest && next <= this.#next ? next : undefined;
+  }
+
+  #flush(): void {
+    this.#scheduled = false;
+    for (const reader of this.#readers) this.#pump(reader);
+    this.#shared = undefined;
+  }
+
+  #pump(reader: Reader): void {
+    if (reader.blockedAt === undefined && reader.next < this.#oldest) this.#startAnew(reader, "reset");
+    while (reader.blockedAt === undefined && reader.next < this.#next) {
+      const to = Math.min(reader.next + BATCH, this.#next);
+      const bytes = this.#bytesFor(reader, to);
+      reader.next = to;
+      if (bytes.length > 0) this.#write(reader, bytes);
+    }
+  }
+
+  #startAnew(reader: Reader, event: "ready" | "reset"): void {
+    reader.next = this.#next;
+    this.#write(reader, eventText(event, { at: Date.now() }, this.#idOf(this.#next - 1)));
+  }
+
+  #write(reader: Reader, bytes: Buffer | string): void {
+    if (!reader.outgoing.write(bytes)) reader.blockedAt ??= performance.now();
+  }
+
+  #bytesFor({ grant, next }: Reader, to: number): Buffer {
+    if (!grant.admin) return this.#join(next, to, ({ audience }) => isFor(audience, grant));
+    if (this.#shared?.from !== next || this.#shared.to !== to) {
+      this.#shared = { from: next, to, bytes: this.#join(next, to, () => true) };
+    }
+    return this.#shared.bytes;
+  }
+
+  #join(from: number, to: number, wanted: (event: FeedEvent) => boolean): Buffer {
+    const events: Buffer[] = [];
+    for (let number = from; number < to; number++) {
+      const event = this.#ring[number % this.#size]!;
+      if (wanted(event)) events.push(this.#bytesOf(event));
+    }
+    return events.length === 1 ? events[0]! : Buffer.concat(events);
+  }
+
+  #bytesOf(event: FeedEvent): Buffer {
+    event.bytes ??= Buffer.from(eventText(event.type, event.data, this.#idOf(event.number)));
+    return event.bytes;
+  }
+
+  #beat(): void {
+    const now = performance.now();
+    for (const reader of this.#readers) {
+      const { blockedAt } = reader;
+      if (blockedAt === undefined) this.#write(reader, ": alive\n\n");
+      else if (now - blockedAt > this.#patience) this.#drop(reader);
+      void this.#endIfUnwelcome(reader);
+    }
+  }
+
+  async #endIfUnwelcome(reader: Reader): Promise<void> {
+    // When the store does not answer: the token held when the stream began.
+    if (await reader.isWelcome().catch(() => true)) return;
+    this.#readers.delete(reader);
+    reader.outgoing.end();
+  }
+
+  /** To the moment, unless it is further away than a timer can be set; a heartbeat finds those. */
+  #endAtExpiry(reader: Reader): NodeJS.Timeout | undefined {
+    const left = (reader.grant.expiresAt ?? Number.POSITIVE_INFINITY) - Date.now();
+    if (left > LONGEST_TIMER) return undefined;
+    // A timer may fire a moment before its time, when the token still holds.
+    return setTimeout(() => void this.#endIfUnwelcome(reader), left + 1).unref();
+  }
+
+  #drop(reader: Reader): void {
+    if (!this.#readers.delete(reader)) return;
+    this.#dropped++;
+    reader.outgoing.destroy();
+  }
+}
+
+function isFor(audience: Audience, grant: Grant): boolean {
+  if (audience === "everyone") return true;
+  return audience !== "admins" && audience.caller === grant.caller;
+}
+
+/** One event as the stream carries it. JSON holds no line breaks, so the data is one line. */
+export function eventText(event: string, data: unknown, id?: string): string {
+  const named = id === undefined ? "" : `id: ${id}\n`;
+  return `${named}event: ${event}\ndata: ${jsonText(data)}\n\n`;
+}
+
+export function openEventStream(outgoing: ServerResponse): void {
+  // Proxies that gather an answer before they pass it on would make a stream useless.
+  outgoing.writeHead(200, { "Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no" });
+  outgoing.flushHeaders();
+}
+
+/**
+ * Lets through, of what a call says of one kind in one turn of the event loop, only the last. A tool that reports
+ * every row of a million would otherwise push everything else out of the feed.
+ */
+export class LatestOnly {
+  readonly #waiting = new Map<string, Map<string, () => void>>();
+  #scheduled = false;
+
+  set(callId: string, kind: string, tell: () => void): void {
+    let kinds = this.#waiting.get(callId);
+    if (kinds === undefined) {
+      kinds = new Map();
+      this.#waiting.set(callId, kinds);
+    }
+    kinds.set(kind, tell);
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      for (const id of [...this.#waiting.keys()]) this.flush(id);
+    });
+  }
+
+  /** What a call has still to say, now. */
+  flush(callId: string): void {
+    const kinds = this.#waiting.get(callId);
+    if (kinds === undefined) return;
+    this.#waiting.delete(callId);
+    for (const tell of kinds.values()) tell();
+  }
+}

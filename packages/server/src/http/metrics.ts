@@ -1,0 +1,201 @@
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import type { RackEvent, ToolCallRecord } from "@toolrack/core";
+
+/** What is read from others at the moment somebody asks. */
+interface Readings {
+  readonly activeCalls: number;
+  readonly tools: { readonly enabled: number; readonly disabled: number };
+  readonly failedFiles: number;
+  readonly feedReaders: number;
+  readonly feedDropped: number;
+  readonly recordFailures: number;
+}
+
+interface ToolCounts {
+  completed: number;
+  readonly errors: Map<string, number>;
+  readonly durations: Histogram;
+}
+
+/** Under this name go calls of tools that do not exist: callers could otherwise make up names without end. */
+const UNKNOWN = "(unknown)";
+const nanosecondsPerSecond = 1e9;
+
+/** Counts calls and requests, and says so in the format of Prometheus. */
+export class Metrics {
+  readonly #tools = new Map<string, ToolCounts>();
+  readonly #requests = new Map<string, { readonly labels: Sample["labels"] & object; value: number }>();
+  readonly #delay = monitorEventLoopDelay({ resolution: 20 });
+
+  constructor() {
+    this.#delay.enable();
+  }
+
+  readonly listen = (event: RackEvent): void => {
+    if (event.type === "record") this.#count(event.record);
+  };
+
+  countRequest(method: string, route: string, status: number): void {
+    const key = `${status} ${method} ${route}`;
+    const found = this.#requests.get(key);
+    if (found !== undefined) found.value++;
+    else this.#requests.set(key, { labels: { method, route, status }, value: 1 });
+  }
+
+  /** `mayUse` decides which tools are spoken of. */
+  render(readings: Readings, mayUse: (toolName: string) => boolean): string {
+    const tools = [...this.#tools].filter(([tool]) => tool === UNKNOWN || mayUse(tool));
+    return [
+      ...callMetrics(tools),
+      metricText("toolrack_calls_active", "gauge", "Calls under way.", [{ value: readings.activeCalls }]),
+      metricText("toolrack_tools", "gauge", "Tools on the rack.", [
+        { labels: { state: "enabled" }, value: readings.tools.enabled },
+        { labels: { state: "disabled" }, value: readings.tools.disabled },
+      ]),
+      gauge("toolrack_files_failed", "Tool files that could not be loaded.", readings.failedFiles),
+      counter("toolrack_record_failures_total", "Records that the store refused.", readings.recordFailures),
+      gauge("toolrack_event_readers", "Readers of the event stream.", readings.feedReaders),
+      counter(
+        "toolrack_event_readers_dropped_total",
+        "Readers that took nothing any more.",
+        readings.feedDropped,
+      ),
+      metricText("toolrack_http_requests_total", "counter", "Requests answered.", [
+        ...this.#requests.values(),
+      ]),
+      ...this.#processMetrics(),
+    ].join("");
+  }
+
+  close(): void {
+    this.#delay.disable();
+  }
+
+  #count(record: ToolCallRecord): void {
+    const code = record.error?.code;
+    const tool = code === "tool_not_found" && record.runDuration === 0 ? UNKNOWN : record.toolName;
+    let counts = this.#tools.get(tool);
+    if (counts === undefined) {
+      counts = { completed: 0, errors: new Map(), durations: new Histogram() };
+      this.#tools.set(tool, counts);
+    }
+    counts.durations.observe(record.duration / 1000);
+    if (code === undefined) counts.completed++;
+    else counts.errors.set(code, (counts.errors.get(code) ?? 0) + 1);
+  }
+
+  #processMetrics(): string[] {
+    const delay = this.#delay;
+    const seconds = (nanoseconds: number) => (delay.count === 0 ? 0 : nanoseconds / nanosecondsPerSecond);
+    const lag = metricText(
+      "toolrack_event_loop_lag_seconds",
+      "gauge",
+      "How late the event loop was since this was last read.",
+      [
+        { labels: { quantile: "0.5" }, value: seconds(delay.percentile(50)) },
+        { labels: { quantile: "0.99" }, value: seconds(delay.percentile(99)) },
+        { labels: { quantile: "1" }, value: seconds(delay.max) },
+      ],
+    );
+    delay.reset();
+    return [
+      lag,
+      gauge("process_resident_memory_bytes", "Memory of the process.", process.memoryUsage.rss()),
+      gauge("process_uptime_seconds", "How long the process has been running.", process.uptime()),
+    ];
+  }
+}
+
+function callMetrics(tools: readonly (readonly [string, ToolCounts])[]): string[] {
+  const calls = tools.flatMap(([tool, { completed, errors }]): Sample[] => {
+    const failed = [...errors.values()].reduce((sum, count) => sum + count, 0);
+    return [
+      { labels: { tool, status: "completed" }, value: completed },
+      { labels: { tool, status: "error" }, value: failed },
+    ];
+  });
+  const failures = tools.flatMap(([tool, { errors }]) =>
+    [...errors].map(([code, value]): Sample => ({ labels: { tool, code }, value })),
+  );
+  const durations = tools.flatMap(([tool, counts]) => histogramSamples(tool, counts.durations));
+  return [
+    metricText("toolrack_calls_total", "counter", "Calls that ended.", calls),
+    metricText(
+      "toolrack_call_failures_total",
+      "counter",
+      "Calls that failed, by the code of the error.",
+      failures,
+    ),
+    metricText("toolrack_call_duration_seconds", "histogram", "From arrival to end of a call.", durations),
+  ];
+}
+
+function histogramSamples(tool: string, { counts, sum, count }: Histogram): Sample[] {
+  let total = 0;
+  const buckets = durationBuckets.map((bound, index): Sample => {
+    total += counts[index]!;
+    return { suffix: "_bucket", labels: { tool, le: bound }, value: total };
+  });
+  return [
+    ...buckets,
+    { suffix: "_bucket", labels: { tool, le: "+Inf" }, value: count },
+    { suffix: "_sum", labels: { tool }, value: sum },
+    { suffix: "_count", labels: { tool }, value: count },
+  ];
+}
+
+function gauge(name: string, help: string, value: number): string {
+  return metricText(name, "gauge", help, [{ value }]);
+}
+
+function counter(name: string, help: string, value: number): string {
+  return metricText(name, "counter", help, [{ value }]);
+}
+
+/** Seconds. From a tool that answers from memory to one that waits for its limit. */
+const durationBuckets = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120] as const;
+
+/** How many observations fell under each bound, as Prometheus counts them. */
+class Histogram {
+  readonly counts = new Array<number>(durationBuckets.length).fill(0);
+  sum = 0;
+  count = 0;
+
+  observe(seconds: number): void {
+    this.sum += seconds;
+    this.count++;
+    const bucket = durationBuckets.findIndex((bound) => seconds <= bound);
+    if (bucket !== -1) this.counts[bucket]!++;
+  }
+}
+
+type Labels = Readonly<Record<string, string | number>>;
+
+interface Sample {
+  /** What follows the metric's name, such as `_bucket`. */
+  readonly suffix?: string;
+  readonly labels?: Labels;
+  readonly value: number;
+}
+
+/** One metric with its samples, in the text format that Prometheus reads. */
+function metricText(
+  name: string,
+  type: "counter" | "gauge" | "histogram",
+  help: string,
+  samples: readonly Sample[],
+): string {
+  const lines = samples.map(
+    ({ suffix = "", labels = {}, value }) => `${name}${suffix}${labelText(labels)} ${value}\n`,
+  );
+  return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join("")}`;
+}
+
+function labelText(labels: Labels): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escaped(String(value))}"`);
+  return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
+}
+
+function escaped(value: string): string {
+  return value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
+}

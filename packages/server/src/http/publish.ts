@@ -1,0 +1,297 @@
+import type { RackEvent, ToolCallRecord } from "@toolrack/core";
+import type { ToolSwitches } from "../access/switches.ts";
+import type { CallDesk } from "../calls/call-service.ts";
+import type { LoadEvent, LoadReport, McpServers } from "../index.ts";
+import type { ConnectedClient } from "../mcp/serve/clients.ts";
+import type { SkillLibrary } from "../skills/skill-library.ts";
+import type { StoredApproval } from "../store/approvals.ts";
+import type { CallLine } from "../store/calls/call-writer.ts";
+import type { ToolSwitch } from "../store/tokens.ts";
+import { type EventFeed, LatestOnly } from "./events.ts";
+
+const LONGEST_TEXT = 500;
+const LONGEST_LIST = 20;
+const MOST_LINES = 50;
+
+/** Tells the feed what happens on the rack. Events hold ids and summaries; bodies are read by id. */
+export function publishRack(feed: EventFeed, desk: Pick<CallDesk, "callerOf">): (event: RackEvent) => void {
+  const started = new Set<string>();
+  /** What calls said in this turn of the event loop. */
+  const said = new Map<string, CallLine[]>();
+  const latest = new LatestOnly();
+  const tell = (type: string, callId: string, data: object) => {
+    const caller = desk.callerOf(callId);
+    feed.publish(type, { callId, ...data }, caller === undefined ? "admins" : { caller });
+  };
+  return (event) => {
+    // A call that began before anybody followed is told of as begun when it next says something.
+    if (!feed.isFollowed) return;
+    switch (event.type) {
+      case "tools":
+        feed.publish("tools.changed", { version: event.version }, "everyone");
+        return;
+      case "state": {
+        const { callId, toolName, status, title } = event;
+        if (status === "completed" || status === "error") return; // The end is told by the record, which says more.
+        const shown = { toolName, ...(title === undefined ? {} : { title: clip(title) }), at: Date.now() };
+        if (status === "pending") return tell("call.queued", callId, shown);
+        if (started.has(callId)) latest.set(callId, "updated", () => tell("call.updated", callId, shown));
+        else tell("call.started", callId, shown);
+        started.add(callId);
+        return;
+      }
+      case "progress": {
+        const { callId, toolName, update } = event;
+        const told = update.message === undefined ? {} : { message: clip(update.message) };
+        latest.set(callId, "progress", () => tell("call.progress", callId, { toolName, ...update, ...told }));
+        return;
+      }
+      case "log": {
+        const { callId, toolName, level, text, at } = event;
+        const lines = said.get(callId) ?? [];
+        said.set(callId, lines);
+        // Of more in one turn, the record has the first and the last.
+        if (lines.length < MOST_LINES) lines.push({ at, level, text: clip(text) });
+        latest.set(callId, "log", () => {
+          said.delete(callId);
+          tell("call.log", callId, { toolName, lines });
+        });
+        return;
+      }
+      case "record": {
+        const { record, result } = event;
+        started.delete(record.callId);
+        latest.flush(record.callId);
+        tell(nameOf(record), record.callId, endOf(record, result.content.length));
+        return;
+      }
+      case "approval": {
+        const { input: _, details: __, ...request } = event.request;
+        const asked = { ...request, message: clip(request.message) };
+        if (event.decision === undefined) return tell("call.approval_requested", request.callId, asked);
+        const { decision, reason } = event.decision;
+        tell("call.approval_resolved", request.callId, { ...asked, decision, reason: clip(reason ?? "") });
+        return;
+      }
+      case "loop": {
+        const { callId, sessionID, verdict } = event;
+        tell("loop.detected", callId, {
+          sessionID,
+          action: verdict.action,
+          evidence: clip(verdict.evidence ?? ""),
+        });
+        return;
+      }
+    }
+  };
+}
+
+/** Tells the feed of questions that can be answered by their id, and of what became of them. */
+export function publishApprovals(feed: EventFeed): (approval: StoredApproval) => void {
+  return ({
+    id,
+    callId,
+    parentCallId,
+    toolName,
+    displayName,
+    caller,
+    sessionID,
+    state,
+    expiresAt,
+    message,
+  }) => {
+    const shown = { id, callId, parentCallId, toolName, displayName, caller, sessionID, state, expiresAt };
+    feed.publish("approval.changed", { ...shown, message: clip(message) }, "admins");
+  };
+}
+
+/** Tells the feed of each load of the tool files, whoever asked for it. */
+export function publishLoads(feed: EventFeed): (event: LoadEvent) => void {
+  return (event) => {
+    if (event.type === "started") feed.publish("reload.started", {}, "admins");
+    if (event.type === "finished") {
+      feed.publish("reload.finished", summaryOf(event.report, LONGEST_LIST), "admins");
+    }
+    if (event.type === "failed") {
+      const { error } = event;
+      const message = clip(error instanceof Error ? error.message : String(error));
+      feed.publish("reload.failed", { message }, "admins");
+    }
+  };
+}
+
+/**
+ * Tells the feed of each upstream MCP server whose state, tools, reason or problem became another, and of those that are gone.
+ * To be called whenever something about the servers changed.
+ */
+export function publishMcpServers(
+  feed: EventFeed,
+  servers: Pick<McpServers, "list" | "fileProblem" | "problems">,
+): () => void {
+  let before = new Map<string, string>();
+  let fileBefore = fileOf(servers);
+  return () => {
+    const file = fileOf(servers);
+    if (file !== fileBefore) {
+      const { fileProblem } = servers;
+      feed.publish("mcp.file", fileProblem === undefined ? {} : { problem: clip(fileProblem) }, "admins");
+    }
+    fileBefore = file;
+    const now = new Map<string, string>();
+    for (const server of servers.list()) {
+      const { key, state, reason, problem, resting, failures, tools, quarantined, since, signIn } = server;
+      const shown = { key, state, ...(reason === undefined ? {} : { reason: clip(reason) }) };
+      const told = {
+        ...shown,
+        ...(problem === undefined ? {} : { problem: clip(problem) }),
+        resting,
+        failures,
+        tools,
+        quarantined,
+        since,
+        ...(signIn === undefined ? {} : { signIn }),
+      };
+      const text = JSON.stringify(told);
+      now.set(key, text);
+      if (before.get(key) !== text) feed.publish("mcp.server", told, "admins");
+    }
+    for (const key of before.keys()) {
+      if (!now.has(key)) feed.publish("mcp.server", { key, state: "removed" }, "admins");
+    }
+    before = now;
+  };
+}
+
+/** What is wrong with the file of the servers, to be compared. */
+function fileOf({ fileProblem, problems }: Pick<McpServers, "fileProblem" | "problems">): string {
+  return JSON.stringify([fileProblem, [...problems]]);
+}
+
+function nameOf({ status, error }: ToolCallRecord): string {
+  if (status === "completed") return "call.completed";
+  return error?.code === "cancelled" ? "call.cancelled" : "call.failed";
+}
+
+function endOf(record: ToolCallRecord, resultSize: number): object {
+  const { parentCallId, toolName, displayName, sessionID, caller, timestamp, duration, error } = record;
+  return {
+    ...(parentCallId === undefined ? {} : { parentCallId }),
+    toolName,
+    displayName,
+    sessionID,
+    caller,
+    timestamp,
+    duration,
+    resultSize,
+    ...(error === undefined ? {} : { error: { code: error.code, message: clip(error.message) } }),
+  };
+}
+
+function clip(text: string): string {
+  return text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}…` : text;
+}
+
+/**
+ * Tells the feed of skills and experts that became another, or are gone, and of tools that somebody switched on or off.
+ * Answers how to stop.
+ */
+export function publishLibrary(
+  feed: EventFeed,
+  { skills, switches }: { readonly skills: SkillLibrary; readonly switches: ToolSwitches },
+): () => void {
+  const skillsNow = () =>
+    skills.list().map(({ id, name, enabled, trusted, owner, tools, updatedAt, revision }) => {
+      const told = { id, name, enabled, trusted, owner, toolCount: tools.length };
+      return { told, state: JSON.stringify([told, updatedAt, revision, tools]) };
+    });
+  const expertsNow = () =>
+    skills.experts.list().map(({ id, name, updatedAt, version }) => {
+      const told = { id, name };
+      return { told, state: JSON.stringify([told, updatedAt, version]) };
+    });
+  const stops = [
+    skills.subscribe(publishChanges(feed, "skill", skillsNow)),
+    skills.experts.subscribe(publishChanges(feed, "expert", expertsNow)),
+    switches.subscribe(({ toolName, enabled, by, at }: ToolSwitch) =>
+      feed.publish("tool.switched", { toolName, enabled, by, at }, "admins"),
+    ),
+  ];
+  return () => {
+    for (const stop of stops) stop();
+  };
+}
+
+interface Seen {
+  readonly told: { readonly id: string };
+  /** Another text whenever anything of it is. */
+  readonly state: string;
+}
+
+/** What is there at the beginning is not told of: whoever opens the stream reads the list. */
+function publishChanges(feed: EventFeed, kind: string, look: () => readonly Seen[]): () => void {
+  const read = () => new Map(look().map(({ told, state }) => [told.id, { told, state }]));
+  let before = read();
+  return () => {
+    const now = read();
+    for (const [id, { told, state }] of now) {
+      if (before.get(id)?.state !== state) feed.publish(`${kind}.changed`, told, "admins");
+    }
+    for (const id of before.keys()) if (!now.has(id)) feed.publish(`${kind}.removed`, { id }, "admins");
+    before = now;
+  };
+}
+
+/** Tells the feed of each MCP client that connects. */
+export function publishClients(feed: EventFeed): (client: ConnectedClient) => void {
+  return ({ name, version, era, caller, expert }) =>
+    feed.publish("client.connected", { name, version, era, caller, expert }, "admins");
+}
+
+/** One load of the tool files: names of tools, and the files that could not be loaded. */
+interface Reload {
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly added: readonly string[];
+  readonly changed: readonly string[];
+  readonly removed: readonly string[];
+  readonly failed: readonly string[];
+  /** Milliseconds. */
+  readonly duration: number;
+}
+
+const MOST = 100;
+const LONGEST_RELOAD_LIST = 200;
+
+/** Remembers the last loads. */
+export class ReloadLog {
+  readonly #reloads: Reload[] = [];
+
+  /** `first`: what opening the workspace found, before anybody could listen. */
+  constructor(first: LoadReport) {
+    this.#add(first);
+  }
+
+  readonly listen = (event: LoadEvent): void => {
+    if (event.type === "finished") this.#add(event.report);
+  };
+
+  /** The newest first. */
+  list(): Reload[] {
+    return this.#reloads.toReversed();
+  }
+
+  #add(report: LoadReport): void {
+    this.#reloads.push({ at: Date.now(), ...summaryOf(report, LONGEST_RELOAD_LIST) });
+    if (this.#reloads.length > MOST) this.#reloads.shift();
+  }
+}
+
+/** What a load did, with no list longer than the limit. */
+function summaryOf(report: LoadReport, limit: number): Omit<Reload, "at"> {
+  const { added, changed, removed, duration, files } = report;
+  const failed = files
+    .filter(({ status }) => status === "failed" || status === "stale")
+    .map(({ file }) => file);
+  const few = (names: readonly string[]) => names.slice(0, limit);
+  return { added: few(added), changed: few(changed), removed: few(removed), failed: few(failed), duration };
+}

@@ -1,0 +1,90 @@
+import type { ToolInfo } from "@toolrack/core";
+import type { Grant } from "../access/grants.ts";
+import { type ChatReach, chatReach } from "../chat/tools.ts";
+import { problemOfToolPattern } from "../config/tool-patterns.ts";
+import type { Expert, Experts } from "../skills/experts.ts";
+import { problemOfRulePattern } from "../store/approvals.ts";
+import { InvalidCursorError } from "../store/values.ts";
+import type { HttpParts } from "./app.ts";
+import { HttpError } from "./wire/errors.ts";
+
+/**
+ * The reach of somebody who talks to a model: as the expert that the request names, or as the only one that the token is
+ * for. Throws `expert_not_found`.
+ */
+export function requestedReach(
+  { skills: { experts }, registry }: Pick<HttpParts, "skills" | "registry">,
+  grant: Grant,
+  named: string | undefined,
+): ChatReach {
+  if (named !== undefined) return chatReach(grant, findExpert(grant, experts, named));
+  if (grant.admin || registry.list().some((tool) => grant.mayUse(tool))) return chatReach(grant);
+  const own = experts.list().filter(({ name, id }) => grant.mayUseExpert(name) || grant.mayUseExpert(id));
+  return chatReach(grant, own.length === 1 ? own[0] : undefined);
+}
+
+/** For a list that the store refused: a cursor that is none is the mistake of whoever asked. */
+export function blameCursor(thrown: unknown): never {
+  if (!(thrown instanceof InvalidCursorError)) throw thrown;
+  const issues = [{ path: "cursor", message: thrown.message }];
+  throw new HttpError("invalid_request", thrown.message, { details: { in: "query", issues } });
+}
+
+/** What the API says of every pattern of tools that it takes. */
+export const toolPattern =
+  "A tool's name, in which `*` stands for anything; or `mcp:KEY` for the tools of exactly that MCP server, and " +
+  "`mcp:KEY/PATTERN` for those of them that it calls so itself, case included. A slash of the key is written `%2F`.";
+
+/** Refuses a pattern of tools in a body that could never fit anything. */
+export function refuseToolPattern(path: string, pattern: string): void {
+  const message = problemOfToolPattern(pattern);
+  if (message !== undefined) throw refused(path, message);
+}
+
+/** Refuses also a pattern that a rule could not be kept with. */
+export function refuseRulePattern(path: string, pattern: string): void {
+  refuseToolPattern(path, pattern);
+  const message = problemOfRulePattern(pattern);
+  if (message !== undefined) throw refused(path, message);
+}
+
+function refused(path: string, message: string): HttpError {
+  return new HttpError("invalid_request", message, { details: { in: "body", issues: [{ path, message }] } });
+}
+
+/** The query parameter of every request that may be made as an expert. */
+export const expertQuery = {
+  type: "string",
+  minLength: 1,
+  maxLength: 128,
+  description: "The name or id of an expert: only its tools are there.",
+} as const;
+
+/** What a request may reach: all that its token may, or the tools of an expert. */
+export interface Reach {
+  readonly grant: Grant;
+  readonly allow?: (tool: ToolInfo) => boolean;
+  readonly expert?: Expert;
+}
+
+/**
+ * A token that may use an expert may use the tools of it, and none else there, whatever tools it may use otherwise.
+ * Throws `expert_not_found`, in the same words for an expert that the token must not know of.
+ */
+export function reachOf(grant: Grant, experts: Experts, name: string | undefined): Reach {
+  if (name === undefined) return { grant };
+  const expert = findExpert(grant, experts, name);
+  // What is outside the set is refused as such, which the set itself sees to.
+  return { grant: { ...grant, mayUse: () => true }, allow: expert.allows, expert };
+}
+
+export function findExpert(grant: Grant, experts: Experts, name: string): Expert {
+  const expert = experts.find(name);
+  if (expert !== undefined && (grant.mayUseExpert(expert.name) || grant.mayUseExpert(expert.id)))
+    return expert;
+  throw new HttpError(
+    "expert_not_found",
+    `This token knows no expert "${name}". GET /api/experts lists those that it may use.`,
+    { details: { expert: name } },
+  );
+}

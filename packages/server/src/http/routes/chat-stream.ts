@@ -1,0 +1,233 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { JsonSchemaObject } from "@toolrack/core";
+import { ChatError, type ChatService } from "../../chat/chat-service.ts";
+import { ProviderError } from "../../chat/model/failure.ts";
+import { howToConfigure, ModelMissing } from "../../chat/model/providers.ts";
+import { assistantBody, bodyOf } from "../../chat/sessions.ts";
+import { isTool, type MessagePart, type TurnEnd } from "../../chat/turn/events.ts";
+import type { ActiveTurn } from "../../chat/turns.ts";
+import type { ChatMessage, ChatSession } from "../../store/chat-tables.ts";
+import type { HttpParts } from "../app.ts";
+import { eventText, openEventStream } from "../events.ts";
+import { HttpError, type HttpErrorCode } from "../wire/errors.ts";
+import type { Reply } from "../wire/route.ts";
+
+/** A message as it is answered with. */
+export function messageView(whole: ChatMessage): Record<string, unknown> {
+  const { body: _body, ...message } = whole;
+  const body = bodyOf(whole);
+  if (whole.role === "user") return { ...message, ...body };
+  return { ...message, ...body, parts: assistantBody(whole).parts.map(partView) };
+}
+
+/** What is kept for the provider, or to know after a restart what was begun, is for nobody else. */
+function partView(part: MessagePart): Record<string, unknown> {
+  if (!isTool(part)) return { ...part };
+  const { echo: _echo, kind: _kind, started: _started, ...shown } = part;
+  return shown;
+}
+
+/** What a reader has not taken in yet; one that leaves more is cut off, and may come back. */
+const MOST_WAITING = 8 * 1024 * 1024;
+
+/** Tells what happens after the event of the number, until the turn ends. It goes on whether or not anybody reads. */
+export function streamTurn(
+  turn: ActiveTurn,
+  after: number,
+  outgoing: ServerResponse,
+  heartbeat: number,
+): Reply {
+  if (!outgoing.headersSent) openEventStream(outgoing);
+  const alive = setInterval(() => outgoing.write(": alive\n\n"), heartbeat);
+  let unfollow = () => {};
+  const leave = () => {
+    clearInterval(alive);
+    unfollow();
+  };
+  outgoing.once("close", leave);
+  let isOver = false;
+  unfollow = turn.feed.follow(after, ({ number, type, data }) => {
+    if (isOver) return;
+    outgoing.write(eventText(type, data, `${turn.feed.id}.${number}`));
+    if (outgoing.writableLength > MOST_WAITING) outgoing.destroy();
+    if (type !== "end") return;
+    isOver = true;
+    outgoing.end();
+  });
+  // It may have ended before it was followed.
+  if (isOver || outgoing.destroyed) leave();
+  return "sent";
+}
+
+export async function resumeTurn(
+  chat: ChatService,
+  session: ChatSession,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  heartbeat: number,
+): Promise<Reply> {
+  const turn = await chat.watch(session.id);
+  const [feedId, digits] = String(incoming.headers["last-event-id"] ?? "").split(".");
+  const last = Number(digits);
+  if (turn !== undefined && feedId === turn.feed.id && Number.isInteger(last) && turn.feed.knowsAfter(last)) {
+    if (!turn.isDone || last !== turn.feed.last) return streamTurn(turn, last, outgoing, heartbeat);
+    if (await isNewest(turn, chat)) return nothingMore(outgoing);
+  }
+  if (turn === undefined || turn.isDone) {
+    const [message] = (await chat.listMessages(session.id, { limit: 1 })).items;
+    const id = `${message?.id ?? session.id}.end`;
+    if (incoming.headers["last-event-id"] === id) return nothingMore(outgoing);
+    openEventStream(outgoing);
+    if (message !== undefined) outgoing.write(eventText("message", messageView(message)));
+    const end = message === undefined ? undefined : bodyOf(message).end;
+    outgoing.end(eventText("end", { type: "end", sessionId: session.id, messageId: message?.id, end }, id));
+    return "sent";
+  }
+  openEventStream(outgoing);
+  const { feed } = turn;
+  const number = feed.last;
+  outgoing.write(eventText("message", messageView(chat.currentMessage(turn)), `${feed.id}.${number}`));
+  return streamTurn(turn, number, outgoing, heartbeat);
+}
+
+/** Another node may have answered in the session since. */
+async function isNewest({ message }: ActiveTurn, chat: ChatService): Promise<boolean> {
+  const [newest] = (await chat.listMessages(message.sessionId, { limit: 1 })).items;
+  return newest === undefined || newest.role !== "assistant" || newest.id === message.id;
+}
+
+/** Who has read the end and asks again, as browsers do by themselves, stops asking at this. */
+function nothingMore(outgoing: ServerResponse): Reply {
+  outgoing.writeHead(204).end();
+  return "sent";
+}
+
+export const text: JsonSchemaObject = { type: "string" };
+const moment: JsonSchemaObject = { type: "number", description: "Milliseconds since the epoch." };
+export const model: JsonSchemaObject = {
+  type: "string",
+  maxLength: 200,
+  description: "As `GET /v1/models` lists it.",
+};
+export const title: JsonSchemaObject = { type: "string", maxLength: 500 };
+
+export const sessionSchema: JsonSchemaObject = {
+  type: "object",
+  properties: {
+    id: text,
+    title: { ...text, description: "The beginning of the first message, unless it was given one." },
+    model: { ...text, description: "Empty for the usual one." },
+    expert: text,
+    system: { ...text, description: "What the model is told at the beginning." },
+    owner: { ...text, description: "The id of the token that it belongs to." },
+    createdAt: moment,
+    updatedAt: moment,
+    running: { type: "boolean", description: "Whether a message is being answered." },
+  },
+  required: ["id", "title", "model", "owner", "createdAt", "updatedAt", "running"],
+};
+
+export const messageSchema: JsonSchemaObject = {
+  type: "object",
+  properties: {
+    id: text,
+    sessionId: text,
+    position: { type: "integer" },
+    role: { enum: ["user", "assistant"] },
+    status: { enum: ["running", "completed", "stopped", "interrupted", "error"] },
+    createdAt: moment,
+    updatedAt: moment,
+    content: { description: "Of a user's message: text, or parts as Chat Completions has them." },
+    provider: text,
+    model: text,
+    unread: {
+      type: "integer",
+      description:
+        "Set when the message is too large to be read: its bytes. What it says is a note about that.",
+    },
+    parts: {
+      type: "array",
+      description:
+        "Of an answer: `text`, `reasoning`, `refusal` and `tool` parts; a `tool` part has the call's state.",
+      items: { type: "object" },
+    },
+    usage: { type: "object" },
+    end: {
+      type: "object",
+      description: "Why the turn ended: `reason`, and `message` and `code` where there are any.",
+    },
+  },
+  required: ["id", "sessionId", "position", "role", "status", "createdAt", "updatedAt"],
+};
+
+export const contentSchema: JsonSchemaObject = {
+  anyOf: [
+    { type: "string", minLength: 1 },
+    {
+      type: "array",
+      minItems: 1,
+      items: { type: "object", properties: { type: text }, required: ["type"], additionalProperties: true },
+    },
+  ],
+  description: 'Text, or `{type: "text"}` and `{type: "image_url"}` parts as Chat Completions has them.',
+};
+
+/** The service, or a refusal that says how to have one. */
+export function requireChat({ chat }: Pick<HttpParts, "chat">): NonNullable<HttpParts["chat"]> {
+  if (chat !== undefined) return chat;
+  throw new HttpError("provider_missing", howToConfigure, { headers: noRetry });
+}
+
+/** Runs a handler whose refusals are those of conversations. */
+export async function sayingWhy<Answer>(work: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await work();
+  } catch (thrown) {
+    throw toHttpError(thrown);
+  }
+}
+
+/** What is said of a turn that ended without an answer; undefined for one that has some. */
+export function errorOfEnd(end: TurnEnd): HttpError | undefined {
+  const { reason, message = "The model did not answer.", code = "provider_failed" } = end;
+  if (reason === "interrupted")
+    return new HttpError("stopping", "The server is stopping.", { headers: noRetry });
+  if (reason !== "error") return undefined;
+  return providerError(code, message, end);
+}
+
+/** Tools may have run already. Clients of OpenAI ask again by themselves unless they are told not to. */
+const noRetry = { "X-Should-Retry": "false" };
+
+function toHttpError(thrown: unknown): unknown {
+  if (thrown instanceof ChatError) return new HttpError(thrown.code, thrown.message, { headers: noRetry });
+  if (thrown instanceof ModelMissing) return new HttpError(thrown.code, thrown.message, { headers: noRetry });
+  if (thrown instanceof ProviderError) {
+    return providerError(`provider_${thrown.kind}`, thrown.message, thrown);
+  }
+  return thrown;
+}
+
+const codes: Readonly<Record<string, HttpErrorCode>> = {
+  provider_busy: "provider_busy",
+  provider_refused: "provider_refused",
+  provider_unauthorized: "provider_unauthorized",
+  internal_error: "internal_error",
+  unauthorized: "unauthorized",
+};
+
+function providerError(
+  code: string,
+  message: string,
+  { retryAfter, details = {} }: Pick<TurnEnd, "retryAfter" | "details"> | ProviderError,
+): HttpError {
+  const later: Record<string, string> =
+    retryAfter === undefined ? {} : { "Retry-After": String(Math.ceil(retryAfter)) };
+  const { type, param } = details;
+  return new HttpError(codes[code] ?? "provider_failed", message, {
+    headers: { ...noRetry, ...later },
+    details,
+    ...(typeof type === "string" ? { type } : {}),
+    ...(typeof param === "string" ? { param } : {}),
+  });
+}

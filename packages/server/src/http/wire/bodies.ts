@@ -1,0 +1,181 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { TLSSocket } from "node:tls";
+import { type JsonSchemaObject, redact } from "@toolrack/core";
+import { isFullDisk } from "../../store/database.ts";
+import type { HttpParts } from "../app.ts";
+import { HttpError } from "./errors.ts";
+
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+/** The JSON of a request's body; `undefined` when it has none. Counts while it reads and never holds more than `limit`. */
+export async function readBody(incoming: IncomingMessage, limit: number): Promise<unknown> {
+  if (!hasBody(incoming)) return undefined;
+  checkType(incoming);
+  const bytes = await collect(incoming, limit);
+  if (bytes.length === 0) return undefined;
+  try {
+    return JSON.parse(decoder.decode(bytes));
+  } catch (thrown) {
+    const problem = thrown instanceof Error ? thrown.message : String(thrown);
+    throw new HttpError("invalid_json", `The body is not JSON in UTF-8: ${problem}.`);
+  }
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0").trim() !== "0";
+}
+
+function checkType({ headers }: IncomingMessage): void {
+  const type = (headers["content-type"] ?? "").split(";")[0]!.trim().toLowerCase();
+  if (type !== "application/json" && !/^application\/[\w.-]+\+json$/.test(type)) {
+    const came = type === "" ? "none is given" : `it is ${type}`;
+    throw new HttpError("unsupported_media_type", `Content-Type must be application/json; ${came}.`);
+  }
+  const encoding = headers["content-encoding"] ?? "identity";
+  if (encoding.toLowerCase() !== "identity") {
+    const advice = `The body came with Content-Encoding: ${encoding}, which this server does not read. Send it as it is, without that header.`;
+    throw new HttpError("unsupported_media_type", advice, { headers: { "Accept-Encoding": "identity" } });
+  }
+}
+
+function collect(incoming: IncomingMessage, limit: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const refuse = () => {
+      stop();
+      const advice = `The body is larger than ${limit} bytes, the most that this server takes.`;
+      reject(new HttpError("payload_too_large", advice, { details: { limit } }));
+    };
+    const onData = (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > limit) refuse();
+      else chunks.push(chunk);
+    };
+    const onEnd = () => {
+      stop();
+      resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size));
+    };
+    const onBreak = () => {
+      stop();
+      reject(new HttpError("bad_request", "The connection broke before the whole body had come."));
+    };
+    const stop = () => {
+      incoming.off("data", onData).off("end", onEnd).off("error", onBreak).off("close", onBreak);
+      // What is left of a body that nobody reads is let through, so that the answer reaches who still sends.
+      incoming.on("error", () => {});
+    };
+    if (Number(incoming.headers["content-length"] ?? 0) > limit) return refuse();
+    incoming.on("data", onData).on("end", onEnd).on("error", onBreak).on("close", onBreak);
+  });
+}
+
+/**
+ * The query of a URL as an object in which texts that stand for numbers and booleans are such, where the schemas
+ * ask for them. What cannot be read stays the text it is, for the validation to name.
+ */
+export function readQuery(
+  search: string,
+  schemas: Readonly<Record<string, JsonSchemaObject>>,
+): Record<string, unknown> {
+  const query: Record<string, unknown> = Object.create(null);
+  for (const [name, text] of new URLSearchParams(search)) {
+    // A parameter that is given twice is a list, which no schema takes: the validation says so.
+    query[name] = name in query ? [query[name], text].flat() : convert(text, schemas[name]?.type);
+  }
+  return { ...query };
+}
+
+function convert(text: string, type: unknown): unknown {
+  if (type === "boolean" && (text === "true" || text === "false")) return text === "true";
+  if ((type === "integer" || type === "number") && /^-?\d+(\.\d+)?$/.test(text)) return Number(text);
+  return text;
+}
+
+/** JSON of any value. What a tool returned may hold what JSON cannot: then a plain copy is sent instead. */
+export function jsonText(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? "null";
+  } catch {
+    return JSON.stringify(redact(value)) ?? "null";
+  }
+}
+
+export const json = "application/json; charset=utf-8";
+
+/** Straight to Node: a `Response` would only be taken apart again on its way. */
+export function sendText(
+  outgoing: ServerResponse,
+  status: number,
+  text: string,
+  headers: Readonly<Record<string, string>>,
+): void {
+  outgoing.writeHead(status, { ...headers, "Content-Length": Buffer.byteLength(text) });
+  outgoing.end(text);
+}
+
+/** The one place in which whatever was thrown becomes an answer. */
+export function sendError(
+  thrown: unknown,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  { metrics, logger }: Pick<HttpParts, "metrics" | "logger">,
+  route: string,
+): void {
+  const error = HttpError.from(thrown) ?? hideFailure(thrown, logger);
+  metrics.countRequest(incoming.method ?? "", route, error.status);
+  if (outgoing.headersSent) {
+    // A stream that has begun cannot be given another status; a break is all that its reader can notice.
+    outgoing.destroy();
+    return;
+  }
+  sendText(outgoing, error.status, jsonText(error.toEnvelope()), { "Content-Type": json, ...error.headers });
+}
+
+/** What failed inside is for the log, not for whoever asked. */
+function hideFailure(thrown: unknown, logger: HttpParts["logger"]): HttpError {
+  logger.error("A request failed:", thrown);
+  if (isFullDisk(thrown)) {
+    return new HttpError(
+      "internal_error",
+      "The disk on which the rack keeps its data is full, so this was not done, or not all of it. Make room there, look what there is now, and do the rest.",
+    );
+  }
+  return new HttpError("internal_error", "The server failed to answer this request. Its log says why.");
+}
+
+/** Aborts when the caller is gone before it was answered. Call `release` once the answer is on its way. */
+export function callerGone(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): { readonly signal: AbortSignal; release(): void } {
+  const controller = new AbortController();
+  const release = whenGone(incoming, outgoing, () => controller.abort("the caller closed the connection"));
+  return { signal: controller.signal, release };
+}
+
+/**
+ * Acts when the client closes the connection, or only its side of it, before it was answered: a program that was ended
+ * does no more than that. Answers how to stop waiting for it.
+ */
+export function whenGone(incoming: IncomingMessage, outgoing: ServerResponse, act: () => void): () => void {
+  const { socket } = incoming;
+  const onClose = () => {
+    if (!outgoing.writableFinished) act();
+  };
+  if (socket.readableEnded || socket.destroyed) act();
+  // Requests that were sent without waiting for answers share the connection; each of them listens by itself.
+  if (socket.getMaxListeners() > 0) socket.setMaxListeners(0);
+  socket.on("end", act);
+  outgoing.on("close", onClose);
+  return () => {
+    socket.off("end", act);
+    outgoing.off("close", onClose);
+  };
+}
+
+/** The server's address as its caller knows it; the host was checked before. */
+export function originOf({ headers, socket }: IncomingMessage): string {
+  const isSecure = (socket as TLSSocket).encrypted === true || headers["x-forwarded-proto"] === "https";
+  return `${isSecure ? "https" : "http"}://${headers.host ?? "localhost"}`;
+}

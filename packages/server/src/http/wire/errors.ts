@@ -1,0 +1,174 @@
+import { CallRefused } from "../../calls/call-service.ts";
+
+interface HttpErrorOptions {
+  readonly details?: Readonly<Record<string, unknown>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** What a model provider said, where OpenAI's clients look for it. */
+  readonly type?: string;
+  readonly param?: string;
+}
+
+/** The one form in which every error leaves the server. */
+interface ErrorEnvelope {
+  readonly error: {
+    readonly code: HttpErrorCode;
+    readonly message: string;
+    readonly details: Readonly<Record<string, unknown>>;
+    readonly type?: string;
+    readonly param?: string;
+  };
+}
+
+/** A request that is refused. Thrown anywhere below a route; one place answers it. */
+export class HttpError extends Error {
+  readonly code: HttpErrorCode;
+  readonly status: number;
+  readonly details: Readonly<Record<string, unknown>>;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly #own: Pick<HttpErrorOptions, "type" | "param">;
+
+  constructor(code: HttpErrorCode, message: string, options: HttpErrorOptions = {}) {
+    super(message);
+    this.name = "HttpError";
+    this.code = code;
+    this.status = httpErrorCodes[code].status;
+    this.details = options.details ?? {};
+    this.headers = options.headers ?? {};
+    const { type, param } = options;
+    this.#own = { ...(type === undefined ? {} : { type }), ...(param === undefined ? {} : { param }) };
+  }
+
+  /** What was thrown as this surface says it; undefined when it is no refusal but a failure. */
+  static from(thrown: unknown): HttpError | undefined {
+    if (thrown instanceof HttpError) return thrown;
+    if (!(thrown instanceof CallRefused)) return undefined;
+    const { code, message, details, retryAfter } = thrown;
+    return new HttpError(code, message, {
+      details,
+      ...(retryAfter === undefined ? {} : { headers: { "Retry-After": String(retryAfter) } }),
+    });
+  }
+
+  toEnvelope(): ErrorEnvelope {
+    return { error: { code: this.code, message: this.message, details: this.details, ...this.#own } };
+  }
+}
+
+/**
+ * Every way in which a request can be refused, with the status it is answered with. The codes of a tool's own
+ * refusals are those of the core. `/openapi.json` is generated from this list.
+ */
+export const httpErrorCodes = {
+  bad_request: { status: 400, when: "The request line, the headers or the body could not be read." },
+  invalid_json: { status: 400, when: "The body is not JSON in UTF-8." },
+  invalid_request: {
+    status: 400,
+    when: "The path, the query or the body does not fit its schema; `details.issues` lists each place.",
+  },
+  mcp_server_invalid: { status: 400, when: "The key or the entry of an upstream MCP server cannot be used." },
+  provider_refused: {
+    status: 400,
+    when: "The model provider does not accept the request; its words are in the message.",
+  },
+  secret_invalid: { status: 400, when: "The name or the value cannot be that of a secret." },
+  unauthorized: { status: 401, when: "There is no token, or it is unknown or has expired." },
+  forbidden: { status: 403, when: "The token is valid but not an admin's." },
+  chat_forbidden: {
+    status: 403,
+    when: "The token may not use the models, or the conversation belongs to another token.",
+  },
+  host_not_allowed: {
+    status: 403,
+    when: "The Host header names a host that this server does not answer for.",
+  },
+  origin_not_allowed: { status: 403, when: "A page of another origin made the request." },
+  permission_denied: { status: 403, when: "The tool asks for a permission that callers do not hold." },
+  approval_denied: { status: 403, when: "A person or a policy said no, or nobody answered in time." },
+  not_found: { status: 404, when: "There is nothing at this path." },
+  tool_not_found: { status: 404, when: "No tool that this token may see has this name or alias." },
+  call_not_found: { status: 404, when: "No call that this token may see has this id." },
+  approval_not_found: { status: 404, when: "There is no question with this id." },
+  approval_rule_not_found: { status: 404, when: "There is no approval rule with this id." },
+  mcp_server_not_found: { status: 404, when: "There is no upstream MCP server with this key." },
+  mcp_tool_not_found: { status: 404, when: "The upstream MCP server has no tool of this name." },
+  schedule_not_found: { status: 404, when: "No schedule that this token may see has this id." },
+  skill_not_found: { status: 404, when: "There is no skill with this id or name." },
+  skill_tool_not_found: { status: 404, when: "The skill has no tool with this id or name." },
+  expert_not_found: { status: 404, when: "No expert that this token may use has this name or id." },
+  model_not_found: { status: 404, when: "No model provider has a model of this name." },
+  chat_session_not_found: { status: 404, when: "No conversation that this token may see has this id." },
+  token_not_found: { status: 404, when: "There is no token with this id." },
+  secret_not_found: { status: 404, when: "There is no secret of this name." },
+  method_not_allowed: { status: 405, when: "The path exists, but not for this method; see `Allow`." },
+  request_timeout: { status: 408, when: "The request did not arrive in time." },
+  mcp_server_exists: { status: 409, when: "There is an upstream MCP server with this key already." },
+  mcp_server_read_only: {
+    status: 409,
+    when: "The upstream MCP server stands in the workspace's file and is changed there.",
+  },
+  mcp_tool_changed: {
+    status: 409,
+    when: "The tool changed after it was looked at, so it was not approved; `details` has its `hash` and `changes` of now.",
+  },
+  call_exists: { status: 409, when: "A call with the wanted `callId` exists." },
+  call_ended: { status: 409, when: "The call has ended and cannot be cancelled any more." },
+  result_elsewhere: {
+    status: 410,
+    when: "The whole of a long result is on another node, or was deleted. The record has its beginning.",
+  },
+  call_running: { status: 409, when: "The call has not ended and has no result yet." },
+  arguments_redacted: {
+    status: 409,
+    when: "Parts of the recorded arguments were masked, so the call cannot be repeated without new ones.",
+  },
+  chat_cancelled: {
+    status: 409,
+    when: "The same request made calls a moment ago and was cancelled with its connection; it is not done twice.",
+  },
+  chat_busy: { status: 409, when: "The last message of the conversation is still being answered." },
+  approval_decided: { status: 409, when: "The question was answered, or nobody answered it in time." },
+  approval_elsewhere: {
+    status: 409,
+    when: "The call that asks waits on another node, and expires before that would learn of the answer.",
+  },
+  schedule_ended: { status: 409, when: "The schedule has run for the last time, or was cancelled." },
+  skill_changed: {
+    status: 409,
+    when: "The skill, tool or expert was changed after it was looked at, so nothing was; `details` has its `updatedAt` of now, and in `now` the fields that were to be changed.",
+  },
+  skill_read_only: { status: 409, when: "The skill lives in a folder, where it is to be changed." },
+  tool_disabled: { status: 409, when: "An operator switched the tool off." },
+  loop_blocked: { status: 409, when: "The session repeats itself without progress." },
+  payload_too_large: { status: 413, when: "The body is larger than the server takes." },
+  unsupported_media_type: { status: 415, when: "The body is not sent as `application/json`." },
+  expectation_failed: {
+    status: 417,
+    when: "The `Expect` header asks for something else than `100-continue`.",
+  },
+  invalid_arguments: {
+    status: 422,
+    when: "The arguments do not fit the tool's schema; see `details.issues`.",
+  },
+  rate_limited: { status: 429, when: "The token makes more requests than it may; see `Retry-After`." },
+  too_many_calls: { status: 429, when: "The tool runs as often as it may at one time; see `Retry-After`." },
+  provider_busy: {
+    status: 429,
+    when: "The model provider takes no more requests for now; see `Retry-After`.",
+  },
+  headers_too_large: { status: 431, when: "The headers are larger than the server takes." },
+  internal_error: { status: 500, when: "The server failed; its log says why." },
+  provider_failed: { status: 502, when: "The model provider failed, or could not be reached." },
+  mcp_sign_in_failed: {
+    status: 502,
+    when: "The upstream MCP server, or who signs in for it, does not let the rack sign in; the message says why.",
+  },
+  provider_unauthorized: {
+    status: 502,
+    when: "The model provider does not accept the key that it is configured with.",
+  },
+  provider_missing: { status: 503, when: "No model provider is configured, or its key is not set." },
+  not_ready: { status: 503, when: "The store does not answer." },
+  stopping: { status: 503, when: "The server is stopping and takes no new work." },
+} as const satisfies Readonly<Record<string, { readonly status: number; readonly when: string }>>;
+
+export type HttpErrorCode = keyof typeof httpErrorCodes;

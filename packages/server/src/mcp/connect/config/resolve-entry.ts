@@ -1,0 +1,361 @@
+import { lstat, readFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { basename, isAbsolute, resolve } from "node:path";
+import { parseEnv } from "node:util";
+import { problemOfKey } from "../../../config/tool-patterns.ts";
+import { parseJsonc } from "../../../helpers/jsonc.ts";
+import { isRecord } from "../../../helpers/values.ts";
+import { isLocal, readServerEntry, type ServerEntry } from "./entry.ts";
+
+/** An entry that can be acted on: every variable replaced, every path absolute. */
+export type ResolvedEntry = {
+  /** Folders, as addresses, that the server is told of when it asks outside a call. */
+  readonly roots: readonly string[];
+} & (
+  | {
+      readonly kind: "process";
+      /** Undefined: the program of the installed package. */
+      readonly command: string | undefined;
+      readonly args: readonly string[];
+      /** All of it: nothing else of this process's environment is handed on. */
+      readonly env: Readonly<Record<string, string>>;
+      readonly cwd: string;
+      readonly install: string | undefined;
+    }
+  | {
+      readonly kind: "address";
+      readonly url: URL;
+      readonly headers: Readonly<Record<string, string>>;
+      /** Undefined: to be found out. */
+      readonly type: "http" | "sse" | undefined;
+    }
+);
+
+/** What every program needs to run at all. Nothing in here is a secret. */
+export const basics: readonly string[] =
+  process.platform === "win32"
+    ? [
+        "APPDATA",
+        "COMSPEC",
+        "HOMEDRIVE",
+        "HOMEPATH",
+        "LOCALAPPDATA",
+        "PATH",
+        "PATHEXT",
+        "PROGRAMDATA",
+        "PROGRAMFILES",
+        "SYSTEMDRIVE",
+        "SYSTEMROOT",
+        "TEMP",
+        "TMP",
+        "USERNAME",
+        "USERPROFILE",
+        "WINDIR",
+      ]
+    : ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "USER", "LOGNAME", "SHELL", "TERM"];
+
+/**
+ * Replaces the variables of an entry. `where` begins what a message says about a key: the file or table, and the
+ * server. Throws an `Error` that names the key.
+ */
+export async function resolveEntry(
+  entry: ServerEntry,
+  where: string,
+  surroundings: Surroundings,
+): Promise<ResolvedEntry> {
+  const { directory, environment } = surroundings;
+  const one = (text: string, key: string) => expand(text, `${where}.${key}`, surroundings);
+  const roots = await expandAll(entry.toolrack?.roots ?? [], `${where}.toolrack.roots`, surroundings);
+  if (!isLocal(entry)) {
+    const address = await one(entry.url ?? "", "url");
+    const url = URL.parse(address);
+    if (url === null || !/^https?:$/.test(url.protocol)) {
+      throw new Error(`${where}.url is no address that begins with http:// or https://.`);
+    }
+    const own = await expandAll(entry.headers ?? {}, `${where}.headers`, surroundings);
+    const headers = { ...own, ...takeCredentials(url, own, where) };
+    return { kind: "address", roots, url, headers, type: entry.type === "stdio" ? undefined : entry.type };
+  }
+  const file =
+    entry.envFile === undefined
+      ? {}
+      : await readEnvFile(await one(entry.envFile, "envFile"), where, directory);
+  const own = await expandAll(entry.env ?? {}, `${where}.env`, surroundings);
+  const inherited = basics.flatMap((name) => {
+    const value = environment[name];
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  return {
+    kind: "process",
+    roots,
+    command: entry.command === undefined ? undefined : await one(entry.command, "command"),
+    args: await expandAll(entry.args ?? [], `${where}.args`, surroundings),
+    env: { ...Object.fromEntries(inherited), ...file, ...own },
+    cwd: resolve(directory, entry.cwd === undefined ? "." : await one(entry.cwd, "cwd")),
+    install: entry.toolrack?.install,
+  };
+}
+
+/** A request cannot be made to an address with credentials in it: they are taken out, and sent as HTTP has them sent. */
+function takeCredentials(
+  url: URL,
+  headers: Readonly<Record<string, string>>,
+  where: string,
+): Readonly<Record<string, string>> {
+  const { username, password } = url;
+  if (username === "" && password === "") return {};
+  if (Object.keys(headers).some((name) => /^authorization$/i.test(name))) {
+    throw new Error(`${where} has credentials in its url and an Authorization header. Keep one of them.`);
+  }
+  url.username = "";
+  url.password = "";
+  const pair = `${plain(username)}:${plain(password)}`;
+  return { Authorization: `Basic ${Buffer.from(pair).toString("base64")}` };
+}
+
+/** What is written with a lone percent sign is meant as it stands. */
+function plain(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+async function readEnvFile(path: string, where: string, directory: string): Promise<Record<string, string>> {
+  const place = isAbsolute(path) ? path : resolve(directory, path);
+  const text = await readFile(place, "utf8").catch((error: Error) => {
+    throw new Error(`${where}.envFile cannot be read: ${error.message}`);
+  });
+  // Node types the values as possibly missing; it only lists those that are there.
+  return parseEnv(text) as Record<string, string>;
+}
+
+/** Where the values of variables come from. */
+export interface Surroundings {
+  /** The workspace. */
+  readonly directory: string;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  secret(name: string): Promise<string | undefined>;
+}
+
+/** Defaults inside defaults. Nobody writes more by hand. */
+const DEEPEST = 16;
+
+/**
+ * The text with its variables replaced: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${workspaceFolder}`,
+ * `${workspaceFolderBasename}`, `${userHome}`, `${secret:NAME}`. A default may hold variables in turn, which are only
+ * looked up where it is used. Throws for one that has no value: a server must never be sent the variable itself. `where`
+ * is the key that the text stands at.
+ */
+export function expand(text: string, where: string, surroundings: Surroundings): Promise<string> {
+  return expandInside(text, where, surroundings, DEEPEST);
+}
+
+async function expandInside(
+  text: string,
+  where: string,
+  surroundings: Surroundings,
+  depth: number,
+): Promise<string> {
+  let expanded = "";
+  let from = 0;
+  for (let at = text.indexOf("${"); at !== -1; at = text.indexOf("${", from)) {
+    const end = endOf(text, at, where);
+    expanded += text.slice(from, at);
+    const inside = text.slice(at + 2, end);
+    const { value, fallback } = await lookUp(inside, where, surroundings);
+    if (value === undefined && depth === 0) {
+      throw new Error(`${where} has more than ${DEEPEST} defaults inside each other. Write fewer.`);
+    }
+    expanded += value ?? (await expandInside(fallback ?? "", where, surroundings, depth - 1));
+    from = end + 1;
+  }
+  return expanded + text.slice(from);
+}
+
+/** Where the variable that begins at `start` has its closing bracket. Others may stand inside. */
+function endOf(text: string, start: number, where: string): number {
+  const signs = /\$\{|\}/g;
+  signs.lastIndex = start;
+  let open = 0;
+  for (let found = signs.exec(text); found !== null; found = signs.exec(text)) {
+    open += found[0] === "}" ? -1 : 1;
+    if (open === 0) return found.index;
+  }
+  throw new Error(
+    `${where} has a "\${" without the "}" that ends it. Write \${NAME}; a text that is to hold "\${" itself can be kept as a secret and written \${secret:NAME}.`,
+  );
+}
+
+/** The same for every text of a list or an object. */
+async function expandAll<Value extends readonly string[] | Readonly<Record<string, string>>>(
+  values: Value,
+  where: string,
+  surroundings: Surroundings,
+): Promise<Value> {
+  const entries = Object.entries(values).map(
+    async ([key, text]) => [key, await expand(text, `${where}.${key}`, surroundings)] as const,
+  );
+  const expanded = await Promise.all(entries);
+  // The same shape with other texts.
+  return (Array.isArray(values) ? expanded.map(([, text]) => text) : Object.fromEntries(expanded)) as Value;
+}
+
+/** A value, or the text to be used where there is none. */
+interface Found {
+  readonly value?: string;
+  readonly fallback?: string;
+}
+
+async function lookUp(inside: string, where: string, surroundings: Surroundings): Promise<Found> {
+  const { directory, environment } = surroundings;
+  if (inside === "workspaceFolder") return { value: directory };
+  if (inside === "workspaceFolderBasename") return { value: basename(directory) };
+  if (inside === "userHome") return { value: homedir() };
+  const isSecret = inside.startsWith("secret:");
+  const [name = "", fallback] = split(inside.replace(/^(?:env|secret):/, ""));
+  if (isSecret && fallback === undefined && name !== "") {
+    const secret = await surroundings.secret(name);
+    if (secret !== undefined) return { value: secret };
+    throw new Error(
+      `${where} uses the secret "${name}", which is not set. Set it: toolrack secrets set ${name}`,
+    );
+  }
+  const value = !isSecret && Object.hasOwn(environment, name) ? environment[name] : undefined;
+  if (value !== undefined && (value !== "" || fallback === undefined)) return { value };
+  const problem = problemOf(inside, name, isSecret);
+  if (problem !== undefined) throw new Error(`${where} uses ${problem}`);
+  if (fallback !== undefined) return { fallback };
+  throw new Error(
+    `${where} uses \${${inside}}, but the variable ${name} is not set. Set it in the environment or in .env, or write \${${name}:-default}.`,
+  );
+}
+
+/** What is wrong with how a variable is written, of which no value could be found. A default in it may be a secret. */
+function problemOf(inside: string, name: string, isSecret: boolean): string | undefined {
+  if (name === "") {
+    return `\${${inside.replace(/:-.*$/s, ":-…")}}, which has no name. Write \${NAME} for a variable of the environment or \${secret:NAME} for a secret.`;
+  }
+  if (isSecret) {
+    return `\${secret:${name}:-…}: a secret has no default. Write \${secret:${name}}, and set it: toolrack secrets set ${name}`;
+  }
+  if (name.includes("${")) {
+    return `a variable inside the name of another one. Only a default may hold variables: \${NAME:-\${OTHER}}.`;
+  }
+  const [, editor] = /^(input|command|config|extension\w*|workspaceFolder):/.exec(name) ?? [];
+  if (editor !== undefined) {
+    return `\${${name}}, which only an editor such as VS Code knows. Write the value itself, or keep it as a secret and write \${secret:NAME}.`;
+  }
+  // As it is in a shell: `:?`, `:=`, `:+`, `-`, `#`, `%`, `/`, `^`, `,`, `@` and what follows them.
+  const [, plain, sign] = /^(\w+)(:?[^\w\s.()]|:)/.exec(name) ?? [];
+  if (plain === undefined) return undefined;
+  return `\${${plain}${sign}…}, a form that is not known here. Write \${${plain}}, which is an error where ${plain} is not set, or \${${plain}:-default}.`;
+}
+
+function split(text: string): [string, string?] {
+  const at = text.indexOf(":-");
+  return at === -1 ? [text] : [text.slice(0, at), text.slice(at + 2)];
+}
+
+/** What stands for a value that could not be read. */
+const UNREADABLE = Symbol("unreadable");
+
+/** Remembers which secrets were looked up and what was found, so that it can tell when that is no longer so. */
+export class FollowedSecrets {
+  /** To be used in place of those that were given. */
+  readonly surroundings: Surroundings;
+  readonly #look: Surroundings["secret"];
+  readonly #found = new Map<string, string | undefined | typeof UNREADABLE>();
+
+  constructor(surroundings: Surroundings) {
+    this.#look = (name) => surroundings.secret(name);
+    this.surroundings = {
+      ...surroundings,
+      secret: async (name) => {
+        this.#found.set(name, UNREADABLE);
+        const value = await this.#look(name);
+        this.#found.set(name, value);
+        return value;
+      },
+    };
+  }
+
+  /** Whether one that was looked up has another value now than it had then. Of one that cannot be read nothing is known. */
+  async changed(): Promise<boolean> {
+    for (const [name, before] of this.#found) {
+      const now = await this.#look(name).catch(() => before);
+      if (now !== before) return true;
+    }
+    return false;
+  }
+}
+
+/** What a file said. A broken entry does not keep the others from being used. */
+export interface McpFile {
+  readonly entries: ReadonlyMap<string, ServerEntry>;
+  /** What is wrong with the others, by key. */
+  readonly problems: ReadonlyMap<string, string>;
+  /** Those of the others whose key is one. */
+  readonly invalid: ReadonlyMap<string, { readonly given: unknown; readonly reason: string }>;
+}
+
+const nothing: McpFile = { entries: new Map(), problems: new Map(), invalid: new Map() };
+
+/** Reads an `mcp.json`; empty when there is none. Throws when the file as a whole cannot be read. */
+export async function readMcpFile(path: string): Promise<McpFile> {
+  const text = await readFile(path, "utf8").catch(async (error: NodeJS.ErrnoException) => {
+    // A link to a file that is not there is no file that was taken away: while the file is replaced, it is just that.
+    if (error.code === "ENOENT" && (await lstat(path).catch(() => undefined)) === undefined) return undefined;
+    throw new Error(`${path} cannot be read: ${error.message}`);
+  });
+  if (text === undefined) return nothing;
+  return toMcpFile(parse(text, path), path);
+}
+
+/**
+ * The servers of a parsed file, in the form of most clients (`mcpServers`) or that of VS Code (`servers`). Where it has
+ * both, they are taken together, and of two with one key the first counts.
+ */
+async function toMcpFile(document: unknown, path: string): Promise<McpFile> {
+  const { mcpServers, servers } = isRecord(document) ? document : {};
+  const listed = mcpServers ?? servers;
+  if (listed === undefined && isRecord(document) && Object.keys(document).length === 0) return nothing;
+  if (!isRecord(listed)) {
+    throw new Error(`${path} has no servers. It must be an object with "mcpServers": { "name": { … } }.`);
+  }
+  const entries = new Map<string, ServerEntry>();
+  const problems = new Map<string, string>();
+  const invalid = new Map<string, { readonly given: unknown; readonly reason: string }>();
+  const isSecond = listed !== servers && servers !== undefined && servers !== null;
+  const others = isSecond && isRecord(servers) ? servers : {};
+  if (isSecond && !isRecord(servers)) {
+    problems.set("servers", `"servers" of ${path} is no object, and is left out.`);
+  }
+  for (const key of Object.keys(others)) {
+    if (!Object.hasOwn(listed, key)) continue;
+    const twice = `The entry "${key}" of ${path} stands under "mcpServers" and under "servers". The one under "mcpServers" counts. Take out the other.`;
+    problems.set(`servers.${key}`, twice);
+  }
+  const all = new Map([...Object.entries(others), ...Object.entries(listed)]);
+  for (const [key, given] of all) {
+    const wrongKey = problemOfKey(key);
+    try {
+      if (wrongKey !== undefined) throw new Error(wrongKey);
+      entries.set(key, await readServerEntry(given));
+    } catch (thrown) {
+      const reason = `The entry "${key}" of ${path} is not valid. ${(thrown as Error).message}`;
+      problems.set(key, reason);
+      if (wrongKey === undefined) invalid.set(key, { given, reason });
+    }
+  }
+  return { entries, problems, invalid };
+}
+
+function parse(text: string, path: string): unknown {
+  try {
+    return parseJsonc(text);
+  } catch (thrown) {
+    throw new Error(`${path} is not valid JSON: ${(thrown as Error).message}`);
+  }
+}

@@ -1,0 +1,349 @@
+import { resolve } from "node:path";
+import { hashValue } from "@toolrack/core";
+import { problemOfKey } from "../../config/tool-patterns.ts";
+import { watchFile } from "../../helpers/lookout.ts";
+import { McpServerError } from "../../store/mcp-servers.ts";
+import { RackNames } from "./catalogue/names.ts";
+import { type McpFile, readMcpFile } from "./config/resolve-entry.ts";
+import { ManagedServer } from "./managed-server.ts";
+import { refuseDoubles, requireTool, type ToolOverrides } from "./offerings.ts";
+
+import type { LogLine } from "./process/stdio-transport.ts";
+import { sentence } from "./protocol/failures.ts";
+
+import { nobodyWaits } from "./sign-in/sign-in.ts";
+import {
+  checkedEntry,
+  type McpServersParts,
+  type McpServerView,
+  type McpToolView,
+  requireSignIn,
+  type ServerSurroundings,
+  serverSurroundings,
+  toolViewsOf,
+  viewOf,
+  type WantedServer,
+  wantedServers,
+} from "./wanted-servers.ts";
+
+export interface McpServerUpdate {
+  readonly entry?: unknown;
+  readonly enabled?: boolean;
+  readonly tools?: ToolOverrides;
+}
+
+/** The upstream MCP servers of a workspace: those of `mcp.json` and those of the store. */
+export class McpServers {
+  readonly #parts: McpServersParts;
+  readonly #path: string;
+  readonly #servers = new Map<string, ManagedServer>();
+  readonly #shared: ServerSurroundings;
+  readonly #listeners = new Set<() => void>();
+  #file: McpFile = { entries: new Map(), problems: new Map(), invalid: new Map() };
+  #fileProblem: string | undefined;
+  #watcher: { close(): Promise<void> } | undefined;
+  /** Names changed that not every server may have heard of. */
+  #areNamesNew = false;
+  /** Changes are made one after the other. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #isClosed = false;
+
+  private constructor(parts: McpServersParts, names: RackNames) {
+    this.#parts = parts;
+    this.#path = resolve(parts.directory, parts.file ?? "mcp.json");
+    this.#shared = serverSurroundings(parts, {
+      names,
+      onNames: (key) => {
+        this.#areNamesNew = true;
+        for (const server of this.#servers.values()) if (server.key !== key) server.renamed();
+      },
+      onChange: () => {
+        for (const listener of this.#listeners) listener();
+      },
+    });
+  }
+
+  /** Starts all servers and waits for none of them; until they answer, they offer what they offered last. */
+  static async open(parts: McpServersParts): Promise<McpServers> {
+    const servers = new McpServers(parts, await RackNames.open(parts.store, parts.logger));
+    try {
+      await servers.reload();
+    } catch (thrown) {
+      // Nobody is given what could end those that were started.
+      await servers.close();
+      throw thrown;
+    }
+    return servers;
+  }
+
+  /** Reads the file again whenever it changes. */
+  watch(): void {
+    const follow = () =>
+      this.reload().catch((error: Error) => {
+        this.#parts.logger.error(
+          `The MCP servers could not follow a change of ${this.#path}: ${error.message}`,
+        );
+      });
+    this.#watcher ??= watchFile(this.#path, follow);
+  }
+
+  /** What is wrong with the file as a whole; its last good state goes on. */
+  get fileProblem(): string | undefined {
+    return this.#fileProblem;
+  }
+
+  /** Entries that cannot be used, with the reason, by key. */
+  get problems(): ReadonlyMap<string, string> {
+    return this.#file.problems;
+  }
+
+  /** Is told whenever something about a server changed. Answers how to stop. */
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Brings the servers in line with the file and the store. What did not change goes on undisturbed. */
+  reload(): Promise<void> {
+    return this.#inTurn(async () => {
+      try {
+        this.#file = await readMcpFile(this.#path);
+        this.#fileProblem = undefined;
+        // The others are listed, and say it themselves.
+        const unlisted = [...this.#file.problems].filter(([key]) => !this.#file.invalid.has(key));
+        for (const [, problem] of unlisted) this.#parts.logger.warn(problem);
+      } catch (thrown) {
+        this.#fileProblem = `${sentence((thrown as Error).message)} The servers go on as the file last said.`;
+        this.#parts.logger.warn(this.#fileProblem);
+      }
+      await this.#reconcile();
+    });
+  }
+
+  /** Takes over what another process changed in the store. What did not change goes on undisturbed. */
+  refresh(): Promise<void> {
+    return this.#inTurn(async () => {
+      this.#areNamesNew = (await this.#shared.names.refresh()) || this.#areNamesNew;
+      await this.#reconcile();
+      await Promise.all([...this.#servers.values()].map((server) => server.refresh()));
+    });
+  }
+
+  /** Starts servers anew that could not be used for want of a secret, or for a wrong one, once it is set. */
+  async followSecrets(): Promise<void> {
+    await Promise.all([...this.#servers.values()].map((server) => server.followSecrets()));
+  }
+
+  /** The names that a name has given way to because two servers wanted it. */
+  successorsOf(toolName: string): readonly string[] {
+    return this.#shared.names.successorsOf(toolName);
+  }
+
+  /** The name that this one took the place of, in lower case. */
+  formerNameOf(toolName: string): string | undefined {
+    return this.#shared.names.formerNameOf(toolName);
+  }
+
+  /** By key. */
+  list(): McpServerView[] {
+    return [...this.#servers.values()].map(viewOf).sort((one, other) => (one.key < other.key ? -1 : 1));
+  }
+
+  get(key: string): McpServerView {
+    return viewOf(this.#require(key));
+  }
+
+  log(key: string): readonly LogLine[] {
+    return this.#require(key).upstream.lines.all();
+  }
+
+  /** In the order of the server. */
+  tools(key: string): McpToolView[] {
+    return toolViewsOf(this.#require(key), this.#shared.names);
+  }
+
+  add(key: string, given: unknown): Promise<McpServerView> {
+    return this.#inTurn(async () => {
+      const problem = problemOfKey(key);
+      if (problem !== undefined) throw new McpServerError("mcp_server_invalid", problem);
+      // Another process may have added it a moment ago.
+      await this.#reconcile();
+      if (this.#servers.has(key)) throw exists(key);
+      if (!(await this.#parts.store.add(key, await checkedEntry(given)))) throw exists(key);
+      await this.#reconcile();
+      return this.get(key);
+    });
+  }
+
+  update(key: string, { entry, enabled, tools = {} }: McpServerUpdate): Promise<McpServerView> {
+    return this.#inTurn(async () => {
+      // Another process may have changed it a moment ago.
+      await this.#reconcile();
+      const server = this.#require(key);
+      if (entry !== undefined) this.#refuseFile(server, "changed");
+      for (const name of Object.keys(tools)) requireTool(server, name);
+      refuseDoubles(server, tools, this.#shared.names);
+      if (entry !== undefined || enabled !== undefined) {
+        await this.#parts.store.put(key, {
+          ...(entry === undefined ? {} : { entry: await checkedEntry(entry, server.wanted) }),
+          ...(enabled === undefined ? {} : { enabled }),
+        });
+      }
+      for (const [name, override] of Object.entries(tools)) await server.pins.override(name, override ?? {});
+      await this.#reconcile();
+      server.apply();
+      return this.get(key);
+    });
+  }
+
+  remove(key: string): Promise<void> {
+    return this.#inTurn(async () => {
+      const server = this.#require(key);
+      this.#refuseFile(server, "removed");
+      // First of all: what it says while it runs would be kept.
+      this.#servers.delete(key);
+      await server.close();
+      try {
+        await server.forgetSignIn();
+        await this.#parts.store.remove(key);
+      } finally {
+        await this.#reconcile();
+      }
+    });
+  }
+
+  /** Resolves when it is ready or has failed. */
+  async restart(key: string): Promise<McpServerView> {
+    await this.#require(key).upstream.restart();
+    return this.get(key);
+  }
+
+  /** Answers the page at which a person signs the rack in; it sends them back to `callback`, with the key behind it. */
+  login(key: string, callback: string): Promise<{ readonly url: string; readonly expiresAt: number }> {
+    return requireSignIn(this.#require(key)).begin(`${callback}/${encodeURIComponent(key)}`);
+  }
+
+  /** Takes what a person came back with, and starts the server anew without waiting for it. */
+  async finishLogin(key: string, answer: URLSearchParams): Promise<void> {
+    const { signIn, upstream } = this.#servers.get(key) ?? {};
+    if (signIn === undefined) throw nobodyWaits(key);
+    await signIn.finish(answer);
+    void upstream?.restart();
+    await this.#tellOthers();
+  }
+
+  /** Forgets the sign-in, and says whether the tokens were taken back where they came from. */
+  async logout(key: string): Promise<{ readonly revoked: boolean; readonly server: McpServerView }> {
+    const { revoked } = await requireSignIn(this.#require(key)).end();
+    await this.#tellOthers();
+    await this.#require(key).upstream.restart();
+    return { revoked, server: this.get(key) };
+  }
+
+  /**
+   * Agrees to tools as they are now: to those that are named, or to all of the server. A name may come with the hash of
+   * the definition that was looked at; where one is another by now, nothing is agreed to.
+   */
+  async approve(
+    key: string,
+    names: Readonly<Record<string, string | undefined>> | undefined,
+    by: string,
+  ): Promise<McpToolView[]> {
+    const server = this.#require(key);
+    const wanted =
+      names === undefined
+        ? [...server.upstream.catalogue.tools]
+        : Object.entries(names).map(([name, hash]) => requireTool(server, name, hash));
+    // All at once: while one is written, the catalogue may become another.
+    const outcomes = await Promise.allSettled(wanted.map((tool) => server.pins.approve(tool, by)));
+    server.apply();
+    this.#shared.onChange();
+    for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+    const approved = new Set(wanted.map((tool) => tool.name));
+    return this.tools(key).filter((tool) => approved.has(tool.name));
+  }
+
+  /** Ends all servers, and resolves when nothing of them is left. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#watcher?.close();
+    await this.#turn.catch(() => {});
+    await Promise.all([...this.#servers.values()].map((server) => server.close()));
+    this.#servers.clear();
+    await this.#shared.names.settled();
+  }
+
+  async #reconcile(): Promise<void> {
+    if (this.#isClosed) return;
+    const rows = new Map((await this.#parts.store.list()).map((row) => [row.key, row]));
+    const wanted = await wantedServers(rows, this.#file, {
+      path: this.#path,
+      logger: this.#parts.logger,
+      last: (key) => this.#servers.get(key)?.wanted,
+    });
+    const leaving = [...this.#servers.values()].filter(({ key }) => !wanted.has(key));
+    for (const { key } of leaving) this.#servers.delete(key);
+    // All of them to the end: whoever closes us next must find everything that was started.
+    const outcomes = await Promise.allSettled([
+      ...leaving.map((server) => server.leave()),
+      ...[...wanted.values()].map((server) => this.#bring(server)),
+    ]);
+    // Also those that were not among the others yet when they were told.
+    if (this.#areNamesNew) for (const server of this.#servers.values()) server.renamed();
+    this.#areNamesNew = false;
+    this.#shared.onChange();
+    for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+  }
+
+  async #bring(wanted: WantedServer): Promise<void> {
+    const server = this.#servers.get(wanted.key);
+    if (wanted.problem !== undefined && wanted.problem !== server?.wanted.problem) {
+      this.#parts.logger.warn(`MCP server "${wanted.key}": ${wanted.problem}`);
+    }
+    if (server === undefined) {
+      this.#servers.set(wanted.key, await ManagedServer.open(wanted, this.#shared));
+    } else if (hashValue(server.wanted) !== hashValue(wanted)) {
+      await server.change(wanted);
+    }
+  }
+
+  #require(key: string): ManagedServer {
+    const server = this.#servers.get(key);
+    if (server !== undefined) return server;
+    const known = [...this.#servers.keys()].sort().join(", ");
+    const broken = this.#file.problems.get(key);
+    throw new McpServerError(
+      "mcp_server_not_found",
+      broken ??
+        `There is no MCP server "${key}". ${known === "" ? "There are none." : `There are: ${known}.`}`,
+    );
+  }
+
+  /** Of a sign-in, which is kept among the secrets. It is done, whether others learn of it at once or not. */
+  async #tellOthers(): Promise<void> {
+    await this.#parts.store.tellOthers().catch((error: Error) => {
+      this.#parts.logger.warn(`Other processes could not be told of a sign-in: ${error.message}`);
+    });
+  }
+
+  #refuseFile(server: ManagedServer, what: string): void {
+    if (server.wanted.place === "store") return;
+    throw new McpServerError(
+      "mcp_server_read_only",
+      `The MCP server "${server.key}" stands in ${this.#path} and is ${what} there.`,
+    );
+  }
+
+  #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+    const done = this.#turn.then(work, work);
+    this.#turn = done.catch(() => {});
+    return done;
+  }
+}
+
+function exists(key: string): McpServerError {
+  return new McpServerError(
+    "mcp_server_exists",
+    `There is an MCP server "${key}" already. Choose another key, or change that one.`,
+  );
+}

@@ -1,0 +1,287 @@
+import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import type { Socket } from "node:net";
+import { join } from "node:path";
+import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import { type ProcessStat, processIds, processStat } from "../../../helpers/processes.ts";
+import type { DependencyStore } from "../../../sandbox/dependencies.ts";
+import { packageSpec } from "../config/entry.ts";
+import { commandFor } from "../managed-server.ts";
+import { UpstreamError } from "../protocol/failures.ts";
+import { ConfigurationError } from "../upstream-state.ts";
+
+/** A message that waits until what was sent before it has been read. */
+interface Held {
+  /** A request stays what it is until it leaves: its arguments are there anyway, and a text would be a copy of them. */
+  readonly content: JSONRPCMessage | string;
+  readonly resolve: () => void;
+  readonly reject: (reason: Error) => void;
+}
+
+const done = Promise.resolve();
+
+/** Of what nobody waits for, a server may leave so much unread. */
+const MOST_UNREAD = 16 * 1024 * 1024;
+/** Characters that leave in one go. What is sent beyond them waits until they have been read. */
+const FULL = 64 * 1024;
+/** A server that reads nothing for so long, in milliseconds, is not waited for. */
+const LONGEST_STALL = 5_000;
+
+/**
+ * The way to a server's standard input, one message a line. Requests wait for a server that reads slowly as long as
+ * their callers do; of everything else only so much waits.
+ */
+export class Outbox {
+  readonly #input: Socket;
+  readonly #server: string;
+  /** Lines that leave at the end of this turn of the event loop. */
+  #outgoing = "";
+  /** Requests of which the server owes the answer. One that never comes costs others a moment, and nothing else. */
+  #unanswered = 0;
+  /** In the order in which they leave: requests by their ids, other messages by themselves. */
+  readonly #held = new Map<unknown, Held>();
+  /** Characters of the held messages that are no requests. */
+  #heldLength = 0;
+
+  /** `server` is its key, for messages. */
+  constructor(input: Socket, server: string) {
+    this.#input = input;
+    this.#server = server;
+    input.on("drain", this.flush);
+    // Only while messages are held. Every piece that is read begins the time anew.
+    input.on("timeout", () => this.#refuseHeld());
+  }
+
+  /** Whether the server can be sent anything. */
+  get isOpen(): boolean {
+    return this.#input.writable;
+  }
+
+  /**
+   * What is sent in one turn of the event loop, by however many callers, leaves in one go: each leaving is a system call
+   * here, and another one for the server. A request while the server has no other to answer need not wait for more.
+   * Resolves when the message is on its way.
+   */
+  send(message: JSONRPCMessage): Promise<void> {
+    if (this.#held.size > 0 || this.#input.writableNeedDrain || this.#outgoing.length >= FULL)
+      return this.#hold(message);
+    if (this.#outgoing === "") {
+      if (this.#unanswered === 0) void done.then(this.flush);
+      else setImmediate(this.flush);
+    }
+    if (isRequest(message)) this.#unanswered++;
+    this.#outgoing += lineOf(message);
+    return done;
+  }
+
+  /** To be told of every answer of the server. */
+  answered(): void {
+    if (this.#unanswered > 0) this.#unanswered--;
+  }
+
+  readonly flush = (): void => {
+    for (;;) {
+      const lines = this.#outgoing;
+      this.#outgoing = "";
+      if (lines !== "") this.#input.write(lines);
+      if (this.#held.size === 0 || this.#input.writableNeedDrain) return;
+      // Writing may have found out that nobody reads any more. What is held then fails with the connection.
+      if (!this.#input.writable) return;
+      this.#takeHeld();
+    }
+  };
+
+  /** What is held is never sent. */
+  close(reason: Error): void {
+    for (const { reject } of this.#held.values()) reject(reason);
+    this.#held.clear();
+    this.#heldLength = 0;
+    this.#input.setTimeout(0);
+  }
+
+  #hold(message: JSONRPCMessage): Promise<void> {
+    if (this.#callBack(message)) return done;
+    const isAwaited = isRequest(message);
+    const content = isAwaited ? message : lineOf(message);
+    if (typeof content === "string") {
+      if (this.#heldLength + content.length > MOST_UNREAD) return Promise.reject(unread(this.#server));
+      this.#heldLength += content.length;
+    }
+    if (this.#held.size === 0) this.#input.setTimeout(LONGEST_STALL);
+    return new Promise((resolve, reject) => {
+      this.#held.set(isAwaited ? message.id : message, { content, resolve, reject });
+    });
+  }
+
+  /** A request that is cancelled before it has left never leaves, and neither does its cancellation. */
+  #callBack(message: JSONRPCMessage): boolean {
+    if (!("method" in message) || message.method !== "notifications/cancelled") return false;
+    const id = message.params?.requestId;
+    const held = this.#held.get(id);
+    if (held === undefined) return false;
+    this.#held.delete(id);
+    if (this.#held.size === 0) this.#input.setTimeout(0);
+    held.resolve();
+    return true;
+  }
+
+  #takeHeld(): void {
+    for (const [key, { content, resolve }] of this.#held) {
+      if (this.#outgoing.length >= FULL) return;
+      this.#held.delete(key);
+      if (typeof content === "string") {
+        this.#heldLength -= content.length;
+        this.#outgoing += content;
+      } else {
+        this.#unanswered++;
+        this.#outgoing += lineOf(content);
+      }
+      resolve();
+    }
+    this.#input.setTimeout(0);
+  }
+
+  /** What else is held is not much, and the server may want it when it reads again. */
+  #refuseHeld(): void {
+    for (const [key, { content, reject }] of this.#held) {
+      if (typeof content === "string") continue;
+      this.#held.delete(key);
+      reject(stalled(this.#server));
+    }
+    if (this.#held.size > 0) this.#input.setTimeout(LONGEST_STALL);
+  }
+}
+
+function isRequest(message: JSONRPCMessage): message is JSONRPCMessage & { readonly id: unknown } {
+  return "method" in message && "id" in message;
+}
+
+function lineOf(message: JSONRPCMessage): string {
+  return `${JSON.stringify(message)}\n`;
+}
+
+function unread(server: string): UpstreamError {
+  return new UpstreamError(
+    "busy",
+    `The MCP server "${server}" has not read ${MOST_UNREAD / 1024 / 1024} MB of what it was sent, so it is sent nothing more until it does. If this lasts, restart it: ${commandFor("restart", server)}`,
+  );
+}
+
+function stalled(server: string): UpstreamError {
+  return new UpstreamError(
+    "busy",
+    `The MCP server "${server}" has read nothing of what it was sent for ${LONGEST_STALL / 1_000} s, so this was not sent to it. If this lasts, restart it: ${commandFor("restart", server)}`,
+  );
+}
+
+/** A process that cannot be mistaken for a later one of the same id. */
+export type KnownProcess = Pick<ProcessStat, "id" | "startedAt">;
+
+/** Processes by the id of their parent. */
+type Families = ReadonlyMap<number, readonly KnownProcess[]>;
+
+/** All processes there are. Only Linux shows them; elsewhere there are none. */
+export function findFamilies(): Families {
+  const families = new Map<number, KnownProcess[]>();
+  for (const id of processIds()) {
+    const seen = processStat(id);
+    if (seen === undefined) continue;
+    const { startedAt, parent } = seen;
+    const siblings = families.get(parent);
+    if (siblings === undefined) families.set(parent, [{ id, startedAt }]);
+    else siblings.push({ id, startedAt });
+  }
+  return families;
+}
+
+/** Everything that these processes started, and that those started, as far as their parents still live. */
+export function descendantsOf(roots: Iterable<number>, families: Families): KnownProcess[] {
+  const found: KnownProcess[] = [];
+  const parents = [...roots];
+  for (let parent = parents.pop(); parent !== undefined; parent = parents.pop()) {
+    for (const child of families.get(parent) ?? []) {
+      found.push(child);
+      parents.push(child.id);
+    }
+  }
+  return found;
+}
+
+/** A process that runs now; undefined where there is none, or the system does not show it. */
+export function knownProcess(id: number): KnownProcess | undefined {
+  const seen = processStat(id);
+  return seen === undefined ? undefined : { id, startedAt: seen.startedAt };
+}
+
+/** Whether it is still the process that it was, and runs. */
+export function isRunning({ id, startedAt }: KnownProcess): boolean {
+  const seen = processStat(id);
+  return seen !== undefined && seen.startedAt === startedAt && !seen.isOver;
+}
+
+/**
+ * The file that Node runs for the program of `name@version`, which is installed first where it is not there yet.
+ * `program` names one of the package's programs where it has several. Throws a `ConfigurationError` that says what to do
+ * where only another entry can help.
+ */
+export async function installedProgram(
+  packages: Pick<DependencyStore, "install">,
+  spec: string,
+  label: string,
+  program?: string,
+  signal?: AbortSignal,
+): Promise<string> {
+  const { name, version } = packageSpec(spec);
+  const folder = await packages.install({ [name]: version }, label, signal);
+  return entryOf(join(folder, "node_modules", name), name, program);
+}
+
+async function entryOf(folder: string, name: string, program: string | undefined): Promise<string> {
+  const { bin } = JSON.parse(await readFile(join(folder, "package.json"), "utf8")) as { bin?: unknown };
+  const last = name.split("/").at(-1) ?? name;
+  const programs: Record<string, string> =
+    typeof bin === "string" ? { [last]: bin } : typeof bin === "object" && bin !== null ? { ...bin } : {};
+  const names = Object.keys(programs);
+  const chosen = program ?? (names.length === 1 ? names[0] : last);
+  const file = chosen === undefined ? undefined : programs[chosen];
+  if (file !== undefined) return join(folder, file);
+  if (names.length === 0)
+    throw new ConfigurationError(`The package ${name} has no program to run. Is it an MCP server?`);
+  throw new ConfigurationError(
+    `The package ${name} has several programs: ${names.join(", ")}. Say which as "command".`,
+  );
+}
+
+/**
+ * The variable that every process started for an upstream server carries, and everything it starts inherits. By it
+ * they are found again, also when they have left their process group or lost their parent.
+ */
+export const MARK = "TOOLRACK_UPSTREAM";
+
+/** What the marks of this process begin with. */
+export const markOfRack: string = randomUUID();
+
+let count = 0;
+
+/** A mark for one start of one server. */
+export function nextMark(): string {
+  count++;
+  return `${markOfRack}.${count}.`;
+}
+
+/** The processes whose mark begins so. Only Linux shows the environment of processes; elsewhere there are none. */
+export function findMarked(prefix: string): number[] {
+  const wanted = `${MARK}=${prefix}`;
+  return processIds().filter((id) => id !== process.pid && isMarked(id, wanted));
+}
+
+function isMarked(id: number, wanted: string): boolean {
+  try {
+    const environment = readFileSync(`/proc/${id}/environ`, "latin1");
+    return environment.startsWith(wanted) || environment.includes(`\0${wanted}`);
+  } catch {
+    // It has ended, or it belongs to somebody else.
+    return false;
+  }
+}

@@ -1,0 +1,96 @@
+import { setTimeout as delay } from "node:timers/promises";
+import {
+  descendantsOf,
+  findFamilies,
+  findMarked,
+  isRunning,
+  type KnownProcess,
+  knownProcess,
+} from "./program.ts";
+
+/**
+ * A process of its own that ends what a rack left behind. It reads its standard input, the other end of which only the
+ * rack holds: `+ID` and `-ID` say which process groups live. When the rack is gone, however it went, the input ends.
+ */
+const [prefix = ""] = process.argv.slice(2);
+/** By the id of the group, which is that of its leader: the leader, and all that was ever seen of what it started. */
+const groups = new Map<number, Map<number, KnownProcess>>();
+const GRACE = 1_500;
+/** What starts and loses its parent between two looks, and carries no mark, is not known. */
+const LOOK_EVERY = 5_000;
+
+// Whatever ends the rack from a terminal must not end its watchdog first.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
+
+let rest = "";
+process.stdin.setEncoding("utf8");
+process.stdin.on("data", (piece: string) => {
+  const lines = (rest + piece).split("\n");
+  rest = lines.pop() ?? "";
+  for (const line of lines) {
+    const id = Number(line.slice(1));
+    if (line.startsWith("+")) remember(id);
+    else forget(id);
+  }
+});
+process.stdin.on("error", () => {});
+process.stdin.on("close", () => void endAll());
+
+setInterval(look, LOOK_EVERY).unref();
+
+function remember(id: number): void {
+  const leader = knownProcess(id);
+  groups.set(id, new Map(leader === undefined ? [] : [[id, leader]]));
+}
+
+/** Notes who belongs to whom while their parents live. */
+function look(): void {
+  if (groups.size === 0) return;
+  const families = findFamilies();
+  for (const family of groups.values()) {
+    // The id of one that has ended may be that of somebody else by now.
+    for (const known of family.values()) if (!isRunning(known)) family.delete(known.id);
+    for (const found of descendantsOf(family.keys(), families)) family.set(found.id, found);
+  }
+}
+
+/** The rack has ended the group; what it could not see any more is ended here. */
+function forget(id: number): void {
+  for (const known of groups.get(id)?.values() ?? []) if (isRunning(known)) send(known.id, "SIGKILL");
+  groups.delete(id);
+}
+
+function family(): KnownProcess[] {
+  return [...groups.values()].flatMap((known) => [...known.values()]).filter(isRunning);
+}
+
+async function endAll(): Promise<void> {
+  look();
+  signalAll("SIGTERM");
+  const deadline = Date.now() + GRACE;
+  while (Date.now() < deadline && isAnybodyLeft()) await delay(50);
+  // Once more and without asking, until also what was being started at that moment is gone.
+  for (let round = 0; round < 3; round++) {
+    signalAll("SIGKILL");
+    await delay(50);
+  }
+  process.exit(0);
+}
+
+function isAnybodyLeft(): boolean {
+  return [...groups.keys()].some((id) => send(-id, 0)) || findMarked(prefix).length + family().length > 0;
+}
+
+function signalAll(signal: NodeJS.Signals): void {
+  for (const id of groups.keys()) send(-id, signal);
+  for (const id of findMarked(prefix)) send(id, signal);
+  for (const { id } of family()) send(id, signal);
+}
+
+function send(id: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(id, signal);
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,26 @@
+import { expect, it } from "vitest";
+import { type Asked, ServerQuestions } from "./questions.ts";
+
+async function refusalOf(underWay: readonly (Asked | "given up")[]): Promise<string> {
+  const answers: object[] = [];
+  const questions = new ServerQuestions({
+    server: "s",
+    current: () => undefined,
+    ofTask: () => undefined,
+    underWay: () => underWay,
+    patience: 1_000,
+    roots: [],
+    reply: (_id, answer) => void answers.push(answer),
+  });
+  await questions.take("q", "elicitation/create", {});
+  return (answers as { error: { message: string } }[])[0]!.error.message;
+}
+
+it("a question that no call could have led to is refused as such", async () => {
+  expect(await refusalOf([])).toMatch(/no call is under way/);
+});
+
+it("a question that several calls may have led to is refused as such", async () => {
+  expect(await refusalOf([{}, {}])).toMatch(/other calls are under way/);
+  expect(await refusalOf(["given up"])).toMatch(/were given up a moment ago/);
+});

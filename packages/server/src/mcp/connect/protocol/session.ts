@@ -1,0 +1,347 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { setTimeout as delay } from "node:timers/promises";
+import {
+  type Client,
+  type McpSubscription,
+  SseError,
+  StreamableHTTPClientTransport,
+  type Transport,
+} from "@modelcontextprotocol/client";
+import { isRecord } from "../../../helpers/values.ts";
+import { StdioTransport } from "../process/stdio-transport.ts";
+import { pauseAfter } from "../upstream-timers.ts";
+import type { Hearing } from "./connect.ts";
+import { UpstreamError } from "./failures.ts";
+import type { Verdict } from "./questions.ts";
+import type { LaneRequest, RequestLane } from "./requests.ts";
+
+const lists = ["tools", "prompts", "resources"] as const;
+
+/** Which lists of a server have changed. */
+export type ListName = (typeof lists)[number];
+
+interface SessionListeners {
+  onListChanged(list: ListName): void;
+  onResourceUpdated(uri: string): void;
+  /** Called once, when the connection has ended without our doing. */
+  onLost(reason: UpstreamError): void;
+}
+
+interface SessionParts {
+  readonly client: Client;
+  readonly transport: Transport;
+  readonly lane: RequestLane;
+  readonly verdict: Verdict;
+  /** Undefined where the server can always speak by itself. */
+  readonly hearing: Hearing | undefined;
+}
+
+/** No list that is meant to be read comes in so many pieces. */
+const MOST_PAGES = 2_000;
+const MOST_ITEMS = 10_000;
+const RETIRE_POLL = 100;
+const SUBSCRIBE_LIMIT = 30_000;
+const LISTEN_LIMIT = 10_000;
+/** How long a server may take to end our session, in milliseconds. */
+const FAREWELL = 1_000;
+
+/** A connection to an upstream server that is open. */
+export class UpstreamSession {
+  readonly verdict: Verdict;
+  readonly #client: Client;
+  readonly #transport: Transport;
+  readonly #lane: RequestLane;
+  readonly #hearing: Hearing | undefined;
+  /** Set for what happens on the stream of a request, where each has one. */
+  readonly #inRequest: AsyncLocalStorage<true> | undefined;
+  readonly #watched = new Set<string>();
+  #subscription: McpSubscription | undefined;
+  /** Of two streams that are opened at once, one would be forgotten and never end. */
+  #listening: Promise<void> = Promise.resolve();
+  #onMissed: () => void = () => {};
+  #farewell: Promise<void> | undefined;
+  #isClosed = false;
+
+  constructor({ client, transport, lane, verdict, hearing }: SessionParts) {
+    this.#client = client;
+    this.#transport = transport;
+    this.#lane = lane;
+    this.#hearing = hearing;
+    this.#inRequest = transport.hasPerRequestStream === true ? new AsyncLocalStorage() : undefined;
+    this.verdict = verdict;
+  }
+
+  get protocolVersion(): string | undefined {
+    return this.#client.getNegotiatedProtocolVersion();
+  }
+
+  get serverInfo():
+    | { readonly name: string; readonly version: string; readonly title?: string | undefined }
+    | undefined {
+    return this.#client.getServerVersion();
+  }
+
+  get instructions(): string | undefined {
+    return this.#client.getInstructions();
+  }
+
+  get capabilities(): Readonly<Record<string, unknown>> {
+    return this.#client.getServerCapabilities() ?? {};
+  }
+
+  get pid(): number | undefined {
+    return this.#transport instanceof StdioTransport ? (this.#transport.pid ?? undefined) : undefined;
+  }
+
+  get noise(): number {
+    return this.#transport instanceof StdioTransport ? this.#transport.noise : 0;
+  }
+
+  get inFlight(): number {
+    return this.#lane.inFlight;
+  }
+
+  request(request: LaneRequest): Promise<unknown> {
+    if (this.#inRequest === undefined) return this.#lane.request(request);
+    return this.#inRequest.run(true, () => this.#lane.request(request));
+  }
+
+  /** Whether it says that it tells of changes of every list that it has, and we can hear it. */
+  get tellsOfChanges(): boolean {
+    const isModern = this.verdict.era === "modern";
+    const heard: Partial<Record<string, unknown>> = this.#subscription?.honoredFilter ?? {};
+    return lists.every((name) => {
+      const list = this.capabilities[name];
+      if (list === undefined) return true;
+      if (!isRecord(list) || list.listChanged !== true) return false;
+      return isModern ? heard[`${name}ListChanged`] === true : this.#hearing?.isOpen !== false;
+    });
+  }
+
+  /** All pages of a list. Of one that does not end, what was read until then; `onCut` is told so. */
+  async list(
+    method: string,
+    member: string,
+    { timeout, onCut }: { readonly timeout: number; readonly onCut: (reason: string) => void },
+  ): Promise<Readonly<Record<string, unknown>>[]> {
+    const items: Record<string, unknown>[] = [];
+    const cut = (why: string) => {
+      const read = items.length === 0 ? "nothing was" : `only the first ${items.length} were`;
+      onCut(`Of its answer to ${method}, ${read} read: ${why}`);
+      return items;
+    };
+    const cursors = new Set<string>();
+    const endsAt = performance.now() + timeout;
+    let cursor: string | undefined;
+    for (let page = 0; page < MOST_PAGES; page++) {
+      const result = await this.request({ method, params: cursor === undefined ? {} : { cursor }, timeout });
+      const { [member]: found, nextCursor } = (result ?? {}) as Record<string, unknown>;
+      for (const item of Array.isArray(found) ? found : []) {
+        if (typeof item !== "object" || item === null) continue;
+        if (items.length === MOST_ITEMS) return cut("it lists more than that.");
+        items.push(item);
+      }
+      if (typeof nextCursor !== "string" || nextCursor === "") return items;
+      if (cursors.has(nextCursor)) return cut("it goes round in circles with its pages.");
+      if (performance.now() > endsAt) {
+        return cut(
+          `the rest did not come within ${timeout} ms. If it is only slow, give its entry a larger toolrack.limits.list.`,
+        );
+      }
+      cursors.add(nextCursor);
+      cursor = nextCursor;
+    }
+    return cut(`it has more than ${MOST_PAGES} pages.`);
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** Has changes and the end of the connection told from now on. */
+  follow({ onListChanged, onResourceUpdated, onLost }: SessionListeners): void {
+    const client = this.#client;
+    client.setNotificationHandler("notifications/tools/list_changed", () => onListChanged("tools"));
+    client.setNotificationHandler("notifications/prompts/list_changed", () => onListChanged("prompts"));
+    client.setNotificationHandler("notifications/resources/list_changed", () => onListChanged("resources"));
+    client.setNotificationHandler("notifications/resources/updated", ({ params }) =>
+      onResourceUpdated(params.uri),
+    );
+    const lose = () => {
+      if (this.#isClosed) return;
+      this.#isClosed = true;
+      const reason = new UpstreamError("unavailable", this.#describeEnd());
+      this.#lane.close(reason);
+      onLost(reason);
+      // A stream that would be opened anew is that of another session, which knows nothing of this one.
+      void this.#transport.close().catch(() => {});
+    };
+    client.onclose = lose;
+    client.onerror = (error) => {
+      // Over SSE every answer comes on one stream, and what was on its way when it broke is never sent again.
+      const isBroken = error instanceof SseError;
+      // The stream on which the server speaks by itself cannot be had back: the server is not there. That of a request is
+      // that request's alone.
+      const isGone =
+        this.#inRequest?.getStore() === undefined && /^Maximum reconnection attempts/.test(error.message);
+      if (isBroken || isGone) lose();
+    };
+    this.#onMissed = () => {
+      for (const list of lists) onListChanged(list);
+    };
+  }
+
+  /**
+   * Begins to be told of changes of these resources, and of the lists; whether the server does so is its own affair.
+   * Resolves when it has been asked to, and never rejects.
+   */
+  async watchResources(uris: Iterable<string>): Promise<void> {
+    const added = [...uris].filter((uri) => !this.#watched.has(uri));
+    for (const uri of added) this.#watched.add(uri);
+    if (this.verdict.era === "modern") await this.#listenModern();
+    else await Promise.all(added.map((uri) => this.#ask("resources/subscribe", uri)));
+  }
+
+  async unwatchResource(uri: string): Promise<void> {
+    this.#watched.delete(uri);
+    if (this.verdict.era === "modern") await this.#listenModern();
+    else await this.#ask("resources/unsubscribe", uri);
+  }
+
+  /** Ends the connection and, where there is one, the process with all that it started. */
+  async close(reason: Error = new UpstreamError("unavailable", "Its connection was closed.")): Promise<void> {
+    this.#isClosed = true;
+    this.#lane.close(reason);
+    this.#farewell ??= this.#sayFarewell();
+    await this.#farewell;
+    await this.#client.close().catch(() => {});
+    // The client may have let go of the transport before.
+    await this.#transport.close().catch(() => {});
+  }
+
+  /** Ends the connection once nobody waits for an answer over it any more. */
+  async retire(): Promise<void> {
+    while (this.inFlight > 0 && !this.#isClosed) await delay(RETIRE_POLL);
+    await this.close();
+  }
+
+  /** A server that keeps sessions is told that this one is over; otherwise it would keep it for as long as it likes. */
+  async #sayFarewell(): Promise<void> {
+    if (!(this.#transport instanceof StreamableHTTPClientTransport)) return;
+    if (this.#transport.sessionId === undefined) return;
+    const told = this.#transport.terminateSession().catch(() => {});
+    await Promise.race([told, delay(FAREWELL, undefined, { ref: false })]);
+  }
+
+  async #ask(method: string, uri: string): Promise<void> {
+    await this.request({ method, params: { uri }, timeout: SUBSCRIBE_LIMIT }).catch(() => {});
+  }
+
+  #describeEnd(): string {
+    if (!(this.#transport instanceof StdioTransport)) return "Its connection was closed.";
+    const { ended, problem } = this.#transport;
+    if (ended === undefined) return problem ?? "Its connection was closed.";
+    return ended.signal === null
+      ? `It ended with exit code ${ended.code}.`
+      : `It was ended by ${ended.signal}.`;
+  }
+
+  /** One stream for all that we want to be told of; a change of it is a new stream. Never rejects. */
+  #listenModern(): Promise<void> {
+    const listen = () => this.#listen().catch(() => {});
+    this.#listening = this.#listening.then(listen);
+    return this.#listening;
+  }
+
+  async #listen(): Promise<void> {
+    const filter = this.#filter();
+    const before = this.#subscription;
+    this.#subscription = undefined;
+    if (filter !== undefined && !this.#isClosed) {
+      // A server that cannot be listened to can still be called.
+      const subscription = await this.#client
+        .listen(filter, { timeout: LISTEN_LIMIT })
+        .catch(() => undefined);
+      this.#subscription = subscription;
+      void subscription?.closed.then((how) => {
+        if (how !== "local" && subscription === this.#subscription) void this.#listenAgain();
+      });
+    }
+    await before?.close().catch(() => {});
+  }
+
+  /** What we want to be told of; undefined when that is nothing. */
+  #filter(): Parameters<Client["listen"]>[0] | undefined {
+    const { tools, prompts, resources } = this.capabilities as Record<
+      string,
+      { listChanged?: boolean } | undefined
+    >;
+    const filter = {
+      ...(tools?.listChanged ? { toolsListChanged: true } : {}),
+      ...(prompts?.listChanged ? { promptsListChanged: true } : {}),
+      ...(resources?.listChanged ? { resourcesListChanged: true } : {}),
+      ...(this.#watched.size > 0 ? { resourceSubscriptions: [...this.#watched] } : {}),
+    };
+    return Object.keys(filter).length === 0 ? undefined : filter;
+  }
+
+  /** The stream has ended by itself. What changed meanwhile nobody told us. */
+  async #listenAgain(): Promise<void> {
+    this.#subscription = undefined;
+    const isMissing = () => this.#subscription === undefined && this.#filter() !== undefined;
+    for (let failures = 1; !this.#isClosed && isMissing(); failures++) {
+      await delay(pauseAfter(failures), undefined, { ref: false });
+      await this.#listenModern();
+    }
+    if (!this.#isClosed) this.#onMissed();
+  }
+}
+
+/**
+ * Who may work on something at a time: any number of those who share it, or one alone. Everybody waits for those who
+ * came before, but only so long: then they go ahead beside them.
+ */
+export class Turns {
+  readonly #patience: number;
+  readonly #sharing = new Set<Promise<void>>();
+  #alone: Promise<unknown> = Promise.resolve();
+
+  /** `patience` is the longest wait, in milliseconds. */
+  constructor(patience: number) {
+    this.#patience = patience;
+  }
+
+  /** Whoever's signal aborts while they wait gives up their place. Rejects with the signal's reason then. */
+  async take<Result>(
+    isAlone: boolean,
+    work: () => Promise<Result>,
+    signal: AbortSignal | undefined,
+  ): Promise<Result> {
+    const before = isAlone ? Promise.all([this.#alone, ...this.#sharing]) : this.#alone;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    if (isAlone) this.#alone = before.then(() => promise);
+    else this.#sharing.add(promise);
+    try {
+      await this.#wait(before, signal);
+      return await work();
+    } finally {
+      resolve();
+      this.#sharing.delete(promise);
+    }
+  }
+
+  async #wait(before: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const giveUp = () => reject(signal?.reason);
+    const timer = setTimeout(resolve, this.#patience);
+    signal?.addEventListener("abort", giveUp, { once: true });
+    if (signal?.aborted) giveUp();
+    void before.then(() => resolve());
+    try {
+      await promise;
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", giveUp);
+    }
+  }
+}

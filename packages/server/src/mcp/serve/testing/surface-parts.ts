@@ -1,0 +1,36 @@
+import { ApprovalInbox } from "../../../calls/approvals/inbox.ts";
+import { openCallOffice } from "../../../calls/call-service.ts";
+import type { Expert } from "../../../skills/experts.ts";
+import type { ExpertView } from "../lists.ts";
+import { createMcpSurface } from "../surface.ts";
+import type { ServedRack } from "./served-rack.ts";
+
+const logger = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** A surface of its own on the rack that is served, for tests that look inside. Its experts are those of the rack. */
+export async function surfaceParts({ serving: { app, store } }: ServedRack) {
+  const { experts } = app.skills;
+  const { desk, recorder } = openCallOffice({
+    registry: app.registry,
+    calls: store.calls,
+    tokens: store.tokens,
+    logger,
+  });
+  return createMcpSurface({
+    registry: app.registry,
+    desk,
+    recorder,
+    store,
+    approvals: await ApprovalInbox.open({ store, logger }),
+    offerings: app.offerings,
+    experts: (nameOrId) => viewOf(experts.find(nameOrId)),
+    expertById: (id) => viewOf(experts.byId(id)),
+    onExpertsChanged: (listener) => experts.subscribe(listener),
+    logger,
+    config: { metaTools: "off" },
+  });
+}
+
+function viewOf(found: Expert | undefined): ExpertView | undefined {
+  return found && { id: found.id, name: found.name, version: found.version, allow: found.allows };
+}

@@ -1,0 +1,286 @@
+import { join, resolve } from "node:path";
+import {
+  type ApprovalPolicy,
+  type Logger,
+  logLine,
+  redact,
+  type ToolInfo,
+  ToolRegistry,
+} from "@toolrack/core";
+import { CallOrigins } from "../access/callers.ts";
+import { MaskedValues, type Secrets, ToolSecrets } from "../access/secrets.ts";
+import { readMasterToken } from "../access/tokens.ts";
+import { tellConsoleBy } from "../calls/console-output.ts";
+import { CallLog, knownSecrets } from "../calls/log.ts";
+import { Offerings } from "../calls/offerings.ts";
+import type { Config } from "../config/config.ts";
+import { type ConfigOrigin, loadEnvironment, readConfig } from "../config/read-config.ts";
+import type { Workspace } from "../config/workspace.ts";
+import type { InternalSurroundings } from "../files/contracts.ts";
+import type { LoadReport } from "../files/load-report.ts";
+import { Compiler, forgetCompiledSources } from "../files/loader/compile.ts";
+import { ModuleGraph, type ModuleGraphParts } from "../files/loader/module-graph.ts";
+import { Resolver } from "../files/loader/resolver.ts";
+import { FileOfferings } from "../files/offerings.ts";
+import {
+  makeCallToolHandler,
+  type ProvidedParts,
+  providedModules,
+  provideModule,
+} from "../files/provided-modules.ts";
+import type { SingleFileTools } from "../files/single-file.ts";
+import { ToolFiles } from "../files/tool-files.ts";
+import { buildReloadTool, logTool } from "../files/toolbox-tools.ts";
+import { watchFiles } from "../files/watch.ts";
+import { StackMapper } from "../helpers/stack-mapper.ts";
+import type { Sandbox } from "../sandbox/sandbox.ts";
+import { openSkills, skillFoldersOf } from "../skills/loader.ts";
+import type { SkillLibrary } from "../skills/skill-library.ts";
+import type { Store } from "../store/store.ts";
+import { LateParts, loadBuiltins } from "./rack.ts";
+
+export interface OpenOptions {
+  readonly approval?: ApprovalPolicy;
+  /** Where tools and the loader talk to people. */
+  readonly logger: Logger;
+  /** Secret values that no record may show. */
+  readonly secrets?: () => Iterable<string>;
+  /** Where sandboxed tools get theirs from; the workspace's store is opened for it when not given. */
+  readonly toolSecrets?: Secrets;
+  /** Where skills and experts are; that of the workspace is opened, when it has one, if none is given. */
+  readonly store?: Store;
+  /** `false` leaves the built-in tools out, whatever the config says. */
+  readonly builtins?: boolean;
+  /** Folders of tool files instead of those that the config names; absolute. */
+  readonly folders?: readonly string[];
+  /** `false` keeps compiled files in memory only, so that opening the workspace writes nothing into it. */
+  readonly cache?: boolean;
+}
+
+/** A workspace that has been opened: its tools on a rack, and what is behind them. */
+export interface App {
+  readonly workspace: Workspace;
+  readonly config: Config;
+  /** Which keys of it are set, and by what. */
+  readonly configOrigins: readonly ConfigOrigin[];
+  readonly registry: ToolRegistry;
+  readonly files: ToolFiles;
+  /** Prompts, resources and skills, from wherever they come. */
+  readonly offerings: Offerings;
+  /** Skills and experts, with their tools on the rack. */
+  readonly skills: SkillLibrary;
+  readonly log: CallLog;
+  /** Who is behind a call. */
+  readonly origins: CallOrigins;
+  /** Where unreviewed code runs. Opened by the first who asks, and closed with the workspace. */
+  readonly sandbox: () => Promise<Sandbox>;
+  /**
+   * The workspace's store, for commands that keep what they do in it: opened by the first who asks, and closed with the
+   * workspace, unless it was given. The secrets in it are masked from then on.
+   */
+  readonly store: () => Promise<Store>;
+  /** What opening it found. */
+  readonly report: LoadReport;
+  /** Reloads whenever a tool file changes, until it is closed. */
+  watch(onReload: (report: LoadReport) => void): void;
+  close(): Promise<void>;
+}
+
+/** How long a file may take to load. */
+const EVALUATION_LIMIT = 10_000;
+
+/** The composition root: the only place that knows all parts. Throws `LoadError` for a config that is not valid. */
+export async function openWorkspace(directory: string, options: OpenOptions): Promise<App> {
+  forgetCompiledSources();
+  tellConsoleBy(logLine);
+  const { logger } = options;
+  const root = resolve(directory);
+  const stacks = new StackMapper();
+  // Filled in below: the config itself may import what is provided, before the rest exists.
+  let provided: ProvidedParts | undefined;
+  const modules: ModuleGraphParts = {
+    compiler: new Compiler(
+      options.cache === false ? undefined : join(root, ".toolrack", "cache", "compiled"),
+    ),
+    resolver: new Resolver(providedModules),
+    stacks,
+    provide: (id, importer) => provideModule(id, importer, provided ?? unavailable(id)),
+    evaluationLimit: EVALUATION_LIMIT,
+  };
+  const unloadEnvironment = await loadEnvironment(root, logger);
+  const { config, origins: configOrigins } = await readConfig(root, ModuleGraph.empty(modules), logger).catch(
+    async (thrown) => {
+      // Whoever is told of a bad config finds nothing at work in the folder.
+      await modules.compiler.settle();
+      unloadEnvironment();
+      throw thrown;
+    },
+  );
+  const folders = options.folders ?? (config.tools ?? ["tools"]).map((folder) => resolve(root, folder));
+  const workspace = toWorkspace(root, config, folders);
+  const late = new LateParts(root, config, logger, options.cache === false);
+  const token = await readMasterToken(root);
+  const known = [
+    ...knownSecrets(workspace.databases, process.env),
+    ...providerKeys(config),
+    ...(token === undefined ? [] : [token]),
+  ];
+  const toolSecrets = new ToolSecrets(
+    options.toolSecrets === undefined ? late.secrets : async () => options.toolSecrets,
+  );
+  let skillSecrets = options.toolSecrets;
+  const { list: secrets } = new MaskedValues(
+    () => known,
+    () => options.secrets?.() ?? [],
+    () => toolSecrets.values(),
+    () => skillSecrets?.values() ?? [],
+  );
+
+  const registry = new ToolRegistry({
+    logger,
+    directory: root,
+    permissions: config.permissions ?? ["*"],
+    ...(config.timeout === undefined ? {} : { timeout: config.timeout }),
+    secrets,
+    ...(options.approval === undefined ? {} : { approval: options.approval }),
+  });
+  const origins = new CallOrigins(registry);
+  const log = new CallLog({ ...config.log, file: logFileOf(root, config) });
+  registry.subscribe(log.listen);
+
+  const surroundings: InternalSurroundings = {
+    ...config.context,
+    // An application may have said what its services are; then only its own config can have them all.
+    service: (config.services ?? {}) as InternalSurroundings["service"],
+    model: (config.models ?? {}) as InternalSurroundings["model"],
+    workspace,
+  };
+  const offerings = new Offerings({ logger });
+  const fileOfferings = new FileOfferings();
+  offerings.add(fileOfferings);
+  let singleFiles: Promise<SingleFileTools> | undefined;
+  const files = new ToolFiles({
+    singleFiles: () => {
+      singleFiles ??= late.singleFiles({ modules, toolSecrets, secrets, isCached: options.cache !== false });
+      return singleFiles;
+    },
+    onOffered: (offered) => fileOfferings.replace(offered),
+    registry,
+    workspace: root,
+    folders,
+    surroundings,
+    modules,
+    logger,
+    builtins: [
+      ...(config.builtins === false || options.builtins === false
+        ? []
+        : loadBuiltins(surroundings).map(withBuiltinName)),
+      { ...buildReloadTool(() => files.load()), origin: "built-in toolbox/buildReload_tool" },
+      { ...logTool(log, (callId) => origins.of(callId)), origin: "built-in toolbox/log_tool" },
+    ],
+  });
+  provided = {
+    workspace: root,
+    toolsFolder: folders[0] ?? join(root, "tools"),
+    logFile: log.file,
+    callToolHandler: makeCallToolHandler(registry),
+    loadTools: () => files.load(),
+    logLine: (entry) => {
+      const plain = redact(entry, { values: secrets() });
+      log.write(typeof plain === "object" && plain !== null ? { ...plain } : { message: plain });
+    },
+  };
+
+  const report = await files.load();
+  // After the files: a skill's tool may stand for one of theirs.
+  // Tools of files work without it; whoever needs the store itself is told why it is not there.
+  const withoutStore = (error: Error) => {
+    logger.warn(`Skills and experts that the store keeps are left out. ${error.message}`);
+    return undefined;
+  };
+  const skills = await openSkills({
+    registry,
+    config,
+    workspace,
+    store:
+      options.store ?? (options.cache === false ? undefined : await late.existingStore().catch(withoutStore)),
+    sandbox: late.sandbox,
+    secrets: async () => {
+      skillSecrets ??= await late.secrets(false);
+      return skillSecrets;
+    },
+    offerings,
+    logger,
+  });
+
+  const watchers: ReturnType<typeof watchFiles>[] = [];
+  return {
+    workspace,
+    config,
+    configOrigins,
+    registry,
+    files,
+    offerings,
+    skills,
+    log,
+    origins,
+    sandbox: late.sandbox,
+    async store() {
+      const store = options.store ?? (await late.store());
+      await toolSecrets.load();
+      return store;
+    },
+    report,
+    watch(onReload) {
+      if (watchers.length > 0) return;
+      watchers.push(
+        watchFiles(folders, async () => {
+          onReload(await files.load());
+          await skills.reload();
+        }),
+        watchFiles(skillFoldersOf(config, workspace), () => skills.reload()),
+      );
+    },
+    async close() {
+      await Promise.all(watchers.map((watcher) => watcher.close()));
+      await skills.close();
+      await files.close();
+      offerings.close();
+      (await singleFiles)?.close();
+      await late.close();
+      await modules.compiler.settle();
+      log.close();
+      unloadEnvironment();
+    },
+  };
+}
+
+/** Built-in tools have no row in the tables of skills, where they go by this name. */
+function withBuiltinName(info: ToolInfo): ToolInfo {
+  return { ...info, aliases: [...(info.aliases ?? []), info.name.replace(/^internal_/, "builtin_")] };
+}
+
+function toWorkspace(directory: string, config: Config, toolFolders: readonly string[]): Workspace {
+  return {
+    directory,
+    roots: [directory, ...(config.roots ?? []).map((root) => resolve(directory, root))],
+    databases: config.databases ?? {},
+    network: { allowPrivate: config.network?.allowPrivate ?? [] },
+    toolFolders,
+    logFile: logFileOf(directory, config),
+  };
+}
+
+/** Keys of model providers that stand in the config itself; one that it only names is known from where it is. */
+function providerKeys({ providers = {} }: Config): string[] {
+  return Object.values(providers).flatMap(({ apiKey = "" }) => (/^$|\$\{/.test(apiKey) ? [] : [apiKey]));
+}
+
+function logFileOf(directory: string, config: Config): string {
+  return resolve(directory, config.log?.file ?? "log/ToolBox.log");
+}
+
+function unavailable(id: string): ProvidedParts {
+  if (id === "core" || id === "toolrack" || id === "plugin") return {} as ProvidedParts; // These need none of it.
+  throw new Error("The config cannot call tools: they are loaded after it.");
+}

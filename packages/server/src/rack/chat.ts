@@ -1,0 +1,58 @@
+import type { Logger } from "@toolrack/core";
+import type { Secrets } from "../access/secrets.ts";
+import type { ApprovalInbox } from "../calls/approvals/inbox.ts";
+import type { CallOffice } from "../calls/call-service.ts";
+import { metaTools, searchToolName } from "../calls/meta-tools.ts";
+import { ChatService } from "../chat/chat-service.ts";
+import type { StreamOptions } from "../chat/model/completion.ts";
+import { Providers } from "../chat/model/providers.ts";
+import { readResultTool } from "../chat/tools.ts";
+import type { Store } from "../store/store.ts";
+import type { App } from "./app.ts";
+
+export interface OpenChatParts {
+  readonly app: Pick<App, "registry" | "config" | "skills">;
+  readonly store: Store;
+  readonly approvals: ApprovalInbox;
+  readonly calls: Pick<CallOffice, "desk" | "recorder">;
+  readonly secrets?: Pick<Secrets, "get">;
+  readonly logger: Logger;
+  readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
+}
+
+/** How often it is looked for turns of processes that died. */
+const FOLLOWING = 10_000;
+
+/**
+ * Opens conversations with models on a rack. With a provider, the tools that help a model along are hung up: one that
+ * reads results, and those that find and call others. Turns that a process left are taken up.
+ */
+export async function openChat(parts: OpenChatParts): Promise<ChatService> {
+  const { app, store, approvals, calls, secrets, logger, retry } = parts;
+  const { registry, config, skills } = app;
+  const providers = new Providers({
+    providers: config.providers ?? {},
+    model: config.chat?.model,
+    environment: process.env,
+    ...(secrets === undefined ? {} : { readSecret: (name: string) => secrets.get(name) }),
+  });
+  const chat = new ChatService({
+    registry,
+    desk: calls.desk,
+    recorder: calls.recorder,
+    store,
+    approvals,
+    providers,
+    config: config.chat ?? {},
+    experts: (name) => skills.experts.find(name),
+    logger,
+    ...(retry === undefined ? {} : { retry }),
+  });
+  if (providers.isConfigured) {
+    const missing = registry.get(searchToolName) === undefined ? metaTools() : [];
+    registry.apply({ put: [readResultTool(store.calls), ...missing] });
+  }
+  await chat.recover();
+  chat.follow(FOLLOWING);
+  return chat;
+}

@@ -1,0 +1,68 @@
+import type { ToolErrorCode } from "@toolrack/core";
+import type { Store, StoredCall } from "../../../store/store.ts";
+
+/** What the store has of a call, without what is different for every call. */
+export interface Recorded extends RecordedCall {
+  /** The calls that it made, and those that they made. */
+  readonly made: readonly RecordedCall[];
+}
+
+export interface RecordedCall {
+  readonly tool: string;
+  readonly displayName: string;
+  readonly status: StoredCall["status"];
+  readonly outcome: StoredCall["outcome"];
+  readonly code?: ToolErrorCode;
+  readonly error?: unknown;
+  readonly parameters: Readonly<Record<string, unknown>>;
+  readonly parametersHash: string;
+  readonly text: string;
+  readonly type: StoredCall["result"]["type"];
+  readonly structured?: unknown;
+  readonly attachments?: unknown;
+  readonly metadata?: unknown;
+  /** Characters of the whole text. */
+  readonly size: number;
+  readonly flags: unknown;
+  readonly depth: number;
+}
+
+/** The record of a call that has ended, with those of the calls that it made. */
+export async function recordedOf({ calls }: Store, call: StoredCall): Promise<Recorded> {
+  const { items } = await calls.list({ root: call.callId });
+  const children = items.filter(({ depth }) => depth > 0).sort((one, other) => one.depth - other.depth);
+  const made = await Promise.all(children.map(async ({ callId }) => (await calls.get(callId))!));
+  return { ...comparable(call), made: made.map(comparable) };
+}
+
+function comparable(call: StoredCall): RecordedCall {
+  const { callId, parentCallId, result, error, flags } = call;
+  const { waited: _, ...marks } = flags ?? {};
+  const known = {
+    tool: call.toolName,
+    displayName: call.displayName,
+    status: call.status,
+    outcome: call.outcome,
+    code: error?.code,
+    error,
+    parameters: call.parameters,
+    parametersHash: call.parametersHash,
+    text: result.content,
+    type: result.type,
+    structured: result.structured,
+    attachments: result.attachments,
+    metadata: result.metadata,
+    size: call.resultSize,
+    flags: marks,
+    depth: call.depth,
+  };
+  // Measured times are different for every call, as ids are.
+  const text = JSON.stringify(known, (key, value) => (key === "elapsed" ? "<elapsed>" : value));
+  return JSON.parse(withoutIds(text, callId, parentCallId));
+}
+
+/** The text with words in the place of ids. */
+export function withoutIds(text: string, callId: string, parentCallId?: string): string {
+  const named = text.replaceAll(callId, "<call>").replaceAll(/(the approval rule )\w+/g, "$1<rule>");
+  return parentCallId === undefined ? named : named.replaceAll(parentCallId, "<parent>");
+}

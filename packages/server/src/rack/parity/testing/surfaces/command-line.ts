@@ -1,0 +1,41 @@
+import { spawnCli } from "../../../../cli/testing/spawn-cli.ts";
+import type { ParityRack } from "../parity-rack.ts";
+import { answerOfResult, type Surface } from "../surface.ts";
+
+/** `toolrack call`, a process for each call. */
+export function commandLine({ directory }: ParityRack): Surface {
+  const inTurn = queue(2);
+  return {
+    name: "command line",
+    caller: "cli",
+    lacks: { progress: "It is drawn on a terminal, and there is none." },
+    make({ tool, args, isCancelled }, session) {
+      const text = typeof args === "string" ? args : JSON.stringify(args);
+      const words = ["call", tool, "--args", text, "--session", session, "--json", "--dir", directory];
+      const when = {
+        says: "waiting to be stopped",
+        act: (child: { kill(signal: "SIGINT"): unknown }) => void child.kill("SIGINT"),
+      };
+      return inTurn(async () => {
+        const outcome = await spawnCli(words, { cwd: directory, ...(isCancelled ? { when } : {}) });
+        const { stdout, stderr } = outcome;
+        if (stdout === "") throw new Error(`toolrack call ended with ${outcome.code}: ${stderr}`);
+        const { result, error } = JSON.parse(stdout);
+        if (result === undefined) return { answer: { text: error.message, refusal: error.code } };
+        return { answer: answerOfResult(result) };
+      });
+    },
+  };
+}
+
+/** Processes are expensive: a few at a time. */
+function queue(places: number): <Value>(work: () => Promise<Value>) => Promise<Value> {
+  const ends: Promise<unknown>[] = Array.from({ length: places }, () => Promise.resolve());
+  let turn = 0;
+  return (work) => {
+    const place = turn++ % places;
+    const done = ends[place]!.then(work);
+    ends[place] = done.catch(() => {});
+    return done;
+  };
+}

@@ -1,0 +1,251 @@
+import { randomBytes } from "node:crypto";
+import { readFile, rename, rm, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import type { Logger } from "@toolrack/core";
+import { ToolSwitches } from "../access/switches.ts";
+import { importTasks, SCHEDULE_TOOL } from "../calls/schedule-tool.ts";
+import { startSchedules } from "../calls/schedules.ts";
+import { type Config, retentionOf } from "../config/config.ts";
+import type { LoadReport } from "../files/load-report.ts";
+import { serveConsole } from "../http/console.ts";
+import { findConsole } from "../http/console-files.ts";
+import { type HttpSettings, startServer } from "../http/server.ts";
+import type { StdioStreams } from "../mcp/serve/stdio/transport.ts";
+import type { Store } from "../store/store.ts";
+import type { App } from "./app.ts";
+import { openChat } from "./chat.ts";
+import { openRack } from "./rack.ts";
+
+export interface ServeOptions {
+  readonly logger: Logger;
+  /** Default: what the config says. */
+  readonly host?: string;
+  readonly port?: number;
+  /** The words that start the program again, from any folder: a Node, its options, and the program. */
+  readonly program?: readonly string[];
+  /** Reloads tool files whenever they change, and tells of it. */
+  readonly onReload?: (report: LoadReport) => void;
+}
+
+/** A workspace that is being served. */
+export interface Serving {
+  readonly app: App;
+  readonly store: Store;
+  readonly url: string;
+  /** The workspace's own token. */
+  readonly token: string;
+  /** How many calls a process that died had left running. */
+  readonly interrupted: number;
+  /** Takes no more work, lets calls end for a while, cancels the rest and closes everything. */
+  close(): Promise<void>;
+}
+
+const DAY = 24 * 60 * 60_000;
+const HOUR = 60 * 60_000;
+
+/** Opens a workspace with all that outlives a call, and serves it. Leaves nothing open when it rejects. */
+export async function serve(directory: string, options: ServeOptions): Promise<Serving> {
+  const root = resolve(directory);
+  const { logger } = options;
+  // What was opened last is closed first.
+  const opened = new AsyncDisposableStack();
+  try {
+    const rack = await openRack(root, { logger, watch: options.onReload !== undefined }, opened);
+    const { app, store, approvals, calls, mcp, mcpServers, follower, origins, secrets, interrupted } = rack;
+    const chat = await openChat({ app, store, approvals, calls, secrets, logger });
+    // In the background, so that the first call of a sandboxed tool does not wait for it.
+    const isSandboxed = app.registry.getAll().some(({ metadata }) => metadata.singleFile !== undefined);
+    if (isSandboxed) void app.sandbox().catch((error) => logger.warn(`[sandbox] ${String(error)}`));
+    const { host = app.config.server?.host, port = app.config.server?.port } = options;
+    const server = await startServer({
+      app,
+      store,
+      approvals,
+      calls,
+      mcpServers,
+      follower,
+      chat,
+      secrets,
+      clients: mcp.parts.clients,
+      mounts: mcp.mounts(),
+      pages: serveConsole(findConsole()),
+      ...(options.program === undefined ? {} : { program: options.program }),
+      logger,
+      ...(host === undefined ? {} : { host }),
+      ...(port === undefined ? {} : { port }),
+      ...httpSettingsOf(app.config),
+    });
+    opened.defer(() => server.close());
+    // After the server, which records what overdue schedules begin at once.
+    if (app.registry.get(SCHEDULE_TOOL) === undefined) {
+      await importTasks({ directory: root, registry: app.registry, store, logger });
+    }
+    const schedules = await startSchedules({
+      registry: app.registry,
+      store,
+      desk: calls.desk,
+      origins,
+      logger,
+    });
+    for (const tool of schedules.tools) {
+      // A team may bring the tool that it has.
+      if (app.registry.get(tool.name) === undefined) app.registry.register(tool);
+      else
+        logger.warn(
+          `The workspace has a tool "${tool.name}" of its own, which stays. Schedules that the store has run all the same.`,
+        );
+    }
+    opened.defer(() => schedules.close());
+    // Before the server drains: a call that waits for a person would hold it up for nothing.
+    opened.defer(() => approvals.stop());
+    opened.defer(async () => mcp.close());
+    // Before questions are withdrawn: a turn that waits for an answer is left as it is, and goes on at the next start.
+    opened.defer(() => chat.close());
+
+    const { onReload } = options;
+    if (onReload !== undefined) app.watch(onReload);
+    opened.defer(keepHouse(store, app.config, logger));
+    opened.defer(await writeServerAddress(root, server.url));
+    return {
+      app,
+      store,
+      url: server.url,
+      token: server.token,
+      interrupted,
+      close: () => opened.disposeAsync(),
+    };
+  } catch (thrown) {
+    await opened.disposeAsync();
+    throw thrown;
+  }
+}
+
+/** What the config says about the HTTP surface; the rest has its defaults. */
+function httpSettingsOf({ server = {} }: Config): Partial<HttpSettings> {
+  const { host: _host, port: _port, rateLimit, ...settings } = server;
+  if (rateLimit === undefined) return settings;
+  return { ...settings, rateLimit: rateLimit > 0 && { perSecond: rateLimit, burst: 2 * rateLimit } };
+}
+
+/** Deletes what is too old or too much, now and every hour. Answers how to end it. */
+function keepHouse(store: Store, config: Config, logger: Logger): () => Promise<void> {
+  const { days, maxBytes } = retentionOf(config);
+  const prune = () =>
+    store.prune({ maxAge: days * DAY, maxBytes }).catch((error) => {
+      logger.warn(`Old records could not be deleted: ${error instanceof Error ? error.message : error}`);
+    });
+  let pruning = prune();
+  const timer = setInterval(() => {
+    pruning = prune();
+  }, HOUR);
+  return async () => {
+    clearInterval(timer);
+    await pruning;
+  };
+}
+
+export interface ServeStdioOptions {
+  readonly logger: Logger;
+  readonly streams: StdioStreams;
+  /** Only what this expert has. */
+  readonly expert?: string;
+  /** Reloads tool files whenever they change, and tells of it. */
+  readonly onReload?: (report: LoadReport) => void;
+  /** Ends it from this side. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * How long calls that nobody waited for may go on after the client has gone, in milliseconds. Clients kill a server that
+ * has not ended after two seconds.
+ */
+const DRAIN = 500;
+
+/** Opens a workspace and serves it to the process at the other end of the streams, until either side ends it. */
+export async function serveStdio(directory: string, options: ServeStdioOptions): Promise<void> {
+  const { logger, streams, expert, onReload, signal } = options;
+  await using opened = new AsyncDisposableStack();
+  const { app, store, approvals, calls, mcp, mcpServers, follower } = await openRack(
+    resolve(directory),
+    { logger, watch: onReload !== undefined },
+    opened,
+  );
+  const { registry } = app;
+  const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
+  opened.defer(async () => switches.close());
+  // Tools are switched on the server, which is another process.
+  const unfollow = follower.follow(switches);
+  opened.defer(async () => unfollow());
+  opened.defer(() => calls.close(DRAIN));
+  // Before the calls drain: one that waits for a person would hold them up for nothing.
+  opened.defer(() => approvals.stop());
+  opened.defer(async () => mcp.close());
+  const connection = await mcp.stdio(streams, expert);
+  if (onReload !== undefined) app.watch(onReload);
+  const stop = () => void connection.close();
+  signal.addEventListener("abort", stop, { once: true });
+  if (signal.aborted) stop();
+  await connection.closed;
+}
+
+/** Where the server of a workspace is, for commands that talk to it. */
+export interface ServerAddress {
+  readonly url: string;
+  readonly pid: number;
+}
+
+/** The newest server's, with those that were there before it. */
+interface Note extends ServerAddress {
+  readonly others?: readonly ServerAddress[];
+}
+
+/**
+ * Notes the address where only this user can read it. Answers how to take the note away again: then the one of a server
+ * that was there before, and still runs, is back.
+ */
+export async function writeServerAddress(workspace: string, url: string): Promise<() => Promise<void>> {
+  const own: ServerAddress = { url, pid: process.pid };
+  await writeNote(workspace, [own, ...(await readNote(workspace)).filter(isAlive)]);
+  return async () => {
+    const others = (await readNote(workspace)).filter((one) => one.url !== own.url || one.pid !== own.pid);
+    await writeNote(workspace, others.filter(isAlive));
+  };
+}
+
+/** Undefined when no server noted one. A server that was killed leaves its own behind. */
+export async function readServerAddress(workspace: string): Promise<ServerAddress | undefined> {
+  return (await readNote(workspace))[0];
+}
+
+/** Whether there is such a process; it need not be the one that wrote the note. */
+export function isAlive({ pid }: Pick<ServerAddress, "pid">): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (thrown) {
+    // It is there, and belongs to somebody else.
+    return (thrown as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+async function readNote(workspace: string): Promise<ServerAddress[]> {
+  try {
+    const { others = [], ...newest }: Note = JSON.parse(await readFile(fileOf(workspace), "utf8"));
+    return [newest, ...others].filter(({ url, pid }) => typeof url === "string" && typeof pid === "number");
+  } catch {
+    return [];
+  }
+}
+
+async function writeNote(workspace: string, [newest, ...others]: readonly ServerAddress[]): Promise<void> {
+  const file = fileOf(workspace);
+  if (newest === undefined) return rm(file, { force: true });
+  const note: Note = { ...newest, ...(others.length === 0 ? {} : { others }) };
+  // A file that a killed server left may be of any mode; a new one is not. And nobody reads half of it.
+  const draft = `${file}.${randomBytes(6).toString("hex")}`;
+  await writeFile(draft, `${JSON.stringify(note)}\n`, { mode: 0o600, flag: "wx" });
+  await rename(draft, file);
+}
+
+function fileOf(workspace: string): string {
+  return join(workspace, ".toolrack", "server.json");
+}

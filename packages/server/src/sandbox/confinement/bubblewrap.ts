@@ -1,0 +1,332 @@
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { closeSync, existsSync, lstatSync, openSync, readlinkSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { type EgressAddress, egressEnvironment } from "../forward-egress.ts";
+import { type ProgramOrder, programBootstrap } from "../program-bootstrap.ts";
+import { workerBootstrap } from "../worker-bootstrap.ts";
+import {
+  type Confinement,
+  confinedStdio,
+  type Launched,
+  nodeFlags,
+  type ProgramShape,
+  type WorkerShape,
+} from "./confinement.ts";
+import { nextUserId } from "./restricted-process.ts";
+
+interface BubblewrapOptions {
+  readonly bubblewrap: string;
+  /** Who may not make namespaces needs one of users first. Root does without it, and becomes a user of its own inside. */
+  readonly userNamespace: boolean;
+  /** Containers often do not let another /proc be mounted. */
+  readonly proc: boolean;
+  readonly seccompFile?: string;
+  /** What Node counts as data before it has run a line; see `measureData`. */
+  readonly nodeDataKb?: number;
+}
+
+const node = "/toolrack/node";
+const scratch = "/scratch";
+const code = "/code";
+const programDirectory = "/program";
+const extraAuthorities = "/extra-authorities.pem";
+const egress: EgressAddress = { socketPath: "/egress.sock", port: 3128 };
+/** Threads' stacks and the allocator's own. */
+const overheadMb = 64;
+
+/** Level 3: namespaces of its own for everything, an almost empty read-only file system, and Node's permissions. */
+export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
+  const libraries = librariesOf(process.execPath);
+  const memoryKb = (memoryMb: number) =>
+    options.nodeDataKb === undefined ? {} : { dataKb: options.nodeDataKb + (memoryMb + overheadMb) * 1024 };
+
+  return {
+    level: 3,
+
+    startWorker({ dependencies, egressSocket, memoryMb, scratchMb }: WorkerShape): Launched {
+      const uid = options.userNamespace ? undefined : nextUserId();
+      const network = egressSocket === undefined ? {} : { egress };
+      const child = start(
+        options,
+        { ...memoryKb(memoryMb), fileMb: scratchMb, openFiles: 256 },
+        [
+          ...bindEach(libraries),
+          ...(options.proc ? ["--proc", "/proc"] : []),
+          ...(dependencies === undefined ? [] : ["--ro-bind", dependencies, code]),
+          ...bindEgress(egressSocket),
+          ...scratchAt(scratch, scratchMb),
+          ...["--setenv", "HOME", scratch, "--setenv", "TMPDIR", scratch, "--setenv", "TZ", timeZone()],
+          ...["--chdir", scratch],
+        ],
+        [
+          ...nodeFlags({ read: [code], write: [scratch], network: egressSocket !== undefined, memoryMb }),
+          "-e",
+          workerBootstrap({ ...(uid === undefined ? {} : { uid }), ...network }),
+        ],
+      );
+      return { child, codeDirectory: code, release() {} };
+    },
+
+    startProgram({ program, egressSocket, limits }: ProgramShape): Launched {
+      const uid = options.userNamespace ? undefined : nextUserId();
+      const network = egressSocket === undefined ? {} : { egress };
+      const child = start(
+        options,
+        { fileMb: limits.scratchMb, openFiles: 1024 },
+        [
+          ...systemDirectories(),
+          ...(options.proc ? ["--proc", "/proc"] : []),
+          // Bubblewrap's own /dev has room without end, and the room of memory.
+          ...["--dev", "/dev", ...scratchAt("/dev/shm", limits.scratchMb), "--remount-ro", "/dev"],
+          ...["--ro-bind", program.directory, programDirectory],
+          ...bindEgress(egressSocket),
+          ...scratchAt("/tmp", limits.scratchMb),
+          ...["--chdir", programDirectory],
+        ],
+        ["-e", programBootstrap({ ...(uid === undefined ? {} : { uid }), ...network })],
+      );
+      const order: ProgramOrder = {
+        command: [
+          // What Node takes before its first line is allowed to all programs, as any of them may start Node.
+          ...programLimits(limits, memoryKb(limits.memoryMb)),
+          program.command,
+          ...program.args,
+        ],
+        environment: {
+          PATH: "/toolrack:/usr/local/bin:/usr/bin:/bin",
+          HOME: "/tmp",
+          TMPDIR: "/tmp",
+          LANG: "C.UTF-8",
+          TZ: timeZone(),
+          ...(egressSocket === undefined ? {} : egressEnvironment(egress)),
+          ...program.environment,
+        },
+      };
+      channelOf(child).write(`${JSON.stringify(order)}\n`);
+      return { child, codeDirectory: programDirectory, release() {} };
+    },
+  };
+}
+
+function start(
+  options: BubblewrapOptions,
+  limits: ShellLimits,
+  mounts: readonly string[],
+  nodeArgs: readonly string[],
+): ChildProcess {
+  const [shell = "", ...shellArgs] = withShellLimits(limits);
+  // Opened for each process, because bubblewrap reads it from where the last reader left off.
+  const seccomp = options.seccompFile === undefined ? undefined : openSync(options.seccompFile, "r");
+  try {
+    return spawn(
+      shell,
+      [
+        ...shellArgs,
+        options.bubblewrap,
+        ...namespaces(options),
+        ...["--die-with-parent", "--new-session", "--clearenv"],
+        ...(seccomp === undefined ? [] : ["--seccomp", "4"]),
+        // Left to bubblewrap, the directory would be closed to users other than root.
+        ...["--perms", "0755", "--dir", dirname(node), "--ro-bind", process.execPath, node],
+        ...mounts,
+        ...["--remount-ro", "/", "--", node],
+        ...nodeArgs,
+      ],
+      { stdio: confinedStdio(seccomp), env: {}, cwd: "/", detached: true },
+    );
+  } finally {
+    if (seccomp !== undefined) closeSync(seccomp);
+  }
+}
+
+function namespaces({ userNamespace }: BubblewrapOptions): string[] {
+  return [
+    ...(userNamespace ? ["--unshare-user", "--uid", "65534", "--gid", "65534"] : []),
+    ...["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
+    ...["--hostname", "sandbox"],
+  ];
+}
+
+function programLimits(
+  { scratchMb, processes, cpuSeconds }: ProgramShape["limits"],
+  data: { dataKb?: number },
+): [string, ...string[]] {
+  const [shell = "", ...rest] = withShellLimits({
+    ...data,
+    fileMb: scratchMb,
+    openFiles: 256,
+    processes,
+    cpuSeconds,
+  });
+  return [shell, ...rest];
+}
+
+function scratchAt(path: string, sizeMb: number): string[] {
+  return ["--perms", "0777", "--size", String(sizeMb * 1024 * 1024), "--tmpfs", path];
+}
+
+function bindEach(paths: readonly string[]): string[] {
+  return paths.flatMap((path) => ["--ro-bind", path, path]);
+}
+
+function bindEgress(socket: string | undefined): string[] {
+  if (socket === undefined) return [];
+  const variables = Object.entries(egressEnvironment(egress));
+  // Authorities that the operator trusts beyond the usual ones, such as those of a company's network.
+  const authorities = process.env.NODE_EXTRA_CA_CERTS;
+  const hasAuthorities = authorities !== undefined && existsSync(authorities);
+  return [
+    ...["--bind", socket, egress.socketPath],
+    ...(hasAuthorities ? ["--ro-bind", authorities, extraAuthorities] : []),
+    ...(hasAuthorities ? ["--setenv", "NODE_EXTRA_CA_CERTS", extraAuthorities] : []),
+    ...variables.flatMap(([name, value]) => ["--setenv", name, value]),
+  ];
+}
+
+/** What `ldd` says the loader will open: enough for Node, and nothing else of the system is in sight. */
+function librariesOf(binary: string): string[] {
+  const text = execFileSync("ldd", [binary], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+  return [...new Set(text.match(/\/[^\s()]+/g) ?? [])].filter((path) => existsSync(path));
+}
+
+/** Programs and their libraries, and of /etc only what describes the machine to them, nothing about its people. */
+function systemDirectories(): string[] {
+  const described = [
+    "alternatives",
+    "ca-certificates",
+    "fonts",
+    "ld.so.cache",
+    "localtime",
+    "mime.types",
+    "pki/ca-trust",
+    "pki/tls/certs",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+  ]
+    .map((name) => join("/etc", name))
+    .filter((path) => existsSync(path));
+  return [
+    ...["--ro-bind", "/usr", "/usr"],
+    ...["/bin", "/sbin", "/lib", "/lib32", "/lib64"].flatMap((path) => {
+      if (!existsSync(path)) return [];
+      if (lstatSync(path).isSymbolicLink()) return ["--symlink", readlinkSync(path), path];
+      return ["--ro-bind", path, path];
+    }),
+    ...[...new Set(described.map((path) => dirname(path)))]
+      .sort()
+      .flatMap((directory) => ["--perms", "0755", "--dir", directory]),
+    ...bindEach(described),
+  ];
+}
+
+function channelOf(child: ChildProcess): NodeJS.WritableStream {
+  // Stdio 3 is a pipe in both directions; Node's types know only the first three.
+  return child.stdio[3] as unknown as NodeJS.WritableStream;
+}
+
+/** System calls that no tool needs and that open much of the kernel, by their numbers on each processor. */
+const refused = {
+  x64: {
+    architecture: 0xc000003e,
+    clone: 56,
+    // ptrace syslog pivot_root chroot acct mount umount2 swapon swapoff reboot sethostname setdomainname iopl ioperm
+    // init_module delete_module quotactl kexec_load add_key request_key keyctl unshare perf_event_open fanotify_init
+    // open_by_handle_at setns process_vm_readv process_vm_writev kcmp finit_module kexec_file_load bpf userfaultfd
+    calls: [
+      101, 103, 155, 161, 163, 165, 166, 167, 168, 169, 170, 171, 172, 173, 175, 176, 179, 246, 248, 249, 250,
+      272, 298, 300, 304, 308, 310, 311, 312, 313, 320, 321, 323,
+    ],
+  },
+  arm64: {
+    architecture: 0xc00000b7,
+    clone: 220,
+    calls: [
+      117, 116, 41, 51, 89, 40, 39, 224, 225, 142, 161, 162, 105, 106, 60, 104, 217, 218, 219, 97, 241, 262,
+      265, 268, 270, 271, 272, 273, 294, 280, 282,
+    ],
+  },
+} as const;
+
+/** The same everywhere: io_uring_*, open_tree … fspick, pidfd_getfd, mount_setattr, quotactl_fd. */
+const refusedEverywhere = [425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442, 443];
+const clone3 = 435;
+/** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
+const newNamespaces = 0x7e020000;
+
+const loadWord = 0x20;
+const jumpIfEqual = 0x15;
+const jumpIfAtLeast = 0x35;
+const jumpIfAnyBit = 0x45;
+const give = 0x06;
+const allow = 0x7fff0000;
+const kill = 0x80000000;
+const notPermitted = 0x00050000 | 1;
+const notThere = 0x00050000 | 38;
+
+type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, value: number];
+
+/** A program for bubblewrap's `--seccomp`, or nothing for processors whose numbers are not listed. */
+export function seccompFilter(processor: string = process.arch): Buffer | undefined {
+  if (processor !== "x64" && processor !== "arm64") return undefined;
+  const { architecture, clone, calls } = refused[processor];
+  const numbers = [...calls, ...refusedEverywhere];
+  const instructions: Instruction[] = [
+    [loadWord, 0, 0, 4],
+    [jumpIfEqual, 1, 0, architecture],
+    [give, 0, 0, kill],
+    [loadWord, 0, 0, 0],
+    // The second numbering of x64 would be a way around every number below.
+    [jumpIfAtLeast, 0, 1, 0x40000000],
+    [give, 0, 0, notThere],
+    ...numbers.flatMap((number): Instruction[] => [
+      [jumpIfEqual, 0, 1, number],
+      [give, 0, 0, notPermitted],
+    ]),
+    // Its flags are out of a filter's sight; without it, programs fall back to clone.
+    [jumpIfEqual, 0, 1, clone3],
+    [give, 0, 0, notThere],
+    [jumpIfEqual, 0, 3, clone],
+    [loadWord, 0, 0, 16],
+    [jumpIfAnyBit, 0, 1, newNamespaces],
+    [give, 0, 0, notPermitted],
+    [give, 0, 0, allow],
+  ];
+  const program = Buffer.alloc(instructions.length * 8);
+  for (const [index, [code, ifTrue, ifFalse, value]] of instructions.entries()) {
+    program.writeUInt16LE(code, index * 8);
+    program.writeUInt8(ifTrue, index * 8 + 2);
+    program.writeUInt8(ifFalse, index * 8 + 3);
+    program.writeUInt32LE(value, index * 8 + 4);
+  }
+  return program;
+}
+
+export interface ShellLimits {
+  readonly dataKb?: number;
+  readonly fileMb: number;
+  readonly openFiles: number;
+  readonly processes?: number;
+  readonly cpuSeconds?: number;
+}
+
+/**
+ * A command that sets limits and becomes the program after it. A limit that cannot be set is already lower. Shells
+ * disagree on the letter for processes, and on the unit of file sizes by a factor of two.
+ */
+export function withShellLimits(limits: ShellLimits): string[] {
+  const { dataKb, fileMb, openFiles, processes, cpuSeconds } = limits;
+  const settings = [
+    "ulimit -c 0",
+    `ulimit -f ${fileMb * 1024}`,
+    `ulimit -n ${openFiles}`,
+    ...(dataKb === undefined ? [] : [`ulimit -d ${dataKb}`]),
+    ...(cpuSeconds === undefined ? [] : [`ulimit -t ${cpuSeconds}`]),
+    ...(processes === undefined ? [] : [`ulimit -u ${processes} || ulimit -p ${processes}`]),
+  ];
+  return ["/bin/sh", "-c", `{ ${settings.join("; ")}; } 2>/dev/null; exec "$@"`, "sh"];
+}
+
+/** For the environment of confined processes, which cannot see how the machine is set. */
+export function timeZone(): string {
+  return Intl.DateTimeFormat().resolvedOptions().timeZone;
+}

@@ -1,0 +1,324 @@
+import { createHash } from "node:crypto";
+import { existsSync, readlinkSync } from "node:fs";
+import {
+  chmod,
+  copyFile,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  utimes,
+  writeFile,
+} from "node:fs/promises";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import type { Logger } from "@toolrack/core";
+import { processStat } from "../helpers/processes.ts";
+import { DependencyError } from "../helpers/values.ts";
+import { checkLinks, type PnpmProgress, runPnpm } from "./pnpm.ts";
+
+export interface DependencyStoreOptions {
+  /** `.toolrack/deps` of the workspace. */
+  readonly directory: string;
+  /** The workspace's `.npmrc`; the user's own holds where there is none. It never comes near the packages. */
+  readonly npmrc?: string;
+  readonly logger: Logger;
+}
+
+const HOUR = 60 * 60_000;
+const MOMENT = 2_000;
+
+/** What the folders begin with in which processes install that see each other: same machine, same numbering. */
+const BEGINNING = `installing-${shortHash(`${hostname()} ${numbering()}`)}-`;
+/** Of this process: in a container, each that is started has the same id. */
+const STARTED = processStat(process.pid)?.startedAt ?? String(Math.round(performance.timeOrigin));
+
+/**
+ * Installed packages, by what was asked for. Every set lies in a folder of its own that appears in one step, whole,
+ * and is never changed again; so an install that was killed leaves nothing that anybody would use, and two
+ * processes that install the same set do not disturb each other.
+ */
+export class DependencyStore {
+  readonly #directory: string;
+  readonly #npmrc: string | undefined;
+  readonly #logger: Logger;
+  readonly #installing = new Map<string, Promise<string>>();
+  #sweeping: Promise<void> | undefined;
+
+  constructor({ directory, npmrc, logger }: DependencyStoreOptions) {
+    this.#directory = directory;
+    this.#npmrc = npmrc;
+    this.#logger = logger;
+  }
+
+  /** The folder whose `node_modules` holds the packages; installs them first where needed. */
+  install(dependencies: DependencyMap, label: string, signal?: AbortSignal): Promise<string> {
+    const key = dependencyKey(dependencies);
+    const running = this.#installing.get(key);
+    if (running !== undefined) return running;
+    const installing = this.#install(key, dependencies, label, signal).finally(() =>
+      this.#installing.delete(key),
+    );
+    this.#installing.set(key, installing);
+    return installing;
+  }
+
+  /** Deletes sets that nobody used for so long, and what killed installs left behind. Answers how many. */
+  async prune(unusedFor: number): Promise<number> {
+    const now = Date.now();
+    let removed = 0;
+    for (const name of await readdir(this.#directory).catch(() => [])) {
+      const isLeftover = name.startsWith("installing-");
+      if (!isLeftover && !/^[0-9a-f]{32}$/.test(name)) continue;
+      const path = join(this.#directory, name);
+      const used = await stat(path).catch(() => undefined);
+      if (used === undefined || now - used.mtimeMs < (isLeftover ? HOUR : unusedFor)) continue;
+      await rm(path, { recursive: true, force: true });
+      removed++;
+    }
+    return removed;
+  }
+
+  /**
+   * Deletes what killed installs left behind. Of processes on other machines, or in other containers, that use the same disk
+   * it can only be told by the time.
+   */
+  async #sweep(): Promise<void> {
+    for (const name of await readdir(this.#directory).catch(() => [])) {
+      if (!name.startsWith("installing-")) continue;
+      const path = join(this.#directory, name);
+      const [id = "", started = ""] = name.slice(BEGINNING.length).split("-");
+      const isUnderWay = name.startsWith(BEGINNING) ? isRunning(Number(id), started) : await isRecent(path);
+      if (!isUnderWay) await rm(path, { recursive: true, force: true });
+    }
+  }
+
+  async #install(
+    key: string,
+    dependencies: DependencyMap,
+    label: string,
+    signal: AbortSignal | undefined,
+  ): Promise<string> {
+    this.#sweeping ??= this.#sweep().catch(() => {});
+    await this.#sweeping;
+    const finished = join(this.#directory, key);
+    if (existsSync(join(finished, "node_modules"))) {
+      await touch(finished);
+      return finished;
+    }
+    await mkdir(join(this.#directory, "locks"), { recursive: true });
+    const names = Object.keys(dependencies).join(", ");
+    this.#logger.info(`[${label}] installing ${names}`);
+    const started = performance.now();
+    const temporary = await mkdtemp(join(this.#directory, `${BEGINNING}${process.pid}-${STARTED}-`));
+    try {
+      // Workers that read it run as users of their own.
+      await chmod(temporary, 0o755);
+      await this.#fill(temporary, key, dependencies, label, signal);
+      await this.#moveIntoPlace(temporary, finished);
+    } finally {
+      await rm(temporary, { recursive: true, force: true });
+    }
+    this.#logger.info(`[${label}] installed ${names} (${Math.round(performance.now() - started)} ms)`);
+    return finished;
+  }
+
+  async #fill(
+    folder: string,
+    key: string,
+    dependencies: DependencyMap,
+    label: string,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const manifest = { name: "toolrack-dependencies", private: true, dependencies };
+    await writeFile(join(folder, "package.json"), JSON.stringify(manifest, null, 2));
+    await writeFile(join(folder, "pnpm-workspace.yaml"), this.#settings());
+    // A set that was deleted comes back as it was, also without a network.
+    const lock = join(this.#directory, "locks", `${key}.yaml`);
+    const isLocked = await copyFile(lock, join(folder, "pnpm-lock.yaml")).then(
+      () => true,
+      () => false,
+    );
+    const onProgress = this.#progress(label);
+    const pnpm = (...args: readonly string[]) =>
+      runPnpm({
+        directory: folder,
+        args: ["install", "--prod", "--ignore-scripts", "--prefer-offline", ...args],
+        onProgress,
+        ...(this.#npmrc !== undefined && existsSync(this.#npmrc) ? { npmrc: this.#npmrc } : {}),
+        ...(signal === undefined ? {} : { signal }),
+      });
+    // Found out first, so that nothing is brought here that does not come from a registry.
+    if (!isLocked) await pnpm("--lockfile-only", "--no-frozen-lockfile");
+    const found = await readFile(join(folder, "pnpm-lock.yaml"), "utf8").catch(() => undefined);
+    if (found !== undefined) {
+      // Imported late: it brings all of YAML, and most starts of the program install nothing.
+      const { checkLock } = await import("./pnpm.ts");
+      checkLock(found);
+    }
+    await pnpm(found === undefined ? "--no-frozen-lockfile" : "--frozen-lockfile");
+    // pnpm makes no folder for an empty set.
+    await mkdir(join(folder, "node_modules"), { recursive: true });
+    await checkLinks(folder);
+    if (!isLocked) await copyFile(join(folder, "pnpm-lock.yaml"), lock).catch(() => {});
+    // They say where on the machine the workspace lies, which is no business of the tool.
+    await rm(join(folder, "pnpm-workspace.yaml"), { force: true });
+    for (const name of [".modules.yaml", ".pnpm-workspace-state-v1.json"]) {
+      await rm(join(folder, "node_modules", name), { force: true });
+    }
+  }
+
+  /** Somebody else may have been faster; then theirs is as good. */
+  async #moveIntoPlace(temporary: string, finished: string): Promise<void> {
+    try {
+      await rename(temporary, finished);
+    } catch (thrown) {
+      const { code } = thrown as NodeJS.ErrnoException;
+      if (code !== "ENOTEMPTY" && code !== "EEXIST") throw thrown;
+      if (existsSync(join(finished, "node_modules"))) return;
+      await rm(finished, { recursive: true, force: true });
+      await rename(temporary, finished);
+    }
+  }
+
+  /** In the folder itself, so that no workspace further up has a say, and nothing is shared outside the store. */
+  #settings(): string {
+    return [
+      "packages: []",
+      `storeDir: ${JSON.stringify(join(this.#directory, "store"))}`,
+      `cacheDir: ${JSON.stringify(join(this.#directory, "cache"))}`,
+      `stateDir: ${JSON.stringify(join(this.#directory, "cache"))}`,
+      "ignoreScripts: true",
+      "fetchRetries: 1",
+      "fetchRetryMintimeout: 500",
+      "enableGlobalVirtualStore: false",
+      "nodeLinker: isolated",
+      "verifyDepsBeforeRun: false",
+      "",
+    ].join("\n");
+  }
+
+  #progress(label: string): (progress: PnpmProgress) => void {
+    let told = performance.now();
+    return ({ resolved, added }) => {
+      if (performance.now() - told < MOMENT) return;
+      told = performance.now();
+      this.#logger.info(`[${label}] ${resolved} packages found, ${added} installed`);
+    };
+  }
+}
+
+function shortHash(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 8);
+}
+
+/** What the ids of processes are counted in, where the system says so: containers on one machine have one each. */
+function numbering(): string {
+  try {
+    return readlinkSync("/proc/self/ns/pid");
+  } catch {
+    return "";
+  }
+}
+
+/** Whether that very process runs. One that belongs to somebody else may not be signalled, and runs. */
+function isRunning(id: number, started: string): boolean {
+  if (id === process.pid) return started === STARTED;
+  const seen = processStat(id);
+  if (seen !== undefined) return !seen.isOver && seen.startedAt === started;
+  try {
+    process.kill(id, 0);
+    return true;
+  } catch (thrown) {
+    return (thrown as NodeJS.ErrnoException).code !== "ESRCH";
+  }
+}
+
+async function isRecent(path: string): Promise<boolean> {
+  const seen = await stat(path).catch(() => undefined);
+  return seen !== undefined && Date.now() - seen.mtimeMs < HOUR;
+}
+
+/** When it was last used, for `prune`. */
+async function touch(folder: string): Promise<void> {
+  const now = new Date();
+  await utimes(folder, now, now).catch(() => {});
+}
+
+/** Packages by name, each with the versions that will do: `{ lodash: "^4.17.21" }`. */
+export type DependencyMap = Readonly<Record<string, string>>;
+
+const packageName = /^(?:@[a-z0-9~_-][a-z0-9._~-]*\/)?[a-z0-9~_-][a-z0-9._~-]*$/i;
+/** Versions, ranges and tags. No addresses, paths or repositories: those would bypass the registry. */
+const range = /^[\w\s.^~<>=|*+-]{1,100}$/;
+const MOST_PACKAGES = 100;
+
+/** Takes what a tool declared: an object, or a list such as `["lodash@^4.17.21"]`. Throws `DependencyError`. */
+export function parseDependencies(declared: unknown): DependencyMap {
+  const entries = entriesOf(declared);
+  if (entries.length > MOST_PACKAGES) {
+    throw new DependencyError(
+      `${entries.length} packages are declared; ${MOST_PACKAGES} are allowed.`,
+      "Declare only the packages that the tool requires itself.",
+    );
+  }
+  for (const [name, versions] of entries) check(name, versions);
+  entries.sort(([one], [other]) => (one < other ? -1 : 1));
+  return Object.fromEntries(entries);
+}
+
+/** The same for the same packages on machines where the same files are installed for them. */
+export function dependencyKey(dependencies: DependencyMap): string {
+  const [major] = process.versions.node.split(".");
+  return createHash("sha256")
+    .update(JSON.stringify([Object.entries(dependencies), process.platform, process.arch, major]))
+    .digest("hex")
+    .slice(0, 32);
+}
+
+function entriesOf(declared: unknown): [string, string][] {
+  if (declared === undefined || declared === null) return [];
+  if (Array.isArray(declared)) return declared.map(fromText);
+  if (typeof declared === "object") return Object.entries(declared);
+  throw new DependencyError(
+    `The dependencies are ${typeof declared === "string" ? "a text" : `a ${typeof declared}`}.`,
+    'Declare them as an object such as { "lodash": "^4.17.21" }.',
+  );
+}
+
+function fromText(text: unknown): [string, string] {
+  if (typeof text !== "string") {
+    throw new DependencyError(
+      `The list of dependencies holds ${JSON.stringify(text)}, which is not a text.`,
+      'Write each as a text such as "lodash@^4.17.21".',
+    );
+  }
+  const at = text.indexOf("@", 1);
+  return at === -1 ? [text, "*"] : [text.slice(0, at), text.slice(at + 1)];
+}
+
+function check(name: string, versions: unknown): void {
+  if (!packageName.test(name) || name.length > 214) {
+    throw new DependencyError(
+      `"${name}" is not the name of a package.`,
+      'Use the name from the registry, such as "lodash" or "@scope/name".',
+    );
+  }
+  if (name in Object.prototype) {
+    throw new DependencyError(
+      `"${name}" cannot be installed: every object of JavaScript has a member of this name, which pnpm takes for the package.`,
+      "Use another package.",
+      { packageName: name },
+    );
+  }
+  if (typeof versions !== "string" || !range.test(versions)) {
+    throw new DependencyError(
+      `The version of "${name}" is ${JSON.stringify(versions)}, which is no version, range or tag.`,
+      'Use a range such as "^4.17.21". Addresses, paths and repositories are not installed.',
+      { packageName: name },
+    );
+  }
+}

@@ -1,0 +1,258 @@
+import { createHash } from "node:crypto";
+import type { LookupAddress } from "node:dns";
+import { lookup } from "node:dns/promises";
+import { once } from "node:events";
+import { chmod } from "node:fs/promises";
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  request,
+  type Server,
+  type ServerResponse,
+} from "node:http";
+import { connect, type LookupFunction, type Socket } from "node:net";
+import { join } from "node:path";
+import type { Duplex } from "node:stream";
+import { createAddressRules, plainHost } from "../access/network/address.ts";
+import { parseGrants } from "../config/config.ts";
+
+/** Through one proxy at once, so that no tool can use up the connections of the server. */
+const mostConnections = 256;
+
+interface EgressProxy {
+  readonly socketPath: string;
+  close(): void;
+}
+
+/**
+ * The only way out of a sandbox: an HTTP proxy on a unix socket that is bound into it. Names are resolved here, and
+ * the connection goes to the very address that was checked.
+ */
+export async function openEgressProxy(
+  socketPath: string,
+  hosts: readonly string[],
+  resolve: ResolveName = (name) => lookup(name, { all: true }),
+): Promise<EgressProxy> {
+  const gate = new Gate(hosts, resolve);
+  const sockets = new Set<Duplex>();
+  const server: Server = createServer((incoming, response) => void forward(gate, incoming, response));
+  server.on("connect", (incoming, client, head) => void tunnel(gate, incoming, client, head, sockets));
+  server.maxConnections = mostConnections;
+  server.on("connection", (socket) => track(sockets, socket));
+  server.on("clientError", (_error, socket) => socket.destroy());
+  server.listen(socketPath);
+  await once(server, "listening");
+  // The sandbox has a user of its own. Who else may come this far is decided by the directory of the socket.
+  await chmod(socketPath, 0o777);
+  server.unref();
+  return {
+    socketPath,
+    close() {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+/** All addresses of a name. */
+type ResolveName = (name: string) => Promise<LookupAddress[]>;
+
+class Refusal extends Error {}
+
+class Gate {
+  readonly #hosts: readonly string[];
+  readonly #grants;
+  readonly #rules;
+  readonly #resolve: ResolveName;
+
+  constructor(hosts: readonly string[], resolve: ResolveName) {
+    this.#resolve = resolve;
+    this.#hosts = hosts;
+    this.#grants = parseGrants(hosts);
+    this.#rules = createAddressRules(this.#grants.mayBePrivate);
+  }
+
+  /** The addresses behind a name that may be reached. Throws a `Refusal`, or what the resolver says. */
+  async resolve(host: string, port: number): Promise<LookupFunction> {
+    if (!this.#grants.allows(host, port))
+      throw new Refusal(
+        `${host}:${port} is not granted. Granted: ${this.#hosts.join(", ")}. Declare the host in the tool and let the operator grant it`,
+      );
+    const name = plainHost(host);
+    const found = await this.#resolve(name);
+    const allowed = found.filter(({ address }) => this.#rules.refusal(name, address) === undefined);
+    const first = allowed[0];
+    if (first === undefined) {
+      const address = found[0]?.address ?? "";
+      throw new Refusal(
+        `${host} leads to ${address}, and ${this.#rules.refusal(name, address)}. Names may lead there only when that address is granted too`,
+      );
+    }
+    return (_name, options, callback) =>
+      options.all ? callback(null, allowed) : callback(null, first.address, first.family);
+  }
+}
+
+async function tunnel(
+  gate: Gate,
+  incoming: IncomingMessage,
+  client: Duplex,
+  head: Buffer,
+  sockets: Set<Duplex>,
+): Promise<void> {
+  client.on("error", () => client.destroy());
+  const target = parseUrl(`http://${incoming.url}`);
+  try {
+    if (target === undefined) throw new Refusal("The address to connect to makes no sense");
+    const port = portOf(incoming.url ?? "", target);
+    const upstream = connect({
+      host: plainHost(target.hostname),
+      port,
+      lookup: await gate.resolve(target.hostname, port),
+    });
+    track(sockets, upstream);
+    client.on("close", () => upstream.destroy());
+    await once(upstream, "connect");
+    // Not before: until then the client is still to be told why nothing was reached.
+    upstream.on("error", () => client.destroy());
+    upstream.on("close", () => client.destroy());
+    client.write("HTTP/1.1 200 Connection established\r\n\r\n");
+    upstream.write(head);
+    upstream.pipe(client).pipe(upstream);
+  } catch (error) {
+    const { status, text } = describe(error);
+    client.end(
+      `HTTP/1.1 ${status} ${reasonPhrase(text)}\r\ncontent-type: text/plain; charset=utf-8\r\nx-toolrack-egress: refused\r\nconnection: close\r\n\r\n${text}`,
+    );
+  }
+}
+
+async function forward(gate: Gate, incoming: IncomingMessage, response: ServerResponse) {
+  const target = parseUrl(incoming.url ?? "");
+  try {
+    if (target?.protocol !== "http:") throw new Refusal("Only http:// addresses can be asked for in plain");
+    const port = target.port === "" ? 80 : Number(target.port);
+    const upstream = request(
+      {
+        host: plainHost(target.hostname),
+        port,
+        path: `${target.pathname}${target.search}`,
+        method: incoming.method,
+        headers: {
+          ...endToEnd(incoming.headers),
+          // The framing of the body, which is passed on as it comes.
+          ...pick(incoming.headers, "transfer-encoding"),
+          host: target.host,
+        },
+        lookup: await gate.resolve(target.hostname, port),
+      },
+      (answer) => {
+        answer.on("error", () => response.destroy());
+        try {
+          response.writeHead(answer.statusCode ?? 502, endToEnd(answer.headers));
+          answer.pipe(response);
+        } catch (error) {
+          // What a server may send and what may be sent on are not quite the same.
+          upstream.destroy();
+          fail(response, error);
+        }
+      },
+    );
+    upstream.on("error", (error) => fail(response, error));
+    upstream.on("upgrade", (_answer, socket) => {
+      socket.destroy();
+      fail(response, new Error("the host wants to speak another protocol"));
+    });
+    response.on("close", () => upstream.destroy());
+    incoming.pipe(upstream);
+  } catch (error) {
+    fail(response, error);
+  }
+}
+
+/** Meant for the next machine on the way only, and not for the one after it. */
+const hopByHop = [
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+];
+
+function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const named = (headers.connection ?? "").toLowerCase().split(/\s*,\s*/);
+  const left = Object.entries(headers).filter(([name]) => !hopByHop.includes(name) && !named.includes(name));
+  return Object.fromEntries(left);
+}
+
+function pick(headers: IncomingHttpHeaders, name: string): IncomingHttpHeaders {
+  return headers[name] === undefined ? {} : { [name]: headers[name] };
+}
+
+function fail(response: ServerResponse, error: unknown): void {
+  if (response.headersSent) return void response.destroy();
+  const { status, text } = describe(error);
+  response.writeHead(status, {
+    "content-type": "text/plain; charset=utf-8",
+    "x-toolrack-egress": "refused",
+    connection: "close",
+  });
+  response.end(text);
+}
+
+function describe(error: unknown): { status: number; text: string } {
+  if (error instanceof Refusal) return { status: 403, text: `Refused: ${error.message}.` };
+  return { status: 502, text: `Not reached: ${error instanceof Error ? error.message : String(error)}` };
+}
+
+/** A status line holds one line of plain letters. */
+function reasonPhrase(text: string): string {
+  return text.replace(/[^\x20-\x7e]/g, "?").slice(0, 300);
+}
+
+function parseUrl(text: string): URL | undefined {
+  return URL.canParse(text) ? new URL(text) : undefined;
+}
+
+/** `URL` drops the port of `host:80`, as it is the default one. */
+function portOf(authority: string, target: URL): number {
+  return Number(target.port || (/:(\d+)$/.exec(authority)?.[1] ?? 443));
+}
+
+function track(sockets: Set<Duplex>, socket: Duplex | Socket): void {
+  sockets.add(socket);
+  socket.on("close", () => sockets.delete(socket));
+}
+
+/** One proxy for each set of grants, opened when the first worker with them starts. */
+export class EgressProxies {
+  readonly #directory: string;
+  readonly #proxies = new Map<string, Promise<EgressProxy>>();
+
+  /** The directory's path must be short, as addresses of unix sockets are, and closed to other users. */
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  async socketFor(hosts: readonly string[]): Promise<string> {
+    const grants = [...new Set(hosts)].sort();
+    const name = createHash("sha256").update(JSON.stringify(grants)).digest("hex").slice(0, 16);
+    let proxy = this.#proxies.get(name);
+    if (proxy === undefined) {
+      proxy = openEgressProxy(join(this.#directory, `${name}.sock`), grants);
+      this.#proxies.set(name, proxy);
+      proxy.catch(() => this.#proxies.delete(name));
+    }
+    return (await proxy).socketPath;
+  }
+
+  async close(): Promise<void> {
+    const proxies = await Promise.allSettled(this.#proxies.values());
+    for (const proxy of proxies) if (proxy.status === "fulfilled") proxy.value.close();
+  }
+}

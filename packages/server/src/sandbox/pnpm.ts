@@ -1,0 +1,198 @@
+import { spawn } from "node:child_process";
+import { readdir, readlink, realpath } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { dirname, join, resolve, sep } from "node:path";
+import { createInterface } from "node:readline";
+import { parse } from "yaml";
+import { DependencyError } from "../helpers/values.ts";
+
+export interface PnpmRun {
+  /** The folder with the package.json. */
+  readonly directory: string;
+  readonly args: readonly string[];
+  /** The file with the operator's registries and their keys, instead of the user's own. */
+  readonly npmrc?: string;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: PnpmProgress) => void;
+}
+
+export interface PnpmProgress {
+  readonly resolved: number;
+  readonly added: number;
+}
+
+/** One line of pnpm's machine-readable report, as far as it is used here. */
+interface ReportLine {
+  readonly name?: string;
+  readonly level?: string;
+  readonly status?: string;
+  readonly code?: string;
+  readonly hint?: string;
+  readonly pkgName?: string;
+  readonly package?: { readonly name?: string };
+  readonly err?: { readonly message?: string };
+}
+
+/** Runs pnpm. Resolves when it ended well, and rejects with a `DependencyError` that names the package. */
+export async function runPnpm({ directory, args, npmrc, signal, onProgress }: PnpmRun): Promise<void> {
+  const child = spawn(process.execPath, [pnpmPath(), ...args, "--reporter=ndjson"], {
+    cwd: directory,
+    env: environment(npmrc),
+    stdio: ["ignore", "pipe", "pipe"],
+    ...(signal === undefined ? {} : { signal, killSignal: "SIGKILL" }),
+  });
+  const ended = new Promise<number | null>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", resolve);
+  });
+  // Whoever awaits it below hears of the failure; reading the report comes first.
+  ended.catch(() => {});
+  let failure: ReportLine | undefined;
+  let resolved = 0;
+  let added = 0;
+  const talk: string[] = [];
+  createInterface(child.stderr).on("line", (line) => talk.push(line));
+  for await (const line of createInterface(child.stdout)) {
+    const report = parseReport(line);
+    if (report === undefined) talk.push(line);
+    else if (report.level === "error") failure ??= report;
+    else if (report.name === "pnpm:progress") {
+      if (report.status === "resolved") resolved++;
+      if (report.status === "imported") added++;
+      onProgress?.({ resolved, added });
+    }
+  }
+  const code = await ended;
+  if (code !== 0) throw toError(failure, talk);
+}
+
+function pnpmPath(): string {
+  // The package's only export is its manifest.
+  return join(dirname(createRequire(import.meta.url).resolve("pnpm")), "bin", "pnpm.mjs");
+}
+
+/** The operator's own settings for registries and proxies hold; what would change how Node runs does not. */
+function environment(npmrc: string | undefined): NodeJS.ProcessEnv {
+  const { NODE_OPTIONS: _options, NODE_PATH: _path, ...rest } = process.env;
+  const { npm_config_registry: registry } = rest;
+  return {
+    // pnpm does not look at npm's name for it, where machines have it.
+    ...(registry === undefined ? {} : { pnpm_config_registry: registry }),
+    ...rest,
+    ...(npmrc === undefined ? {} : { npm_config_userconfig: npmrc }),
+    CI: "1",
+  };
+}
+
+function parseReport(line: string): ReportLine | undefined {
+  try {
+    const value: unknown = JSON.parse(line);
+    return typeof value === "object" && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const network =
+  /FETCH_(?!404)|ENOTFOUND|ECONN|ETIMEDOUT|EAI_AGAIN|SOCKET|NO_OFFLINE|META_FETCH_FAIL|ENETUNREACH/;
+
+function toError(failure: ReportLine | undefined, talk: readonly string[]): DependencyError {
+  const { code = "", hint, pkgName, package: wanted, err } = failure ?? {};
+  const message = err?.message ?? (talk.slice(-5).join("\n") || "pnpm ended without saying why.");
+  const packageName =
+    pkgName ??
+    wanted?.name ??
+    /No matching version found for\s+((?:@[^/@\s]+\/)?[^/@\s:]+)/.exec(message)?.[1] ??
+    nameInAddress(message);
+  const which = packageName === undefined ? "The packages" : `The package "${packageName}"`;
+  const isTemporary = network.test(code) || network.test(message);
+  return new DependencyError(
+    `${which} could not be installed: ${message}`,
+    remedyFor(code, isTemporary, hint),
+    {
+      isTemporary,
+      ...(packageName === undefined ? {} : { packageName }),
+    },
+  );
+}
+
+/** Of a package's own address at a registry, or that of its archive: `…/@scope%2fname`, `…/name/-/name-1.0.0.tgz`. */
+function nameInAddress(message: string): string | undefined {
+  const [address] = /https?:\/\/[^\s"']+/.exec(message) ?? [];
+  if (address === undefined || !URL.canParse(address)) return undefined;
+  const path = new URL(address).pathname.replace(/%2f/gi, "/").replace(/%40/g, "@").split("/-/")[0]!;
+  return /((?:@[^/]+\/)?[^/:]+):?$/.exec(path)?.[1];
+}
+
+function remedyFor(code: string, isTemporary: boolean, hint: string | undefined): string {
+  if (code === "ERR_PNPM_FETCH_404") return "Check its name, and that the registry has it.";
+  if (code === "ERR_PNPM_NO_MATCHING_VERSION") return "Ask for a version that the registry has.";
+  if (isTemporary) return "Check that the registry can be reached from here, then reload.";
+  return hint?.split("\n")[0] || "Correct getDependencies(), then reload.";
+}
+
+/** Refuses a folder with a link that leads out of it, where a tool could follow it. Throws `DependencyError`. */
+export async function checkLinks(folder: string): Promise<void> {
+  const root = await realpath(folder);
+  for (const entry of await readdir(root, { recursive: true, withFileTypes: true })) {
+    if (!entry.isSymbolicLink()) continue;
+    const path = join(entry.parentPath, entry.name);
+    // One that leads nowhere may lead somewhere later.
+    const target = await realpath(path).catch(async () => resolve(dirname(path), await readlink(path)));
+    if (target === root || target.startsWith(root + sep)) continue;
+    const name = path.slice(root.length + 1);
+    throw new DependencyError(
+      `The packages were not installed: ${name} is a link to a place outside of them.`,
+      "Find the package that brings it, and use another version of it.",
+    );
+  }
+}
+
+/**
+ * Refuses what pnpm has found when any of it does not come from a registry. What a tool declares is checked before;
+ * but its packages have dependencies of their own, and one that is a folder would be copied from this machine to
+ * where the tool can read it. Throws `DependencyError`.
+ */
+export function checkLock(text: string): void {
+  const { packages, snapshots } = asRecord(parse(text));
+  for (const [owner, snapshot] of Object.entries(asRecord(snapshots))) {
+    const { dependencies, optionalDependencies } = asRecord(snapshot);
+    for (const found of [dependencies, optionalDependencies]) {
+      for (const [name, version] of Object.entries(asRecord(found))) {
+        if (isPlace(String(version))) throw refused(nameOf(owner), `${name}@${version}`);
+      }
+    }
+  }
+  for (const [key, entry] of Object.entries(asRecord(packages))) {
+    if (!isFromRegistry(asRecord(asRecord(entry).resolution))) throw refused(nameOf(key), key);
+  }
+}
+
+/** A version, or one of another package under this name; whatever has a scheme is a place. */
+function isPlace(version: string): boolean {
+  return /^(?:link|file|git|https?|workspace|portal):|^git\+|@(?:link|file):/.test(version);
+}
+
+/** The registry says what its archives must hash to. Folders, repositories and runtimes are of a type of their own. */
+function isFromRegistry({ integrity, tarball, type, ...others }: Record<string, unknown>): boolean {
+  const isElsewhere = "directory" in others || "repo" in others || "commit" in others || "path" in others;
+  const isArchive = tarball === undefined || /^https?:\/\//.test(String(tarball));
+  return typeof integrity === "string" && type === undefined && isArchive && !isElsewhere;
+}
+
+function refused(packageName: string, what: string): DependencyError {
+  return new DependencyError(
+    `The package "${packageName}" was not installed: ${what} does not come from a registry.`,
+    "Use a version of it, or another package, that depends on packages of a registry only.",
+    { packageName },
+  );
+}
+
+/** `@scope/name@1.0.0(peer@2.0.0)` without what follows the name. */
+function nameOf(key: string): string {
+  return /^(?:@[^/]+\/)?[^@]+/.exec(key)?.[0] ?? key;
+}
+
+function asRecord(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+}

@@ -1,0 +1,268 @@
+import { lstat, opendir } from "node:fs/promises";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { timerMs, withDefaultLimits } from "../config/config.ts";
+import type { Confinement, Launched } from "./confinement/confinement.ts";
+import { cpuSecondsOf, killTree, memoryMbOf, treeOf, whenClosed } from "./confinement/restricted-process.ts";
+import type { EgressProxies } from "./egress.ts";
+import type { ProgramEnd } from "./program-bootstrap.ts";
+import { type ProgramResult, type ProgramSpec, SandboxError, type WorkerLimits } from "./sandbox.ts";
+
+/** Memory is taken fast, and a program that takes too much of it takes it from the server. */
+const lookMs = 100;
+
+/** Runs one program to its end. Rejects with the signal's reason, or a `SandboxError` when it could not be started. */
+export async function runProgram(
+  confinement: Confinement,
+  proxies: EgressProxies,
+  program: ProgramSpec,
+  input: string,
+  signal: AbortSignal,
+): Promise<ProgramResult> {
+  signal.throwIfAborted();
+  const limits = withDefaultLimits(program.limits);
+  const hasNetwork = program.hosts.length > 0 && confinement.level === 3;
+  const egressSocket = hasNetwork ? await proxies.socketFor(program.hosts) : undefined;
+  const launched = confinement.startProgram({
+    program,
+    limits,
+    ...(egressSocket === undefined ? {} : { egressSocket }),
+  });
+  const { child } = launched;
+  const kill = () => killTree(child.pid);
+  const output = new CappedOutput(limits.outputBytes, kill);
+  const stdout = output.collect(child.stdout);
+  const stderr = output.collect(child.stderr);
+  const report = collectReport(launched);
+  child.stdin?.on("error", () => {});
+  child.stdin?.end(input);
+
+  let verdict: SandboxError | undefined;
+  const exceed = (limit: string, what: string) => {
+    const data = { limit, stderr: stderr().slice(-2_000) };
+    verdict ??= new SandboxError("sandbox_limit", `${program.label} was ended: ${what}.`, data);
+    kill();
+  };
+  const usage = new Usage(launched, exceed);
+  const look = setInterval(() => usage.look(limits), lookMs);
+  const timeoutMs = timerMs(program.limits?.timeoutMs ?? Number.POSITIVE_INFINITY);
+  const timer = setTimeout(() => exceed("time", `it ran longer than ${timeoutMs} ms`), timeoutMs);
+  signal.addEventListener("abort", kill, { once: true });
+  try {
+    const [exitCode, exitSignal] = await endOf(launched);
+    signal.throwIfAborted();
+    if (verdict !== undefined) throw verdict;
+    const end = report() ?? { exitCode, signal: exitSignal };
+    if (end.failure !== undefined)
+      throw new SandboxError(
+        "sandbox_start_failed",
+        `${program.label} could not be started: ${end.failure}.`,
+      );
+    return {
+      exitCode: end.exitCode,
+      signal: end.signal,
+      stdout: stdout(),
+      stderr: stderr(),
+      truncated: output.isFull,
+    };
+  } finally {
+    clearTimeout(timer);
+    clearInterval(look);
+    signal.removeEventListener("abort", kill);
+    launched.release();
+  }
+}
+
+/** Both streams share one budget. When it is spent, the rest is thrown away and the program ended. */
+class CappedOutput {
+  isFull = false;
+  #left: number;
+  readonly #onFull: () => void;
+
+  constructor(bytes: number, onFull: () => void) {
+    this.#left = bytes;
+    this.#onFull = onFull;
+  }
+
+  collect(stream: Readable | null): () => string {
+    const chunks: Buffer[] = [];
+    stream?.on("data", (chunk: Buffer) => {
+      chunks.push(chunk.subarray(0, this.#left));
+      this.#left -= Math.min(this.#left, chunk.length);
+      if (this.#left > 0 || this.isFull) return;
+      this.isFull = true;
+      this.#onFull();
+    });
+    return () => Buffer.concat(chunks).toString("utf8");
+  }
+}
+
+function endOf({ child }: Launched): Promise<[number | null, string | null]> {
+  return new Promise((resolve, reject) => {
+    child.on("error", (error) =>
+      reject(new SandboxError("sandbox_start_failed", `The sandbox could not be started: ${error.message}.`)),
+    );
+    whenClosed(child, (exitCode, signal) => resolve([exitCode, signal]));
+  });
+}
+
+/** How the program itself ended, which bubblewrap does not pass on. At level 2 nobody reports, as nobody is between. */
+function collectReport({ child }: Launched): () => ProgramEnd | undefined {
+  let text = "";
+  // Stdio 3 is a pipe; Node's types know only the first three.
+  const channel = child.stdio[3] as unknown as Readable;
+  channel.on("data", (chunk: Buffer) => {
+    if (text.length < 10_000) text += chunk;
+  });
+  channel.on("error", () => {});
+  return () => {
+    try {
+      // The line comes from our own process in the sandbox; the program has no hold of the descriptor.
+      return JSON.parse(text) as ProgramEnd;
+    } catch {
+      return undefined;
+    }
+  };
+}
+
+/** Lets a few programs of one name run at once. The others wait for their turn, in the order in which they came. */
+export class ProgramSlots {
+  readonly #names = new Map<string, { running: number; readonly waiting: Set<() => void> }>();
+
+  /** Resolves to what has to be called when the program has ended. Rejects with the signal's reason. */
+  async take(name: string, atOnce: number, signal: AbortSignal): Promise<() => void> {
+    signal.throwIfAborted();
+    const slots = this.#names.get(name) ?? { running: 0, waiting: new Set<() => void>() };
+    this.#names.set(name, slots);
+    if (slots.running < atOnce) slots.running++;
+    else await turn(slots.waiting, signal);
+    return () => {
+      const [next] = slots.waiting;
+      // The place is handed on, so that nobody who comes later is faster.
+      if (next !== undefined) return next();
+      slots.running--;
+      if (slots.running === 0) this.#names.delete(name);
+    };
+  }
+}
+
+function turn(waiting: Set<() => void>, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const go = () => {
+      leave();
+      resolve();
+    };
+    const giveUp = () => {
+      leave();
+      reject(signal.reason);
+    };
+    const leave = () => {
+      waiting.delete(go);
+      signal.removeEventListener("abort", giveUp);
+    };
+    waiting.add(go);
+    signal.addEventListener("abort", giveUp, { once: true });
+  });
+}
+
+/** Node itself, our own process that starts a program, and the allocator's pieces. */
+const overheadMb = 128;
+const megabyte = 1024 * 1024;
+
+/** What went over its limit, as the end of the sentence "… was ended: ". */
+type OnExceeded = (limit: "memory" | "scratch", what: string) => void;
+
+/**
+ * What a confined process and all that came from it use, looked at from outside: the limits of the system count each
+ * process by itself, and memory that is shared by none of them.
+ */
+export class Usage {
+  readonly #launched: Launched;
+  readonly #onExceeded: OnExceeded;
+  #cpuSeconds = 0;
+  #isMeasuring = false;
+
+  constructor(launched: Launched, onExceeded: OnExceeded) {
+    this.#launched = launched;
+    this.#onExceeded = onExceeded;
+  }
+
+  /** Holds it to its limits. Answers the processor seconds since the last look, which are others' to judge. */
+  look({ memoryMb, scratchMb }: WorkerLimits): number {
+    const members = treeOf(this.#launched.child.pid ?? 0);
+    const most = memoryMb + overheadMb;
+    if (memoryMbOf(members, most) > most)
+      this.#onExceeded("memory", `it used more than the ${memoryMb} MB of memory that it may use`);
+    void this.#checkScratch(scratchMb);
+    const seconds = cpuSecondsOf(members);
+    const used = Math.max(0, seconds - this.#cpuSeconds);
+    this.#cpuSeconds = seconds;
+    return used;
+  }
+
+  /** Where the directory has no size of its own that the system would hold it to. */
+  async #checkScratch(scratchMb: number): Promise<void> {
+    const { scratch } = this.#launched;
+    if (scratch === undefined || this.#isMeasuring) return;
+    this.#isMeasuring = true;
+    const bytes = await folderBytes(scratch, scratchMb * megabyte);
+    this.#isMeasuring = false;
+    if (bytes > scratchMb * megabyte)
+      this.#onExceeded("scratch", `it wrote more than ${scratchMb} MB into its scratch directory`);
+  }
+}
+
+/** A folder with more entries than this is taken for one that never ends. */
+const mostEntries = 20_000;
+
+/**
+ * What the files of a folder hold together. Counts no further than `most`: whoever fills the folder decides how long
+ * the walk would be. A part that is closed to us counts as endless, as it could hide anything.
+ */
+async function folderBytes(folder: string, most: number): Promise<number> {
+  const waiting = [folder];
+  let bytes = 0;
+  let entries = 0;
+  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+    try {
+      for await (const entry of await opendir(path)) {
+        if (++entries > mostEntries || bytes > most) return Number.POSITIVE_INFINITY;
+        const inner = join(path, entry.name);
+        if (entry.isDirectory()) waiting.push(inner);
+        else bytes += await sizeOf(inner);
+      }
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") return Number.POSITIVE_INFINITY;
+    }
+  }
+  return bytes;
+}
+
+async function sizeOf(path: string): Promise<number> {
+  try {
+    // What is on the disk: a file with holes may claim any size.
+    return (await lstat(path)).blocks * 512;
+  } catch {
+    return 0; // Removed in between.
+  }
+}
+
+/** For what a tool has to tidy up after a call. */
+const mostSeconds = 1;
+
+/** Adds up the processor time that a worker uses between two calls. */
+export class IdleCpu {
+  #seconds = 0;
+  #lastLook = 0;
+
+  /**
+   * Whether it is more than a worker may use. `used` are the seconds since the last look, which count only when it was
+   * idle all the while; `idleSince` is nothing when it is not.
+   */
+  isTooMuch(used: number, idleSince: number | undefined): boolean {
+    const wasIdle = idleSince !== undefined && idleSince < this.#lastLook;
+    this.#lastLook = performance.now();
+    this.#seconds = wasIdle ? this.#seconds + used : 0;
+    return this.#seconds > mostSeconds;
+  }
+}

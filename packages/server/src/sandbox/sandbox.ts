@@ -1,0 +1,318 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Logger } from "@toolrack/core";
+import { type Confinement, findConfinement } from "./confinement/confinement.ts";
+import { Reaper } from "./confinement/restricted-process.ts";
+import { EgressProxies } from "./egress.ts";
+import { ProgramSlots, runProgram } from "./program.ts";
+import { WorkerPool } from "./worker-pool.ts";
+
+/** Finds out what this machine can do and starts the first blank workers. Never rejects for want of isolation. */
+export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
+  mkdirSync(options.directory, { recursive: true });
+  // Not in the workspace: addresses of unix sockets are short, and tools' users must be able to pass through.
+  const temporary = mkdtempSync(join(realpathSync(tmpdir()), "toolrack-run-"));
+  chmodSync(temporary, 0o711);
+  const reaper = new Reaper(temporary);
+  const release = () => {
+    reaper.close();
+    rmSync(temporary, { recursive: true, force: true });
+  };
+  const { confinement, reason } = await findConfinement(options.directory, options.level ?? 3, {
+    reaper,
+    directory: temporary,
+  });
+  const refusal = refusalOf(options, confinement, reason);
+  if (confinement === undefined || refusal !== undefined) {
+    release();
+    return closedSandbox(refusal ?? "");
+  }
+
+  const sockets = join(temporary, "net");
+  mkdirSync(sockets, { mode: 0o700 });
+  const proxies = new EgressProxies(sockets);
+  const pool = new WorkerPool({
+    confinement,
+    proxies,
+    logger: options.logger,
+    blankWorkers: options.blankWorkers ?? 1,
+  });
+  const check = (code: { readonly label: string; readonly foreign: boolean }) => {
+    if (!code.foreign || confinement.level === 3 || options.allowForeignBelow3) return;
+    throw new SandboxError(
+      "sandbox_refused",
+      `${code.label} came from elsewhere, and such code runs at isolation level 3 only. This server has level 2: ${reason} The operator can also accept the lower level with sandbox.allowForeign.`,
+    );
+  };
+  const slots = new ProgramSlots();
+  let closing: Promise<void> | undefined;
+  return {
+    level: confinement.level,
+    ...(confinement.level === 3 || reason === undefined ? {} : { reason }),
+    async invoke(spec, invocation) {
+      check(spec);
+      return pool.invoke(spec, invocation);
+    },
+    retire: (keys) => pool.retire(keys),
+    async run(program, input, signal) {
+      check(program);
+      const atOnce = program.limits?.atOnce ?? Number.POSITIVE_INFINITY;
+      const leave = await slots.take(program.label, atOnce, signal);
+      try {
+        return await runProgram(confinement, proxies, program, input, signal);
+      } finally {
+        leave();
+      }
+    },
+    stats: () => pool.stats(),
+    close() {
+      closing ??= (async () => {
+        await pool.close();
+        await proxies.close();
+        release();
+      })();
+      return closing;
+    },
+  };
+}
+
+function refusalOf(
+  { require }: SandboxOptions,
+  confinement: Confinement | undefined,
+  reason: string | undefined,
+): string | undefined {
+  const level: SandboxLevel = confinement?.level ?? 0;
+  if (level === 0) return `No isolation can be had here. ${reason}`;
+  if (require === undefined || level >= require) return undefined;
+  return `The configuration asks for isolation level ${require} (sandbox.require), and this server has level ${level}. ${reason}`;
+}
+
+function closedSandbox(reason: string): Sandbox {
+  const refuse = async ({ label }: { readonly label: string }) => {
+    throw new SandboxError("sandbox_refused", `${label} cannot run. ${reason}`);
+  };
+  return {
+    level: 0,
+    reason,
+    invoke: refuse,
+    run: refuse,
+    retire() {},
+    stats: () => ({ blank: 0, warm: 0, busy: 0 }),
+    async close() {},
+  };
+}
+
+/** What one worker may use. Everything has a default; see `defaultLimits`. */
+export interface WorkerLimits {
+  /**
+   * All memory of the worker's heap, buffers included. A worker that wants more ends, and its calls fail. So does a
+   * program that, with all that it started, has more.
+   */
+  readonly memoryMb: number;
+  /** Processor time of one call. Above it the worker is killed. Between calls a worker has a second. */
+  readonly cpuSeconds: number;
+  /** Processes and threads at once. At level 3 only programs that `run` started can make more. */
+  readonly processes: number;
+  /** What a call may answer, log and report together, in bytes. */
+  readonly outputBytes: number;
+  /** Size of the private scratch directory. At level 2 whoever writes more is ended a moment later. */
+  readonly scratchMb: number;
+  /** After this many calls the worker ends and another takes its place. */
+  readonly maxCallsPerWorker: number;
+  /** A worker that had no call for this long ends. */
+  readonly idleMs: number;
+  /** Calls at once in one worker. When all are busy, another worker is started. */
+  readonly concurrency: number;
+  /**
+   * Workers at once for one key. Calls above that wait. Calls that other calls wait for have as many of their own, at
+   * each depth: otherwise those who wait could hold all the workers that they wait for.
+   */
+  readonly workers: number;
+  /** Evaluating the module and `init` together. */
+  readonly initMs: number;
+  /** `cleanup`, before the worker is killed. */
+  readonly cleanupMs: number;
+  /** Between the abort of a call's signal and the end of a worker that does not heed it. */
+  readonly graceMs: number;
+}
+
+/** Code that runs where it can do no harm: one bundle, with what it was granted. */
+export interface WorkerSpec {
+  /** Version of the code and of its grants. Workers with one key may serve each other's calls, never others. */
+  readonly key: string;
+  /** The tool's name, for errors and logs. */
+  readonly label: string;
+  /** The text of a CommonJS module whose exports are a `WorkerProgram`. Evaluated in the worker only. */
+  readonly code: string;
+  /** For stack traces. */
+  readonly filename: string;
+  /** Absolute directory that holds `node_modules`; mounted read-only. `require` and `import()` resolve in it. */
+  readonly dependencies?: string;
+  /** Network hosts granted: `api.example.com`, `*.example.com`, `host:8080`. Empty: no network. */
+  readonly hosts: readonly string[];
+  /** JSON, sent over stdin with the code and given to `init`: environment, secrets, names. */
+  readonly settings: unknown;
+  /** It came from elsewhere: refused below level 3, unless the operator allowed it. */
+  readonly foreign: boolean;
+  /** Is told what its workers say outside a call, instead of the sandbox's logger. May not throw. */
+  readonly onLog?: (log: LogNotification) => void;
+  readonly limits?: Partial<WorkerLimits>;
+}
+
+/** What the bundle's `module.exports` must be. Promises are awaited everywhere. */
+export interface WorkerProgram {
+  /** Once per worker, before its first call. What it throws fails the calls that wait for the worker. */
+  init?(settings: unknown, host: WorkerHost): unknown;
+  /** Once, before the worker ends of its own accord. Not called when it crashed or was killed. */
+  cleanup?(): unknown;
+  /** May be called while another call runs, up to `concurrency`. The answer must be JSON, or `undefined`. */
+  readonly methods: Readonly<Record<string, (params: unknown, call: WorkerCall) => unknown>>;
+}
+
+/** Outside a call. */
+export interface WorkerHost {
+  /** Never throws. What is sent after the end of a call is dropped. */
+  notify(method: string, params: unknown): void;
+}
+
+export interface WorkerCall extends WorkerHost {
+  /** Aborted when the caller gave up. A call that goes on after `graceMs` ends with its worker. */
+  readonly signal: AbortSignal;
+  /** Asks the host. Rejects with what the host's handler threw, as name, message, code and data. */
+  request(method: string, params: unknown): Promise<unknown>;
+}
+
+/** One use of a method. */
+export interface Invocation {
+  readonly method: string;
+  /** JSON. */
+  readonly params: unknown;
+  /** When it aborts, `invoke` rejects with its reason at once; the worker's signal follows, and after `graceMs` its end. */
+  readonly signal: AbortSignal;
+  /** The worker asks the host: callTool, storage. Params are plain data of unreviewed code: parse them. */
+  readonly onRequest?: (method: string, params: unknown) => Promise<unknown>;
+  /** Log lines (`log`, with a `LogNotification`) and whatever else the program reports. May not throw. */
+  readonly onNotify?: (method: string, params: unknown) => void;
+}
+
+/** What `console` of a worker becomes: a notification named `log`. */
+export interface LogNotification {
+  readonly level: "debug" | "info" | "warn" | "error";
+  readonly text: string;
+}
+
+export type SandboxLevel = 3 | 2 | 0;
+
+export interface Sandbox {
+  /** 0: none can be had; everything is refused. */
+  readonly level: SandboxLevel;
+  /** Why it is not level 3, and the remedy, for people. */
+  readonly reason?: string;
+  /**
+   * Rejects with a `RemoteError` that holds what was thrown inside as plain data, with a `SandboxError` when the
+   * worker crashed, hit a limit, did not start or was refused, and with the signal's reason when it aborted.
+   */
+  invoke(spec: WorkerSpec, invocation: Invocation): Promise<unknown>;
+  /** No new calls on these workers; they end when their calls have ended, after `cleanup`. Unknown keys are fine. */
+  retire(keys: Iterable<string>): void;
+  /** One command with its own fresh sandbox, for skills' scripts. */
+  run(program: ProgramSpec, input: string, signal: AbortSignal): Promise<ProgramResult>;
+  stats(): SandboxStats;
+  /** Ends every worker: idle ones after `cleanup`, busy ones after their grace time. May be called twice. */
+  close(): Promise<void>;
+}
+
+export interface SandboxStats {
+  readonly blank: number;
+  readonly warm: number;
+  readonly busy: number;
+}
+
+export interface ProgramSpec {
+  readonly label: string;
+  /** A name that is looked up in the sandbox's PATH (`node`, `python3`, `sh`), or a path below `directory`. */
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Mounted read-only as the working directory. */
+  readonly directory: string;
+  readonly environment: Readonly<Record<string, string>>;
+  readonly hosts: readonly string[];
+  readonly foreign: boolean;
+  readonly limits?: Partial<WorkerLimits> & ProgramLimits;
+}
+
+export interface ProgramLimits {
+  readonly timeoutMs?: number;
+  /** Programs with this label at once. Those above it wait. */
+  readonly atOnce?: number;
+}
+
+export interface ProgramResult {
+  readonly exitCode: number | null;
+  readonly signal: string | null;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** Output above `outputBytes` was thrown away, and the program ended for it. */
+  readonly truncated: boolean;
+}
+
+export interface SandboxOptions {
+  /** Scratch of the sandbox itself, such as `.toolrack/sandbox`. */
+  readonly directory: string;
+  /** Refuse everything below this level. */
+  readonly require?: 2 | 3;
+  /** Let code from elsewhere run at level 2. */
+  readonly allowForeignBelow3?: boolean;
+  /** Never above this level, although a higher one could be had. */
+  readonly level?: 2 | 3;
+  readonly logger: Logger;
+  /** Workers kept ready before anybody asked (1). */
+  readonly blankWorkers?: number;
+}
+
+/** Why the sandbox itself failed a call. */
+export type SandboxErrorCode =
+  /** This machine or the operator does not let such code run. The message has the remedy. */
+  | "sandbox_refused"
+  /** The worker could not be started, or `init` took too long. */
+  | "sandbox_start_failed"
+  /** The worker ended in the middle of the call. `data.stderr` is the tail of what it wrote. */
+  | "sandbox_crashed"
+  /** Memory, processor time or output ran over. `data.limit` names the limit. */
+  | "sandbox_limit"
+  /** The worker was ended for the sake of something else: the server closes, or another call had to be stopped. */
+  | "sandbox_ended";
+
+/** The sandbox failed, or had to end what ran in it. The message is meant for people and models. */
+export class SandboxError extends Error {
+  override readonly name = "SandboxError";
+  readonly code: SandboxErrorCode;
+  readonly data: Readonly<Record<string, string | number | null>>;
+
+  constructor(
+    code: SandboxErrorCode,
+    message: string,
+    data: Readonly<Record<string, string | number | null>> = {},
+  ) {
+    super(message);
+    this.code = code;
+    this.data = data;
+  }
+}
+
+/** What the network is to a worker, as the end of the sentence "Could not fetch …:". */
+export function describeNetwork({ label, hosts }: WorkerSpec, level: 3 | 2): string {
+  if (hosts.length === 0)
+    return `${label} has no network access. Declare the host in the tool and let the operator grant it.`;
+  if (level === 2)
+    return `${label} has no network access, because this server isolates tools at the reduced level 2. The operator can install bubblewrap for level 3, where granted hosts can be reached.`;
+  return `${label} may reach ${hosts.join(", ")} only.`;
+}
+
+/**
+ * How many calls in the sandbox wait, each for the next, for what runs now: what a worker asks of the host may lead
+ * back into the sandbox. Nothing outside of such a question.
+ */
+export const nesting = new AsyncLocalStorage<number>();

@@ -1,0 +1,340 @@
+import { BusinessError, compileSchema, type JsonSchemaObject } from "@toolrack/core";
+import { DependencyError, isRecord, LoadError } from "../../helpers/values.ts";
+import { parseDependencies } from "../dependencies.ts";
+import { type DeclaredError, type DeclaredMetadata, type Description, kindOf } from "./description.ts";
+import type { RawDescription } from "./messages.ts";
+
+const LARGEST_ANSWER = 256 * 1024;
+const LONGEST_ID = 200;
+const MOST_ENTRIES = 200;
+const variable = /^[A-Za-z_][A-Za-z0-9_]{0,99}$/;
+const host = /^(?:\*|(?:\*\.)?[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*|\[[0-9A-Fa-f:]+\])(?::\d{1,5})?$/;
+
+const methods = {
+  getMetadata: 'Return an object such as { id: "my-tool", name: "My tool", description: "What it does." }.',
+  getSchema: "Return { parameters, environment }, each a JSON Schema of an object.",
+  getDependencies: 'Return an object such as { "lodash": "^4.17.21" }.',
+  getBusinessErrors: "Return a list of { code, description, match, solution, retryable }.",
+  getBridges: "Return an object of { real(args, api), mock(args, api) } by the name of the operation.",
+  execute: "Write execute as a function of the exported object.",
+} as const;
+
+/** What the tool's methods answered, made sure of. Throws `LoadError` that says which method is wrong and how. */
+export function checkDescription(raw: RawDescription): Description {
+  checkMembers(raw);
+  const warnings: string[] = [];
+  const metadata = checkMetadata(raw.answers.getMetadata);
+  const { parameters, environment } = checkSchemas(raw, warnings);
+  const hosts = checkHosts(metadata);
+  return {
+    metadata,
+    parameters,
+    ...(environment === undefined ? {} : { environment }),
+    dependencies: checkDependencies(raw.answers.getDependencies),
+    businessErrors: checkErrors(raw.answers.getBusinessErrors),
+    bridges: checkBridges(raw.answers.getBridges),
+    ...(hosts === undefined ? {} : { hosts }),
+    warnings,
+  };
+}
+
+/** Alone, because the packages are needed before the rest can be asked for. */
+export function checkDependencies(declared: unknown): Description["dependencies"] {
+  try {
+    return parseDependencies(declared);
+  } catch (thrown) {
+    if (!(thrown instanceof DependencyError)) throw thrown;
+    throw new LoadError(`getDependencies() is wrong: ${thrown.message}`, thrown.remedy, { cause: thrown });
+  }
+}
+
+function checkMembers({ members, answers }: RawDescription): void {
+  for (const [name, kind] of Object.entries(members)) {
+    if (kind === "function") continue;
+    const remedy = new Map<string, string>(Object.entries(methods)).get(name);
+    throw new LoadError(
+      `${name} is ${article(kind)} instead of a function.`,
+      remedy ?? `Write it as a method: ${name}() { … }.`,
+    );
+  }
+  for (const name of ["getMetadata", "execute"] as const) {
+    if (members[name] === undefined) throw new LoadError(`It has no ${name}().`, methods[name]);
+  }
+  for (const [name, answer] of Object.entries(answers)) {
+    const length = JSON.stringify(answer)?.length ?? 0;
+    if (length > LARGEST_ANSWER) {
+      throw new LoadError(
+        `${name}() answered with ${length} characters; ${LARGEST_ANSWER} are allowed.`,
+        "Keep data out of it, and load it in execute().",
+      );
+    }
+  }
+}
+
+function checkMetadata(answer: unknown): DeclaredMetadata {
+  if (!isRecord(answer)) throw wrong("getMetadata", answer, "an object");
+  const { id, name, description } = answer;
+  if (typeof id !== "string" || id.trim() === "" || id.length > LONGEST_ID) {
+    throw new LoadError(
+      `getMetadata() returned ${kindOf(id)} as the id, instead of a text of up to ${LONGEST_ID} characters.`,
+      methods.getMetadata,
+    );
+  }
+  for (const [key, value] of Object.entries({
+    name,
+    description,
+    version: answer.version,
+    author: answer.author,
+  })) {
+    if (value === undefined || value === null || typeof value === "string") continue;
+    throw new LoadError(
+      `getMetadata() returned ${kindOf(value)} as the ${key}, instead of a text.`,
+      `Write the ${key} as a text.`,
+    );
+  }
+  return {
+    ...checkSettings(answer),
+    id: id.trim(),
+    description: typeof description === "string" ? description : "",
+  } as DeclaredMetadata; // The other members were made sure of above.
+}
+
+/** The settings of a call that the metadata may hold: a wrong one would be felt at every call. */
+const settings: Readonly<Record<string, (value: unknown) => boolean>> = {
+  timeout: isCount,
+  idleTimeout: isCount,
+  concurrency: (value) => isCount(value) && Number.isInteger(value) && Number(value) >= 1,
+  dangerous: isBoolean,
+  readOnly: isBoolean,
+  idempotent: isBoolean,
+  openWorld: isBoolean,
+  strict: isBoolean,
+  confirm: isText,
+  category: isText,
+  tags: isTexts,
+  aliases: isTexts,
+};
+
+function checkSettings(metadata: Record<string, unknown>): Record<string, unknown> {
+  for (const [key, fits] of Object.entries(settings)) {
+    if (metadata[key] === undefined || fits(metadata[key])) continue;
+    throw new LoadError(
+      `getMetadata() returned ${kindOf(metadata[key])} as ${key}, which cannot be used.`,
+      `Correct ${key}, or leave it out.`,
+    );
+  }
+  return metadata;
+}
+
+function checkSchemas(
+  { answers, members }: RawDescription,
+  warnings: string[],
+): { parameters: JsonSchemaObject; environment?: JsonSchemaObject } {
+  if (members.getSchema === undefined) {
+    warnings.push("It has no getSchema(), so its arguments are not checked. Add it.");
+    return { parameters: { type: "object" } };
+  }
+  const answer = answers.getSchema;
+  if (!isRecord(answer)) throw wrong("getSchema", answer, "an object");
+  const isFlat = answer.parameters === undefined && answer.environment === undefined;
+  const parameters = checkSchema("parameters", isFlat ? answer : (answer.parameters ?? {}));
+  if (isFlat || answer.environment === undefined || answer.environment === null) return { parameters };
+  const environment = checkSchema("environment", answer.environment);
+  for (const name of Object.keys(environment.properties ?? {})) {
+    if (variable.test(name)) continue;
+    throw new LoadError(
+      `getSchema() declares the environment variable "${name}", which is not a name for one.`,
+      "Use letters, digits and _, not beginning with a digit.",
+    );
+  }
+  return { parameters, environment };
+}
+
+function checkSchema(which: "parameters" | "environment", schema: unknown): JsonSchemaObject {
+  if (!isRecord(schema)) {
+    throw new LoadError(`getSchema() returned ${kindOf(schema)} as ${which}.`, methods.getSchema);
+  }
+  const { type = "object" } = schema;
+  const complete = { ...schema, type };
+  try {
+    if (type !== "object") throw new Error(`Its type is ${JSON.stringify(type)} instead of "object".`);
+    if (schema.properties !== undefined && !isRecord(schema.properties)) {
+      throw new Error(`Its properties are ${kindOf(schema.properties)} instead of an object.`);
+    }
+    compileSchema(complete).jsonSchema();
+  } catch (thrown) {
+    const problem = thrown instanceof Error ? thrown.message : String(thrown);
+    throw new LoadError(
+      `getSchema() returned ${which} that are no JSON Schema. ${problem}`,
+      "Correct the schema at this place.",
+      { cause: thrown },
+    );
+  }
+  return complete;
+}
+
+function checkErrors(answer: unknown): DeclaredError[] {
+  if (answer === undefined || answer === null) return [];
+  if (!Array.isArray(answer) || answer.length > MOST_ENTRIES) {
+    throw wrong("getBusinessErrors", answer, `a list of up to ${MOST_ENTRIES}`);
+  }
+  return answer.map((entry: unknown, index) => {
+    if (!isRecord(entry) || typeof entry.code !== "string" || entry.code === "") {
+      const came = isRecord(entry) ? `an entry whose code is ${kindOf(entry.code)}` : kindOf(entry);
+      throw new LoadError(
+        `getBusinessErrors() returned ${came} at position ${index + 1}.`,
+        methods.getBusinessErrors,
+      );
+    }
+    const { code, description, match, solution, retryable } = entry;
+    if (match !== undefined && typeof match !== "string") {
+      throw new LoadError(
+        `getBusinessErrors() returned ${kindOf(match)} as the match of ${code}.`,
+        "A match is a text, a regular expression or a function.",
+      );
+    }
+    return {
+      code,
+      ...(typeof description === "string" ? { description } : {}),
+      ...(match === undefined ? {} : { match }),
+      ...(typeof solution === "string" ? { solution } : {}),
+      retryable: retryable === true,
+    };
+  });
+}
+
+function checkBridges(answer: unknown): string[] {
+  if (answer === undefined || answer === null) return [];
+  if (isTexts(answer)) return answer;
+  throw wrong("getBridges", answer, "an object");
+}
+
+/** `network: ["api.example.com"]`, or the same under `hosts`. */
+function checkHosts({ network, hosts }: DeclaredMetadata): string[] | undefined {
+  const declared = network ?? hosts;
+  if (declared === undefined || declared === null) return undefined;
+  const list = isRecord(declared) ? declared.hosts : declared;
+  if (isTexts(list) && list.every((name) => host.test(name))) return list;
+  throw new LoadError(
+    `getMetadata() returned ${kindOf(list)} as network, instead of a list of hosts.`,
+    'Write hosts such as ["api.example.com", "*.example.org"], without https:// and paths.',
+  );
+}
+
+function wrong(method: keyof typeof methods, answer: unknown, expected: string): LoadError {
+  return new LoadError(`${method}() returned ${kindOf(answer)} instead of ${expected}.`, methods[method]);
+}
+
+function article(kind: string): string {
+  return /^[aeiou]/.test(kind) ? `an ${kind}` : `a ${kind}`;
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string";
+}
+
+function isTexts(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every(isText);
+}
+
+function isBoolean(value: unknown): boolean {
+  return typeof value === "boolean";
+}
+
+function isCount(value: unknown): boolean {
+  return typeof value === "number" && Number.isFinite(value) && value >= 0;
+}
+
+interface EnvironmentSource {
+  /** The tool's name, for the command that sets a value. */
+  readonly tool: string;
+  readonly schema: JsonSchemaObject;
+  /** What is set for this tool under this name. */
+  readonly lookUp: (name: string) => Promise<string | undefined>;
+  /** Values that are missing or wrong are left out instead of refused: nothing real happens in a dry run. */
+  readonly isLenient: boolean;
+}
+
+/**
+ * The values that a tool declared, with the types that it declared and its defaults. Throws `BusinessError` with
+ * the command that sets what is missing. Never names a value.
+ */
+export async function resolveEnvironment(source: EnvironmentSource): Promise<Record<string, unknown>> {
+  const { tool, schema, lookUp, isLenient } = source;
+  const properties = (schema.properties ?? {}) as Record<string, JsonSchemaObject>; // Checked when it was loaded.
+  const values: Record<string, unknown> = {};
+  for (const [name, property] of Object.entries(properties)) {
+    const text = await lookUp(name);
+    if (text !== undefined) values[name] = coerce(text, property);
+  }
+  const outcome = await compileSchema(schema).validate(values);
+  if (outcome.ok) return outcome.value as Record<string, unknown>; // The schema is one of an object.
+  if (isLenient) return withoutRequired(schema, values);
+
+  const required = Array.isArray(schema.required) ? schema.required.map(String) : [];
+  const missing = required.filter((name) => values[name] === undefined);
+  if (missing.length > 0) throw missingVariables(tool, missing, properties);
+  const wrong = [...new Set(outcome.issues.map(({ path }) => path.split(/[.[]/)[0]!))];
+  throw wrongVariables(tool, wrong, outcome.issues[0]?.expected ?? "another value");
+}
+
+/** Texts are all that can be set; the schema says what they stand for. */
+function coerce(text: string, { type }: JsonSchemaObject): unknown {
+  const types = [type].flat();
+  if (types.includes("string") || type === undefined) return text;
+  const trimmed = text.trim();
+  if (types.includes("number") || types.includes("integer")) {
+    if (trimmed !== "" && Number.isFinite(Number(trimmed))) return Number(trimmed);
+  }
+  if (types.includes("boolean")) {
+    if (/^(?:true|1|yes|on)$/i.test(trimmed)) return true;
+    if (/^(?:false|0|no|off)$/i.test(trimmed)) return false;
+  }
+  if (types.includes("object") || types.includes("array")) {
+    try {
+      return JSON.parse(trimmed);
+    } catch {
+      return text; // The schema refuses it, and says what was expected.
+    }
+  }
+  return text;
+}
+
+async function withoutRequired(
+  schema: JsonSchemaObject,
+  values: Record<string, unknown>,
+): Promise<Record<string, unknown>> {
+  const { required: _, ...rest } = schema;
+  const outcome = await compileSchema(rest).validate(values);
+  return outcome.ok ? (outcome.value as Record<string, unknown>) : values;
+}
+
+function missingVariables(
+  tool: string,
+  missing: readonly string[],
+  properties: Readonly<Record<string, JsonSchemaObject>>,
+): BusinessError {
+  const described = missing.map((name) => {
+    const description = properties[name]?.description;
+    return typeof description === "string" ? `${name} (${description})` : name;
+  });
+  const solution = `Ask the operator to run: ${commandsFor(tool, missing)}`;
+  const message = `MISSING_ENV_VAR: the tool "${tool}" needs ${described.join(", ")}, which is not set, so it did not run. ${solution}`;
+  return new BusinessError(message, {
+    recoverable: false,
+    data: { code: "MISSING_ENV_VAR", missing, solution, retryable: false },
+  });
+}
+
+function wrongVariables(tool: string, wrong: readonly string[], expected: string): BusinessError {
+  const solution = `Ask the operator to run: ${commandsFor(tool, wrong)}`;
+  const message = `INVALID_ENV_VAR: ${wrong.join(", ")} of the tool "${tool}" must be ${expected}, and what is set is not, so it did not run. ${solution}`;
+  return new BusinessError(message, {
+    recoverable: false,
+    data: { code: "INVALID_ENV_VAR", wrong, solution, retryable: false },
+  });
+}
+
+function commandsFor(tool: string, names: readonly string[]): string {
+  return names.map((name) => `toolrack secrets set ${tool} ${name}`).join(" && ");
+}

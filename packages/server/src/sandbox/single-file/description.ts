@@ -1,0 +1,315 @@
+import { createHash, randomUUID } from "node:crypto";
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { JsonSchemaObject } from "@toolrack/core";
+import type { StackMapper } from "../../helpers/stack-mapper.ts";
+import { DependencyError, LoadError } from "../../helpers/values.ts";
+import type { DependencyMap, DependencyStore } from "../dependencies.ts";
+import type { Sandbox } from "../sandbox.ts";
+import { rebuild } from "./call-host.ts";
+import { checkDependencies, checkDescription } from "./check-description.ts";
+import type { RawDescription, ThrownData, ToolSource, WorkerSettings } from "./messages.ts";
+import { workerCode, workerProgram } from "./worker-code.ts";
+
+interface DescribeParts {
+  readonly sandbox: () => Promise<Sandbox>;
+  readonly dependencies: DependencyStore;
+  readonly cache: DescriptionCache;
+  readonly stacks: StackMapper;
+  /** How often a file was too late, by its content. */
+  readonly late: Map<string, number>;
+}
+
+export interface DescribedFile {
+  readonly description: Description;
+  /** Holds `node_modules`, when the tool has dependencies. */
+  readonly dependencies?: string;
+  /** Of the file's content. */
+  readonly hash: string;
+}
+
+const TIME_LIMIT = 10_000;
+/** The machine may have been busy, so a file that was too late is asked again; one that loops holds up every reload. */
+const MOST_ATTEMPTS = 3;
+const QUIET = "Keep the top of the file, getMetadata() and getSchema() free of waiting and long work.";
+
+/**
+ * Asks a file what tool it is, in a worker that has nothing: no network, no settings, no secrets. Installs what the
+ * tool depends on. Throws `LoadError`.
+ */
+export async function describeFile(
+  source: ToolSource,
+  label: string,
+  isForeign: boolean,
+  parts: DescribeParts,
+): Promise<DescribedFile> {
+  const hash = digest(source.filename, source.code);
+  const ask = (folder?: string, names: readonly string[] = []) =>
+    askWorker({ source, label, isForeign, hash, names, ...(folder === undefined ? {} : { folder }) }, parts);
+
+  let raw = await ask();
+  const declared = checkDependencies(raw.answers.getDependencies);
+  refuseUndeclared(raw, declared);
+  // Without the declaration nothing can be installed, and so the failure cannot be one of a missing package.
+  if (raw.missing.length === 0) refuseThrown(raw, source, parts.stacks);
+  const names = Object.keys(declared);
+  const folder = names.length === 0 ? undefined : await install(declared, label, parts.dependencies);
+  // What the file said while something stood in for its packages may be wrong.
+  if (raw.missing.length > 0) {
+    raw = await ask(folder, names);
+    refuseThrown(raw, source, parts.stacks);
+  }
+  const description = checkDescription(raw);
+  return { description, hash, ...(folder === undefined ? {} : { dependencies: folder }) };
+}
+
+interface Question {
+  readonly source: ToolSource;
+  readonly label: string;
+  readonly isForeign: boolean;
+  readonly hash: string;
+  readonly folder?: string;
+  readonly names: readonly string[];
+}
+
+async function askWorker(
+  question: Question,
+  { sandbox, cache, late }: DescribeParts,
+): Promise<RawDescription> {
+  const { source, label, isForeign, hash, folder, names } = question;
+  const key = digest(hash, await workerProgram(), process.version, folder ?? "");
+  const known = await cache.get(key);
+  if (known !== undefined) return known;
+  const settings: WorkerSettings = {
+    tool: label,
+    isDescribing: true,
+    isDryRun: true,
+    environment: {},
+    dependencies: names,
+    storage: { version: 0, items: {} },
+  };
+  const box = await sandbox();
+  const workerKey = `describe:${key}`;
+  const spec = {
+    key: workerKey,
+    label,
+    code: await workerCode(source),
+    filename: source.filename,
+    hosts: [],
+    settings,
+    foreign: isForeign,
+    limits: { maxCallsPerWorker: 1, concurrency: 1 },
+    ...(folder === undefined ? {} : { dependencies: folder }),
+  };
+  try {
+    const signal = AbortSignal.timeout(TIME_LIMIT);
+    const raw = parse(await box.invoke(spec, { method: "describe", params: {}, signal }));
+    // What failed for want of a package, or for reasons of the moment, is asked again.
+    if (raw.failure === undefined && Object.keys(raw.thrown).length === 0) await cache.add(key, raw);
+    return raw;
+  } catch (thrown) {
+    if (!isLate(thrown)) throw failed(thrown);
+    const attempts = (late.get(key) ?? 0) + 1;
+    late.set(key, attempts);
+    throw tooLate(thrown, attempts < MOST_ATTEMPTS);
+  } finally {
+    box.retire([workerKey]);
+  }
+}
+
+async function install(declared: DependencyMap, label: string, store: DependencyStore): Promise<string> {
+  try {
+    return await store.install(declared, label);
+  } catch (thrown) {
+    if (!(thrown instanceof DependencyError)) throw thrown;
+    throw new LoadError(thrown.message, thrown.remedy, { cause: thrown, retry: thrown.isTemporary });
+  }
+}
+
+function refuseUndeclared({ missing, failure, answers }: RawDescription, declared: DependencyMap): void {
+  const undeclared = missing.filter((name) => !Object.hasOwn(declared, name));
+  if (undeclared.length === 0) return;
+  if (failure !== undefined && answers.getDependencies === undefined) {
+    throw new LoadError(
+      `It cannot be evaluated before its packages (${missing.join(", ")}) are there: ${failure.message}`,
+      "Load them inside execute() with await this.api.importx(name), so that getDependencies() can be asked first.",
+    );
+  }
+  const list = undeclared.map((name) => `"${name}"`).join(", ");
+  throw new LoadError(
+    `It requires ${list}, which getDependencies() does not declare.`,
+    `Add it to getDependencies(): { ${list}: "*" }.`,
+  );
+}
+
+function refuseThrown(
+  { failure, thrown }: RawDescription,
+  { filename }: ToolSource,
+  stacks: StackMapper,
+): void {
+  const [method, error] = failure === undefined ? (Object.entries(thrown)[0] ?? []) : [undefined, failure];
+  if (error === undefined) return;
+  const line = stacks.lineOf(rebuild(error), filename);
+  const where = line === undefined ? {} : { line };
+  if (method !== undefined) {
+    throw new LoadError(`${method}() threw ${describe(error)}`, `Correct ${method}().`, where);
+  }
+  const remedy = /exports no tool/.test(error.message)
+    ? "See toolrack new single-file NAME for a file to begin with."
+    : "Correct the file at this place.";
+  throw new LoadError(/exports no tool/.test(error.message) ? error.message : describe(error), remedy, where);
+}
+
+function describe({ name, message }: ThrownData): string {
+  return name === "Error" ? message : `${name}: ${message}`;
+}
+
+function isLate(thrown: unknown): boolean {
+  return (thrown as { name?: unknown }).name === "TimeoutError";
+}
+
+function tooLate(cause: unknown, retry: boolean): LoadError {
+  return new LoadError(`It did not say what it is within ${TIME_LIMIT / 1000} s.`, QUIET, { cause, retry });
+}
+
+function failed(thrown: unknown): LoadError {
+  const { message, code } = thrown as { message?: string; code?: string };
+  const isRefused = code === "sandbox_refused";
+  const remedy = isRefused ? "Run toolrack doctor to see what the sandbox needs." : QUIET;
+  return new LoadError(`It could not be asked what it is: ${message ?? String(thrown)}`, remedy, {
+    cause: thrown,
+    retry: isRefused || code === "sandbox_ended",
+  });
+}
+
+/** The worker's answer is data of unreviewed code: only its form is relied on here. */
+function parse(answer: unknown): RawDescription {
+  const { answers, thrown, members, missing, failure } = asRecord(answer);
+  return {
+    answers: asRecord(answers),
+    thrown: Object.fromEntries(
+      Object.entries(asRecord(thrown)).map(([key, value]) => [key, toThrown(value)]),
+    ),
+    members: Object.fromEntries(
+      Object.entries(asRecord(members)).map(([key, value]) => [key, String(value)]),
+    ),
+    missing: Array.isArray(missing) ? missing.map(String) : [],
+    ...(failure === undefined ? {} : { failure: toThrown(failure) }),
+  };
+}
+
+function toThrown(value: unknown): ThrownData {
+  const { name, message, code, stack } = asRecord(value);
+  return {
+    name: String(name ?? "Error"),
+    message: String(message ?? ""),
+    ...(code === undefined ? {} : { code: String(code) }),
+    ...(typeof stack === "string" ? { stack } : {}),
+  };
+}
+
+function asRecord(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+function digest(...parts: readonly string[]): string {
+  return createHash("sha256").update(parts.join("\0")).digest("hex").slice(0, 32);
+}
+
+/** What a single-file tool says about itself, checked. */
+export interface Description {
+  readonly metadata: DeclaredMetadata;
+  readonly parameters: JsonSchemaObject;
+  /** What it wants to be told: settings and secrets. */
+  readonly environment?: JsonSchemaObject;
+  readonly dependencies: DependencyMap;
+  readonly businessErrors: readonly DeclaredError[];
+  /** Names of the operations that a dry run replaces by mocks. */
+  readonly bridges: readonly string[];
+  /** Hosts that it wants to reach; undefined when it does not say. */
+  readonly hosts?: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+export interface DeclaredMetadata {
+  readonly id: string;
+  readonly name?: string;
+  readonly description: string;
+  readonly version?: string;
+  readonly author?: string;
+  readonly [key: string]: unknown;
+}
+
+/** A failure that the author foresaw. `match` is how it is recognised, as text for people. */
+export interface DeclaredError {
+  readonly code: string;
+  readonly description?: string;
+  readonly match?: string;
+  readonly solution?: string;
+  readonly retryable: boolean;
+}
+
+/** What `toolrack show`, the API and the console say about a single-file tool, in its `metadata.singleFile`. */
+export interface SingleFileManual {
+  readonly environment?: JsonSchemaObject;
+  readonly dependencies: DependencyMap;
+  readonly businessErrors: readonly DeclaredError[];
+  readonly bridges: readonly string[];
+  /** Hosts that it may reach: those that it declares and the operator grants. */
+  readonly hosts: readonly string[];
+  readonly examples: readonly unknown[];
+}
+
+/** What tools said about themselves, by the content of their files: so that a start needs no sandbox for it. */
+export class DescriptionCache {
+  readonly #folder: string | undefined;
+  readonly #known = new Map<string, RawDescription>();
+
+  /** Without a folder it lasts as long as the process. */
+  constructor(folder: string | undefined) {
+    this.#folder = folder;
+  }
+
+  async get(key: string): Promise<RawDescription | undefined> {
+    const known = this.#known.get(key);
+    if (known !== undefined || this.#folder === undefined) return known;
+    try {
+      return JSON.parse(await readFile(join(this.#folder, `${key}.json`), "utf8"));
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** A cache that cannot be written costs time and nothing else. */
+  async add(key: string, description: RawDescription): Promise<void> {
+    this.#known.set(key, description);
+    if (this.#folder === undefined) return;
+    try {
+      await mkdir(this.#folder, { recursive: true });
+      const temporary = join(this.#folder, `.${randomUUID()}`);
+      await writeFile(temporary, JSON.stringify(description));
+      await rename(temporary, join(this.#folder, `${key}.json`));
+    } catch {
+      // The next start asks the tool again.
+    }
+  }
+}
+
+const LONGEST = 60;
+
+/** A value in a few words, for errors: `the text "abc"`, `a list of 3`, `nothing`. */
+export function kindOf(value: unknown): string {
+  if (value === undefined || value === null) return "nothing";
+  if (Array.isArray(value)) return value.length === 0 ? "an empty list" : `a list of ${value.length}`;
+  switch (typeof value) {
+    case "string":
+      return `the text ${JSON.stringify(value.length > LONGEST ? `${value.slice(0, LONGEST)}…` : value)}`;
+    case "number":
+    case "boolean":
+      return `the ${typeof value} ${value}`;
+    case "object":
+      return "an object";
+    default:
+      return `a ${typeof value}`;
+  }
+}

@@ -1,0 +1,269 @@
+import { createHash, randomUUID } from "node:crypto";
+import { statSync } from "node:fs";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { makeOwnFolder } from "../../helpers/own-folder.ts";
+import { LoadError } from "../../helpers/values.ts";
+import type { StorageChange, StorageSnapshot } from "./messages.ts";
+import { STORAGE_LIMIT } from "./worker/tool-storage.ts";
+
+const MOST_ITEMS = 10_000;
+const LONGEST_KEY = 1_000;
+/** Within so many milliseconds a folder may change again without its time changing. */
+const COARSE = 50;
+
+interface Item {
+  readonly value: unknown;
+  /** The whole file. */
+  readonly text: string;
+}
+
+/**
+ * What one tool has stored: a file for every item, written beside and moved into place, so that an item is there
+ * whole or not at all, and two processes that write different items do not undo each other.
+ */
+export class KeptItems {
+  readonly #folder: string;
+  #items = new Map<string, Item>();
+  #size = 0;
+  #version = 0;
+  /** The folder as it was when it was last read; undefined when it must be read. */
+  #stamp: string | undefined;
+  #writing: Promise<void> = Promise.resolve();
+  #problem: Error | undefined;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** Brings the copy in memory in step with what other processes wrote, and answers its version. */
+  async refresh(): Promise<number> {
+    if (this.#stamp !== undefined && this.#stamp === this.#stampNow()) return this.#version;
+    await this.#writing;
+    const stamp = this.#stampNow();
+    if (stamp !== this.#stamp || stamp === undefined) await this.#read();
+    this.#stamp = stamp;
+    return this.#version;
+  }
+
+  snapshot(): StorageSnapshot {
+    const items = Object.fromEntries([...this.#items].map(([key, { value }]) => [key, value]));
+    return { version: this.#version, items };
+  }
+
+  /** Takes a change and begins to write it. What cannot be kept is told by `settle`. */
+  apply(change: StorageChange): void {
+    try {
+      this.#version++;
+      const remember = this.#remember(change);
+      this.#writing = this.#writing.then(remember).catch((thrown) => this.#fail(thrown));
+    } catch (thrown) {
+      this.#fail(thrown);
+    }
+  }
+
+  /**
+   * Waits until everything is written. Answers with the version that a worker has which knew `version` and made so
+   * many changes; one that others have outrun gets a version that is never right, and reads anew.
+   */
+  async settle(version: number, changes: number): Promise<number> {
+    const isAlone = this.#version === version + changes;
+    await this.#writing;
+    const problem = this.#problem;
+    this.#problem = undefined;
+    if (problem !== undefined) throw problem;
+    this.#stamp = this.#stampNow();
+    return isAlone ? version + changes : -1;
+  }
+
+  /** Changes the copy in memory at once, and answers with what brings the files in step. */
+  #remember(change: StorageChange): () => Promise<void> {
+    if (change.type === "clear") {
+      this.#items.clear();
+      this.#size = 0;
+      return () => rm(this.#folder, { recursive: true, force: true });
+    }
+    const path = this.#pathOf(change.key);
+    const before = sizeOf(this.#items.get(change.key));
+    if (change.type === "remove") {
+      this.#items.delete(change.key);
+      this.#size -= before;
+      return () => rm(path, { force: true });
+    }
+    const text = JSON.stringify({ key: change.key, value: change.value });
+    const size = Buffer.byteLength(text);
+    this.#checkRoom(change.key, this.#size - before + size);
+    this.#items.set(change.key, { value: change.value, text });
+    this.#size += size - before;
+    return () => this.#write(path, text);
+  }
+
+  #checkRoom(key: string, size: number): void {
+    if (key.length > LONGEST_KEY) throw new Error(`Keys of the storage may have ${LONGEST_KEY} characters.`);
+    if (!this.#items.has(key) && this.#items.size >= MOST_ITEMS) {
+      throw new Error(`The storage holds ${MOST_ITEMS} items already. Remove some first.`);
+    }
+    // What surrounds each value in its file counts too, hence a little more than the worker allows.
+    if (size > STORAGE_LIMIT * 1.1) {
+      throw new Error(
+        `The storage would be larger than ${STORAGE_LIMIT / 1024 / 1024} MiB. Remove something first.`,
+      );
+    }
+  }
+
+  async #write(path: string, text: string): Promise<void> {
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+    const temporary = join(this.#folder, `.${randomUUID()}`);
+    await writeFile(temporary, text, { mode: 0o600 });
+    await rename(temporary, path);
+  }
+
+  async #read(): Promise<void> {
+    const version = this.#version;
+    const names = await readdir(this.#folder).catch(() => []);
+    const items = new Map<string, Item>();
+    for (const name of names.sort()) {
+      if (!name.endsWith(".json")) continue;
+      const found = await readItem(join(this.#folder, name));
+      if (found !== undefined) items.set(found.key, found.item);
+    }
+    // A change that came in between is newer than what was read.
+    if (this.#version !== version || isSame(items, this.#items)) return;
+    this.#items = items;
+    this.#size = [...items.values()].reduce((sum, item) => sum + sizeOf(item), 0);
+    this.#version++;
+  }
+
+  #pathOf(key: string): string {
+    return join(this.#folder, `${createHash("sha256").update(key).digest("hex").slice(0, 40)}.json`);
+  }
+
+  #stampNow(): string | undefined {
+    const found = statSync(this.#folder, { throwIfNoEntry: false });
+    if (found === undefined) return "none";
+    return Date.now() - found.mtimeMs < COARSE ? undefined : `${found.ino}:${found.mtimeMs}`;
+  }
+
+  #fail(thrown: unknown): void {
+    this.#problem ??= thrown instanceof Error ? thrown : new Error(String(thrown));
+  }
+}
+
+async function readItem(path: string): Promise<{ key: string; item: Item } | undefined> {
+  try {
+    const text = await readFile(path, "utf8");
+    const { key, value } = JSON.parse(text) as { key: unknown; value: unknown };
+    if (typeof key !== "string") return undefined;
+    return { key, item: { value, text } };
+  } catch {
+    return undefined; // Removed in between, or not written by us.
+  }
+}
+
+function sizeOf(item: Item | undefined): number {
+  return item === undefined ? 0 : Buffer.byteLength(item.text);
+}
+
+function isSame(one: ReadonlyMap<string, Item>, other: ReadonlyMap<string, Item>): boolean {
+  return one.size === other.size && [...one].every(([key, { text }]) => other.get(key)?.text === text);
+}
+
+interface ToolOwnersOptions {
+  /** `.toolrack/tool-owners.json` of the workspace: names of tools, each with the file that had it first. */
+  readonly file: string;
+  /** Otherwise what is learned lasts as long as the process. */
+  readonly isKept: boolean;
+}
+
+/**
+ * Which file each sandboxed tool's name belongs to. What people set for a tool is kept under its name, so a file that
+ * takes the name of another would be given the other's secrets, if nobody remembered whose they are.
+ */
+export class ToolOwners {
+  readonly #options: ToolOwnersOptions;
+  #owners = new Map<string, string>();
+
+  constructor(options: ToolOwnersOptions) {
+    this.#options = options;
+  }
+
+  /** Reads what was written by other processes, and by people. Throws `LoadError`. */
+  async refresh(): Promise<void> {
+    try {
+      const text = await readFile(this.#options.file, "utf8");
+      const entries = Object.entries(JSON.parse(text) as Record<string, unknown>);
+      const known = entries.map(([name, file]) => [fold(name), String(file)] as const);
+      this.#owners = new Map(this.#options.isKept ? known : [...known, ...this.#owners]);
+    } catch (thrown) {
+      if ((thrown as NodeJS.ErrnoException).code !== "ENOENT") throw unreadable(this.#options.file, thrown);
+    }
+  }
+
+  ownerOf(name: string): string | undefined {
+    return this.#owners.get(fold(name));
+  }
+
+  /** From now on these names belong to these files. */
+  async claim(claims: ReadonlyMap<string, string>): Promise<void> {
+    const fresh = [...claims].filter(([name, file]) => this.ownerOf(name) !== file);
+    if (fresh.length === 0) return;
+    for (const [name, file] of fresh) this.#owners.set(fold(name), file);
+    if (!this.#options.isKept) return;
+    const { file } = this.#options;
+    makeOwnFolder(dirname(file));
+    const temporary = join(dirname(file), `.owners-${randomUUID()}`);
+    const sorted = Object.fromEntries([...this.#owners].sort(([one], [other]) => (one < other ? -1 : 1)));
+    await writeFile(temporary, `${JSON.stringify(sorted, null, 2)}\n`, { mode: 0o600 });
+    await rename(temporary, file);
+  }
+}
+
+/** Names that differ by case only are one name on the rack. */
+function fold(name: string): string {
+  return name.toLowerCase();
+}
+
+function unreadable(file: string, cause: unknown): LoadError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new LoadError(
+    `${file}, which says which file each sandboxed tool belongs to, cannot be read: ${reason}`,
+    "Correct it, or delete it to begin anew.",
+    { cause, retry: true },
+  );
+}
+
+/**
+ * The hosts that a tool may reach: those that it declares and the operator grants, the narrower of the two where one
+ * covers the other. A tool that declares none was written without knowing of grants; then the grant alone counts.
+ */
+export function grantedHosts(declared: readonly string[] | undefined, granted: readonly string[]): string[] {
+  if (declared === undefined) return [...new Set(granted)].sort();
+  const hosts = declared.flatMap((wanted) =>
+    granted.flatMap((given) => {
+      if (covers(given, wanted)) return [wanted];
+      return covers(wanted, given) ? [given] : [];
+    }),
+  );
+  return [...new Set(hosts)].sort();
+}
+
+/** Hosts that a tool declares and no grant covers even in part. */
+export function missingHosts(declared: readonly string[] | undefined, granted: readonly string[]): string[] {
+  return (declared ?? []).filter(
+    (wanted) => !granted.some((given) => covers(given, wanted) || covers(wanted, given)),
+  );
+}
+
+/** A grant without a port is one for the usual ports, and does not cover others. */
+function covers(given: string, wanted: string): boolean {
+  const [givenName, givenPort] = split(given);
+  const [wantedName, wantedPort] = split(wanted);
+  if (givenPort !== wantedPort) return false;
+  if (givenName === wantedName || givenName === "*") return true;
+  return givenName.startsWith("*.") && wantedName.endsWith(givenName.slice(1));
+}
+
+function split(host: string): [name: string, port: string] {
+  const [, name = host, port = ""] = /^(.*?)(?::(\d+))?$/.exec(host.toLowerCase()) ?? [];
+  return [name, port];
+}

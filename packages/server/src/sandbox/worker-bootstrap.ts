@@ -1,0 +1,305 @@
+import type { Socket } from "node:net";
+import { type EgressAddress, forwardEgress } from "./forward-egress.ts";
+import type { LogNotification, WorkerCall, WorkerProgram } from "./sandbox.ts";
+import type { HostMessage, ThrownData, WorkerMessage } from "./worker-channel.ts";
+
+/** What a worker has to know before anything else. */
+export interface BootstrapOptions {
+  /** The user to become, when the worker starts as root inside its namespaces. */
+  readonly uid?: number;
+  readonly egress?: EgressAddress;
+}
+
+/** A worker whose tool says more than it may, without a pause in which the host could hear it, ends with this. */
+export const floodExitCode = 97;
+
+/** The text that `node -e` is given: the function below and what it needs. */
+export function workerBootstrap(options: BootstrapOptions): string {
+  return `(${startWorker})(${JSON.stringify(options)}, ${forwardEgress}, ${floodExitCode})`;
+}
+
+/**
+ * The program of a worker. Its own text is sent into the sandbox, so it uses nothing but its arguments and Node: no
+ * imports, no names of this module. That spares a file which the sandbox would have to reach.
+ *
+ * File descriptor 3 carries the messages; stdout and stderr stay free for whatever the tool prints.
+ */
+function startWorker(options: BootstrapOptions, forward: typeof forwardEgress, floodCode: number): void {
+  const { AsyncLocalStorage } = process.getBuiltinModule("node:async_hooks");
+  const { Module } = process.getBuiltinModule("node:module");
+  const { format } = process.getBuiltinModule("node:util");
+  const net = process.getBuiltinModule("node:net");
+
+  dropPrivileges();
+  const channel: Socket = new net.Socket({ fd: 3, readable: true, writable: true });
+  const currentCall = new AsyncLocalStorage<number>();
+  /** The controllers of running calls that have asked for their signal. Most never do. */
+  const controllers = new Map<number, AbortController>();
+  const running = new Set<number>();
+  /** Length of what each call has said, 0 for what is said outside of calls. The host counts the same. */
+  const said = new Map<number, number>();
+  // Taken before a tool can put its own in the place.
+  const exit = process.exit.bind(process);
+  const requests = new Map<number, PromiseWithResolvers<unknown>>();
+  let program: WorkerProgram | undefined;
+  let network = "";
+  let outputBytes = Number.POSITIVE_INFINITY;
+  let lastRefusal: string | undefined;
+  let requestCount = 0;
+  let outgoing = "";
+  let incoming = "";
+
+  channel.setEncoding("utf8");
+  channel.on("data", receive);
+  channel.on("error", () => process.exit(1));
+  // The host is gone: nobody is left to work for.
+  channel.on("end", () => process.exit(0));
+  process.on("unhandledRejection", (reason) => log("error", [`Unhandled rejection: ${format(reason)}`]));
+  replaceConsole();
+  blockOutputs();
+  replaceFetch();
+  refuseEngineFlags();
+  if (options.egress === undefined) send({ type: "ready" });
+  else {
+    const onRefusal = (text: string) => {
+      lastRefusal = text;
+    };
+    forward(options.egress, onRefusal, () => send({ type: "ready" }));
+  }
+
+  function receive(chunk: string): void {
+    incoming += chunk;
+    if (!chunk.includes("\n")) return;
+    const lines = incoming.split("\n");
+    incoming = lines.pop() ?? "";
+    // The host's own lines.
+    for (const line of lines) take(JSON.parse(line) as HostMessage);
+  }
+
+  function take(message: HostMessage): void {
+    if (message.type === "call") void call(message.id, message.method, message.params);
+    else if (message.type === "answer") answer(message.id, message.result, message.error);
+    else if (message.type === "abort") abort(message.id, message.reason);
+    else if (message.type === "load") void load(message);
+    else void end();
+  }
+
+  async function load(message: Extract<HostMessage, { type: "load" }>): Promise<void> {
+    ({ network, outputBytes } = message);
+    try {
+      program = evaluate(message.code, message.path);
+      await program.init?.(message.settings, { notify: (method, params) => notify(0, method, params) });
+      send({ type: "loaded" });
+    } catch (error) {
+      send({ type: "loaded", error: describe(error) });
+    }
+  }
+
+  function evaluate(code: string, path: string): WorkerProgram {
+    const loaded = new Module(path) as NodeModule & {
+      paths: string[];
+      _compile(code: string, path: string): void;
+    };
+    loaded.filename = path;
+    loaded.paths = (Module as unknown as { _nodeModulePaths(directory: string): string[] })._nodeModulePaths(
+      path.slice(0, path.lastIndexOf("/")),
+    );
+    loaded._compile(code, path);
+    const { exports } = loaded;
+    if (typeof exports?.methods !== "object" || exports.methods === null)
+      throw new TypeError("The code exports no methods.");
+    return exports;
+  }
+
+  async function call(id: number, method: string, params: unknown): Promise<void> {
+    running.add(id);
+    let text: string;
+    try {
+      const methods = program?.methods ?? {};
+      const run = Object.hasOwn(methods, method) ? methods[method] : undefined;
+      if (typeof run !== "function") throw new TypeError(`There is no method "${method}".`);
+      const result = await currentCall.run(id, () => run.call(methods, params, callContext(id)));
+      text = JSON.stringify({ type: "result", id, result } satisfies WorkerMessage);
+      if (text.length > outputBytes)
+        throw new RangeError(`The answer has ${text.length} bytes; ${outputBytes} are allowed.`);
+    } catch (error) {
+      text = JSON.stringify({ type: "result", id, error: describe(error) } satisfies WorkerMessage);
+    }
+    running.delete(id);
+    said.delete(id);
+    said.delete(0);
+    controllers.delete(id);
+    write(text);
+  }
+
+  function callContext(id: number): WorkerCall {
+    return {
+      get signal() {
+        return controllerOf(id).signal;
+      },
+      notify: (method, params) => notify(id, method, params),
+      request(method, params) {
+        const request = Promise.withResolvers<unknown>();
+        const number = ++requestCount;
+        requests.set(number, request);
+        say(id, { type: "request", id: number, call: id, method: String(method), params });
+        return request.promise;
+      },
+    };
+  }
+
+  function answer(id: number, result: unknown, error: ThrownData | undefined): void {
+    const request = requests.get(id);
+    requests.delete(id);
+    if (error === undefined) {
+      request?.resolve(result);
+      return;
+    }
+    const { name, message, code, data } = error;
+    request?.reject(Object.assign(new Error(message), { name, code, data }));
+  }
+
+  function controllerOf(id: number): AbortController {
+    const controller = controllers.get(id) ?? new AbortController();
+    if (running.has(id)) controllers.set(id, controller);
+    return controller;
+  }
+
+  function abort(id: number, reason: string): void {
+    controllerOf(id).abort(new DOMException(reason, "AbortError"));
+    send({ type: "aborted", id });
+  }
+
+  async function end(): Promise<void> {
+    try {
+      await program?.cleanup?.();
+    } catch (error) {
+      log("error", [`cleanup failed: ${format(error)}`]);
+    }
+    flush();
+    channel.end(() => process.exit(0));
+  }
+
+  function notify(id: number, method: string, params: unknown): void {
+    try {
+      say(id, { type: "notify", call: id, method: String(method), params });
+    } catch {
+      // What is not JSON cannot be reported. A report is never worth the call it is about.
+    }
+  }
+
+  /** What a tool says in a loop without a pause stays in its memory: that is cut off before it runs out of it. */
+  function say(id: number, message: WorkerMessage): void {
+    const text = JSON.stringify(message);
+    const speaker = running.has(id) ? id : 0;
+    const length = (said.get(speaker) ?? 0) + text.length;
+    said.set(speaker, length);
+    if (length > outputBytes + 65_536) exit(floodCode);
+    write(text);
+  }
+
+  function send(message: WorkerMessage): void {
+    write(JSON.stringify(message));
+  }
+
+  /** Everything said in one turn leaves in one write. */
+  function write(line: string): void {
+    if (outgoing === "") queueMicrotask(flush);
+    outgoing += `${line}\n`;
+  }
+
+  function flush(): void {
+    const text = outgoing;
+    outgoing = "";
+    if (text !== "") channel.write(text);
+  }
+
+  function describe(error: unknown): ThrownData {
+    try {
+      return describeThrown(error);
+    } catch {
+      return { name: "Error", message: "Something was thrown that cannot be read." };
+    }
+  }
+
+  function describeThrown(error: unknown): ThrownData {
+    if (typeof error !== "object" || error === null) return { name: "Error", message: String(error) };
+    const { name, message, code, data, stack } = error as Record<string, unknown>;
+    return {
+      name: typeof name === "string" ? name : "Error",
+      message: typeof message === "string" ? message : format(error),
+      ...(typeof code === "string" || typeof code === "number" ? { code } : {}),
+      ...(isJson(data) ? { data } : {}),
+      ...(typeof stack === "string" ? { stack } : {}),
+    };
+  }
+
+  function isJson(data: unknown): boolean {
+    try {
+      return JSON.stringify(data) !== undefined;
+    } catch {
+      return false;
+    }
+  }
+
+  function log(level: LogNotification["level"], values: readonly unknown[]): void {
+    notify(currentCall.getStore() ?? 0, "log", { level, text: format(...values) });
+  }
+
+  function replaceConsole(): void {
+    console.debug = (...values) => log("debug", values);
+    console.log = (...values) => log("info", values);
+    console.info = console.log;
+    console.warn = (...values) => log("warn", values);
+    console.error = (...values) => log("error", values);
+  }
+
+  /** A write waits until the host has taken it; else what is written without a pause would pile up in memory. */
+  function blockOutputs(): void {
+    for (const name of ["stdout", "stderr"] as const) {
+      const original = Object.getOwnPropertyDescriptor(process, name);
+      if (original?.get === undefined || !original.configurable) continue;
+      const get = () => {
+        Object.defineProperty(process, name, original);
+        // The handle of a pipe can be made to wait, which no type knows of.
+        const stream = process[name] as unknown as { _handle?: { setBlocking?(isBlocking: boolean): void } };
+        stream._handle?.setBlocking?.(true);
+        return stream;
+      };
+      Object.defineProperty(process, name, { ...original, get });
+    }
+  }
+
+  /** Node says "fetch failed"; which host was refused, and why, is known here. */
+  function replaceFetch(): void {
+    const { fetch } = globalThis;
+    globalThis.fetch = async (input, init) => {
+      try {
+        return await fetch(input, init);
+      } catch (error) {
+        if (!(error instanceof TypeError) || error.message !== "fetch failed") throw error;
+        const { code } = (error.cause ?? {}) as { code?: unknown };
+        if (lastRefusal === undefined && code !== "ERR_ACCESS_DENIED") throw error;
+        const url = typeof input === "object" && "url" in input ? input.url : String(input);
+        throw new TypeError(`Could not fetch ${url}: ${lastRefusal ?? network}`, { cause: error });
+      } finally {
+        lastRefusal = undefined;
+      }
+    };
+  }
+
+  /** They are frozen, and changing one would end the process. An error says so in time. */
+  function refuseEngineFlags(): void {
+    process.getBuiltinModule("node:v8").setFlagsFromString = () => {
+      throw new Error("The flags of the engine cannot be changed in a sandbox.");
+    };
+    Module.syncBuiltinESMExports();
+  }
+
+  function dropPrivileges(): void {
+    if (options.uid === undefined) return;
+    process.setgroups?.([options.uid]);
+    process.setgid?.(options.uid);
+    process.setuid?.(options.uid);
+  }
+}

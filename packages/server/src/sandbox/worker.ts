@@ -1,0 +1,367 @@
+import type { Socket } from "node:net";
+import { basename } from "node:path";
+import { defaultLimits } from "../config/config.ts";
+import type { Launched } from "./confinement/confinement.ts";
+import { killTree, whenClosed } from "./confinement/restricted-process.ts";
+import { IdleCpu, Usage } from "./program.ts";
+import {
+  type Invocation,
+  type LogNotification,
+  nesting,
+  SandboxError,
+  type WorkerLimits,
+  type WorkerSpec,
+} from "./sandbox.ts";
+import { floodExitCode } from "./worker-bootstrap.ts";
+import {
+  describeEnd,
+  describeThrown,
+  readLog,
+  stoppedForAnother,
+  type ThrownData,
+  WorkerChannel,
+  type WorkerMessage,
+} from "./worker-channel.ts";
+
+/** A call asks the host for this many things at once, and no more. */
+const mostRequests = 64;
+const keptStderr = 8_000;
+/** A tool counts what it says; the words around it in a message are ours. */
+const slack = 65_536;
+
+interface WorkerEvents {
+  /** A call has ended, so there is room for another. */
+  onFree(worker: Worker): void;
+  /** The process is gone, and all its calls have been failed. */
+  onEnd(worker: Worker): void;
+  /** What was printed or reported outside any call. */
+  onLog(label: string, log: LogNotification): void;
+}
+
+/** The host's side of one confined process. It is blank until `load`, and then serves calls of that code only. */
+export class Worker {
+  readonly ready: Promise<void>;
+  readonly ended: Promise<void>;
+  /** Since when it has nothing to do, by `performance.now()`. */
+  idleSince = performance.now();
+  /** No new calls; ends with its last one. */
+  isRetired = false;
+  hasEnded = false;
+
+  readonly #launched: Launched;
+  readonly #channel: WorkerChannel;
+  readonly #events: WorkerEvents;
+  readonly #calls = new Map<number, RunningCall>();
+  readonly #ready = Promise.withResolvers<void>();
+  readonly #loaded = Promise.withResolvers<void>();
+  #label = "A blank worker";
+  #limits: WorkerLimits = defaultLimits;
+  #callCount = 0;
+  #strayBytes = 0;
+  #stderr = "";
+  readonly #usage: Usage;
+  readonly #idleCpu = new IdleCpu();
+  #isEnding = false;
+  #verdict: SandboxError | undefined;
+
+  constructor(launched: Launched, events: WorkerEvents) {
+    this.#launched = launched;
+    this.#events = events;
+    this.#usage = new Usage(launched, (limit, what) => this.#exceed(limit, what));
+    const { child } = launched;
+    // Stdio 3 was asked for as a pipe, which in Node is a socket; the types know only the first three.
+    this.#channel = new WorkerChannel(child.stdio[3] as unknown as Socket, defaultLimits.outputBytes, {
+      onMessage: (message, bytes) => this.#receive(message, bytes),
+      onNonsense: (why) =>
+        this.kill(
+          new SandboxError(
+            "sandbox_crashed",
+            `${this.#label} was ended: it sent what is no message, as ${why}.`,
+          ),
+        ),
+      onTooLong: () => this.#exceed("output", "a single message was longer than all output may be"),
+    });
+    this.ready = this.#ready.promise;
+    this.ready.catch(() => {});
+    this.#loaded.promise.catch(() => {});
+    child.stdin?.on("error", () => {});
+    child.stdin?.end();
+    child.stdout?.on("data", (chunk: Buffer) => this.#print("info", chunk));
+    child.stderr?.on("data", (chunk: Buffer) => {
+      this.#stderr = (this.#stderr + chunk).slice(-keptStderr);
+      this.#print("warn", chunk);
+    });
+    this.ended = new Promise((resolve) => {
+      const finish = (exitCode: number | null, signal: string | null) => {
+        if (this.hasEnded) return;
+        this.#finish(exitCode, signal);
+        resolve();
+      };
+      child.on("error", (error) => {
+        this.#stderr += error.message;
+        finish(null, null);
+      });
+      whenClosed(child, finish);
+    });
+  }
+
+  /** Calls in the worker, those included that their callers have given up. */
+  get running(): number {
+    return this.#calls.size;
+  }
+
+  /** Calls of this depth, save those that were given up and end with their worker. */
+  runningAt(depth: number): number {
+    let count = 0;
+    for (const call of this.#calls.values())
+      if (call.depth === depth && !(this.isRetired && call.isAbandoned)) count++;
+    return count;
+  }
+
+  get accepts(): boolean {
+    return !this.isRetired && !this.hasEnded && this.#calls.size < this.#limits.concurrency;
+  }
+
+  /** Once, on a blank worker. When it rejects, the worker is on its way out. */
+  async load(spec: WorkerSpec, limits: WorkerLimits, network: string): Promise<void> {
+    this.#label = spec.label;
+    this.#limits = limits;
+    this.#channel.longest = limits.outputBytes + slack;
+    const timer = setTimeout(() => {
+      const message = `${spec.label} was not ready after ${limits.initMs} ms: loading it or its init takes too long.`;
+      this.kill(new SandboxError("sandbox_start_failed", message, { stderr: this.#stderr }));
+    }, limits.initMs);
+    try {
+      await this.ready;
+      this.#channel.send({
+        type: "load",
+        code: spec.code,
+        path: `${this.#launched.codeDirectory}/${basename(spec.filename)}`,
+        network,
+        settings: spec.settings,
+        outputBytes: limits.outputBytes,
+      });
+      await this.#loaded.promise;
+    } catch (error) {
+      this.kill();
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Only while `accepts`. */
+  invoke(invocation: Invocation, depth = 0): Promise<unknown> {
+    const id = ++this.#callCount;
+    const { signal, method, params } = invocation;
+    const outcome = Promise.withResolvers<unknown>();
+    try {
+      this.#channel.send({ type: "call", id, method, params });
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    const call: RunningCall = {
+      invocation,
+      outcome,
+      onAbort: () => this.#abort(id, call),
+      depth,
+      bytes: 0,
+      requests: 0,
+      cpuSeconds: 0,
+      isAbandoned: false,
+      isHeard: false,
+    };
+    this.#calls.set(id, call);
+    if (this.#callCount >= this.#limits.maxCallsPerWorker) this.isRetired = true;
+    if (signal.aborted) call.onAbort();
+    else signal.addEventListener("abort", call.onAbort, { once: true });
+    return outcome.promise;
+  }
+
+  /** Takes no more calls, lets those it has finish, then `cleanup`, then ends. */
+  retire(): void {
+    this.isRetired = true;
+    if (this.#calls.size > 0 || this.#isEnding || this.hasEnded) return;
+    this.#isEnding = true;
+    setTimeout(() => this.kill(), this.#limits.cleanupMs).unref();
+    this.#channel.send({ type: "end" });
+  }
+
+  /** At once, with everything it started. Its calls fail with the verdict. */
+  kill(verdict?: SandboxError): void {
+    this.isRetired = true;
+    this.#verdict ??= verdict;
+    if (!this.hasEnded) killTree(this.#launched.child.pid);
+  }
+
+  /** Called now and then. Time since the last look counts for every call that runs now. */
+  check(): void {
+    const used = this.#usage.look(this.#limits);
+    for (const call of this.#calls.values()) {
+      call.cpuSeconds += used;
+      if (call.cpuSeconds > this.#limits.cpuSeconds)
+        this.#exceed("cpu", `it used more than ${this.#limits.cpuSeconds} seconds of processor time`);
+    }
+    const idleSince = this.#calls.size === 0 ? this.idleSince : undefined;
+    if (!this.#idleCpu.isTooMuch(used, idleSince) || this.isRetired) return;
+    const text = "A worker was ended, because it used the processor between calls.";
+    this.#events.onLog(this.#label, { level: "warn", text });
+    this.retire();
+  }
+
+  #receive(message: WorkerMessage, bytes: number): void {
+    if (message.type === "ready") this.#ready.resolve();
+    else if (message.type === "loaded") this.#finishLoading(message.error);
+    else this.#receiveForCall(message, bytes);
+  }
+
+  #finishLoading(error: ThrownData | undefined): void {
+    if (error === undefined) this.#loaded.resolve();
+    else this.#loaded.reject(new RemoteError(error));
+  }
+
+  #receiveForCall(message: Exclude<WorkerMessage, { type: "ready" | "loaded" }>, bytes: number): void {
+    const id = message.type === "result" || message.type === "aborted" ? message.id : message.call;
+    const call = this.#calls.get(id);
+    this.#count(call, bytes);
+    if (message.type === "notify") this.#notified(call, id, message.method, message.params);
+    else if (call === undefined) return;
+    else if (message.type === "result") this.#settle(id, call, message.result, message.error);
+    else if (message.type === "request") void this.#request(message, call);
+    else call.isHeard = true;
+  }
+
+  #settle(id: number, call: RunningCall, result: unknown, error: ThrownData | undefined): void {
+    this.#calls.delete(id);
+    call.invocation.signal.removeEventListener("abort", call.onAbort);
+    this.#strayBytes = 0;
+    this.idleSince = performance.now();
+    if (error === undefined) call.outcome.resolve(result);
+    else call.outcome.reject(new RemoteError(error));
+    if (this.isRetired) this.#endWhenDone();
+    this.#events.onFree(this);
+  }
+
+  async #request({ id, method, params }: Extract<WorkerMessage, { type: "request" }>, call: RunningCall) {
+    try {
+      if (call.isAbandoned) throw new Error("The call was cancelled.");
+      if (call.invocation.onRequest === undefined)
+        throw new Error(`The host has no "${method}" to offer here.`);
+      if (call.requests >= mostRequests)
+        throw new Error(`A call can ask the host for ${mostRequests} things at once.`);
+      call.requests++;
+      try {
+        const result = await nesting.run(call.depth + 1, call.invocation.onRequest, method, params);
+        this.#channel.send({ type: "answer", id, result });
+      } finally {
+        call.requests--;
+      }
+    } catch (error) {
+      this.#channel.send({ type: "answer", id, error: describeThrown(error) });
+    }
+  }
+
+  #notified(call: RunningCall | undefined, id: number, method: string, params: unknown): void {
+    try {
+      if (call !== undefined && !call.isAbandoned) call.invocation.onNotify?.(method, params);
+      else if (id === 0 && method === "log") this.#events.onLog(this.#label, readLog(params));
+    } catch {
+      // A listener that fails is no reason to fail the call it listens to.
+    }
+  }
+
+  /** What a tool prints past the console belongs to its call when there is only one. */
+  #print(level: LogNotification["level"], chunk: Buffer): void {
+    this.#count(undefined, chunk.length);
+    const log = { level, text: chunk.toString("utf8").trimEnd() };
+    const [first, second] = this.#calls.values();
+    if (first !== undefined && second === undefined) this.#notified(first, 1, "log", log);
+    else this.#notified(undefined, 0, "log", log);
+  }
+
+  #count(call: RunningCall | undefined, bytes: number): void {
+    if (call === undefined) this.#strayBytes += bytes;
+    else call.bytes += bytes;
+    if ((call?.bytes ?? this.#strayBytes) > this.#limits.outputBytes + slack)
+      this.#exceed("output", this.#tooMuch);
+  }
+
+  get #tooMuch(): string {
+    return `it put out more than ${this.#limits.outputBytes} bytes`;
+  }
+
+  #exceed(limit: string, what: string): void {
+    this.kill(new SandboxError("sandbox_limit", `${this.#label} was ended: ${what}.`, { limit }));
+  }
+
+  #abort(id: number, call: RunningCall): void {
+    const { reason } = call.invocation.signal;
+    call.isAbandoned = true;
+    call.outcome.reject(reason);
+    this.#channel.send({
+      type: "abort",
+      id,
+      reason: reason instanceof Error ? reason.message : String(reason),
+    });
+    setTimeout(() => {
+      if (!this.#calls.has(id) || this.hasEnded) return;
+      // Others that run beside it can finish, as long as the worker still turns. Nobody else comes in.
+      this.isRetired = true;
+      if (!call.isHeard) this.kill(stoppedForAnother(this.#label));
+      else this.#endWhenDone();
+    }, this.#limits.graceMs).unref();
+  }
+
+  #endWhenDone(): void {
+    if (this.#calls.size === 0) this.retire();
+    else if ([...this.#calls.values()].every((call) => call.isAbandoned)) this.kill();
+  }
+
+  #finish(exitCode: number | null, signal: string | null): void {
+    this.hasEnded = true;
+    this.isRetired = true;
+    this.#launched.release();
+    if (exitCode === floodExitCode) this.#exceed("output", this.#tooMuch);
+    const error = this.#verdict ?? describeEnd(this.#label, exitCode, signal, this.#stderr);
+    this.#ready.reject(error);
+    this.#loaded.reject(error);
+    for (const call of this.#calls.values()) {
+      call.invocation.signal.removeEventListener("abort", call.onAbort);
+      call.outcome.reject(error);
+    }
+    this.#calls.clear();
+    this.#events.onEnd(this);
+  }
+}
+
+/** What the host knows of a call that a worker has. */
+interface RunningCall {
+  readonly invocation: Invocation;
+  readonly outcome: PromiseWithResolvers<unknown>;
+  readonly onAbort: () => void;
+  /** How many calls wait, each for the next, for this one. */
+  readonly depth: number;
+  bytes: number;
+  requests: number;
+  cpuSeconds: number;
+  /** The caller has its answer; what the call still does is of no interest, only when it ends. */
+  isAbandoned: boolean;
+  /** The worker said that it passed the abort on, so its event loop is alive. */
+  isHeard: boolean;
+}
+
+/** What code in the sandbox threw: its own name, message, stack, code and data, all of them plain data. */
+export class RemoteError extends Error {
+  override readonly name: string;
+  readonly code: string | number | undefined;
+  readonly data: unknown;
+
+  constructor(thrown: ThrownData) {
+    super(thrown.message);
+    this.name = thrown.name;
+    this.code = thrown.code;
+    this.data = thrown.data;
+    // The stack of the sandboxed code; where the host noticed is of no use to anybody.
+    this.stack = thrown.stack ?? `${thrown.name}: ${thrown.message}`;
+  }
+}

@@ -1,0 +1,241 @@
+import { randomUUID } from "node:crypto";
+import { lstatSync } from "node:fs";
+import { mkdir, realpath, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { crc32 } from "node:zlib";
+import type { SkillFile } from "../store/skill-tables.ts";
+import {
+  LARGEST_SKILL_TEXT,
+  type LoadedSkill,
+  readRegularFile,
+  readSkillFiles,
+  readSkillText,
+  skillMetadataKeys,
+  writeSkillFiles,
+  writeSkillText,
+} from "./folder.ts";
+import type { SkillLibrary } from "./skill-library.ts";
+import { shortHash, slugOf, writeToolsFile } from "./tools-file.ts";
+
+interface Exported {
+  /** Absolute, in the order of the skills. */
+  readonly folders: readonly string[];
+  /** What could not be exported; the others are. */
+  readonly failed: readonly { readonly name: string; readonly reason: string }[];
+}
+
+/** Writes each skill as a folder of its own below the given one, under a name that no other skill of the library has. */
+export async function exportSkills(
+  library: SkillLibrary,
+  skills: readonly LoadedSkill[],
+  parent: string,
+  { replace = false }: { readonly replace?: boolean } = {},
+): Promise<Exported> {
+  const names = folderNames(library.list());
+  const folders: string[] = [];
+  const failed: { name: string; reason: string }[] = [];
+  for (const skill of skills) {
+    const name = names.get(skill.id);
+    try {
+      const options = { replace, ...(name === undefined ? {} : { name }) };
+      folders.push(await exportSkill(skill, () => library.filesOf(skill), parent, options));
+    } catch (thrown) {
+      failed.push({ name: skill.name, reason: thrown instanceof Error ? thrown.message : String(thrown) });
+    }
+  }
+  return { folders, failed };
+}
+
+const LONGEST_NAME = 64;
+
+/** The name of a skill where only lower-case letters, digits and dashes may stand. */
+function folderNameOf({ name, frontMatter }: Pick<LoadedSkill, "name" | "frontMatter">): string {
+  const written = typeof frontMatter.name === "string" ? frontMatter.name : name;
+  const slug = /^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(written) ? written : slugOf(written, "-");
+  return slug.slice(0, LONGEST_NAME).replace(/-+$/, "");
+}
+
+/** The same by the skills' ids, with a hash of the id where several skills would share a name. */
+export function folderNames(skills: readonly LoadedSkill[]): Map<string, string> {
+  const sharing = Map.groupBy(skills, folderNameOf);
+  return new Map(
+    skills.map((skill) => {
+      const name = folderNameOf(skill);
+      if (sharing.get(name)!.length === 1) return [skill.id, name];
+      const hash = shortHash(skill.id);
+      const head = name.slice(0, LONGEST_NAME - hash.length - 1).replace(/-+$/, "");
+      return [skill.id, `${head}-${hash}`];
+    }),
+  );
+}
+
+/** The `SKILL.md` of a skill. What its format has no word for stands in `metadata`, so that nothing is lost. */
+export function skillTextOf(skill: LoadedSkill, folderName = folderNameOf(skill)): Promise<string> {
+  const { instructions: body, frontMatterText: source } = skill;
+  const frontMatter = frontMatterOf(skill, folderName);
+  return writeSkillText({ frontMatter, body, ...(source === undefined ? {} : { source }) });
+}
+
+function frontMatterOf(skill: LoadedSkill, folderName: string): Record<string, unknown> {
+  const { id, name, mark, description, enabled, owner, sourcePath } = skill;
+  const { name: _name, metadata, ...rest } = skill.frontMatter;
+  const own = {
+    ...(typeof metadata === "object" && metadata !== null ? metadata : {}),
+    [skillMetadataKeys.id]: id,
+    ...(folderName === name ? {} : { [skillMetadataKeys.title]: name }),
+    ...(mark === undefined ? {} : { [skillMetadataKeys.mark]: mark }),
+    ...(sourcePath === undefined || owner === "folder" ? {} : { [skillMetadataKeys.sourcePath]: sourcePath }),
+    ...(enabled ? {} : { [skillMetadataKeys.enabled]: "false" }),
+  };
+  return {
+    name: folderName,
+    description,
+    ...rest,
+    metadata: own,
+  };
+}
+
+/** Files beside `SKILL.md` and `tools.json`. */
+export function otherFiles(files: readonly SkillFile[]): SkillFile[] {
+  return files.filter(({ path }) => path !== "SKILL.md" && path !== "tools.json");
+}
+
+/** All files of a skill's folder. Throws for a folder with too many. */
+export async function folderFiles(
+  skill: LoadedSkill,
+  stored: () => Promise<readonly SkillFile[]>,
+  folderName: string,
+): Promise<SkillFile[]> {
+  const files = skill.owner === "folder" ? await readSkillFiles(skill.directory ?? "") : await stored();
+  const own = (path: string, text: string) => ({ path, content: Buffer.from(text), executable: false });
+  return [
+    own("SKILL.md", await skillTextOf(skill, folderName)),
+    ...(skill.tools.length > 0 ? [own("tools.json", writeToolsFile(skill.tools))] : []),
+    ...otherFiles(files),
+  ];
+}
+
+interface ExportOptions {
+  /** Whether an earlier export of the same skill may be replaced. */
+  readonly replace?: boolean;
+  /** The folder's name; what the skill's own name gives, when it is not said. */
+  readonly name?: string;
+}
+
+/**
+ * Writes a skill as a folder below the given one, and answers where. Reading it again gives the same skill, with the
+ * same ids. A folder that is there is refused, or replaced when it is said so and it is an export of this very skill. It
+ * is whole or not there at all.
+ */
+export async function exportSkill(
+  skill: LoadedSkill,
+  stored: () => Promise<readonly SkillFile[]>,
+  parent: string,
+  { replace = false, name = folderNameOf(skill) }: ExportOptions = {},
+): Promise<string> {
+  const folder = join(parent, name);
+  const isThere = lstatSync(folder, { throwIfNoEntry: false }) !== undefined;
+  if (isThere) await refuseOthers(folder, skill, replace);
+  const files = await folderFiles(skill, stored, name);
+  await mkdir(parent, { recursive: true });
+  const fresh = join(parent, `.${name}-${randomUUID()}`);
+  const old = join(parent, `.${name}-${randomUUID()}`);
+  try {
+    await mkdir(fresh);
+    await writeSkillFiles(fresh, files);
+    if (isThere) await rename(folder, old);
+    await rename(fresh, folder).catch(async (thrown: unknown) => {
+      if (isThere) await rename(old, folder);
+      throw thrown;
+    });
+  } finally {
+    await rm(fresh, { recursive: true, force: true });
+  }
+  if (isThere) await rm(old, { recursive: true, force: true });
+  return folder;
+}
+
+/** Throws unless the folder is an earlier export of the skill that is to be replaced. */
+async function refuseOthers(folder: string, skill: LoadedSkill, replace: boolean): Promise<void> {
+  const [real, own] = await Promise.all(
+    [folder, skill.owner === "folder" ? skill.directory : undefined].map((path) =>
+      path === undefined ? undefined : realpath(path).catch(() => undefined),
+    ),
+  );
+  if (own !== undefined && real === own) {
+    throw new Error(`${folder} is there already. It is the skill's own folder.`);
+  }
+  if (!replace) throw new Error(`${folder} is there already.`);
+  if ((await exportedId(folder)) === skill.id) return;
+  throw new Error(
+    `${folder} is there already, and is no export of the skill "${skill.name}" (${skill.id}). Move it away, or export to another folder.`,
+  );
+}
+
+async function exportedId(folder: string): Promise<unknown> {
+  try {
+    if (!lstatSync(folder).isDirectory()) return undefined;
+    const text = await readRegularFile(join(folder, "SKILL.md"), LARGEST_SKILL_TEXT);
+    const { metadata } = (await readSkillText(text.toString("utf8"))).frontMatter;
+    return (metadata as Record<string, unknown> | null | undefined)?.[skillMetadataKeys.id];
+  } catch {
+    return undefined;
+  }
+}
+
+/** A zip archive of the files, uncompressed: a skill is small, and every system opens it. The same files give the same bytes. */
+export function writeZip(files: readonly SkillFile[]): Buffer {
+  const parts: Buffer[] = [];
+  const directory: Buffer[] = [];
+  let offset = 0;
+  for (const file of files) {
+    const name = Buffer.from(file.path);
+    const local = localHeader(file, name);
+    directory.push(centralHeader(file, name, offset), name);
+    parts.push(local, name, file.content);
+    offset += local.length + name.length + file.content.length;
+  }
+  const central = Buffer.concat(directory);
+  const end = Buffer.alloc(22);
+  end.writeUInt32LE(0x06054b50, 0);
+  end.writeUInt16LE(files.length, 8);
+  end.writeUInt16LE(files.length, 10);
+  end.writeUInt32LE(central.length, 12);
+  end.writeUInt32LE(offset, 16);
+  return Buffer.concat([...parts, central, end]);
+}
+
+const VERSION = 20;
+const MADE_ON_UNIX = 3 << 8;
+const UTF8_NAMES = 1 << 11;
+/** The earliest day that the format knows. */
+const FIRST_OF_1980 = (1 << 5) | 1;
+
+function localHeader(file: SkillFile, name: Buffer): Buffer {
+  const header = Buffer.alloc(30);
+  header.writeUInt32LE(0x04034b50, 0);
+  writeFacts(header, 4, file, name);
+  return header;
+}
+
+function centralHeader(file: SkillFile, name: Buffer, offset: number): Buffer {
+  const header = Buffer.alloc(46);
+  header.writeUInt32LE(0x02014b50, 0);
+  header.writeUInt16LE(MADE_ON_UNIX | VERSION, 4);
+  writeFacts(header, 6, file, name);
+  // The upper half holds the mode that Unix gives the file.
+  header.writeUInt32LE((0o100000 | (file.executable ? 0o755 : 0o644)) * 0x10000, 38);
+  header.writeUInt32LE(offset, 42);
+  return header;
+}
+
+/** What both headers say of a file, in the same order. */
+function writeFacts(header: Buffer, at: number, { content }: SkillFile, name: Buffer): void {
+  header.writeUInt16LE(VERSION, at);
+  header.writeUInt16LE(UTF8_NAMES, at + 2);
+  header.writeUInt16LE(FIRST_OF_1980, at + 8);
+  header.writeUInt32LE(crc32(content), at + 10);
+  header.writeUInt32LE(content.length, at + 14);
+  header.writeUInt32LE(content.length, at + 18);
+  header.writeUInt16LE(name.length, at + 22);
+}

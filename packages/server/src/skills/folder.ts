@@ -1,0 +1,350 @@
+import { createHash, randomUUID } from "node:crypto";
+import { constants, existsSync } from "node:fs";
+import { access, lstat, mkdir, open, readdir, rename, rm, utimes, writeFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { isCanonicalName } from "@toolrack/core";
+import { isReservedName, reservedNameReason } from "../calls/meta-tools.ts";
+import type { Sandbox } from "../sandbox/sandbox.ts";
+import type {
+  NewSkill,
+  NewSkillTool,
+  SkillFile,
+  StoredSkill,
+  StoredSkillTool,
+} from "../store/skill-tables.ts";
+import { discoverTools, readToolsFile, rewriteYaml, shortHash } from "./tools-file.ts";
+
+/** What a folder with a `SKILL.md` says. */
+export interface SkillFolder {
+  readonly skill: NewSkill & { readonly id: string };
+  readonly tools: readonly (NewSkillTool & { readonly id: string })[];
+  readonly warnings: readonly string[];
+}
+
+/** What we say in `metadata` of a `SKILL.md` for what its format has no word for. */
+export const skillMetadataKeys = {
+  id: "toolrack-id",
+  title: "toolrack-title",
+  mark: "toolrack-mark",
+  sourcePath: "toolrack-source-path",
+  enabled: "toolrack-enabled",
+} as const;
+
+const LARGEST_TOOLS_FILE = 10 * 1024 * 1024;
+
+/** Folders with a `SKILL.md`, below these, by name. A folder that does not exist is empty. */
+export async function findSkillFolders(parents: readonly string[]): Promise<string[]> {
+  const found: string[] = [];
+  for (const parent of parents) {
+    const names = await readdir(parent).catch(() => []);
+    for (const name of names.sort()) {
+      if (!name.startsWith(".") && existsSync(join(parent, name, "SKILL.md"))) found.push(join(parent, name));
+    }
+  }
+  return found;
+}
+
+/**
+ * Reads a skill's folder. Ids that it does not give are made of names, so that they are the same on every machine.
+ * Nothing of it is evaluated outside the sandbox. Throws with the file that is wrong.
+ */
+export async function readSkillFolder(
+  directory: string,
+  { sandbox, trusted }: { readonly sandbox: () => Promise<Sandbox>; readonly trusted: boolean },
+): Promise<SkillFolder> {
+  const text = await readRegularFile(join(directory, "SKILL.md"), LARGEST_SKILL_TEXT);
+  const { frontMatter, body, source } = await readSkillText(text.toString("utf8"));
+  const { name: written, description, metadata, ...rest } = frontMatter;
+  const folder = basename(directory);
+  const name = typeof written === "string" && written.trim() !== "" ? written.trim() : folder;
+  const own = typeof metadata === "object" && metadata !== null ? (metadata as Record<string, unknown>) : {};
+  const id = readId(own[skillMetadataKeys.id]) ?? idOf(name);
+  const title = textOf(own[skillMetadataKeys.title]) ?? name;
+  const mark = textOf(own[skillMetadataKeys.mark]);
+  const sourcePath = textOf(own[skillMetadataKeys.sourcePath]);
+  const others = Object.entries(own).filter(
+    ([key]) => !Object.values<string>(skillMetadataKeys).includes(key),
+  );
+
+  const toolsFile = join(directory, "tools.json");
+  const { tools, warnings } = existsSync(toolsFile)
+    ? {
+        tools: readToolsFile((await readRegularFile(toolsFile, LARGEST_TOOLS_FILE)).toString("utf8")),
+        warnings: [],
+      }
+    : await discoverTools({ name: title, directory, trusted, body }, sandbox);
+  return {
+    skill: {
+      id,
+      name: title,
+      ...(mark === undefined ? {} : { mark }),
+      description: typeof description === "string" ? description : "",
+      instructions: body,
+      frontMatter: {
+        // Only when it says more than the title does.
+        ...(name === title ? {} : { name }),
+        ...rest,
+        ...(others.length === 0 ? {} : { metadata: Object.fromEntries(others) }),
+      },
+      ...(source === undefined ? {} : { frontMatterText: source }),
+      ...(sourcePath === undefined ? {} : { sourcePath }),
+      enabled: own[skillMetadataKeys.enabled] !== "false",
+      trusted,
+    },
+    tools: tools.map((tool) => ({ ...tool, id: tool.id ?? `t${shortHash(`${id}/${tool.name}`)}` })),
+    warnings: [...formatWarnings(name, folder, description), ...warnings],
+  };
+}
+
+/** What other programs would refuse. Here it works all the same. */
+function formatWarnings(name: string, folder: string, description: unknown): string[] {
+  const warnings: string[] = [];
+  if (!/^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(name) || name.length > 64) {
+    warnings.push(`The name "${name}" should be lower-case letters and digits, joined by single dashes.`);
+  } else if (name !== folder) {
+    warnings.push(`The name "${name}" should be that of the folder, "${folder}".`);
+  }
+  if (typeof description !== "string" || description.trim() === "") {
+    warnings.push("It has no description, so models cannot tell when to use it.");
+  } else if (description.length > 1024) warnings.push("Its description is longer than 1,024 characters.");
+  return warnings;
+}
+
+/** It becomes part of names and paths. Throws for one that cannot. */
+function readId(value: unknown): string | undefined {
+  const id = textOf(value);
+  if (id === undefined) return undefined;
+  const field = `metadata.${skillMetadataKeys.id}`;
+  if (!isCanonicalName(id)) throw new Error(`${field} must be letters, digits, _ and -, at most 64.`);
+  if (isReservedName(id)) throw new Error(`${field}: ${reservedNameReason}`);
+  return id;
+}
+
+function idOf(name: string): string {
+  return isCanonicalName(name) && !isReservedName(name) ? name : `s${shortHash(name)}`;
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+interface SkillText {
+  readonly frontMatter: Readonly<Record<string, unknown>>;
+  /** Markdown below it. */
+  readonly body: string;
+  /** The YAML as somebody wrote it, with its comments; what it says now is in `frontMatter`. */
+  readonly source?: string;
+}
+
+export const LARGEST_SKILL_TEXT = 1024 * 1024;
+/** Aliases may repeat a value so often that it fills the memory; no skill needs more. */
+const MOST_ALIASES = 20;
+
+/** Takes a `SKILL.md` apart. Nothing in it is ever evaluated. Throws with the line that is wrong. */
+export async function readSkillText(text: string): Promise<SkillText> {
+  if (text.length > LARGEST_SKILL_TEXT) throw new Error("SKILL.md is larger than 1 MiB.");
+  const found = /^\uFEFF?---[ \t]*\r?\n(?:([\s\S]*?)\r?\n)??---[ \t]*(?:\r?\n|$)/.exec(text);
+  if (found === null) {
+    if (/^\uFEFF?---[ \t]*(?:\r?\n|$)/.test(text))
+      throw new Error("The front matter has no end. Close it with a line of three dashes.");
+    return { frontMatter: {}, body: text };
+  }
+  const source = found[1] ?? "";
+  const body = text.slice(found[0].length);
+  // Imported late: most starts of the program read no front matter.
+  const { parseDocument } = await import("yaml");
+  const document = parseDocument(source, { prettyErrors: true, uniqueKeys: true });
+  const problem = document.errors[0];
+  if (problem !== undefined) {
+    // The line of the dashes comes before what the parser saw.
+    const line = (problem.linePos?.[0].line ?? 0) + 1;
+    throw new Error(`The front matter is not YAML (line ${line}): ${problem.message.split("\n")[0]}`);
+  }
+  const value: unknown = document.toJS({ maxAliasCount: MOST_ALIASES });
+  if (value === null || value === undefined) return { frontMatter: {}, body };
+  if (typeof value !== "object" || Array.isArray(value)) {
+    throw new Error("The front matter must be a map such as `name: pdf`.");
+  }
+  // What YAML knows beside JSON, such as dates, becomes what JSON makes of it.
+  const plain = JSON.parse(JSON.stringify(value)) as Record<string, unknown>;
+  return { frontMatter: plain, body, source };
+}
+
+/** What its source says already stays as it was written there. */
+export async function writeSkillText({ frontMatter, body, source }: SkillText): Promise<string> {
+  const { stringify } = await import("yaml");
+  const yaml =
+    source === undefined
+      ? stringify(frontMatter, { lineWidth: 0 })
+      : await rewriteYaml(source, frontMatter).catch(() => stringify(frontMatter, { lineWidth: 0 }));
+  const end = yaml.includes("\r\n") ? "\r\n" : "\n";
+  return `---${end}${yaml}${yaml.endsWith("\n") ? "" : end}---${end}${body}`;
+}
+
+/** A skill as it stands on the rack, whoever owns it. */
+export interface LoadedSkill extends StoredSkill {
+  /** `folder`: a folder of the workspace says what it is. `database`: the tables do. One of them, never both. */
+  readonly owner: "folder" | "database";
+  /** Absolute; where its scripts lie. Undefined when it has none. */
+  readonly directory?: string;
+  /** Changes when anything of it does that the rest of this object does not show. */
+  readonly revision: string;
+  readonly tools: readonly StoredSkillTool[];
+  /** What is odd about it, for people. */
+  readonly warnings: readonly string[];
+}
+
+const MOST_FILES = 1_000;
+const MOST_BYTES = 20 * 1024 * 1024;
+const skipped = new Set(["node_modules", ".git", "__pycache__", ".DS_Store"]);
+
+/** For people, of a folder with more than that. */
+export const tooManyFiles = `It has more than ${MOST_FILES.toLocaleString("en-US")} files or 20 MiB, and can be neither shown, imported nor exported as a whole. Keep what is not needed elsewhere.`;
+
+/** The files below a skill's folder, by their paths in order. Links are left out: they may lead anywhere. */
+export async function readSkillFiles(folder: string): Promise<SkillFile[]> {
+  const { files, isWhole } = await readFirstSkillFiles(folder);
+  if (!isWhole) throw new Error(tooManyFiles);
+  return files;
+}
+
+/** The same as far as a skill may reach. */
+export async function readFirstSkillFiles(folder: string): Promise<{ files: SkillFile[]; isWhole: boolean }> {
+  const listed = await listSkillFiles(folder);
+  const files: SkillFile[] = [];
+  for (const { path, executable } of listed.files) {
+    files.push({ path, content: await readRegularFile(join(folder, path), MOST_BYTES), executable });
+  }
+  return { files, isWhole: listed.isWhole };
+}
+
+interface ListedFile {
+  readonly path: string;
+  readonly executable: boolean;
+}
+
+/** Without reading any. */
+export async function listSkillFiles(folder: string): Promise<{ files: ListedFile[]; isWhole: boolean }> {
+  const files: ListedFile[] = [];
+  let size = 0;
+  /** False when there is more than a skill may have. */
+  const walk = async (path: string): Promise<boolean> => {
+    const entries = await readdir(join(folder, path), { withFileTypes: true });
+    for (const entry of entries.sort((one, other) => (one.name < other.name ? -1 : 1))) {
+      if (skipped.has(entry.name)) continue;
+      const own = path === "" ? entry.name : `${path}/${entry.name}`;
+      if (entry.isDirectory() && !(await walk(own))) return false;
+      if (!entry.isFile()) continue;
+      const { mode, size: bytes } = await lstat(join(folder, own));
+      size += bytes;
+      if (size > MOST_BYTES || files.length === MOST_FILES) return false;
+      files.push({ path: own, executable: (mode & 0o100) !== 0 });
+    }
+    return true;
+  };
+  return { isWhole: await walk(""), files };
+}
+
+/** Whether the path stays below the folder it is written to. */
+export function isSafePath(path: string): boolean {
+  const parts = path.split("/");
+  return (
+    path !== "" &&
+    path.length <= 255 &&
+    !/[\0\\:]/.test(path) &&
+    parts.every((part) => part !== "" && part !== "." && part !== "..")
+  );
+}
+
+/** Throws for a path that would leave the folder. */
+export async function writeSkillFiles(folder: string, files: readonly SkillFile[]): Promise<void> {
+  for (const { path, content, executable } of files) {
+    if (!isSafePath(path)) throw new Error(`"${path}" cannot be the path of a file of a skill.`);
+    const target = join(folder, path);
+    await mkdir(dirname(target), { recursive: true });
+    await writeFile(target, content, { mode: executable ? 0o755 : 0o644 });
+  }
+}
+
+/**
+ * A folder that holds exactly these files, made once for each content. Several processes may make it at once. Its name is
+ * made of hashes alone: whoever wrote the skill chose the id, which must not become part of a path.
+ */
+export async function materialise(parent: string, id: string, files: readonly SkillFile[]): Promise<string> {
+  const folder = join(parent, `${hashOf(id)}-${digestOf(files)}`);
+  const isThere = await access(folder).then(
+    () => true,
+    () => false,
+  );
+  // Whoever cleans up takes it for as old as its last use.
+  if (isThere) await utimes(folder, new Date(), new Date()).catch(() => {});
+  if (isThere) return folder;
+  const temporary = join(parent, `.${randomUUID()}`);
+  await mkdir(temporary, { recursive: true, mode: 0o755 });
+  try {
+    await writeSkillFiles(temporary, files);
+    await rename(temporary, folder);
+  } catch (thrown) {
+    await rm(temporary, { recursive: true, force: true });
+    const { code } = thrown as NodeJS.ErrnoException;
+    // Another process was faster, with the same files.
+    if (code !== "ENOTEMPTY" && code !== "EEXIST") throw thrown;
+  }
+  return folder;
+}
+
+/** How long a folder that nothing refers to is kept: calls may still run in it. */
+const KEPT = 24 * 60 * 60_000;
+
+/** Deletes what `materialise` made of contents that are no longer used. Whatever cannot be deleted stays. */
+export async function pruneMaterialised(parent: string, inUse: ReadonlySet<string>): Promise<void> {
+  for (const name of await readdir(parent).catch(() => [])) {
+    const folder = join(parent, name);
+    const made = inUse.has(folder) ? undefined : await lstat(folder).catch(() => undefined);
+    if (made === undefined || Date.now() - made.mtimeMs < KEPT) continue;
+    await rm(folder, { recursive: true, force: true }).catch(() => {});
+  }
+}
+
+function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 16);
+}
+
+function digestOf(files: readonly SkillFile[]): string {
+  const hash = createHash("sha256");
+  for (const { path, content, executable } of files) {
+    hash.update(`${path}\0${content.length}\0${executable}\0`).update(content);
+  }
+  return hash.digest("hex").slice(0, 16);
+}
+
+/** Windows has neither; there the look beforehand has to do. */
+const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+
+/**
+ * The bytes of a file that somebody else may have put there. A link could lead to a secret, a pipe would never end, and
+ * a large file would fill the memory: each is refused before anything of it is read.
+ */
+export async function readRegularFile(path: string, largest: number): Promise<Buffer> {
+  const name = basename(path);
+  if (!(await lstat(path)).isFile()) throw notRegular(name);
+  const file = await open(path, flags).catch((thrown: NodeJS.ErrnoException) => {
+    throw thrown.code === "ELOOP" ? notRegular(name) : thrown;
+  });
+  try {
+    const found = await file.stat();
+    if (!found.isFile()) throw notRegular(name);
+    if (found.size > largest) throw tooLarge(name, largest);
+    return await file.readFile();
+  } finally {
+    await file.close();
+  }
+}
+
+function notRegular(name: string): Error {
+  return new Error(`${name} must be a regular file: links, pipes and devices are not read.`);
+}
+
+function tooLarge(name: string, largest: number): Error {
+  return new Error(`${name} is larger than ${largest / (1024 * 1024)} MiB.`);
+}

@@ -1,0 +1,312 @@
+import { validateHeaderName, validateHeaderValue } from "node:http";
+import type { ToolContext } from "@toolrack/core";
+import { createAddressRules, requestHeaders, withTimeLimit } from "../access/network/address.ts";
+import {
+  acceptedEncodings,
+  type BodyPart,
+  bodyText,
+  decodedBody,
+  isJson,
+  parseContentType,
+  parseJson,
+  readBody,
+} from "../access/network/body.ts";
+import { type OpenedResponse, openUrl } from "../access/network/open-url.ts";
+import {
+  fillSecrets,
+  fillSecretsWithin,
+  fillSecretValues,
+  hasSecretReference,
+  hasSecretWithin,
+  type ReadSecret,
+  type ReadyTool,
+  type SkillSurroundings,
+  skillResult,
+  type ToolRunner,
+} from "./tool.ts";
+import { type ParameterPlace, type ToolUsage, UsageError } from "./usage.ts";
+
+export const usualHttpTimeout = 30_000;
+const GRACE = 5_000;
+const USUAL_BYTES = 1024 * 1024;
+/** Of the body of a refusal: enough to see what the service complains of. */
+const HEAD = 2_000;
+const LARGEST_IMAGE = 1024 * 1024;
+
+/** A tool that is one HTTP request. Throws `UsageError` when it can never be sent. */
+export function httpRunner({ skill, tool, usage }: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
+  const template = readHttpTemplate(tool.endpoint, tool.method, usage);
+  // What the operator opened for skills of their own is not open to one from elsewhere.
+  const rules = createAddressRules(skill.trusted ? surroundings.allowPrivate : []);
+  const { timeout = usualHttpTimeout, maxBytes = USUAL_BYTES } = usage.settings;
+  const readSecret = skill.trusted ? surroundings.readSecret : refuseSecrets(skill.name);
+  return async (context: ToolContext) => {
+    const { arguments: fixed, defaults } = usage.settings;
+    // Only what the operator wrote may refer to secrets.
+    const input = { ...defaults, ...context.input, ...(await fillSecretsWithin(fixed, readSecret)) };
+    const request = await prepare(template, input, readSecret);
+    const host = new URL(request.url).host;
+    // The call itself has the tool's time limit; this one is for what would not heed it.
+    return withTimeLimit(host, timeout + GRACE, context.signal, async (signal) => {
+      const opened = await openUrl({ ...request, method: template.method, rules, signal });
+      return toResult(template, opened, await readAnswer(opened, maxBytes, signal));
+    });
+  };
+}
+
+async function prepare(
+  template: HttpTemplate,
+  input: Readonly<Record<string, unknown>>,
+  readSecret: ReadSecret,
+) {
+  const { endpoint, usage } = template;
+  const filled = fillRequest(template, input);
+  const fixed = requestHeaders(await fillSecretValues(usage.settings.headers, readSecret));
+  const isForm = (fixed["content-type"] ?? "").startsWith("application/x-www-form-urlencoded");
+  const body = filled.body !== undefined && isForm ? asForm(filled.body) : filled.body;
+  const hasSecrets = hasSecretWithin([endpoint, usage.settings.headers, usage.settings.arguments]);
+  return {
+    url: await fillSecrets(filled.url, readSecret, encodeURIComponent),
+    headers: {
+      accept: "application/json, text/*;q=0.9, */*;q=0.8",
+      "accept-encoding": acceptedEncodings,
+      "user-agent": "toolrack",
+      ...(body === undefined
+        ? {}
+        : { "content-type": "application/json", "content-length": String(Buffer.byteLength(body)) }),
+      // What the caller says comes first: it cannot replace what the operator wrote.
+      ...requestHeaders(filled.headers),
+      ...fixed,
+    },
+    body,
+    // Wherever a redirect leads, a secret of this service has no business.
+    followRedirects: !hasSecrets,
+  };
+}
+
+async function readAnswer(
+  { message, method, status }: OpenedResponse,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<BodyPart> {
+  if (method === "HEAD" || status === 204 || status === 304) {
+    message.destroy();
+    return { bytes: Buffer.alloc(0), isTruncated: false };
+  }
+  return readBody(await decodedBody(message), maxBytes, signal);
+}
+
+function toResult(template: HttpTemplate, { message, status }: OpenedResponse, part: BodyPart): unknown {
+  const { bytes, isTruncated } = part;
+  const type = parseContentType(message.headers["content-type"]);
+  const text = bytes.length === 0 ? "" : bodyText(bytes, type, isTruncated);
+  if (status < 200 || status > 299)
+    throw new Error(refusal(template, message.statusMessage, status, message.headers.location, text));
+  if (text === undefined) return binary(type.mime, part);
+  const json =
+    isJson(type.mime) || type.mime === "" || type.mime === "text/plain" ? parseJson(text) : undefined;
+  if (typeof json === "object" && json !== null && !isTruncated) return skillResult(json);
+  if (text === "") return `${template.method} succeeded (${status}); the answer has no body.`;
+  return isTruncated ? `${text}\n[… cut after ${bytes.length.toLocaleString("en-US")} bytes …]` : text;
+}
+
+/** Speaks of the endpoint as it was written: the address that was requested may carry secrets. */
+function refusal(
+  { method, endpoint }: HttpTemplate,
+  words: string | undefined,
+  status: number,
+  location: string | undefined,
+  text: string | undefined,
+): string {
+  const said = `${method} ${endpoint} answered ${`${status} ${words ?? ""}`.trim()}`;
+  if (status >= 300 && status < 400 && location !== undefined) {
+    return `${said} and leads to ${originOf(location, endpoint)}. Redirects are not followed for a tool that carries secrets; write the final address as its endpoint.`;
+  }
+  if (text === undefined || text.trim() === "") return `${said}, without a body that can be read.`;
+  const head = text.trim();
+  return `${said}: ${head.length > HEAD ? `${head.slice(0, HEAD)}… [cut]` : head}`;
+}
+
+function originOf(location: string, endpoint: string): string {
+  return URL.parse(location, endpoint.replace(/\{+[^}]*\}+/g, "x"))?.origin ?? "another address";
+}
+
+function binary(mime: string, { bytes, isTruncated }: BodyPart): unknown {
+  const size = `${isTruncated ? "more than " : ""}${bytes.length.toLocaleString("en-US")} bytes`;
+  const isImage = /^image\/(png|jpeg|gif|webp)$/.test(mime) && !isTruncated && bytes.length <= LARGEST_IMAGE;
+  if (!isImage) return `[binary content: ${mime || "type unknown"}, ${size}]`;
+  return { content: [{ type: "image", data: bytes.toString("base64"), mimeType: mime }] };
+}
+
+function refuseSecrets(skill: string): ReadSecret {
+  return () =>
+    Promise.reject(
+      new Error(
+        `The skill "${skill}" came from elsewhere and is given no secrets until the operator trusts it. Trust it with: toolrack skills trust "${skill}"`,
+      ),
+    );
+}
+
+/** An endpoint with its placeholders, and where each parameter goes. */
+interface HttpTemplate {
+  readonly method: string;
+  /** With `{name}` for parameters and `{{secret:NAME}}` for secrets. */
+  readonly endpoint: string;
+  readonly usage: ToolUsage;
+}
+
+interface FilledRequest {
+  /** Without what stands for secrets having been replaced. */
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+const bodiless = new Set(["GET", "HEAD", "DELETE", "OPTIONS"]);
+/** `{name}`, but not `{{secret:…}}`; or `:name` as a whole segment of the path. */
+const placeholder = /(?<!\{)\{([A-Za-z_][\w.-]*)\}(?!\})/g;
+const segment = /(?<=\/):([A-Za-z_]\w*)(?=\/|\?|#|$)/g;
+
+/** Checks what can be checked before anybody calls. Throws `UsageError` that names the field. */
+function readHttpTemplate(
+  endpoint: string | undefined,
+  method: string | undefined,
+  usage: ToolUsage,
+): HttpTemplate {
+  if (endpoint === undefined || endpoint.trim() === "") {
+    throw new UsageError(
+      "An http tool needs an endpoint, such as https://api.example.com/search.",
+      "endpoint",
+    );
+  }
+  refusePlainCredentials(endpoint);
+  const verb = (method ?? "").trim().toUpperCase() || "GET";
+  if (!methods.includes(verb)) {
+    throw new UsageError(`The method "${method}" is unknown; there are ${methods.join(", ")}.`, "method");
+  }
+  const whole = endpoint.trim().replace(segment, "{$1}");
+  const origin = /^https?:\/\/[^/?#]*/i.exec(whole)?.[0];
+  if (origin === undefined) {
+    throw new UsageError(
+      `The endpoint "${endpoint}" must begin with http:// or https:// and a host.`,
+      "endpoint",
+    );
+  }
+  if (origin.search(placeholder) !== -1) {
+    throw new UsageError(
+      "A parameter cannot be part of the endpoint's host: callers would choose it.",
+      "endpoint",
+    );
+  }
+  if (!URL.canParse(withoutPlaceholders(whole))) {
+    throw new UsageError(`The endpoint "${endpoint}" is not a URL.`, "endpoint");
+  }
+  const inEndpoint = new Set(endpointParameters(whole));
+  for (const [name, { in: place }] of usage.places) {
+    if (place !== "path" || inEndpoint.has(name)) continue;
+    throw new UsageError(`The endpoint has no {${name}} for the parameter "${name}".`, "endpoint");
+  }
+  checkHeaders(usage.settings.headers);
+  return { endpoint: whole, method: verb, usage };
+}
+
+/** The endpoint stands in records and errors, so a password in it would too. It is not repeated here. */
+function refusePlainCredentials(endpoint: string): void {
+  const credentials = /^\s*[a-z][\w+.-]*:\/\/([^/?#]*)@/i.exec(endpoint)?.[1];
+  if (credentials === undefined || hasSecretReference(credentials)) return;
+  throw new UsageError(
+    "The endpoint has a user or password in it. Set them as secrets, and write {{secret:NAME}} in their place.",
+    "endpoint",
+  );
+}
+
+function checkHeaders(headers: Readonly<Record<string, string>>): void {
+  try {
+    requestHeaders(headers);
+    for (const [name, value] of Object.entries(headers)) {
+      validateHeaderName(name);
+      validateHeaderValue(name, value);
+    }
+  } catch (thrown) {
+    throw new UsageError(
+      `usage.headers cannot be sent: ${thrown instanceof Error ? thrown.message : thrown}`,
+    );
+  }
+}
+
+/** Names that stand in the endpoint. */
+export function endpointParameters(endpoint: string): string[] {
+  return [...endpoint.replace(segment, "{$1}").matchAll(placeholder)].map(([, name]) => name!);
+}
+
+/** Puts the arguments where they belong. Throws for a value that cannot be there. */
+function fillRequest(
+  { endpoint, method, usage }: HttpTemplate,
+  input: Readonly<Record<string, unknown>>,
+): FilledRequest {
+  const inEndpoint = new Set(endpointParameters(endpoint));
+  const headers: Record<string, string> = {};
+  const query: [string, string][] = [];
+  const body: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(input)) {
+    if (value === undefined || inEndpoint.has(name)) continue;
+    const placed = usage.places.get(name);
+    const place = placed?.in ?? usualPlace(method);
+    const as = placed?.as ?? name;
+    if (place === "path") throw new Error(`The endpoint has no {${name}} for the parameter "${name}".`);
+    if (place === "header") headers[as.toLowerCase()] = plainText(value);
+    else if (place === "query") query.push(...queryPairs(as, value));
+    else body[as] = value;
+  }
+  const path = endpoint.replace(placeholder, (_whole, name: string) =>
+    pathValue(name, input[name], endpoint),
+  );
+  const url = query.length === 0 ? path : withQuery(path, query);
+  if (Object.keys(body).length === 0) return { url, headers };
+  return { url, headers, body: JSON.stringify(body) };
+}
+
+/** The body as a form, when that is what the tool's own headers ask for. */
+function asForm(json: string): string {
+  // Written by `fillRequest`.
+  const fields = JSON.parse(json) as Record<string, unknown>;
+  return new URLSearchParams(
+    Object.entries(fields).flatMap(([name, value]) => queryPairs(name, value)),
+  ).toString();
+}
+
+function usualPlace(method: string): ParameterPlace {
+  return bodiless.has(method) ? "query" : "body";
+}
+
+function queryPairs(name: string, value: unknown): [string, string][] {
+  if (value === null) return [];
+  if (Array.isArray(value)) return value.map((member) => [name, plainText(member)]);
+  return [[name, plainText(value)]];
+}
+
+function plainText(value: unknown): string {
+  return typeof value === "object" && value !== null ? JSON.stringify(value) : String(value);
+}
+
+/** One segment, or a part of one: nothing in it can lead elsewhere. */
+function pathValue(name: string, value: unknown, endpoint: string): string {
+  const text = value === undefined || value === null ? "" : plainText(value);
+  const isInQuery = endpoint.indexOf("?") !== -1 && endpoint.indexOf("?") < endpoint.indexOf(`{${name}}`);
+  if (isInQuery) return encodeURIComponent(text.toWellFormed());
+  if (text === "") throw new Error(`The parameter "${name}" is part of the address and must not be empty.`);
+  // A URL reads these as "here" and "one up", encoded or not.
+  if (/^(?:\.|%2e){1,2}$/i.test(text)) throw new Error(`The parameter "${name}" must not be "${text}".`);
+  return encodeURIComponent(text.toWellFormed());
+}
+
+function withQuery(url: string, pairs: [string, string][]): string {
+  const hash = url.indexOf("#");
+  const [head, tail] = hash === -1 ? [url, ""] : [url.slice(0, hash), url.slice(hash)];
+  return `${head}${head.includes("?") ? "&" : "?"}${new URLSearchParams(pairs)}${tail}`;
+}
+
+function withoutPlaceholders(endpoint: string): string {
+  return endpoint.replace(/\{\{[^}]*\}\}/g, "x").replace(placeholder, "x");
+}

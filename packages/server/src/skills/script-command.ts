@@ -1,0 +1,151 @@
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { dirname, extname, join, relative, resolve, sep } from "node:path";
+import type { LoadedSkill } from "./folder.ts";
+import { UsageError } from "./usage.ts";
+
+/** A command as the sandbox is to run it. */
+export interface ScriptCommand {
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Absolute; what the script sees as its working directory. */
+  readonly directory: string | undefined;
+  /** A file with `execute(toolName, params, context)`, which is called instead of being run. */
+  readonly module?: ScriptModule;
+}
+
+export interface ScriptModule {
+  readonly language: "node" | "python";
+  /** Relative to the directory. */
+  readonly file: string;
+}
+
+const indexFiles = ["index.js", "index.mjs", "index.cjs", "index.ts", "index.py"];
+const LARGEST_SOURCE = 10 * 1024 * 1024;
+
+/**
+ * Finds out what a script tool runs. Without a command that is the skill's `index.js` or `index.py`. A file that the
+ * command names is looked for in the skill's folder, then, for a skill that is trusted, in the workspace. Throws
+ * `UsageError`.
+ */
+export function resolveCommand(
+  command: string | undefined,
+  skill: Pick<LoadedSkill, "name" | "directory" | "trusted">,
+  workspace: string,
+): ScriptCommand {
+  const { directory, trusted } = skill;
+  if (command === undefined || command.trim() === "") return indexModule(skill);
+  if (isShellText(command)) return { command: "sh", args: ["-c", command], directory };
+  const [program = "", ...args] = splitCommand(command);
+  const name = program === "python" ? "python3" : program;
+  const at = name.includes("/") ? -1 : args.findIndex((argument) => extname(argument) !== "");
+  const file = name.includes("/") ? name : args[at];
+  const place = file === undefined ? undefined : findFile(file, directory, trusted ? workspace : undefined);
+  if (place === undefined) return { command: name, args, directory };
+  if (at === -1) return { command: `./${place.file}`, args, directory: place.directory };
+  const placed = args.with(at, place.file);
+  const module = args.length === 1 ? moduleOf(name, place) : undefined;
+  return {
+    command: name,
+    args: placed,
+    directory: place.directory,
+    ...(module === undefined ? {} : { module }),
+  };
+}
+
+/** The words of a command line, with quotes and backslashes as a shell reads them. Throws for a quote left open. */
+export function splitCommand(text: string): string[] {
+  const words: string[] = [];
+  let word: string | undefined;
+  let quote = "";
+  for (let at = 0; at < text.length; at++) {
+    const sign = text[at]!;
+    if (quote !== "") {
+      if (sign === quote) quote = "";
+      else if (sign === "\\" && quote === '"' && /["\\$`]/.test(text[at + 1] ?? "")) word += text[++at]!;
+      else word += sign;
+    } else if (sign === "'" || sign === '"') {
+      quote = sign;
+      word ??= "";
+    } else if (sign === "\\" && at + 1 < text.length) word = (word ?? "") + text[++at]!;
+    else if (/\s/.test(sign)) {
+      if (word !== undefined) words.push(word);
+      word = undefined;
+    } else word = (word ?? "") + sign;
+  }
+  if (quote !== "") throw new UsageError(`The command has a quote ${quote} that is not closed.`, "command");
+  return word === undefined ? words : [...words, word];
+}
+
+/** Whether a shell has to read it: it has an operator outside quotes. */
+function isShellText(command: string): boolean {
+  const bare = command
+    .replace(/'[^']*'/g, "")
+    .replace(/"(?:\\.|[^"\\])*"/g, (quoted) => (/[$`]/.test(quoted) ? "$" : ""));
+  return /[|&;<>$`*?()~]/.test(bare);
+}
+
+function indexModule({ name, directory }: Pick<LoadedSkill, "name" | "directory">): ScriptCommand {
+  const file = indexFiles.find(
+    (candidate) => directory !== undefined && existsSync(join(directory, candidate)),
+  );
+  if (file === undefined || directory === undefined) {
+    throw new UsageError(
+      `A script tool needs a command, or an index.js or index.py beside the SKILL.md of "${name}".`,
+      "command",
+    );
+  }
+  const language = file.endsWith(".py") ? "python" : "node";
+  return {
+    command: language === "python" ? "python3" : "node",
+    args: [file],
+    directory,
+    module: { language, file },
+  };
+}
+
+interface FilePlace {
+  readonly file: string;
+  readonly directory: string;
+}
+
+function findFile(
+  file: string,
+  directory: string | undefined,
+  workspace: string | undefined,
+): FilePlace | undefined {
+  if (directory !== undefined) {
+    const own = resolve(directory, file);
+    if (isFile(own) && !leaves(directory, own)) return { file: relative(directory, own), directory };
+  }
+  if (workspace === undefined) return undefined;
+  const shared = resolve(workspace, file);
+  const inside = relative(workspace, shared);
+  // A script at the top of the workspace would see all of it, tokens and settings included.
+  const isTooHigh = !inside.includes(sep) || inside.startsWith(`.toolrack${sep}`);
+  if (!isFile(shared) || leaves(workspace, shared) || isTooHigh) return undefined;
+  return { file: relative(dirname(shared), shared), directory: dirname(shared) };
+}
+
+/** A file that a program could run by itself, but that offers `execute`, is called. It is looked at, never evaluated. */
+function moduleOf(program: string, { file, directory }: FilePlace): ScriptModule | undefined {
+  const path = join(directory, file);
+  if (statSync(path).size > LARGEST_SOURCE) return undefined;
+  if (program === "node" && /\.[cm]?[jt]s$/.test(file)) {
+    return exportsExecute.test(readFileSync(path, "utf8")) ? { language: "node", file } : undefined;
+  }
+  if (!/^python3?(?:\.\d+)?$/.test(program) || !file.endsWith(".py")) return undefined;
+  return /^(?:async\s+)?def\s+execute\s*\(/m.test(readFileSync(path, "utf8"))
+    ? { language: "python", file }
+    : undefined;
+}
+
+const exportsExecute =
+  /\bexports\.execute\b|\bmodule\.exports\s*=\s*\{[\s\S]*?\bexecute\b|\bexport\s+(?:async\s+)?function\s+execute\b|\bexport\s+(?:const|let|var)\s+execute\b|\bexport\s*\{[^}]*\bexecute\b|\bexport\s+default\s*\{[\s\S]*?\bexecute\b/;
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+}
+
+function leaves(directory: string, path: string): boolean {
+  return relative(directory, path).startsWith("..");
+}

@@ -1,0 +1,345 @@
+import { randomUUID } from "node:crypto";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { ToolContext } from "@toolrack/core";
+import type { ProgramResult, ProgramSpec, Sandbox } from "../sandbox/sandbox.ts";
+import type { LoadedSkill } from "./folder.ts";
+import { resolveCommand, type ScriptCommand, type ScriptModule } from "./script-command.ts";
+import {
+  fillSecretsWithin,
+  fillSecretValues,
+  hasSecretWithin,
+  logPrinted,
+  type ReadyTool,
+  type SkillSurroundings,
+  skillResult,
+  type ToolRunner,
+} from "./tool.ts";
+
+export const usualScriptTimeout = 60_000;
+
+/** A tool that is a program, run in the sandbox. Throws `UsageError` when there is nothing to run. */
+export function scriptRunner(ready: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
+  const { skill, tool, usage } = ready;
+  const script = resolveCommand(tool.command, skill, surroundings.workspace);
+  const { argv, output = "json", timeout = usualScriptTimeout } = usage.settings;
+  const label = `${skill.name}/${tool.name}`;
+  return async (context: ToolContext) => {
+    const spec = await specOf(ready, surroundings, script, context, timeout);
+    const { arguments: fixed, defaults } = usage.settings;
+    // Only what the operator wrote may refer to secrets.
+    const own = await fillSecretsWithin(fixed, surroundings.readSecret);
+    const params: Record<string, unknown> = { ...defaults, ...context.input, ...own };
+    const sandbox = await surroundings.sandbox();
+    const told = contextOf(ready, context);
+    if (script.module !== undefined) {
+      const request = { method: "execute", toolName: tool.name, params, context: told };
+      return resultOf(await callModule(sandbox, spec, script.module, request, context.signal, context));
+    }
+    const words = argv === undefined ? [] : wordsOf(params[argv]);
+    const program = { ...spec, args: [...script.args, ...words] };
+    const result = await sandbox.run(program, JSON.stringify({ params, context: told }), context.signal);
+    logPrinted(context, "warn", result.stderr);
+    return resultOf(readCommandAnswer(result, label, output));
+  };
+}
+
+/** What `getTools()` of a skill's module answers. It runs nowhere but in the sandbox. */
+export async function askForTools(
+  skill: Pick<LoadedSkill, "name" | "directory" | "trusted">,
+  module: ScriptModule,
+  sandbox: Sandbox,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const spec: ProgramSpec = {
+    label: `${skill.name}/getTools`,
+    command: module.language === "python" ? "python3" : "node",
+    args: [],
+    directory: skill.directory!,
+    environment: {},
+    hosts: [],
+    foreign: !skill.trusted,
+    limits: { timeoutMs: 10_000 },
+  };
+  return callModule(sandbox, spec, module, { method: "getTools" }, signal);
+}
+
+async function callModule(
+  sandbox: Sandbox,
+  spec: ProgramSpec,
+  { language, file }: ScriptModule,
+  request: object,
+  signal: AbortSignal,
+  context?: ToolContext,
+): Promise<unknown> {
+  const marker = `toolrack:${randomUUID()} `;
+  const args = language === "python" ? ["-c", pythonProgram] : ["-e", nodeProgram];
+  const input = JSON.stringify({ ...request, marker, file });
+  const result = await sandbox.run({ ...spec, args }, input, signal);
+  const printed = result.stdout.split("\n").filter((line) => !line.startsWith(marker));
+  logPrinted(context, "info", printed.join("\n"));
+  logPrinted(context, "warn", result.stderr);
+  return readModuleAnswer(result, marker, spec.label);
+}
+
+async function specOf(
+  { skill, tool, usage }: ReadyTool,
+  { readSecret, workspace }: SkillSurroundings,
+  script: ScriptCommand,
+  context: ToolContext,
+  timeout: number,
+): Promise<ProgramSpec> {
+  const { environment, hosts } = usage.settings;
+  const needsSecrets = hasSecretWithin([environment, usage.settings.arguments]);
+  if (!skill.trusted && (needsSecrets || hosts.length > 0)) {
+    throw new Error(
+      `The skill "${skill.name}" came from elsewhere, and its tool "${tool.name}" asks for ${needsSecrets ? "secrets" : `the network (${hosts.join(", ")})`}. Look at it, then trust it with: toolrack skills trust "${skill.name}"`,
+    );
+  }
+  const own = await fillSecretValues(environment, readSecret);
+  return {
+    label: `${skill.name}/${tool.name}`,
+    command: script.command,
+    args: script.args,
+    directory: script.directory ?? (await emptyDirectory(workspace)),
+    environment: {
+      SKILL_ID: skill.id,
+      SKILL_NAME: skill.name,
+      TOOL_NAME: tool.name,
+      SKILL_PATH: ".",
+      USER_ID: context.caller,
+      SKILL_CONFIG: JSON.stringify(own),
+      ...Object.fromEntries(
+        Object.entries(own).map(([name, value]) => [`SKILL_${name.toUpperCase()}`, value]),
+      ),
+      ...own,
+    },
+    hosts,
+    foreign: !skill.trusted,
+    // The call's own limit comes first; this one is for what would not heed it.
+    limits: { timeoutMs: timeout + 5_000 },
+  };
+}
+
+/** What a script is told about the call. Nothing in it opens a door. */
+function contextOf({ skill, tool }: ReadyTool, context: ToolContext): Record<string, unknown> {
+  const { expertId } = context.extra as { readonly expertId?: string };
+  return {
+    userId: context.caller,
+    ...(expertId === undefined ? {} : { expertId }),
+    callId: context.callId,
+    sessionId: context.sessionID,
+    skillId: skill.id,
+    skillName: skill.name,
+    toolId: tool.id,
+    toolName: tool.name,
+    workingDirectory: ".",
+    isAdmin: false,
+    isSkillCreator: false,
+  };
+}
+
+async function emptyDirectory(workspace: string): Promise<string> {
+  const directory = join(workspace, ".toolrack", "skills", "empty");
+  await mkdir(directory, { recursive: true });
+  return directory;
+}
+
+function wordsOf(value: unknown): string[] {
+  if (value === undefined || value === null) return [];
+  return (Array.isArray(value) ? value : [value]).map(String);
+}
+
+/** A picture as `dataUrl`, the way older skills return it, becomes an attachment instead of a very long text. */
+function resultOf(value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return skillResult(value);
+  const holder = [value, (value as { data?: unknown }).data].find(
+    (one): one is { dataUrl: string } =>
+      typeof one === "object" &&
+      one !== null &&
+      /^data:image\/[\w.+-]+;base64,/.test(String((one as { dataUrl?: unknown }).dataUrl)),
+  );
+  if (holder === undefined) return skillResult(value);
+  const mime = /^data:([^;]+)/.exec(holder.dataUrl)![1]!;
+  return skillResult(replaceIn(value, holder), [{ type: "file", mime, url: holder.dataUrl }]);
+}
+
+function replaceIn(value: object, holder: { dataUrl: string }): object {
+  const { dataUrl: _, ...rest } = holder;
+  const shown = { ...rest, dataUrl: "[attached]" };
+  return value === holder ? shown : { ...value, data: shown };
+}
+
+/** Of what a script printed, in an error: its end says most. */
+const TAIL = 2_000;
+
+/** What a module answered. Throws what it threw, or says how the script ended without an answer. */
+function readModuleAnswer(result: ProgramResult, marker: string, label: string): unknown {
+  const line = result.stdout.split("\n").findLast((candidate) => candidate.startsWith(marker));
+  const answer = line === undefined ? undefined : parse(line.slice(marker.length));
+  if (answer === undefined) {
+    throw new Error(howItEnded(result, label) ?? `${label} ended before it answered.${tailOf(result)}`);
+  }
+  const { value, error } = answer.value as { value?: unknown; error?: { message: string; stack: string } };
+  if (error === undefined) return value;
+  throw Object.assign(new Error(error.message || `${label} failed without a message.`), {
+    stack: error.stack,
+  });
+}
+
+/**
+ * What a command answered: the JSON that it printed, with whatever stood around it left out. Throws when it failed, or
+ * printed nothing that is JSON.
+ */
+function readCommandAnswer(result: ProgramResult, label: string, wants: "json" | "text"): unknown {
+  const found = lastJson(result.stdout);
+  const failure = howItEnded(result, label, messageIn(found?.value));
+  if (failure !== undefined) throw new Error(failure);
+  if (wants === "text") return result.stdout.trimEnd();
+  if (found !== undefined) return found.value;
+  if (result.stdout.trim() === "") {
+    throw new Error(
+      `${label} printed nothing. It must print its answer as JSON on standard output.${tailOf(result)}`,
+    );
+  }
+  throw new Error(
+    `${label} printed no JSON. It must print its answer as JSON on standard output.${tailOf(result)}`,
+  );
+}
+
+function howItEnded(result: ProgramResult, label: string, message?: string): string | undefined {
+  const { exitCode, signal, truncated } = result;
+  if (truncated) return `${label} printed more than it may, and was stopped.`;
+  if (signal !== null) return `${label} was ended by ${signal}.${tailOf(result)}`;
+  if (exitCode === 0) return undefined;
+  return message ?? `${label} ended with exit code ${exitCode}.${tailOf(result)}`;
+}
+
+function tailOf({ stdout, stderr }: ProgramResult): string {
+  const [name, text] = stderr.trim() === "" ? ["printed", stdout.trim()] : ["said", stderr.trim()];
+  if (text === "") return "";
+  return ` It ${name}: ${text.length > TAIL ? `…${text.slice(-TAIL)}` : text}`;
+}
+
+/** The whole, or else the last value that begins at the beginning of a line and reaches to the end of another. */
+function lastJson(stdout: string): { value: unknown } | undefined {
+  const whole = parse(stdout);
+  if (whole !== undefined) return whole;
+  const lines = stdout.trimEnd().split("\n");
+  for (let end = lines.length; end > 0 && end > lines.length - NOISE; end--) {
+    if (!/[}\]"\w]\s*$/.test(lines[end - 1]!)) continue;
+    // A bare number or word is an answer only where nothing comes after it.
+    const start = end === lines.length ? /^\s*(?:[[{"]|-?\d|true|false|null)/ : /^\s*[[{"]/;
+    const one = start.test(lines[end - 1]!) ? parse(lines[end - 1]!) : undefined;
+    if (one !== undefined) return one;
+    if (!/^\s*[}\]]+\s*$/.test(lines[end - 1]!)) continue;
+    const first = lines.findLastIndex((line, at) => at < end && /^[[{]/.test(line));
+    const block = first === -1 ? undefined : parse(lines.slice(first, end).join("\n"));
+    if (block !== undefined) return block;
+  }
+  return undefined;
+}
+
+/** Lines at the end that may be noise; looking further would cost more than it finds. */
+const NOISE = 200;
+
+function parse(text: string): { value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(text) };
+  } catch {
+    return undefined;
+  }
+}
+
+function messageIn(value: unknown): string | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const { error } = value as { error?: unknown };
+  if (typeof error === "string") return error;
+  const message =
+    typeof error === "object" && error !== null ? (error as { message?: unknown }).message : undefined;
+  return typeof message === "string" ? message : undefined;
+}
+
+/**
+ * What runs inside the sandbox to call a function of a skill's module. The request comes on standard input as JSON:
+ * `{marker, method, file, toolName, params, context}`. The answer is the line that begins with the marker, which nobody
+ * but the host knows before, so that whatever the module prints is only noise.
+ */
+const nodeProgram = `
+const { readFileSync } = require("node:fs");
+const Module = require("node:module");
+const { dirname, resolve } = require("node:path");
+const { pathToFileURL } = require("node:url");
+// By what it says itself: a package.json somewhere above the skill must not decide how it is read.
+async function load(path) {
+  const source = path.endsWith(".js") ? readFileSync(path, "utf8") : "";
+  const isCommon = /\\bexports\\b/.test(source) && !/^\\s*(?:import|export)\\b/m.test(source);
+  if (!isCommon) return import(pathToFileURL(path).href);
+  const module = new Module(path);
+  module.filename = path;
+  module.paths = Module._nodeModulePaths(dirname(path));
+  module._compile(source, path);
+  return module.exports;
+}
+const chunks = [];
+process.stdin.on("data", (chunk) => chunks.push(chunk)).on("end", async () => {
+  const { marker, method, file, toolName, params, context } = JSON.parse(Buffer.concat(chunks).toString());
+  const plain = (_key, value) => (typeof value === "bigint" ? String(value) : value);
+  const answer = (message) =>
+    process.stdout.write("\\n" + marker + JSON.stringify(message, plain) + "\\n", () => process.exit(0));
+  try {
+    const loaded = await load(resolve(file));
+    const candidates = [loaded, loaded.default, loaded.default?.default];
+    const owner = candidates.find((one) => typeof one?.[method] === "function");
+    if (owner === undefined) throw new Error(file + " exports no function " + method + ".");
+    const value = await (method === "getTools" ? owner.getTools() : owner.execute(toolName, params, context));
+    answer({ value: value === undefined ? null : value });
+  } catch (error) {
+    answer({ error: { message: String(error?.message ?? error), stack: String(error?.stack ?? "") } });
+  }
+});`;
+
+const pythonProgram = `
+import asyncio, importlib.util, inspect, json, math, os, sys, traceback
+request = json.loads(sys.stdin.buffer.read().decode("utf-8"))
+out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+def plain(value):
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: plain(member) for key, member in value.items()}
+    return [plain(member) for member in value] if isinstance(value, (list, tuple)) else value
+def answer(message):
+    try:
+        text = json.dumps(message, ensure_ascii=False, default=str, allow_nan=False)
+    except ValueError:
+        # What JSON has no word for is null, as in JavaScript.
+        text = json.dumps(plain(json.loads(json.dumps(message, default=str))), ensure_ascii=False)
+    out.write("\\n" + request["marker"] + text + "\\n")
+    out.flush()
+    os._exit(0)
+try:
+    path = os.path.abspath(request["file"])
+    sys.path.insert(0, os.path.dirname(path))
+    sys.dont_write_bytecode = True
+    spec = importlib.util.spec_from_file_location("skill", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    snake = {"getTools": "get_tools"}.get(request["method"], request["method"])
+    function = getattr(module, request["method"], None) or getattr(module, snake, None)
+    if function is None:
+        raise Exception(request["file"] + " has no function " + request["method"] + ".")
+    if request["method"] == "getTools":
+        value = function()
+    else:
+        value = function(request["toolName"], request["params"], request["context"])
+    if inspect.isawaitable(value):
+        async def wait(): return await value
+        value = asyncio.run(wait())
+    answer({"value": value})
+except SystemExit as error:
+    message = request["file"] + " ended with sys.exit(" + repr(error.code) + ") instead of returning a value."
+    answer({"error": {"message": message, "stack": traceback.format_exc()}})
+except BaseException as error:
+    answer({"error": {"message": str(error) or type(error).__name__, "stack": traceback.format_exc()}})
+`;

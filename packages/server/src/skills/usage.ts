@@ -1,0 +1,327 @@
+import { compileSchema, type JsonSchemaObject, SchemaError } from "@toolrack/core";
+import { isRecord } from "../helpers/values.ts";
+
+/** Where an HTTP request carries a parameter. */
+export type ParameterPlace = "path" | "query" | "header" | "body";
+
+interface PlacedParameter {
+  readonly in?: ParameterPlace;
+  /** The name that the service knows it by, when that is another one. */
+  readonly as?: string;
+}
+
+/** What the `usage` of a skill's tool says. */
+export interface ToolUsage {
+  /** What models are shown and arguments are checked with. Undefined: nothing was said. */
+  readonly parameters: JsonSchemaObject | undefined;
+  /** By the name of the parameter. */
+  readonly places: ReadonlyMap<string, PlacedParameter>;
+  readonly settings: UsageSettings;
+}
+
+const forms =
+  'Write a JSON Schema ({"type": "object", "properties": {…}}), {"parameters": …}, {"properties": …} or a list ([{"name", "type", "required", "description"}]).';
+
+/**
+ * Reads the `usage` of a tool: a whole JSON Schema, `{parameters}` with settings beside it, `{properties}`, the short
+ * list, or the short list as lines of Markdown. When it is empty, the lines may stand in the description. Throws
+ * `UsageError`.
+ */
+export function readUsage(text: string, description = ""): ToolUsage {
+  if (text.trim() === "") {
+    const lines = takesParameterLines(description) ? fromParameterLines(description) : undefined;
+    return finish(lines, {});
+  }
+  const value = parse(text);
+  if (Array.isArray(value)) return finish(fromShortList(value), {});
+  if (!isRecord(value))
+    throw new UsageError(`usage is ${typeof value}, which says nothing about parameters. ${forms}`);
+  const { schema, settings } = takeApart(value);
+  return finish(schema, settings);
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (thrown) {
+    if (takesParameterLines(text)) return fromParameterLines(text);
+    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    throw new UsageError(`usage is not JSON: ${reason}. ${forms}`);
+  }
+}
+
+function takeApart(value: JsonSchemaObject): {
+  schema: JsonSchemaObject | undefined;
+  settings: JsonSchemaObject;
+} {
+  // As OpenAI writes a tool.
+  if (value.type === "function" && isRecord(value.function)) return takeApart(value.function);
+  if (looksLikeSchema(value)) return { schema: value, settings: {} };
+  const { parameters, name: _name, description: _description, ...settings } = value;
+  if (parameters === undefined && !Object.keys(settings).some(isUsageSetting)) {
+    if (Object.keys(value).length === 0) return { schema: { type: "object", properties: {} }, settings: {} };
+    throw new UsageError(`usage has neither "parameters" nor "properties". ${forms}`);
+  }
+  if (parameters === undefined) return { schema: undefined, settings };
+  if (Array.isArray(parameters)) return { schema: fromShortList(parameters), settings };
+  if (!isRecord(parameters)) throw new UsageError(`usage.parameters is not an object. ${forms}`);
+  if (Object.keys(parameters).length > 0 && !looksLikeSchema(parameters)) {
+    throw new UsageError(`usage.parameters is no JSON Schema: it has no "properties". ${forms}`);
+  }
+  return { schema: parameters, settings };
+}
+
+function looksLikeSchema(value: JsonSchemaObject): boolean {
+  return (
+    isRecord(value.properties) ||
+    value.type === "object" ||
+    ["$ref", "anyOf", "oneOf", "allOf"].some((keyword) => keyword in value)
+  );
+}
+
+function finish(schema: JsonSchemaObject | undefined, rawSettings: JsonSchemaObject): ToolUsage {
+  const settings = readUsageSettings(rawSettings);
+  if (schema === undefined) return { parameters: undefined, places: new Map(), settings };
+  const { parameters, places } = separatePlaces(schema);
+  const shaped = withSettings(parameters, settings);
+  try {
+    compileSchema(shaped);
+  } catch (thrown) {
+    if (!SchemaError.is(thrown)) throw thrown;
+    throw new UsageError(`usage is no valid JSON Schema. ${thrown.message}`);
+  }
+  return { parameters: shaped, places, settings };
+}
+
+/** `in`, `as` and a `required` of a single property are ours; what is left is plain JSON Schema. */
+function separatePlaces(schema: JsonSchemaObject): {
+  parameters: JsonSchemaObject;
+  places: Map<string, PlacedParameter>;
+} {
+  const places = new Map<string, PlacedParameter>();
+  if (!isRecord(schema.properties)) return { parameters: { type: "object", ...schema }, places };
+  const required = new Set(Array.isArray(schema.required) ? schema.required : []);
+  const properties = Object.entries(schema.properties).map(([name, property]) => {
+    if (!isRecord(property)) return [name, property] as const;
+    const { in: place, as, required: isRequired, ...rest } = property;
+    if (isRequired === true || isRequired === "true") required.add(name);
+    const placed = { ...readPlace(name, place), ...(typeof as === "string" ? { as } : {}) };
+    if (Object.keys(placed).length > 0) places.set(name, placed);
+    return [name, Array.isArray(isRequired) ? { ...rest, required: isRequired } : rest] as const;
+  });
+  const parameters = {
+    type: "object",
+    ...schema,
+    properties: Object.fromEntries(properties),
+    ...(required.size === 0 ? {} : { required: [...required] }),
+  };
+  return { parameters, places };
+}
+
+function readPlace(name: string, place: unknown): { in?: ParameterPlace } {
+  if (place === undefined) return {};
+  if (place === "path" || place === "query" || place === "header" || place === "body") return { in: place };
+  throw new UsageError(
+    `The parameter "${name}" cannot be in ${JSON.stringify(place)}: say path, query, header or body.`,
+  );
+}
+
+/** What is fixed is no matter of the model; what has a default need not be given. */
+export function withSettings(
+  schema: JsonSchemaObject,
+  { arguments: fixed, defaults }: UsageSettings,
+): JsonSchemaObject {
+  if (!isRecord(schema.properties)) return schema;
+  const required = Array.isArray(schema.required) ? schema.required : [];
+  const properties = Object.entries(schema.properties)
+    .filter(([name]) => !Object.hasOwn(fixed, name))
+    .map(([name, property]) => {
+      if (!Object.hasOwn(defaults, name) || !isRecord(property)) return [name, property];
+      return [name, { ...property, default: defaults[name] }];
+    });
+  const left = required.filter(
+    (name) => !Object.hasOwn(fixed, String(name)) && !Object.hasOwn(defaults, String(name)),
+  );
+  const { required: _, ...rest } = schema;
+  return {
+    ...rest,
+    properties: Object.fromEntries(properties),
+    ...(left.length === 0 ? {} : { required: left }),
+  };
+}
+
+/** What `usage` may say beside `parameters`. */
+interface UsageSettings {
+  /** Arguments that are always these, whatever the caller says. */
+  readonly arguments: Readonly<Record<string, unknown>>;
+  /** Arguments for a caller who says nothing. */
+  readonly defaults: Readonly<Record<string, unknown>>;
+  /** Milliseconds for the whole run. */
+  readonly timeout?: number;
+  /** `http`: headers of every request. `{{secret:NAME}}` stands for a secret. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** `http`: most bytes of an answer that are read. */
+  readonly maxBytes?: number;
+  /** `script`: its environment. `{{secret:NAME}}` stands for a secret. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** `script`: hosts that it may reach. */
+  readonly hosts: readonly string[];
+  /** `script`: the parameter whose members become arguments of the command line. */
+  readonly argv?: string;
+  /** `script`: `text` takes what it prints as it is, instead of JSON. */
+  readonly output?: "json" | "text";
+  readonly dangerous?: boolean;
+  readonly confirm?: string;
+  readonly readOnly?: boolean;
+  readonly idempotent?: boolean;
+  readonly permissions?: readonly string[];
+  readonly tags?: readonly string[];
+}
+
+interface Kind {
+  readonly expected: string;
+  fits(value: unknown): boolean;
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+const anyObject: Kind = { expected: "an object", fits: isObject };
+const text: Kind = { expected: "a text", fits: (value) => typeof value === "string" && value !== "" };
+const truth: Kind = { expected: "true or false", fits: (value) => typeof value === "boolean" };
+const texts: Kind = {
+  expected: "a list of texts",
+  fits: (value) => Array.isArray(value) && value.every((member) => typeof member === "string"),
+};
+const textMap: Kind = {
+  expected: "an object of texts",
+  fits: (value) => isObject(value) && Object.values(value).every((member) => typeof member === "string"),
+};
+const environment: Kind = {
+  expected: "an object of texts, whose names are letters, digits and _",
+  fits: (value) =>
+    textMap.fits(value) && Object.keys(value as object).every((name) => /^[A-Za-z_]\w*$/.test(name)),
+};
+
+function wholeUpTo(most: number): Kind {
+  return {
+    expected: `a whole number from 1 to ${most}`,
+    fits: (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= most,
+  };
+}
+
+const kinds: Readonly<Record<keyof UsageSettings, Kind>> = {
+  arguments: anyObject,
+  defaults: anyObject,
+  timeout: wholeUpTo(600_000),
+  headers: textMap,
+  maxBytes: wholeUpTo(10 * 1024 * 1024),
+  environment,
+  hosts: texts,
+  argv: text,
+  output: { expected: '"json" or "text"', fits: (value) => value === "json" || value === "text" },
+  dangerous: truth,
+  confirm: text,
+  readOnly: truth,
+  idempotent: truth,
+  permissions: texts,
+  tags: texts,
+};
+
+function isUsageSetting(name: string): boolean {
+  return Object.hasOwn(kinds, name);
+}
+
+/** Throws `UsageError` that names the setting. */
+function readUsageSettings(given: JsonSchemaObject): UsageSettings {
+  for (const [name, value] of Object.entries(given)) {
+    if (!isUsageSetting(name)) {
+      const known = Object.keys(kinds).join(", ");
+      throw new UsageError(`usage has an unknown setting "${name}". Beside parameters there are: ${known}.`);
+    }
+    const { expected, fits } = kinds[name as keyof UsageSettings];
+    if (!fits(value)) throw new UsageError(`usage.${name} must be ${expected}.`);
+  }
+  // Checked just now.
+  return { arguments: {}, defaults: {}, headers: {}, environment: {}, hosts: [], ...given } as UsageSettings;
+}
+
+/** Types as people write them. */
+const types: Readonly<Record<string, string>> = {
+  str: "string",
+  text: "string",
+  int: "integer",
+  long: "integer",
+  float: "number",
+  double: "number",
+  bool: "boolean",
+  list: "array",
+  dict: "object",
+  map: "object",
+};
+const known = new Set(["string", "integer", "number", "boolean", "array", "object", "null"]);
+
+/** `[{"name": "query", "type": "string", "required": true, "description": "…"}]`: the short list. */
+function fromShortList(list: readonly unknown[]): JsonSchemaObject {
+  const properties: Record<string, unknown> = {};
+  const required: string[] = [];
+  for (const [position, entry] of list.entries()) {
+    if (typeof entry !== "object" || entry === null) {
+      throw new UsageError(`usage[${position}] must be an object with a "name".`);
+    }
+    const { name, required: isRequired, type, ...rest } = entry as Record<string, unknown>;
+    if (typeof name !== "string" || name.trim() === "") {
+      throw new UsageError(`usage[${position}] has no "name".`);
+    }
+    if (Object.hasOwn(properties, name)) throw new UsageError(`usage names the parameter "${name}" twice.`);
+    properties[name] = { ...(type === undefined ? {} : { type: typeOf(type, name) }), ...rest };
+    if (isRequired === true || isRequired === "true") required.push(name);
+  }
+  return objectOf(properties, required);
+}
+
+const line = /^\s*[-*]\s+`([^`]+)`\s*(?:[（(]([^()（）]*)[)）])?\s*[:：]?\s*(.*)$/;
+
+/** Whether the text has lines such as "- `query` (string, required): what to search for". */
+export function takesParameterLines(text: string): boolean {
+  return text.split("\n").some((one) => line.test(one));
+}
+
+export function fromParameterLines(text: string): JsonSchemaObject {
+  const properties: Record<string, unknown> = {};
+  const required: string[] = [];
+  for (const one of text.split("\n")) {
+    const [, name, notes = "", description = ""] = line.exec(one) ?? [];
+    if (name === undefined) continue;
+    const words = notes
+      .split(/[,，、]/)
+      .map((word) => word.trim().toLowerCase())
+      .filter((word) => word !== "");
+    const type = words.map((word) => types[word] ?? word).find((word) => known.has(word)) ?? "string";
+    properties[name] = { type, ...(description.trim() === "" ? {} : { description: description.trim() }) };
+    if (words.some((word) => word === "required" || word === "必填" || word === "必需")) required.push(name);
+  }
+  return objectOf(properties, required);
+}
+
+function objectOf(properties: Record<string, unknown>, required: readonly string[]): JsonSchemaObject {
+  return { type: "object", properties, ...(required.length === 0 ? {} : { required }) };
+}
+
+function typeOf(type: unknown, name: string): unknown {
+  if (typeof type !== "string") return type;
+  const word = types[type.toLowerCase()] ?? type.toLowerCase();
+  if (known.has(word)) return word;
+  throw new UsageError(`The parameter "${name}" has the type "${type}"; there are ${[...known].join(", ")}.`);
+}
+
+/** A `usage`, `command` or `endpoint` that cannot be used. The message says why, for people. */
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+  /** The field of the tool that is wrong. */
+  readonly field: "id" | "usage" | "command" | "endpoint" | "method" | "type";
+
+  constructor(message: string, field: UsageError["field"] = "usage") {
+    super(message);
+    this.field = field;
+  }
+}

@@ -1,0 +1,235 @@
+import { realpathSync } from "node:fs";
+import { CompiledQuery, type Dialect, Kysely, MysqlDialect, PostgresDialect } from "kysely";
+import type { ConnectionOptions, PoolConnection, PoolOptions } from "mysql2";
+import type { PoolConfig } from "pg";
+import type { StoreDatabase, Tables } from "./schema.ts";
+import { createSqliteDialect } from "./sqlite.ts";
+import { SqliteReader } from "./sqlite-reader.ts";
+import { PromisedWrites } from "./values.ts";
+
+export interface OpenedDatabase {
+  readonly db: StoreDatabase;
+  /** Runs a query that may look at many rows, without holding up anything else. */
+  scan<Row>(query: Scan<Row>): Promise<Row[]>;
+  /** Of everybody in this process who has the same database open. */
+  readonly pending: PromisedWrites;
+  close(): Promise<void>;
+}
+
+interface Scan<Row> {
+  compile(): CompiledQuery;
+  execute(): Promise<Row[]>;
+}
+
+/** `place` is the file of SQLite, the URL of a server. */
+export async function openDatabase(engine: Engine, place: string): Promise<OpenedDatabase> {
+  if (engine === "sqlite") {
+    const opened = openShared(place);
+    // Whoever opens it does not know of those who have it open already.
+    await opened.pending.commit();
+    return opened;
+  }
+  const db = connect(
+    await (engine === "postgres" ? createPostgresDialect(place) : createMysqlDialect(place)),
+  );
+  const pending = new PromisedWrites();
+  return { db, pending, scan: (query) => query.execute(), close: () => db.destroy() };
+}
+
+interface SharedDatabase {
+  readonly db: StoreDatabase;
+  readonly reader: SqliteReader;
+  readonly pending: PromisedWrites;
+  users: number;
+}
+
+const shared = new Map<string, SharedDatabase>();
+
+/**
+ * One connection for each file in a process. SQLite waits for a lock by blocking the thread: a second connection would
+ * keep the first from ever letting go of it.
+ */
+function openShared(file: string): OpenedDatabase {
+  const known = shared.get(pathOf(file));
+  const database = known ?? {
+    db: connect(createSqliteDialect(file)),
+    reader: new SqliteReader(file),
+    pending: new PromisedWrites(),
+    users: 0,
+  };
+  const path = pathOf(file);
+  shared.set(path, database);
+  database.users++;
+  return {
+    db: database.db,
+    pending: database.pending,
+    async scan<Row>(query: Scan<Row>) {
+      const { sql, parameters } = query.compile();
+      // The thread answers with what the query itself would have.
+      return (await database.reader.query(sql, parameters)) as Row[];
+    },
+    async close() {
+      if (--database.users > 0) return;
+      shared.delete(path);
+      await database.reader.close();
+      await database.db.destroy();
+    },
+  };
+}
+
+function connect(dialect: Dialect): StoreDatabase {
+  return new Kysely<Tables>({ dialect });
+}
+
+/** Also for a file that is not there yet. */
+function pathOf(file: string): string {
+  try {
+    return realpathSync(file);
+  } catch {
+    return file;
+  }
+}
+
+export type Engine = "sqlite" | "postgres" | "mysql";
+
+/** Which engine a `DATABASE_URL` means; SQLite when there is none. */
+export function engineOf(url: string | undefined): Engine {
+  if (url === undefined || url === "") return "sqlite";
+  const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(url)?.[1]?.toLowerCase();
+  if (scheme === "postgres" || scheme === "postgresql") return "postgres";
+  if (scheme === "mysql" || scheme === "mariadb") return "mysql";
+  // The URL itself is not repeated: it may hold a password.
+  const found = scheme === undefined ? "is no URL" : `begins with ${scheme}://`;
+  throw new Error(
+    `The database URL ${found}. It must begin with postgres://, mysql:// or mariadb://; leave it out to keep records in SQLite.`,
+  );
+}
+
+/** Lock conflicts, and connections that were refused or lost. Data and statements that are wrong are not. */
+export function isTransientError(error: unknown): boolean {
+  const { code, errcode, fatal, message } = error as Record<string, unknown>;
+  // SQLite: busy and locked, with the finer distinctions in the upper bits.
+  if (typeof errcode === "number") return (errcode & 0xff) === 5 || (errcode & 0xff) === 6;
+  // MySQL's driver marks so what ends a connection.
+  if (fatal === true) return true;
+  if (typeof code === "string") return transientCodes.test(code);
+  // The PostgreSQL driver gives these no code.
+  return /connection (terminated|timeout|ended)|timeout exceeded when trying to connect/i.test(
+    String(message),
+  );
+}
+
+const transientCodes =
+  /^(08...|40...|53...|55P03|57P0[1-3]|E(CONN|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|AI_AGAIN).*|PROTOCOL_.*|ER_LOCK_.*|ER_CON_COUNT_ERROR|ER_SERVER_SHUTDOWN)$/;
+
+/** Whether a row with the same key is there already. */
+export function isDuplicateKey(error: unknown): boolean {
+  const { code, errcode } = error as { code?: unknown; errcode?: unknown };
+  // SQLite: constraint of a primary key, and of a unique index.
+  return errcode === 1555 || errcode === 2067 || code === "23505" || code === "ER_DUP_ENTRY";
+}
+
+/** SQLite: the row is one that the table never takes, or has already. */
+export function isConstraintError(error: unknown): boolean {
+  const { errcode } = error as { errcode?: unknown };
+  return typeof errcode === "number" && (errcode & 0xff) === 19;
+}
+
+/** There is no room left where the data is kept, or the user may have no more of it. */
+export function isFullDisk(error: unknown): boolean {
+  const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown };
+  if (typeof errcode === "number") return (errcode & 0xff) === 13;
+  return typeof code === "string" && /^(?:ENOSPC|EDQUOT|53100|ER_DISK_FULL|ER_RECORD_FILE_FULL)$/.test(code);
+}
+
+const INT8 = 20;
+
+async function createPostgresDialect(url: string): Promise<Dialect> {
+  // Loaded only where it is used: most workspaces keep their records in SQLite.
+  const { default: pg } = await import("pg");
+  const getTypeParser = (oid: number, format?: "text" | "binary") =>
+    // Every bigint of ours is a time or a size, far below where numbers get inexact.
+    oid === INT8 && format !== "binary" ? Number : pg.types.getTypeParser(oid, format as "text");
+  const pool = new pg.Pool({
+    connectionString: url,
+    connectionTimeoutMillis: 10_000,
+    // A server that hangs fails what waits for it: nothing here takes that long.
+    query_timeout: QUERY_LIMIT,
+    statement_timeout: QUERY_LIMIT,
+    keepAlive: true,
+    application_name: "toolrack",
+    max: 10,
+    // The declared type is a family of overloads for each format; this one function answers all of them.
+    types: { getTypeParser } as unknown as NonNullable<PoolConfig["types"]>,
+  });
+  // A connection that breaks fails the query in flight or is replaced with the next one. Unheard, these events would end
+  // the process: the pool's for idle connections, the client's own for those between two queries of a transaction.
+  pool.on("error", () => {});
+  pool.on("connect", (client) => client.on("error", () => {}));
+  return new PostgresDialect({ pool });
+}
+
+/** For MySQL and MariaDB. */
+async function createMysqlDialect(url: string): Promise<Dialect> {
+  // Loaded only where it is used: most workspaces keep their records in SQLite.
+  const { default: mysql } = await import("mysql2");
+  const pool = mysql.createPool(poolOptions(url));
+  pool.on("connection", limitQueries);
+  return new MysqlDialect({
+    pool,
+    onCreateConnection: async (connection) => {
+      // The driver quotes values with backslashes, which a server's own mode may not understand; and a server that is
+      // not strict cuts what is too long without a word.
+      await connection.executeQuery(
+        CompiledQuery.raw("set session sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'"),
+      );
+      // The usual level locks the gaps between rows, and writers on several nodes would wait for each other.
+      await connection.executeQuery(
+        CompiledQuery.raw("set session transaction isolation level read committed"),
+      );
+    },
+  });
+}
+
+const QUERY_LIMIT = 30_000;
+
+/** A server that hangs fails what waits for it: nothing here takes that long. The driver takes a limit by query only. */
+function limitQueries(connection: PoolConnection): void {
+  const query = connection.query.bind(connection);
+  // The overloads cannot be told apart in one function; the dialect uses this form alone.
+  const limited = (sql: string, values: unknown[], done: () => void) =>
+    query({ sql, values, timeout: QUERY_LIMIT }, done);
+  Object.assign(connection, { query: limited });
+}
+
+function poolOptions(url: string): PoolOptions {
+  return {
+    ...mysqlAddress(url),
+    charset: "utf8mb4_bin",
+    connectTimeout: 10_000,
+    connectionLimit: 10,
+  };
+}
+
+/**
+ * Where and as whom to connect, read from the URL by hand, so that its query string cannot switch on what is off
+ * here.
+ */
+export function mysqlAddress(url: string): ConnectionOptions {
+  const { hostname, port, username, password, pathname, searchParams } = new URL(url);
+  const socketPath = searchParams.get("socketPath") ?? searchParams.get("socket");
+  const ssl = searchParams.get("ssl") ?? searchParams.get("sslmode") ?? searchParams.get("ssl-mode");
+  const isEncrypted = ssl !== null && !/^(false|0|disabled?|prefer(red)?)$/i.test(ssl);
+  return {
+    host: hostname.replace(/^\[|\]$/g, ""),
+    port: port === "" ? 3306 : Number(port),
+    user: decodeURIComponent(username),
+    password: decodeURIComponent(password),
+    database: decodeURIComponent(pathname.slice(1)),
+    ...(socketPath === null ? {} : { socketPath }),
+    ...(isEncrypted ? { ssl: {} } : {}),
+    multipleStatements: false,
+    // A server must not be able to ask for files of this machine.
+    flags: ["-LOCAL_FILES"],
+  };
+}

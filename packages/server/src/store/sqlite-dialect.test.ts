@@ -1,0 +1,43 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { openStore } from "./store.ts";
+
+describe("a SQLite file that another process has locked", () => {
+  let directory: string;
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), "toolrack-lock-"));
+  });
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  test("is waited for while everything else goes on", async () => {
+    const store = await openStore({ directory });
+    const locker = spawn(
+      process.execPath,
+      [
+        "-e",
+        `const { DatabaseSync } = require("node:sqlite");
+         const db = new DatabaseSync(process.argv[1]);
+         db.exec("begin immediate");
+         console.log("locked");
+         setTimeout(() => { db.exec("commit"); db.close(); }, 1000);`,
+        join(directory, "toolrack.db"),
+      ],
+      { stdio: ["ignore", "pipe", "inherit"] },
+    );
+    const ended = once(locker, "exit");
+    await once(locker.stdout, "data");
+    let ticks = 0;
+    const ticking = setInterval(() => ticks++, 10);
+    await store.tokens.add({ id: "t", name: "t", scopes: {}, createdAt: 1 }, "hash");
+    clearInterval(ticking);
+    expect((await store.tokens.findByHash("hash"))?.id).toBe("t");
+    // A thread that is blocked for the whole second ticks once at the most.
+    expect(ticks).toBeGreaterThan(3);
+    await ended;
+    await store.close();
+  });
+});
