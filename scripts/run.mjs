@@ -2,6 +2,9 @@
 import { spawn } from "node:child_process";
 import { findNode } from "./node-version.mjs";
 
+// Else Node would open its debugger to the whole machine when any process of the same user sends this signal.
+process.on("SIGUSR1", () => {});
+
 const [file, ...args] = process.argv.slice(2);
 if (file === undefined) {
   console.error("Usage: node scripts/run.mjs FILE [ARGUMENT…]");
@@ -10,7 +13,13 @@ if (file === undefined) {
 
 const child = spawn(
   findNode(),
-  ["--conditions=toolrack-source", "--disable-warning=ExperimentalWarning", file, ...args],
+  [
+    "--disable-sigusr1",
+    "--conditions=toolrack-source",
+    "--disable-warning=ExperimentalWarning",
+    file,
+    ...args,
+  ],
   { stdio: "inherit" },
 );
 // The terminal sends Ctrl-C to both of us, so only the others are handed on.

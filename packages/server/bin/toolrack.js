@@ -4,6 +4,9 @@ import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
+// Else Node would open its debugger to the whole machine when any process of the same user sends this signal.
+process.on("SIGUSR1", () => {});
+
 const NEEDED = 24;
 if (Number(process.versions.node.split(".")[0]) < NEEDED) {
   console.error(
@@ -21,6 +24,7 @@ function runSources() {
   const child = spawn(
     process.execPath,
     [
+      "--disable-sigusr1",
       "--conditions=toolrack-source",
       "--disable-warning=ExperimentalWarning",
       source,

@@ -6,7 +6,7 @@ import { type Serving, serve } from "./rack/serve.ts";
 import { openStore } from "./store/store.ts";
 import { TemporaryWorkspace } from "./testing/temporary-workspace.ts";
 
-const secret = "hunter2-very-secret";
+const secret = "Hunter2-Very-Secret";
 const tools = `
 import { Tool } from "@toolrack/core";
 const parameters = { type: "object", properties: { how: { type: "string" }, text: { type: "string" } }, required: ["how", "text"] };
@@ -18,6 +18,7 @@ export const tells = Tool.define({ name: "tells", description: "Tells.", paramet
   if (input.how === "reports") { progress(1, 2, text); metadata({ title: text, metadata: { text } }); }
   if (input.how === "is long") return "x".repeat(200_000) + text + "y".repeat(200_000);
   if (input.how === "encodes") return { url: encodeURIComponent(text + "/"), basic: Buffer.from("user:" + text).toString("base64") };
+  if (input.how === "cannot find the host") throw new Error("getaddrinfo ENOTFOUND " + new URL("https://" + text + ".example").host);
   if (input.how === "attaches") return { content: [{ type: "text", text: "see" }, { type: "resource", resource: { uri: "a:b", text } },
     { type: "image", mimeType: "image/png", data: Buffer.from("....." + text).toString("base64") }] };
   return { text, list: [text] };
@@ -79,7 +80,7 @@ async function kept(): Promise<string> {
 }
 
 describe("a secret in what a tool gives back", () => {
-  it.each(["returns", "throws", "reports", "is long", "encodes", "attaches"])(
+  it.each(["returns", "throws", "reports", "is long", "encodes", "cannot find the host", "attaches"])(
     "is in no answer, no stream, no list and no file when it %s",
     async (how) => {
       const id = how.replaceAll(" ", "-");
@@ -103,7 +104,7 @@ describe("a secret in what a tool gives back", () => {
       await reader.cancel();
       const encoded = Buffer.from(`user:${secret}`).toString("base64");
       for (const text of [...shown, told, await kept()]) {
-        expect(text).not.toContain(secret);
+        expect(text.toLowerCase()).not.toContain(secret.toLowerCase());
         expect(text).not.toContain(encoded);
       }
       const hidden = how === "attaches" ? "W3JlZGFjdGVkXQ==" : "[redacted]";

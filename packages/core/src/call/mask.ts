@@ -5,26 +5,31 @@ const REDACTED = "[redacted]";
 
 /** A shorter value would mask half of any text; nobody's secret has three characters. */
 const SHORTEST = 4;
-/** So few are found faster one by one. */
-const FEW = 3;
+/** Shorter values are found as they are written only: in any case, they would stand in many a text by chance. */
+const SHORTEST_IN_ANY_CASE = 6;
 /** How much of a value is looked for at first: a pattern of whole keys and certificates would be too large. */
 const BEGINNING = 40;
 
 /**
- * Known secret values, made ready for being found in texts: one pass over a text, however many there are. Iterating it
- * gives the values.
+ * Known secret values, made ready for being found in texts, in any mix of upper and lower case: one pass over a text,
+ * however many there are. Iterating it gives the values.
  */
 export class SecretMask implements Iterable<string> {
   static readonly empty = new SecretMask([]);
 
-  /** The longest first: a secret may be a part of another one, whose rest would be left standing. */
   readonly #values: readonly string[];
+  readonly #short: readonly string[];
+  /** All others, in lower case. */
+  readonly #folded: readonly string[];
+  /** Says quickly, and without a copy of the text, that none of those is in it, which is nearly always so. */
   readonly #beginnings: RegExp | undefined;
 
   constructor(values: Iterable<string>) {
-    const usable = [...new Set(values)].filter((value) => value.length >= SHORTEST && value !== REDACTED);
-    this.#values = usable.sort((one, other) => other.length - one.length);
-    if (usable.length > FEW) this.#beginnings = new RegExp(usable.map(toPattern).join("|"));
+    this.#values = [...new Set(values)].filter((value) => value.length >= SHORTEST && value !== REDACTED);
+    this.#short = this.#values.filter((value) => value.length < SHORTEST_IN_ANY_CASE);
+    const long = this.#values.filter((value) => value.length >= SHORTEST_IN_ANY_CASE);
+    this.#folded = [...new Set(long.map(inLowerCase))];
+    if (long.length > 0) this.#beginnings = new RegExp(long.map(toPattern).join("|"), "i");
   }
 
   static of(values: Iterable<string>): SecretMask {
@@ -42,15 +47,47 @@ export class SecretMask implements Iterable<string> {
 
   /** Whether any of the values is in the text. */
   finds(text: string): boolean {
-    if (this.#beginnings?.test(text) === false) return false;
-    return this.#values.some((value) => text.includes(value));
+    if (this.#short.some((value) => text.includes(value))) return true;
+    if (this.#beginnings?.test(text) !== true) return false;
+    const folded = inLowerCase(text);
+    return this.#folded.some((value) => folded.includes(value));
   }
 
   /** The text with every value masked; the same text when there is none in it. */
   apply(text: string): string {
-    if (!this.finds(text)) return text;
-    return this.#values.reduce((masked, value) => masked.replaceAll(value, REDACTED), text);
+    return this.finds(text) ? this.#masked(text) : text;
   }
+
+  /** What values cover is masked as one, where they overlap or stand side by side: no rest of a value is left. */
+  #masked(text: string): string {
+    const folded = inLowerCase(text);
+    const covered = new Uint8Array(text.length);
+    for (const value of this.#short) cover(covered, text, value);
+    for (const value of this.#folded) cover(covered, folded, value);
+    let masked = "";
+    let end = 0;
+    for (let at = covered.indexOf(1); at !== -1; at = covered.indexOf(1, end)) {
+      masked += text.slice(end, at) + REDACTED;
+      const next = covered.indexOf(0, at);
+      end = next === -1 ? text.length : next;
+    }
+    return masked + text.slice(end);
+  }
+}
+
+function cover(covered: Uint8Array, text: string, value: string): void {
+  for (let at = text.indexOf(value); at !== -1; at = text.indexOf(value, at + value.length))
+    covered.fill(1, at, at + value.length);
+}
+
+/**
+ * In lower case, with every character at the place where it was. Of all characters, İ becomes two, and Σ another one at
+ * the end of a word.
+ */
+function inLowerCase(text: string): string {
+  const lower = text.toLowerCase();
+  if (lower.length === text.length && !lower.includes("ς")) return lower;
+  return text.replaceAll("İ", "i").toLowerCase().replaceAll("ς", "σ");
 }
 
 function toPattern(value: string): string {

@@ -17,9 +17,23 @@ it.each([
   expect(mask.apply(clear)).toBe(clear);
 });
 
-it("masks the longest first, and never what is too short to be a secret", () => {
-  const mask = new SecretMask(["abc", "secret", "secret-and-more", "", "x1x2", "y1y2"]);
+it.each([
+  ["few", 2],
+  ["many", 50],
+])("finds values in any mix of upper and lower case, out of %s", (_, count) => {
+  const mask = new SecretMask(["Hunter2-Very-Secret", "ПАРОЛЬ-ΟΔΟΣ", ...many.slice(0, count)]);
+  for (const text of ["hunter2-very-secret", "HUNTER2-VERY-SECRET", "hUNTER2-vERY-sECRET", "пароль-οδος"]) {
+    expect(mask.apply(`İİ https://${text}.example/Ünder`)).toBe("İİ https://[redacted].example/Ünder");
+    expect(mask.finds(text)).toBe(true);
+  }
+  expect(mask.apply("ПАРОЛЬ-ΟΔΟΣΑ")).toBe("[redacted]Α");
+});
+
+it("leaves no rest where values overlap, and never masks what is too short to be a secret", () => {
+  const mask = new SecretMask(["abc", "secret", "secret-and-more", "", "x1x2", "x2y1y2"]);
   expect(mask.apply("abc secret-and-more secret")).toBe("abc [redacted] [redacted]");
+  expect(mask.apply("-x1x2y1y2-secretsecret-")).toBe("-[redacted]-[redacted]-");
+  expect(new SecretMask(["root", "Secret"]).apply("Root root SECRET")).toBe("Root [redacted] [redacted]");
   expect(new SecretMask(["abc", ""]).isEmpty).toBe(true);
 });
 

@@ -262,21 +262,60 @@ export class MaskedValues {
 const SHORTEST_PIECE = 8;
 
 /**
- * A secret as it may be written where it is not written plainly: in a URL, inside a JSON text, and in base64, alone or
- * as a part of something longer.
+ * A secret as it may be written where it is not written plainly. These are the forms that are masked, in any mix of
+ * upper and lower case, and docs/guides/server.md promises them; a new one is added in both places.
  */
 export function writtenForms(value: string): string[] {
-  const forms = new Set([value, inUrl(value), JSON.stringify(value).slice(1, -1)]);
-  for (const piece of piecesInBase64(value)) {
-    forms.add(piece);
-    forms.add(piece.replaceAll("+", "-").replaceAll("/", "_"));
+  // A value that was piped in often ends with a line break, which most programs cut off.
+  const texts = new Set([value, value.trim()]);
+  const forms = new Set<string>();
+  for (const text of texts) {
+    for (const form of [text, ...inUrl(text), ...inJson(text), inHtml(text), ...inBytes(text)])
+      forms.add(form);
   }
   return [...forms];
 }
 
-/** Half of a character has no form in a URL. */
-function inUrl(value: string): string {
-  return encodeURIComponent(value.toWellFormed());
+/** As a part, as browsers and Python leave less or more of it, as a whole address, and as a form sends it. */
+function inUrl(text: string): string[] {
+  // Half of a character has no form in a URL.
+  const whole = text.toWellFormed();
+  const part = encodeURIComponent(whole);
+  const strict = part.replace(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16)}`);
+  const form = new URLSearchParams({ x: whole }).toString().slice(2);
+  return [part, strict, strict.replaceAll("%2F", "/"), encodeURI(whole), form];
+}
+
+/** Inside a JSON text, also where that stands in another one; as Python, PHP and Go write it. */
+function inJson(text: string): string[] {
+  const json = JSON.stringify(text).slice(1, -1);
+  const escaped = (signs: RegExp) =>
+    json.replace(signs, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return [
+    json,
+    JSON.stringify(json).slice(1, -1),
+    escaped(/[^\0-\x7f]/g),
+    escaped(/[<>&\u2028\u2029]/g),
+    json.replaceAll("/", "\\/"),
+  ];
+}
+
+function inHtml(text: string): string {
+  const names: Readonly<Record<string, string>> = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    '"': "&quot;",
+    "'": "&#39;",
+  };
+  return text.replace(/[&<>"']/g, (sign) => names[sign] ?? sign);
+}
+
+/** In hexadecimal digits, and in base64, alone or as a part of something longer. */
+function inBytes(text: string): string[] {
+  const pieces = piecesInBase64(text);
+  const urlSafe = pieces.map((piece) => piece.replaceAll("+", "-").replaceAll("/", "_"));
+  return [Buffer.from(text).toString("hex"), ...pieces, ...urlSafe];
 }
 
 /** What is the same in base64 whatever stands before and after: it depends on how many bytes stand before. */

@@ -93,8 +93,11 @@ it.runIf(process.getuid?.() === 0)(
       );
       return JSON.parse(String(await child.stdout.toArray())) as [number, string];
     };
-    expect(await reason({ uid: 65_534, gid: 65_534 })).toEqual([2, expect.stringContaining("send signals")]);
-    expect(await reason({})).toEqual([2, expect.not.stringContaining("send signals")]);
+    expect(await reason({ uid: 65_534, gid: 65_534 })).toEqual([
+      2,
+      expect.stringContaining("by signals it can stop the server"),
+    ]);
+    expect(await reason({})).toEqual([2, expect.not.stringContaining("by signals it can stop the server")]);
     rmSync(directory, { recursive: true, force: true });
   },
 );

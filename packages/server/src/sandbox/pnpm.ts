@@ -35,7 +35,7 @@ interface ReportLine {
 
 /** Runs pnpm. Resolves when it ended well, and rejects with a `DependencyError` that names the package. */
 export async function runPnpm({ directory, args, npmrc, signal, onProgress }: PnpmRun): Promise<void> {
-  const child = spawn(process.execPath, [pnpmPath(), ...args, "--reporter=ndjson"], {
+  const child = spawn(process.execPath, ["--disable-sigusr1", pnpmPath(), ...args, "--reporter=ndjson"], {
     cwd: directory,
     env: environment(npmrc),
     stdio: ["ignore", "pipe", "pipe"],

@@ -13,14 +13,15 @@ import {
 } from "../access/network/body.ts";
 import { type OpenedResponse, openUrl } from "../access/network/open-url.ts";
 import {
+  filledArguments,
   fillSecrets,
-  fillSecretsWithin,
   fillSecretValues,
   hasSecretReference,
   hasSecretWithin,
   type ReadSecret,
   type ReadyTool,
   type SkillSurroundings,
+  secretsFor,
   skillResult,
   type ToolRunner,
 } from "./tool.ts";
@@ -34,16 +35,15 @@ const HEAD = 2_000;
 const LARGEST_IMAGE = 1024 * 1024;
 
 /** A tool that is one HTTP request. Throws `UsageError` when it can never be sent. */
-export function httpRunner({ skill, tool, usage }: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
+export function httpRunner(ready: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
+  const { skill, tool, usage } = ready;
   const template = readHttpTemplate(tool.endpoint, tool.method, usage);
   // What the operator opened for skills of their own is not open to one from elsewhere.
   const rules = createAddressRules(skill.trusted ? surroundings.allowPrivate : []);
   const { timeout = usualHttpTimeout, maxBytes = USUAL_BYTES } = usage.settings;
-  const readSecret = skill.trusted ? surroundings.readSecret : refuseSecrets(skill.name);
+  const readSecret = secretsFor(skill, surroundings.readSecret);
   return async (context: ToolContext) => {
-    const { arguments: fixed, defaults } = usage.settings;
-    // Only what the operator wrote may refer to secrets.
-    const input = { ...defaults, ...context.input, ...(await fillSecretsWithin(fixed, readSecret)) };
+    const input = await filledArguments(ready, surroundings, context.input);
     const request = await prepare(template, input, readSecret);
     const host = new URL(request.url).host;
     // The call itself has the tool's time limit; this one is for what would not heed it.
@@ -136,15 +136,6 @@ function binary(mime: string, { bytes, isTruncated }: BodyPart): unknown {
   const isImage = /^image\/(png|jpeg|gif|webp)$/.test(mime) && !isTruncated && bytes.length <= LARGEST_IMAGE;
   if (!isImage) return `[binary content: ${mime || "type unknown"}, ${size}]`;
   return { content: [{ type: "image", data: bytes.toString("base64"), mimeType: mime }] };
-}
-
-function refuseSecrets(skill: string): ReadSecret {
-  return () =>
-    Promise.reject(
-      new Error(
-        `The skill "${skill}" came from elsewhere and is given no secrets until the operator trusts it. Trust it with: toolrack skills trust "${skill}"`,
-      ),
-    );
 }
 
 /** An endpoint with its placeholders, and where each parameter goes. */

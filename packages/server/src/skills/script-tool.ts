@@ -6,7 +6,7 @@ import type { ProgramResult, ProgramSpec, Sandbox } from "../sandbox/sandbox.ts"
 import type { LoadedSkill } from "./folder.ts";
 import { resolveCommand, type ScriptCommand, type ScriptModule } from "./script-command.ts";
 import {
-  fillSecretsWithin,
+  filledArguments,
   fillSecretValues,
   hasSecretWithin,
   logPrinted,
@@ -26,10 +26,7 @@ export function scriptRunner(ready: ReadyTool, surroundings: SkillSurroundings):
   const label = `${skill.name}/${tool.name}`;
   return async (context: ToolContext) => {
     const spec = await specOf(ready, surroundings, script, context, timeout);
-    const { arguments: fixed, defaults } = usage.settings;
-    // Only what the operator wrote may refer to secrets.
-    const own = await fillSecretsWithin(fixed, surroundings.readSecret);
-    const params: Record<string, unknown> = { ...defaults, ...context.input, ...own };
+    const params = await filledArguments(ready, surroundings, context.input);
     const sandbox = await surroundings.sandbox();
     const told = contextOf(ready, context);
     if (script.module !== undefined) {

@@ -68,7 +68,7 @@ function runnerOf(ready: ReadyTool, surroundings: SkillSurroundings): ToolRunner
     case "script":
       return scriptRunner(ready, surroundings);
     case "builtin":
-      return builtinRunner(ready, surroundings.registry);
+      return builtinRunner(ready, surroundings);
   }
 }
 
@@ -160,15 +160,16 @@ function findTarget(registry: ToolRegistry, target: string): ToolInfo | undefine
 }
 
 /** A tool that is already on the rack, under another name and with arguments of its own. */
-function builtinRunner({ tool, usage }: ReadyTool, registry: ToolRegistry): ToolRunner {
+function builtinRunner(ready: ReadyTool, surroundings: SkillSurroundings): ToolRunner {
+  const { tool } = ready;
   const target = builtinTarget(tool);
   if (target === tool.id) throw new UsageError("A builtin tool cannot stand for itself.", "command");
-  const { arguments: fixed, defaults } = usage.settings;
-  return (context) => {
-    const found = findTarget(registry, target);
+  return async (context) => {
+    const found = findTarget(surroundings.registry, target);
     if (found?.name === context.tool.name)
       throw new Error("The tool stands for itself. Name another one as its command.");
-    return context.call(found?.name ?? target, { ...defaults, ...context.input, ...fixed });
+    const input = await filledArguments(ready, surroundings, context.input);
+    return context.call(found?.name ?? target, input);
   };
 }
 
@@ -268,6 +269,30 @@ export type ReadSecret = (name: string) => Promise<string | undefined>;
 
 const reference = /\{\{\s*secret:([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}/g;
 
+/**
+ * What a skill's tool of any type runs with: what the caller said, and what the operator wrote as `arguments` and
+ * `defaults`. Only the `arguments` may refer to secrets, and only those of a trusted skill.
+ */
+export async function filledArguments(
+  { skill, usage }: ReadyTool,
+  { readSecret }: Pick<SkillSurroundings, "readSecret">,
+  input: Readonly<Record<string, unknown>>,
+): Promise<Record<string, unknown>> {
+  const { arguments: fixed, defaults } = usage.settings;
+  return { ...defaults, ...input, ...(await fillSecretsWithin(fixed, secretsFor(skill, readSecret))) };
+}
+
+/** Where a skill's tools read secrets: nowhere, when it came from elsewhere. */
+export function secretsFor({ name, trusted }: ReadyTool["skill"], read: ReadSecret): ReadSecret {
+  if (trusted) return read;
+  return () =>
+    Promise.reject(
+      new Error(
+        `The skill "${name}" came from elsewhere and is given no secrets until the operator trusts it. Trust it with: toolrack skills trust "${name}"`,
+      ),
+    );
+}
+
 export function hasSecretReference(text: string): boolean {
   return text.search(reference) !== -1;
 }
@@ -303,8 +328,8 @@ export async function fillSecretValues(
 }
 
 /** The same for every text in a value, however deep. */
-export async function fillSecretsWithin<Value>(value: Value, read: ReadSecret): Promise<Value>;
-export async function fillSecretsWithin(value: unknown, read: ReadSecret): Promise<unknown> {
+async function fillSecretsWithin<Value>(value: Value, read: ReadSecret): Promise<Value>;
+async function fillSecretsWithin(value: unknown, read: ReadSecret): Promise<unknown> {
   if (typeof value === "string") return fillSecrets(value, read);
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return Promise.all(value.map((member) => fillSecretsWithin(member, read)));

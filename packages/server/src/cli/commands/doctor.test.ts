@@ -33,6 +33,16 @@ describe("toolrack doctor", { timeout: 60_000 }, () => {
     expect(found.get("node")?.message).toBe(process.versions.node);
   });
 
+  it.skipIf(process.platform === "win32")("says what the reduced sandbox does not stop", async () => {
+    const { status, message } = (await checks({ PATH: "/nowhere" })).get("sandbox")!;
+    expect([status, message]).toEqual([
+      "warn",
+      expect.stringMatching(/^level 2: bubblewrap is not installed/),
+    ]);
+    expect(message).toContain("does not stop one that uses an error in Node");
+    if (process.getuid?.() !== 0) expect(message).toContain("by signals it can stop the server");
+  });
+
   it.skipIf(process.platform === "win32")("warns of a token that others can read", async () => {
     const file = join(workspace.directory, ".toolrack", "token");
     await mkdir(join(workspace.directory, ".toolrack"), { recursive: true });

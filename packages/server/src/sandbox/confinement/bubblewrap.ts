@@ -83,7 +83,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
           ...scratchAt("/tmp", limits.scratchMb),
           ...["--chdir", programDirectory],
         ],
-        ["-e", programBootstrap({ ...(uid === undefined ? {} : { uid }), ...network })],
+        ["--disable-sigusr1", "-e", programBootstrap({ ...(uid === undefined ? {} : { uid }), ...network })],
       );
       const order: ProgramOrder = {
         command: [
@@ -229,6 +229,8 @@ const refused = {
   x64: {
     architecture: 0xc000003e,
     clone: 56,
+    socket: 41,
+    socketpair: 53,
     // ptrace syslog pivot_root chroot acct mount umount2 swapon swapoff reboot sethostname setdomainname iopl ioperm
     // init_module delete_module quotactl kexec_load add_key request_key keyctl unshare perf_event_open fanotify_init
     // open_by_handle_at setns process_vm_readv process_vm_writev kcmp finit_module kexec_file_load bpf userfaultfd
@@ -240,6 +242,8 @@ const refused = {
   arm64: {
     architecture: 0xc00000b7,
     clone: 220,
+    socket: 198,
+    socketpair: 199,
     calls: [
       117, 116, 41, 51, 89, 40, 39, 224, 225, 142, 161, 162, 105, 106, 60, 104, 217, 218, 219, 97, 241, 262,
       265, 268, 270, 271, 272, 273, 294, 280, 282,
@@ -247,11 +251,19 @@ const refused = {
   },
 } as const;
 
-/** The same everywhere: io_uring_*, open_tree … fspick, pidfd_getfd, mount_setattr, quotactl_fd. */
-const refusedEverywhere = [425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442, 443];
+/**
+ * The same everywhere: io_uring_* (which would make sockets past this filter), open_tree … fspick, pidfd_getfd,
+ * mount_setattr, quotactl_fd, open_tree_attr.
+ */
+const refusedEverywhere = [425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442, 443, 467];
 const clone3 = 435;
 /** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
 const newNamespaces = 0x7e020000;
+/**
+ * AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK: the families that a namespace of the network holds. Others know none, such as
+ * AF_VSOCK, which leads from a virtual machine to its host.
+ */
+const families = [1, 2, 10, 16];
 
 const loadWord = 0x20;
 const jumpIfEqual = 0x15;
@@ -262,19 +274,24 @@ const allow = 0x7fff0000;
 const kill = 0x80000000;
 const notPermitted = 0x00050000 | 1;
 const notThere = 0x00050000 | 38;
+const noSuchFamily = 0x00050000 | 97;
+/** Where a filter finds the number of the call, the processor, and the lower half of the first argument. */
+const numberAt = 0;
+const architectureAt = 4;
+const argumentAt = 16;
 
 type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, value: number];
 
 /** A program for bubblewrap's `--seccomp`, or nothing for processors whose numbers are not listed. */
 export function seccompFilter(processor: string = process.arch): Buffer | undefined {
   if (processor !== "x64" && processor !== "arm64") return undefined;
-  const { architecture, clone, calls } = refused[processor];
+  const { architecture, clone, socket, socketpair, calls } = refused[processor];
   const numbers = [...calls, ...refusedEverywhere];
   const instructions: Instruction[] = [
-    [loadWord, 0, 0, 4],
+    [loadWord, 0, 0, architectureAt],
     [jumpIfEqual, 1, 0, architecture],
     [give, 0, 0, kill],
-    [loadWord, 0, 0, 0],
+    [loadWord, 0, 0, numberAt],
     // The second numbering of x64 would be a way around every number below.
     [jumpIfAtLeast, 0, 1, 0x40000000],
     [give, 0, 0, notThere],
@@ -285,8 +302,14 @@ export function seccompFilter(processor: string = process.arch): Buffer | undefi
     // Its flags are out of a filter's sight; without it, programs fall back to clone.
     [jumpIfEqual, 0, 1, clone3],
     [give, 0, 0, notThere],
+    [jumpIfEqual, 1, 0, socket],
+    [jumpIfEqual, 0, families.length + 3, socketpair],
+    [loadWord, 0, 0, argumentAt],
+    ...families.map((family, index): Instruction => [jumpIfEqual, families.length - index, 0, family]),
+    [give, 0, 0, noSuchFamily],
+    [give, 0, 0, allow],
     [jumpIfEqual, 0, 3, clone],
-    [loadWord, 0, 0, 16],
+    [loadWord, 0, 0, argumentAt],
     [jumpIfAnyBit, 0, 1, newNamespaces],
     [give, 0, 0, notPermitted],
     [give, 0, 0, allow],

@@ -56,14 +56,17 @@ export async function findConfinement(
   if (best.confinement !== undefined) return best;
   const next = await findRestrictedProcess(scratch);
   if (next.confinement !== undefined)
-    return { confinement: next.confinement, reason: `${best.reason}${sharedUserNote()}` };
+    return { confinement: next.confinement, reason: `${best.reason} ${whatLevel2DoesNotStop()}` };
   return { reason: `${best.reason} Level 2 cannot be had either: ${next.reason}` };
 }
 
-/** Signals are the one door that neither Node's permissions nor limits close. */
-function sharedUserNote(): string {
-  if (process.getuid?.() === 0) return "";
-  return " Until then tools run as the server's own user, and one that means harm could send signals to the server and so stop it.";
+/** `toolrack doctor` and `toolrack show` tell the operator, and docs/guides/single-file-tools.md explains it. */
+function whatLevel2DoesNotStop(): string {
+  const always =
+    "Level 2 holds a tool by Node's own permissions alone: it does not stop one that uses an error in Node.";
+  if (process.getuid?.() === 0) return always;
+  // Signals are the one door that neither Node's permissions nor limits close.
+  return `${always} As the server is not root, the tool has the server's own user: by signals it can stop the server and other programs of that user, and open the debugger of that user's other Node programs, though not of the server.`;
 }
 
 async function findBubblewrap(directory: string): Promise<FoundConfinement & { reason: string }> {

@@ -40,6 +40,7 @@ const overheadMb = 64;
 /** Level 2: an ordinary process with Node's permissions, no network, limits, and a user of its own under root. */
 export function restrictedProcessConfinement(options: RestrictedProcessOptions): Confinement {
   const { nodeDataKb } = options;
+  keepDebuggerClosed();
   const limitsFor = (memoryMb: number, scratchMb: number): ShellLimits => ({
     ...(nodeDataKb === undefined ? {} : { dataKb: nodeDataKb + (memoryMb + overheadMb) * 1024 }),
     fileMb: scratchMb,
@@ -87,6 +88,14 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
       });
     },
   };
+}
+
+/**
+ * Without root, a tool has the server's own user and may send it signals. At SIGUSR1 Node would open its debugger, and with it
+ * the whole server, to everybody on this machine; not where somebody listens to the signal.
+ */
+function keepDebuggerClosed(): void {
+  if (process.listenerCount("SIGUSR1") === 0) process.on("SIGUSR1", () => {});
 }
 
 interface Home {

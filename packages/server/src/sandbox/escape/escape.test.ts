@@ -1,7 +1,8 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import {
   chmodSync,
   copyFileSync,
+  existsSync,
   globSync,
   mkdirSync,
   mkdtempSync,
@@ -23,7 +24,10 @@ import { levelsToTest, quietLogger } from "../test-levels.fixture.ts";
 import { Worker } from "../worker.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
 import { attempts, attemptsCode, signsOfEscape } from "./escape-suite.fixture.ts";
+import { programAttempts } from "./network-attempts.fixture.ts";
 import { Trap } from "./trap.fixture.ts";
+
+const perl = "/usr/bin/perl";
 
 let trap: Trap;
 let dependencies: string;
@@ -101,6 +105,33 @@ describe.each(levelsToTest)("at level %i", { timeout: 30_000 }, (level) => {
       expect(signs).toEqual([]);
       expect(inspector.url()).toBeUndefined();
       expect(readdirSync(dependencies)).toEqual(["node_modules"]);
+    },
+  );
+
+  it.runIf(level === 3 && existsSync(perl)).each(programAttempts)(
+    "no program can $name",
+    async ({ code }) => {
+      const run = (text: string) =>
+        sandbox.run(
+          {
+            label: "escape",
+            command: "perl",
+            args: ["-e", text],
+            directory: dependencies,
+            environment: {},
+            hosts: [],
+            foreign: false,
+          },
+          "",
+          AbortSignal.timeout(20_000),
+        );
+      const outside = spawnSync(perl, ["-e", code], { encoding: "utf8" });
+      // Where this kernel has no such thing, or keeps it to itself, nothing is shown by not getting it.
+      if (outside.stdout !== "ESCAPED") console.warn(`No way out here, even outside: ${outside.stderr}`);
+      const inside = await run(code);
+      expect(inside.stdout).toBe("");
+      expect(inside.stderr).toMatch(/not permitted|not supported|not implemented/);
+      expect((await run(`socket(my $socket, 2, 1, 0) or die "$!"; print "made"`)).stdout).toBe("made");
     },
   );
 

@@ -68,3 +68,28 @@ export const networkAttempts: readonly Attempt[] = [
     body: `const addresses = Object.values(require("os").networkInterfaces()).flat().map((entry) => entry.address); const texts = []; for (const address of [...addresses, "172.17.0.1", "10.0.2.2"]) { try { texts.push(await (await fetch("http://" + address + ":" + trap.httpPort, { signal: AbortSignal.timeout(300) })).text()) } catch {} } return texts`,
   },
 ];
+
+/** Tried by a program, as Node itself makes no such sockets. */
+export interface ProgramAttempt {
+  readonly name: string;
+  /** Perl, which nearly every Linux has: it prints ESCAPED, or ends with the reason of the kernel. */
+  readonly code: string;
+}
+
+const open = (family: number, type: number) =>
+  `socket(my $socket, ${family}, ${type}, 0) or die "$!\\n"; print "ESCAPED"`;
+const call = (...words: readonly (number | string)[]) =>
+  `syscall(${words.join(", ")}) >= 0 or die "$!\\n"; print "ESCAPED"`;
+const numbersOfSocket: Readonly<Record<string, number>> = { x64: 41, arm64: 198 };
+const socketNumber = numbersOfSocket[process.arch] ?? 41;
+
+export const programAttempts: readonly ProgramAttempt[] = [
+  { name: "make a socket to the host of the virtual machine (AF_VSOCK)", code: open(40, 1) },
+  { name: "make a socket to the host by the number of the call", code: call(socketNumber, 40, 1, 0) },
+  { name: "make a socket of the kernel's cryptography (AF_ALG)", code: open(38, 5) },
+  { name: "make a socket of raw packets (AF_PACKET)", code: open(17, 3) },
+  { name: "make a socket of the network's card (AF_XDP)", code: open(44, 3) },
+  { name: "make a socket between clusters (AF_TIPC)", code: open(30, 1) },
+  { name: "make a socket by the second numbering", code: call(0x40000000 + socketNumber, 2, 1, 0) },
+  { name: "open a ring of calls past the filter", code: `my $p = "\\0" x 120; ${call(425, 1, "$p")}` },
+];

@@ -70,9 +70,9 @@ export const processAttempts: readonly Attempt[] = [
     body: `const { Session } = require("inspector"); const session = new Session(); session.connect(); return new Promise((done, fail) => session.post("Runtime.evaluate", { expression: "process.mainModule.require('fs').readFileSync(" + JSON.stringify(trap.secretFile) + ", 'utf8')", includeCommandLineAPI: true }, (error, result) => error ? fail(error) : done(result)))`,
   },
   {
+    // Without root the signal arrives, and must open nothing: the test looks at the host's inspector after each attempt.
     name: "wake the inspector of the host",
-    needsOwnUser: true,
-    body: `process._debugProcess(trap.hostPid); return "ESCAPED"`,
+    body: `process._debugProcess(trap.hostPid); await new Promise((done) => setTimeout(done, 300))`,
   },
   {
     name: "signal the host",

@@ -51,7 +51,7 @@ function start(): ChildProcess {
   const program = fileURLToPath(import.meta.url).replace(/sqlite(\.\w+)$/, "sqlite-child$1");
   const { TZ, TMPDIR } = process.env;
   const child = fork(program, [], {
-    execArgv: ["--disable-warning=ExperimentalWarning", "--max-old-space-size=512"],
+    execArgv: ["--disable-sigusr1", "--disable-warning=ExperimentalWarning", "--max-old-space-size=512"],
     env: { ...(TZ !== undefined && { TZ }), ...(TMPDIR !== undefined && { TMPDIR }) },
     stdio: ["ignore", "ignore", "pipe", "ipc"],
   });

@@ -25,13 +25,17 @@ export function unwatchGroup(id: number): void {
 }
 
 function start(): void {
-  const child = spawn(process.execPath, ["--max-old-space-size=32", program, markOfRack], {
-    // A session of its own: what is sent to the rack's group does not reach it.
-    detached: true,
-    stdio: ["pipe", "ignore", "ignore"],
-    env: { PATH: process.env.PATH ?? "" },
-    cwd: "/",
-  });
+  const child = spawn(
+    process.execPath,
+    ["--disable-sigusr1", "--max-old-space-size=32", program, markOfRack],
+    {
+      // A session of its own: what is sent to the rack's group does not reach it.
+      detached: true,
+      stdio: ["pipe", "ignore", "ignore"],
+      env: { PATH: process.env.PATH ?? "" },
+      cwd: "/",
+    },
+  );
   watchdog = child;
   // Without a watchdog the servers still end with an orderly end of the rack.
   child.on("error", () => {});

@@ -173,7 +173,7 @@ async function processOpener(
     return () => ({ transport: new StdioTransport(spec, lines) });
   }
   const program = await installedProgram(packages, install, `mcp server ${server}`, command, signal);
-  const spec = { server, command: process.execPath, args: [program, ...args], env, cwd };
+  const spec = { server, command: process.execPath, args: ["--disable-sigusr1", program, ...args], env, cwd };
   return () => ({ transport: new StdioTransport(spec, lines) });
 }
 
