@@ -43,8 +43,8 @@ const translations: Readonly<Record<string, string>> = {
     "要移动的内容：相对于工作区，或工作区内的绝对路径。",
   "The new path, or an existing folder to move into.": "新路径，或要移入的已有文件夹。",
   "Replace a file that is already there.": "替换已经存在的文件。",
-  "Copies a file or a whole folder inside the workspace. Into an existing folder the copy keeps its name; missing folders are created. Existing files are only replaced with overwrite: true, and an existing folder of the same name is then merged. The server's own .toolrack is left out. Links in a folder are copied as links when they stay inside the workspace, otherwise left out and reported.":
-    "在工作区内复制文件或整个文件夹。复制到已有文件夹时保持名称；缺少的文件夹会被创建。已有的文件只有在 overwrite: true 时才被替换，此时同名的已有文件夹会被合并。服务器自己的 .toolrack 会被略去。文件夹中的链接，如果指向工作区内则作为链接复制，否则略去并报告。",
+  "Copies a file or a whole folder inside the workspace. Into an existing folder the copy keeps its name; missing folders are created. Existing files are only replaced with overwrite: true, and an existing folder of the same name is then merged. The server's own files are left out, and files that give power too unless the caller is an admin. Links in a folder are copied as links when they stay inside the workspace, otherwise left out and reported.":
+    "在工作区内复制文件或整个文件夹。复制到已有文件夹时保持名称；缺少的文件夹会被创建。已有的文件只有在 overwrite: true 时才被替换，此时同名的已有文件夹会被合并。服务器自己的文件会被略去；调用方不是管理员时，赋予权力的文件也会被略去。文件夹中的链接，如果指向工作区内则作为链接复制，否则略去并报告。",
   "What to copy: relative to the workspace, or absolute inside it.":
     "要复制的内容：相对于工作区，或工作区内的绝对路径。",
   "The new path, or an existing folder to copy into.": "新路径，或要复制到的已有文件夹。",
@@ -118,8 +118,8 @@ const translations: Readonly<Record<string, string>> = {
     "运行一条改动数据库的 SQL 语句，数据库须由工作区声明：INSERT、UPDATE、DELETE、CREATE TABLE 等。返回受影响的行数、最后插入的行的 id（数据库有此概念时；PostgreSQL 请用 RETURNING），以及 RETURNING 的各行。在事务中运行，成功时提交，失败、超时或取消时回滚；MySQL 会立即提交结构的改动，无论之后发生什么。外键约束有效。",
   "Compiles and reloads the tool files of the workspace, and says what was compiled, loaded, removed and refused. Call it after a tool file was added or changed; when it succeeds the tool can be called at once.":
     "编译并重新加载工作区的工具文件，并说明编译、加载、移除和拒绝了什么。在增加或改动工具文件之后调用；成功后即可调用该工具。",
-  "Looks up recorded tool calls in the log by tool, status, duration and time, a page at a time. Only the operator sees the calls of others.":
-    "按工具、状态、时长和时间查询日志中记录的工具调用，每次一页。只有操作者能看到他人的调用。",
+  "Looks up recorded tool calls in the log by tool, status, duration and time, a page at a time. Only an admin sees the calls of others.":
+    "按工具、状态、时长和时间查询日志中记录的工具调用，每次一页。只有管理员能看到他人的调用。",
   "A name, a glob such as internal_file_*, or /a regular expression/.":
     "名称、通配模式（例如 internal_file_*），或 /正则表达式/。",
   "The same as tool, as older callers write it.": "与 tool 相同，旧的调用方这样写。",

@@ -57,3 +57,25 @@ it("says that it does not know, rather than anything wrong, when the beginning i
   await currentCall.run(context!, () => registry.executeDetached(context!, "leaf", {}, { caller: "http" }));
   expect(seen).toEqual([undefined]);
 });
+
+it("knows whether an admin is behind a call, and takes nobody for one who is forgotten", async () => {
+  const { registry, origins } = makeRack();
+  const seen: boolean[] = [];
+  const tell = ({ callId }: ToolContext) => {
+    seen.push(origins.isAdmin(callId));
+    return "";
+  };
+  registry.register(Tool.define({ name: "tell", parameters: { type: "object" }, execute: tell }));
+  const outer = async ({ call }: ToolContext) => (await call("tell", {}, { caller: "http" })).content;
+  registry.register(Tool.define({ name: "asks", parameters: { type: "object" }, execute: outer }));
+  for (const [callId, admin] of [
+    ["one", false],
+    ["two", true],
+  ] as const) {
+    origins.announce(callId, { caller: "ann_1", admin });
+    await registry.execute("asks", {}, { callId, caller: "ann_1" });
+  }
+  await registry.execute("tell", {}, { caller: "cli" });
+  expect(seen).toEqual([false, true, true]);
+  expect(origins.isAdmin("never seen")).toBe(false);
+});

@@ -1,7 +1,8 @@
 import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { confinePath, isInside, showPath } from "./confine.ts";
+import { isInside } from "../access/index.ts";
+import { confinePath, showPath } from "./confine.ts";
 import { openTestWorkspace, type TestWorkspace } from "./testing.ts";
 
 let inside: TestWorkspace;

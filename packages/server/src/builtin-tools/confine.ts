@@ -1,10 +1,10 @@
-import { lstat, readlink, realpath } from "node:fs/promises";
-import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
-import type { Workspace } from "../config/workspace.ts";
+import { lstat } from "node:fs/promises";
+import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { isInside, type PowerPlaces, privatePaths, realPathOf, realRoots } from "../access/index.ts";
 import { describeMissing } from "./file/support/paths.ts";
 
 /** The part of a workspace that says where file tools may go. */
-export type Confinement = Pick<Workspace, "directory" | "roots">;
+export type Confinement = PowerPlaces;
 
 export interface ConfineOptions {
   /** Refuse a path at which there is nothing, and name what is near. */
@@ -13,15 +13,9 @@ export interface ConfineOptions {
   readonly keepLink?: boolean;
 }
 
-/** Where the server keeps its own files in a workspace. */
-const ownFolder = ".toolrack";
-
-/** As many links in a row as Linux follows. */
-const MOST_LINKS = 40;
-
 /**
  * The real, absolute path behind what a tool was given; every link in it is resolved, also for a file that does
- * not exist yet. Rejects when it lies outside the workspace's roots. Use the answer, never the path that was
+ * not exist yet. Rejects when it lies outside the workspace's roots, and when it is out of the caller's reach. Use the answer, never the path that was
  * asked for: only the answer was checked.
  */
 export async function confinePath(
@@ -34,10 +28,13 @@ export async function confinePath(
   const roots = await realRoots(workspace);
   const real = await resolveAsked(asked, path, roots, options.keepLink === true);
   if (!roots.some((root) => isInside(root, real))) throw outside(workspace, path, asked);
-  await refuseOwn(workspace, path, real);
+  const isPrivate = await privatePaths(workspace);
+  if (isPrivate(real)) throw belongsToServer(path);
   if (options.mustExist === true && !(await exists(real))) {
     const root = roots.find((candidate) => isInside(candidate, real)) ?? real;
-    throw new Error(await describeMissing(path, real, root, await showPath(workspace, dirname(real))));
+    throw new Error(
+      await describeMissing(path, real, root, await showPath(workspace, dirname(real)), isPrivate),
+    );
   }
   return real;
 }
@@ -49,24 +46,6 @@ export async function showPath(workspace: Confinement, real: string): Promise<st
   return shown.split(sep).join("/");
 }
 
-/** The roots with every link in them resolved, in the order of the config. */
-export function realRoots(workspace: Confinement): Promise<string[]> {
-  return Promise.all(workspace.roots.map((root) => realPathOf(root)));
-}
-
-/** Where the server keeps its own files, which tools may not touch: the folder, and what it is a link to. */
-export async function ownFolders(workspace: Confinement): Promise<string[]> {
-  const own = join(await realPathOf(workspace.directory), ownFolder);
-  return [own, await realPathOf(own)];
-}
-
-/** Whether `path` is `directory` or lies in it. Both must be absolute and real. */
-export function isInside(directory: string, path: string): boolean {
-  const way = relative(directory, path);
-  // A name may begin with two dots: only the segment ".." itself leads out.
-  return way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way);
-}
-
 function checkSpelling(path: string): void {
   if (path.trim() === "") {
     throw new Error('The path is empty. Name a file or a folder; "." is the workspace itself.');
@@ -76,11 +55,10 @@ function checkSpelling(path: string): void {
   }
 }
 
-/** The server's token and database lie in the workspace; a tool that reads them could approve its own calls. */
-async function refuseOwn(workspace: Confinement, path: string, real: string): Promise<void> {
-  if (!(await ownFolders(workspace)).some((own) => isInside(own, real))) return;
-  throw new Error(
-    `"${path}" belongs to the server itself: tools may not touch ${ownFolder}. Use another path.`,
+/** A tool that reads the server's token could approve its own calls, and the log holds what others called. */
+export function belongsToServer(path: string): Error {
+  return new Error(
+    `"${path}" belongs to the server itself: tools may not touch .toolrack, and the log is for admins. Use another path.`,
   );
 }
 
@@ -99,25 +77,6 @@ async function resolveAsked(
     if (keepLink && codeOf(error) === "ELOOP") return join(await realPathOf(dirname(asked)), basename(asked));
     throw new Error(`"${path}" cannot be reached: ${reasonOf(error)}.`, { cause: error });
   }
-}
-
-/**
- * Like `realpath`, for paths whose end does not exist yet. A link that points to nothing is followed too, or a
- * new file could be written through it to anywhere.
- */
-export async function realPathOf(path: string, links = 0): Promise<string> {
-  try {
-    return await realpath(path);
-  } catch (error) {
-    const code = codeOf(error);
-    if (code !== "ENOENT" && code !== "ENOTDIR") throw error;
-  }
-  const parent = await realPathOf(dirname(path), links);
-  const here = join(parent, basename(path));
-  const target = await readlink(here).catch(() => undefined);
-  if (target === undefined) return here;
-  if (links >= MOST_LINKS) throw Object.assign(new Error("too many links in a row"), { code: "ELOOP" });
-  return realPathOf(resolve(parent, target), links + 1);
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -32,7 +32,7 @@ export interface TestWorkspace extends AsyncDisposable {
   failure(tool: InternalTool, input: unknown, options?: CallOptions): Promise<string>;
 }
 
-/** Makes the directory and the files, whose keys are paths relative to it. Dispose of it to remove it. */
+/** Makes the directory and the files, whose keys are paths relative to it; an admin calls unless the settings say otherwise. Dispose of it to remove it. */
 export async function openTestWorkspace(
   files: Readonly<Record<string, string | Uint8Array>> = {},
   settings: Partial<Workspace> = {},
@@ -47,6 +47,7 @@ export async function openTestWorkspace(
     roots: [directory],
     databases: {},
     network: { allowPrivate: [] },
+    isAdmin: true,
     ...settings,
   };
   return new OpenWorkspace(directory, workspace);

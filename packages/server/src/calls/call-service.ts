@@ -10,6 +10,7 @@ import {
   type ToolResult,
   type ToolState,
 } from "@toolrack/core";
+import type { CallOrigins } from "../access/callers.ts";
 import { type Grant, GrantWatch, masterGrant } from "../access/grants.ts";
 import type { CallStore, TokenStore } from "../store/store.ts";
 import { CallPlaces, newCallId, WaitingCalls } from "./live-calls.ts";
@@ -63,6 +64,8 @@ interface CallDeskParts {
   readonly recorder: CallRecorder;
   readonly spans: CallSpans;
   readonly grants: GrantWatch;
+  /** Is told with which grant a call is made: what tools may touch depends on it. */
+  readonly origins: Pick<CallOrigins, "announce">;
   readonly maxCallsPerTool: number;
 }
 
@@ -94,7 +97,7 @@ export class CallDesk {
    * call: a tool that the bearer may not see, an id that is taken, too many calls at once.
    */
   async run(request: CallRequest): Promise<EndedCall> {
-    const { registry, recorder, spans } = this.#parts;
+    const { registry, recorder, spans, origins } = this.#parts;
     let call: HandedIn | undefined;
     this.#promised++;
     try {
@@ -103,6 +106,7 @@ export class CallDesk {
       call = this.#enter(request, info);
       const { callId, toolName } = call;
       const recording = recorder.announce(call);
+      origins.announce(callId, request.grant);
       const running = spans.run({ callId, toolName, info }, request.headers, () =>
         registry.execute(request.name, request.input, optionsOf(request, callId, this.#withdrawn)),
       );
@@ -302,18 +306,19 @@ interface CallOfficeOptions {
   readonly registry: ToolRegistry;
   readonly calls: CallStore;
   readonly tokens: Pick<TokenStore, "list">;
+  readonly origins: Pick<CallOrigins, "announce">;
   readonly logger: Logger;
   /** How many calls of one tool may be under way. Default 256. */
   readonly maxCallsPerTool?: number;
 }
 
 export function openCallOffice(options: CallOfficeOptions): CallOffice {
-  const { registry, calls, tokens, logger, maxCallsPerTool = 256 } = options;
+  const { registry, calls, tokens, origins, logger, maxCallsPerTool = 256 } = options;
   const recorder = new CallRecorder(registry, calls, logger);
   const spans = new CallSpans();
   const unsubscribe = registry.subscribe(spans.listen);
   const grants = new GrantWatch(tokens, logger);
-  const desk = new CallDesk({ registry, calls, recorder, spans, grants, maxCallsPerTool });
+  const desk = new CallDesk({ registry, calls, recorder, spans, grants, origins, maxCallsPerTool });
   return {
     desk,
     recorder,

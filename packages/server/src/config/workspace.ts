@@ -12,6 +12,14 @@ export interface Workspace {
   };
   /** Absolute folders whose files become tools. */
   readonly toolFolders?: readonly string[];
+  /** Absolute folders, each of whose folders may be a skill. */
+  readonly skillFolders?: readonly string[];
+  /** Absolute: the file that names MCP servers. */
+  readonly mcpFile?: string;
   /** Absolute. */
   readonly logFile?: string;
+  /** Absolute paths of files elsewhere that run all the same: what tools and the config import, what skills and MCP servers start. */
+  readonly usedFiles?: () => Promise<readonly string[]>;
+  /** Whether whoever is behind the call that was given this has an admin grant. Without it: no. */
+  readonly isAdmin?: boolean;
 }

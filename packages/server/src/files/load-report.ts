@@ -103,6 +103,11 @@ export class FailedFiles {
     return [...this.#files.keys()];
   }
 
+  /** What loading them looked at, also what is missing. */
+  inputs(): string[] {
+    return [...this.#files.values()].flatMap(({ inputs }) => [...inputs.keys()]);
+  }
+
   async add(path: string, failure: LoadFailure, inputs: Iterable<string>, retry: Retry): Promise<void> {
     this.#files.set(path, { failure, inputs: await signFiles([...inputs]), retry });
   }

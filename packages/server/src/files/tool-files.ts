@@ -1,3 +1,4 @@
+import { realpath } from "node:fs/promises";
 import { basename, extname, relative, resolve, sep } from "node:path";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import { LoadError } from "../helpers/values.ts";
@@ -284,6 +285,14 @@ export class ToolFiles {
       this.#unreadable.push(...unreadable);
     }
     return all;
+  }
+
+  /** Files outside the tool folders that run all the same: what tools import, and what links in the folders lead to. */
+  async importedFiles(): Promise<string[]> {
+    const failed = this.#failed.inputs();
+    const paths = [...new Set([...this.#graph.paths(), ...this.#serving.keys(), ...failed])];
+    const reals = await Promise.all(paths.map((path) => realpath(path).catch(() => path)));
+    return [...new Set([...paths, ...reals])].filter((path) => !this.#isInFolders(path));
   }
 
   /** Files outside the tool folders that tools import: a change of one reloads its importers. */

@@ -1,5 +1,5 @@
 import { Tool, type ToolInfo } from "@toolrack/core";
-import { masterGrant } from "../access/grants.ts";
+import type { CallOrigins } from "../access/callers.ts";
 import type { CallLog } from "../calls/log.ts";
 import { type LogLine, readLog } from "../calls/log-line.ts";
 import { failures, type LoadReport, whereOf } from "./load-report.ts";
@@ -40,19 +40,16 @@ export function buildReloadTool(reload: () => Promise<LoadReport>): ToolInfo {
   });
 }
 
-/** Callers that act for the operator of the workspace: the program itself, its command line, and its own token. */
-const operators: ReadonlySet<string | undefined> = new Set(["", "cli", masterGrant.caller]);
-
 /**
- * `log_tool` of the toolbox contract: looks calls up in the log. Whoever is not the operator sees the calls that it made
- * itself, and what those called in turn, as over HTTP. `originOf` says who is behind a call.
+ * `log_tool` of the toolbox contract: looks calls up in the log. Whoever has no admin grant sees the calls that it made
+ * itself, and what those called in turn, as over HTTP.
  */
-export function logTool(log: CallLog, originOf: (callId: string) => string | undefined): ToolInfo {
+export function logTool(log: CallLog, origins: Pick<CallOrigins, "of" | "isAdmin">): ToolInfo {
   return Tool.define({
     name: "log_tool",
     description:
       "Looks up recorded tool calls in the log by tool, status, duration and time, a page at a time. " +
-      "Only the operator sees the calls of others. 查询工具调用日志。",
+      "Only an admin sees the calls of others. 查询工具调用日志。",
     parameters: {
       type: "object",
       properties: {
@@ -77,8 +74,9 @@ export function logTool(log: CallLog, originOf: (callId: string) => string | und
       const { page = 1, pageSize = 20, order = "newest", toolName, tool = toolName, ...rest } = input;
       const query = { ...rest, ...(tool === undefined ? {} : { tool }) };
       log.flush();
-      const origin = originOf(callId);
-      const isVisible = operators.has(origin) ? () => true : await ownLines(log.file, origin, signal);
+      const isVisible = origins.isAdmin(callId)
+        ? () => true
+        : await ownLines(log.file, origins.of(callId), signal);
       const found: LogLine[] = [];
       for await (const line of readLog(log.file, query)) {
         signal.throwIfAborted();

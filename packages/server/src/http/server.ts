@@ -36,7 +36,10 @@ import { sendError } from "./wire/bodies.ts";
 import { HttpError } from "./wire/errors.ts";
 
 export interface ServerOptions extends Partial<HttpSettings> {
-  readonly app: Pick<App, "workspace" | "config" | "registry" | "files" | "skills" | "report" | "sandbox">;
+  readonly app: Pick<
+    App,
+    "workspace" | "config" | "registry" | "files" | "skills" | "report" | "sandbox" | "origins"
+  >;
   readonly store: Store;
   /** Where the app's own questions wait. Without it the inbox shows those that others left in the store. */
   readonly approvals?: ApprovalInbox;
@@ -103,7 +106,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const whole: HttpSettings = { ...defaultHttpSettings, ...withoutUndefined(settings) };
   const { maxCallsPerTool } = whole;
   const { calls, tokens } = store;
-  const office = openOffice ?? openCallOffice({ registry, calls, tokens, logger, maxCallsPerTool });
+  const { origins } = app;
+  const office = openOffice ?? openCallOffice({ registry, calls, tokens, origins, logger, maxCallsPerTool });
   const { desk, recorder } = office;
   const feed = new EventFeed({ size: whole.feedSize, heartbeat: whole.heartbeat });
   const metrics = new Metrics();

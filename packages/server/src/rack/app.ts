@@ -81,6 +81,8 @@ export interface App {
   readonly store: () => Promise<Store>;
   /** What opening it found. */
   readonly report: LoadReport;
+  /** Adds files that somebody else of the rack runs: they give power to whoever writes them. */
+  addUsedFiles(usedFilesOf: () => readonly string[]): void;
   /** Reloads whenever a tool file changes, until it is closed. */
   watch(onReload: (report: LoadReport) => void): void;
   close(): Promise<void>;
@@ -108,7 +110,8 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     evaluationLimit: EVALUATION_LIMIT,
   };
   const unloadEnvironment = await loadEnvironment(root, logger);
-  const { config, origins: configOrigins } = await readConfig(root, ModuleGraph.empty(modules), logger).catch(
+  const configGraph = ModuleGraph.empty(modules);
+  const { config, origins: configOrigins } = await readConfig(root, configGraph, logger).catch(
     async (thrown) => {
       // Whoever is told of a bad config finds nothing at work in the folder.
       await modules.compiler.settle();
@@ -117,7 +120,14 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     },
   );
   const folders = options.folders ?? (config.tools ?? ["tools"]).map((folder) => resolve(root, folder));
-  const workspace = toWorkspace(root, config, folders);
+  const others: (() => readonly string[])[] = [];
+  const usedFiles = async () => [
+    ...configGraph.paths(),
+    ...(await files.importedFiles()),
+    ...skills.usedFiles(),
+    ...others.flatMap((usedFilesOf) => usedFilesOf()),
+  ];
+  const workspace = { ...toWorkspace(root, config, folders), usedFiles };
   const late = new LateParts(root, config, logger, options.cache === false);
   const token = await readMasterToken(root);
   const known = [
@@ -174,9 +184,9 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     builtins: [
       ...(config.builtins === false || options.builtins === false
         ? []
-        : loadBuiltins(surroundings).map(withBuiltinName)),
+        : loadBuiltins(surroundings, (callId) => origins.isAdmin(callId)).map(withBuiltinName)),
       { ...buildReloadTool(() => files.load()), origin: "built-in toolbox/buildReload_tool" },
-      { ...logTool(log, (callId) => origins.of(callId)), origin: "built-in toolbox/log_tool" },
+      { ...logTool(log, origins), origin: "built-in toolbox/log_tool" },
     ],
   });
   provided = {
@@ -231,6 +241,9 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
       return store;
     },
     report,
+    addUsedFiles(usedFilesOf) {
+      others.push(usedFilesOf);
+    },
     watch(onReload) {
       if (watchers.length > 0) return;
       watchers.push(
@@ -238,7 +251,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
           onReload(await files.load());
           await skills.reload();
         }),
-        watchFiles(skillFoldersOf(config, workspace), () => skills.reload()),
+        watchFiles(skillFoldersOf(config, root), () => skills.reload()),
       );
     },
     async close() {
@@ -267,6 +280,8 @@ function toWorkspace(directory: string, config: Config, toolFolders: readonly st
     databases: config.databases ?? {},
     network: { allowPrivate: config.network?.allowPrivate ?? [] },
     toolFolders,
+    skillFolders: skillFoldersOf(config, directory),
+    mcpFile: mcpFileOf(directory, config),
     logFile: logFileOf(directory, config),
   };
 }
@@ -274,6 +289,10 @@ function toWorkspace(directory: string, config: Config, toolFolders: readonly st
 /** Keys of model providers that stand in the config itself; one that it only names is known from where it is. */
 function providerKeys({ providers = {} }: Config): string[] {
   return Object.values(providers).flatMap(({ apiKey = "" }) => (/^$|\$\{/.test(apiKey) ? [] : [apiKey]));
+}
+
+function mcpFileOf(directory: string, config: Config): string {
+  return resolve(directory, config.mcp?.file ?? "mcp.json");
 }
 
 function logFileOf(directory: string, config: Config): string {

@@ -11,6 +11,7 @@ import { builtinTools } from "../builtin-tools/index.ts";
 import { issuesOf, resumeCall } from "../calls/approvals/answers.ts";
 import { ApprovalInbox } from "../calls/approvals/inbox.ts";
 import { type CallOffice, openCallOffice } from "../calls/call-service.ts";
+import type { InternalTool } from "../calls/internal-tool.ts";
 import type { Config } from "../config/config.ts";
 import { loadEnvironment } from "../config/read-config.ts";
 import { adaptInternal, type InternalSurroundings } from "../files/contracts.ts";
@@ -119,6 +120,7 @@ export async function openRack(
     registry: app.registry,
     calls: store.calls,
     tokens: store.tokens,
+    origins: app.origins,
     logger,
     ...(app.config.server?.maxCallsPerTool === undefined
       ? {}
@@ -339,14 +341,33 @@ export class LateParts {
   }
 }
 
-/** The built-in tools, adapted like any other tool of contract 1. */
-export function loadBuiltins(surroundings: InternalSurroundings): ToolInfo[] {
+/**
+ * The built-in tools, adapted like any other tool of contract 1. They alone learn whether an admin is behind a call, in
+ * one place for all of them, so that none can forget to ask.
+ */
+export function loadBuiltins(
+  surroundings: InternalSurroundings,
+  isAdmin: (callId: string) => boolean,
+): ToolInfo[] {
   const stacks = new StackMapper();
   return Object.entries(builtinTools).flatMap(([group, tools]) =>
     tools.flatMap((tool) => {
       const origin = `built-in ${group}/${tool.name}`;
       const place = { folders: [group], stem: tool.name, origin };
-      return adaptInternal(tool, place, new FileVersion(origin, stacks), surroundings)?.tools ?? [];
+      return (
+        adaptInternal(withGrant(tool, isAdmin), place, new FileVersion(origin, stacks), surroundings)
+          ?.tools ?? []
+      );
     }),
   );
+}
+
+function withGrant(tool: InternalTool, isAdmin: (callId: string) => boolean): InternalTool {
+  return {
+    ...tool,
+    handler: (args, ctx) => {
+      const workspace = { ...ctx.workspace, isAdmin: isAdmin(ctx.callId) };
+      return tool.handler(args, Object.assign(Object.create(ctx), { workspace }));
+    },
+  };
 }

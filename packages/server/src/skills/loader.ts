@@ -9,6 +9,7 @@ import {
   type ToolResult,
   toOpenAITools,
 } from "@toolrack/core";
+import { Unapproved } from "../access/index.ts";
 import type { Secrets } from "../access/secrets.ts";
 import type { Offerings } from "../calls/offerings.ts";
 import type { Config } from "../config/config.ts";
@@ -42,7 +43,7 @@ interface SkillParts {
 }
 
 /** Where a workspace has folders of skills; absolute. */
-export function skillFoldersOf({ skills = {} }: Config, { directory }: Workspace): string[] {
+export function skillFoldersOf({ skills = {} }: Config, directory: string): string[] {
   return (skills.folders ?? ["skills"]).map((folder) => resolve(directory, folder));
 }
 
@@ -53,7 +54,8 @@ export async function openSkills(parts: SkillParts): Promise<SkillLibrary> {
     registry,
     ...(store === undefined ? {} : { store }),
     workspace: workspace.directory,
-    folders: skillFoldersOf(config, workspace),
+    folders: skillFoldersOf(config, workspace.directory),
+    unapproved: new Unapproved(workspace),
     names: config.skills?.toolNames ?? "id",
     logger,
     surroundings: {
@@ -81,6 +83,8 @@ interface SkillPlaces {
   /** Absolute folders, each of whose folders may be a skill. */
   readonly folders: readonly string[];
   readonly sandbox: () => Promise<Sandbox>;
+  /** Says which folders wait for an admin because a tool call wrote them. Default: none. */
+  readonly unapproved?: Pick<Unapproved, "skills" | "approveSkill">;
 }
 
 /** Reads folders, and remembers what it read as long as nothing in them changes. */
@@ -96,10 +100,12 @@ export class FolderReader {
     const skills: LoadedSkill[] = [];
     const failed: FailedFolder[] = [];
     const directories = await findSkillFolders(this.#places.folders);
+    const heldBack = await this.#places.unapproved?.skills();
     for (const known of this.#read.keys()) if (!directories.includes(known)) this.#read.delete(known);
     for (const directory of directories) {
-      const revision = await revisionOf(directory);
-      const folder = await this.#readOne(directory, revision);
+      const held = await heldBack?.(directory);
+      const revision = `${await revisionOf(directory)}${held === undefined ? "" : " not trusted"}`;
+      const folder = await this.#readOne(directory, revision, held === undefined);
       const place = relative(this.#places.workspace, directory);
       if (folder instanceof Error) {
         failed.push({ folder: place, reason: folder.message });
@@ -111,23 +117,23 @@ export class FolderReader {
         failed.push({ folder: place, reason });
         continue;
       }
-      skills.push(toLoaded(folder, directory, place, revision));
+      skills.push(withTrust(toLoaded(folder, directory, place, revision), held));
     }
     return { skills, failed };
   }
 
-  async #readOne(directory: string, revision: string): Promise<SkillFolder | Error> {
+  async #readOne(directory: string, revision: string, trusted: boolean): Promise<SkillFolder | Error> {
     const known = this.#read.get(directory);
     if (known?.revision === revision) return known.folder;
-    const folder = await this.#readAnew(directory).catch((thrown: unknown) =>
+    const folder = await this.#readAnew(directory, trusted).catch((thrown: unknown) =>
       thrown instanceof Error ? thrown : new Error(String(thrown)),
     );
     this.#read.set(directory, { revision, folder });
     return folder;
   }
 
-  async #readAnew(directory: string): Promise<SkillFolder> {
-    const folder = await readSkillFolder(directory, { sandbox: this.#places.sandbox, trusted: true });
+  async #readAnew(directory: string, trusted: boolean): Promise<SkillFolder> {
+    const folder = await readSkillFolder(directory, { sandbox: this.#places.sandbox, trusted });
     const { isWhole } = await listSkillFiles(directory);
     return isWhole ? folder : { ...folder, warnings: [...folder.warnings, tooManyFiles] };
   }
@@ -164,6 +170,13 @@ function toLoaded(
       updatedAt: time,
     })),
   };
+}
+
+/** A skill whose folder a tool call wrote is like one that came from elsewhere, until an admin trusts it. */
+export function withTrust(skill: LoadedSkill, held: string | undefined): LoadedSkill {
+  if (held === undefined) return skill;
+  const warning = `${held} It has no network and no secrets until an admin trusts it: toolrack skills trust "${skill.name}"`;
+  return { ...skill, trusted: false, warnings: [...skill.warnings, warning] };
 }
 
 /** A skill that a folder and the tables both have is that of the tables; the folder is reported. */

@@ -52,6 +52,13 @@ export function resolveCommand(
   };
 }
 
+/** The folders of the workspace whose files a command of a trusted skill may name. */
+export function foldersNamedIn(command: string | undefined, workspace: string): string[] {
+  const words = (command ?? "").split(/[\s'"]+/).filter((word) => word.includes("/"));
+  const folders = words.map((word) => dirname(resolve(workspace, word)));
+  return folders.filter((folder) => folder !== workspace && !leaves(workspace, folder));
+}
+
 /** The words of a command line, with quotes and backslashes as a shell reads them. Throws for a quote left open. */
 export function splitCommand(text: string): string[] {
   const words: string[] = [];

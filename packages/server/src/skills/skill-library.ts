@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
+import type { Unapproved } from "../access/index.ts";
 import { Lookout } from "../helpers/lookout.ts";
 import {
   type NewSkillTool,
@@ -29,7 +30,8 @@ import {
 import { Experts } from "./experts.ts";
 import { otherFiles } from "./export.ts";
 import { type LoadedSkill, pruneMaterialised, readFirstSkillFiles } from "./folder.ts";
-import { type FailedFolder, FolderReader, loadStoredSkill, withOneOwner } from "./loader.ts";
+import { type FailedFolder, FolderReader, loadStoredSkill, withOneOwner, withTrust } from "./loader.ts";
+import { foldersNamedIn } from "./script-command.ts";
 import { SkillSource } from "./source.ts";
 import type { SkillSurroundings } from "./tool.ts";
 import type { ToolNames } from "./tools-file.ts";
@@ -43,6 +45,8 @@ export interface SkillLibraryOptions {
   /** Absolute folders, each of whose folders may be a skill. */
   readonly folders: readonly string[];
   readonly names: ToolNames;
+  /** Which folders a tool call wrote that no admin has approved. Default: none. */
+  readonly unapproved?: Pick<Unapproved, "skills" | "approveSkill">;
   readonly surroundings: Omit<SkillSurroundings, "registry" | "workspace">;
   readonly logger: Logger;
 }
@@ -63,11 +67,17 @@ export class SkillLibrary {
   #lookout: Lookout | undefined;
 
   constructor(options: SkillLibraryOptions) {
-    const { registry, workspace, folders, names, store } = options;
+    const { registry, workspace, folders, names, store, unapproved } = options;
     this.#options = options;
     this.#surroundings = { ...options.surroundings, registry, workspace };
     this.#source = new SkillSource({ surroundings: this.#surroundings, names });
-    this.#folders = new FolderReader({ workspace, folders, sandbox: this.#surroundings.sandbox });
+    const { sandbox } = this.#surroundings;
+    this.#folders = new FolderReader({
+      workspace,
+      folders,
+      sandbox,
+      ...(unapproved === undefined ? {} : { unapproved }),
+    });
     this.experts = new Experts({
       registry,
       ...(store === undefined ? {} : { store: store.experts }),
@@ -198,6 +208,12 @@ export class SkillLibrary {
     version?: SeenVersion,
   ): Promise<LoadedSkill> {
     return this.#inTurn(async () => {
+      const { directory } = this.require(idOrName);
+      if (changes.trusted === true && directory !== undefined) {
+        await this.#options.unapproved?.approveSkill(directory);
+        // Of a skill in a folder, trust is all that can be changed here.
+        if (this.#isTrustOfFolder(idOrName, changes, files)) return this.#reloadOne(idOrName);
+      }
       const { id } = this.#editable(idOrName);
       const { skills } = this.#store();
       checkSkill(changes);
@@ -268,6 +284,29 @@ export class SkillLibrary {
     return { ...info, name: `draft_${id}`, aliases: [], disabled: false };
   }
 
+  #isTrustOfFolder(idOrName: string, changes: SkillChanges, files: object | undefined): boolean {
+    const isOnly = Object.keys(changes).length === 1 && files === undefined;
+    return isOnly && this.require(idOrName).owner === "folder";
+  }
+
+  async #reloadOne(idOrName: string): Promise<LoadedSkill> {
+    // Other processes on the workspace read the folder again.
+    await this.#options.store?.registryVersion.bump();
+    await this.#reload();
+    return this.require(idOrName);
+  }
+
+  /** Folders outside those of skills whose files its tools run: whoever writes there writes the skill. */
+  usedFiles(): string[] {
+    const { workspace } = this.#options;
+    return this.list().flatMap(({ trusted, owner, directory, tools }) => {
+      if (!trusted) return [];
+      const own = owner === "database" && directory !== undefined ? [directory] : [];
+      const scripts = tools.filter(({ type }) => type === "script");
+      return [...own, ...scripts.flatMap(({ command }) => foldersNamedIn(command, workspace))];
+    });
+  }
+
   #check(skill: LoadedSkill, tool: NewSkillTool): Promise<ToolInfo> {
     return checkTool(skill, tool, this.#surroundings, this.#store().skills);
   }
@@ -296,8 +335,17 @@ export class SkillLibrary {
     const skills = await store.skills.list();
     const tools = Map.groupBy(await store.skills.listTools(), ({ skillId }) => skillId);
     return Promise.all(
-      skills.map((skill) => loadStoredSkill(skill, tools.get(skill.id) ?? [], store.skills, workspace)),
+      skills.map(async (skill) =>
+        this.#withTrust(await loadStoredSkill(skill, tools.get(skill.id) ?? [], store.skills, workspace)),
+      ),
     );
+  }
+
+  /** The tables may trust a skill whose folder a tool call has written since. */
+  async #withTrust(skill: LoadedSkill): Promise<LoadedSkill> {
+    const { directory } = skill;
+    const heldBack = directory === undefined ? undefined : await this.#options.unapproved?.skills();
+    return withTrust(skill, await heldBack?.(directory ?? ""));
   }
 
   /** Puts one skill on the rack as the tables have it now. */
@@ -305,7 +353,10 @@ export class SkillLibrary {
     const { skills } = this.#store();
     const stored = await skills.get(id);
     if (stored === undefined) throw missingSkill(id);
-    const loaded = await loadStoredSkill(stored, await skills.listTools(id), skills, this.#options.workspace);
+    const { workspace } = this.#options;
+    const loaded = await this.#withTrust(
+      await loadStoredSkill(stored, await skills.listTools(id), skills, workspace),
+    );
     this.#source.put(loaded);
     await this.#written();
     return loaded;

@@ -1,5 +1,6 @@
+import { isInside, privatePaths, realRoots } from "../../access/index.ts";
 import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
-import { type Confinement, confinePath, isInside, realRoots, showPath } from "../confine.ts";
+import { type Confinement, confinePath, showPath } from "../confine.ts";
 import { entryAt } from "../file/support/entries.ts";
 import { IgnoreRules, walk } from "../file/support/walk.ts";
 
@@ -101,6 +102,7 @@ async function analyzeFolder(
   const found = walk(real, {
     depth: Number.POSITIVE_INFINITY,
     rules: await rulesFor(workspace, real),
+    isPrivate: await privatePaths(workspace),
     signal,
     onUnreadable: (relative, reason) => skipped.push(`${relative} (${reason})`),
   });

@@ -1,6 +1,8 @@
+import type { Stats } from "node:fs";
 import { dirname, relative, resolve, sep } from "node:path";
+import { guardWrite, isInside, privatePaths, realRoots } from "../../access/index.ts";
 import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
-import { type Confinement, confinePath, isInside, realRoots, showPath } from "../confine.ts";
+import { type Confinement, confinePath, showPath } from "../confine.ts";
 import { amount } from "../file/support/contents.ts";
 import { entryAt } from "../file/support/entries.ts";
 import { changedFiles, type FoundFormatter, fileStamps, findFormatter } from "./support/formatters.ts";
@@ -18,6 +20,7 @@ interface Target {
   readonly shown: string;
   readonly root: string;
   readonly isFolder: boolean;
+  readonly existing: Stats | undefined;
 }
 
 const TIMEOUT = 60_000;
@@ -55,8 +58,12 @@ export default {
     },
     required: ["path", "formatter", "checked", "files"],
   },
-  async handler(args: FormatArguments, { workspace, signal }: InternalToolContext) {
+  async handler(args: FormatArguments, context: InternalToolContext) {
+    const { workspace, signal } = context;
     const target = await findTarget(workspace, args.path);
+    // Also to check: what a formatter says of a broken file shows a part of it.
+    const { shown, existing } = target;
+    await guardWrite(context, target.real, { shown, existing, verb: "Format", isAsked: true });
     const found = await findFormatter(target.isFolder ? target.real : dirname(target.real), target.root);
     const files = args.check
       ? await check(workspace, target, found, signal)
@@ -81,7 +88,8 @@ async function findTarget(workspace: Confinement, path: string): Promise<Target>
   const roots = await realRoots(workspace);
   const entry = await entryAt(real);
   const root = roots.find((candidate) => isInside(candidate, real)) ?? real;
-  return { real, shown: await showPath(workspace, real), root, isFolder: entry?.isDirectory() === true };
+  const shown = await showPath(workspace, real);
+  return { real, shown, root, isFolder: entry?.isDirectory() === true, existing: entry };
 }
 
 async function check(
@@ -103,7 +111,8 @@ async function write(
   found: FoundFormatter,
   signal: AbortSignal,
 ): Promise<string[]> {
-  const stamps = () => fileStamps(target.real, target.root, target.isFolder, signal);
+  const isPrivate = await privatePaths(workspace);
+  const stamps = () => fileStamps(target.real, target.root, target.isFolder, isPrivate, signal);
   const before = await stamps();
   const result = await run(found, found.formatter.write(argument(found.folder, target.real)), signal);
   const changed = changedFiles(before, await stamps());

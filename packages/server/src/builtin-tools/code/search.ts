@@ -1,4 +1,5 @@
-import { basename, dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
+import { privatePaths } from "../../access/index.ts";
 import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
 import { confinePath, showPath } from "../confine.ts";
 import { entryAt } from "../file/support/entries.ts";
@@ -117,7 +118,9 @@ export default {
     if (!isFolder && entry?.isFile() !== true)
       throw new Error(`"${args.path}" is neither a file nor a folder.`);
     const folder = isFolder ? real : dirname(real);
-    const found = await search(args, folder, isFolder ? "./" : `./${basename(real)}`, signal);
+    const isPrivate = await privatePaths(workspace);
+    const target = isFolder ? "./" : `./${basename(real)}`;
+    const found = await search(args, folder, target, (path) => isPrivate(join(folder, path)), signal);
     const shownFolder = await showPath(workspace, folder);
     const show = (path: string) => (shownFolder === "." ? path : `${shownFolder}/${path}`);
     const files = [...new Set(found.matches.map(({ path }) => show(path)))];
@@ -137,12 +140,14 @@ async function search(
   args: SearchArguments,
   folder: string,
   target: string,
+  isPrivate: (path: string) => boolean,
   signal: AbortSignal,
 ): Promise<Found> {
   const lines: RipgrepLine[] = [];
   const matches: RipgrepLine[] = [];
   let isCut = false;
   const outcome = await runRipgrep(toOptions(args, target), folder, signal, (line) => {
+    if (isPrivate(line.path)) return true;
     if (line.match !== undefined && matches.length === args.limit) {
       isCut = true;
       return false;
@@ -154,7 +159,11 @@ async function search(
     signal.throwIfAborted();
     throw new Error(`ripgrep cannot search for this: ${error.message}`, { cause: error });
   });
-  return { lines, matches, isCut, outcome };
+  const complaints = outcome.complaints
+    .split("\n")
+    .filter((line) => !isPrivate(/^(?:rg: )?(?:\.\/)?(.*?): /.exec(line)?.[1] ?? "."))
+    .join("\n");
+  return { lines, matches, isCut, outcome: { ...outcome, complaints } };
 }
 
 function toOptions(args: SearchArguments, target: string): string[] {

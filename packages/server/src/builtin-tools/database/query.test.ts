@@ -302,3 +302,21 @@ describe("declared databases", () => {
     }
   });
 });
+
+test("the database of the server's own store is for admins", async () => {
+  const before = process.env.DATABASE_URL;
+  process.env.DATABASE_URL = "postgres://rack:secret@127.0.0.1:1/rack";
+  try {
+    const databases = {
+      same: "postgresql://other@127.0.0.1:1/rack?x=1",
+      other: "postgres://127.0.0.1:1/app",
+    };
+    await using space = await openTestWorkspace({}, { databases, isAdmin: false });
+    const sql = "SELECT 1";
+    expect(await space.failure(query, { database: "same", sql })).toContain("which is for admins");
+    expect(await space.failure(query, { database: "other", sql })).toContain("ECONNREFUSED");
+  } finally {
+    if (before === undefined) delete process.env.DATABASE_URL;
+    else process.env.DATABASE_URL = before;
+  }
+});

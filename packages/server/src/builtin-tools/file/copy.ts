@@ -1,8 +1,9 @@
 import type { Stats } from "node:fs";
 import { rename } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
+import { guardWrite, isInside, isPrivateTwin, powerJudge, privatePaths } from "../../access/index.ts";
 import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
-import { type Confinement, confinePath, isInside, ownFolders, showPath } from "../confine.ts";
+import { type Confinement, confinePath, showPath } from "../confine.ts";
 import { formatSize } from "./support/contents.ts";
 import {
   type Copied,
@@ -11,9 +12,10 @@ import {
   countEntries,
   ensureFolder,
   entryAt,
+  OWN,
   withTemporary,
 } from "./support/entries.ts";
-import { askBeforeWriting, checkReplaceable, type Destination, findDestination } from "./support/paths.ts";
+import { checkReplaceable, type Destination, findDestination } from "./support/paths.ts";
 
 interface CopyArguments {
   readonly source: string;
@@ -27,7 +29,7 @@ export default {
   description:
     "Copies a file or a whole folder inside the workspace. Into an existing folder the copy keeps its name; missing " +
     "folders are created. Existing files are only replaced with overwrite: true, and an existing folder of the same " +
-    "name is then merged. The server's own .toolrack is left out. Links in a folder are copied as links when they stay inside the workspace, otherwise left " +
+    "name is then merged. The server's own files are left out, and files that give power too unless the caller is an admin. Links in a folder are copied as links when they stay inside the workspace, otherwise left " +
     "out and reported.",
   inputSchema: {
     type: "object",
@@ -70,7 +72,7 @@ export default {
       basename(resolve(workspace.directory, args.source)),
     );
     checkCopy(args, source, shown, stats, destination);
-    await askBeforeWriting(context, destination.real);
+    await guardWrite(context, destination.real, { shown: destination.shown, verb: "Copy to" });
 
     const copied: Copied = { files: 0, folders: 0, bytes: 0, skipped: [] };
     await ensureFolder(workspace, dirname(destination.real));
@@ -79,7 +81,7 @@ export default {
       copied,
       overwrite: args.overwrite,
       preserve: false,
-      ownFolders: await ownFolders(workspace),
+      leaveOut: await leavingOut(workspace),
       refuseLink: (link, target, copy) => refuseLink(workspace, link, target, copy),
       onProgress: () => progress(copied.files, undefined, `${countEntries(copied)} copied`),
     });
@@ -116,6 +118,20 @@ async function putCopy(source: string, destination: Destination, options: CopyOp
     await copyEntry(source, temporary, options);
     await rename(temporary, destination.real);
   });
+}
+
+/**
+ * What belongs to the server is not copied, and nothing takes its place. What gives power where it is put is left out for
+ * whoever has no admin grant.
+ */
+async function leavingOut(workspace: Confinement): Promise<CopyOptions["leaveOut"]> {
+  const [isPrivate, powerAt] = await Promise.all([privatePaths(workspace), powerJudge(workspace)]);
+  return async (source, target, stats) => {
+    if (isPrivate(source) || isPrivate(target)) return OWN;
+    if (stats.isFile() && (await isPrivateTwin(workspace, stats))) return OWN;
+    const power = workspace.isAdmin === true ? undefined : powerAt(target, { above: false });
+    return power === undefined ? undefined : `it gives power, which takes an admin grant: ${power}`;
+  };
 }
 
 /** Both the link and its copy must stay inside: the same text may lead elsewhere from another folder. */

@@ -1,4 +1,5 @@
 import { readdir } from "node:fs/promises";
+import { guardWrite } from "../../access/index.ts";
 import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
 import { confinePath, showPath } from "../confine.ts";
 import { amount } from "./support/contents.ts";
@@ -36,13 +37,15 @@ export default {
     },
     required: ["path", "type", "files", "folders"],
   },
-  async handler(args: DeleteArguments, { workspace, signal, progress }: InternalToolContext) {
+  async handler(args: DeleteArguments, context: InternalToolContext) {
+    const { workspace, signal, progress } = context;
     const real = await confinePath(workspace, args.path, { mustExist: true, keepLink: true });
     const shown = await showPath(workspace, real);
     await refuseRoot(workspace, real, shown, "deleted");
     const entry = await entryAt(real);
     const type = entry === undefined ? "other" : kindOf(entry);
     if (type === "directory" && !args.recursive) await refuseFull(real, shown);
+    await guardWrite(context, real, { shown, verb: "Delete", existing: entry, isAsked: true });
 
     const removed: Removed = { files: 0, folders: 0 };
     const onProgress = () => progress(removed.files, undefined, `${countEntries(removed)} deleted`);

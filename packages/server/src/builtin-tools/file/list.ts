@@ -1,7 +1,8 @@
 import { readlink } from "node:fs/promises";
 import { matchesGlob } from "node:path/posix";
+import { isInside, privatePaths, realRoots } from "../../access/index.ts";
 import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
-import { type Confinement, confinePath, isInside, realRoots, showPath } from "../confine.ts";
+import { type Confinement, confinePath, showPath } from "../confine.ts";
 import { amount, formatSize } from "./support/contents.ts";
 import { type EntryKind, entryAt } from "./support/entries.ts";
 
@@ -134,6 +135,7 @@ async function collect(
   const found = walk(folder, {
     depth: isRecursive ? (args.depth ?? Number.POSITIVE_INFINITY) : 1,
     rules: await rulesFor(workspace, folder, args),
+    isPrivate: await privatePaths(workspace),
     signal,
     onUnreadable: (relative, reason) => unreadable.push(`${pathIn(shown, relative)} (${reason})`),
   });

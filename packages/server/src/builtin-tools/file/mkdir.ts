@@ -1,4 +1,5 @@
 import { mkdir } from "node:fs/promises";
+import { guardWrite } from "../../access/index.ts";
 import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
 import { confinePath, showPath } from "../confine.ts";
 import { ensureFolder, entryAt } from "./support/entries.ts";
@@ -31,9 +32,13 @@ export default {
     properties: { path: { type: "string" }, created: { type: "boolean" } },
     required: ["path", "created"],
   },
-  async handler(args: MkdirArguments, { workspace }: InternalToolContext) {
+  async handler(args: MkdirArguments, context: InternalToolContext) {
+    const { workspace } = context;
     const real = await confinePath(workspace, args.path);
     const shown = await showPath(workspace, real);
+    // A folder that is there already stays as it is.
+    if ((await entryAt(real)) === undefined)
+      await guardWrite(context, real, { shown, verb: "Make", above: false });
     const created = args.recursive ? await ensureFolder(workspace, real) : await makeOne(real, shown);
     const text = created ? `Created the folder ${shown}.` : `The folder ${shown} was already there.`;
     return { content: [{ type: "text", text }], structuredContent: { path: shown, created } };

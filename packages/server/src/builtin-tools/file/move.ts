@@ -1,24 +1,20 @@
 import type { Stats } from "node:fs";
 import { readdir, rename, rmdir, unlink } from "node:fs/promises";
 import { basename, dirname } from "node:path";
+import { guardWrite, isInside, privatePaths } from "../../access/index.ts";
 import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
-import { confinePath, isInside, ownFolders, showPath } from "../confine.ts";
+import { confinePath, showPath } from "../confine.ts";
 import {
   type Copied,
   copyEntry,
   countEntries,
   ensureFolder,
   entryAt,
+  OWN,
   removeEntry,
   withTemporary,
 } from "./support/entries.ts";
-import {
-  askBeforeWriting,
-  checkReplaceable,
-  type Destination,
-  findDestination,
-  refuseRoot,
-} from "./support/paths.ts";
+import { checkReplaceable, type Destination, findDestination, refuseRoot } from "./support/paths.ts";
 
 interface MoveArguments {
   readonly source: string;
@@ -62,7 +58,8 @@ export default {
     if (stats === undefined) throw new Error(`${shown} has just disappeared.`);
     const destination = await findDestination(workspace, args.destination, basename(source));
     await checkMove(args, source, shown, stats, destination);
-    await askBeforeWriting(context, destination.real);
+    await guardWrite(context, source, { shown, verb: "Move", existing: stats, isAsked: true });
+    await guardWrite(context, destination.real, { shown: destination.shown, existing: destination.existing });
 
     await ensureFolder(workspace, dirname(destination.real));
     await renameOver(source, stats, destination).catch((error: NodeJS.ErrnoException) => {
@@ -117,7 +114,7 @@ async function moveAcross(
   context: InternalToolContext,
 ): Promise<void> {
   const { signal, progress, workspace } = context;
-  const own = await ownFolders(workspace);
+  const isPrivate = await privatePaths(workspace);
   const copied: Copied = { files: 0, folders: 0, bytes: 0, skipped: [] };
   await withTemporary(destination.real, async (temporary) => {
     await copyEntry(source, temporary, {
@@ -125,7 +122,7 @@ async function moveAcross(
       copied,
       overwrite: false,
       preserve: true,
-      ownFolders: own,
+      leaveOut: async (path) => (isPrivate(path) ? OWN : undefined),
       refuseLink: async () => undefined,
       onProgress: () => progress(copied.files, undefined, `${countEntries(copied)} copied`),
     });

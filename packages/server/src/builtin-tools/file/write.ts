@@ -1,11 +1,11 @@
 import { constants, type Stats } from "node:fs";
 import { access, open } from "node:fs/promises";
 import { dirname } from "node:path";
+import { guardWrite } from "../../access/index.ts";
 import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
 import { confinePath, showPath } from "../confine.ts";
 import { formatSize } from "./support/contents.ts";
 import { checkSameFile, ensureFolder, entryAt, replaceFile } from "./support/entries.ts";
-import { askBeforeWriting } from "./support/paths.ts";
 
 interface WriteArguments {
   readonly path: string;
@@ -50,7 +50,7 @@ export default {
     const shown = await showPath(workspace, real);
     const before = await entryAt(real);
     await checkTarget(real, shown, before);
-    await askBeforeWriting(context, real);
+    await guardWrite(context, real, { shown, existing: before });
     const folder = dirname(real);
     if (args.createDirs) await ensureFolder(workspace, folder);
     else await checkFolder(folder, shown);

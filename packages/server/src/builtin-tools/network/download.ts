@@ -1,5 +1,6 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
+import { guardWrite } from "../../access/index.ts";
 import {
   createAddressRules,
   downloadName,
@@ -18,7 +19,6 @@ import {
 import { type OpenedResponse, openUrl, parseUrl } from "../../access/network/open-url.ts";
 import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
 import { confinePath, showPath } from "../confine.ts";
-import { askBeforeWriting } from "../file/support/paths.ts";
 
 const USUAL_BYTES = 100 * 1_048_576;
 const USUAL_TIMEOUT = 10 * 60_000;
@@ -75,7 +75,7 @@ export default {
     const place = await findPlace(path, ctx);
     if (!place.isDirectory) {
       if (!overwrite) await refuseExisting(place.path);
-      await askBeforeWriting(ctx, place.path);
+      await guardWrite(ctx, place.path, { shown: await showPath(ctx.workspace, place.path) });
     }
     return withTimeLimit(parseUrl(args.url).host, timeout, ctx.signal, async (signal) => {
       const response = await openUrl({
@@ -96,7 +96,8 @@ export default {
       try {
         const target = await finalTarget(place, message.headers["content-disposition"], url, ctx);
         if (!overwrite) await refuseExisting(target);
-        if (place.isDirectory) await askBeforeWriting(ctx, target);
+        const shown = await showPath(ctx.workspace, target);
+        if (place.isDirectory) await guardWrite(ctx, target, { shown });
         const announced = announcedSize(response);
         if (announced !== undefined && announced > maxBytes) throw tooLarge(maxBytes);
         const onProgress = progressReporter(ctx, announced);
@@ -107,7 +108,6 @@ export default {
           onProgress,
           signal,
         });
-        const shown = await showPath(ctx.workspace, target);
         const contentType = message.headers["content-type"] ?? null;
         const elapsed = Math.round(performance.now() - startedAt);
         const text = `Saved ${saved.bytes.toLocaleString("en-US")} bytes to ${shown} in ${elapsed} ms.\nfrom: ${url}\ncontent-type: ${contentType ?? "not given"}\nsha256: ${saved.sha256}`;

@@ -225,6 +225,7 @@ async function approve(
   const answer = await ask<McpToolView | { items: McpToolView[] }>(cli, key, path, "POST", body);
   const tools = "items" in answer ? answer.items : [answer];
   if (cli.json) cli.printJson({ tools });
+  else if (tools.length === 0) cli.talk(`The MCP server "${oneLine(key)}" is approved as its entry is now.`);
   else cli.talk(`Approved as they are now: ${tools.map((tool) => oneLine(tool.name)).join(", ")}`);
   return exitCodes.ok;
 }

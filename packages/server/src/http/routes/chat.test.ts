@@ -24,6 +24,7 @@ beforeAll(async () => {
         registry: app.registry,
         calls: store.calls,
         tokens: store.tokens,
+        origins: app.origins,
         logger,
       });
       return { approvals, calls, chat: await openChat({ app, store, approvals, calls, logger }) };

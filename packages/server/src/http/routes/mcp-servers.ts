@@ -270,7 +270,7 @@ export function mcpServerRoutes({ mcpServers }: HttpParts): Route[] {
       id: "approveMcpServer",
       summary: "Approves all tools of a server as they are now",
       description:
-        "With `hashes`: only those that are named, and none of them when one has changed since it was looked at.",
+        "An entry of the workspace's file that a tool call wrote is approved with it, and the server is started. With `hashes`: only those that are named, and none of them when one has changed since it was looked at.",
       params: { key },
       body: {
         schema: {

@@ -129,7 +129,7 @@ export function skillRoutes({ skills }: HttpParts): Route[] {
       tag: "skills",
       summary: "Changes a skill",
       description:
-        "Only what the body has is changed. With `updatedAt`, only if nobody else changed it since. A skill of a folder is changed in its folder.",
+        "Only what the body has is changed. With `updatedAt`, only if nobody else changed it since. A skill of a folder is changed in its folder; here it can only be trusted, after a tool call wrote it.",
       access: "admin",
       params: skillParams,
       body: {

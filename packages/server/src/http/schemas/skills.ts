@@ -22,7 +22,8 @@ const skill = {
   enabled: { type: "boolean" },
   trusted: {
     type: "boolean",
-    description: "False for what was imported: its scripts have no network, its tools no secrets.",
+    description:
+      "False for what was imported, or written by a tool call: its scripts have no network, its tools no secrets.",
   },
   toolCount: { type: "integer" },
   failedTools: { type: "integer", description: "How many of its tools cannot be used." },

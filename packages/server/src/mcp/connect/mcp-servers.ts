@@ -1,10 +1,11 @@
+import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { hashValue } from "@toolrack/core";
 import { problemOfKey } from "../../config/tool-patterns.ts";
 import { watchFile } from "../../helpers/lookout.ts";
 import { McpServerError } from "../../store/mcp-servers.ts";
 import { RackNames } from "./catalogue/names.ts";
-import { type McpFile, readMcpFile } from "./config/resolve-entry.ts";
+import { type McpFile, nothing, readMcpFile } from "./config/resolve-entry.ts";
 import { ManagedServer } from "./managed-server.ts";
 import { refuseDoubles, requireTool, type ToolOverrides } from "./offerings.ts";
 
@@ -39,7 +40,7 @@ export class McpServers {
   readonly #servers = new Map<string, ManagedServer>();
   readonly #shared: ServerSurroundings;
   readonly #listeners = new Set<() => void>();
-  #file: McpFile = { entries: new Map(), problems: new Map(), invalid: new Map() };
+  #file: McpFile = nothing;
   #fileProblem: string | undefined;
   #watcher: { close(): Promise<void> } | undefined;
   /** Names changed that not every server may have heard of. */
@@ -249,6 +250,7 @@ export class McpServers {
     names: Readonly<Record<string, string | undefined>> | undefined,
     by: string,
   ): Promise<McpToolView[]> {
+    if (names === undefined && this.#require(key).wanted.isHeld) await this.#approveEntry(key);
     const server = this.#require(key);
     const wanted =
       names === undefined
@@ -261,6 +263,26 @@ export class McpServers {
     for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
     const approved = new Set(wanted.map((tool) => tool.name));
     return this.tools(key).filter((tool) => approved.has(tool.name));
+  }
+
+  /** Files that the servers' processes run or read when they are started. */
+  usedFiles(): string[] {
+    const { directory } = this.#parts;
+    const named = [...this.#servers.values()].flatMap(({ wanted: { entry } }) => {
+      const place = (text: string) => text.replaceAll(/\$\{workspaceFolder\}/g, directory);
+      const { command, args = [], envFile, cwd = "." } = entry;
+      const words = [command, envFile, ...args].filter((word) => word !== undefined);
+      return words.map((word) => resolve(directory, place(cwd), place(word)));
+    });
+    return named.filter((path) => statSync(path, { throwIfNoEntry: false })?.isFile());
+  }
+
+  /** Lets an entry of the file in that a tool call wrote, as it is written now. */
+  #approveEntry(key: string): Promise<void> {
+    return this.#inTurn(async () => {
+      await this.#parts.unapproved?.approveServer(key, this.#file.given.get(key));
+      await this.#reconcile();
+    });
   }
 
   /** Ends all servers, and resolves when nothing of them is left. */
@@ -280,6 +302,7 @@ export class McpServers {
       path: this.#path,
       logger: this.#parts.logger,
       last: (key) => this.#servers.get(key)?.wanted,
+      heldBack: await this.#parts.unapproved?.servers(),
     });
     const leaving = [...this.#servers.values()].filter(({ key }) => !wanted.has(key));
     for (const { key } of leaving) this.#servers.delete(key);

@@ -9,7 +9,7 @@ async function afterBreaking(given: object, place: "file" | "store", last: Wante
   const row: StoredMcpServer = { key: "odd", entry: given, createdAt: 1, updatedAt: 1 };
   const rows = new Map(place === "store" ? [["odd", row]] : []);
   const invalid = new Map(place === "file" ? [["odd", { given, reason: "It is not valid." }]] : []);
-  const file = { entries: new Map(), problems: new Map(), invalid };
+  const file = { entries: new Map(), given: new Map(), problems: new Map(), invalid };
   const before: WantedServer = { key: "odd", entry: { command: "good" }, place: last, isEnabled: true };
   const wanted = await wantedServers(rows, file, { path: "mcp.json", logger, last: () => before });
   return wanted.get("odd");

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { type Logger, redact, type ToolRegistry } from "@toolrack/core";
+import type { Unapproved } from "../../access/index.ts";
 import { MaskedValues, type Secrets } from "../../access/secrets.ts";
 import type { Offerings } from "../../calls/offerings.ts";
 import { isRecord } from "../../helpers/values.ts";
@@ -29,6 +30,8 @@ export interface WantedServer {
   readonly entry: ServerEntry;
   readonly place: "file" | "store";
   readonly isEnabled: boolean;
+  /** The entry of the file waits for an admin: a tool call wrote it. */
+  readonly isHeld?: boolean;
   /** Of one that cannot be started because of its entry, of which `entry` then is the part that can be used. */
   readonly invalid?: {
     /** As it is written. */
@@ -44,6 +47,8 @@ interface WantedSurroundings {
   readonly logger: Logger;
   /** What is wanted of a server until now. */
   readonly last: (key: string) => WantedServer | undefined;
+  /** Why an entry of the file waits for an admin. Default: none does. */
+  readonly heldBack?: (key: string, given: unknown) => string | undefined;
 }
 
 interface BrokenEntry {
@@ -60,7 +65,7 @@ interface BrokenEntry {
 export async function wantedServers(
   rows: ReadonlyMap<string, StoredMcpServer>,
   file: McpFile,
-  { path, logger, last }: WantedSurroundings,
+  { path, logger, last, heldBack }: WantedSurroundings,
 ): Promise<Map<string, WantedServer>> {
   const wanted = new Map<string, WantedServer>();
   for (const row of rows.values()) {
@@ -80,6 +85,16 @@ export async function wantedServers(
   }
   for (const [key, entry] of file.entries) {
     const { enabled } = rows.get(key) ?? {};
+    const given = file.given.get(key);
+    const reason = heldBack?.(key, given);
+    if (reason !== undefined) {
+      const remedy = `Look at it, then approve it: ${commandFor("approve", key)}`;
+      wanted.set(key, {
+        ...broken({ key, place: "file", given, reason, remedy, enabled }, last(key)),
+        isHeld: true,
+      });
+      continue;
+    }
     wanted.set(key, { key, entry, place: "file", isEnabled: enabled ?? entry.enabled !== false });
   }
   return wanted;
@@ -252,6 +267,8 @@ export interface McpServersParts {
   readonly directory: string;
   /** The file with `mcpServers`, relative to the workspace. Default `mcp.json`. */
   readonly file?: string;
+  /** Says which entries of the file wait for an admin because a tool call wrote them. Default: none. */
+  readonly unapproved?: Pick<Unapproved, "servers" | "approveServer">;
   /** Default `quarantine`. */
   readonly pinning?: PinningPolicy;
   /** Where packages are installed. Default: `.toolrack/mcp` of the workspace. */

@@ -191,6 +191,7 @@ export async function fileStamps(
   path: string,
   root: string,
   isFolder: boolean,
+  isPrivate: (path: string) => boolean,
   signal: AbortSignal,
 ): Promise<FileStamps> {
   const stamps = new Map<string, string>();
@@ -204,7 +205,7 @@ export async function fileStamps(
   }
   const rules = await IgnoreRules.forFolder(root, path);
   const depth = Number.POSITIVE_INFINITY;
-  for await (const entry of walk(path, { depth, rules, signal, onUnreadable: () => {} })) {
+  for await (const entry of walk(path, { depth, rules, isPrivate, signal, onUnreadable: () => {} })) {
     if (entry.type === "file") await add(entry.path);
   }
   return stamps;

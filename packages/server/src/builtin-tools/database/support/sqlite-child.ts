@@ -126,14 +126,13 @@ function toSqlValue(value: JsonValue): SQLInputValue {
   return value;
 }
 
-/** Pragmas that only tell something when they are called without a value. */
+/** Pragmas that only tell something when they are called without a value. `database_list` would tell where the file lies. */
 const tellingPragmas = new Set([
   "application_id",
   "auto_vacuum",
   "collation_list",
   "compile_options",
   "data_version",
-  "database_list",
   "encoding",
   "foreign_keys",
   "freelist_count",

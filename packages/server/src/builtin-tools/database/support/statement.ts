@@ -261,7 +261,23 @@ export async function openDeclared(
   const name = given ?? onlyName(workspace);
   const url = Object.hasOwn(workspace.databases, name) ? workspace.databases[name] : undefined;
   if (url === undefined) throw new Error(`There is no database "${name}". ${listNames(workspace)}`);
+  if (workspace.isAdmin !== true && isStore(url)) {
+    throw new Error(
+      `"${name}" holds the store of the server itself, which is for admins. Use another database.`,
+    );
+  }
   return { name, engine: await engineFor(workspace, name, url, isWrite), secrets: secretsOf(url) };
+}
+
+/** Whether the server keeps its own records there. SQLite's file lies in `.toolrack`, where no tool gets to. */
+function isStore(url: string): boolean {
+  const [one, own] = [url, process.env.DATABASE_URL ?? ""].map((text) => URL.parse(text));
+  if (!one || !own) return false;
+  const place = ({ protocol, hostname, port, pathname }: URL) => {
+    const isPostgres = protocol.startsWith("postgres");
+    return [isPostgres, hostname.toLowerCase(), port || (isPostgres ? "5432" : "3306"), pathname].join(" ");
+  };
+  return place(one) === place(own);
 }
 
 function onlyName(workspace: Workspace): string {

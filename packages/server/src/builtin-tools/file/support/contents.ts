@@ -1,6 +1,7 @@
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, lstat, open } from "node:fs/promises";
-import { type Confinement, confinePath, showPath } from "../../confine.ts";
+import { isPrivateTwin } from "../../../access/index.ts";
+import { belongsToServer, type Confinement, confinePath, showPath } from "../../confine.ts";
 import { checkSameFile } from "./entries.ts";
 
 interface PageRequest {
@@ -182,6 +183,7 @@ export async function openRegularFile(workspace: Confinement, path: string): Pro
   try {
     const stats = await checkSameFile(handle, real, shown);
     checkKind(stats, shown);
+    if (await isPrivateTwin(workspace, stats)) throw belongsToServer(path);
     return { handle, stats, real, shown };
   } catch (error) {
     await handle.close();

@@ -17,7 +17,7 @@ import {
   unlink,
   utimes,
 } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { type Confinement, showPath } from "../../confine.ts";
 import { amount } from "./contents.ts";
 
@@ -36,12 +36,15 @@ export interface CopyOptions {
   readonly overwrite: boolean;
   /** Keep exact modes, owners and times, as a move must. */
   readonly preserve: boolean;
-  /** They belong to the server, and are neither read nor written. Absolute and real. */
-  readonly ownFolders: readonly string[];
+  /** Why an entry is neither read nor written, by its source and its target; `undefined` when it is copied. */
+  readonly leaveOut: (source: string, target: string, stats: Stats) => Promise<string | undefined>;
   /** Why a link may not be copied; `undefined` when it may. */
   readonly refuseLink: (link: string, target: string, copy: string) => Promise<string | undefined>;
   readonly onProgress: (copied: Copied) => void;
 }
+
+/** Why files of the server are left out. */
+export const OWN = "it belongs to the server itself";
 
 const PIECE = 1024 * 1024;
 const PROGRESS_EVERY = 200;
@@ -55,21 +58,24 @@ export async function copyEntry(
   path = "",
 ): Promise<void> {
   options.signal.throwIfAborted();
-  if (isOwn(source, options) || isOwn(target, options)) {
-    options.copied.skipped.push({ path, reason: "it belongs to the server itself" });
+  const stats = await lstat(source);
+  const reason = await options.leaveOut(source, target, stats);
+  if (reason !== undefined) {
+    noteLeftOut(path, reason, options.copied);
     return;
   }
-  const stats = await lstat(source);
   if (stats.isSymbolicLink()) return copyLink(source, target, options, path);
   if (stats.isDirectory()) return copyFolder(source, target, stats, options, path);
   if (stats.isFile()) return copyFile(source, target, stats, options);
   options.copied.skipped.push({ path, reason: "it is neither a file nor a folder" });
 }
 
-/** Some file systems do not tell names by their case; no tool needs such a name either. */
-function isOwn(path: string, { ownFolders }: CopyOptions): boolean {
-  const name = path.toLowerCase();
-  return ownFolders.some((own) => own.toLowerCase() === name);
+/** Of files of the server only the folder is told, once: not how many there are, nor what they are called. */
+function noteLeftOut(path: string, reason: string, { skipped }: Copied): void {
+  const told = reason === OWN && basename(path) !== ".toolrack" ? dirname(path) : path;
+  if (!skipped.some((known) => known.path === told && known.reason === reason)) {
+    skipped.push({ path: told, reason });
+  }
 }
 
 async function copyFolder(

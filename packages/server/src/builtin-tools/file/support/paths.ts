@@ -1,16 +1,8 @@
 import type { Stats } from "node:fs";
 import { lstat, readdir } from "node:fs/promises";
 import { basename, dirname, join, relative, sep } from "node:path";
-import type { InternalToolContext } from "../../../calls/internal-tool.ts";
-import {
-  type Confinement,
-  confinePath,
-  isInside,
-  ownFolders,
-  realPathOf,
-  realRoots,
-  showPath,
-} from "../../confine.ts";
+import { isInside, ownFolders, realRoots } from "../../../access/index.ts";
+import { type Confinement, confinePath, showPath } from "../../confine.ts";
 import { amount } from "./contents.ts";
 import { entryAt } from "./entries.ts";
 
@@ -56,18 +48,20 @@ const MOST_NAMES = 5;
 
 /**
  * What to say of a path at which there is nothing: where it stops existing, and which names there are near to
- * the one asked for. `shownParent` is how people read the folder of `real`.
+ * the one asked for. `shownParent` is how people read the folder of `real`; what is private is not named.
  */
 export async function describeMissing(
   path: string,
   real: string,
   root: string,
   shownParent: string,
+  isPrivate: (real: string) => boolean,
 ): Promise<string> {
   const { folder, missing } = await whereItStops(real, root);
   const shown = showFolder(folder, real, shownParent);
   if (await isFile(folder)) return `There is no "${path}": ${shown} is a file, not a folder.`;
-  const names = await readdir(folder).catch((): string[] => []);
+  const all = await readdir(folder).catch((): string[] => []);
+  const names = all.filter((name) => !isPrivate(join(folder, name)));
   const near = nearestNames(missing, names);
   const absent =
     missing === basename(real)
@@ -172,39 +166,4 @@ async function reasonToRefuse(workspace: Confinement, real: string): Promise<str
   if (roots.some((root) => isInside(real, root))) return "holds a root of the workspace";
   const own = await ownFolders(workspace);
   return own.some((folder) => isInside(real, folder)) ? "holds files of the server itself" : undefined;
-}
-
-/**
- * Asks for consent before something is put at a confined path where a file has power beyond its content: where it
- * would run as a tool, change the settings or the log, or lie outside the workspace's own directory. Rejects unless
- * the answer is yes.
- */
-export async function askBeforeWriting(
-  { workspace, ask }: Pick<InternalToolContext, "workspace" | "ask">,
-  real: string,
-): Promise<void> {
-  const reason = await reasonToAsk(workspace, real);
-  if (reason === undefined) return;
-  const shown = await showPath(workspace, real);
-  await ask({ message: `Write ${shown}? ${reason}`, details: { path: shown } });
-}
-
-async function reasonToAsk(
-  workspace: InternalToolContext["workspace"],
-  real: string,
-): Promise<string | undefined> {
-  const { directory, toolFolders = [], logFile } = workspace;
-  for (const folder of await Promise.all(toolFolders.map((path) => realPathOf(path)))) {
-    // A folder that is put above the tools may bring some along.
-    if (isInside(folder, real) || isInside(real, folder)) return "What lies there runs as a tool.";
-  }
-  const name = basename(real);
-  if (/^toolrack\.config\./i.test(name)) return "It is a config of Toolrack, which runs as code.";
-  if (/^\.env(\.|$)/i.test(name)) return "It sets environment variables.";
-  const log = logFile === undefined ? undefined : await realPathOf(logFile);
-  if (log !== undefined && (isInside(real, log) || real.startsWith(`${log}.`)))
-    return "It is the log of all calls.";
-  return isInside(await realPathOf(directory), real)
-    ? undefined
-    : "It lies outside the workspace's directory.";
 }

@@ -2,7 +2,7 @@ import { constants, type Dirent } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
 import ignore, { type Ignore } from "ignore";
-import { isInside } from "../../confine.ts";
+import { isInside } from "../../../access/index.ts";
 import { type EntryKind, entryAt, kindOf } from "./entries.ts";
 
 export interface WalkEntry {
@@ -19,6 +19,8 @@ interface WalkOptions {
   readonly depth: number;
   /** What to leave out; `undefined` shows everything. */
   readonly rules: IgnoreRules | undefined;
+  /** What the caller is not to know of, whatever else is shown. */
+  readonly isPrivate: (path: string) => boolean;
   readonly signal: AbortSignal;
   /** A folder that could not be read; the walk goes on. */
   readonly onUnreadable: (relative: string, reason: string) => void;
@@ -66,6 +68,7 @@ async function entriesOf(folder: Folder, options: WalkOptions): Promise<WalkEntr
   for (const dirent of await readFolder(folder, options)) {
     const { name } = dirent;
     const path = join(folder.path, name);
+    if (options.isPrivate(path)) continue;
     const type = await typeOf(dirent, path);
     if (type === undefined || folder.rules?.ignores(path, type === "directory")) continue;
     entries.push({

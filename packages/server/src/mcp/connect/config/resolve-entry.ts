@@ -2,6 +2,7 @@ import { lstat, readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, isAbsolute, resolve } from "node:path";
 import { parseEnv } from "node:util";
+import { serversIn } from "../../../access/index.ts";
 import { problemOfKey } from "../../../config/tool-patterns.ts";
 import { parseJsonc } from "../../../helpers/jsonc.ts";
 import { isRecord } from "../../../helpers/values.ts";
@@ -294,13 +295,20 @@ export class FollowedSecrets {
 /** What a file said. A broken entry does not keep the others from being used. */
 export interface McpFile {
   readonly entries: ReadonlyMap<string, ServerEntry>;
+  /** All of them as they are written. */
+  readonly given: ReadonlyMap<string, unknown>;
   /** What is wrong with the others, by key. */
   readonly problems: ReadonlyMap<string, string>;
   /** Those of the others whose key is one. */
   readonly invalid: ReadonlyMap<string, { readonly given: unknown; readonly reason: string }>;
 }
 
-const nothing: McpFile = { entries: new Map(), problems: new Map(), invalid: new Map() };
+export const nothing: McpFile = {
+  entries: new Map(),
+  given: new Map(),
+  problems: new Map(),
+  invalid: new Map(),
+};
 
 /** Reads an `mcp.json`; empty when there is none. Throws when the file as a whole cannot be read. */
 export async function readMcpFile(path: string): Promise<McpFile> {
@@ -337,7 +345,7 @@ async function toMcpFile(document: unknown, path: string): Promise<McpFile> {
     const twice = `The entry "${key}" of ${path} stands under "mcpServers" and under "servers". The one under "mcpServers" counts. Take out the other.`;
     problems.set(`servers.${key}`, twice);
   }
-  const all = new Map([...Object.entries(others), ...Object.entries(listed)]);
+  const all = serversIn(document);
   for (const [key, given] of all) {
     const wrongKey = problemOfKey(key);
     try {
@@ -349,7 +357,7 @@ async function toMcpFile(document: unknown, path: string): Promise<McpFile> {
       if (wrongKey === undefined) invalid.set(key, { given, reason });
     }
   }
-  return { entries, problems, invalid };
+  return { entries, given: all, problems, invalid };
 }
 
 function parse(text: string, path: string): unknown {

@@ -14,6 +14,7 @@ export async function surfaceParts({ serving: { app, store } }: ServedRack) {
     registry: app.registry,
     calls: store.calls,
     tokens: store.tokens,
+    origins: app.origins,
     logger,
   });
   return createMcpSurface({

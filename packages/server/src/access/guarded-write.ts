@@ -1,0 +1,74 @@
+import type { Stats } from "node:fs";
+import { type AskRequest, PermissionDeniedError } from "@toolrack/core";
+import type { Workspace } from "../config/workspace.ts";
+import { namedPowerBelow, type PowerOptions, powerOf } from "./power-files.ts";
+import { isInside, realPathOf } from "./real-path.ts";
+import { Unapproved } from "./unapproved.ts";
+
+/** The part of a call that a built-in tool hands over when it is about to change a file. */
+export interface WritingCall {
+  readonly workspace: Workspace;
+  readonly caller: string;
+  readonly signal: AbortSignal;
+  ask(request: AskRequest): Promise<void>;
+}
+
+export interface GuardedWrite extends PowerOptions {
+  /** How people read the path. */
+  readonly shown: string;
+  /** What happens there, for the question and the refusal. Default `Write`. */
+  readonly verb?: "Write" | "Copy to" | "Move" | "Delete" | "Make" | "Format";
+  /** What is there now: a folder is looked through, because what lies in it goes with it. */
+  readonly existing?: Stats | undefined;
+  /** Whether the person was asked already, about the call as a whole. */
+  readonly isAsked?: boolean;
+}
+
+/**
+ * Every built-in tool that writes, moves, removes or makes something asks here first, with the real path. A file that
+ * gives power is changed for an admin only, who is asked whether it is meant; anybody else is refused, and no approval
+ * makes up for the grant. Skills and MCP servers that appear by it wait until an admin approves them.
+ */
+export async function guardWrite(call: WritingCall, real: string, write: GuardedWrite): Promise<void> {
+  const { workspace } = call;
+  const { shown, verb = "Write", isAsked = false } = write;
+  const power = await powerOf(workspace, real, write);
+  const reason = power ?? (await reasonToRefuse(call, real, write));
+  if (reason !== undefined && workspace.isAdmin !== true) throw refusal(verb, shown, reason);
+  const question = power ?? (await reasonToAsk(workspace, real));
+  if (question !== undefined && !isAsked) {
+    await call.ask({ message: `${verb} ${shown}? ${question}`, details: { path: shown } });
+  }
+  if (power !== undefined) await new Unapproved(workspace).note(real, call.caller);
+}
+
+/** What concerns a caller without an admin grant only. */
+async function reasonToRefuse(
+  { workspace, signal }: WritingCall,
+  real: string,
+  { existing, above = true }: GuardedWrite,
+): Promise<string | undefined> {
+  if (workspace.isAdmin === true || existing === undefined) return undefined;
+  if (!existing.isDirectory()) {
+    return existing.nlink > 1
+      ? "It has other names (hard links), which may be those of such a file."
+      : undefined;
+  }
+  const below = above ? await namedPowerBelow(workspace, real, signal) : undefined;
+  return below === undefined ? undefined : `It holds ${below}, which gives power.`;
+}
+
+async function reasonToAsk({ directory }: Workspace, real: string): Promise<string | undefined> {
+  return isInside(await realPathOf(directory), real)
+    ? undefined
+    : "It lies outside the workspace's directory.";
+}
+
+function refusal(verb: string, shown: string, reason: string): PermissionDeniedError {
+  const what = verb.toLowerCase();
+  const where = shown === "." ? "the workspace as a whole" : shown;
+  return new PermissionDeniedError(
+    `This call may not ${what} ${where}. ${reason} Only a token with an admin grant may do that through a tool. Use another path, or ask an operator to make the change.`,
+    { data: { path: shown } },
+  );
+}

@@ -1,0 +1,202 @@
+import type { Stats } from "node:fs";
+import { readdir, stat } from "node:fs/promises";
+import { dirname, extname, join, relative, resolve, sep } from "node:path";
+import type { Workspace } from "../config/workspace.ts";
+import { foldPath, isInside, realPathOf, waysTo } from "./real-path.ts";
+
+/** The part of a workspace that says which of its files give power. */
+export type PowerPlaces = Pick<
+  Workspace,
+  "directory" | "roots" | "toolFolders" | "skillFolders" | "mcpFile" | "logFile" | "usedFiles" | "isAdmin"
+>;
+
+/**
+ * THE list: files that give power by their name, wherever they lie below a root. A name is matched in lower case. What
+ * gives power by its place, which the config decides, is in `placesOf` below.
+ */
+const namedFiles: readonly { readonly name: RegExp; readonly why: string }[] = [
+  { name: /^\.toolrack$/, why: "It belongs to the server itself." },
+  { name: /^toolrack\.config\./, why: "It is a config of Toolrack, which runs as code." },
+  { name: /^\.env/, why: "It sets environment variables." },
+  {
+    name: /^(node_modules|\.yarn|\.pnp\..*|package(-lock)?\.json|npm-shrinkwrap\.json|pnpm-(lock|workspace)\.ya?ml|yarn\.lock|bun\.lockb?|bunfig\.toml|\.npmrc|\.yarnrc(\.yml)?|\.pnpmfile\.[cm]?js)$/,
+    why: "It decides which packages are installed and run.",
+  },
+  { name: /^[jt]sconfig(\..*)?\.json$/, why: "It decides which files the imports of tools mean." },
+  { name: /^(\.git|\.gitmodules|\.gitconfig|\.husky)$/, why: "Git runs commands that it names." },
+  {
+    name: /^(\.?biome\.jsonc?|\.?dprint\.jsonc?|\.prettierrc(\..*)?|prettier\.config\..*)$/,
+    why: "It configures a formatter, which runs code that it names.",
+  },
+  {
+    name: /^(\.vscode|\.idea|\.cursor|\.claude|\.devcontainer|\.mcp\.json)$/,
+    why: "Editors run commands that it names.",
+  },
+  { name: /\.calls\.ya?ml$/, why: "It holds calls that the operator runs." },
+];
+
+/** Where something gives power because the config, or a tool, names it. */
+interface Place {
+  /** Absolute: links that lead there, and where they end. */
+  readonly ways: readonly string[];
+  readonly why: string;
+  /** The files beside it whose names begin with its own count too. */
+  readonly hasTail?: boolean;
+}
+
+export interface PowerOptions {
+  /** Whether a folder above such a file counts, because it is replaced, moved or removed with it. Default true. */
+  readonly above?: boolean;
+}
+
+/** Why a file or folder at the path gives power, in a sentence for people. Undefined when it gives none. */
+export async function powerOf(
+  workspace: PowerPlaces,
+  real: string,
+  options?: PowerOptions,
+): Promise<string | undefined> {
+  return (await powerJudge(workspace))(real, options);
+}
+
+/** The same for many paths, as the places are now. */
+export async function powerJudge(
+  workspace: PowerPlaces,
+): Promise<(real: string, options?: PowerOptions) => string | undefined> {
+  const roots = await realRoots(workspace);
+  const places = (await placesOf(workspace)).map(({ ways, ...place }) => ({
+    ...place,
+    ways: ways.map(foldPath),
+  }));
+  return (real, { above = true } = {}) => {
+    const byName = powerOfName(roots, real);
+    if (byName !== undefined) return byName;
+    const path = foldPath(real);
+    for (const { ways, why, hasTail } of places) {
+      for (const way of ways) {
+        if (isInside(way, path) || (hasTail === true && path.startsWith(`${way}.`))) return why;
+        if (above && isInside(path, way)) return `It holds what gives power. ${why}`;
+      }
+    }
+    return undefined;
+  };
+}
+
+/** The first file below a folder that gives power by its name, relative to the folder. */
+export async function namedPowerBelow(
+  workspace: PowerPlaces,
+  folder: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const roots = await realRoots(workspace);
+  const waiting = [folder];
+  for (let at = waiting.pop(); at !== undefined; at = waiting.pop()) {
+    signal.throwIfAborted();
+    for (const entry of await readdir(at, { withFileTypes: true }).catch(() => [])) {
+      const path = join(at, entry.name);
+      if (powerOfName(roots, path) !== undefined) return relative(folder, path);
+      if (entry.isDirectory()) waiting.push(path);
+    }
+  }
+  return undefined;
+}
+
+/** The roots of a workspace with every link in them resolved, in the order of the config. */
+export function realRoots({ roots }: Pick<Workspace, "roots">): Promise<string[]> {
+  return Promise.all(roots.map((root) => realPathOf(root)));
+}
+
+function powerOfName(roots: readonly string[], real: string): string | undefined {
+  // The names above a root are not the caller's doing. A root may lie in another, below a folder with such a name.
+  const ways = roots.filter((root) => isInside(root, real)).map((root) => foldPath(relative(root, real)));
+  const names = ways.sort((one, other) => one.length - other.length)[0]?.split(sep) ?? [];
+  return namedFiles.find(({ name }) => names.some((part) => name.test(part)))?.why;
+}
+
+async function placesOf(workspace: PowerPlaces): Promise<Place[]> {
+  const { directory, toolFolders = [], skillFolders = [], mcpFile, logFile, usedFiles } = workspace;
+  const used = (await usedFiles?.()) ?? [];
+  const home = await realPathOf(directory);
+  const listed: readonly (Omit<Place, "ways"> & { readonly path: string })[] = [
+    ...toolFolders.map((path) => ({ path, why: "What lies there runs as a tool." })),
+    { path: ".toolrack", why: "It belongs to the server itself." },
+    ...(await skillPlaces(skillFolders)).map((path) => ({ path, why: "What lies there becomes a skill." })),
+    { path: mcpFile ?? "mcp.json", why: "It names MCP servers, which the server starts." },
+    { path: "apis.json", why: "It names APIs, which the server calls with its secrets." },
+    { path: "graphql", why: "What lies there becomes a tool." },
+    { path: "json/scheduled_tasks.json", why: "It holds schedules, which the server takes over." },
+    ...(logFile === undefined ? [] : [{ path: logFile, why: LOG, hasTail: true }]),
+    ...used
+      .flatMap(meantBy)
+      .filter((path) => !isInside(path, directory) && !isInside(path, home))
+      .map((path) => ({ path, why: USED, hasTail: true })),
+  ];
+  return Promise.all(
+    listed.map(async ({ path, ...place }) => ({ ...place, ways: await waysTo(resolve(directory, path)) })),
+  );
+}
+
+/** Folders of skills, and what in them is a link: that skill lies elsewhere. */
+export async function skillPlaces(folders: readonly string[] = []): Promise<string[]> {
+  const places = [...folders];
+  for (const folder of folders) {
+    const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+    places.push(...entries.filter((entry) => entry.isSymbolicLink()).map(({ name }) => join(folder, name)));
+  }
+  return places;
+}
+
+const LOG = "It is the log of all calls.";
+const USED = "A tool, a skill, an MCP server or the config runs it.";
+
+/**
+ * An import finds `x.ts` where `x.js` or `x/index.js` was meant, so that whatever is named like the file can take its
+ * place. A folder that is imported whole may be the workspace itself, which then is left out.
+ */
+function meantBy(path: string): string[] {
+  const stem = path.slice(0, path.length - extname(path).length);
+  return /[\\/]index$/.test(stem) ? [path, stem, dirname(path)] : [path, stem];
+}
+
+/**
+ * Says of real paths whether they are out of the caller's reach, so that not even their names are shown: `.toolrack`,
+ * which holds the token and the store, for everybody; the log, and what belongs to other workspaces below this one, for
+ * whoever is no admin.
+ */
+export async function privatePaths(workspace: PowerPlaces): Promise<(real: string) => boolean> {
+  const { logFile, isAdmin } = workspace;
+  const own = (await ownFolders(workspace)).map(foldPath);
+  const log = logFile === undefined || isAdmin === true ? [] : (await waysTo(logFile)).map(foldPath);
+  const roots = (await realRoots(workspace)).map(foldPath);
+  return (real) => {
+    const path = foldPath(real);
+    if (own.some((folder) => isInside(folder, path))) return true;
+    if (log.some((file) => path === file || path.startsWith(`${file}.`))) return true;
+    // Also that of another workspace that lies below this one.
+    if (isAdmin === true) return false;
+    return roots.some(
+      (root) => isInside(root, path) && relative(root, path).split(sep).includes(".toolrack"),
+    );
+  };
+}
+
+/** Where the server keeps its own files, which tools may not touch: the folder, and what it is a link to. */
+export async function ownFolders({ directory }: Pick<Workspace, "directory">): Promise<string[]> {
+  const own = join(await realPathOf(directory), ".toolrack");
+  return [own, ...(await waysTo(own))];
+}
+
+/** Whether a file that goes by several names is one of those that are out of reach. */
+export async function isPrivateTwin(workspace: PowerPlaces, { nlink, ino, dev }: Stats): Promise<boolean> {
+  if (nlink < 2) return false;
+  const isPrivate = await privatePaths(workspace);
+  const { directory, logFile } = workspace;
+  for (const folder of [join(directory, ".toolrack"), ...(logFile === undefined ? [] : [dirname(logFile)])]) {
+    const real = await realPathOf(folder);
+    for (const name of await readdir(real).catch(() => [])) {
+      if (!isPrivate(join(real, name))) continue;
+      const found = await stat(join(real, name)).catch(() => undefined);
+      if (found?.ino === ino && found.dev === dev) return true;
+    }
+  }
+  return false;
+}

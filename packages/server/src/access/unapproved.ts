@@ -1,0 +1,194 @@
+import { randomUUID } from "node:crypto";
+import { readFile, rename, writeFile } from "node:fs/promises";
+import { join, relative, resolve, sep } from "node:path";
+import { hashValue } from "@toolrack/core";
+import type { Workspace } from "../config/workspace.ts";
+import { parseJsonc } from "../helpers/jsonc.ts";
+import { makeOwnFolder } from "../helpers/own-folder.ts";
+import { isRecord } from "../helpers/values.ts";
+import { skillPlaces } from "./power-files.ts";
+import { foldPath, isInside, waysTo } from "./real-path.ts";
+
+/** That a tool call wrote to a place which only people should write to. */
+interface Mark {
+  /** Who is behind the call. */
+  readonly by: string;
+  readonly at: string;
+  /** What of the place an admin has agreed to since, or had before: paths of skills, or hashes of entries. */
+  readonly approved: readonly string[];
+}
+
+/** By the place, absolute: the folder of a skill, a folder of skills, or the file that names MCP servers. */
+type Marks = Readonly<Record<string, Mark>>;
+
+/** Changes of one file are made one after the other, whoever makes them. */
+const turns = new Map<string, Promise<unknown>>();
+
+type Places = Pick<Workspace, "directory" | "skillFolders" | "mcpFile">;
+
+/**
+ * Remembers which skills and MCP servers came from tool calls and not from a person, until an admin approves them. It is
+ * kept in a file beside the store, because it speaks of files on this disk; every process on the workspace reads it anew.
+ */
+export class Unapproved {
+  readonly #places: Places;
+  readonly #file: string;
+
+  constructor(places: Places) {
+    this.#places = places;
+    this.#file = join(places.directory, ".toolrack", "unapproved.json");
+  }
+
+  /** To be called before a tool call changes something at the real path: what appears there then is not approved. */
+  async note(real: string, by: string): Promise<void> {
+    const skills = await this.#skillsAt(real);
+    const mcpFile = await this.#mcpFileAt(real);
+    if (skills.length === 0 && mcpFile === undefined) return;
+    const at = new Date().toISOString();
+    await this.#change(async (marks) => {
+      const entries =
+        mcpFile === undefined || marks[mcpFile] !== undefined ? undefined : await entriesIn(mcpFile);
+      return {
+        ...marks,
+        ...Object.fromEntries(skills.map((place) => [place, { by, at, approved: [] }])),
+        ...(mcpFile === undefined || entries === undefined
+          ? {}
+          : { [mcpFile]: { by, at, approved: [...entries].map(hashOfEntry) } }),
+      };
+    });
+  }
+
+  /** Says which skills in folders wait for an admin, by the path of the folder: in a sentence for people. */
+  async skills(): Promise<(directory: string) => Promise<string | undefined>> {
+    const marks = await this.#read();
+    return async (directory) => {
+      const ways = (await waysTo(directory)).map(foldPath);
+      const found = Object.entries(marks).find(([place, { approved }]) => {
+        const marked = foldPath(place);
+        return ways.some((way) => isInside(marked, way) && !approved.includes(way));
+      });
+      return found && `A tool call of ${nameOf(found[1].by)} wrote it.`;
+    };
+  }
+
+  async approveSkill(directory: string): Promise<void> {
+    const ways = (await waysTo(directory)).map(foldPath);
+    await this.#change(async (marks) => {
+      const kept = Object.entries(marks).filter(([place]) => !ways.includes(foldPath(place)));
+      return Object.fromEntries(
+        kept.map(([place, mark]) => {
+          const isAbove = ways.some((way) => isInside(foldPath(place), way));
+          return [place, isAbove ? { ...mark, approved: [...mark.approved, ...ways] } : mark];
+        }),
+      );
+    });
+  }
+
+  /** The same for entries of the file that names MCP servers, by key and what is written there. */
+  async servers(): Promise<(key: string, given: unknown) => string | undefined> {
+    const mark = (await this.#read())[this.#mcpFile];
+    return (key, given) =>
+      mark === undefined || mark.approved.includes(hashOfEntry([key, given]))
+        ? undefined
+        : `It was added or changed after a tool call of ${nameOf(mark.by)} wrote to the file.`;
+  }
+
+  /** Once all entries of the file are approved, people write to it again without being asked. */
+  async approveServer(key: string, given: unknown): Promise<void> {
+    const file = this.#mcpFile;
+    await this.#change(async (marks) => {
+      const { [file]: mark, ...others } = marks;
+      if (mark === undefined) return marks;
+      const approved = [...new Set([...mark.approved, hashOfEntry([key, given])])];
+      const isDone = [...(await entriesIn(file))].every((entry) => approved.includes(hashOfEntry(entry)));
+      return isDone ? others : { ...others, [file]: { ...mark, approved } };
+    });
+  }
+
+  get #mcpFile(): string {
+    return resolve(this.#places.directory, this.#places.mcpFile ?? "mcp.json");
+  }
+
+  /** The skill that the path belongs to; the whole folder of skills where it is put in place at once. */
+  async #skillsAt(real: string): Promise<string[]> {
+    const path = foldPath(real);
+    const found: string[] = [];
+    const { skillFolders = [] } = this.#places;
+    for (const place of await skillPlaces(skillFolders)) {
+      for (const way of await waysTo(place)) {
+        const [name = ""] = relative(foldPath(way), path).split(sep);
+        if (isInside(path, foldPath(way))) found.push(way);
+        else if (isInside(foldPath(way), path)) {
+          found.push(skillFolders.includes(place) ? join(way, name) : place);
+        }
+      }
+    }
+    return found;
+  }
+
+  async #mcpFileAt(real: string): Promise<string | undefined> {
+    const path = foldPath(real);
+    const ways = (await waysTo(this.#mcpFile)).map(foldPath);
+    return ways.some((way) => isInside(path, way)) ? this.#mcpFile : undefined;
+  }
+
+  #change(change: (marks: Marks) => Promise<Marks>): Promise<void> {
+    const changed = (turns.get(this.#file) ?? Promise.resolve()).then(async () => {
+      const before = await this.#read();
+      const after = await change(before);
+      if (hashValue(before) === hashValue(after)) return;
+      makeOwnFolder(join(this.#places.directory, ".toolrack"));
+      const temporary = `${this.#file}.${randomUUID()}.tmp`;
+      await writeFile(temporary, JSON.stringify(after, null, 2), { mode: 0o600 });
+      await rename(temporary, this.#file);
+    });
+    turns.set(
+      this.#file,
+      changed.catch(() => {}),
+    );
+    return changed;
+  }
+
+  /** A file that cannot be read is an error, and not an approval of everything. */
+  async #read(): Promise<Marks> {
+    const text = await readFile(this.#file, "utf8").catch((error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT" || error.code === "ENOTDIR") return "{}";
+      throw error;
+    });
+    try {
+      return JSON.parse(text);
+    } catch (error) {
+      throw new Error(
+        `${this.#file} is damaged, so it is not known which skills and MCP servers are approved. Look through both, then delete the file.`,
+        { cause: error },
+      );
+    }
+  }
+}
+
+/**
+ * What a file that names MCP servers says of each, in the form of most clients (`mcpServers`) or that of VS Code
+ * (`servers`). Of two with one key the first counts.
+ */
+export function serversIn(document: unknown): ReadonlyMap<string, unknown> {
+  const { mcpServers, servers } = isRecord(document) ? document : {};
+  const listed = [servers, mcpServers].flatMap((part) => (isRecord(part) ? Object.entries(part) : []));
+  return new Map(listed);
+}
+
+async function entriesIn(file: string): Promise<ReadonlyMap<string, unknown>> {
+  const text = await readFile(file, "utf8").catch(() => "{}");
+  try {
+    return serversIn(parseJsonc(text));
+  } catch {
+    return new Map();
+  }
+}
+
+function hashOfEntry([key, given]: readonly [string, unknown]): string {
+  return hashValue([key, given]);
+}
+
+function nameOf(by: string): string {
+  return by === "" ? "this program" : `"${by}"`;
+}
