@@ -64,6 +64,7 @@ export { jsonSchemaFlaws } from "./schema/check-json-schema.ts";
 export { compileSchema } from "./schema/compile-schema.ts";
 export { hashValue } from "./schema/hash.ts";
 export { referenceKeywords, sameValueKeywords, schemaKeywords } from "./schema/json-schema-keywords.ts";
+export { loadLinearPatterns, type Pattern, toPattern } from "./schema/pattern.ts";
 export type {
   CompiledSchema,
   InferInput,

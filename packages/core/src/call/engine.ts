@@ -16,7 +16,7 @@ import type { RegistrySnapshot, RegistryView } from "../registry/catalog.ts";
 import type { ToolEntry } from "../registry/entry.ts";
 import type { ToolResult } from "../tool/result.ts";
 import { type EventHub, recordOf } from "./events.ts";
-import type { CallFrame, Deadlines } from "./frame.ts";
+import { type CallFrame, type Deadlines, overdueTurn } from "./frame.ts";
 import type { CallHistory } from "./history.ts";
 import type { LoopSessions } from "./loop-sessions.ts";
 import { maskValue, SecretMask, shownInput, sourceOf, visibleInput } from "./mask.ts";
@@ -84,6 +84,7 @@ function admit(frame: CallFrame): boolean {
     fail(frame, new InvalidArgumentError(duplicateCallId(options.callId), named(frame)));
     return false;
   }
+  if (parent !== undefined && frame.createdAt >= parent.deadline) expireOverdue(parent, frame.createdAt);
   if (parent?.ended) {
     cancelCall(frame, `"${parent.toolName}", which makes it, has already ended`);
     return false;
@@ -91,6 +92,17 @@ function admit(frame: CallFrame): boolean {
   if (options.signal !== undefined) listen(frame, options.signal);
   if (!frame.ended) stateChanged(frame);
   return !frame.ended;
+}
+
+/**
+ * Ends a call whose time is over, and those above it whose time is over too. The timer does so as well, but not while
+ * calls follow each other without a turn of the event loop.
+ */
+function expireOverdue(frame: CallFrame, now: number): void {
+  let overdue: CallFrame | undefined;
+  for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent)
+    if (at.deadline <= now && at.asking === 0) overdue = at;
+  if (overdue !== undefined) expireCall(overdue, "total");
 }
 
 function listen(frame: CallFrame, signal: AbortSignal): void {
@@ -185,7 +197,9 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
     quietly(() => tellRecord(frame, result));
   }
   host.history.shrink(frame);
-  frame.resolve(result);
+  const turn = overdueTurn(frame.endedAt);
+  if (turn === undefined) frame.resolve(result);
+  else turn.then(() => frame.resolve(result));
   if (frame.children !== undefined) cancelChildren(frame);
 }
 

@@ -235,6 +235,39 @@ function dueTime({ deadline, idleLimit, lastActivity, asking, waitsForTurn }: Ca
   return idleLimit > 0 && !waitsForTurn ? Math.min(deadline, lastActivity + idleLimit) : deadline;
 }
 
+/** So long may calls follow each other before the event loop has its turn. Milliseconds. */
+const LONGEST_WITHOUT_TURN = 10;
+/** Taken when the module loads, so that a test that replaces the clock does not stop it. A browser has the other one. */
+const onNextTurn =
+  (globalThis as { setImmediate?: (callback: () => void) => unknown }).setImmediate ?? setTimeout;
+
+let turnBegan = NEVER;
+let nextTurn: Promise<void> | undefined;
+
+/**
+ * Is told of every call that ends, and returns what its answer has to wait for. Calls that wait for nothing settle
+ * without the event loop, so a tool that makes them one after the other would keep it from timers, requests and signals
+ * for ever. Once they have done so for some milliseconds, answers wait until it has had a turn.
+ */
+export function overdueTurn(now: number): Promise<void> | undefined {
+  if (nextTurn !== undefined) return nextTurn;
+  if (turnBegan === NEVER) {
+    turnBegan = now;
+    onNextTurn(() => {
+      turnBegan = NEVER;
+    });
+    return undefined;
+  }
+  if (now - turnBegan < LONGEST_WITHOUT_TURN) return undefined;
+  nextTurn = new Promise((resolve) => {
+    onNextTurn(() => {
+      nextTurn = undefined;
+      resolve();
+    });
+  });
+  return nextTurn;
+}
+
 /** While somebody is asked, neither this call nor those that wait for it run out of time. Listeners are told that they wait. */
 export function pausing(frame: CallFrame): Disposable {
   const start = performance.now();

@@ -4,7 +4,8 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
-import { Tool, ToolRegistry } from "../index.ts";
+import { Tool, type ToolContext, ToolRegistry } from "../index.ts";
+import type { ChildOptions } from "../tool/context.ts";
 
 const none = z.object({});
 
@@ -191,5 +192,107 @@ describe("cancelling", () => {
     registry.cancel("l");
     await call;
     expect(look?.().aborted).toBe(true);
+  });
+});
+
+describe("a tool that makes one call after the other", () => {
+  /** Far more than fit into the limits and timers of these tests, so that a test ends also where nothing stops the tool. */
+  const MOST = 200_000;
+
+  function rackWith(step: (context: ToolContext, count: number) => Promise<unknown>, isOver: () => boolean) {
+    const registry = new ToolRegistry();
+    let steps = 0;
+    registry.register(Tool.define({ name: "echo", parameters: none, execute: async () => "ok" }));
+    registry.register(
+      Tool.define({
+        name: "looping",
+        parameters: none,
+        execute: async (context) => {
+          while (steps < MOST && !isOver()) await step(context, steps++);
+        },
+      }),
+    );
+    return { registry, steps: () => steps };
+  }
+
+  /** An id that another call has. A tool in plain JavaScript may ask for one, although the type does not offer it. */
+  function taken(callId: string): ChildOptions {
+    const options: ChildOptions & { callId: string } = { callId };
+    return options;
+  }
+
+  function alarm(): () => boolean {
+    let rang = false;
+    setTimeout(() => {
+      rang = true;
+    }, 30);
+    return () => rang;
+  }
+
+  it("ends at its limit, although its calls wait for nothing", async () => {
+    const { registry, steps } = rackWith(
+      ({ call }) => call("echo"),
+      () => false,
+    );
+    const result = await registry.execute("looping", {}, { timeout: 50, callId: "l" });
+    expect(result.error).toMatchObject({ code: "timed_out", details: { kind: "total", limit: 50 } });
+    expect(steps()).toBeLessThan(MOST);
+  });
+
+  it("ends at the limit of whoever called it", async () => {
+    const { registry, steps } = rackWith(
+      ({ call }) => call("echo"),
+      () => false,
+    );
+    registry.register(
+      Tool.define({
+        name: "outer",
+        parameters: none,
+        metadata: { timeout: 50 },
+        execute: async ({ call }) => call("looping"),
+      }),
+    );
+    expect((await registry.execute("outer", {})).error?.code).toBe("timed_out");
+    expect(steps()).toBeLessThan(MOST);
+    expect(registry.activeCalls()).toEqual([]);
+  });
+
+  it.each<[string, (context: ToolContext) => Promise<unknown>]>([
+    ["are answered", ({ call }) => call("echo")],
+    ["fail", ({ call }) => call("missing").catch(() => {})],
+    ["are refused before they begin", ({ call, callId }) => call("echo", {}, taken(callId)).catch(() => {})],
+    ["are made through the registry", ({ registry }) => registry.execute("echo", {})],
+    ["are made all at once", ({ call }) => Promise.all(Array.from({ length: 5 }, () => call("echo")))],
+  ])("lets timers have their turn while its calls %s", async (_, step) => {
+    const rang = alarm();
+    const { registry } = rackWith(step, rang);
+    await registry.execute("looping", {});
+    expect(rang()).toBe(true);
+  });
+
+  it("lets timers have their turn when it goes on after its end", async () => {
+    const rang = alarm();
+    const { registry, steps } = rackWith(({ call }) => call("echo").catch(() => {}), rang);
+    await registry.execute("looping", {}, { timeout: 1 });
+    await vi.waitFor(() => expect(rang()).toBe(true));
+    expect(steps()).toBeLessThan(MOST);
+  });
+
+  it("hands over some times a second, not with every call", async () => {
+    let turns = 0;
+    let isOver = false;
+    const count = () => {
+      turns++;
+      if (!isOver) setImmediate(count);
+    };
+    setImmediate(count);
+    const { registry, steps } = rackWith(
+      ({ call }) => call("echo"),
+      () => turns >= 5,
+    );
+    await registry.execute("looping", {});
+    isOver = true;
+    expect(turns).toBeGreaterThanOrEqual(5);
+    expect(steps()).toBeGreaterThan(turns);
   });
 });

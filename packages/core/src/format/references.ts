@@ -157,8 +157,8 @@ function freeKey(key: string, accepts: RegExp, taken: ReadonlySet<string>): stri
   const plain =
     key
       .replace(/[^A-Za-z0-9_]+/g, "_")
-      .replace(/_+$/, "")
-      .slice(0, 56) || "argument";
+      .slice(0, 56)
+      .replace(/_+$/, "") || "argument";
   const stem = accepts.test(plain) ? plain : `_${plain}`;
   let name = stem;
   for (let next = 2; taken.has(name); next++) name = `${stem}_${next}`;

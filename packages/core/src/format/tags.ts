@@ -90,7 +90,7 @@ export function toTagResult(name: string, result: ToolResult): string {
   return `<tool_output name="${encode(name)}" status="${status}">\n${text}\n</tool_output>`;
 }
 
-const ownTag = /<(?=\s*\/?\s*(?:tool_output|tool_action|action)(?![\w-]))/gi;
+const ownTag = /<(?=\s*(?:\/\s*)?(?:tool_output|tool_action|action)(?![\w-]))/gi;
 
 /**
  * Arguments of a tag call with the types the tool's schema asks for. A string that cannot be read as the wanted

@@ -33,6 +33,8 @@ export interface JsonSchemaFacts {
   readonly usesInheritedNames: boolean;
   /** A pattern could take long to match by backtracking, so the engine that does not backtrack has to be loaded. */
   readonly usesRiskyPatterns: boolean;
+  /** Schemas in it refer to others, so that it may stand for far more than it says. */
+  readonly usesReferences: boolean;
 }
 
 /** What is wrong at one place of a schema. */
@@ -97,7 +99,13 @@ export function checkJsonSchema(
   }
   if (walk.hasReferences) refuseEndless(walk);
   const { usesInheritedNames, usesRiskyPatterns } = walk;
-  return { dialect: dialectOf(root), usesMetaschema, usesInheritedNames, usesRiskyPatterns };
+  return {
+    dialect: dialectOf(root),
+    usesMetaschema,
+    usesInheritedNames,
+    usesRiskyPatterns,
+    usesReferences: walk.hasReferences,
+  };
 }
 
 function visit(frame: Frame, walk: Walk): void {

@@ -106,11 +106,12 @@ export function isMetaschema(reference: string): boolean {
 }
 
 /** `pattern` is read with Unicode rules; the many patterns those rules forbid are read without. */
-export function toRegExp(pattern: string): RegExp {
+export function toRegExp(pattern: string, flags = ""): RegExp {
+  const stateless = flags.replace(/[gyuv]/g, "");
   try {
-    return new RegExp(pattern, "u");
+    return new RegExp(pattern, `${stateless}u`);
   } catch {
-    return new RegExp(pattern);
+    return new RegExp(pattern, stateless);
   }
 }
 
@@ -201,14 +202,19 @@ function isJson(value: unknown, depth: number): boolean {
 
 /**
  * A copy of a schema in the form the engine takes. Authors mix drafts and OpenAPI habits, and a tool that
- * works elsewhere should work here: what has one obvious meaning is translated, what has none is left out.
+ * works elsewhere should work here: what has one obvious meaning is translated, what has none is left out. `mark` is a
+ * keyword that every schema in it is given.
  */
-export function prepareJsonSchema(schema: JsonSchemaObject, dialect: Dialect): JsonSchemaObject {
-  const prepared: Record<string, unknown> = {};
+export function prepareJsonSchema(
+  schema: JsonSchemaObject,
+  dialect: Dialect,
+  mark?: string,
+): JsonSchemaObject {
+  const prepared: Record<string, unknown> = mark === undefined ? {} : { [mark]: true };
   for (const keyword of Object.keys(schema)) {
     const value = schema[keyword];
     if (value === undefined || ignoredKeywords.has(keyword)) continue;
-    prepared[keyword] = prepareKeyword(keyword, value, dialect);
+    prepared[keyword] = prepareKeyword(keyword, value, dialect, mark);
   }
   if (prepared.nullable !== undefined && prepared.type === undefined) delete prepared.nullable;
   if (dialect !== "draft-07") renameTupleKeywords(prepared, dialect);
@@ -221,8 +227,8 @@ export function prepareJsonSchema(schema: JsonSchemaObject, dialect: Dialect): J
 /** `id` is draft 4's `$id`; `$async` would turn the answer into a promise, which counts as true. */
 const ignoredKeywords = new Set(["$schema", "id", "$async"]);
 
-function prepareKeyword(keyword: string, value: unknown, dialect: Dialect): unknown {
-  const prepare = (part: unknown) => (isRecord(part) ? prepareJsonSchema(part, dialect) : part);
+function prepareKeyword(keyword: string, value: unknown, dialect: Dialect, mark?: string): unknown {
+  const prepare = (part: unknown) => (isRecord(part) ? prepareJsonSchema(part, dialect, mark) : part);
   const arrangement = keyword === "dependencies" ? "map" : schemaKeywords[keyword];
   if (arrangement === undefined) return value;
   if (Array.isArray(value)) return value.map(prepare);

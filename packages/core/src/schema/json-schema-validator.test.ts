@@ -275,4 +275,45 @@ describe("a JSON Schema", () => {
       /JSON cannot express/,
     );
   });
+
+  it("refuses a value that references would have it check more often than can be done", async () => {
+    const node = { $ref: "#/$defs/node" };
+    const schema = compileSchema({
+      type: "object",
+      properties: { next: { anyOf: [node, node, { type: "number" }] } },
+      $defs: { node: { type: "object", properties: { next: { anyOf: [node, node, { type: "number" }] } } } },
+    });
+    const nested = (depth: number, inner: unknown): unknown =>
+      depth === 0 ? inner : { next: nested(depth - 1, inner) };
+    expect(await schema.validate(nested(8, 1))).toMatchObject({ ok: true });
+    expect(await schema.validate(nested(60, "x"))).toMatchObject({
+      ok: false,
+      issues: [{ message: expect.stringContaining("more checks than can be made") }],
+    });
+    const list = compileSchema({ type: "array", items: node, $defs: { node: { type: "object" } } });
+    expect(await list.validate(Array.from({ length: 300_000 }, () => ({})))).toMatchObject({ ok: true });
+  });
+
+  it("checks the format of a long text without delay", async () => {
+    const schema = compileSchema({ type: "string", format: "url" });
+    expect(await schema.validate("https://example.org/a?b=c")).toMatchObject({ ok: true });
+    expect(await schema.validate("not a url")).toMatchObject({ ok: false });
+    expect(await schema.validate(`http://${":".repeat(3_000_000)}`)).toMatchObject({ ok: false });
+  });
+
+  it("looks for repeated items and drops unknown keys in one pass", async () => {
+    const items = Array.from({ length: 100_000 }, (_, index) => ({ index }));
+    const unique = compileSchema({ type: "array", uniqueItems: true });
+    expect(await unique.validate(items)).toMatchObject({ ok: true });
+    expect(await unique.validate([...items, { index: 7 }])).toMatchObject({ ok: false });
+    expect(await unique.validate([1, "1", true, null, [1], { a: 1, b: 2 }])).toMatchObject({ ok: true });
+    expect(
+      await unique.validate([
+        { a: 1, b: 2 },
+        { b: 2, a: 1 },
+      ]),
+    ).toMatchObject({ ok: false });
+    const unknown = Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`key${index}`, index]));
+    expect(await validate(weather, { ...unknown, city: "Riga" })).toMatchObject({ ok: true });
+  });
 });

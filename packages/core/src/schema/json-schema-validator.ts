@@ -1,6 +1,7 @@
 import type { KeywordDefinition, Options, ValidateFunction } from "ajv/dist/core.js";
 import { checkJsonSchema, type JsonSchemaFacts } from "./check-json-schema.ts";
 import { type Copier, compileCopier, copyPlain, countMembers } from "./copy.ts";
+import { hashValue } from "./hash.ts";
 import { describeFailure, jsonSchemaIssues } from "./json-schema-issues.ts";
 import { type Dialect, plainJsonSchema, prepareJsonSchema } from "./json-schema-keywords.ts";
 import { KeyGuide, type KnownKeys, knownKeys } from "./known-keys.ts";
@@ -18,6 +19,10 @@ import {
 
 /** Listing every error of a larger value would cost more memory than the answer is worth. */
 const largestFullyExplained = 5_000;
+
+/** Schemas that a value is held against, of those whose references could multiply them without end. */
+const MOST_STEPS = 100_000;
+const MOST_STEPS_TO_EXPLAIN = 20_000;
 
 /** A JSON Schema. The engine is loaded and the schema compiled when it is first used. */
 export class JsonSchemaValidator implements CompiledSchema {
@@ -60,7 +65,7 @@ export class JsonSchemaValidator implements CompiledSchema {
         }
         if (dropped !== undefined) copy = without(copy, dropped);
       }
-      if (!check(copy)) return { ok: false, issues: this.#issues(copy, check) };
+      if (!this.#passes(check, copy)) return { ok: false, issues: this.#issues(copy, check) };
       return dropped === undefined ? { ok: true, value: copy } : { ok: true, value: copy, dropped };
     } catch (error) {
       if (SchemaError.is(error)) throw error;
@@ -92,9 +97,14 @@ export class JsonSchemaValidator implements CompiledSchema {
     const issues = this.#guide
       .find(copy)
       .unlisted.map(({ parent, key, value, known }) => unknownKey(parent, key, value, known));
-    if (!check(copy)) issues.push(...this.#issues(copy, check));
+    if (!this.#passes(check, copy)) issues.push(...this.#issues(copy, check));
     if (issues.length === 0) return { ok: true, value: copy };
     return { ok: false, issues: issues.slice(0, maximumIssues) };
+  }
+
+  #passes(check: ValidateFunction, copy: unknown): boolean {
+    if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS);
+    return check(copy);
   }
 
   #issues(copy: unknown, check: ValidateFunction): SchemaIssue[] {
@@ -103,13 +113,21 @@ export class JsonSchemaValidator implements CompiledSchema {
       return jsonSchemaIssues(firstErrors, copy, this.#schema);
     }
     this.#explain ??= this.#engine!.compile(this.#schema, this.#facts, true);
-    this.#explain(copy);
+    // Where the reasons are too many to be gathered, the first one is told.
+    if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS_TO_EXPLAIN);
+    try {
+      this.#explain(copy);
+    } catch (error) {
+      if (error instanceof TooManySteps) return jsonSchemaIssues(firstErrors, copy, this.#schema);
+      throw error;
+    }
     return jsonSchemaIssues(this.#explain.errors ?? firstErrors, copy, this.#schema);
   }
 }
 
 function without(copy: object, unknown: readonly string[]): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(copy).filter(([key]) => !unknown.includes(key)));
+  const left = new Set(unknown);
+  return Object.fromEntries(Object.entries(copy).filter(([key]) => !left.has(key)));
 }
 
 /** What turns schemas of one dialect into functions. */
@@ -120,6 +138,8 @@ interface JsonSchemaEngine {
 
 const MOST_REMEMBERED = 500;
 const LONGEST_REMEMBERED = 20_000;
+/** More than browsers take. */
+const LONGEST_URL = 4_000;
 
 const engines = new Map<Dialect, JsonSchemaEngine>();
 const loading = new Map<Dialect, Promise<JsonSchemaEngine>>();
@@ -147,19 +167,26 @@ async function importEngine(dialect: Dialect): Promise<JsonSchemaEngine> {
     importAjv(dialect),
     import("ajv-formats/dist/formats.js"),
   ]);
+  const { url } = fullFormats;
+  // The only expression of a format whose time grows faster than the text.
+  const isUrl = (text: string) => text.length <= LONGEST_URL && url instanceof RegExp && url.test(text);
+  const formats = { ...fullFormats, url: isUrl };
   const recent = new Recent<ValidateFunction>(MOST_REMEMBERED);
   const make = (prepared: object, facts: JsonSchemaFacts, everyIssue: boolean): ValidateFunction => {
     // One instance per schema: a shared one would remember every schema, pattern and id for ever.
     const ajv = new Ajv({
       ...commonOptions,
-      formats: fullFormats,
+      formats,
       meta: facts.usesMetaschema,
       ownProperties: facts.usesInheritedNames,
       ignoreKeywordsWithRef: dialect === "draft-07",
       allErrors: everyIssue,
     });
-    ajv.removeKeyword("multipleOf");
-    ajv.addKeyword(multipleOf);
+    for (const keyword of [multipleOf, uniqueItems]) {
+      ajv.removeKeyword(keyword.keyword);
+      ajv.addKeyword(keyword);
+    }
+    if (facts.usesReferences) ajv.addKeyword(step);
     try {
       return ajv.compile(prepared);
     } catch (error) {
@@ -171,7 +198,7 @@ async function importEngine(dialect: Dialect): Promise<JsonSchemaEngine> {
   };
   const engine: JsonSchemaEngine = {
     compile(schema, facts, everyIssue) {
-      const prepared = prepareJsonSchema(schema, dialect);
+      const prepared = prepareJsonSchema(schema, dialect, facts.usesReferences ? STEP : undefined);
       const text = textOf(prepared);
       if (text === undefined) return make(prepared, facts, everyIssue);
       return recent.get(`${everyIssue} ${text}`, () => make(prepared, facts, everyIssue));
@@ -206,13 +233,76 @@ async function importAjv(dialect: Dialect): Promise<AjvClass> {
 }
 
 /** The engine's own keyword divides, which refuses 19.99 as a multiple of 0.01. */
-const multipleOf: KeywordDefinition = {
+const multipleOf: KeywordDefinition & { readonly keyword: string } = {
   keyword: "multipleOf",
   type: "number",
   schemaType: "number",
   validate: (divisor: number, value: number) => isMultipleOf(value, divisor),
   errors: false,
 };
+
+/** The engine's own keyword compares every item with every other. */
+const uniqueItems: KeywordDefinition & { readonly keyword: string } = {
+  keyword: "uniqueItems",
+  type: "array",
+  schemaType: "boolean",
+  validate: areUnique,
+  errors: true,
+};
+
+function areUnique(isWanted: boolean, items: readonly unknown[]): boolean {
+  if (!isWanted) return true;
+  const places = new Map<unknown, number>();
+  for (const [i, item] of items.entries()) {
+    const key = typeof item === "object" && item !== null ? `\u0000${hashValue(item)}` : item;
+    const j = places.get(key);
+    if (j !== undefined) {
+      areUnique.errors = [{ keyword: "uniqueItems", params: { i, j } }];
+      return false;
+    }
+    places.set(key, i);
+  }
+  return true;
+}
+areUnique.errors = [] as { keyword: string; params: { i: number; j: number } }[];
+
+/** Stands in every schema of those that refer to each other, and counts how often one of them is gone through. */
+const STEP = "toolrack:step";
+const step: KeywordDefinition = {
+  keyword: STEP,
+  schemaType: "boolean",
+  validate: () => {
+    if (--stepsLeft < 0) extend();
+    return true;
+  },
+  errors: false,
+};
+
+/** References may make a schema stand for more schemas than could ever be gone through, for a value of any size. */
+class TooManySteps extends Error {
+  constructor() {
+    super(
+      "the schema's references lead to more checks than can be made. Make the value smaller, or the schema simpler.",
+    );
+  }
+}
+
+/** For each member of a value that is larger than most. */
+const STEPS_FOR_MEMBER = 100;
+let stepsLeft = 0;
+let checked: unknown;
+
+/** Is to be called before a check of a schema with references: so many steps may be made, and more for a large value. */
+function beginCheck(value: unknown, steps: number): void {
+  stepsLeft = steps;
+  checked = value;
+}
+
+function extend(): void {
+  stepsLeft = countMembers(checked, Number.POSITIVE_INFINITY) * STEPS_FOR_MEMBER;
+  checked = undefined;
+  if (stepsLeft <= 0) throw new TooManySteps();
+}
 
 /** The engine only ever asks a pattern for `test`. */
 const regExpEngine = Object.assign((pattern: string) => toPattern(pattern) as RegExp, { code: "toPattern" });

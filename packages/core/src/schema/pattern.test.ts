@@ -40,6 +40,36 @@ describe("patterns of schemas", () => {
       expect(typeof pattern.test(`${sign.repeat(200_000)}!`)).toBe("boolean");
   });
 
+  // Each of them would keep a backtracking matcher busy for years, for a text that is hardly longer than itself.
+  it.each([
+    "^((\\w|\\w)+)+!",
+    `^(${Array(8).fill("\\w").join("|")})+!`,
+    `^${"a?".repeat(40)}${"a".repeat(40)}!`,
+    `^${"(a|aa)".repeat(40)}!`,
+    "^((a|a){19}){19}!",
+    `^${"\\w*".repeat(20)}!`,
+    "^(?=((\\w|\\w|\\w|\\w)+)+!)",
+    "(?<!a*a*a*a*a*a*a*)b{3}",
+    "(\\w+\\w+)+\\1!",
+    "^.*x.{5000}y",
+  ])("%s holds nobody up, however short or long the text is", async (source) => {
+    await loadLinearPatterns();
+    const pattern = toPattern(source);
+    for (const unit of ["a", "x"])
+      for (const length of [2, 8, 16, 24, 32, 48, 64, 100, 400, 1_000, 20_000])
+        expect(typeof pattern.test(`${unit.repeat(length)}?`)).toBe("boolean");
+  });
+
+  it("are told apart by their flags, and forget where they last stopped", async () => {
+    await loadLinearPatterns();
+    for (const text of ["ABBA", `${"AB".repeat(5_000)}BA`]) {
+      const pattern = toPattern("(a|b)*bba$", "gi");
+      expect([pattern.test(text), pattern.test(text)]).toEqual([true, true]);
+      expect(toPattern("(a|b)*bba$").test(text)).toBe(false);
+    }
+    expect(() => toPattern("a", "q")).toThrow(SyntaxError);
+  });
+
   it("in a schema cannot hold up a call, and still say what does not fit", async () => {
     const schema = compileSchema({
       type: "object",

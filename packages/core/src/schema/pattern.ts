@@ -1,7 +1,7 @@
 import type { RE2JS } from "re2js";
 import { toRegExp } from "./json-schema-keywords.ts";
 
-/** As much of a `RegExp` as schemas need. */
+/** As much of a `RegExp` as a pattern from outside needs. */
 export interface Pattern {
   test(text: string): boolean;
 }
@@ -17,50 +17,62 @@ export function areLinearPatternsLoaded(): boolean {
   return linear !== undefined;
 }
 
-/** Whether matching it by backtracking could take long for some text. */
+/** Whether matching it by backtracking could take long for some text, so that the linear way has to be loaded. */
 export function isRiskyPattern(source: string): boolean {
-  const { repetitions, isSteep, isAnchored } = patternShape(source);
-  return isSteep || repetitions > 1 || (repetitions === 1 && !isAnchored);
+  return longestFor(source) < Number.POSITIVE_INFINITY;
 }
 
 /**
- * A pattern of a schema, which may come from anywhere: whatever the pattern and the text, matching it cannot hold up
- * the process. Texts that are short enough for the pattern are matched by the platform, the others in linear time.
+ * A pattern that may come from anywhere, a caller, a schema or an upstream: whatever the pattern and the text, matching it
+ * cannot hold up the process. Texts that are short enough for the pattern are matched by the platform, the others in linear
+ * time, once `loadLinearPatterns` has been awaited. `flags` may be those of a `RegExp`; where it begins is not
+ * remembered, so `g` and `y` do nothing. Throws `SyntaxError` for what is no regular expression.
  */
-export function toPattern(source: string): Pattern {
-  const platform = toRegExp(source);
-  if (!isRiskyPattern(source)) return platform;
-  const longest = longestFor(patternShape(source));
+export function toPattern(source: string, flags = ""): Pattern {
+  const platform = toRegExp(source, flags);
+  const longest = longestFor(source);
+  if (longest === Number.POSITIVE_INFINITY) return platform;
   let careful: Pattern | undefined;
   return {
     test(text) {
       if (text.length <= longest) return platform.test(text);
-      careful ??= carefulPattern(source, platform, longest);
+      careful ??= carefulPattern(source, flags);
       return careful.test(text);
     },
   };
 }
 
-/** The work grows with the text to the power of the repetitions, and once more where matching can begin anywhere. */
-const byRepetitions = [Number.POSITIVE_INFINITY, 4_000, 300, 80, 40];
-const STEEPEST = 16;
+/** What the platform is trusted with: some hundredths of a second in the worst case. */
+const MOST_STEPS = 3_000_000;
+/** A pattern that takes so few steps for each character of a long text is linear. */
+const LONG = 1_000_000;
+const MOST_STEPS_FOR_EACH = 20;
+const lengths = [2_000, 1_000, 500, 300, 200, 150, 100, 75, 50, 35, 25, 16, 12, 8, 6, 4, 2];
 
-function longestFor({ repetitions, isSteep, isAnchored }: PatternShape): number {
-  if (isSteep) return STEEPEST;
-  return byRepetitions[isAnchored ? repetitions - 1 : repetitions] ?? STEEPEST;
+/** The longest text that can be matched by backtracking without delay. */
+function longestFor(source: string): number {
+  if (mostSteps(source, LONG) <= LONG * MOST_STEPS_FOR_EACH) return Number.POSITIVE_INFINITY;
+  return lengths.find((length) => mostSteps(source, length) <= MOST_STEPS) ?? 0;
 }
 
+/** To compile a longer one can itself take long. */
+const LONGEST_SOURCE = 3_000;
+
 /**
- * Looking around and back-references have no linear form. Such a pattern is matched by the platform a little further,
- * and a longer text counts as one that does not fit.
+ * Looking around and back-references have no linear form: a text that is too long for the platform counts as one that
+ * does not fit.
  */
-function carefulPattern(source: string, platform: RegExp, longest: number): Pattern {
+function carefulPattern(source: string, flags: string): Pattern {
   try {
-    if (linear === undefined) throw new Error("not loaded");
-    const compiled = linear.compile(linear.translateRegExp(withWideBlanks(source)));
+    if (linear === undefined || source.length > LONGEST_SOURCE) throw new Error("no linear form");
+    const options =
+      (flags.includes("i") ? linear.CASE_INSENSITIVE : 0) |
+      (flags.includes("m") ? linear.MULTILINE : 0) |
+      (flags.includes("s") ? linear.DOTALL : 0);
+    const compiled = linear.compile(linear.translateRegExp(withWideBlanks(source)), options);
     return { test: (text) => compiled.matcher(text).find() };
   } catch {
-    return { test: (text) => text.length <= longest * 2 && platform.test(text) };
+    return { test: () => false };
   }
 }
 
@@ -77,66 +89,133 @@ function withWideBlanks(source: string): string {
   });
 }
 
-/** How much work a backtracking matcher may do for a pattern. */
-interface PatternShape {
-  /** Repetitions without a bound, or with a high one. */
-  readonly repetitions: number;
-  /** A repetition of something that can itself be matched in many ways: the work may double with every character. */
-  readonly isSteep: boolean;
-  /** Can begin to match at the start of the text only. */
-  readonly isAnchored: boolean;
-}
-
-interface Group {
-  repetitions: number;
-  hasChoice: boolean;
-}
-
-const HIGH_BOUND = 20;
-
-/** Reads a regular expression that is known to be one, without matching anything. */
-function patternShape(source: string): PatternShape {
-  const groups: Group[] = [{ repetitions: 0, hasChoice: false }];
-  let isSteep = false;
-  let closed: Group | undefined;
+/**
+ * The most steps that matching by backtracking can take for a text of this length, whatever the text: how many ways there
+ * are through the pattern, times what each of them costs. Reads a regular expression that is known to be one, and
+ * matches nothing. Where it cannot tell it counts too many, never too few.
+ */
+function mostSteps(source: string, length: number): number {
+  const groups: Group[] = [new Group(false)];
   for (let at = 0; at < source.length; at++) {
+    const group = groups.at(-1)!;
     const sign = source[at]!;
-    const inner = closed;
-    closed = undefined;
-    if (sign === "\\") at++;
-    else if (sign === "[") at = endOfClass(source, at);
-    else if (sign === "(") groups.push({ repetitions: 0, hasChoice: false });
-    else if (sign === ")" && groups.length > 1) closed = closeGroup(groups);
-    else if (sign === "|") groups.at(-1)!.hasChoice = true;
-    else if (sign === "*" || sign === "+" || (sign === "{" && isHigh(source.slice(at)))) {
-      groups.at(-1)!.repetitions++;
-      if (inner !== undefined && (inner.repetitions > 0 || inner.hasChoice)) isSteep = true;
+    const repetition = repetitionAt(source, at);
+    if (repetition !== undefined) {
+      group.repeatLast(repetition, length);
+      at = repetition.end - 1;
+    } else if (sign === "(") {
+      const { isLook, end } = headAt(source, at);
+      groups.push(new Group(isLook));
+      at = end - 1;
+    } else if (sign === ")" && groups.length > 1) {
+      groups.pop();
+      groups.at(-1)!.add(group.close());
+    } else if (sign === "|") group.beginBranch();
+    else {
+      // What refers to an earlier group compares as much text as that group took.
+      const isReference = sign === "\\" && /[1-9k]/.test(source[at + 1] ?? "");
+      group.add({ ways: 1, cost: isReference ? length + 1 : 1 });
+      if (sign === "\\") at++;
+      else if (sign === "[") at = endOfClass(source, at);
     }
   }
-  const [whole] = groups;
-  return {
-    repetitions: whole!.repetitions,
-    isSteep,
-    isAnchored: source.startsWith("^") && !whole!.hasChoice,
-  };
+  const whole = groups[0]!;
+  const isAnchored = source.startsWith("^") && !whole.hasChoice;
+  const { ways, cost } = whole.close();
+  return ways * cost * (isAnchored ? 1 : length + 1);
 }
 
-function closeGroup(groups: Group[]): Group {
-  const group = groups.pop()!;
-  const outer = groups.at(-1)!;
-  outer.repetitions += group.repetitions;
-  return group;
+interface Part {
+  /** In how many ways it can match at one place. */
+  readonly ways: number;
+  /** The steps that one way takes. */
+  readonly cost: number;
+}
+
+interface Repetition {
+  readonly least: number;
+  readonly most: number;
+  readonly end: number;
+}
+
+const nothing: Part = { ways: 1, cost: 0 };
+
+/** A group between parentheses while it is read, or the whole pattern. */
+class Group {
+  readonly #isLook: boolean;
+  hasChoice = false;
+  #before: Part = { ways: 0, cost: 0 };
+  #branch = nothing;
+  #last = nothing;
+
+  constructor(isLook: boolean) {
+    this.#isLook = isLook;
+  }
+
+  add(part: Part): void {
+    this.#branch = inSequence(this.#branch, this.#last);
+    this.#last = part;
+  }
+
+  repeatLast({ least, most }: Repetition, length: number): void {
+    const { ways, cost } = this.#last;
+    const [fewest, highest] = [Math.min(least, length), Math.min(most, length)];
+    const times = Math.max(1, highest - fewest + 1);
+    this.#last = {
+      ways: ways === 1 ? times : ways ** Math.max(fewest, highest) * Math.min(times, 2),
+      cost: cost * Math.max(1, fewest),
+    };
+  }
+
+  beginBranch(): void {
+    this.hasChoice = true;
+    this.#before = this.#total();
+    this.#branch = nothing;
+    this.#last = nothing;
+  }
+
+  close(): Part {
+    const { ways, cost } = this.#total();
+    // Looking ahead or behind goes through its own ways once, and offers one to what follows.
+    return this.#isLook ? { ways: 1, cost: ways * cost } : { ways, cost };
+  }
+
+  #total(): Part {
+    const branch = inSequence(this.#branch, this.#last);
+    return { ways: this.#before.ways + branch.ways, cost: this.#before.cost + branch.cost + 1 };
+  }
+}
+
+function inSequence(one: Part, other: Part): Part {
+  return { ways: one.ways * other.ways, cost: one.cost + other.cost };
+}
+
+/** `*`, `+`, `?`, `{2}`, `{2,}` and `{2,5}`, each also with the `?` that makes it take as little as it can. */
+function repetitionAt(source: string, at: number): Repetition | undefined {
+  const sign = source[at];
+  if (sign !== "*" && sign !== "+" && sign !== "?" && sign !== "{") return undefined;
+  const form = /[*+?]\??|\{(\d+)(?:(,)(\d*))?\}\??/y;
+  form.lastIndex = at;
+  const found = form.exec(source);
+  if (found === null) return undefined;
+  const end = form.lastIndex;
+  const [, least, comma, most] = found;
+  if (least === undefined)
+    return { least: sign === "+" ? 1 : 0, most: sign === "?" ? 1 : Number.POSITIVE_INFINITY, end };
+  if (comma === undefined) return { least: Number(least), most: Number(least), end };
+  return { least: Number(least), most: most === "" ? Number.POSITIVE_INFINITY : Number(most), end };
+}
+
+/** What a group begins with, such as `(?:`, `(?=` or `(?<name>`. */
+function headAt(source: string, at: number): { isLook: boolean; end: number } {
+  const form = /\((?:\?(?:(<?[=!])|<[^>]*>|[a-z-]*:))?/y;
+  form.lastIndex = at;
+  const found = form.exec(source);
+  return { isLook: found?.[1] !== undefined, end: form.lastIndex };
 }
 
 function endOfClass(source: string, start: number): number {
   let at = start + 1;
   while (at < source.length && source[at] !== "]") at += source[at] === "\\" ? 2 : 1;
   return at;
-}
-
-/** `{3,}`, or a bound so high that it comes to the same. */
-function isHigh(rest: string): boolean {
-  const [, least = "0", comma, most = ""] = /^\{(\d+)(,)?(\d*)\}/.exec(rest) ?? [];
-  if (comma === undefined) return Number(least) >= HIGH_BOUND;
-  return most === "" || Number(most) >= HIGH_BOUND;
 }

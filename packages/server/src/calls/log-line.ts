@@ -1,6 +1,14 @@
 import { createReadStream, existsSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { redact, type ToolCallRecord, type ToolError } from "@toolrack/core";
+import {
+  loadLinearPatterns,
+  type Pattern,
+  redact,
+  type ToolCallRecord,
+  type ToolError,
+  toPattern,
+} from "@toolrack/core";
+import { matchesPattern } from "../config/tool-patterns.ts";
 
 /** Of an error and of a stack; a failed command's whole output does not belong in a log. */
 const LONGEST = 4_000;
@@ -112,7 +120,7 @@ export interface LogQuery {
 
 /** The lines that fit, oldest first, from the files that were put aside on. Lines that are not JSON are passed over. */
 export async function* readLog(file: string, query: LogQuery = {}): AsyncGenerator<LogLine> {
-  const fits = matcher(query);
+  const fits = await matcher(query);
   for (const path of filesOf(file)) {
     const lines = createInterface({
       input: createReadStream(path, "utf8"),
@@ -125,8 +133,8 @@ export async function* readLog(file: string, query: LogQuery = {}): AsyncGenerat
   }
 }
 
-export function matcher(query: LogQuery): (line: LogLine) => boolean {
-  const tool = query.tool === undefined ? undefined : toPattern(query.tool);
+export async function matcher(query: LogQuery): Promise<(line: LogLine) => boolean> {
+  const tool = query.tool === undefined ? undefined : await patternOf(query.tool);
   const start = toTime(query.startTime, "startTime") ?? Number.NEGATIVE_INFINITY;
   const end = toTime(query.endTime, "endTime") ?? Number.POSITIVE_INFINITY;
   const { status, caller, minDuration = 0, maxDuration = Number.POSITIVE_INFINITY } = query;
@@ -146,15 +154,17 @@ export function matcher(query: LogQuery): (line: LogLine) => boolean {
   };
 }
 
-function toPattern(text: string): RegExp {
-  const expression = /^\/(.+)\/([a-z]*)$/.exec(text);
+/** Whoever asks writes the pattern, so it is one that cannot hold up the process. */
+async function patternOf(text: string): Promise<Pattern> {
+  const end = text.lastIndexOf("/");
+  if (end < 2 || !text.startsWith("/")) return { test: (name) => matchesPattern(text, name) };
+  await loadLinearPatterns();
   try {
-    if (expression !== null) return new RegExp(expression[1]!, expression[2]);
+    return toPattern(text.slice(1, end), text.slice(end + 1));
   } catch (thrown) {
-    throw new Error(`The pattern ${text} is not a regular expression: ${(thrown as Error).message}`);
+    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    throw new Error(`The pattern ${text} is not a regular expression: ${reason}`);
   }
-  const escaped = text.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&"));
-  return new RegExp(`^${escaped.join(".*")}$`, "i");
 }
 
 function toTime(value: string | number | undefined, name: string): number | undefined {

@@ -11,9 +11,12 @@ export function parseJsonc(text: string): unknown {
   }
 }
 
-/** A whole string, or a comment. A string is matched first, so that `//` inside one is left alone. */
-const stringOrComment = /"(?:[^"\\\n]|\\.)*"|\/\/[^\n]*|\/\*[\s\S]*?\*\//g;
-const stringOrComma = /"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])/g;
+/**
+ * A whole string, or a comment. A string is matched first, so that `//` inside one is left alone; one that nobody closes
+ * is taken up to the end of its line, rather than looked for anew at every quote.
+ */
+const stringOrComment = /"(?:[^"\\\n]|\\.)*"?|\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/g;
+const stringOrComma = /"(?:[^"\\\n]|\\.)*"?|,(?=\s*[}\]])/g;
 
 /** Everything stays at its line and column: what is taken out leaves blanks. */
 function withoutComments(text: string): string {

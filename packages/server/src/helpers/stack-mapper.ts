@@ -1,5 +1,7 @@
 import { SourceMap } from "node:module";
 
+const LONGEST_LINE = 2_000;
+
 /** Points stack traces of loaded files at the source that people wrote. */
 export class StackMapper {
   readonly #texts = new Map<string, string>();
@@ -21,14 +23,23 @@ export class StackMapper {
       const error = thrown as { stack?: unknown };
       if (!(thrown instanceof Error) || typeof error.stack !== "string" || mapped.has(thrown)) return thrown;
       mapped.add(thrown);
-      error.stack = error.stack.replace(
-        /(\/[^():\n]+):(\d+):(\d+)/g,
-        (whole, path, line, column) => this.#position(path, Number(line), Number(column)) ?? whole,
-      );
+      error.stack = error.stack
+        .split("\n")
+        .map((text) => this.#mappedLine(text))
+        .join("\n");
     } catch {
       // A stack that cannot be read or set stays as it is.
     }
     return thrown;
+  }
+
+  /** A longer line is no place in a file but a message, in which looking for one could take long. */
+  #mappedLine(text: string): string {
+    if (text.length > LONGEST_LINE) return text;
+    return text.replace(
+      /(\/[^():\n]+):(\d+):(\d+)/g,
+      (whole, path, line, column) => this.#position(path, Number(line), Number(column)) ?? whole,
+    );
   }
 
   /** The first line of the source that the error's stack names inside the file. */

@@ -15,6 +15,7 @@ import type { Store } from "../store/store.ts";
 import type { App } from "./app.ts";
 import { openChat } from "./chat.ts";
 import { openRack } from "./rack.ts";
+import { startWatchdog } from "./watchdog.ts";
 
 export interface ServeOptions {
   readonly logger: Logger;
@@ -23,6 +24,8 @@ export interface ServeOptions {
   readonly port?: number;
   /** The words that start the program again, from any folder: a Node, its options, and the program. */
   readonly program?: readonly string[];
+  /** Watches the event loop from a thread, and ends the process when it is to stop and cannot. For a process of its own. */
+  readonly watchdog?: boolean;
   /** Reloads tool files whenever they change, and tells of it. */
   readonly onReload?: (report: LoadReport) => void;
 }
@@ -52,6 +55,10 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   try {
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined }, opened);
     const { app, store, approvals, calls, mcp, mcpServers, follower, origins, secrets, interrupted } = rack;
+    if (options.watchdog === true) {
+      const { registry, log } = app;
+      opened.defer(startWatchdog({ registry, logFile: log.file, endsWithParent: false }));
+    }
     const chat = await openChat({ app, store, approvals, calls, secrets, logger });
     // In the background, so that the first call of a sandboxed tool does not wait for it.
     const isSandboxed = app.registry.getAll().some(({ metadata }) => metadata.singleFile !== undefined);
@@ -151,6 +158,8 @@ export interface ServeStdioOptions {
   readonly expert?: string;
   /** Reloads tool files whenever they change, and tells of it. */
   readonly onReload?: (report: LoadReport) => void;
+  /** Watches the event loop from a thread, and ends the process when it is to stop and cannot. For a process of its own. */
+  readonly watchdog?: boolean;
   /** Ends it from this side. */
   readonly signal: AbortSignal;
 }
@@ -171,6 +180,8 @@ export async function serveStdio(directory: string, options: ServeStdioOptions):
     opened,
   );
   const { registry } = app;
+  if (options.watchdog === true)
+    opened.defer(startWatchdog({ registry, logFile: app.log.file, endsWithParent: true }));
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   opened.defer(async () => switches.close());
   // Tools are switched on the server, which is another process.

@@ -185,7 +185,10 @@ const hopByHop = [
 ];
 
 function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  const named = (headers.connection ?? "").toLowerCase().split(/\s*,\s*/);
+  const named = (headers.connection ?? "")
+    .toLowerCase()
+    .split(",")
+    .map((name) => name.trim());
   const left = Object.entries(headers).filter(([name]) => !hopByHop.includes(name) && !named.includes(name));
   return Object.fromEntries(left);
 }

@@ -128,7 +128,9 @@ function refusal(
 }
 
 function originOf(location: string, endpoint: string): string {
-  return URL.parse(location, endpoint.replace(/\{+[^}]*\}+/g, "x"))?.origin ?? "another address";
+  return (
+    URL.parse(location, endpoint.replace(/\{\{[^{}]*\}\}|\{[^{}]*\}/g, "x"))?.origin ?? "another address"
+  );
 }
 
 function binary(mime: string, { bytes, isTruncated }: BodyPart): unknown {
@@ -299,5 +301,5 @@ function withQuery(url: string, pairs: [string, string][]): string {
 }
 
 function withoutPlaceholders(endpoint: string): string {
-  return endpoint.replace(/\{\{[^}]*\}\}/g, "x").replace(placeholder, "x");
+  return endpoint.replace(/\{\{[^{}]*\}\}/g, "x").replace(placeholder, "x");
 }

@@ -103,7 +103,9 @@ export class SkillOfferings implements OfferingSource {
   }
 
   async readDirectory(uri: string, reader: OfferingReader): Promise<OfferedDirectory | undefined> {
-    const wanted = uri.replace(/\/+$/, "");
+    let end = uri.length;
+    while (uri[end - 1] === "/") end--;
+    const wanted = uri.slice(0, end);
     for (const skill of await this.#visible(reader)) {
       if (wanted !== skill.base && !wanted.startsWith(`${skill.base}/`)) continue;
       const below = skill.files.filter(({ path }) => uriOf(skill, path).startsWith(`${wanted}/`));

@@ -31,6 +31,17 @@ async function paths(args: object): Promise<string[]> {
 }
 
 describe("listing a folder", () => {
+  it("with a pattern that stands for millions of names takes no longer than with any other", async () => {
+    const long = `${"a".repeat(200)}.txt`;
+    await writeFile(space.path(long), "");
+    expect(await paths({ pattern: "{a,b}".repeat(24) })).toEqual([]);
+    expect(await paths({ pattern: `${"{a,*}".repeat(100)}.txt` })).toContain(long);
+    expect(await paths({ pattern: `${"*a".repeat(60)}*b` })).toEqual([]);
+    expect(await paths({ ignore: [`${"*a".repeat(60)}*b`, `${"**/".repeat(60)}b`] })).toContain(long);
+    await writeFile(space.path(".gitignore"), `${"*a".repeat(60)}*b\n${"a*".repeat(60)}.txt\n`);
+    expect(await paths({})).not.toContain(long);
+  });
+
   it("shows the workspace by default, folders first, then by name", async () => {
     expect(await paths({})).toEqual(["src", ".env", "a.txt", "b.txt"]);
   });

@@ -1,7 +1,7 @@
 import { readlink } from "node:fs/promises";
-import { matchesGlob } from "node:path/posix";
 import { isInside, privatePaths, realRoots } from "../../access/index.ts";
 import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import { compileGlob } from "../../helpers/glob.ts";
 import { type Confinement, confinePath, showPath } from "../confine.ts";
 import { amount, formatSize } from "./support/contents.ts";
 import { type EntryKind, entryAt } from "./support/entries.ts";
@@ -130,7 +130,7 @@ async function collect(
 ): Promise<Listing> {
   const entries: ListedEntry[] = [];
   const unreadable: string[] = [];
-  const fits = matcher(args.pattern);
+  const fits = await matcher(args.pattern);
   const isRecursive = args.recursive || args.pattern?.includes("/") === true;
   const found = walk(folder, {
     depth: isRecursive ? (args.depth ?? Number.POSITIVE_INFINITY) : 1,
@@ -159,13 +159,10 @@ async function rulesFor(
   return rules.with(folder, args.ignore);
 }
 
-function matcher(pattern: string | undefined): (entry: WalkEntry) => boolean {
+async function matcher(pattern: string | undefined): Promise<(entry: WalkEntry) => boolean> {
   if (pattern === undefined) return () => true;
-  const glob = pattern.replace(/^\.?\//, "");
-  // A name that begins with a dot is a name like any other here.
-  const undotted = (path: string) => path.replace(/(^|\/)\./g, "$1\uE000.");
-  const fits = (path: string) => matchesGlob(path, glob) || matchesGlob(undotted(path), glob);
-  return pattern.includes("/") ? (entry) => fits(entry.relative) : (entry) => fits(entry.name);
+  const glob = await compileGlob(pattern.replace(/^\.?\//, ""));
+  return pattern.includes("/") ? (entry) => glob.test(entry.relative) : (entry) => glob.test(entry.name);
 }
 
 /** `undefined` when the entry has gone since its name was read. */

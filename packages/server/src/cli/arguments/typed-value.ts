@@ -41,7 +41,7 @@ function itemsOf(schema: JsonSchemaObject, root: JsonSchemaObject): JsonSchemaOb
 
 /** Only what JSON would call a number, so that `1e` or an empty word is not taken for one. */
 function numberOf(text: string): number | undefined {
-  if (!/^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/.test(text.trim())) return undefined;
+  if (!/^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/.test(text.trim())) return undefined;
   const number = Number(text);
   return Number.isFinite(number) ? number : undefined;
 }

@@ -23,7 +23,7 @@ const POLL = 200;
 
 /** `toolrack logs`: the last calls of the log, and with `--follow` those to come. */
 export async function logs(cli: Cli, options: LogsOptions): Promise<number> {
-  const query = queryOf(options);
+  const query = await queryOf(options);
   // Only the config is needed, to know where the log is.
   const file = await withApp(cli, { folders: [] }, async ({ log }) => log.file);
   const follower = options.follow === true ? await LogFollower.atEnd(file) : undefined;
@@ -36,14 +36,14 @@ export async function logs(cli: Cli, options: LogsOptions): Promise<number> {
   return exitCodes.ok;
 }
 
-function queryOf({ tool, status, since }: LogsOptions): LogQuery {
+async function queryOf({ tool, status, since }: LogsOptions): Promise<LogQuery> {
   const query = {
     ...(tool === undefined ? {} : { tool }),
     ...(status === undefined ? {} : { status }),
     ...(since === undefined ? {} : { startTime: startOf(since) }),
   };
   try {
-    matcher(query);
+    await matcher(query);
   } catch (thrown) {
     throw usageError((thrown as Error).message);
   }
@@ -83,7 +83,7 @@ async function follow(
 ): Promise<void> {
   const end = new AbortController();
   cli.onInterrupt(() => end.abort());
-  const fits = matcher(query);
+  const fits = await matcher(query);
   // The follower began before the file was read, so that nothing falls between the two; what came meanwhile is
   // known to both.
   const known = new Set(shown.map((line) => JSON.stringify(line)));

@@ -23,6 +23,7 @@ export async function mcp(cli: Cli, { expert, watch }: McpCommandOptions): Promi
     await serveStdio(root, {
       logger: talkingLogger(cli),
       streams,
+      watchdog: true,
       signal: stopping.signal,
       ...(expert === undefined ? {} : { expert }),
       // What a reload did is talk, which the log of the client shows.

@@ -29,6 +29,7 @@ export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions
   const serving = await start(cli, root, {
     logger: talkingLogger(cli),
     program: ownProgram(),
+    watchdog: true,
     ...(host === undefined ? {} : { host }),
     ...(port === undefined ? {} : { port }),
     ...(watch ? { onReload: (report) => tellReload(cli, lines, report) } : {}),

@@ -226,7 +226,10 @@ class OutlineReader {
 
   #signature(node: Located, body: Located | null | undefined): string {
     const end = body?.start ?? node.end ?? 0;
-    const words = this.#slice(node.start ?? 0, end).replace(/\s*(=>|\{|;)?\s*$/, "");
+    const words = this.#slice(node.start ?? 0, end)
+      .trimEnd()
+      .replace(/(?:=>|\{|;)$/, "")
+      .trimEnd();
     return words.length > LONGEST_SIGNATURE ? `${words.slice(0, LONGEST_SIGNATURE)}…` : words;
   }
 

@@ -1,9 +1,14 @@
 import { constants, type Dirent } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
-import ignore, { type Ignore } from "ignore";
+import { setImmediate } from "node:timers/promises";
+import { loadLinearPatterns, type Pattern } from "@toolrack/core";
 import { isInside } from "../../../access/index.ts";
+import { globPattern } from "../../../helpers/glob.ts";
 import { type EntryKind, entryAt, kindOf } from "./entries.ts";
+
+/** Entries that are held against the rules before others have their turn. */
+const TOGETHER = 200;
 
 export interface WalkEntry {
   /** Absolute. */
@@ -65,7 +70,9 @@ function compareEntries(a: Pick<WalkEntry, "name" | "type">, b: Pick<WalkEntry, 
 
 async function entriesOf(folder: Folder, options: WalkOptions): Promise<WalkEntry[]> {
   const entries: WalkEntry[] = [];
-  for (const dirent of await readFolder(folder, options)) {
+  for (const [index, dirent] of (await readFolder(folder, options)).entries()) {
+    // Many entries times many rules would keep everybody else waiting.
+    if (index % TOGETHER === TOGETHER - 1) await setImmediate();
     const { name } = dirent;
     const path = join(folder.path, name);
     if (options.isPrivate(path)) continue;
@@ -96,8 +103,10 @@ async function typeOf(dirent: Dirent, path: string): Promise<EntryKind | undefin
   return stats === undefined ? undefined : kindOf(stats);
 }
 
+/** Every entry is held against every rule, so a file with more than anybody writes by hand is read so far. */
+const MOST_RULES = 1_000;
 /** Never worth showing unless someone asks for it by name. */
-const always = [".git", "node_modules", ".toolrack"];
+const always = toRules([".git", "node_modules", ".toolrack"]);
 
 // A .gitignore that is a link is not read, as git itself does not.
 const flag = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
@@ -108,22 +117,23 @@ const flag = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NON
  */
 export class IgnoreRules {
   readonly #base: string;
-  readonly #matcher: Ignore;
+  readonly #rules: readonly Rule[];
   readonly #outer: IgnoreRules | undefined;
 
-  private constructor(base: string, matcher: Ignore, outer: IgnoreRules | undefined) {
+  private constructor(base: string, rules: readonly Rule[], outer: IgnoreRules | undefined) {
     this.#base = base;
-    this.#matcher = matcher;
+    this.#rules = rules;
     this.#outer = outer;
   }
 
   /** The rules that hold in `folder`, which lies in `root`; a folder that they leave out itself was asked for by name. */
   static async forFolder(root: string, folder: string): Promise<IgnoreRules> {
-    const start = new IgnoreRules(folder, ignore().add(always), undefined);
+    await loadLinearPatterns();
+    const start = new IgnoreRules(folder, always, undefined);
     let rules: IgnoreRules | undefined;
     for (const above of foldersBetween(root, folder)) {
       if (rules?.ignores(above, true)) return start.enter(folder);
-      rules = await (rules ?? new IgnoreRules(root, ignore().add(always), undefined)).enter(above);
+      rules = await (rules ?? new IgnoreRules(root, always, undefined)).enter(above);
     }
     return rules ?? start;
   }
@@ -131,25 +141,62 @@ export class IgnoreRules {
   /** The rules inside a folder that these rules let pass. */
   async enter(folder: string): Promise<IgnoreRules> {
     const own = await readFile(join(folder, ".gitignore"), { encoding: "utf8", flag }).catch(() => undefined);
-    return own === undefined ? this : new IgnoreRules(folder, ignore().add(own), this);
+    return own === undefined ? this : new IgnoreRules(folder, toRules(own.split("\n")), this);
   }
 
   /** These rules, and before them patterns in the same language that hold from `folder` on. */
   with(folder: string, patterns: readonly string[]): IgnoreRules {
-    return patterns.length === 0 ? this : new IgnoreRules(folder, ignore().add(patterns), this);
+    return patterns.length === 0 ? this : new IgnoreRules(folder, toRules(patterns), this);
   }
 
   ignores(path: string, isFolder: boolean): boolean {
     if (!isInside(this.#base, path) || path === this.#base) return false;
-    const { ignored, unignored } = this.#matcher.test(gitPath(this.#base, path, isFolder));
-    if (ignored || unignored) return ignored;
+    const inner = relative(this.#base, path).split(sep).join("/");
+    const last = this.#rules.findLast((rule) => (isFolder || !rule.isForFolders) && rule.pattern.test(inner));
+    if (last !== undefined) return !last.isException;
     return this.#outer?.ignores(path, isFolder) ?? false;
   }
 }
 
-function gitPath(base: string, path: string, isFolder: boolean): string {
-  const inner = relative(base, path).split(sep).join("/");
-  return isFolder ? `${inner}/` : inner;
+interface Rule {
+  readonly pattern: Pattern;
+  /** It began with `!`: what fits is shown after all. */
+  readonly isException: boolean;
+  /** It ended with a slash. */
+  readonly isForFolders: boolean;
+}
+
+/** The last rule that fits decides. A line that cannot be read is passed over, as git does. */
+function toRules(lines: readonly string[]): Rule[] {
+  return lines.slice(0, MOST_RULES).flatMap((line) => {
+    const rule = toRule(line);
+    return rule === undefined ? [] : [rule];
+  });
+}
+
+function toRule(line: string): Rule | undefined {
+  const text = withoutBlanksAtEnd(line);
+  if (text === "" || text.startsWith("#")) return undefined;
+  const isException = text.startsWith("!");
+  const wish = isException ? text.slice(1) : text;
+  const isForFolders = wish.endsWith("/");
+  const glob = isForFolders ? wish.slice(0, -1) : wish;
+  // A slash ties it to the folder of the rules; without one it holds at any depth.
+  const before = glob.includes("/") ? "" : "(?:.*/)?";
+  try {
+    const pattern = globPattern(glob.replace(/^\//, ""), { braces: false, ignoreCase: true, before });
+    return { pattern, isException, isForFolders };
+  } catch {
+    return undefined;
+  }
+}
+
+/** A blank behind a backslash is one that is meant. */
+function withoutBlanksAtEnd(line: string): string {
+  let end = line.length;
+  while (end > 0 && (line[end - 1] === "\r" || (" \t".includes(line[end - 1]!) && line[end - 2] !== "\\")))
+    end--;
+  return line.slice(0, end);
 }
 
 /** From the root down to the folder itself. */
