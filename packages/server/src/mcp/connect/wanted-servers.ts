@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { type Logger, redact, type ToolRegistry } from "@toolrack/core";
 import { MaskedValues, type Secrets } from "../../access/secrets.ts";
 import type { Offerings } from "../../calls/offerings.ts";
+import { type RackIdentity, unknownRack } from "../../calls/rack-identity.ts";
 import { isRecord } from "../../helpers/values.ts";
 import { DependencyStore } from "../../sandbox/dependencies.ts";
 import {
@@ -256,6 +257,8 @@ export interface McpServersParts {
   readonly pinning?: PinningPolicy;
   /** Where packages are installed. Default: `.toolrack/mcp` of the workspace. */
   readonly packages?: Pick<DependencyStore, "install">;
+  /** Default: that of no workspace. */
+  readonly identity?: RackIdentity;
   /** How servers are told who we are. */
   readonly clientInfo?: { readonly name: string; readonly version: string };
 }
@@ -267,6 +270,7 @@ export interface ServerSurroundings {
   readonly store: McpServerStore;
   readonly logger: Logger;
   readonly surroundings: Surroundings;
+  readonly identity: RackIdentity;
   readonly clientInfo: { readonly name: string; readonly version: string };
   readonly packages: Pick<DependencyStore, "install">;
   readonly pinning: PinningPolicy;
@@ -294,6 +298,7 @@ export function serverSurroundings(
     store,
     logger,
     surroundings: { directory, environment: process.env, secret: (name) => secrets.get(name) },
+    identity: parts.identity ?? unknownRack(),
     clientInfo: parts.clientInfo ?? { name: "toolrack", version: "0" },
     packages:
       parts.packages ??
