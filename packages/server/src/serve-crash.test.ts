@@ -236,6 +236,46 @@ describe("a server that is killed again and again under load", () => {
   }
 });
 
+test("a call that waited for approval when its server was killed is settled as one that did not run, at its place in the chain", {
+  timeout: 60_000,
+}, async () => {
+  await using workspace = await TemporaryWorkspace.create({
+    "toolrack.config.js": "export default { builtins: false };",
+    "tools/chain.ts": `
+      import { Tool } from "@toolrack/core";
+      const none = { type: "object", properties: {} };
+      const calls = (name, next) => Tool.define({ name, description: name, parameters: none, execute: async ({ call }) => call(next, {}) });
+      export const outer = calls("outer", "middle");
+      export const middle = calls("middle", "wipe");
+      export const wipe = Tool.define({ name: "wipe", description: "Wipes.", parameters: none, metadata: { dangerous: true }, execute: async () => "wiped" });
+    `,
+  });
+  const killed = await Life.begin(workspace.directory);
+  const cutOff = killed.call("outer", {}).catch(() => "cut off");
+  const running = async () => (await killed.ask("/api/calls?status=running")).body.items;
+  await vi.waitUntil(async () => (await running()).length === 3, { timeout: 20_000 });
+  await vi.waitUntil(async () => (await killed.ask("/api/approvals")).body.items.length === 1, {
+    timeout: 20_000,
+  });
+  await killed.end("SIGKILL");
+  expect(await cutOff).toBe("cut off");
+  const next = await Life.begin(workspace.directory);
+  try {
+    const { items } = (await next.ask("/api/calls")).body;
+    const of = (name: string) => items.find(({ toolName }: Json) => toolName === name);
+    expect(of("wipe")).toMatchObject({
+      status: "interrupted",
+      depth: 2,
+      parentCallId: of("middle").callId,
+      error: { code: "approval_denied", message: expect.stringContaining("it did not run") },
+    });
+    expect(of("middle")).toMatchObject({ depth: 1, parentCallId: of("outer").callId });
+    for (const name of ["outer", "middle"]) expect(of(name).error.code).toBe("outcome_unknown");
+  } finally {
+    await next.end("SIGKILL");
+  }
+});
+
 function repeatedIn(values: readonly string[]): string[] {
   const seen = new Set<string>();
   return values.filter((value) => seen.size === seen.add(value).size);

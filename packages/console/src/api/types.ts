@@ -193,6 +193,8 @@ export interface AccessToken {
     readonly tools?: readonly string[];
     readonly experts?: readonly string[];
     readonly admin?: boolean;
+    /** Tools whose calls it may approve. */
+    readonly approve?: readonly string[];
     /** Whether it may talk to models. Default: whether it may use any tool or expert. */
     readonly chat?: boolean;
   };

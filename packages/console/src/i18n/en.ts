@@ -544,6 +544,7 @@ export const en = {
     ends: "expires",
     ended: "expired",
     mayChat: "May chat",
+    mayApprove: "May approve",
     mayNotChat: "No chat",
     mayChatAbout: "Whether it may talk to models, on your provider's account",
     tokenKinds: { tools: "Tools", experts: "Experts", admin: "Everything" },

@@ -525,6 +525,7 @@ export const zhCN: Messages = {
     ends: "过期于",
     ended: "已过期",
     mayChat: "可以对话",
+    mayApprove: "可以审批",
     mayNotChat: "不可对话",
     mayChatAbout: "是否可以与模型对话，费用计入你的模型服务账户",
     tokenKinds: { tools: "工具", experts: "专家", admin: "一切" },

@@ -111,8 +111,9 @@ export function goingOnDenied(name: string, reason: string | undefined): string 
   return `The tool "${name}" asked whether it may go on and was refused${because}. What it had already done may stand.`;
 }
 
-export function approvalExpired(name: string, limit: number): string {
-  return `Nobody answered within ${duration(limit)} whether "${name}" may run, so it did not run.`;
+export function approvalExpired(name: string, limit: number, place: string | undefined): string {
+  const where = place === undefined ? "" : ` The question waited in ${place}.`;
+  return `Nobody answered within ${duration(limit)} whether "${name}" may run, so it did not run.${where}`;
 }
 
 export function timedOut(name: string, kind: "total" | "idle", limit: number): string {

@@ -17,6 +17,10 @@ export interface Grant {
   /** Whether the tool exists for this bearer at all. */
   mayUse(tool: RackItem): boolean;
   mayUseExpert(expert: string): boolean;
+  /** Whether it may answer whether a call of the tool runs, or goes on: its own calls like those of others. */
+  mayApprove(tool: RackItem): boolean;
+  /** Whether there is any tool that it may approve. */
+  readonly isApprover: boolean;
   /** Whether it may talk to models, on the account of whoever pays the provider. */
   readonly mayChat: boolean;
 }
@@ -29,6 +33,8 @@ export const masterGrant: Grant = {
   caller: "http",
   mayUse: () => true,
   mayUseExpert: () => true,
+  mayApprove: () => true,
+  isApprover: true,
   mayChat: true,
 };
 
@@ -44,6 +50,8 @@ export function grantOf(token: StoredToken): Grant {
     ...(expiresAt === undefined ? {} : { expiresAt }),
     mayUse: admin ? () => true : toolMatcher(scopes.tools),
     mayUseExpert: (expert) => admin || fitsAny(scopes.experts, expert),
+    mayApprove: admin ? () => true : toolMatcher(scopes.approve),
+    isApprover: admin || (scopes.approve ?? []).length > 0,
     // A model is of use to who has tools for it; others have to be given it.
     mayChat: admin || (scopes.chat ?? [...(scopes.tools ?? []), ...(scopes.experts ?? [])].length > 0),
   };

@@ -139,7 +139,7 @@ export async function issueToken(
   if (wish.name.trim() === "" || wish.name.length > LONGEST_NAME) {
     throw new Error(`A token needs a name of at most ${LONGEST_NAME} characters.`);
   }
-  for (const pattern of wish.scopes.tools ?? []) {
+  for (const pattern of [...(wish.scopes.tools ?? []), ...(wish.scopes.approve ?? [])]) {
     const problem = problemOfToolPattern(pattern);
     if (problem !== undefined) throw new Error(problem);
   }

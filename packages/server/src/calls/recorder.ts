@@ -29,6 +29,7 @@ interface Noted {
   /** Undefined when nobody announced it. */
   readonly call: AnnouncedCall | undefined;
   readonly settle: ((recorded: RecordedCall) => void) | undefined;
+  readonly depth: number;
   hasBegun: boolean;
   /** Made for the first line: most calls say nothing. */
   lines: CallLines | undefined;
@@ -64,7 +65,13 @@ export class CallRecorder {
   /** To be called right before the call is made. Resolves once it has ended and its record is safe. */
   announce(call: AnnouncedCall): Promise<RecordedCall> {
     return new Promise((settle) => {
-      this.#noted.set(call.callId, { call, settle, hasBegun: false, lines: undefined });
+      this.#noted.set(call.callId, {
+        call,
+        settle,
+        depth: call.depth ?? 0,
+        hasBegun: false,
+        lines: undefined,
+      });
     });
   }
 
@@ -102,19 +109,25 @@ export class CallRecorder {
     const noted = this.#noted.get(callId);
     // One that was refused at once is only told of when it has ended.
     if (noted?.hasBegun || status === "completed" || status === "error") return;
+    const depth = noted?.depth ?? this.#depthBelow(event.parentCallId);
     if (noted !== undefined) noted.hasBegun = true;
     else
       this.#noted.set(callId, {
         call: undefined,
         settle: undefined,
+        depth,
         hasBegun: true,
         lines: undefined,
       });
     try {
-      this.#calls.started(new Beginning(noted?.call ?? this.#unannounced(event), event));
+      this.#calls.started(new Beginning(noted?.call ?? this.#unannounced(event), depth, event));
     } catch (thrown) {
       this.#refused(callId, thrown);
     }
+  }
+
+  #depthBelow(parentCallId: string | undefined): number {
+    return parentCallId === undefined ? 0 : (this.#noted.get(parentCallId)?.depth ?? 0) + 1;
   }
 
   #unannounced({ callId, parentCallId, toolName, sessionID, caller }: StateEvent): AnnouncedCall {
@@ -197,9 +210,10 @@ class Beginning implements StartedCall {
   readonly sessionID: string;
   readonly caller: string;
   readonly timestamp: number;
+  readonly depth: number;
   readonly #event: StateEvent;
 
-  constructor(call: AnnouncedCall, event: StateEvent) {
+  constructor(call: AnnouncedCall, depth: number, event: StateEvent) {
     this.callId = call.callId;
     if (call.parentCallId !== undefined) this.parentCallId = call.parentCallId;
     this.toolName = call.toolName;
@@ -207,6 +221,7 @@ class Beginning implements StartedCall {
     this.sessionID = call.sessionID;
     this.caller = call.caller;
     this.timestamp = call.timestamp;
+    this.depth = depth;
     this.#event = event;
   }
 

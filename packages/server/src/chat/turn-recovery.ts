@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { type Grant, grantOfOwner } from "../access/grants.ts";
-import { RESUMED } from "../calls/approvals/inbox.ts";
+import { ownServer, RESUMED } from "../calls/approvals/inbox.ts";
 
 import type { StoredApproval } from "../store/approvals.ts";
 import type { ChatMessage, ChatSession } from "../store/chat-tables.ts";
@@ -278,7 +278,7 @@ export class TurnRecovery {
   }
 
   async #deny(approvalId: string, reason: string): Promise<void> {
-    await this.#parts.approvals.answer(approvalId, { decision: "deny", reason }, "toolrack");
+    await this.#parts.approvals.answer(approvalId, { decision: "deny", reason }, ownServer);
   }
 }
 

@@ -248,6 +248,10 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
       "create: may use these tools, such as internal_file_*, or those of one MCP server: mcp:KEY (a slash in the key is %2F)",
     )
     .option("--experts <pattern...>", "create: may use these experts")
+    .option(
+      "--approve <pattern...>",
+      "create: may approve calls of these tools, its own like those of others; default: of none",
+    )
     .option("--admin", "create: may do everything")
     .option("--chat", "create: may talk to models; default: when it may use tools or experts")
     .option("--no-chat", "create: may use tools, but not talk to models")

@@ -114,10 +114,11 @@ export interface Config {
     /** Tools that are listed beside the meta-tools, as patterns: `web_*`, `mcp:KEY`. Default none. */
     readonly alwaysListed?: readonly string[];
     /**
-     * Who is asked before a dangerous tool runs for an MCP client. Default `client`: the person at the client, when it
-     * can ask them, and the inbox; the first answer counts. `inbox`: the inbox alone.
+     * Who is asked before a dangerous tool runs for an MCP client. Default `client`: the inbox, and also the person at
+     * the client when it can ask them and may approve, which over HTTP its token says; the first answer counts. `stdio`:
+     * of the clients only one that started the program itself. `inbox`: the inbox alone.
      */
-    readonly approvals?: "client" | "inbox";
+    readonly approvals?: "client" | "stdio" | "inbox";
   };
   /** Tools that live in the database and in folders with a `SKILL.md`. */
   readonly skills?: {
@@ -306,7 +307,7 @@ export const configSchema = {
         metaTools: { enum: ["auto", "on", "off"] },
         threshold: { type: "integer", minimum: 0 },
         alwaysListed: texts,
-        approvals: { enum: ["client", "inbox"] },
+        approvals: { enum: ["client", "stdio", "inbox"] },
       },
     },
     skills: {

@@ -116,6 +116,8 @@ const nobody: Grant = {
   caller: "",
   mayUse: () => false,
   mayUseExpert: () => false,
+  mayApprove: () => false,
+  isApprover: false,
   mayChat: false,
 };
 

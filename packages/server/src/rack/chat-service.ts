@@ -1,5 +1,7 @@
 import { resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
+import { masterGrant } from "../access/grants.ts";
+import type { Approver } from "../calls/approvals/answers.ts";
 import type { ApprovalInbox } from "../calls/approvals/inbox.ts";
 import type { ChatService } from "../chat/chat-service.ts";
 import type { ToolsService } from "../chat/tools.ts";
@@ -13,6 +15,8 @@ export interface OpenedChat extends AsyncDisposable {
   readonly tools: ToolsService;
   /** Where questions of dangerous tools wait for an answer. */
   readonly approvals: ApprovalInbox;
+  /** Somebody who answers there with the rights of the owner. The name is kept with the answer. */
+  readonly approver: (name: string) => Approver;
   close(): Promise<void>;
 }
 
@@ -43,7 +47,8 @@ export async function openChatService(
     // Before questions are withdrawn: a turn that waits for an answer goes on at the next start.
     opened.defer(() => chat.close());
     const close = () => opened.disposeAsync();
-    return { app, chat, tools: chat.tools, approvals, close, [Symbol.asyncDispose]: close };
+    const approver = (name: string): Approver => ({ name, grant: masterGrant });
+    return { app, chat, tools: chat.tools, approvals, approver, close, [Symbol.asyncDispose]: close };
   } catch (thrown) {
     await opened.disposeAsync();
     throw thrown;

@@ -1,19 +1,26 @@
 import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
 import { Unapproved } from "../access/index.ts";
 import type { Secrets } from "../access/secrets.ts";
+import { problemOfOwnEntry, type RackIdentity } from "../calls/rack-identity.ts";
+import type { ServerEntry } from "../mcp/connect/config/entry.ts";
+import { readMcpFile } from "../mcp/connect/config/resolve-entry.ts";
 import { McpServers } from "../mcp/connect/mcp-servers.ts";
+import type { StoredMcpServer } from "../store/mcp-servers.ts";
 import type { Store } from "../store/store.ts";
 import type { App } from "./app.ts";
+import { readServerAddress } from "./serve.ts";
 
 /** Hangs the tools of the workspace's upstream MCP servers up, and starts the servers without waiting for them. */
 export async function openMcpServers(parts: {
   readonly app: Pick<App, "registry" | "offerings" | "workspace" | "config" | "addUsedFiles">;
   readonly store: Pick<Store, "mcpServers">;
   readonly secrets: Pick<Secrets, "get" | "set" | "replace" | "remove" | "learn" | "hold" | "values">;
+  readonly identity: RackIdentity;
   readonly logger: Logger;
 }): Promise<McpServers> {
-  const { app, store, secrets, logger } = parts;
+  const { app, store, secrets, identity, logger } = parts;
   const { file, pinning } = app.config.mcp ?? {};
   const servers = await McpServers.open({
     registry: app.registry,
@@ -22,6 +29,7 @@ export async function openMcpServers(parts: {
     secrets,
     logger,
     directory: app.workspace.directory,
+    identity,
     clientInfo: { name: "toolrack", version: ownVersion() },
     ...(file === undefined ? {} : { file }),
     ...(pinning === undefined ? {} : { pinning }),
@@ -29,6 +37,37 @@ export async function openMcpServers(parts: {
   });
   app.addUsedFiles(() => servers.usedFiles());
   return servers;
+}
+
+/** An entry that is this rack itself. */
+export interface OwnEntry {
+  readonly key: string;
+  /** The file that it stands in; undefined for one of the store. */
+  readonly place?: string;
+  readonly problem: string;
+}
+
+/** Those among the entries of the workspace's file and of the store that show by themselves that they are of this rack. */
+export async function ownEntries(
+  { workspace: { directory }, config }: Pick<App, "workspace" | "config">,
+  rows: readonly StoredMcpServer[],
+): Promise<OwnEntry[]> {
+  const place = resolve(directory, config.mcp?.file ?? "mcp.json");
+  const address = (await readServerAddress(directory))?.url;
+  // What is wrong with the file is told where its servers are.
+  const entries = await readMcpFile(place).then(
+    (file) => file.entries,
+    () => new Map<string, ServerEntry>(),
+  );
+  const found = [
+    ...[...entries].map(([key, entry]) => ({ key, entry, place })),
+    // The store has what was an entry when it was added.
+    ...rows.flatMap(({ key, entry }) => (entry === undefined ? [] : [{ key, entry: entry as ServerEntry }])),
+  ];
+  return found.flatMap(({ entry, ...where }) => {
+    const problem = problemOfOwnEntry(entry, directory, address);
+    return problem === undefined ? [] : [{ ...where, problem }];
+  });
 }
 
 function ownVersion(): string {

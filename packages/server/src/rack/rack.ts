@@ -12,6 +12,7 @@ import { issuesOf, resumeCall } from "../calls/approvals/answers.ts";
 import { ApprovalInbox } from "../calls/approvals/inbox.ts";
 import { type CallOffice, openCallOffice } from "../calls/call-service.ts";
 import type { InternalTool } from "../calls/internal-tool.ts";
+import { identityOf } from "../calls/rack-identity.ts";
 import type { Config } from "../config/config.ts";
 import { loadEnvironment } from "../config/read-config.ts";
 import { adaptInternal, type InternalSurroundings } from "../files/contracts.ts";
@@ -90,6 +91,7 @@ export async function openRack(
     logger,
     secrets,
     originOf,
+    toolOf: (toolName) => rack?.registry.get(toolName),
     formerNameOf: (toolName) => mcpServers?.formerNameOf(toolName),
     resume: async (call) => rack && resumeCall(call, rack.calls.desk, store),
     timeout: () => rack?.approvalTimeout,
@@ -108,7 +110,13 @@ export async function openRack(
   origins = app.origins;
   app.skills.follow();
 
-  const servers = await openMcpServers({ app, store, secrets: known, logger });
+  const servers = await openMcpServers({
+    app,
+    store,
+    secrets: known,
+    identity: identityOf(root, token),
+    logger,
+  });
   mcpServers = servers;
   opened.defer(() => servers.close());
   if (options.watch) servers.watch();
@@ -133,6 +141,7 @@ export async function openRack(
     recorder: calls.recorder,
     store,
     approvals,
+    racks: () => servers.racks,
     offerings: app.offerings,
     logger,
     config: app.config.mcp ?? {},

@@ -106,7 +106,7 @@ export interface ApprovalStore {
 
 /** In `resumable`: the call can be made anew; and it was agreed to on another node, but nobody went on with it yet. */
 const RESUMABLE = 1;
-const TO_TAKE = 2;
+export const TO_TAKE = 2;
 /** The least time that the process of a call is left to find an answer, in milliseconds. */
 const TIME_TO_TAKE = 5_000;
 

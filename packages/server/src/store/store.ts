@@ -57,6 +57,8 @@ export interface StartedCall {
   readonly sessionID: string;
   readonly caller: string;
   readonly timestamp: number;
+  /** How many calls it is away from the first one of its chain. Default 0. */
+  readonly depth?: number;
   readonly parameters: Record<string, unknown>;
 }
 
@@ -146,6 +148,8 @@ export interface StoredToken {
     readonly tools?: readonly string[];
     readonly experts?: readonly string[];
     readonly admin?: boolean;
+    /** Patterns of the tools whose calls it may approve. Default: none. */
+    readonly approve?: readonly string[];
     /** May talk to models. Default: when it may use tools or experts. */
     readonly chat?: boolean;
   };

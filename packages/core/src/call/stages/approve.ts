@@ -192,7 +192,8 @@ function denied(frame: CallFrame, reason: string | undefined): ApprovalDeniedErr
 }
 
 function expired(frame: CallFrame, limit: number): ApprovalDeniedError {
-  return new ApprovalDeniedError(approvalExpired(frame.toolName, limit), {
+  const place = frame.host.settings.approval?.place;
+  return new ApprovalDeniedError(approvalExpired(frame.toolName, limit, place), {
     toolName: frame.toolName,
     input: frame.input,
     data: { reason: "no answer in time", limit },
@@ -242,6 +243,8 @@ export interface ApprovalPolicy {
   decide?(request: ApprovalRequest, tool: ToolInfo): ApprovalVerdict | Promise<ApprovalVerdict>;
   /** Called when the verdict is `ask`. The signal aborts when the call ends before an answer came. */
   ask?(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision>;
+  /** Where people find the question, for the caller of a call that nobody answered for: "the inbox". */
+  readonly place?: string;
   /** How long an answer may take, in milliseconds. Default: 5 minutes. */
   readonly timeout?: number | undefined;
 }

@@ -9,13 +9,26 @@ import {
   type SchemaIssue,
   type ToolRegistry,
 } from "@toolrack/core";
-import { grantOf, masterGrant } from "../../access/grants.ts";
+import { type Grant, grantOf, masterGrant } from "../../access/grants.ts";
 import { Lookout } from "../../helpers/lookout.ts";
 import type { AnsweredFor, ApprovalRule, ApprovalStore, StoredApproval } from "../../store/approvals.ts";
 import type { Store } from "../../store/store.ts";
 import type { CallDesk } from "../call-service.ts";
 import type { InboxParts, ResumedCall } from "./inbox.ts";
 import { type QuestionMask, restoreMasked } from "./shown-arguments.ts";
+
+/** Who answers, with which rights. */
+export interface Approver {
+  /** What is kept of it beside the answer. */
+  readonly name: string;
+  readonly grant: Pick<Grant, "admin" | "mayApprove">;
+}
+
+/**
+ * What the `_meta` of a question to an MCP client has when it is one whether a call may run. A rack that passes on what its
+ * upstream servers ask knows by it that the answer is an approval, and not just something that a tool wants to know.
+ */
+export const approvalMark = "toolrack/approval";
 
 /** What a person says to a question. */
 export interface Answer {
@@ -327,6 +340,14 @@ export class PendingWrites {
   /** Resolves when nothing is under way, also of what is begun meanwhile. */
   async settled(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay);
+  }
+}
+
+/** An answer of somebody who may not give it: the question stays open. */
+export class ForbiddenAnswer extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "ForbiddenAnswer";
   }
 }
 

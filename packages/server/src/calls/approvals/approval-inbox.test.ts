@@ -1,12 +1,14 @@
 import { join } from "node:path";
 import { Tool, ToolRegistry } from "@toolrack/core";
 import { describe, expect, it } from "vitest";
+import { masterGrant } from "../../access/grants.ts";
 import type { StoredApproval } from "../../store/approvals.ts";
 import { openStore, type Store } from "../../store/store.ts";
 
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
 import { ApprovalInbox } from "./inbox.ts";
 
+const admin = (name: string) => ({ name, grant: masterGrant });
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
 const wipe = Tool.define({
@@ -73,7 +75,11 @@ describe("the inbox", () => {
       const [question] = await waitingIn(inbox);
       expect(question!.input).toEqual({ path: "of [redacted]", password: "[redacted]" });
       const edited = { path: "b", password: "[redacted]" };
-      const answered = await inbox.answer(question!.id, { decision: "allow", arguments: edited }, "tester");
+      const answered = await inbox.answer(
+        question!.id,
+        { decision: "allow", arguments: edited },
+        admin("tester"),
+      );
       expect(answered).toMatchObject({ outcome: "accepted", approval: { arguments: edited } });
       expect((await call).content).toContain('wiped {"path":"b","password":"hunter22"}');
     });
@@ -83,7 +89,7 @@ describe("the inbox", () => {
     await withRack(async ({ registry, inbox }) => {
       const call = registry.execute("wipe", { path: "a" });
       const [question] = await waitingIn(inbox);
-      await inbox.answer(question!.id, { decision: "allow", arguments: { path: 7 } }, "tester");
+      await inbox.answer(question!.id, { decision: "allow", arguments: { path: 7 } }, admin("tester"));
       expect((await call).error?.code).toBe("invalid_arguments");
     });
   });
@@ -93,8 +99,8 @@ describe("the inbox", () => {
       const call = registry.execute("wipe", { path: "a" });
       const [question] = await waitingIn(inbox);
       const answers = await Promise.all([
-        inbox.answer(question!.id, { decision: "deny", reason: "no" }, "one"),
-        inbox.answer(question!.id, { decision: "allow" }, "other"),
+        inbox.answer(question!.id, { decision: "deny", reason: "no" }, admin("one")),
+        inbox.answer(question!.id, { decision: "allow" }, admin("other")),
       ]);
       expect(answers.map((answered) => answered?.outcome)).toEqual(["accepted", "decided"]);
       expect((await call).error?.code).toBe("approval_denied");
@@ -106,7 +112,7 @@ describe("the inbox", () => {
       const { error } = await rack.registry.execute("wipe", { path: "a" });
       expect(error?.code).toBe("approval_denied");
       const { id } = await rack.told("expired");
-      expect(await rack.inbox.answer(id, { decision: "allow" }, "late")).toMatchObject({
+      expect(await rack.inbox.answer(id, { decision: "allow" }, admin("late"))).toMatchObject({
         outcome: "decided",
       });
     }, 60);
@@ -139,16 +145,16 @@ describe("the inbox", () => {
       const call = registry.execute("wipe", { path: "tmp/a" });
       const [question] = await waitingIn(inbox);
       const rule = { tool: "wi*", input: { path: "tmp/*" } };
-      await inbox.answer(question!.id, { decision: "allow", rule }, "tester");
+      await inbox.answer(question!.id, { decision: "allow", rule }, admin("tester"));
       await call;
       expect((await registry.execute("wipe", { path: "tmp/b" })).content).toContain("wiped");
 
       const next = await ApprovalInbox.open({ store, logger: silent });
       const restarted = new Rack(store, next).registry;
       expect((await restarted.execute("wipe", { path: "tmp/c" })).content).toContain("wiped");
-      await next.addRule({ tool: "*", decision: "deny" }, "tester");
+      await next.addRule({ tool: "*", decision: "deny" }, admin("tester"));
       expect((await restarted.execute("wipe", { path: "tmp/c" })).error?.code).toBe("approval_denied");
-      expect(await next.removeRule(next.rules[1]!.id)).toBe(true);
+      expect(await next.removeRule(next.rules[1]!.id, admin("tester"))).toBe(true);
       expect((await restarted.execute("wipe", { path: "tmp/c" })).content).toContain("wiped");
       expect((await next.list({})).items).toHaveLength(1);
     });
@@ -177,7 +183,7 @@ describe("the inbox", () => {
         const next = await ApprovalInbox.open({ store, logger: silent });
         expect(await next.get("dead")).toMatchObject({ state: "denied", decidedBy: "toolrack" });
         expect((await next.list({ state: "pending" })).items.map(({ id }) => id)).toEqual(["alive"]);
-        expect(await next.answer("alive", { decision: "allow" }, "tester")).toMatchObject({
+        expect(await next.answer("alive", { decision: "allow" }, admin("tester"))).toMatchObject({
           outcome: "elsewhere",
         });
       });
@@ -212,16 +218,16 @@ describe("the inbox", () => {
         });
         const { items } = await next.list({ state: "pending" });
         expect(items.map(({ id }) => id).sort()).toEqual(["edited", "kept"]);
-        const answered = await next.answer("kept", { decision: "allow" }, "tester");
+        const answered = await next.answer("kept", { decision: "allow" }, admin("tester"));
         expect(answered).toMatchObject({ outcome: "accepted", approval: { state: "allowed" } });
         await expect.poll(() => ran).toEqual([{ input: { path: "tmp/z" }, callId: "c-kept-resumed" }]);
         // What a person wrote is what runs, whatever the rules say of such calls by then.
-        await next.addRule({ tool: "wipe", decision: "allow" }, "tester");
-        await next.answer("edited", { decision: "allow", arguments: { path: "tmp/y" } }, "tester");
+        await next.addRule({ tool: "wipe", decision: "allow" }, admin("tester"));
+        await next.answer("edited", { decision: "allow", arguments: { path: "tmp/y" } }, admin("tester"));
         await next.close();
         expect(ran.at(-1)).toEqual({ input: { path: "tmp/y" }, callId: "c-edited-resumed" });
         expect(registry.getCallHistory(1)[0]?.flags).toMatchObject({ edited: true });
-        expect(await next.answer("kept", { decision: "deny" }, "tester")).toMatchObject({
+        expect(await next.answer("kept", { decision: "deny" }, admin("tester"))).toMatchObject({
           outcome: "decided",
         });
       });

@@ -8,6 +8,8 @@ import type {
   SchemaIssue,
   ToolInfo,
 } from "@toolrack/core";
+import { masterGrant } from "../../access/grants.ts";
+import type { RackItem } from "../../config/tool-patterns.ts";
 import type { AnsweredFor, ApprovalQuery, ApprovalRule, StoredApproval } from "../../store/approvals.ts";
 import type { Page, Store } from "../../store/store.ts";
 import {
@@ -16,10 +18,12 @@ import {
   type Answered,
   type AnswerReading,
   AnswersOfOthers,
+  type Approver,
   CarriedAnswers,
   decideOther,
   decisionByOther,
   decisionOf,
+  ForbiddenAnswer,
   firstCallerOf,
   type NewRule,
   newId,
@@ -38,6 +42,7 @@ interface Waiting {
 
 /** Who answers for the server itself. */
 const SERVER = "toolrack";
+export const ownServer: Approver = { name: SERVER, grant: masterGrant };
 
 /** An expiry that a timer brings a moment too early is one all the same. */
 const EARLY = 50;
@@ -52,6 +57,7 @@ export class ApprovalInbox {
   readonly #mask: QuestionMask;
   readonly #rules: RuleBook;
   readonly #originOf: InboxParts["originOf"];
+  readonly #toolOf: InboxParts["toolOf"];
   readonly #resume: InboxParts["resume"];
   readonly #reading: AnswerReading;
   readonly #timeout: InboxParts["timeout"];
@@ -68,6 +74,7 @@ export class ApprovalInbox {
     const { store, logger, secrets, originOf, resume, check, timeout } = parts;
     this.#timeout = timeout;
     this.#originOf = originOf;
+    this.#toolOf = parts.toolOf;
     this.#resume = resume;
     this.#store = store;
     this.#logger = logger;
@@ -129,6 +136,7 @@ export class ApprovalInbox {
       get timeout() {
         return timeout?.();
       },
+      place: INBOX,
     };
   }
 
@@ -168,11 +176,24 @@ export class ApprovalInbox {
     return this.#carried.add(approval, callId);
   }
 
-  /** Undefined when there is no such question. Throws `UnfitAnswer` for arguments that the tool could not run with. */
-  async answer(id: string, answer: Answer, by: string): Promise<Answered | undefined> {
+  /** Whether somebody with this grant may answer questions about the tool, whoever calls it. */
+  mayAnswer({ toolName }: Pick<ApprovalRequest, "toolName">, { mayApprove }: Approver["grant"]): boolean {
+    return mayApprove(this.#toolOf?.(toolName) ?? { name: toolName });
+  }
+
+  /**
+   * Every answer comes through here, from whichever surface. Undefined when there is no such question. Throws
+   * `ForbiddenAnswer` when the approver may not give this answer, and `UnfitAnswer` for arguments that the tool could not
+   * run with; the question stays open then.
+   */
+  async answer(id: string, answer: Answer, approver: Approver): Promise<Answered | undefined> {
     const { approvals } = this.#store;
+    const by = approver.name;
     const waiting = this.#waiting.get(id);
-    if (waiting === undefined) return this.#answerOther(id, answer, by);
+    const asked = waiting?.request ?? (await approvals.get(id));
+    if (asked === undefined) return undefined;
+    this.#refuseForbidden(asked, answer, approver);
+    if (waiting === undefined) return this.#answerOther(id, answer, approver);
     const decision = await decisionOf(answer, waiting.request, this.#reading);
     waiting.answers++;
     const decided = await approvals
@@ -188,7 +209,7 @@ export class ApprovalInbox {
       // Before the call goes on: what it does next may be what the rule is for.
       if (answer.rule !== undefined) {
         const bound = this.#boundTo(answer.rule, waiting.request);
-        await this.addRule({ ...bound, decision: answer.decision }, by);
+        await this.addRule({ ...bound, decision: answer.decision }, approver);
       }
     } finally {
       waiting.settle(decision);
@@ -197,18 +218,29 @@ export class ApprovalInbox {
     return { outcome: "accepted", approval: decided.approval };
   }
 
-  async #answerOther(id: string, answer: Answer, by: string): Promise<Answered | undefined> {
+  /**
+   * A call runs with the rights of its caller: somebody who writes its arguments, or a rule for calls to come, would act
+   * with the rights of others. So that is for admins; a grant to approve is one to say yes or no.
+   */
+  #refuseForbidden(asked: Pick<ApprovalRequest, "toolName">, answer: Answer, { grant }: Approver): void {
+    if (!this.mayAnswer(asked, grant)) throw new ForbiddenAnswer(NOT_AN_APPROVER);
+    if (grant.admin) return;
+    if (answer.rule !== undefined) throw new ForbiddenAnswer(NO_RULES);
+    if (answer.arguments !== undefined) throw new ForbiddenAnswer(NO_EDITS);
+  }
+
+  async #answerOther(id: string, answer: Answer, approver: Approver): Promise<Answered | undefined> {
     const { approvals, calls } = this.#store;
     const resume = this.#resume;
     await this.#closeLeft();
     const parts = { approvals, reading: this.#reading, canResume: resume !== undefined };
-    const decided = await decideOther(id, answer, by, parts);
+    const decided = await decideOther(id, answer, approver.name, parts);
     if (decided?.outcome !== "accepted") return decided;
     const { outcome, approval, left } = decided;
     if (answer.rule !== undefined) {
       const bound =
         answer.rule.sessionID === undefined ? {} : { caller: await firstCallerOf(approval, calls) };
-      await this.addRule({ ...answer.rule, ...bound, decision: answer.decision }, by);
+      await this.addRule({ ...answer.rule, ...bound, decision: answer.decision }, approver);
     }
     this.#tell(approval);
     // What a call makes is made by that call, when it is made again.
@@ -242,11 +274,15 @@ export class ApprovalInbox {
     await this.#agreed.during(callId, decision, () => resume({ callId, approval }));
   }
 
-  addRule(rule: NewRule, by: string): Promise<ApprovalRule> {
-    return this.#rules.add(rule, by);
+  /** Throws `ForbiddenAnswer` unless it is an admin's. */
+  async addRule(rule: NewRule, { name, grant }: Approver): Promise<ApprovalRule> {
+    if (!grant.admin) throw new ForbiddenAnswer(NO_RULES);
+    return this.#rules.add(rule, name);
   }
 
-  removeRule(id: string): Promise<boolean> {
+  /** Throws `ForbiddenAnswer` unless it is an admin's. */
+  async removeRule(id: string, { grant }: Approver): Promise<boolean> {
+    if (!grant.admin) throw new ForbiddenAnswer(NO_RULES);
     return this.#rules.remove(id);
   }
 
@@ -353,6 +389,14 @@ export class ApprovalInbox {
   }
 }
 
+/** Where a question waits, for the one whose call it is about. */
+export const INBOX = "the server's inbox (the Approvals page of the console, or `toolrack approvals`)";
+const NOT_AN_APPROVER =
+  "This token may not answer this question: it has no grant to approve calls of the tool. An admin can, or a token that was made with --approve for it.";
+const NO_RULES =
+  "Only an admin's token may make and remove approval rules: they answer calls of others too. Answer this question once.";
+const NO_EDITS =
+  "Only an admin's token may change the arguments: the call runs with the rights of its caller. Allow it as it is, or deny it and say why.";
 const STOPPING = "the server is stopping";
 const MADE_ELSEWHERE = "another process took this one for ended, and makes the call in its place";
 /** What the id of a call that is made anew ends with. */
@@ -370,6 +414,8 @@ export interface InboxParts {
   readonly secrets?: () => Iterable<string>;
   /** Who made the first call of a call's chain. Default: the call's own caller. */
   readonly originOf?: (callId: string) => string | undefined;
+  /** What is known of a tool by its name on the rack. Default: its name. */
+  readonly toolOf?: (toolName: string) => RackItem | undefined;
   /** Rules that deny a tool, or ask about it, hold by this name too. */
   readonly formerNameOf?: FormerNameOf;
   /** Makes a call anew whose process ended while its question waited. Without it, such a question is closed. */

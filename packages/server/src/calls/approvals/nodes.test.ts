@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { Tool, ToolRegistry } from "@toolrack/core";
 import { describe, expect, it } from "vitest";
+import { masterGrant } from "../../access/grants.ts";
 import type { StoredApproval } from "../../store/approvals.ts";
 import { openStore, type Store } from "../../store/store.ts";
 
@@ -8,6 +9,7 @@ import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
 import { issuesOf } from "./answers.ts";
 import { ApprovalInbox } from "./inbox.ts";
 
+const admin = (name: string) => ({ name, grant: masterGrant });
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** One of the processes that share a store. */
@@ -82,7 +84,7 @@ describe("a question that waits on another node of the same store", { timeout: 3
       here.inbox.subscribe(({ state, decidedBy }) => told.push(`${state} ${decidedBy}`));
       const allowed = here.registry.execute("wipe", { path: "a" });
       const first = await there.question();
-      expect(await there.inbox.answer(first.id, { decision: "allow" }, "ada")).toMatchObject({
+      expect(await there.inbox.answer(first.id, { decision: "allow" }, admin("ada"))).toMatchObject({
         outcome: "accepted",
         approval: { state: "allowed", decidedBy: "ada" },
       });
@@ -91,7 +93,7 @@ describe("a question that waits on another node of the same store", { timeout: 3
 
       const denied = here.registry.execute("wipe", { path: "b" });
       const second = await there.question();
-      await there.inbox.answer(second.id, { decision: "deny", reason: "still in use" }, "ada");
+      await there.inbox.answer(second.id, { decision: "deny", reason: "still in use" }, admin("ada"));
       expect((await denied).content).toContain("still in use");
       expect([here.ran.length, there.ran.length]).toEqual([1, 0]);
     });
@@ -103,8 +105,8 @@ describe("a question that waits on another node of the same store", { timeout: 3
         const call = here.registry.execute("wipe", { path: "a" });
         const { id } = await there.question();
         const answers = await Promise.all([
-          there.inbox.answer(id, { decision: "deny" }, "there"),
-          here.inbox.answer(id, { decision: "allow" }, "here"),
+          there.inbox.answer(id, { decision: "deny" }, admin("there")),
+          here.inbox.answer(id, { decision: "allow" }, admin("here")),
         ]);
         expect(answers.map((answered) => answered?.outcome).sort()).toEqual(["accepted", "decided"]);
         const isAllowed = (await here.inbox.get(id))?.state === "allowed";
@@ -119,7 +121,7 @@ describe("a question that waits on another node of the same store", { timeout: 3
       const { id, input } = await there.question();
       expect(input).toEqual({ path: "of [redacted]", password: "[redacted]" });
       const edit = (edited: Record<string, unknown>) =>
-        there.inbox.answer(id, { decision: "allow", arguments: edited }, "ada");
+        there.inbox.answer(id, { decision: "allow", arguments: edited }, admin("ada"));
       await expect(edit({ path: 7 })).rejects.toThrow("do not fit the schema");
       await expect(edit({ path: "b", password: "other" })).rejects.toThrow("hold a secret");
       await edit({ path: "b", password: "[redacted]" });
@@ -134,7 +136,7 @@ describe("a question that waits on another node of the same store", { timeout: 3
       const call = here.registry.execute("wipe", { path: "a" }, context);
       const { id } = await there.question();
       const rule = { tool: "wipe", sessionID: "s" };
-      await there.inbox.answer(id, { decision: "allow", rule }, "ada");
+      await there.inbox.answer(id, { decision: "allow", rule }, admin("ada"));
       await call;
       expect(here.inbox.rules).toMatchObject([
         { tool: "wipe", sessionID: "s", caller: "bob", createdBy: "ada" },
@@ -147,11 +149,11 @@ describe("a question that waits on another node of the same store", { timeout: 3
     await withNodes(async (here, there) => {
       const call = here.registry.execute("wipe", { path: "a" });
       const { id } = await there.question();
-      expect(await there.inbox.answer(id, { decision: "allow" }, "ada")).toMatchObject({
+      expect(await there.inbox.answer(id, { decision: "allow" }, admin("ada"))).toMatchObject({
         outcome: "elsewhere",
         approval: { state: "pending" },
       });
-      expect(await here.inbox.answer(id, { decision: "allow" }, "ada")).toMatchObject({
+      expect(await here.inbox.answer(id, { decision: "allow" }, admin("ada"))).toMatchObject({
         outcome: "accepted",
       });
       expect((await call).content).toContain("wiped");
@@ -168,7 +170,7 @@ describe("a question that waits on another node of the same store", { timeout: 3
     const { id } = await there.question();
     here.inbox.stop();
     expect((await call).error?.code).toBe("approval_denied");
-    await there.inbox.answer(id, { decision: "allow", arguments: { path: "b" } }, "ada");
+    await there.inbox.answer(id, { decision: "allow", arguments: { path: "b" } }, admin("ada"));
     await there.inbox.refresh();
     expect(there.ran).toEqual([]);
     await here[Symbol.asyncDispose]();
@@ -182,7 +184,7 @@ describe("a question that waits on another node of the same store", { timeout: 3
     await withNodes(async (here, there) => {
       const call = here.registry.execute("wipe", { path: "a" }, { callId: "c" });
       const { id } = await there.question();
-      await there.inbox.answer(id, { decision: "allow" }, "ada");
+      await there.inbox.answer(id, { decision: "allow" }, admin("ada"));
       here.registry.cancel("c", "changed my mind");
       expect((await call).error?.code).toBe("cancelled");
       await here[Symbol.asyncDispose]();

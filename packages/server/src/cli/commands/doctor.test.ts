@@ -31,6 +31,11 @@ describe("toolrack doctor", { timeout: 60_000 }, () => {
     expect(found.get("token")?.message).toMatch(/^none yet/);
     expect(found.get("sandbox")?.message).toMatch(/^level \d/);
     expect(found.get("node")?.message).toBe(process.versions.node);
+    expect(found.get("approvals")).toMatchObject({
+      status: "ok",
+      message: expect.stringContaining("(mcp.approvals: client); all others wait in the inbox"),
+    });
+    expect(found.has("mcp-servers")).toBe(false);
   });
 
   it.skipIf(process.platform === "win32")("says what the reduced sandbox does not stop", async () => {
@@ -53,6 +58,20 @@ describe("toolrack doctor", { timeout: 60_000 }, () => {
       message: expect.stringContaining("644"),
       remedy: expect.stringContaining("chmod 600"),
     });
+  });
+
+  it("says who may approve calls, and which MCP server is the rack itself", async () => {
+    const options = { cwd: workspace.directory };
+    await spawnCli(["tokens", "create", "on-call", "--approve", "internal_*"], options);
+    const own = { command: "toolrack", args: ["mcp", "--dir", workspace.directory] };
+    await workspace.write("mcp.json", JSON.stringify({ mcpServers: { own } }));
+    const found = await checks({ TOOLRACK_MCP_APPROVALS: "stdio" });
+    expect(found.get("approvals")?.message).toMatch(/over stdio only.*May approve: on-call/);
+    expect(found.get("mcp-servers")).toMatchObject({
+      status: "fail",
+      message: expect.stringContaining('"own": It is this rack itself'),
+    });
+    await workspace.remove("mcp.json");
   });
 
   it("warns of a config that is not read", async () => {

@@ -14,6 +14,7 @@ export type TokenAction = "list" | "create" | "remove";
 export interface TokensOptions {
   readonly tools?: readonly string[];
   readonly experts?: readonly string[];
+  readonly approve?: readonly string[];
   readonly admin?: boolean;
   readonly chat?: boolean;
   readonly expires?: string;
@@ -39,21 +40,23 @@ export async function tokens(
   });
 }
 
-function toWish(name: string, { tools, experts, admin = false, chat, expires }: TokensOptions) {
-  if (tools === undefined && experts === undefined && !admin && chat !== true) {
+function toWish(name: string, { tools, experts, approve, admin = false, chat, expires }: TokensOptions) {
+  if ([tools, experts, approve].every((patterns) => patterns === undefined) && !admin && chat !== true) {
     throw usageError(
-      "Say what the token may do: --tools or --experts with names or patterns such as 'file_*' or mcp:KEY, --chat, or --admin.",
+      "Say what the token may do: --tools or --experts with names or patterns such as 'file_*' or mcp:KEY, --approve with the tools whose calls it may approve, --chat, or --admin.",
     );
   }
-  for (const [option, patterns] of Object.entries({ tools, experts })) {
+  for (const [option, patterns] of Object.entries({ tools, experts, approve })) {
     if (patterns?.some((pattern) => pattern.trim() === "")) {
       throw usageError(
         `--${option} has a pattern that is empty, which fits nothing. Name one, or write '*'.`,
       );
     }
   }
-  const problem = tools?.map(problemOfToolPattern).find((found) => found !== undefined);
-  if (problem !== undefined) throw usageError(`--tools: ${problem}`);
+  for (const [option, patterns] of Object.entries({ tools, approve })) {
+    const problem = patterns?.map(problemOfToolPattern).find((found) => found !== undefined);
+    if (problem !== undefined) throw usageError(`--${option}: ${problem}`);
+  }
   if (name.trim() === "" || name.length > 100) {
     throw usageError("A token needs a name of at most 100 characters.");
   }
@@ -62,6 +65,7 @@ function toWish(name: string, { tools, experts, admin = false, chat, expires }: 
     scopes: {
       ...(tools === undefined ? {} : { tools }),
       ...(experts === undefined ? {} : { experts }),
+      ...(approve === undefined ? {} : { approve }),
       ...(admin ? { admin } : {}),
       ...(chat === undefined ? {} : { chat }),
     },
@@ -122,8 +126,9 @@ async function remove(cli: Cli, kept: TokenStore, named: string): Promise<number
 function describeScopes({ scopes }: StoredToken): string {
   if (scopes.admin === true) return "admin";
   const experts = (scopes.experts ?? []).map((expert) => `expert:${expert}`);
+  const approve = (scopes.approve ?? []).map((pattern) => `approve:${pattern}`);
   const chat = scopes.chat === undefined ? [] : [scopes.chat ? "chat" : "no-chat"];
-  return oneLine([...(scopes.tools ?? []), ...experts, ...chat].join(" "));
+  return oneLine([...(scopes.tools ?? []), ...experts, ...approve, ...chat].join(" "));
 }
 
 function describeExpiry({ expiresAt }: StoredToken): string {

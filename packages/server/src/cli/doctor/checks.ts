@@ -10,7 +10,7 @@ import type { App } from "../../index.ts";
 import { failuresIn, whereOf } from "../file-problems.ts";
 import { configOf, entryAt } from "../find-workspace.ts";
 import { programWords } from "../program-words.ts";
-import { checkKey, checkStore, checkToken } from "./own-files.ts";
+import { checkApprovals, checkKey, checkOwnEntries, checkStore, checkToken } from "./own-files.ts";
 
 /** One thing that was looked at. `warn`: something does less than it could; `fail`: something does not work. */
 export interface Check {
@@ -40,6 +40,8 @@ export async function checkWorkspace(app: App): Promise<Check[]> {
     await checkStore(app),
     await checkKey(app),
     await checkToken(app),
+    await checkApprovals(app),
+    ...(await checkOwnEntries(app)),
     await checkSandbox(app),
     await checkFormatter(app),
     ...(await checkDatabases(app)),

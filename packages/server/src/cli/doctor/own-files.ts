@@ -1,7 +1,9 @@
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { EncryptionKey, osKeyring } from "../../access/encryption.ts";
+import { grantOf } from "../../access/grants.ts";
 import type { App } from "../../index.ts";
+import { ownEntries } from "../../rack/mcp-servers.ts";
 
 import { attempt, type Check } from "./checks.ts";
 
@@ -55,6 +57,45 @@ export async function checkToken(app: App): Promise<Check> {
   if ((mode & 0o077) === 0) return { name: "token", status: "ok", message: `${file}, mode ${digits}` };
   const message = `${file} can be read by others: its mode is ${digits}`;
   return { name: "token", status: "warn", message, remedy: `Close it: chmod 600 ${file}` };
+}
+
+const answering = {
+  client: "MCP clients answer questions about calls over stdio, and over HTTP with a token that may approve",
+  stdio: "MCP clients answer questions about calls over stdio only",
+  inbox: "no MCP client answers questions about calls",
+} as const;
+
+/** Who may say yes to a dangerous call, beside the operator. */
+export async function checkApprovals(app: App): Promise<Check> {
+  const { approvals = "client" } = app.config.mcp ?? {};
+  return attempt("approvals", "warn", "See the check of the store.", async () => {
+    const tokens = hasStore(app) ? await (await app.store()).tokens.list() : [];
+    const approvers = tokens.filter((token) => grantOf(token).isApprover).map(({ name }) => name);
+    const others = approvers.length === 0 ? "no token but the workspace's own" : approvers.join(", ");
+    return `${answering[approvals]} (mcp.approvals: ${approvals}); all others wait in the inbox. May approve: ${others}`;
+  });
+}
+
+/** Entries of MCP servers that are this rack itself, as far as they show it. */
+export async function checkOwnEntries(app: App): Promise<Check[]> {
+  const rows = hasStore(app) ? await storedEntries(app) : [];
+  return (await ownEntries(app, rows)).map(({ key, place, problem }): Check => {
+    const where = place ?? `the server: toolrack mcp-servers remove ${key}`;
+    const remedy = `It is not started. Remove it from ${where}`;
+    return { name: "mcp-servers", status: "fail", message: `"${key}": ${problem}`, remedy };
+  });
+}
+
+/** None where the store cannot be read, which another check tells of. */
+async function storedEntries(app: App) {
+  return app.store().then(
+    ({ mcpServers }) => mcpServers.list(),
+    () => [],
+  );
+}
+
+function hasStore(app: App): boolean {
+  return (process.env.DATABASE_URL ?? "") !== "" || existsSync(join(ownFolderOf(app), "toolrack.db"));
 }
 
 async function hasKeyring(): Promise<boolean> {

@@ -1,4 +1,5 @@
-import { type Answered, type NewRule, UnfitAnswer } from "../../calls/approvals/answers.ts";
+import type { Grant } from "../../access/grants.ts";
+import { type Answered, ForbiddenAnswer, type NewRule, UnfitAnswer } from "../../calls/approvals/answers.ts";
 import type { AnsweredFor, StoredApproval } from "../../store/approvals.ts";
 import type { HttpParts } from "../app.ts";
 import { blameCursor, refuseRulePattern, toolPattern } from "../requested.ts";
@@ -39,17 +40,20 @@ export function approvalRoutes({ approvals }: HttpParts): Route[] {
       id: "listApprovals",
       tag: "approvals",
       summary: "Questions that wait for a person, newest first",
-      description: "Secrets in the arguments are masked.",
-      access: "admin",
+      description:
+        "For a token with a grant to approve: those that it may answer, so that a page may have fewer than `limit`. Secrets in the arguments are masked.",
+      access: "token",
       query: {
         state: { enum: ["pending", "allowed", "denied", "expired", "all"], default: "pending" },
         limit: { type: "integer", minimum: 1, maximum: 500, default: 50 },
         cursor: { type: "string", description: "`next` of the page before." },
       },
       responses: { 200: { description: "A page of questions.", schema: ref("ApprovalPage") } },
-      async handle({ query: { state = "pending", ...page } }) {
+      async handle({ query: { state = "pending", ...page }, grant }) {
+        requireApprover(grant);
         const query = state === "all" ? page : { ...page, state };
-        return { body: await approvals.list(query).catch(blameCursor) };
+        const { items, ...rest } = await approvals.list(query).catch(blameCursor);
+        return { body: { items: items.filter((asked) => approvals.mayAnswer(asked, grant)), ...rest } };
       },
     }),
     defineRoute<{ id: string }>({
@@ -58,12 +62,15 @@ export function approvalRoutes({ approvals }: HttpParts): Route[] {
       id: "getApproval",
       tag: "approvals",
       summary: "One question, and the answer to it",
-      access: "admin",
+      access: "token",
       params: identified,
       responses: { 200: { description: "The question.", schema: ref("Approval") } },
       errors: ["approval_not_found"],
-      async handle({ params: { id } }) {
-        return { body: await requireApproval(id) };
+      async handle({ params: { id }, grant }) {
+        requireApprover(grant);
+        const approval = await requireApproval(id);
+        if (!approvals.mayAnswer(approval, grant)) throw unknownApproval(id);
+        return { body: approval };
       },
     }),
     defineRoute<{ id: string }, object, DecisionBody>({
@@ -78,9 +85,10 @@ export function approvalRoutes({ approvals }: HttpParts): Route[] {
         "that were edited are validated at once; a masked secret that is left as it is stays what it was. A question",
         "whose `stage` is `during` comes from a tool that already runs: its arguments cannot be edited. A question whose",
         "server was restarted meanwhile can still be answered: agreeing makes the call anew, as `<callId>-resumed`. A call",
-        "that waits on another node of the same store goes on within about two seconds.",
+        "that waits on another node of the same store goes on within about two seconds. A token that may approve the tool",
+        "and is no admin's can say yes or no, once: editing arguments and making rules is for admins.",
       ].join(" "),
-      access: "admin",
+      access: "token",
       params: identified,
       body: {
         required: true,
@@ -113,6 +121,7 @@ export function approvalRoutes({ approvals }: HttpParts): Route[] {
       responses: { 200: { description: "The question as it was answered.", schema: ref("Approval") } },
       errors: ["approval_not_found", "approval_decided", "approval_elsewhere", "invalid_arguments"],
       async handle({ params: { id }, body, grant }) {
+        requireApprover(grant);
         const { decision, reason, arguments: edited } = body;
         if (decision === "deny" && edited !== undefined) {
           throw misplaced("arguments", "Only a call that is allowed can be given other arguments.");
@@ -124,7 +133,9 @@ export function approvalRoutes({ approvals }: HttpParts): Route[] {
           ...(edited === undefined ? {} : { arguments: edited }),
           ...(rule === undefined ? {} : { rule }),
         };
-        const answered = await approvals.answer(id, answer, grant.caller).catch(blameArguments);
+        const answered = await approvals
+          .answer(id, answer, { name: grant.caller, grant })
+          .catch(blameArguments);
         if (answered === undefined) throw unknownApproval(id);
         if (answered.outcome !== "accepted") throw tooLate(answered);
         return { body: answered.approval };
@@ -137,6 +148,12 @@ export function approvalRoutes({ approvals }: HttpParts): Route[] {
     if (approval === undefined) throw unknownApproval(id);
     return approval;
   }
+}
+
+/** What waits is nobody's business who could answer none of it. */
+function requireApprover({ isApprover }: Grant): void {
+  if (isApprover) return;
+  throw new HttpError("forbidden", "Only an admin's token, or one with a grant to approve, may do this.");
 }
 
 function ruleOf(
@@ -164,6 +181,7 @@ function ruleOf(
 
 /** It is the person's own mistake, not that of the caller who waits: the question stays open. */
 function blameArguments(thrown: unknown): never {
+  if (thrown instanceof ForbiddenAnswer) throw new HttpError("forbidden", thrown.message);
   if (!(thrown instanceof UnfitAnswer)) throw thrown;
   const { message, issues } = thrown;
   if (issues.length === 0) throw misplaced("arguments", message);
@@ -249,7 +267,7 @@ export function approvalRuleRoutes({ approvals }: HttpParts): Route[] {
           throw misplaced("exact", "An exact rule says which arguments it is about, in `input`.");
         }
         refuseRulePattern("tool", body.tool);
-        return { body: await approvals.addRule(body, grant.caller) };
+        return { body: await approvals.addRule(body, { name: grant.caller, grant }) };
       },
     }),
     defineRoute<{ id: string }>({
@@ -267,8 +285,8 @@ export function approvalRuleRoutes({ approvals }: HttpParts): Route[] {
         },
       },
       errors: ["approval_rule_not_found"],
-      async handle({ params: { id } }) {
-        if (await approvals.removeRule(id)) return { body: { id } };
+      async handle({ params: { id }, grant }) {
+        if (await approvals.removeRule(id, { name: grant.caller, grant })) return { body: { id } };
         const message = `There is no rule "${id}". GET /api/approval-rules lists them.`;
         throw new HttpError("approval_rule_not_found", message, { details: { id } });
       },

@@ -4,6 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { afterEach, expect, it, vi } from "vitest";
 import { openSecrets } from "../../access/secrets.ts";
+import { unknownRack } from "../../calls/rack-identity.ts";
 import type { McpServers } from "../../index.ts";
 import { AuthorizationServer } from "../../mcp/connect/testing/authorization-server.fixture.ts";
 import { ModernHttpServer } from "../../mcp/connect/testing/modern-http-server.fixture.ts";
@@ -33,7 +34,13 @@ async function start(
       const directory = join(app.workspace.directory, ".toolrack");
       const secrets = await openSecrets({ directory, store, keyring: async () => undefined });
       const logger = { debug() {}, info() {}, warn() {}, error() {} };
-      mcpServers = await openMcpServers({ app, store: change(store), secrets, logger });
+      mcpServers = await openMcpServers({
+        app,
+        store: change(store),
+        secrets,
+        identity: unknownRack(),
+        logger,
+      });
       mcpServers.watch();
       return { mcpServers };
     },

@@ -48,6 +48,10 @@ export function tokenRoutes({ store: { tokens }, authenticator, feed, chat, desk
               properties: {
                 tools: { ...patterns, description: toolPattern },
                 experts: { ...patterns, description: "Names of experts; `*` stands for anything." },
+                approve: {
+                  ...patterns,
+                  description: `Whose calls it may approve. ${toolPattern} Default: those of no tool.`,
+                },
                 admin: { type: "boolean", description: "May see and do everything." },
                 chat: {
                   type: "boolean",
@@ -65,8 +69,10 @@ export function tokenRoutes({ store: { tokens }, authenticator, feed, chat, desk
       responses: { 200: { description: "The token and its text.", schema: ref("NewToken") } },
       async handle({ body }) {
         refusePast(body);
-        for (const [index, pattern] of (body.scopes.tools ?? []).entries()) {
-          refuseToolPattern(`scopes.tools[${index}]`, pattern);
+        for (const scope of ["tools", "approve"] as const) {
+          for (const [index, pattern] of (body.scopes[scope] ?? []).entries()) {
+            refuseToolPattern(`scopes.${scope}[${index}]`, pattern);
+          }
         }
         const { token, stored } = await issueToken(tokens, body);
         return { body: { token, ...stored }, headers: { "Cache-Control": "no-store" } };

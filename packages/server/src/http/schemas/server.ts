@@ -12,7 +12,13 @@ const token = {
   scopes: {
     type: "object",
     description: "What it may do; nothing else. `*` in a name stands for anything.",
-    properties: { tools: names, experts: names, admin: { type: "boolean" }, chat: { type: "boolean" } },
+    properties: {
+      tools: names,
+      experts: names,
+      approve: names,
+      admin: { type: "boolean" },
+      chat: { type: "boolean" },
+    },
   },
   createdAt: moment,
   lastUsedAt: { ...moment, description: "To the minute. Absent while it was never used." },

@@ -1,4 +1,5 @@
 import { expect, it, vi } from "vitest";
+import { unknownRack } from "../../calls/rack-identity.ts";
 import { type ScriptedCall, ScriptedHttpServer } from "./testing/scripted-http-server.fixture.ts";
 import { UpstreamRack } from "./testing/upstream-rack.fixture.ts";
 import { Upstream } from "./upstream.ts";
@@ -78,6 +79,7 @@ it("a server whose tools cannot be hung up is tried again, and says why", async 
     place: "mcp.json",
     isEnabled: true,
     surroundings: { directory: rack.directory, environment: {}, secret: async () => undefined },
+    identity: unknownRack(),
     clientInfo: { name: "test", version: "0" },
     packages: { install: () => Promise.reject(new Error("nothing is installed here")) },
     mask: (text) => text,
@@ -86,6 +88,7 @@ it("a server whose tools cannot be hung up is tried again, and says why", async 
     signIn: undefined,
     verdict: undefined,
     catalogue: undefined,
+    admit() {},
     onState: () => upstream.state === "backoff" && reached.resolve(),
     onVerdict() {},
     onCatalogue: () => {

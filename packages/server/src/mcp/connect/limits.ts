@@ -1,3 +1,5 @@
+import { problemOfOwnEntry, problemOfStart, racksFor } from "../../calls/rack-identity.ts";
+import { readServerAddress } from "../../rack/serve.ts";
 import type { ServerLimits } from "./config/entry.ts";
 import { credentialsIn } from "./config/hidden.ts";
 import { resolveEntry } from "./config/resolve-entry.ts";
@@ -6,7 +8,7 @@ import { UpstreamError } from "./protocol/failures.ts";
 import { fingerprintOf } from "./protocol/questions.ts";
 import type { UpstreamSession } from "./protocol/session.ts";
 import type { UpstreamParts } from "./upstream.ts";
-import { ConfigurationError } from "./upstream-state.ts";
+import { ConfigurationError, refuseCircle } from "./upstream-state.ts";
 
 interface Waiting {
   readonly enter: () => void;
@@ -140,11 +142,15 @@ export async function openSession(
   limits: UpstreamLimits,
   { prior, lines, signal }: Pick<ConnectOptions, "prior" | "lines" | "signal">,
 ): Promise<UpstreamSession> {
-  const { key, place, problem, surroundings, clientInfo, packages, signIn } = parts;
+  const { key, place, problem, surroundings, identity, clientInfo, packages, signIn } = parts;
   if (problem !== undefined) throw new ConfigurationError(problem);
+  refuseCircle(problemOfStart(identity));
   const entry = await resolveEntry(parts.entry, `${place}: ${key}`, surroundings).catch((error: Error) => {
     throw new ConfigurationError(error.message);
   });
+  const { directory } = surroundings;
+  const address = (await readServerAddress(directory))?.url;
+  refuseCircle(problemOfOwnEntry(parts.entry, directory, address));
   // Before anything of the server can be heard.
   parts.hold(credentialsIn(entry, parts.entry));
   const credentials = await signIn?.headers();
@@ -157,6 +163,7 @@ export async function openSession(
     fingerprint: fingerprintOf(parts.entry),
     lines,
     clientInfo,
+    racks: racksFor(identity),
     packages,
     timeout: limits.connect,
     patience: limits.question,

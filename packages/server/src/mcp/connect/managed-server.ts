@@ -1,4 +1,4 @@
-import { hashValue } from "@toolrack/core";
+import { hashValue, ToolDisabledError } from "@toolrack/core";
 import { shellQuote } from "../../helpers/values.ts";
 import type { McpServerStore, StoredMcpServer } from "../../store/mcp-servers.ts";
 import {
@@ -10,7 +10,7 @@ import {
   type UpstreamTool,
 } from "./catalogue/catalogue.ts";
 import { ToolPins } from "./catalogue/pins.ts";
-import { isOffered, toTool } from "./catalogue/tool.ts";
+import { isOffered, quarantined, toTool } from "./catalogue/tool.ts";
 import { FollowedSecrets } from "./config/resolve-entry.ts";
 import { McpOfferings } from "./offerings.ts";
 import { fingerprintOf, type Verdict } from "./protocol/questions.ts";
@@ -266,7 +266,7 @@ export class ManagedServer {
   #makeUpstream(row: StoredMcpServer | undefined): Upstream {
     const { entry, isEnabled, invalid } = this.#wanted;
     const { surroundings } = this.#secrets;
-    const { clientInfo, packages, mask, hold, logger, onChange } = this.#shared;
+    const { identity, clientInfo, packages, mask, hold, logger, onChange } = this.#shared;
     // Both columns hold what this class wrote.
     const kept = row?.catalogue as KeptCatalogue | undefined;
     // It may have been written before items were checked as they are now.
@@ -279,6 +279,7 @@ export class ManagedServer {
       place: this.#place,
       isEnabled,
       surroundings,
+      identity,
       clientInfo,
       packages,
       mask,
@@ -287,6 +288,7 @@ export class ManagedServer {
       signIn: this.#signIn,
       verdict: row?.verdict as Verdict | undefined,
       catalogue,
+      admit: (tool) => this.#admit(tool),
       onState: onChange,
       onVerdict: (verdict) => this.#keep({ verdict: verdict ?? null }),
       onCatalogue: (found, changed) => {
@@ -301,6 +303,17 @@ export class ManagedServer {
     });
   }
 
+  /**
+   * A call may have waited, for a person, for its turn or for the server to start, while the tool that it was made with
+   * was changed. It runs on what was agreed to, or not at all.
+   */
+  #admit({ name }: UpstreamTool): void {
+    if (this.#shared.pinning !== "quarantine") return;
+    const now = this.find(name);
+    if (now !== undefined && this.pins.of(now).state !== "quarantined") return;
+    throw new ToolDisabledError(now === undefined ? goneFrom(this.key, name) : quarantined(this.key, name));
+  }
+
   #keep(change: Parameters<McpServerStore["put"]>[1]): void {
     const { store, logger } = this.#shared;
     this.#keeping = this.#keeping
@@ -309,6 +322,10 @@ export class ManagedServer {
         logger.warn(`What was learnt about the MCP server "${this.key}" could not be kept: ${error.message}`);
       });
   }
+}
+
+function goneFrom(key: string, name: string): string {
+  return `The MCP server "${key}" does not offer "${name}" any more, so it was not called. See: ${commandFor("show", key)}`;
 }
 
 /** What is said about single tools does not concern the running server, and other limits can be had without an end. */

@@ -1,11 +1,14 @@
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { hashValue } from "@toolrack/core";
+import { problemOfOwnEntry, readRacks } from "../../calls/rack-identity.ts";
 import { problemOfKey } from "../../config/tool-patterns.ts";
 import { watchFile } from "../../helpers/lookout.ts";
+import { readServerAddress } from "../../rack/serve.ts";
 import { McpServerError } from "../../store/mcp-servers.ts";
 import { RackNames } from "./catalogue/names.ts";
 import { type McpFile, nothing, readMcpFile } from "./config/resolve-entry.ts";
+import type { ServerEntry } from "./config/entry.ts";
 import { ManagedServer } from "./managed-server.ts";
 import { refuseDoubles, requireTool, type ToolOverrides } from "./offerings.ts";
 
@@ -93,6 +96,15 @@ export class McpServers {
     return this.#fileProblem;
   }
 
+  /** The id of this rack, and those of the racks that its servers lead to. */
+  get racks(): readonly string[] {
+    const servers = [...this.#servers.values()].filter(({ wanted }) => wanted.isEnabled);
+    return readRacks([
+      this.#shared.identity.id,
+      ...servers.flatMap(({ upstream }) => upstream.catalogue.racks ?? []),
+    ]);
+  }
+
   /** Entries that cannot be used, with the reason, by key. */
   get problems(): ReadonlyMap<string, string> {
     return this.#file.problems;
@@ -170,7 +182,9 @@ export class McpServers {
       // Another process may have added it a moment ago.
       await this.#reconcile();
       if (this.#servers.has(key)) throw exists(key);
-      if (!(await this.#parts.store.add(key, await checkedEntry(given)))) throw exists(key);
+      const entry = await checkedEntry(given);
+      await this.#refuseOwn(entry);
+      if (!(await this.#parts.store.add(key, entry))) throw exists(key);
       await this.#reconcile();
       return this.get(key);
     });
@@ -355,6 +369,13 @@ export class McpServers {
       "mcp_server_read_only",
       `The MCP server "${server.key}" stands in ${this.#path} and is ${what} there.`,
     );
+  }
+
+  /** What can be seen to be this rack itself is not even taken in. */
+  async #refuseOwn(entry: ServerEntry): Promise<void> {
+    const { directory } = this.#parts;
+    const problem = problemOfOwnEntry(entry, directory, (await readServerAddress(directory))?.url);
+    if (problem !== undefined) throw new McpServerError("mcp_server_invalid", problem);
   }
 
   #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {

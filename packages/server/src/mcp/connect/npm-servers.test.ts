@@ -4,6 +4,7 @@ import { Client, ProtocolError } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { type CallClient, toMcpResult } from "@toolrack/core";
 import { describe, expect, it } from "vitest";
+import { RACKS } from "../../calls/rack-identity.ts";
 import type { RackItem } from "../../config/tool-patterns.ts";
 import { installedProgram, MARK } from "./process/program.ts";
 
@@ -286,6 +287,6 @@ function comparable(result: unknown): unknown {
 
 function asVariables(text: string): unknown {
   if (!text.includes('"PATH"')) return text;
-  const { [MARK]: _, ...variables } = JSON.parse(text);
+  const { [MARK]: _, [RACKS]: __, ...variables } = JSON.parse(text);
   return variables;
 }

@@ -175,6 +175,14 @@ export class ConfigurationError extends Error {
   override readonly name = "ConfigurationError";
 }
 
+/** An upstream server through which a rack would reach itself. */
+export class RackCircle extends ConfigurationError {}
+
+/** Throws when there is something that makes the server one of a circle. */
+export function refuseCircle(problem: string | undefined): void {
+  if (problem !== undefined) throw new RackCircle(problem);
+}
+
 /**
  * Where a failure leaves a server. Only `backoff` is left without anybody's doing. `remedy` is what helps where
  * credentials are asked for. Servers and programs repeat what they were given, so the reason is masked here, before

@@ -13,7 +13,11 @@ import {
 } from "./upstream-state.ts";
 
 /** One that somebody may give up while it waits for its turn. */
-export type UpstreamRequest = LaneRequest & { readonly signal: AbortSignal };
+export type UpstreamRequest = LaneRequest & {
+  readonly signal: AbortSignal;
+  /** Asked right before it is sent, every time: throws when the server is not what it was when somebody agreed to it. */
+  readonly admit?: (() => void) | undefined;
+};
 
 interface RecoveryParts {
   readonly sessions: Sessions;
@@ -70,6 +74,7 @@ export class Recovery {
     if (sessions.current === undefined) await unlessAborted(attempts.begin(), request.signal);
     const again = sessions.current;
     if (again === undefined) throw unavailable(undefined);
+    request.admit?.();
     return again.request(request).catch((thrown: unknown) => {
       if (thrown instanceof UpstreamError) return this.recover(thrown, again, request, true);
       throw thrown;
@@ -131,7 +136,7 @@ export class RereadTimer {
   #lastAt = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
   #isSoon = false;
-  #isReading = false;
+  #reading: Promise<void> | undefined;
   #isWantedAgain = false;
 
   /**
@@ -146,7 +151,7 @@ export class RereadTimer {
 
   soon(): void {
     if (this.#isSoon) return;
-    if (this.#isReading) {
+    if (this.#reading !== undefined) {
       this.#isWantedAgain = true;
       return;
     }
@@ -154,6 +159,14 @@ export class RereadTimer {
     this.#pause = isCalm ? SHORTEST_REREAD : Math.min(LONGEST_REREAD, this.#pause * 2);
     this.#isSoon = true;
     this.#set(this.#pause);
+  }
+
+  /** Reads without a pause, for somebody who waits for it; resolves when it is read. One that is under way is joined. */
+  now(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#isSoon = false;
+    this.#reading ??= this.#readOnce();
+    return this.#reading;
   }
 
   later(): void {
@@ -168,16 +181,19 @@ export class RereadTimer {
 
   #set(delay: number): void {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.#run(), Math.min(delay, MOST));
+    this.#timer = setTimeout(
+      () => {
+        if (!this.#isSoon && this.#isTold()) this.later();
+        else void this.now();
+      },
+      Math.min(delay, MOST),
+    );
     this.#timer.unref();
   }
 
-  async #run(): Promise<void> {
-    if (!this.#isSoon && this.#isTold()) return this.later();
-    this.#isSoon = false;
-    this.#isReading = true;
+  async #readOnce(): Promise<void> {
     await this.#read();
-    this.#isReading = false;
+    this.#reading = undefined;
     this.#lastAt = performance.now();
     if (!this.#isWantedAgain) return;
     this.#isWantedAgain = false;

@@ -1,7 +1,8 @@
 import type { Logger, ToolContext } from "@toolrack/core";
+import { problemOfCircle, type RackIdentity } from "../../calls/rack-identity.ts";
 import { unlessAborted } from "../../helpers/values.ts";
 import type { DependencyStore } from "../../sandbox/dependencies.ts";
-import { type Catalogue, LiveCatalogue, type UpstreamTool } from "./catalogue/catalogue.ts";
+import { type Catalogue, emptyCatalogue, LiveCatalogue, type UpstreamTool } from "./catalogue/catalogue.ts";
 import { isLocal, type ServerEntry, type ServerLimits } from "./config/entry.ts";
 import type { Surroundings } from "./config/resolve-entry.ts";
 import { Bulkhead, limitsOf, openSession, Sessions, type UpstreamLimits } from "./limits.ts";
@@ -17,6 +18,8 @@ import {
   describeAbsence,
   describeLoss,
   isMisunderstanding,
+  RackCircle,
+  refuseCircle,
   remedyFor,
   stateAfter,
   statusOf,
@@ -34,6 +37,11 @@ import {
   SignOfLife,
   type UpstreamRequest,
 } from "./upstream-timers.ts";
+
+/** How often its lists are read again for a call that came after it told of a change. */
+const MOST_READS = 3;
+const UNREAD =
+  "The server told that its tools have changed, and they could not be read again, so that nothing is called on it. Its log says why.";
 
 /** So many of its last lines are shown when it is gone. */
 const TAIL = 8;
@@ -67,6 +75,11 @@ export class Upstream {
   #resting: RestTimer;
   /** When the lists are read again, after a server told of a change or did not for a long time. */
   #rereading: RereadTimer;
+  /** How often the server told that its tools have changed, and up to which of these they were read again. */
+  #announced = 0;
+  #readUpTo = 0;
+  /** Tools that were found to be what somebody agreed to, by the catalogue that is there. */
+  #admitted: { readonly by: Catalogue; readonly tools: WeakSet<UpstreamTool> } | undefined;
 
   constructor(parts: UpstreamParts) {
     this.#parts = parts;
@@ -85,6 +98,7 @@ export class Upstream {
       known: parts.catalogue,
       limit: () => this.#limits.list,
       onProblem: (text) => this.lines.add("rack", text),
+      check: ({ racks = [] }) => refuseCircle(problemOfCircle(racks, parts.identity)),
       onChange: (catalogue, changed) => parts.onCatalogue(catalogue, changed),
     });
     this.#recovery = new Recovery({
@@ -167,14 +181,20 @@ export class Upstream {
   /** Calls a tool. Rejects with `UpstreamError`, or with the reason of the context's signal. */
   call(tool: UpstreamTool, context: ToolContext): Promise<unknown> {
     const headers = isLocal(this.entry) ? undefined : parameterHeaders(tool.inputSchema, context.input);
-    return this.request(new ToolRequest(tool, context, headers));
+    return this.request(new ToolRequest(tool, context, headers, () => this.#admit(tool)));
   }
 
   /** Sends anything else. */
   request(request: UpstreamRequest): Promise<unknown> {
     const session = this.#sessions.current;
+    const isBehind = request.admit !== undefined && this.#readUpTo < this.#announced;
     // Most requests wait for nothing but their answer.
-    if (session === undefined || !this.#bulkhead.hasRoom) return this.#requestLater(request);
+    if (session === undefined || !this.#bulkhead.hasRoom || isBehind) return this.#requestLater(request);
+    try {
+      request.admit?.();
+    } catch (thrown) {
+      return Promise.reject(thrown);
+    }
     void this.#bulkhead.enter(request);
     return this.#send(session, request);
   }
@@ -194,8 +214,32 @@ export class Upstream {
     const session = this.#sessions.current ?? (await this.#available(request.signal));
     await this.#bulkhead.enter(request);
     begin?.();
+    try {
+      if (request.admit !== undefined) await this.#catchUp(request.signal);
+      request.admit?.();
+    } catch (thrown) {
+      this.#leave();
+      throw thrown;
+    }
     // While it waited, the server may have been started anew.
     return this.#send(this.#sessions.current ?? session, request);
+  }
+
+  /** Reads again what the server has told of by now: nothing is called on a definition that nobody here has seen. */
+  async #catchUp(signal: AbortSignal): Promise<void> {
+    const wanted = this.#announced;
+    for (let reads = 0; this.#readUpTo < wanted && this.#sessions.current !== undefined; reads++) {
+      // The first one may have been under way when the server told of the change.
+      if (reads === MOST_READS) throw new UpstreamError("unavailable", UNREAD);
+      await unlessAborted(this.#rereading.now(), signal);
+    }
+  }
+
+  #admit(tool: UpstreamTool): void {
+    if (this.#admitted?.by !== this.catalogue) this.#admitted = { by: this.catalogue, tools: new WeakSet() };
+    if (this.#admitted.tools.has(tool)) return;
+    this.#parts.admit(tool);
+    this.#admitted.tools.add(tool);
   }
 
   /** Waits for a server that starts for the first time or wakes up; fails at once for one that has failed. */
@@ -266,8 +310,8 @@ export class Upstream {
     let isUsed = false;
     let isBehind = false;
     session.follow({
-      onListChanged: () => {
-        if (isUsed) this.#rereading.soon();
+      onListChanged: (list) => {
+        if (isUsed) this.#noteChange(list);
         else isBehind = true;
       },
       onResourceUpdated: (uri) => this.#parts.onResourceUpdated(uri),
@@ -289,10 +333,16 @@ export class Upstream {
     this.#condition.countSuccess();
     this.#remember(session.verdict);
     this.#enter("ready");
+    this.#readUpTo = this.#announced;
     // What it told of while its lists were read may not be in them.
-    if (isBehind) this.#rereading.soon();
+    if (isBehind) this.#noteChange("tools");
     else this.#rereading.later();
     if (this.#bulkhead.inside === 0) this.#resting.begin();
+  }
+
+  #noteChange(list: ListName): void {
+    if (list === "tools") this.#announced++;
+    this.#rereading.soon();
   }
 
   #lost(session: UpstreamSession, reason: UpstreamError): void {
@@ -303,6 +353,8 @@ export class Upstream {
 
   #failed(thrown: unknown): void {
     const { signIn } = this.#parts;
+    // What it offered are tools of this rack, which would hang here twice.
+    if (thrown instanceof RackCircle) this.#catalogue.take(emptyCatalogue);
     const { state, reason } = stateAfter(thrown, remedyFor(this.key, signIn !== undefined), this.mask);
     this.lines.add("rack", reason);
     const { current } = this.#sessions;
@@ -346,9 +398,15 @@ export class Upstream {
     const session = this.#sessions.current;
     if (session === undefined) return;
     const isUsed = () => session === this.#sessions.current;
+    const announced = this.#announced;
     try {
       await this.#catalogue.update(session, isUsed);
+      if (isUsed()) this.#readUpTo = announced;
     } catch (thrown) {
+      if (isUsed() && thrown instanceof RackCircle) {
+        this.#sessions.partWith(session);
+        return this.#failed(thrown);
+      }
       const error = isUsed() && thrown instanceof UpstreamError ? thrown : undefined;
       if (error?.kind === "session") return this.#reopen(session);
       if (error !== undefined && this.#isOfServer(error)) return this.#lost(session, error);
@@ -417,6 +475,8 @@ export interface UpstreamParts {
   readonly place: string;
   readonly isEnabled: boolean;
   readonly surroundings: Surroundings;
+  /** The rack that it is a server of. */
+  readonly identity: RackIdentity;
   readonly clientInfo: { readonly name: string; readonly version: string };
   /** Where packages are installed. */
   readonly packages: Pick<DependencyStore, "install">;
@@ -429,6 +489,8 @@ export interface UpstreamParts {
   /** From an earlier time. */
   readonly verdict: Verdict | undefined;
   readonly catalogue: Catalogue | undefined;
+  /** Throws when calls of the tool, as it was when it was hung up, are not to be sent to the server as it is now. */
+  admit(tool: UpstreamTool): void;
   onState(): void;
   onVerdict(verdict: Verdict | undefined): void;
   onCatalogue(catalogue: Catalogue, changed: readonly ListName[]): void;

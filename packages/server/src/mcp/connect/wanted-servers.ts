@@ -3,6 +3,7 @@ import { type Logger, redact, type ToolRegistry } from "@toolrack/core";
 import type { Unapproved } from "../../access/index.ts";
 import { MaskedValues, type Secrets } from "../../access/secrets.ts";
 import type { Offerings } from "../../calls/offerings.ts";
+import { type RackIdentity, unknownRack } from "../../calls/rack-identity.ts";
 import { isRecord } from "../../helpers/values.ts";
 import { DependencyStore } from "../../sandbox/dependencies.ts";
 import {
@@ -273,6 +274,8 @@ export interface McpServersParts {
   readonly pinning?: PinningPolicy;
   /** Where packages are installed. Default: `.toolrack/mcp` of the workspace. */
   readonly packages?: Pick<DependencyStore, "install">;
+  /** Default: that of no workspace. */
+  readonly identity?: RackIdentity;
   /** How servers are told who we are. */
   readonly clientInfo?: { readonly name: string; readonly version: string };
 }
@@ -284,6 +287,7 @@ export interface ServerSurroundings {
   readonly store: McpServerStore;
   readonly logger: Logger;
   readonly surroundings: Surroundings;
+  readonly identity: RackIdentity;
   readonly clientInfo: { readonly name: string; readonly version: string };
   readonly packages: Pick<DependencyStore, "install">;
   readonly pinning: PinningPolicy;
@@ -311,6 +315,7 @@ export function serverSurroundings(
     store,
     logger,
     surroundings: { directory, environment: process.env, secret: (name) => secrets.get(name) },
+    identity: parts.identity ?? unknownRack(),
     clientInfo: parts.clientInfo ?? { name: "toolrack", version: "0" },
     packages:
       parts.packages ??

@@ -1,6 +1,6 @@
 import type { ClientMethod, Logger, ToolRegistry } from "@toolrack/core";
-import { type Answer, UnfitAnswer } from "../../calls/approvals/answers.ts";
-import type { ApprovalInbox } from "../../calls/approvals/inbox.ts";
+import { type Answer, approvalMark, UnfitAnswer } from "../../calls/approvals/answers.ts";
+import { type ApprovalInbox, INBOX } from "../../calls/approvals/inbox.ts";
 import { shownArguments } from "../../calls/approvals/shown-arguments.ts";
 import type { StoredApproval } from "../../store/approvals.ts";
 import { currentExchange, type Exchange } from "./exchange.ts";
@@ -195,8 +195,9 @@ type Declared = { readonly form?: object; readonly url?: object } | undefined;
 const LONGEST_INPUT = 4_000;
 
 /**
- * Puts questions that wait in the inbox to the person at the MCP client too, when it can ask them. The first answer
- * counts, wherever it comes from. Answers how to stop.
+ * Puts questions that wait in the inbox to the person at the MCP client too, when it can ask them and its grant is one to
+ * approve the call. Any other client is told where the question waits. The first answer counts, wherever it comes from.
+ * Returns a function that stops it.
  */
 export function letClientsApprove(approvals: ApprovalInbox, logger: Logger): () => void {
   const asked = new Map<string, AbortController>();
@@ -210,11 +211,15 @@ export function letClientsApprove(approvals: ApprovalInbox, logger: Logger): () 
     const exchange = currentExchange.getStore();
     // What a call leaves behind, such as a timer, may ask when the call and its client are long gone.
     if (exchange === undefined || exchange.isOver) return;
+    const { approver: grant } = exchange;
+    if (grant === undefined || !approvals.mayAnswer(approval, grant)) {
+      return exchange.warn(waitsForOthers(approval), approval.toolName);
+    }
     if (!exchange.can("elicitation/create", { mode: "form" })) return;
     const withdrawn = new AbortController();
     asked.set(id, withdrawn);
     void ask(exchange, approval, withdrawn.signal)
-      .then((answer) => answer && approvals.answer(id, answer, approverOf(exchange, approval)))
+      .then((answer) => answer && approvals.answer(id, answer, { name: nameOf(exchange, approval), grant }))
       .catch((thrown) => {
         const reason = thrown instanceof Error ? thrown.message : String(thrown);
         logger.warn(`The approval ${id} could not be answered by the MCP client: ${reason}`);
@@ -231,6 +236,7 @@ async function ask(
 ): Promise<Answer | undefined> {
   const params = {
     mode: "form",
+    _meta: { [approvalMark]: toolName },
     message: `${message}\n\n${toolName} ${shownArguments(input, LONGEST_INPUT)}`,
     requestedSchema: {
       type: "object",
@@ -248,8 +254,7 @@ async function ask(
     // It did answer, again and again, and never with a clear yes: whoever waits for the call is not left waiting.
     if (thrown instanceof UnfitAnswer) return { decision: "deny", reason: thrown.message };
     if (!signal.aborted) {
-      const data = waitsInInbox(toolName, id, thrown);
-      exchange.notify("notifications/message", { level: "warning", logger: toolName, data });
+      exchange.warn(waitsInInbox(toolName, id, thrown), toolName);
     }
     return undefined;
   }
@@ -260,11 +265,15 @@ async function ask(
   return { decision: "deny", ...said };
 }
 
+function waitsForOthers({ id, toolName }: StoredApproval): string {
+  return `"${toolName}" needs an approval that this client may not give. The question waits in ${INBOX}; somebody who may approve it answers there: \`toolrack approvals approve ${id}\`. Until then the call waits.`;
+}
+
 function waitsInInbox(toolName: string, id: string, thrown: unknown): string {
   const reason = thrown instanceof Error ? thrown.message : String(thrown);
   return `The client gave no answer to whether "${toolName}" may run (${reason}). The question waits in the inbox, where somebody can answer it: in the console, or with \`toolrack approvals approve ${id}\`.`;
 }
 
-function approverOf({ name }: Exchange<unknown>, { caller }: StoredApproval): string {
+function nameOf({ name }: Exchange<unknown>, { caller }: StoredApproval): string {
   return name === "" ? `MCP client of ${caller}` : `${name} (${caller})`;
 }

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { CallClient, ClientMethod, ProgressUpdate } from "@toolrack/core";
+import type { Grant } from "../../access/grants.ts";
 import type { LogEvent } from "../../calls/call-service.ts";
 import type { Outlet } from "./carry.ts";
 import { type Notice, NoticeQueue } from "./changes.ts";
@@ -35,6 +36,8 @@ export interface ExchangeOptions {
   /** The id that the call behind it is to have; made later when not given. */
   readonly callId?: string;
   readonly abilities: ClientAbilities;
+  /** With whose rights the client answers whether calls may run. Without it, it may not. */
+  readonly approver?: Grant | undefined;
   readonly clientName?: string;
   /** Answers that came before the questions, by the keys that their askers give them. */
   readonly answers?: Readonly<Record<string, unknown>>;
@@ -67,6 +70,9 @@ export class Exchange<Result> implements CallClient {
   readonly input: Readonly<Record<string, unknown>>;
   readonly callId: string | undefined;
   wants: Wants;
+  readonly approver: Grant | undefined;
+  /** What was last warned of, for who goes on with the work when nobody wanted to hear it yet. */
+  warned: string | undefined;
   readonly #abilities: ClientAbilities;
   readonly #answers: Readonly<Record<string, unknown>>;
   /** Made when it is needed: most exchanges are short, ask nothing and are never cancelled. */
@@ -83,12 +89,13 @@ export class Exchange<Result> implements CallClient {
   #missed: NeededAbility | undefined;
 
   constructor(
-    { subject, callId, abilities, clientName = "", answers = noAnswers, wants }: ExchangeOptions,
+    { subject, callId, abilities, approver, clientName = "", answers = noAnswers, wants }: ExchangeOptions,
     input: Readonly<Record<string, unknown>> = noAnswers,
   ) {
     this.subject = subject;
     this.input = input;
     this.callId = callId;
+    this.approver = approver;
     this.#abilities = abilities;
     this.#answers = answers;
     this.name = clientName;
@@ -263,6 +270,14 @@ export class Exchange<Result> implements CallClient {
   notify(method: string, params: object): void {
     if (method === "notifications/message" && !this.wants.messages) return;
     this.#say({ kind: "message", method, params });
+  }
+
+  /** What the one who waits should know, by whatever way they asked to hear of it; nothing when they asked for none. */
+  warn(text: string, about: string): void {
+    this.warned = text;
+    if (this.wants.messages) {
+      this.notify("notifications/message", { level: "warning", logger: about, data: text });
+    } else if (this.wants.progress) this.#say({ kind: "progress", update: { progress: 0, message: text } });
   }
 
   #tell(open: Open): void {

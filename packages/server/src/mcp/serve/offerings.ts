@@ -5,6 +5,7 @@ import {
   ResourceNotFoundError,
   type Server,
 } from "@modelcontextprotocol/server";
+import type { Grant } from "../../access/grants.ts";
 import { MissingPromptArguments } from "../../files/offerings.ts";
 import { abilitiesOf, carry, clientNameOf, comeBack, type Leg, wantsOf } from "./carry.ts";
 import { mostWatched } from "./changes.ts";
@@ -135,7 +136,8 @@ async function converse<Result extends object>(
   wanted: Wanted,
   work: (client: Exchange<Result>, signal: AbortSignal) => Promise<Result>,
 ) {
-  const exchange = comeBack<Result>(wanted.subject, wanted.input, leg) ?? begin(leg, wanted, work);
+  const exchange =
+    comeBack<Result>(wanted.subject, wanted.input, leg) ?? begin(leg, parts.approverOf(viewer), wanted, work);
   try {
     // The same shapes as those of the SDK, which are written with mutable members.
     return (await carry(exchange, leg, parts.held, bindingOf(viewer, leg.context))) as never;
@@ -146,12 +148,14 @@ async function converse<Result extends object>(
 
 function begin<Result>(
   leg: Leg,
+  approver: Grant | undefined,
   { subject, input }: Wanted,
   work: (client: Exchange<Result>, signal: AbortSignal) => Promise<Result>,
 ): Exchange<Result> {
   const options = {
     subject,
     abilities: abilitiesOf(leg),
+    approver,
     clientName: clientNameOf(leg),
     answers: leg.context.mcpReq.inputResponses ?? {},
     wants: wantsOf(leg),

@@ -43,7 +43,7 @@ import type { StdioStreams } from "./stdio/transport.ts";
 import { serveTasks, TaskDesk, tasksExtension } from "./tasks.ts";
 import { serveTools } from "./tools.ts";
 
-type OwnParts = "lists" | "held" | "tasks" | "clients" | "expertWatch" | "serverInfo";
+type OwnParts = "approverOf" | "lists" | "held" | "tasks" | "clients" | "expertWatch" | "serverInfo";
 
 type McpSurfaceParts = Omit<McpParts, OwnParts> & {
   readonly config: NonNullable<Config["mcp"]>;
@@ -62,6 +62,11 @@ export interface McpSurface {
 /** Whoever can start a process in the workspace is its operator. */
 const operator: Grant = { ...masterGrant, caller: "mcp" };
 
+/** Whether the client of this grant is asked at all; whether it may answer, the grant says. */
+function isAsked(asked: "client" | "stdio" | "inbox", grant: Grant): boolean {
+  return asked === "client" || (asked === "stdio" && grant === operator);
+}
+
 const USUAL_THRESHOLD = 100;
 
 /** Opens the rack to MCP clients. The meta-tools are hung on the rack, unless they are off. */
@@ -69,8 +74,10 @@ export function createMcpSurface({ config, ...given }: McpSurfaceParts): McpSurf
   const { metaTools: mode = "auto", threshold = USUAL_THRESHOLD, alwaysListed } = config;
   const isPinned = toolMatcher(alwaysListed);
   const lists = new ToolLists(given.registry, { mode, threshold, isPinned });
+  const { approvals: asked = "client" } = config;
   const parts: McpParts = {
     ...given,
+    approverOf: ({ grant }) => (isAsked(asked, grant) ? grant : undefined),
     serverInfo: { name: "toolrack", title: "Toolrack", version: productVersion() },
     lists,
     held: new HeldExchanges(),
@@ -79,7 +86,7 @@ export function createMcpSurface({ config, ...given }: McpSurfaceParts): McpSurf
     expertWatch: new ExpertWatch(given),
   };
   if (mode !== "off") given.registry.apply({ put: metaTools() });
-  const stop = config.approvals === "inbox" ? () => {} : letClientsApprove(given.approvals, given.logger);
+  const stop = letClientsApprove(given.approvals, given.logger);
   return {
     parts,
     mounts: (options) => [answersFirst(mcpMount(parts, options)), resourceMetadataMount()],
@@ -152,6 +159,10 @@ export interface McpParts extends ExpertWatchParts {
   readonly recorder: CallRecorder;
   readonly store: Pick<Store, "calls" | "tokens">;
   readonly approvals: ApprovalInbox;
+  /** With whose rights a viewer answers whether calls may run; undefined where the inbox alone is asked. */
+  readonly approverOf: (viewer: Viewer) => Grant | undefined;
+  /** The id of this rack, and those of the racks that it leads to. */
+  readonly racks: () => readonly string[];
   readonly offerings: Offerings;
   readonly lists: ToolLists;
   readonly held: HeldExchanges;

@@ -130,7 +130,7 @@ export class TaskDesk {
       caller: viewer.grant.caller,
       createdAt,
       updatedAt: now,
-      message: undefined,
+      message: exchange.warned,
       unfit: undefined,
       patience: undefined,
       lifetime: setTimeout(() => this.#outlive(taskId, task), TIME_TO_LIVE).unref(),

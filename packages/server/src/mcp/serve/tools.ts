@@ -8,6 +8,7 @@ import { toMcpResult } from "@toolrack/core";
 import { CallRefused, type CallRequest, type EndedCall, unknownTool } from "../../calls/call-service.ts";
 import { meantTool, whereNamesAre } from "../../calls/meta-tools.ts";
 import type { ResourceAnswer } from "../../calls/offering-source.ts";
+import { racksKey } from "../../calls/rack-identity.ts";
 import { abilitiesOf, carry, clientNameOf, comeBack, type Leg, sendBack, wantsOf } from "./carry.ts";
 import { currentExchange, Exchange, type ExchangeOptions } from "./exchange.ts";
 import { pageOf, type Viewer } from "./lists.ts";
@@ -28,8 +29,13 @@ export function serveTools(server: RackServer, parts: McpParts, viewer: Viewer, 
   server.setRequestHandler("tools/list", ({ params }) => {
     const { tools } = parts.lists.of(viewer);
     const { items, nextCursor } = pageOf("tools", tools, ({ name }) => name, params?.cursor);
+    const isOfRack = params?._meta?.[racksKey] === true;
     // The same shape; only that of the SDK is written with mutable members.
-    return { tools: items, ...(nextCursor === undefined ? {} : { nextCursor }) } as never;
+    return {
+      tools: items,
+      ...(nextCursor === undefined ? {} : { nextCursor }),
+      ...(isOfRack ? { _meta: { [racksKey]: parts.racks() } } : {}),
+    } as never;
   });
   server.setRequestHandler("tools/call", async ({ params }, context) => {
     const leg: Leg = { server, context, ...place };
@@ -143,12 +149,12 @@ export interface ToolCallParams {
 
 /** Hands the call in. Whatever surface carries it: what it asks and tells goes through the exchange. */
 export function startToolCall(
-  { desk, registry }: Pick<McpParts, "desk" | "registry">,
+  { desk, registry, approverOf }: Pick<McpParts, "desk" | "registry" | "approverOf">,
   viewer: Viewer,
   { name, arguments: input = {}, _meta }: ToolCallParams,
   options: ExchangeOptions,
 ): Exchange<EndedCall> {
-  const exchange = new Exchange<EndedCall>(options, input);
+  const exchange = new Exchange<EndedCall>({ ...options, approver: approverOf(viewer) }, input);
   const { callId } = options;
   const { allow } = viewer;
   const session = _meta?.["toolrack/sessionID"];
@@ -171,8 +177,8 @@ export function startToolCall(
   if (headers !== undefined) call.headers = headers;
   if (allow !== undefined) call.allow = allow;
   if (typeof session === "string") call.sessionID = session;
-  // Whoever asks a person looks for the client far below; one that cannot be asked need not be found.
-  const isFound = exchange.can("elicitation/create") || currentExchange.getStore() !== undefined;
+  // Whoever asks a person looks for the client far below; one that can be neither asked nor told need not be found.
+  const isFound = call.watcher !== undefined || currentExchange.getStore() !== undefined;
   const run = () => (isFound ? currentExchange.run(exchange, () => desk.run(call)) : desk.run(call));
   if (callId === undefined) {
     return exchange.startCancellable((begun) => {

@@ -191,7 +191,7 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
     message_id: "",
     caller: toLabel(call.caller),
     tid: null,
-    depth: 0,
+    depth: call.depth ?? 0,
     state: "running",
     timestamp: Math.round(call.timestamp),
     duration: null,

@@ -318,7 +318,16 @@ export class CallWriter {
   }
 }
 
-/** What is recorded of a call whose process died. */
+/** What is recorded of a call whose process died while its question whether it may run was not agreed to. */
+export const neverBegunError: ToolErrorResponse = {
+  name: "ApprovalDeniedError",
+  code: "approval_denied",
+  message:
+    "The process that held this call ended before anybody agreed to it, so it did not run. Where its question is still open, agreeing to it makes the call anew.",
+  recoverable: true,
+};
+
+/** What is recorded of any other call whose process died. */
 export const interruptedError: ToolErrorResponse = {
   name: "OutcomeUnknownError",
   code: "outcome_unknown",

@@ -1,5 +1,6 @@
 import type { ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
 import { type Expression, type ExpressionBuilder, type SqlBool, sql } from "kysely";
+import { TO_TAKE } from "../approvals.ts";
 import type { BlobDirectory } from "../blobs.ts";
 import type { Engine, OpenedDatabase } from "../database.ts";
 import type { Instance } from "../instances.ts";
@@ -28,7 +29,7 @@ import {
   toRowWithBlobs,
   toStartedRow,
 } from "./call-table.ts";
-import { type CallLine, CallWriter, interruptedError } from "./call-writer.ts";
+import { type CallLine, CallWriter, interruptedError, neverBegunError } from "./call-writer.ts";
 
 /** Characters of the result, and of the arguments, that an item of a list has at the most. */
 const LISTED_RESULT = 2_000;
@@ -179,23 +180,34 @@ export class CallRepository implements CallStore {
       await this.#instance.sweep();
       return 0;
     }
-    const { message } = interruptedError;
-    const { numUpdatedRows } = await this.#db
-      .updateTable("calls")
-      .set({
-        state: "interrupted",
-        error: JSON.stringify(interruptedError),
-        result_type: "error",
-        result_text: message,
-        result_size: message.length,
-      })
-      .where("state", "=", "running")
-      .where(isNotCompleted)
-      .where("instance", "in", dead)
+    const left = (error: ToolErrorResponse) =>
+      this.#db
+        .updateTable("calls")
+        .set({
+          state: "interrupted",
+          error: JSON.stringify(error),
+          result_type: "error",
+          result_text: error.message,
+          result_size: error.message.length,
+        })
+        .where("state", "=", "running")
+        .where(isNotCompleted)
+        .where("instance", "in", dead);
+    // First those of which it is known that they did nothing: nobody had agreed to them, or nobody had gone on with them.
+    const unagreed = await left(neverBegunError)
+      .where("call_id", "in", (query) =>
+        query
+          .selectFrom("approvals")
+          .select("call_id")
+          .where("instance", "in", dead)
+          .where(({ or, eb }) => or([eb("stage", "=", "before"), eb("stage", "is", null)]))
+          .where(({ or, eb }) => or([eb("state", "!=", "allowed"), eb("resumable", "=", TO_TAKE)])),
+      )
       .executeTakeFirst();
+    const others = await left(interruptedError).executeTakeFirst();
     await this.#instance.forget(dead);
     await this.#instance.sweep();
-    return Number(numUpdatedRows);
+    return Number(unagreed.numUpdatedRows + others.numUpdatedRows);
   }
 
   /** Resolves when the database has all calls that are safe, here and in the journals of processes that ended. */

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { ToolDisabledError, type ToolInfo } from "@toolrack/core";
 import { isReservedFrom } from "../../../calls/offering-source.ts";
+import { racksKey, readRacks } from "../../../calls/rack-identity.ts";
 import type { RackItem } from "../../../config/tool-patterns.ts";
 import { isRecord } from "../../../helpers/values.ts";
 import { commandFor } from "../managed-server.ts";
@@ -41,6 +42,8 @@ export interface Catalogue extends Lists<UpstreamTool> {
   readonly cut?: readonly string[];
   readonly serverInfo?: { readonly name: string; readonly version: string };
   readonly instructions?: string;
+  /** Of a server that is a rack: its own id, and those of the racks that it leads to. */
+  readonly racks?: readonly string[];
   /** Milliseconds since the epoch. */
   readonly at: number;
 }
@@ -127,6 +130,8 @@ interface LiveCatalogueParts {
   /** In milliseconds, for each list. */
   readonly limit: () => number;
   readonly onProblem: (text: string) => void;
+  /** Throws for one that is not to be used at all. */
+  readonly check: (catalogue: Catalogue) => void;
   /** Shows what is new. What it throws for is not taken over. */
   readonly onChange: (catalogue: Catalogue, changed: readonly ListName[]) => void;
 }
@@ -145,9 +150,11 @@ export class LiveCatalogue {
     return this.#current;
   }
 
-  read(session: UpstreamSession): Promise<Catalogue> {
-    const { limit, onProblem } = this.#parts;
-    return readCatalogue(session, { limit: limit(), before: this.#current, onProblem });
+  async read(session: UpstreamSession): Promise<Catalogue> {
+    const { limit, onProblem, check } = this.#parts;
+    const catalogue = await readCatalogue(session, { limit: limit(), before: this.#current, onProblem });
+    check(catalogue);
+    return catalogue;
   }
 
   /** What cannot be shown is not taken over: then what was shown before stays. */
@@ -192,8 +199,12 @@ async function readCatalogue(
     cut.push(reason);
     onProblem(reason);
   };
-  const list = async (wanted: unknown, method: string, member: string) =>
-    wanted === undefined ? [] : session.list(method, member, { timeout: limit, onCut });
+  let racks: readonly string[] = [];
+  const onMeta = (meta: Readonly<Record<string, unknown>>) => {
+    racks = readRacks(meta[racksKey]);
+  };
+  const list = async (wanted: unknown, method: string, member: string, more = {}) =>
+    wanted === undefined ? [] : session.list(method, member, { timeout: limit, onCut, ...more });
   const optional = (
     wanted: unknown,
     method: string,
@@ -205,7 +216,7 @@ async function readCatalogue(
       return known;
     });
   const [toolList, promptList, resourceList, templateList] = await Promise.all([
-    list(tools, "tools/list", "tools"),
+    list(tools, "tools/list", "tools", { meta: { [racksKey]: true }, onMeta }),
     optional(prompts, "prompts/list", "prompts", before.prompts),
     optional(resources, "resources/list", "resources", before.resources),
     optional(resources, "resources/templates/list", "resourceTemplates", before.templates),
@@ -223,6 +234,7 @@ async function readCatalogue(
       ? {}
       : { serverInfo: { name: serverInfo.name, version: serverInfo.version } }),
     ...(instructions === undefined ? {} : { instructions }),
+    ...(racks.length === 0 ? {} : { racks }),
     at: Date.now(),
   };
 }

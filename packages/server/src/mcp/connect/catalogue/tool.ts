@@ -95,7 +95,7 @@ export function toTool(
   };
 }
 
-function quarantined(key: string, name: string): string {
+export function quarantined(key: string, name: string): string {
   return (
     `The tool "${name}" of the MCP server "${key}" has changed its definition since it was approved, so it is switched off. ` +
     `Look at the change and approve it: ${commandFor("approve", key, name)}`

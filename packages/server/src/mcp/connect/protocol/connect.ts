@@ -7,6 +7,7 @@ import {
   StreamableHTTPClientTransport,
   type Transport,
 } from "@modelcontextprotocol/client";
+import { RACKS } from "../../../calls/rack-identity.ts";
 import { isRecord } from "../../../helpers/values.ts";
 import type { DependencyStore } from "../../../sandbox/dependencies.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
@@ -30,6 +31,8 @@ export interface ConnectOptions {
   readonly fingerprint: string;
   readonly lines: RecentLines;
   readonly clientInfo: { readonly name: string; readonly version: string };
+  /** The racks that a process is started by, for its environment. */
+  readonly racks: string;
   /** Where packages are installed. */
   readonly packages: Pick<DependencyStore, "install">;
   /** In milliseconds, for the handshake. */
@@ -165,9 +168,10 @@ async function connect(
 
 async function processOpener(
   entry: ResolvedEntry & { readonly kind: "process" },
-  { server, lines, packages, signal }: ConnectOptions,
+  { server, lines, packages, racks, signal }: ConnectOptions,
 ): Promise<() => Line> {
-  const { install, command, args, env, cwd } = entry;
+  const { install, command, args, cwd } = entry;
+  const env = { ...entry.env, [RACKS]: racks };
   if (install === undefined) {
     const spec = { server, command: command ?? "", args, env, cwd };
     return () => ({ transport: new StdioTransport(spec, lines) });

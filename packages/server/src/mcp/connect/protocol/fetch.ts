@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import {
   CLIENT_CAPABILITIES_META_KEY,
   CLIENT_INFO_META_KEY,
@@ -13,7 +14,8 @@ import {
   waitingForTurn,
   whenAborted,
 } from "@toolrack/core";
-import { isRecord } from "../../../helpers/values.ts";
+import { approvalMark } from "../../../calls/approvals/answers.ts";
+import { isRecord, unlessAborted } from "../../../helpers/values.ts";
 import type { UpstreamTool } from "../catalogue/catalogue.ts";
 import { UpstreamError } from "./failures.ts";
 import type { Message } from "./json-rpc.ts";
@@ -225,15 +227,19 @@ export class ToolRequest implements LaneRequest {
   readonly params: Message;
   readonly headers: Readonly<Record<string, string>> | undefined;
   readonly isTask: boolean;
+  readonly admit: () => void;
   readonly #context: ToolContext;
+  #client: CallClient | undefined;
 
   constructor(
     { name, isTask }: Pick<UpstreamTool, "name" | "isTask">,
     context: ToolContext,
     headers: Readonly<Record<string, string>> | undefined,
+    admit: () => void,
   ) {
     this.params = { name, arguments: context.input };
     this.headers = headers;
+    this.admit = admit;
     this.isTask = isTask === true;
     this.#context = context;
   }
@@ -243,7 +249,11 @@ export class ToolRequest implements LaneRequest {
   }
 
   get client(): CallClient | undefined {
-    return this.#context.client;
+    if (this.#client !== undefined) return this.#client;
+    const { client } = this.#context;
+    const canAsk = client?.can("elicitation/create") === true;
+    this.#client = canAsk ? withApprovalsHere(client, this.#context) : client;
+    return this.#client;
   }
 
   whenAborted(act: (reason: unknown) => void): () => void {
@@ -262,6 +272,33 @@ export class ToolRequest implements LaneRequest {
     const name = typeof logger === "string" && logger !== "" ? [`[${logger}]`] : [];
     logLine(this.#context, levels.get(level) ?? "info", ...name, data);
   }
+}
+
+/**
+ * The caller as a server may ask it. Where another rack asks whether a call may run, the answer is an approval, which not
+ * every caller may give: it is asked for as one of this rack, of whoever may give it here.
+ */
+function withApprovalsHere(client: CallClient, { ask }: ToolContext): CallClient {
+  // The question arrives with a message of the server; who is asked is found by the call that it is about.
+  const duringCall = AsyncLocalStorage.snapshot();
+  return {
+    ...(client.name === undefined ? {} : { name: client.name }),
+    get logLevel() {
+      return client.logLevel;
+    },
+    can: (method, params) => client.can(method, params),
+    notify: (method, params) => client.notify(method, params),
+    async request(method, params, signal) {
+      const { _meta, message } = params as { _meta?: Message; message?: unknown };
+      if (_meta?.[approvalMark] === undefined) return client.request(method, params, signal);
+      const asked = duringCall(() => ask(String(message))).then(
+        () => ({ action: "accept", content: { approve: true } }),
+        (thrown: Error) => ({ action: "accept", content: { approve: false, reason: thrown.message } }),
+      );
+      await unlessAborted(asked, signal);
+      return asked;
+    },
+  };
 }
 
 /** Those of the protocol that are not `info` here. */

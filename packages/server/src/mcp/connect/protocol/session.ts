@@ -45,6 +45,15 @@ const LISTEN_LIMIT = 10_000;
 /** How long a server may take to end our session, in milliseconds. */
 const FAREWELL = 1_000;
 
+interface ListOptions {
+  /** In milliseconds, for all pages. */
+  readonly timeout: number;
+  readonly onCut: (reason: string) => void;
+  /** What is said with the request, and what the server says with each page of its answer. */
+  readonly meta?: Readonly<Record<string, unknown>>;
+  readonly onMeta?: (meta: Readonly<Record<string, unknown>>) => void;
+}
+
 /** A connection to an upstream server that is open. */
 export class UpstreamSession {
   readonly verdict: Verdict;
@@ -122,7 +131,7 @@ export class UpstreamSession {
   async list(
     method: string,
     member: string,
-    { timeout, onCut }: { readonly timeout: number; readonly onCut: (reason: string) => void },
+    { timeout, onCut, meta, onMeta }: ListOptions,
   ): Promise<Readonly<Record<string, unknown>>[]> {
     const items: Record<string, unknown>[] = [];
     const cut = (why: string) => {
@@ -134,8 +143,10 @@ export class UpstreamSession {
     const endsAt = performance.now() + timeout;
     let cursor: string | undefined;
     for (let page = 0; page < MOST_PAGES; page++) {
-      const result = await this.request({ method, params: cursor === undefined ? {} : { cursor }, timeout });
-      const { [member]: found, nextCursor } = (result ?? {}) as Record<string, unknown>;
+      const params = { ...(cursor === undefined ? {} : { cursor }), ...(meta && { _meta: meta }) };
+      const result = await this.request({ method, params, timeout });
+      const { [member]: found, nextCursor, _meta } = (result ?? {}) as Record<string, unknown>;
+      if (isRecord(_meta)) onMeta?.(_meta);
       for (const item of Array.isArray(found) ? found : []) {
         if (typeof item !== "object" || item === null) continue;
         if (items.length === MOST_ITEMS) return cut("it lists more than that.");

@@ -34,6 +34,11 @@ export class ServedRack {
       "toolrack.config.ts": "export default { builtins: false };",
       ...files,
     });
+    return ServedRack.over(workspace);
+  }
+
+  /** Serves a workspace that is there already, which it removes at its end. */
+  static async over(workspace: TemporaryWorkspace): Promise<ServedRack> {
     return new ServedRack(workspace, await serve(workspace.directory, { logger: silent, port: 0 }));
   }
 

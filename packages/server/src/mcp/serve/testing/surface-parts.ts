@@ -23,6 +23,7 @@ export async function surfaceParts({ serving: { app, store } }: ServedRack) {
     recorder,
     store,
     approvals: await ApprovalInbox.open({ store, logger }),
+    racks: () => [],
     offerings: app.offerings,
     experts: (nameOrId) => viewOf(experts.find(nameOrId)),
     expertById: (id) => viewOf(experts.byId(id)),

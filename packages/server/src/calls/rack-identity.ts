@@ -1,0 +1,127 @@
+import { createHash, randomUUID } from "node:crypto";
+import { realpathSync } from "node:fs";
+import { resolve } from "node:path";
+
+/**
+ * The variable that a rack gives to the processes of its upstream servers: its own id and those of the racks that started
+ * it. A rack that finds its own id there was started by itself, through however many others.
+ */
+export const RACKS = "TOOLRACK_RACKS";
+
+/**
+ * The member of `_meta` by which racks find circles over any transport. A rack that lists the tools of a server sends
+ * `true`; a server that is a rack answers with its own id and the ids of all racks that it leads to.
+ */
+export const racksKey = "toolrack/racks";
+
+/** More than any sensible chain has, and few enough to be sent with every list. */
+const MOST_RACKS = 1_000;
+const LONGEST_ID = 64;
+
+/** Which rack this process serves: the same for all processes on one workspace. */
+export interface RackIdentity {
+  readonly id: string;
+  /** The racks that started this process, the nearest first. */
+  readonly above: readonly string[];
+}
+
+/** A copy of a workspace, which has the same token, is another rack. Nothing can be learnt of the token from the id. */
+export function identityOf(workspace: string, token: string): RackIdentity {
+  const id = createHash("sha256")
+    .update(`rack ${realPath(workspace)} ${token}`)
+    .digest("hex")
+    .slice(0, 32);
+  return { id, above: readRacks((process.env[RACKS] ?? "").split(",")) };
+}
+
+/** For servers that belong to no workspace. */
+export function unknownRack(): RackIdentity {
+  return { id: randomUUID(), above: [] };
+}
+
+/** What the variable is for a process that this rack starts. */
+export function racksFor({ id, above }: RackIdentity): string {
+  return [id, ...above].join(",");
+}
+
+/** The ids that another program told. */
+export function readRacks(told: unknown): readonly string[] {
+  if (!Array.isArray(told)) return [];
+  const ids = told.filter((id) => typeof id === "string" && id !== "" && id.length <= LONGEST_ID);
+  return [...new Set<string>(ids)].slice(0, MOST_RACKS);
+}
+
+/** Why this process may start no servers: the rack that it serves has started it, and they would start it again. */
+export function problemOfStart({ id, above }: RackIdentity): string | undefined {
+  if (!above.includes(id)) return undefined;
+  return "This rack was started as an upstream server of itself, so it starts none of its own. Remove the entry that starts it.";
+}
+
+/** Why a server may not be used that leads to these racks: back to this one, or to one that started it. */
+export function problemOfCircle(racks: readonly string[], { id, above }: RackIdentity): string | undefined {
+  if (racks[0] === id) return `It is this rack itself. ${REMOVE}`;
+  if (racks.includes(id)) {
+    return "It is a rack that has this one among its own servers, directly or through others, so that their tools would go round in a circle. Remove one of the two entries.";
+  }
+  if (racks.some((rack) => above.includes(rack))) {
+    return `It leads back to the rack that started this one, so that their tools would go round in a circle. ${REMOVE}`;
+  }
+  return undefined;
+}
+
+const REMOVE = "Remove its entry, or switch it off.";
+
+/** What of an entry shows which server it is. */
+interface Reached {
+  readonly command?: string;
+  readonly args?: readonly string[];
+  readonly cwd?: string;
+  readonly url?: string;
+}
+
+/**
+ * Why an entry is refused of which it can be seen without starting anything that it is of this rack: one that
+ * `toolrack install` writes for other programs, or the address at which the workspace is served.
+ */
+export function problemOfOwnEntry(
+  entry: Reached,
+  directory: string,
+  address: string | undefined,
+): string | undefined {
+  const isOwn = startsWorkspace(entry, directory) || isServedAt(entry, address);
+  return isOwn ? `It is this rack itself. ${REMOVE}` : undefined;
+}
+
+function startsWorkspace({ command, args = [], cwd }: Reached, directory: string): boolean {
+  const words = [command ?? "", ...args];
+  const program = words.slice(0, Math.max(0, words.indexOf("mcp")));
+  if (!program.some((word) => /toolrack/i.test(word) || word === process.argv[1])) return false;
+  const named = words.flatMap((word, at) => {
+    if (word === "--dir") return words[at + 1] ?? [];
+    return word.startsWith("--dir=") ? word.slice("--dir=".length) : [];
+  });
+  const from = resolve(directory, cwd ?? "");
+  // Without a folder, the program looks for a workspace where it is started.
+  return realPath(resolve(from, named.at(-1) ?? "")) === realPath(directory);
+}
+
+function isServedAt({ url }: Reached, address: string | undefined): boolean {
+  const given = URL.parse(url ?? "");
+  const own = URL.parse(address ?? "");
+  if (given === null || own === null || given.port !== own.port) return false;
+  const isSameHost = given.hostname === own.hostname || (isLoopback(given) && isLoopback(own));
+  return isSameHost && /^\/mcp(\/|$)/.test(given.pathname);
+}
+
+function isLoopback({ hostname }: URL): boolean {
+  return hostname === "localhost" || hostname === "[::1]" || hostname.startsWith("127.");
+}
+
+/** As it is, for a folder that is not there. */
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return resolve(path);
+  }
+}
