@@ -22,7 +22,7 @@ const packages = ["core", "server"].map((name) => join(root, "packages", name));
 const olderNode = `node-${process.platform}-${process.arch}`;
 
 /** Where the built console is in the package of the server. */
-const CONSOLE = "surfaces/console/files/";
+const CONSOLE = "http/files/";
 
 /** The package that a statement imports from, when it is no file of our own. */
 const imports = /^(?:import|export|\}) ?.*?from "((?:@[^/"]+\/)?[^./"][^/"]*)/gm;

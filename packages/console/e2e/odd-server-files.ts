@@ -6,7 +6,7 @@ const program = join(
   import.meta.dirname,
   "..",
   "..",
-  "server/src/sources/mcp/testing/odd-server.fixture.mjs",
+  "server/src/mcp/connect/testing/odd-server.fixture.mjs",
 );
 
 /** The tools that the server begins with. */

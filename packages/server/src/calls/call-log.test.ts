@@ -159,7 +159,7 @@ describe("the call log", () => {
   });
 
   it("many logs in one process add no listeners, and let a signal end it", async () => {
-    const callLog = fileURLToPath(new URL("call-log.ts", import.meta.url));
+    const callLog = fileURLToPath(new URL("log.ts", import.meta.url));
     const script = `import { CallLog } from ${JSON.stringify(callLog)};
       process.on("warning", () => process.exit(9));
       const logs = Array.from({ length: 12 }, (_, index) => new CallLog({ file: ${JSON.stringify(directory)} + "/many-" + index + ".log" }));
@@ -226,7 +226,7 @@ describe("the call log", () => {
     ["a rejection that nobody handled", 'Promise.reject(new Error("crash"))', 1],
   ])("loses nothing on %s", async (_, ending, expected) => {
     const file = join(directory, `${Math.random()}.log`);
-    const callLog = fileURLToPath(new URL("call-log.ts", import.meta.url));
+    const callLog = fileURLToPath(new URL("log.ts", import.meta.url));
     const script = `import { CallLog } from ${JSON.stringify(callLog)};
       const log = new CallLog({ file: ${JSON.stringify(file)} });
       for (let index = 0; index < 1000; index++) log.write({ ts: "now", index });

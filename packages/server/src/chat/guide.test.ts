@@ -8,7 +8,7 @@ import { LLMock } from "@copilotkit/aimock";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { cleanEnvironment, program } from "../cli/testing/spawn-cli.ts";
 
-const root = resolve(import.meta.dirname, "../../../../..");
+const root = resolve(import.meta.dirname, "../../../..");
 const answer = "42 km are about 26.1 miles.";
 const about = { timeout: 60_000 };
 

@@ -1,8 +1,7 @@
 import { isIP } from "node:net";
 import type { JsonSchemaObject } from "@toolrack/core";
 import ipaddr from "ipaddr.js";
-import { plainHost } from "../access/network/address.ts";
-import type { WorkerLimits } from "../sandbox/sandbox.ts";
+import { plainHost } from "../helpers/values.ts";
 import { problemOfToolPattern } from "./tool-patterns.ts";
 
 /**
@@ -232,7 +231,6 @@ export const sandboxConfigSchema = {
 /** What is wrong with a config that fits the schema: a host that is none would grant nothing, and nobody would notice. */
 export async function sandboxConfigProblems({ grants }: SandboxConfig = {}): Promise<string[]> {
   if (grants === undefined) return [];
-  const { grantProblem } = await import("./config.ts");
   return Object.entries(grants).flatMap(([tool, { hosts = [] }]) =>
     hosts.flatMap((host, index) => {
       const problem = grantProblem(host);
@@ -520,6 +518,40 @@ const localEndings = /\.(localhost|local|internal|lan|home\.arpa|test)$/;
 
 function isLocal(name: string): boolean {
   return isIP(name) !== 0 || name.includes("/") || !name.includes(".") || localEndings.test(name);
+}
+
+/** What one worker may use. Everything has a default; see `defaultLimits`. */
+export interface WorkerLimits {
+  /**
+   * All memory of the worker's heap, buffers included. A worker that wants more ends, and its calls fail. So does a
+   * program that, with all that it started, has more.
+   */
+  readonly memoryMb: number;
+  /** Processor time of one call. Above it the worker is killed. Between calls a worker has a second. */
+  readonly cpuSeconds: number;
+  /** Processes and threads at once. At level 3 only programs that `run` started can make more. */
+  readonly processes: number;
+  /** What a call may answer, log and report together, in bytes. */
+  readonly outputBytes: number;
+  /** Size of the private scratch directory. At level 2 whoever writes more is ended a moment later. */
+  readonly scratchMb: number;
+  /** After this many calls the worker ends and another takes its place. */
+  readonly maxCallsPerWorker: number;
+  /** A worker that had no call for this long ends. */
+  readonly idleMs: number;
+  /** Calls at once in one worker. When all are busy, another worker is started. */
+  readonly concurrency: number;
+  /**
+   * Workers at once for one key. Calls above that wait. Calls that other calls wait for have as many of their own, at
+   * each depth: otherwise those who wait could hold all the workers that they wait for.
+   */
+  readonly workers: number;
+  /** Evaluating the module and `init` together. */
+  readonly initMs: number;
+  /** `cleanup`, before the worker is killed. */
+  readonly cleanupMs: number;
+  /** Between the abort of a call's signal and the end of a worker that does not heed it. */
+  readonly graceMs: number;
 }
 
 export const defaultLimits: WorkerLimits = {

@@ -3,7 +3,6 @@ import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { parseEnv } from "node:util";
 import { compileSchema, type JsonSchemaObject, type Logger } from "@toolrack/core";
-import type { ModuleGraph } from "../files/loader/module-graph.ts";
 import { LoadError } from "../helpers/values.ts";
 import {
   type Config,
@@ -36,7 +35,7 @@ const names = [
 const schema = compileSchema(configSchema);
 
 /** The workspace's config file, over which variables of the environment win. Throws `LoadError`. Warns of what is passed over. */
-export async function readConfig(workspace: string, graph: ModuleGraph, logger: Logger): Promise<ReadConfig> {
+export async function readConfig(workspace: string, graph: ConfigLoader, logger: Logger): Promise<ReadConfig> {
   const path = names.map((name) => join(workspace, name)).find((candidate) => existsSync(candidate));
   for (const name of unreadConfigs(workspace)) {
     logger.warn(`${name} is not read. Write it as toolrack.config.ts: export default { … }. Or delete it.`);
@@ -55,7 +54,7 @@ export async function readConfig(workspace: string, graph: ModuleGraph, logger: 
   };
 }
 
-async function readConfigFile(path: string, graph: ModuleGraph): Promise<Config> {
+async function readConfigFile(path: string, graph: ConfigLoader): Promise<Config> {
   const { exports } = await graph.load(path);
   const config = (exports as { default?: unknown }).default ?? exports;
   // Services and models are live objects: they are looked at, and handed on as they are.

@@ -105,3 +105,11 @@ export class DependencyError extends Error {
     this.isTemporary = options.isTemporary === true;
   }
 }
+
+/** A host as it is compared: lower case, without brackets and without the dot of the root. */
+export function plainHost(host: string): string {
+  return host
+    .toLowerCase()
+    .replace(/^\[|\]$/g, "")
+    .replace(/\.$/, "");
+}

@@ -11,7 +11,11 @@ import type { ApprovalInbox } from "../calls/approvals/inbox.ts";
 import type { CallDesk } from "../calls/call-service.ts";
 import type { CallRecorder } from "../calls/recorder.ts";
 import type { ChatService } from "../chat/chat-service.ts";
-import type { App, McpServers } from "../index.ts";
+import type { Config } from "../config/config.ts";
+import type { Workspace } from "../config/workspace.ts";
+import type { ToolFiles } from "../files/tool-files.ts";
+import type { McpServers } from "../mcp/connect/mcp-servers.ts";
+import type { Sandbox } from "../sandbox/sandbox.ts";
 import type { ConnectedClients } from "../mcp/serve/clients.ts";
 import type { SkillLibrary } from "../skills/skill-library.ts";
 import type { Store } from "../store/store.ts";
@@ -169,12 +173,12 @@ function searchOf({ url = "" }: IncomingMessage): string {
 
 /** What the routes work with. */
 export interface HttpParts {
-  readonly workspace: Pick<App["workspace"], "directory">;
-  readonly config: Pick<App["config"], "retention">;
+  readonly workspace: Pick<Workspace, "directory">;
+  readonly config: Pick<Config, "retention">;
   readonly registry: ToolRegistry;
-  readonly files: Pick<App["files"], "load" | "report">;
+  readonly files: Pick<ToolFiles, "load" | "report">;
   /** Where sandboxed tools run. */
-  readonly sandbox: App["sandbox"];
+  readonly sandbox: () => Promise<Sandbox>;
   readonly store: Store;
   readonly skills: SkillLibrary;
   readonly approvals: ApprovalInbox;

@@ -1,3 +1,4 @@
+import type { WorkerLimits } from "../config/config.ts";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -104,39 +105,6 @@ function closedSandbox(reason: string): Sandbox {
   };
 }
 
-/** What one worker may use. Everything has a default; see `defaultLimits`. */
-export interface WorkerLimits {
-  /**
-   * All memory of the worker's heap, buffers included. A worker that wants more ends, and its calls fail. So does a
-   * program that, with all that it started, has more.
-   */
-  readonly memoryMb: number;
-  /** Processor time of one call. Above it the worker is killed. Between calls a worker has a second. */
-  readonly cpuSeconds: number;
-  /** Processes and threads at once. At level 3 only programs that `run` started can make more. */
-  readonly processes: number;
-  /** What a call may answer, log and report together, in bytes. */
-  readonly outputBytes: number;
-  /** Size of the private scratch directory. At level 2 whoever writes more is ended a moment later. */
-  readonly scratchMb: number;
-  /** After this many calls the worker ends and another takes its place. */
-  readonly maxCallsPerWorker: number;
-  /** A worker that had no call for this long ends. */
-  readonly idleMs: number;
-  /** Calls at once in one worker. When all are busy, another worker is started. */
-  readonly concurrency: number;
-  /**
-   * Workers at once for one key. Calls above that wait. Calls that other calls wait for have as many of their own, at
-   * each depth: otherwise those who wait could hold all the workers that they wait for.
-   */
-  readonly workers: number;
-  /** Evaluating the module and `init` together. */
-  readonly initMs: number;
-  /** `cleanup`, before the worker is killed. */
-  readonly cleanupMs: number;
-  /** Between the abort of a call's signal and the end of a worker that does not heed it. */
-  readonly graceMs: number;
-}
 
 /** Code that runs where it can do no harm: one bundle, with what it was granted. */
 export interface WorkerSpec {

@@ -1,3 +1,4 @@
+import { plainHost } from "../../helpers/values.ts";
 import { lookup as resolveName } from "node:dns";
 import { BlockList, type LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
@@ -38,13 +39,6 @@ export function createAddressRules(allowPrivate: readonly string[]): AddressRule
   };
 }
 
-/** A host as it is compared: lower case, without brackets and without the dot of the root. */
-export function plainHost(host: string): string {
-  return host
-    .toLowerCase()
-    .replace(/^\[|\]$/g, "")
-    .replace(/\.$/, "");
-}
 
 type Entry = (host: string, address: Address) => boolean;
 

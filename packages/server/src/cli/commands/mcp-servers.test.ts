@@ -11,7 +11,7 @@ import { type Serving, serve } from "../../rack/serve.ts";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
 import { cleanEnvironment, program, spawnCli } from "../testing/spawn-cli.ts";
 
-const examples = resolve(import.meta.dirname, "../../../../../../examples/workspace");
+const examples = resolve(import.meta.dirname, "../../../../../examples/workspace");
 const oddServer = resolve(import.meta.dirname, "../../mcp/connect/testing/odd-server.fixture.mjs");
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
 

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { delimiter, resolve } from "node:path";
 
 const main = resolve(import.meta.dirname, "../../main.ts");
-const installed = resolve(import.meta.dirname, "../../../../../../node_modules/.bin");
+const installed = resolve(import.meta.dirname, "../../../../../node_modules/.bin");
 
 export interface CliOutcome {
   readonly code: number | null;

@@ -192,7 +192,7 @@ function makeDependencies(): string {
   const folder = join(directory, "node_modules/harmless");
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, "index.js"), `module.exports = "harmless";`);
-  const root = fileURLToPath(new URL("../../../../../../node_modules/", import.meta.url));
+  const root = fileURLToPath(new URL("../../../../../node_modules/", import.meta.url));
   const [addon = ""] = globSync("@{parcel,napi-rs,oxc-*,tailwindcss,rolldown,rollup}/*/*.node", {
     cwd: root,
   });
