@@ -25,8 +25,9 @@ const levels: readonly (readonly string[])[] = [
   ["config", "store"],
   ["access"],
   ["calls"],
-  ["http/wire", "mcp/wire"],
+  ["mcp/wire"],
   ["sandbox", "files", "skills", "mcp/connect", "builtin-tools"],
+  ["http/wire"],
   ["http", "mcp/serve", "chat"],
   ["rack"],
   ["cli"],
@@ -62,7 +63,8 @@ function forbiddenImportsOf({ path, room, text, imports }: SourceFile): string[]
     if (other === room) return [];
     const where = `${path.slice(server.length + 1)}:${line} imports ${target.slice(server.length + 1)}`;
     if (levelOf(other) > levelOf(room)) return [`${where}: upward`];
-    if (levelOf(other) === levelOf(room) && !neighbours.has(`${room} → ${other}`)) return [`${where}: sideways`];
+    if (levelOf(other) === levelOf(room) && !neighbours.has(`${room} → ${other}`))
+      return [`${where}: sideways`];
     if (!target.endsWith(`/${other}/index.ts`)) return [`${where}: past the door`];
     if (path.endsWith("/index.ts") && room !== "main" && isExport(text, line)) {
       return [`${where}: a door gives away another room's things`];
@@ -103,7 +105,9 @@ export function castsWithoutReason(house: readonly SourceFile[]): string[] {
     const lines = text.split("\n");
     return lines.flatMap((line, index) => {
       const code = line.replace(/(["'`])(?:(?!\1).)*\1/g, '""');
-      const isCast = /\bas (?!const\b)[A-Za-z{([]/.test(code) && !/^\s*(import|export|\*|\/\/|\/\*)|\bas [\w$]+,?$/.test(code);
+      const isCast =
+        /\bas (?!const\b)[A-Za-z{([]/.test(code) &&
+        !/^\s*(import|export|\*|\/\/|\/\*)|\bas [\w$]+,?$/.test(code);
       const hasReason = /\/\/|\*\//.test(line) || /^\s*(\/\/|\*|\/\*)/.test(lines[index - 1] ?? "");
       return isCast && !hasReason ? [`${path}:${index + 1}`] : [];
     });
@@ -122,7 +126,8 @@ export function roomOf(path: string): string {
 
 function levelOf(room: string): number {
   const level = levels.findIndex((rooms) => rooms.includes(room));
-  if (level < 0) throw new Error(`The room ${room} has no level: add it to scripts/house.ts and docs/architecture.md.`);
+  if (level < 0)
+    throw new Error(`The room ${room} has no level: add it to scripts/house.ts and docs/architecture.md.`);
   return level;
 }
 
@@ -149,7 +154,10 @@ function print(): void {
   for (const [room, files] of [...rooms].sort(([a], [b]) => a.localeCompare(b))) row(room, files, casts);
   row("the whole house", house, casts);
   report("Forbidden imports", forbiddenImports(house));
-  report("Cycles", importCycles(house).map((group) => group.join(" ↔ ")));
+  report(
+    "Cycles",
+    importCycles(house).map((group) => group.join(" ↔ ")),
+  );
 }
 
 function row(name: string, files: readonly SourceFile[], casts: readonly string[]): void {
@@ -164,7 +172,9 @@ function row(name: string, files: readonly SourceFile[], casts: readonly string[
     casts.filter((cast) => paths.has(cast.slice(0, cast.lastIndexOf(":")))).length,
   ];
   const widths = [6, 8, 8, 10, 10, 24];
-  console.log(name.padEnd(25) + numbers.map((number, at) => String(number).padStart(widths[at] ?? 8)).join(""));
+  console.log(
+    name.padEnd(25) + numbers.map((number, at) => String(number).padStart(widths[at] ?? 8)).join(""),
+  );
 }
 
 function report(title: string, lines: readonly string[]): void {

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { chatExtension } from "../packages/server/src/chat/routes/completions.ts";
 import { startServer } from "../packages/server/src/http/server.ts";
 import { httpErrorCodes } from "../packages/server/src/http/wire/errors.ts";
 import { openWorkspace } from "../packages/server/src/rack/app.ts";
@@ -83,7 +84,7 @@ async function describeServer(): Promise<ApiDescription> {
     opened.defer(() => store.close());
     const app = await openWorkspace(directory, { logger });
     opened.defer(() => app.close());
-    const server = await startServer({ app, store, logger, port: 0 });
+    const server = await startServer({ app, store, logger, port: 0, extensions: [chatExtension()] });
     opened.defer(() => server.close());
     const headers = { authorization: `Bearer ${server.token}` };
     const response = await fetch(`${server.url}/openapi.json`, { headers });

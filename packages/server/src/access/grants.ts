@@ -1,6 +1,6 @@
 import type { Logger } from "@toolrack/core";
 import { matchesPattern, type RackItem, toolMatcher } from "../config/tool-patterns.ts";
-import { Lookout } from "../helpers/lookout.ts";
+import { Lookout } from "../helpers/watch.ts";
 import type { StoredToken, TokenStore } from "../store/store.ts";
 
 /** What the bearer of a token may do. */

@@ -5,7 +5,7 @@ import { type Grant, GrantWatch, masterGrant } from "../access/grants.ts";
 import type { ApprovalInbox } from "../calls/approvals/inbox.ts";
 import type { CallDesk } from "../calls/call-service.ts";
 import type { CallRecorder } from "../calls/recorder.ts";
-import { Lookout } from "../helpers/lookout.ts";
+import { Lookout } from "../helpers/watch.ts";
 import type { ChatMessage, ChatSession, MessagePage, MessageQuery } from "../store/chat-tables.ts";
 import type { Store } from "../store/store.ts";
 import { CompletionService } from "./completion-service.ts";

@@ -10,6 +10,8 @@ import {
 import { type Grant, masterGrant } from "../access/grants.ts";
 import type { CallDesk, CallRequest, EndedCall } from "../calls/call-service.ts";
 import { isMetaTool } from "../calls/meta-tools.ts";
+import { findExpert } from "../http/wire/requested.ts";
+import type { Experts } from "../skills/experts.ts";
 import type { CallStore } from "../store/store.ts";
 import { type ModelTool, usualChat } from "./model/providers.ts";
 import { unknownTool } from "./turn/notices.ts";
@@ -300,4 +302,22 @@ export function estimateTokens(text: string): number {
   let wide = 0;
   for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 0x2e7f) wide++;
   return Math.ceil((text.length - wide) / 4 + wide * 0.8);
+}
+
+/**
+ * The reach of somebody who talks to a model: as the expert that the request names, or as the only one that the token is
+ * for. Throws `expert_not_found`.
+ */
+export function requestedReach(
+  {
+    skills: { experts },
+    registry,
+  }: { readonly skills: { readonly experts: Experts }; readonly registry: ToolRegistry },
+  grant: Grant,
+  named: string | undefined,
+): ChatReach {
+  if (named !== undefined) return chatReach(grant, findExpert(grant, experts, named));
+  if (grant.admin || registry.list().some((tool) => grant.mayUse(tool))) return chatReach(grant);
+  const own = experts.list().filter(({ name, id }) => grant.mayUseExpert(name) || grant.mayUseExpert(id));
+  return chatReach(grant, own.length === 1 ? own[0] : undefined);
 }

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { type Logger, type RecalledCall, recallCalls } from "@toolrack/core";
-import { Lookout } from "../helpers/lookout.ts";
+import { Lookout } from "../helpers/watch.ts";
 import type { ChatMessage, ChatSession, ChatStore } from "../store/chat-tables.ts";
 import type { StoredCall } from "../store/store.ts";
 import type { ChatParts, ChatService } from "./chat-service.ts";

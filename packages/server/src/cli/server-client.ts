@@ -1,6 +1,6 @@
 import { isServerProof, newNonce, readMasterToken } from "../access/tokens.ts";
 
-import { isAlive, readServerAddress, type ServerAddress } from "../rack/serve.ts";
+import { isAlive, readServerAddress, type ServerAddress } from "../config/server-address.ts";
 import type { Cli } from "./cli.ts";
 import { CliError } from "./cli-error.ts";
 import { findWorkspace } from "./find-workspace.ts";

@@ -35,7 +35,16 @@ const names = [
 const schema = compileSchema(configSchema);
 
 /** The workspace's config file, over which variables of the environment win. Throws `LoadError`. Warns of what is passed over. */
-export async function readConfig(workspace: string, graph: ConfigLoader, logger: Logger): Promise<ReadConfig> {
+/** Evaluates a file of code. */
+export interface ConfigLoader {
+  load(path: string): Promise<{ readonly exports: unknown }>;
+}
+
+export async function readConfig(
+  workspace: string,
+  graph: ConfigLoader,
+  logger: Logger,
+): Promise<ReadConfig> {
   const path = names.map((name) => join(workspace, name)).find((candidate) => existsSync(candidate));
   for (const name of unreadConfigs(workspace)) {
     logger.warn(`${name} is not read. Write it as toolrack.config.ts: export default { … }. Or delete it.`);

@@ -25,7 +25,7 @@ import {
   type ServingFile,
   unreadableReport,
 } from "./load-report.ts";
-import { TrackedTimers } from "./loader/limits.ts";
+import { TrackedTimers } from "./loader/compile.ts";
 import { type LoadedModule, ModuleGraph, type ModuleGraphParts } from "./loader/module-graph.ts";
 import {
   type ScannedFile,

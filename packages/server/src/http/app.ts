@@ -10,13 +10,12 @@ import type { Authenticator } from "../access/tokens.ts";
 import type { ApprovalInbox } from "../calls/approvals/inbox.ts";
 import type { CallDesk } from "../calls/call-service.ts";
 import type { CallRecorder } from "../calls/recorder.ts";
-import type { ChatService } from "../chat/chat-service.ts";
 import type { Config } from "../config/config.ts";
 import type { Workspace } from "../config/workspace.ts";
 import type { ToolFiles } from "../files/tool-files.ts";
 import type { McpServers } from "../mcp/connect/mcp-servers.ts";
+import type { ConnectedClient } from "../mcp/wire/client.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
-import type { ConnectedClients } from "../mcp/serve/clients.ts";
 import type { SkillLibrary } from "../skills/skill-library.ts";
 import type { Store } from "../store/store.ts";
 import type { EventFeed } from "./events.ts";
@@ -26,8 +25,6 @@ import type { ReloadLog } from "./publish.ts";
 import { checkerOf, type Door, type RateLimiter } from "./request-guard.ts";
 import { approvalRoutes, approvalRuleRoutes } from "./routes/approvals.ts";
 import { callRoutes } from "./routes/calls.ts";
-import { chatRoutes } from "./routes/chat.ts";
-import { completionRoutes } from "./routes/completions.ts";
 import { mcpServerRoutes } from "./routes/mcp-servers.ts";
 import { openaiRoutes } from "./routes/openai.ts";
 import {
@@ -48,12 +45,16 @@ import { toolRoutes } from "./routes/tools.ts";
 import type { HttpSettings } from "./server.ts";
 import { json, jsonText, readBody, sendError, sendText } from "./wire/bodies.ts";
 import { HttpError } from "./wire/errors.ts";
-import type { Reply, Route, RouteRequest } from "./wire/route.ts";
+import type { HttpExtension, Mount, Reply, Route, RouteRequest } from "./wire/route.ts";
 
 type HttpEnv = { Bindings: HttpBindings };
 
 /** The HTTP surface as a Hono app, for a Node server. Everything in it comes from one table of routes. */
-export function createHttpApp(parts: HttpParts, door: Door): Hono<HttpEnv> {
+export function createHttpApp(
+  parts: HttpParts,
+  door: Door,
+  extensions: readonly HttpExtension[],
+): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   const routes: Route[] = [
     ...healthRoutes(parts),
@@ -78,8 +79,7 @@ export function createHttpApp(parts: HttpParts, door: Door): Hono<HttpEnv> {
     ...expertRoutes(parts),
     ...eventRoutes(parts),
     ...openaiRoutes(parts),
-    ...completionRoutes(parts),
-    ...chatRoutes(parts),
+    ...extensions.flatMap((extension) => extension.routes(parts)),
   ];
   const { admit } = door;
   app.use(async ({ env }, next) => {
@@ -186,13 +186,13 @@ export interface HttpParts {
   readonly secrets: Secrets;
   readonly reloads: ReloadLog;
   /** The MCP clients; undefined where none are served. */
-  readonly clients: Pick<ConnectedClients, "list" | "subscribe"> | undefined;
+  readonly clients: ConnectedClients | undefined;
   /** The words that start the program again, from any folder; undefined where the server is a part of another program. */
   readonly program: readonly string[] | undefined;
   /** The upstream MCP servers; undefined where none are kept. */
   readonly mcpServers: McpServers | undefined;
-  /** Conversations with models; undefined where there are none. */
-  readonly chat: ChatService | undefined;
+  /** Tells the extensions that tokens changed what they may do. */
+  readonly grantsChanged: () => Promise<void>;
   readonly authenticator: Authenticator;
   readonly desk: CallDesk;
   readonly feed: EventFeed;
@@ -205,23 +205,6 @@ export interface HttpParts {
   readonly prove: (port: number, nonce: string) => string;
   /** True once the server was told to stop. */
   readonly stopping: () => boolean;
-}
-
-/**
- * Another surface on the same port. It is given requests as Node has them, after the checks that all requests pass, so
- * that its hot path costs no more than it must.
- */
-export interface Mount {
-  /** Whether a request for this path, without its query, is meant for it. */
-  owns(path: string, method: string): boolean;
-  /** `open`: no token at all. */
-  readonly access: "open" | "token";
-  /** Answers the request. What it throws or rejects with is answered like any other refusal. */
-  handle(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant | undefined): void | Promise<void>;
-  /** What it says to who has no token, beside the usual challenge. */
-  challenge?(incoming: IncomingMessage): string;
-  /** Ends streams that would keep the server from closing. What it has to answer before, it may take a moment for. */
-  close?(): void | Promise<void>;
 }
 
 /** Answers whether some mount took the request. */
@@ -277,4 +260,11 @@ function withChallenge(thrown: unknown, mount: Mount, incoming: IncomingMessage)
     details: thrown.details,
     headers: { "WWW-Authenticate": challenges.join(", ") },
   });
+}
+
+/** The MCP clients that were seen lately. */
+interface ConnectedClients {
+  list(): ConnectedClient[];
+  /** Returns a function that stops it. */
+  subscribe(listener: (client: ConnectedClient) => void): () => void;
 }

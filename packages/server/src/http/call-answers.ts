@@ -8,9 +8,9 @@ import type { AnnouncedCall } from "../calls/recorder.ts";
 import type { CallLine } from "../store/calls/call-writer.ts";
 import type { CallStore, StoredCall } from "../store/store.ts";
 import type { HttpParts } from "./app.ts";
-import { eventText, openEventStream } from "./events.ts";
 import { callerGone, json, jsonText } from "./wire/bodies.ts";
 import { HttpError, type HttpErrorCode } from "./wire/errors.ts";
+import { eventText, openEventStream } from "./wire/event-stream.ts";
 import type { Reply } from "./wire/route.ts";
 
 interface WantedCall extends Omit<CallRequest, "signal" | "headers" | "watcher"> {

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Grant } from "../access/grants.ts";
-import { jsonText } from "./wire/bodies.ts";
+import { eventText, openEventStream } from "./wire/event-stream.ts";
 
 /** Who is told of an event, beside admins. */
 type Audience = "everyone" | "admins" | { readonly caller: string };
@@ -227,18 +227,6 @@ export class EventFeed {
 function isFor(audience: Audience, grant: Grant): boolean {
   if (audience === "everyone") return true;
   return audience !== "admins" && audience.caller === grant.caller;
-}
-
-/** One event as the stream carries it. JSON holds no line breaks, so the data is one line. */
-export function eventText(event: string, data: unknown, id?: string): string {
-  const named = id === undefined ? "" : `id: ${id}\n`;
-  return `${named}event: ${event}\ndata: ${jsonText(data)}\n\n`;
-}
-
-export function openEventStream(outgoing: ServerResponse): void {
-  // Proxies that gather an answer before they pass it on would make a stream useless.
-  outgoing.writeHead(200, { "Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no" });
-  outgoing.flushHeaders();
 }
 
 /**

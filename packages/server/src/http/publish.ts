@@ -1,8 +1,9 @@
 import type { RackEvent, ToolCallRecord } from "@toolrack/core";
 import type { ToolSwitches } from "../access/switches.ts";
 import type { CallDesk } from "../calls/call-service.ts";
-import type { LoadEvent, LoadReport, McpServers } from "../index.ts";
-import type { ConnectedClient } from "../mcp/serve/clients.ts";
+import type { LoadEvent, LoadReport } from "../files/load-report.ts";
+import type { McpServers } from "../mcp/connect/mcp-servers.ts";
+import type { ConnectedClient } from "../mcp/wire/client.ts";
 import type { SkillLibrary } from "../skills/skill-library.ts";
 import type { StoredApproval } from "../store/approvals.ts";
 import type { CallLine } from "../store/calls/call-writer.ts";

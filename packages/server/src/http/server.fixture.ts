@@ -5,6 +5,8 @@ import { compileSchema, type JsonSchemaObject, Tool, type ToolInfo } from "@tool
 import { z } from "zod";
 import { issueToken } from "../access/tokens.ts";
 import { ApprovalInbox } from "../calls/approvals/inbox.ts";
+import type { ChatService } from "../chat/chat-service.ts";
+import { chatExtension } from "../chat/routes/completions.ts";
 import type { App, OpenOptions } from "../index.ts";
 import { openStore, type Store, type StoredToken } from "../store/store.ts";
 
@@ -18,7 +20,10 @@ export interface FixtureOptions extends Partial<Omit<ServerOptions, "app" | "sto
   /** Dangerous tools wait for an answer over the API. */
   readonly inbox?: boolean;
   /** Opens what the server is given beside the app and the store. */
-  readonly prepare?: (app: App, store: Store) => Promise<Partial<ServerOptions>>;
+  readonly prepare?: (
+    app: App,
+    store: Store,
+  ) => Promise<Partial<ServerOptions> & { readonly chat?: ChatService }>;
   /** Puts something in front of the real store. */
   readonly wrapStore?: (store: Store) => Store;
 }
@@ -56,7 +61,7 @@ export class TestServer {
       open = {},
       inbox = false,
       wrapStore = (store) => store,
-      prepare = async () => ({}),
+      prepare,
       ...settings
     } = options;
     const workspace = await TemporaryWorkspace.create({
@@ -69,6 +74,7 @@ export class TestServer {
     const approvals = await ApprovalInbox.open({ store, logger });
     const app = await workspace.open({ store, ...(inbox ? { approval: approvals.policy } : {}), ...open });
     for (const tool of tools) app.registry.register(tool);
+    const { chat, ...prepared } = (await prepare?.(app, store)) ?? { chat: undefined };
     const starting = startServer({
       app,
       store,
@@ -76,7 +82,8 @@ export class TestServer {
       port: 0,
       logger,
       ...settings,
-      ...(await prepare(app, store)),
+      extensions: [chatExtension(chat)],
+      ...prepared,
     });
     const server = await starting.catch(async (error) => {
       await store.close();

@@ -1,17 +1,23 @@
+import type { CallOrigins } from "../access/callers.ts";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
 import { join } from "node:path";
 import { getRequestListener } from "@hono/node-server";
-import type { Logger } from "@toolrack/core";
+import type { Logger, ToolRegistry } from "@toolrack/core";
 import { openSecrets, type Secrets } from "../access/secrets.ts";
 import { ToolSwitches } from "../access/switches.ts";
 import { Authenticator, ensureMasterToken, serverProof } from "../access/tokens.ts";
 import { ApprovalInbox } from "../calls/approvals/inbox.ts";
 import { type CallOffice, openCallOffice } from "../calls/call-service.ts";
-import type { ChatService } from "../chat/chat-service.ts";
-import type { App, McpServers } from "../index.ts";
+import type { Config } from "../config/config.ts";
+import type { Workspace } from "../config/workspace.ts";
+import type { LoadReport } from "../files/load-report.ts";
+import type { ToolFiles } from "../files/tool-files.ts";
+import type { McpServers } from "../mcp/connect/mcp-servers.ts";
+import type { Sandbox } from "../sandbox/sandbox.ts";
+import type { SkillLibrary } from "../skills/skill-library.ts";
 import type { Store } from "../store/store.ts";
-import { createHttpApp, type HttpParts, type Mount, mountServer } from "./app.ts";
+import { createHttpApp, type HttpParts, mountServer } from "./app.ts";
 import { EventFeed } from "./events.ts";
 import { oauthCallbackMount } from "./identity.ts";
 import { Metrics } from "./metrics.ts";
@@ -34,12 +40,24 @@ import {
 } from "./request-guard.ts";
 import { sendError } from "./wire/bodies.ts";
 import { HttpError } from "./wire/errors.ts";
+import type { HttpExtension, Mount } from "./wire/route.ts";
+
+/** The part of an opened workspace that is served. */
+export interface ServedApp {
+  readonly workspace: Workspace;
+  readonly config: Config;
+  readonly registry: ToolRegistry;
+  readonly files: ToolFiles;
+  readonly skills: SkillLibrary;
+  /** What opening it found. */
+  readonly report: LoadReport;
+  readonly sandbox: () => Promise<Sandbox>;
+  /** Who is behind a call. */
+  readonly origins: CallOrigins;
+}
 
 export interface ServerOptions extends Partial<HttpSettings> {
-  readonly app: Pick<
-    App,
-    "workspace" | "config" | "registry" | "files" | "skills" | "report" | "sandbox" | "origins"
-  >;
+  readonly app: ServedApp;
   readonly store: Store;
   /** Where the app's own questions wait. Without it the inbox shows those that others left in the store. */
   readonly approvals?: ApprovalInbox;
@@ -51,8 +69,8 @@ export interface ServerOptions extends Partial<HttpSettings> {
   readonly follower?: { follow(part: { refresh(): Promise<void> }): () => void };
   /** Answers a request for a page of the console and says so, or leaves it to the API. */
   readonly pages?: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean;
-  /** Conversations with models. They belong to whoever opened them. */
-  readonly chat?: ChatService;
+  /** Routes of other surfaces, after the API's own. */
+  readonly extensions?: readonly HttpExtension[];
   /** Those of the workspace are opened when not given. */
   readonly secrets?: Secrets;
   /** The MCP clients that were seen. */
@@ -88,7 +106,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     calls: openOffice,
     mcpServers,
     follower,
-    chat,
+    extensions = [],
     secrets,
     clients,
     program,
@@ -137,7 +155,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     clients,
     program,
     mcpServers,
-    chat,
+    grantsChanged: async () => {
+      for (const extension of extensions) await extension.grantsChanged?.();
+    },
     authenticator: new Authenticator(token, store.tokens),
     desk,
     recorder,
@@ -152,6 +172,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 
   const server = makeServer(
     parts,
+    extensions,
     mcpServers === undefined ? mounts : [...mounts, oauthCallbackMount(mcpServers)],
     pages,
   );
@@ -193,12 +214,13 @@ const SWEEP = 10;
 
 function makeServer(
   parts: HttpParts,
+  extensions: readonly HttpExtension[],
   mounts: readonly Mount[],
   pages: NonNullable<ServerOptions["pages"]>,
 ): Server {
   const { headersTimeout, requestTimeout } = parts.settings;
   const door = openDoor(parts);
-  const http = createHttpApp(parts, door);
+  const http = createHttpApp(parts, door, extensions);
   const serveMount = mountServer(mounts, door, parts);
   const answer = getRequestListener(http.fetch, {
     // Tools run in this process: its globals stay what Node makes them.

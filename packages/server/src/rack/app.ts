@@ -31,8 +31,8 @@ import {
 import type { SingleFileTools } from "../files/single-file.ts";
 import { ToolFiles } from "../files/tool-files.ts";
 import { buildReloadTool, logTool } from "../files/toolbox-tools.ts";
-import { watchFiles } from "../files/watch.ts";
 import { StackMapper } from "../helpers/stack-mapper.ts";
+import { watchFiles } from "../helpers/watch.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
 import { openSkills, skillFoldersOf } from "../skills/loader.ts";
 import type { SkillLibrary } from "../skills/skill-library.ts";

@@ -1,16 +1,17 @@
-import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
 import { Unapproved } from "../access/index.ts";
 import type { Secrets } from "../access/secrets.ts";
 import { problemOfOwnEntry, type RackIdentity } from "../calls/rack-identity.ts";
+import { readServerAddress } from "../config/server-address.ts";
+import { productVersion } from "../helpers/product-version.ts";
 import type { ServerEntry } from "../mcp/connect/config/entry.ts";
 import { readMcpFile } from "../mcp/connect/config/resolve-entry.ts";
 import { McpServers } from "../mcp/connect/mcp-servers.ts";
+import { DependencyStore } from "../sandbox/dependencies.ts";
 import type { StoredMcpServer } from "../store/mcp-servers.ts";
 import type { Store } from "../store/store.ts";
 import type { App } from "./app.ts";
-import { readServerAddress } from "./serve.ts";
 
 /** Hangs the tools of the workspace's upstream MCP servers up, and starts the servers without waiting for them. */
 export async function openMcpServers(parts: {
@@ -21,6 +22,7 @@ export async function openMcpServers(parts: {
   readonly logger: Logger;
 }): Promise<McpServers> {
   const { app, store, secrets, identity, logger } = parts;
+  const { directory } = app.workspace;
   const { file, pinning } = app.config.mcp ?? {};
   const servers = await McpServers.open({
     registry: app.registry,
@@ -28,9 +30,14 @@ export async function openMcpServers(parts: {
     store: store.mcpServers,
     secrets,
     logger,
-    directory: app.workspace.directory,
+    packages: new DependencyStore({
+      directory: join(directory, ".toolrack", "mcp"),
+      npmrc: join(directory, ".npmrc"),
+      logger,
+    }),
+    directory,
     identity,
-    clientInfo: { name: "toolrack", version: ownVersion() },
+    clientInfo: { name: "toolrack", version: productVersion() },
     ...(file === undefined ? {} : { file }),
     ...(pinning === undefined ? {} : { pinning }),
     unapproved: new Unapproved(app.workspace),
@@ -68,9 +75,4 @@ export async function ownEntries(
     const problem = problemOfOwnEntry(entry, directory, address);
     return problem === undefined ? [] : [{ ...where, problem }];
   });
-}
-
-function ownVersion(): string {
-  const manifest = new URL("../../package.json", import.meta.url);
-  return JSON.parse(readFileSync(manifest, "utf8")).version;
 }

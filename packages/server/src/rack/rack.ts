@@ -19,9 +19,9 @@ import { adaptInternal, type InternalSurroundings } from "../files/contracts.ts"
 import { FileVersion } from "../files/load-report.ts";
 import type { ModuleGraphParts } from "../files/loader/module-graph.ts";
 import type { SingleFileTools } from "../files/single-file.ts";
-import { Lookout } from "../helpers/lookout.ts";
 import { makeOwnFolder } from "../helpers/own-folder.ts";
 import { StackMapper } from "../helpers/stack-mapper.ts";
+import { Lookout } from "../helpers/watch.ts";
 import type { McpServers } from "../mcp/connect/mcp-servers.ts";
 import type { ExpertView } from "../mcp/serve/lists.ts";
 import { createMcpSurface, type McpSurface } from "../mcp/serve/surface.ts";

@@ -1,5 +1,5 @@
 import type { Logger } from "@toolrack/core";
-import { Lookout } from "../helpers/lookout.ts";
+import { Lookout } from "../helpers/watch.ts";
 import type { RegistryVersion } from "../store/instances.ts";
 
 /** Can take over what another process wrote into the store. May reject; then it is asked again. */

@@ -14,8 +14,9 @@ import {
 import { connect, type LookupFunction, type Socket } from "node:net";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
-import { createAddressRules, plainHost } from "../access/network/address.ts";
+import { createAddressRules } from "../access/network/address.ts";
 import { parseGrants } from "../config/config.ts";
+import { plainHost } from "../helpers/values.ts";
 
 /** Through one proxy at once, so that no tool can use up the connections of the server. */
 const mostConnections = 256;

@@ -1,12 +1,13 @@
 import { lstat, opendir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
+import type { WorkerLimits } from "../config/config.ts";
 import { timerMs, withDefaultLimits } from "../config/config.ts";
 import type { Confinement, Launched } from "./confinement/confinement.ts";
 import { cpuSecondsOf, killTree, memoryMbOf, treeOf, whenClosed } from "./confinement/restricted-process.ts";
 import type { EgressProxies } from "./egress.ts";
 import type { ProgramEnd } from "./program-bootstrap.ts";
-import { type ProgramResult, type ProgramSpec, SandboxError, type WorkerLimits } from "./sandbox.ts";
+import { type ProgramResult, type ProgramSpec, SandboxError } from "./sandbox.ts";
 
 /** Memory is taken fast, and a program that takes too much of it takes it from the server. */
 const lookMs = 100;

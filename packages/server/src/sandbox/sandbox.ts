@@ -1,9 +1,9 @@
-import type { WorkerLimits } from "../config/config.ts";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "@toolrack/core";
+import type { WorkerLimits } from "../config/config.ts";
 import { type Confinement, findConfinement } from "./confinement/confinement.ts";
 import { Reaper } from "./confinement/restricted-process.ts";
 import { EgressProxies } from "./egress.ts";
@@ -104,7 +104,6 @@ function closedSandbox(reason: string): Sandbox {
     async close() {},
   };
 }
-
 
 /** Code that runs where it can do no harm: one bundle, with what it was granted. */
 export interface WorkerSpec {

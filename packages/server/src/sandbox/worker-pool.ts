@@ -1,4 +1,5 @@
 import type { Logger } from "@toolrack/core";
+import type { WorkerLimits } from "../config/config.ts";
 import { defaultLimits, withDefaultLimits } from "../config/config.ts";
 import type { Confinement, WorkerShape } from "./confinement/confinement.ts";
 import type { EgressProxies } from "./egress.ts";
@@ -9,7 +10,6 @@ import {
   nesting,
   SandboxError,
   type SandboxStats,
-  type WorkerLimits,
   type WorkerSpec,
 } from "./sandbox.ts";
 import { Worker } from "./worker.ts";

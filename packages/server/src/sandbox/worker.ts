@@ -1,17 +1,11 @@
 import type { Socket } from "node:net";
 import { basename } from "node:path";
+import type { WorkerLimits } from "../config/config.ts";
 import { defaultLimits } from "../config/config.ts";
 import type { Launched } from "./confinement/confinement.ts";
 import { killTree, whenClosed } from "./confinement/restricted-process.ts";
 import { IdleCpu, Usage } from "./program.ts";
-import {
-  type Invocation,
-  type LogNotification,
-  nesting,
-  SandboxError,
-  type WorkerLimits,
-  type WorkerSpec,
-} from "./sandbox.ts";
+import { type Invocation, type LogNotification, nesting, SandboxError, type WorkerSpec } from "./sandbox.ts";
 import { floodExitCode } from "./worker-bootstrap.ts";
 import {
   describeEnd,

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import type { Unapproved } from "../access/index.ts";
-import { Lookout } from "../helpers/lookout.ts";
+import { Lookout } from "../helpers/watch.ts";
 import {
   type NewSkillTool,
   newId,

@@ -1,7 +1,7 @@
-import { plainHost } from "../../helpers/values.ts";
 import { lookup as resolveName } from "node:dns";
 import { BlockList, type LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
+import { plainHost } from "../../helpers/values.ts";
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
@@ -38,7 +38,6 @@ export function createAddressRules(allowPrivate: readonly string[]): AddressRule
     },
   };
 }
-
 
 type Entry = (host: string, address: Address) => boolean;
 

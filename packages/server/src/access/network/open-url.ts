@@ -1,11 +1,11 @@
 import http, { type IncomingMessage } from "node:http";
 import https from "node:https";
 import { isIP } from "node:net";
+import { plainHost } from "../../helpers/values.ts";
 import {
   AddressRefusedError,
   type AddressRules,
   guardedLookup,
-  plainHost,
   withoutBodyHeaders,
   withoutSecrets,
 } from "./address.ts";

@@ -10,7 +10,7 @@ import {
   type ToolRegistry,
 } from "@toolrack/core";
 import { type Grant, grantOf, masterGrant } from "../../access/grants.ts";
-import { Lookout } from "../../helpers/lookout.ts";
+import { Lookout } from "../../helpers/watch.ts";
 import type { AnsweredFor, ApprovalRule, ApprovalStore, StoredApproval } from "../../store/approvals.ts";
 import type { Store } from "../../store/store.ts";
 import type { CallDesk } from "../call-service.ts";

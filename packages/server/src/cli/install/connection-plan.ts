@@ -1,4 +1,4 @@
-import { readServerAddress } from "../../rack/serve.ts";
+import { readServerAddress } from "../../config/server-address.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { findWorkspace, workspaceMark } from "../find-workspace.ts";

@@ -6,8 +6,8 @@ import { pathToFileURL } from "node:url";
 import vm from "node:vm";
 import type { StackMapper } from "../../helpers/stack-mapper.ts";
 import { LoadError } from "../../helpers/values.ts";
-import { type CompiledFile, type Compiler, importMeta } from "./compile.ts";
-import { TrackedTimers, withinTime } from "./limits.ts";
+import { type CompiledFile, type Compiler, importMeta, TrackedTimers, withinTime } from "./compile.ts";
+
 import type { Resolution, Resolver } from "./resolver.ts";
 
 /** One evaluated version of one file. */

@@ -2,9 +2,9 @@ import type { Grant } from "../../access/grants.ts";
 import { type Answered, ForbiddenAnswer, type NewRule, UnfitAnswer } from "../../calls/approvals/answers.ts";
 import type { AnsweredFor, StoredApproval } from "../../store/approvals.ts";
 import type { HttpParts } from "../app.ts";
-import { blameCursor, refuseRulePattern, toolPattern } from "../requested.ts";
 import { ref } from "../schemas/common.ts";
 import { HttpError } from "../wire/errors.ts";
+import { blameCursor, refuseRulePattern, toolPattern } from "../wire/requested.ts";
 import { defineRoute, type Route } from "../wire/route.ts";
 
 interface ListQuery {

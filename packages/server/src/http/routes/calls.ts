@@ -14,9 +14,9 @@ import {
   summaryOf,
   unknownCall,
 } from "../call-answers.ts";
-import { blameCursor } from "../requested.ts";
 import { ref } from "../schemas/common.ts";
 import { HttpError } from "../wire/errors.ts";
+import { blameCursor } from "../wire/requested.ts";
 import { defineRoute, type Route } from "../wire/route.ts";
 import { callOptions, callResponses, chosenCallId } from "./tools.ts";
 

@@ -1,5 +1,5 @@
 import type { JsonSchemaObject } from "@toolrack/core";
-import type { McpServers, McpServerUpdate } from "../../index.ts";
+import type { McpServers, McpServerUpdate } from "../../mcp/connect/mcp-servers.ts";
 import { McpServerError } from "../../store/mcp-servers.ts";
 import type { HttpParts } from "../app.ts";
 import { CALLBACK_PATH } from "../identity.ts";

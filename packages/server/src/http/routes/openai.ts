@@ -8,10 +8,10 @@ import {
 } from "@toolrack/core";
 import type { HttpParts } from "../app.ts";
 import { charge } from "../request-guard.ts";
-import { expertQuery, type Reach, reachOf } from "../requested.ts";
 import { ref } from "../schemas/common.ts";
 import { callerGone } from "../wire/bodies.ts";
 import { HttpError } from "../wire/errors.ts";
+import { expertQuery, type Reach, reachOf } from "../wire/requested.ts";
 import { defineRoute, type Route } from "../wire/route.ts";
 
 type Formatted = Pick<ReturnType<typeof toOpenAITools>, "tools" | "restore">;

@@ -1,14 +1,20 @@
 import { SecretError } from "../../access/secrets.ts";
 import { issueToken, type TokenWish } from "../../access/tokens.ts";
 import type { HttpParts } from "../app.ts";
-import { refuseToolPattern, toolPattern } from "../requested.ts";
 import { ref } from "../schemas/common.ts";
 import { HttpError } from "../wire/errors.ts";
+import { refuseToolPattern, toolPattern } from "../wire/requested.ts";
 import { defineRoute, type Route } from "../wire/route.ts";
 
 const patterns = { type: "array", items: { type: "string", minLength: 1, maxLength: 200 }, maxItems: 1_000 };
 
-export function tokenRoutes({ store: { tokens }, authenticator, feed, chat, desk }: HttpParts): Route[] {
+export function tokenRoutes({
+  store: { tokens },
+  authenticator,
+  feed,
+  grantsChanged,
+  desk,
+}: HttpParts): Route[] {
   return [
     defineRoute({
       method: "GET",
@@ -98,7 +104,7 @@ export function tokenRoutes({ store: { tokens }, authenticator, feed, chat, desk
         const isRemoved = await tokens.remove(id);
         authenticator.forget();
         await feed.dropUnwelcome();
-        await chat?.dropUnwelcome();
+        await grantsChanged();
         await desk.dropUnwelcome();
         if (isRemoved) return { body: { id } };
         const message = `There is no token "${id}". GET /api/tokens lists them.`;

@@ -5,9 +5,9 @@ import { skillToolInfo } from "../../skills/checks.ts";
 import type { ToolSwitch } from "../../store/tokens.ts";
 import type { HttpParts } from "../app.ts";
 import { refusals, serveCall } from "../call-answers.ts";
-import { expertQuery, reachOf } from "../requested.ts";
 import { ref } from "../schemas/common.ts";
 import { HttpError } from "../wire/errors.ts";
+import { expertQuery, reachOf } from "../wire/requested.ts";
 import { defineRoute, type Route, type RouteRequest } from "../wire/route.ts";
 
 interface ListQuery {

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TLSSocket } from "node:tls";
+import type { Logger } from "@toolrack/core";
 import { type JsonSchemaObject, redact } from "@toolrack/core";
 import { isFullDisk } from "../../store/database.ts";
-import type { HttpParts } from "../app.ts";
 import { HttpError } from "./errors.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
@@ -114,12 +114,18 @@ export function sendText(
   outgoing.end(text);
 }
 
+/** Who is told of a request that was refused or failed. */
+interface ErrorListeners {
+  readonly metrics: { countRequest(method: string, route: string, status: number): void };
+  readonly logger: Logger;
+}
+
 /** The one place in which whatever was thrown becomes an answer. */
 export function sendError(
   thrown: unknown,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  { metrics, logger }: Pick<HttpParts, "metrics" | "logger">,
+  { metrics, logger }: ErrorListeners,
   route: string,
 ): void {
   const error = HttpError.from(thrown) ?? hideFailure(thrown, logger);
@@ -133,7 +139,7 @@ export function sendError(
 }
 
 /** What failed inside is for the log, not for whoever asked. */
-function hideFailure(thrown: unknown, logger: HttpParts["logger"]): HttpError {
+function hideFailure(thrown: unknown, logger: Logger): HttpError {
   logger.error("A request failed:", thrown);
   if (isFullDisk(thrown)) {
     return new HttpError(

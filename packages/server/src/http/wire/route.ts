@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { JsonSchemaObject } from "@toolrack/core";
+import type { JsonSchemaObject, Logger, ToolRegistry } from "@toolrack/core";
 import type { Grant } from "../../access/grants.ts";
+import type { Experts } from "../../skills/experts.ts";
+import type { Store } from "../../store/store.ts";
 import type { HttpErrorCode } from "./errors.ts";
 
 /** A request that passed every check: what it says fits the schemas of its route. */
@@ -68,4 +70,37 @@ export function defineRoute<Params = object, Query = object, Body = unknown>(
   route: TypedRoute<Params, Query, Body>,
 ): Route {
   return route;
+}
+
+/**
+ * Another surface on the same port. It is given requests as Node has them, after the checks that all requests pass, so
+ * that its hot path costs no more than it must.
+ */
+export interface Mount {
+  /** Whether a request for this path, without its query, is meant for it. */
+  owns(path: string, method: string): boolean;
+  /** `open`: no token at all. */
+  readonly access: "open" | "token";
+  /** Answers the request. What it throws or rejects with is answered like any other refusal. */
+  handle(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant | undefined): void | Promise<void>;
+  /** What it says to who has no token, beside the usual challenge. */
+  challenge?(incoming: IncomingMessage): string;
+  /** Ends streams that would keep the server from closing. What it has to answer before, it may take a moment for. */
+  close?(): void | Promise<void>;
+}
+
+/** What every extension works with. */
+export interface ExtensionParts {
+  readonly registry: ToolRegistry;
+  readonly skills: { readonly experts: Experts };
+  readonly store: Store;
+  readonly settings: { readonly heartbeat: number };
+  readonly logger: Logger;
+}
+
+/** Routes of another surface in the table of the API: the same guard, the same OpenAPI document. */
+export interface HttpExtension {
+  routes(parts: ExtensionParts): readonly Route[];
+  /** Called after a token was withdrawn or given other scopes. */
+  grantsChanged?(): Promise<void>;
 }

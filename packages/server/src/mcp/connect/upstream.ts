@@ -1,7 +1,6 @@
 import type { Logger, ToolContext } from "@toolrack/core";
 import { problemOfCircle, type RackIdentity } from "../../calls/rack-identity.ts";
 import { unlessAborted } from "../../helpers/values.ts";
-import type { DependencyStore } from "../../sandbox/dependencies.ts";
 import { type Catalogue, emptyCatalogue, LiveCatalogue, type UpstreamTool } from "./catalogue/catalogue.ts";
 import { isLocal, type ServerEntry, type ServerLimits } from "./config/entry.ts";
 import type { Surroundings } from "./config/resolve-entry.ts";
@@ -37,6 +36,7 @@ import {
   SignOfLife,
   type UpstreamRequest,
 } from "./upstream-timers.ts";
+import type { PackageStore } from "./wanted-servers.ts";
 
 /** How often its lists are read again for a call that came after it told of a change. */
 const MOST_READS = 3;
@@ -479,7 +479,7 @@ export interface UpstreamParts {
   readonly identity: RackIdentity;
   readonly clientInfo: { readonly name: string; readonly version: string };
   /** Where packages are installed. */
-  readonly packages: Pick<DependencyStore, "install">;
+  readonly packages: PackageStore;
   readonly mask: (text: string) => string;
   /** Is told, at every start, which values of the entry nobody may see. */
   hold(values: Iterable<string>): void;

@@ -1,11 +1,9 @@
-import { join } from "node:path";
 import { type Logger, redact, type ToolRegistry } from "@toolrack/core";
 import type { Unapproved } from "../../access/index.ts";
 import { MaskedValues, type Secrets } from "../../access/secrets.ts";
 import type { Offerings } from "../../calls/offerings.ts";
 import { type RackIdentity, unknownRack } from "../../calls/rack-identity.ts";
 import { isRecord } from "../../helpers/values.ts";
-import { DependencyStore } from "../../sandbox/dependencies.ts";
 import {
   McpServerError,
   type McpServerStore,
@@ -258,6 +256,16 @@ export function toolViewsOf(server: ManagedServer, names: Pick<RackNames, "nameO
   });
 }
 
+/** Installs npm packages. */
+export interface PackageStore {
+  /** Resolves to the folder whose `node_modules` holds the packages. */
+  install(
+    dependencies: Readonly<Record<string, string>>,
+    label: string,
+    signal?: AbortSignal,
+  ): Promise<string>;
+}
+
 export interface McpServersParts {
   readonly registry: ToolRegistry;
   readonly offerings?: Offerings;
@@ -272,8 +280,8 @@ export interface McpServersParts {
   readonly unapproved?: Pick<Unapproved, "servers" | "approveServer">;
   /** Default `quarantine`. */
   readonly pinning?: PinningPolicy;
-  /** Where packages are installed. Default: `.toolrack/mcp` of the workspace. */
-  readonly packages?: Pick<DependencyStore, "install">;
+  /** Where packages of servers are installed. */
+  readonly packages: PackageStore;
   /** Default: that of no workspace. */
   readonly identity?: RackIdentity;
   /** How servers are told who we are. */
@@ -289,7 +297,7 @@ export interface ServerSurroundings {
   readonly surroundings: Surroundings;
   readonly identity: RackIdentity;
   readonly clientInfo: { readonly name: string; readonly version: string };
-  readonly packages: Pick<DependencyStore, "install">;
+  readonly packages: PackageStore;
   readonly pinning: PinningPolicy;
   /** For everything that a server says, and that is said of it. */
   readonly mask: (text: string) => string;
@@ -317,13 +325,7 @@ export function serverSurroundings(
     surroundings: { directory, environment: process.env, secret: (name) => secrets.get(name) },
     identity: parts.identity ?? unknownRack(),
     clientInfo: parts.clientInfo ?? { name: "toolrack", version: "0" },
-    packages:
-      parts.packages ??
-      new DependencyStore({
-        directory: join(directory, ".toolrack", "mcp"),
-        npmrc: join(directory, ".npmrc"),
-        logger,
-      }),
+    packages: parts.packages,
     pinning: parts.pinning ?? "quarantine",
     mask: (text) => String(redact(text, { values: values() })),
     hold: (key, held) => secrets.hold(`mcp-server ${key}`, held),

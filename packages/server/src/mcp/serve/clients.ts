@@ -3,25 +3,9 @@ import { type Answer, approvalMark, UnfitAnswer } from "../../calls/approvals/an
 import { type ApprovalInbox, INBOX } from "../../calls/approvals/inbox.ts";
 import { shownArguments } from "../../calls/approvals/shown-arguments.ts";
 import type { StoredApproval } from "../../store/approvals.ts";
+import type { ConnectedClient, Era } from "../wire/client.ts";
 import { currentExchange, type Exchange } from "./exchange.ts";
-import type { Era } from "./hot.ts";
 import type { Viewer } from "./lists.ts";
-
-/** A program that has spoken to the rack over MCP. */
-export interface ConnectedClient {
-  readonly name: string;
-  readonly version?: string;
-  readonly transport: "http";
-  readonly era: Era;
-  /** As records name it: which token it bears. */
-  readonly caller: string;
-  /** The expert that it was given instead of the whole rack. */
-  readonly expert?: string;
-  /** Milliseconds since the epoch. */
-  readonly lastSeenAt: number;
-  /** It listed the tools before they changed last, and has not since. */
-  readonly stale?: true;
-}
 
 /** What a client says of itself. */
 interface ClientInfo {

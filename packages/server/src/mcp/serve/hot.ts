@@ -1,5 +1,6 @@
 import type { EndedCall } from "../../calls/call-service.ts";
 import { isRecord } from "../../helpers/values.ts";
+import type { Era } from "../wire/client.ts";
 import type { ClientAbilities } from "./clients.ts";
 import type { Exchange } from "./exchange.ts";
 import { declaredHeaders } from "./http/messages.ts";
@@ -7,8 +8,6 @@ import { pageSize, startOfPage, type Viewer } from "./lists.ts";
 import type { McpParts, SdkFaces } from "./surface.ts";
 import { taskSupportOf } from "./tasks.ts";
 import { startToolCall, type ToolCallParams } from "./tools.ts";
-
-export type Era = "legacy" | "modern";
 
 /** How a call went on this path: answered, or begun and to be gone on with by the SDK. */
 type HotOutcome =

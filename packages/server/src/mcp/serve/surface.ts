@@ -26,7 +26,7 @@ import type { CallRecorder } from "../../calls/recorder.ts";
 import type { Config } from "../../config/config.ts";
 import { toolMatcher } from "../../config/tool-patterns.ts";
 import { productVersion } from "../../helpers/product-version.ts";
-import type { Mount } from "../../http/app.ts";
+import type { Mount } from "../../http/wire/route.ts";
 import type { Store } from "../../store/store.ts";
 import type { Outlet } from "./carry.ts";
 import { ExpertWatch, type ExpertWatchParts, ListenBus } from "./changes.ts";

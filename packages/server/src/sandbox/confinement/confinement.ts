@@ -1,8 +1,9 @@
 import type { ChildProcess } from "node:child_process";
 import { existsSync, openSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
+import type { WorkerLimits } from "../../config/config.ts";
 import { defaultLimits } from "../../config/config.ts";
-import { type ProgramSpec, SandboxError, type WorkerLimits } from "../sandbox.ts";
+import { type ProgramSpec, SandboxError } from "../sandbox.ts";
 import { Worker } from "../worker.ts";
 import { bubblewrapConfinement, seccompFilter } from "./bubblewrap.ts";
 import { dataKbOfTree, type Reaper, restrictedProcessConfinement } from "./restricted-process.ts";

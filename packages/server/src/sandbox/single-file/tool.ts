@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import type { ToolContext } from "@toolrack/core";
-import type { SandboxGrant } from "../../config/config.ts";
+import type { SandboxGrant, WorkerLimits } from "../../config/config.ts";
 import { toolMatcher } from "../../config/tool-patterns.ts";
 import type { StackMapper } from "../../helpers/stack-mapper.ts";
-import type { Sandbox, WorkerLimits, WorkerSpec } from "../sandbox.ts";
+import type { Sandbox, WorkerSpec } from "../sandbox.ts";
 import { CallHost, type CallHostParts, readOutcome } from "./call-host.ts";
 import { resolveEnvironment } from "./check-description.ts";
 import type { DescribedFile } from "./description.ts";

@@ -5,11 +5,11 @@ import type { Socket } from "node:net";
 import { join } from "node:path";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { type ProcessStat, processIds, processStat } from "../../../helpers/processes.ts";
-import type { DependencyStore } from "../../../sandbox/dependencies.ts";
 import { packageSpec } from "../config/entry.ts";
 import { commandFor } from "../managed-server.ts";
 import { UpstreamError } from "../protocol/failures.ts";
 import { ConfigurationError } from "../upstream-state.ts";
+import type { PackageStore } from "../wanted-servers.ts";
 
 /** A message that waits until what was sent before it has been read. */
 interface Held {
@@ -226,7 +226,7 @@ export function isRunning({ id, startedAt }: KnownProcess): boolean {
  * where only another entry can help.
  */
 export async function installedProgram(
-  packages: Pick<DependencyStore, "install">,
+  packages: PackageStore,
   spec: string,
   label: string,
   program?: string,

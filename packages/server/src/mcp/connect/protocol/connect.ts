@@ -9,11 +9,11 @@ import {
 } from "@modelcontextprotocol/client";
 import { RACKS } from "../../../calls/rack-identity.ts";
 import { isRecord } from "../../../helpers/values.ts";
-import type { DependencyStore } from "../../../sandbox/dependencies.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
 import { installedProgram } from "../process/program.ts";
 import { type RecentLines, StdioTransport } from "../process/stdio-transport.ts";
 import { asksForCredentials, ConfigurationError } from "../upstream-state.ts";
+import type { PackageStore } from "../wanted-servers.ts";
 import { fetchWithRefusals, lostConnection, UpstreamError } from "./failures.ts";
 import { boundedFetch, type Fetch, LONGEST_MESSAGE } from "./fetch.ts";
 import { toUpstreamError } from "./json-rpc.ts";
@@ -34,7 +34,7 @@ export interface ConnectOptions {
   /** The racks that a process is started by, for its environment. */
   readonly racks: string;
   /** Where packages are installed. */
-  readonly packages: Pick<DependencyStore, "install">;
+  readonly packages: PackageStore;
   /** In milliseconds, for the handshake. */
   readonly timeout: number;
   /** How long somebody may think about a question of the server, in milliseconds. */

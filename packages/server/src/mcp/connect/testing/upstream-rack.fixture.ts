@@ -6,6 +6,7 @@ import { type CallOptions, ToolRegistry, type ToolResult } from "@toolrack/core"
 import { openSecrets, type Secrets } from "../../../access/secrets.ts";
 import type { OfferingReader } from "../../../calls/offering-source.ts";
 import { Offerings } from "../../../calls/offerings.ts";
+import { DependencyStore } from "../../../sandbox/dependencies.ts";
 import { openStore, type Store } from "../../../store/store.ts";
 
 import { McpServers } from "../mcp-servers.ts";
@@ -54,6 +55,10 @@ export class UpstreamRack {
       secrets: this.secrets,
       logger: this.#logger,
       directory: this.directory,
+      packages: new DependencyStore({
+        directory: join(this.directory, ".toolrack", "mcp"),
+        logger: this.#logger,
+      }),
       ...options,
     });
     return this.#servers;

@@ -3,11 +3,11 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:
 import type { AuthInfo, LegacyHttpHandler } from "@modelcontextprotocol/server";
 import type { EndedCall } from "../../../calls/call-service.ts";
 import { whenGone } from "../../../http/wire/bodies.ts";
+import type { Era } from "../../wire/client.ts";
 import { Outlet } from "../carry.ts";
 import type { ClientAbilities } from "../clients.ts";
 import type { Exchange, Wants } from "../exchange.ts";
 import {
-  type Era,
   type HotCall,
   type HotList,
   type HotPath,

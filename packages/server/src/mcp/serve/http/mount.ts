@@ -2,9 +2,9 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:
 import { isLegacyRequest } from "@modelcontextprotocol/server";
 import { type Grant, GrantWatch } from "../../../access/grants.ts";
 import type { EndedCall } from "../../../calls/call-service.ts";
-import type { Mount } from "../../../http/app.ts";
 import { originOf } from "../../../http/wire/bodies.ts";
 import { HttpError } from "../../../http/wire/errors.ts";
+import type { Mount } from "../../../http/wire/route.ts";
 import { ChangePublisher, isListen, wantsResources, watchListened } from "../changes.ts";
 import type { Exchange } from "../exchange.ts";
 import { HotPath, modernVersion } from "../hot.ts";

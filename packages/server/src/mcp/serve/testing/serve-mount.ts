@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Grant } from "../../../access/grants.ts";
-import type { Mount } from "../../../http/app.ts";
+import type { Mount } from "../../../http/wire/route.ts";
 
 /** Serves one mount alone, to whoever comes as the bearer of this grant. */
 export async function serveMount(mount: Mount, grant: Grant) {

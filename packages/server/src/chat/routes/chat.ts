@@ -1,11 +1,11 @@
-import { howToConfigure } from "../../chat/model/providers.ts";
-import type { UserContent } from "../../chat/sessions.ts";
+import { HttpError } from "../../http/wire/errors.ts";
+import { blameCursor, expertQuery } from "../../http/wire/requested.ts";
+import { defineRoute, type Route, type RouteRequest } from "../../http/wire/route.ts";
 import type { ChatSession } from "../../store/chat-tables.ts";
-import type { HttpParts } from "../app.ts";
-import { blameCursor, expertQuery, requestedReach } from "../requested.ts";
-import { HttpError } from "../wire/errors.ts";
-
-import { defineRoute, type Route, type RouteRequest } from "../wire/route.ts";
+import { howToConfigure } from "../model/providers.ts";
+import type { UserContent } from "../sessions.ts";
+import { requestedReach } from "../tools.ts";
+import type { ChatRouteParts } from "./chat-stream.ts";
 import {
   contentSchema,
   messageSchema,
@@ -48,7 +48,7 @@ const failures = [
 const MESSAGES = 200;
 
 /** Conversations that the server keeps. */
-export function chatRoutes(parts: HttpParts): Route[] {
+export function chatRoutes(parts: ChatRouteParts): Route[] {
   const found = async ({ grant }: Pick<RouteRequest<never, never, never>, "grant">, id: string) => {
     const chat = requireChat(parts);
     return { chat, session: await chat.sessions.require({ grant }, id) };

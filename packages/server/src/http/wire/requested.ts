@@ -1,27 +1,10 @@
 import type { ToolInfo } from "@toolrack/core";
-import type { Grant } from "../access/grants.ts";
-import { type ChatReach, chatReach } from "../chat/tools.ts";
-import { problemOfToolPattern } from "../config/tool-patterns.ts";
-import type { Expert, Experts } from "../skills/experts.ts";
-import { problemOfRulePattern } from "../store/approvals.ts";
-import { InvalidCursorError } from "../store/values.ts";
-import type { HttpParts } from "./app.ts";
-import { HttpError } from "./wire/errors.ts";
-
-/**
- * The reach of somebody who talks to a model: as the expert that the request names, or as the only one that the token is
- * for. Throws `expert_not_found`.
- */
-export function requestedReach(
-  { skills: { experts }, registry }: Pick<HttpParts, "skills" | "registry">,
-  grant: Grant,
-  named: string | undefined,
-): ChatReach {
-  if (named !== undefined) return chatReach(grant, findExpert(grant, experts, named));
-  if (grant.admin || registry.list().some((tool) => grant.mayUse(tool))) return chatReach(grant);
-  const own = experts.list().filter(({ name, id }) => grant.mayUseExpert(name) || grant.mayUseExpert(id));
-  return chatReach(grant, own.length === 1 ? own[0] : undefined);
-}
+import type { Grant } from "../../access/grants.ts";
+import { problemOfToolPattern } from "../../config/tool-patterns.ts";
+import type { Expert, Experts } from "../../skills/experts.ts";
+import { problemOfRulePattern } from "../../store/approvals.ts";
+import { InvalidCursorError } from "../../store/values.ts";
+import { HttpError } from "./errors.ts";
 
 /** For a list that the store refused: a cursor that is none is the mistake of whoever asked. */
 export function blameCursor(thrown: unknown): never {

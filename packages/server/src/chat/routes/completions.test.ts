@@ -1,6 +1,6 @@
 import type OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { answersIn, ChatRack, called } from "../../chat/testing/chat-rack.fixture.ts";
+import { answersIn, ChatRack, called } from "../testing/chat-rack.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 

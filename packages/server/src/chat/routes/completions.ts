@@ -1,32 +1,39 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { v7 as uuid } from "uuid";
-import { CompletionMarks, CompletionRuns, identify, offersFunctions } from "../../chat/completion-runs.ts";
+import { callerGone, jsonText } from "../../http/wire/bodies.ts";
+import { HttpError } from "../../http/wire/errors.ts";
+import { openEventStream } from "../../http/wire/event-stream.ts";
+import type { HttpExtension } from "../../http/wire/route.ts";
+import { defineRoute, type Reply, type Route, type RouteRequest } from "../../http/wire/route.ts";
+import type { ChatService } from "../chat-service.ts";
+import { CompletionMarks, CompletionRuns, identify, offersFunctions } from "../completion-runs.ts";
 import {
   type Completion,
   type CompletionRequest,
   completionRequestSchema,
   unsupported,
   wantsJson,
-} from "../../chat/completion-service.ts";
-import {
-  answerText,
-  ChunkMaker,
-  finishReason,
-  separator,
-  toCompletion,
-} from "../../chat/completion-shape.ts";
-import type { ListedModel } from "../../chat/model/providers.ts";
-import { type TurnEvent, textOfParts } from "../../chat/turn/events.ts";
-import type { HttpParts } from "../app.ts";
-import { openEventStream } from "../events.ts";
-import { requestedReach } from "../requested.ts";
-import { callerGone, jsonText } from "../wire/bodies.ts";
-import { HttpError } from "../wire/errors.ts";
-import { defineRoute, type Reply, type Route, type RouteRequest } from "../wire/route.ts";
+} from "../completion-service.ts";
+import { answerText, ChunkMaker, finishReason, separator, toCompletion } from "../completion-shape.ts";
+import type { ListedModel } from "../model/providers.ts";
+import { requestedReach } from "../tools.ts";
+import { type TurnEvent, textOfParts } from "../turn/events.ts";
+import { chatRoutes } from "./chat.ts";
+import type { ChatRouteParts } from "./chat-stream.ts";
 import { errorOfEnd, requireChat, sayingWhy } from "./chat-stream.ts";
 
 /** What OpenAI's clients expect of their server. The rack's tools are run on the way. */
-export function completionRoutes(parts: HttpParts): Route[] {
+/** Conversations and the OpenAI-compatible endpoint over HTTP. Without a chat the routes say how to configure one. */
+export function chatExtension(chat?: ChatService): HttpExtension {
+  return {
+    routes: (parts) => [...completionRoutes({ ...parts, chat }), ...chatRoutes({ ...parts, chat })],
+    async grantsChanged() {
+      await chat?.dropUnwelcome();
+    },
+  };
+}
+
+function completionRoutes(parts: ChatRouteParts): Route[] {
   const marks = new CompletionMarks(parts.store.chat, parts.logger);
   const runs = new CompletionRuns((identity) => marks.add(identity));
   const findModel = async (wanted: string) => {
@@ -117,7 +124,7 @@ export function completionRoutes(parts: HttpParts): Route[] {
 }
 
 async function complete(
-  parts: HttpParts,
+  parts: ChatRouteParts,
   { runs, marks }: { readonly runs: CompletionRuns; readonly marks: CompletionMarks },
   body: CompletionRequest,
   { grant, incoming, outgoing }: Pick<RouteRequest<never, never, never>, "grant" | "incoming" | "outgoing">,

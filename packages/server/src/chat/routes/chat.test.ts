@@ -2,8 +2,8 @@ import { LLMock } from "@copilotkit/aimock";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { ApprovalInbox } from "../../calls/approvals/inbox.ts";
 import { openCallOffice } from "../../calls/call-service.ts";
+import { StreamReader, sampleTools, TestServer } from "../../http/server.fixture.ts";
 import { openChat } from "../../rack/chat.ts";
-import { StreamReader, sampleTools, TestServer } from "../server.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 

@@ -1,16 +1,15 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { JsonSchemaObject } from "@toolrack/core";
-import { ChatError, type ChatService } from "../../chat/chat-service.ts";
-import { ProviderError } from "../../chat/model/failure.ts";
-import { howToConfigure, ModelMissing } from "../../chat/model/providers.ts";
-import { assistantBody, bodyOf } from "../../chat/sessions.ts";
-import { isTool, type MessagePart, type TurnEnd } from "../../chat/turn/events.ts";
-import type { ActiveTurn } from "../../chat/turns.ts";
+import { HttpError, type HttpErrorCode } from "../../http/wire/errors.ts";
+import { eventText, openEventStream } from "../../http/wire/event-stream.ts";
+import type { ExtensionParts, Reply } from "../../http/wire/route.ts";
 import type { ChatMessage, ChatSession } from "../../store/chat-tables.ts";
-import type { HttpParts } from "../app.ts";
-import { eventText, openEventStream } from "../events.ts";
-import { HttpError, type HttpErrorCode } from "../wire/errors.ts";
-import type { Reply } from "../wire/route.ts";
+import { ChatError, type ChatService } from "../chat-service.ts";
+import { ProviderError } from "../model/failure.ts";
+import { howToConfigure, ModelMissing } from "../model/providers.ts";
+import { assistantBody, bodyOf } from "../sessions.ts";
+import { isTool, type MessagePart, type TurnEnd } from "../turn/events.ts";
+import type { ActiveTurn } from "../turns.ts";
 
 /** A message as it is answered with. */
 export function messageView(whole: ChatMessage): Record<string, unknown> {
@@ -173,7 +172,7 @@ export const contentSchema: JsonSchemaObject = {
 };
 
 /** The service, or a refusal that says how to have one. */
-export function requireChat({ chat }: Pick<HttpParts, "chat">): NonNullable<HttpParts["chat"]> {
+export function requireChat({ chat }: Pick<ChatRouteParts, "chat">): ChatService {
   if (chat !== undefined) return chat;
   throw new HttpError("provider_missing", howToConfigure, { headers: noRetry });
 }
@@ -230,4 +229,10 @@ function providerError(
     ...(typeof type === "string" ? { type } : {}),
     ...(typeof param === "string" ? { param } : {}),
   });
+}
+
+/** What the routes of chat and of the OpenAI-compatible endpoint work with. */
+export interface ChatRouteParts extends ExtensionParts {
+  /** Conversations with models; undefined where there are none. */
+  readonly chat: ChatService | undefined;
 }
