@@ -174,6 +174,7 @@ export interface HttpParts {
   /** Where sandboxed tools run. */
   readonly sandbox: App["sandbox"];
   readonly store: Store;
+  readonly log: Pick<App["log"], "held" | "lost">;
   readonly skills: SkillLibrary;
   readonly approvals: ApprovalInbox;
   readonly switches: ToolSwitches;

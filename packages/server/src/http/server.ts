@@ -36,7 +36,10 @@ import { sendError } from "./wire/bodies.ts";
 import { HttpError } from "./wire/errors.ts";
 
 export interface ServerOptions extends Partial<HttpSettings> {
-  readonly app: Pick<App, "workspace" | "config" | "registry" | "files" | "skills" | "report" | "sandbox">;
+  readonly app: Pick<
+    App,
+    "workspace" | "config" | "registry" | "files" | "skills" | "report" | "sandbox" | "log"
+  >;
   readonly store: Store;
   /** Where the app's own questions wait. Without it the inbox shows those that others left in the store. */
   readonly approvals?: ApprovalInbox;
@@ -126,6 +129,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     sandbox: app.sandbox,
     skills: app.skills,
     store,
+    log: app.log,
     approvals,
     switches,
     secrets: secrets ?? (await openSecrets({ directory: join(directory, ".toolrack"), store })),
