@@ -166,7 +166,10 @@ const translations: Readonly<Record<string, string>> = {
     "该工具同时进行的调用已达上限；见 `Retry-After`。",
   "The headers are larger than the server takes.": "请求头超过服务器接受的大小。",
   "The server failed; its log says why.": "服务器出错；它的日志说明原因。",
-  "The store does not answer.": "存储没有响应。",
+  "The store does not answer, or as many records as are kept in memory wait for it; `details` says why and how many.":
+    "存储没有响应，或在内存中等待的记录已达上限；`details` 说明原因和数量。",
+  "The rack's database is away, locked, damaged, or its disk is full; `details.reason` says which. See `Retry-After`.":
+    "数据库没有响应、被锁住或已损坏，或其磁盘已满；`details.reason` 说明是哪一种。见 `Retry-After`。",
   "The server is stopping and takes no new work.": "服务器正在停止，不再接受新工作。",
 };
 

@@ -53,6 +53,7 @@ export const en = {
       payload_too_large: "This is larger than the server takes.",
       stopping: "The server is stopping and takes no new work.",
       not_ready: "The server's database does not answer.",
+      store_unavailable: "The server's database cannot be used now, or its disk is full.",
       internal_error: "The server failed; its log says why.",
       chat_busy: "The last message of this conversation is still being answered.",
       approval_decided: "The question was answered already, or its time ran out.",

@@ -54,6 +54,7 @@ export const zhCN: Messages = {
       payload_too_large: "内容超过了服务器的上限。",
       stopping: "服务器正在停止，不再接受新的工作。",
       not_ready: "服务器的数据库没有响应。",
+      store_unavailable: "服务器的数据库暂时无法使用，或其磁盘已满。",
       internal_error: "服务器出错，原因见其日志。",
       chat_busy: "该对话的上一条消息仍在回答中。",
       approval_decided: "该问题已有答复，或已超时。",

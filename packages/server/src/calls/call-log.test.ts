@@ -209,13 +209,25 @@ describe("the call log", () => {
     expect(await linesOf(file)).toEqual([{ ts: "2", a: 2 }]);
   });
 
-  it("a log that cannot be written fails no call and counts what it lost", async () => {
-    await writeFile(join(directory, "not-a-folder"), "");
-    const log = new CallLog({ file: join(directory, "not-a-folder", "ToolBox.log") });
+  it("a log that cannot be written fails no call, keeps its lines for later, and counts what it lost at the end", async () => {
+    const place = join(directory, "not-a-folder");
+    await writeFile(place, "");
+    const log = new CallLog({ file: join(place, "ToolBox.log") });
     log.write({ ts: "1" });
     log.flush();
-    expect(log.lost).toBe(1);
+    log.write({ ts: "2" });
+    log.flush();
+    expect([log.held, log.lost]).toEqual([2, 0]);
+    await rm(place);
+    log.write({ ts: "3" });
+    log.flush();
+    expect([log.held, log.lost]).toEqual([0, 0]);
+    expect(await linesOf(log.file)).toEqual([{ ts: "1" }, { ts: "2" }, { ts: "3" }]);
+    await rm(place, { recursive: true });
+    await writeFile(place, "");
+    log.write({ ts: "4" });
     log.close();
+    expect([log.held, log.lost]).toEqual([0, 1]);
   });
 
   it.each([

@@ -12,6 +12,7 @@ import {
 } from "@toolrack/core";
 import type { CallOrigins } from "../access/callers.ts";
 import { type Grant, GrantWatch, masterGrant } from "../access/grants.ts";
+import type { HeldRecords } from "../store/calls/held-calls.ts";
 import type { CallStore, TokenStore } from "../store/store.ts";
 import { CallPlaces, newCallId, WaitingCalls } from "./live-calls.ts";
 import { callToolName, isMetaTool } from "./meta-tools.ts";
@@ -94,7 +95,7 @@ export class CallDesk {
 
   /**
    * Makes the call and resolves when its record is safe. Rejects with `CallRefused` only for what never became a
-   * call: a tool that the bearer may not see, an id that is taken, too many calls at once.
+   * call: a tool that the bearer may not see, an id that is taken, too many calls at once, a record that could not be kept.
    */
   async run(request: CallRequest): Promise<EndedCall> {
     const { registry, recorder, spans, origins } = this.#parts;
@@ -168,6 +169,7 @@ export class CallDesk {
     if (!grant.admin && (info === undefined || !grant.mayUse(info))) {
       throw unknownTool(this.#parts.registry, request.name, limitOf(request));
     }
+    if (this.#parts.calls.held.isFull) throw recordsFull(this.#parts.calls.held);
     const toolName = info?.name ?? request.name;
     this.#places.enter({ toolName, caller: grant.caller });
     const call = announcementOf(request, toolName, info);
@@ -246,6 +248,18 @@ export class CallDesk {
     if (this.#parts.registry.activeCalls().length === 0) this.#onIdle();
   }
 }
+
+function recordsFull({ records, bytes, reason }: HeldRecords): CallRefused {
+  return new CallRefused(
+    "store_unavailable",
+    `The call was not made: the rack's store cannot take records now, and as many as are kept in memory wait for it already (${records}). Call again when it can; GET /readyz says what is wrong with it.`,
+    { reason, heldRecords: records, heldBytes: bytes },
+    RETRY_AFTER,
+  );
+}
+
+/** Seconds after which a call may find a store that takes records again. */
+const RETRY_AFTER = 5;
 
 function announcementOf(request: CallRequest, toolName: string, info: ToolInfo | undefined): HandedIn {
   const { grant } = request;
@@ -330,7 +344,7 @@ export function openCallOffice(options: CallOfficeOptions): CallOffice {
   };
 }
 
-type RefusalCode = "tool_not_found" | "call_exists" | "too_many_calls";
+type RefusalCode = "tool_not_found" | "call_exists" | "too_many_calls" | "store_unavailable";
 
 /** A call that was never made: every surface says so in its own form. */
 export class CallRefused extends Error {

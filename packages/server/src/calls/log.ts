@@ -68,10 +68,15 @@ interface OpenFile {
   readonly size: number;
 }
 
+/** How much waits in memory for a log that cannot be written; of more than that the oldest is given up. */
+const MOST_HELD = { lines: 10_000, characters: 16 * 1024 * 1024 };
+/** Milliseconds from one attempt to write what waits to the next. */
+const RETRY = 1_000;
+
 /**
  * One JSON line for every call. Lines are gathered for a moment, so that no call waits for the disk; what is still
- * unwritten when the process ends, for whatever reason but SIGKILL, is written then. A log that cannot be written is
- * counted and never fails a call.
+ * unwritten when the process ends, for whatever reason but SIGKILL, is written then. What cannot be written, because the
+ * disk is full, waits in memory for a log that can. That never fails a call.
  */
 export class CallLog {
   readonly file: string;
@@ -79,6 +84,11 @@ export class CallLog {
   readonly #keep: number;
   readonly #lines = new LineGatherer((lines) => this.#append(lines));
   #opened: OpenFile | undefined;
+  /** Lines that could not be written, oldest first. */
+  #held: string[] = [];
+  /** Set when the file ends with a part of the first line that waits. */
+  #isTorn = false;
+  #retry: NodeJS.Timeout | undefined;
   #lost = 0;
 
   constructor({ file, maxBytes = 10 * 1024 * 1024, keep = 5 }: CallLogOptions) {
@@ -87,7 +97,12 @@ export class CallLog {
     this.#keep = keep;
   }
 
-  /** How many lines could not be written. */
+  /** How many lines wait for a file that can be written. */
+  get held(): number {
+    return this.#held.length;
+  }
+
+  /** How many lines were given up. */
   get lost(): number {
     return this.#lost;
   }
@@ -103,26 +118,70 @@ export class CallLog {
   /** Writes what is waiting, now. */
   flush(): void {
     this.#lines.flush();
+    if (this.#held.length > 0) this.#append([]);
   }
 
   close(): void {
     this.#lines.close();
+    this.flush();
+    clearTimeout(this.#retry);
+    this.#lost += this.#held.length;
+    this.#held = [];
     this.#close();
   }
 
   #append(lines: readonly string[]): void {
+    const waiting = this.#held.length === 0 ? lines : [...this.#held, ...lines];
+    if (lines.length > 0 && this.#retry !== undefined) {
+      this.#hold(waiting);
+      return;
+    }
+    const progress = { bytes: 0 };
     try {
-      const bytes = Buffer.from(lines.join(""));
+      // The part of a line that is in the file is no line, and readers pass over it.
+      const bytes = Buffer.from((this.#isTorn ? "\n" : "") + waiting.join(""));
       let { descriptor, size } = this.#open();
       if (size + bytes.length > this.#maxBytes && size > 0) {
         this.#rotate();
         ({ descriptor, size } = this.#open());
       }
-      writeAll(descriptor, bytes);
+      writeAll(descriptor, bytes, progress);
+      this.#hold([]);
+      this.#isTorn = false;
     } catch {
-      this.#lost += lines.length;
       this.#close();
+      this.#hold(this.#unwritten(waiting, progress.bytes));
+      this.#retry ??= setTimeout(() => {
+        this.#retry = undefined;
+        if (this.#held.length > 0) this.#append([]);
+      }, RETRY).unref();
     }
+  }
+
+  /** Those lines that are not whole in the file, of which it has so many bytes. */
+  #unwritten(lines: readonly string[], bytes: number): readonly string[] {
+    if (bytes === 0) return lines;
+    let rest = this.#isTorn ? bytes - 1 : bytes;
+    for (const [at, line] of lines.entries()) {
+      const length = Buffer.byteLength(line);
+      if (length > rest) {
+        this.#isTorn = rest > 0;
+        return lines.slice(at);
+      }
+      rest -= length;
+    }
+    return [];
+  }
+
+  #hold(lines: readonly string[]): void {
+    if (lines.length === 0 && this.#held.length === 0) return;
+    let characters = lines.reduce((sum, line) => sum + line.length, 0);
+    let first = 0;
+    while (lines.length - first > MOST_HELD.lines || characters > MOST_HELD.characters) {
+      characters -= lines[first++]!.length;
+    }
+    this.#lost += first;
+    this.#held = lines.slice(first);
   }
 
   /** The file as it is now: others write it and put it aside too. */
@@ -159,8 +218,9 @@ export class CallLog {
   }
 }
 
-function writeAll(descriptor: number, bytes: Buffer): void {
-  for (let written = 0; written < bytes.length; ) written += writeSync(descriptor, bytes, written);
+/** `progress` says how much was written when it throws. */
+function writeAll(descriptor: number, bytes: Buffer, progress: { bytes: number }): void {
+  while (progress.bytes < bytes.length) progress.bytes += writeSync(descriptor, bytes, progress.bytes);
 }
 
 interface Flushed {

@@ -18,7 +18,7 @@ export type AnnouncedCall = Omit<StartedCall, "parameters"> & { readonly replayO
 
 export interface RecordedCall {
   readonly record: ToolCallRecord;
-  /** False when the store refused the record: the call happened all the same. */
+  /** False when the record is not safe: the store refused it, or cannot take it now. The call happened all the same. */
   readonly recorded: boolean;
 }
 
@@ -57,7 +57,7 @@ export class CallRecorder {
     calls.onRefused((callId, thrown) => this.#keptBack(callId, thrown));
   }
 
-  /** How many records the store refused. */
+  /** How many records the store refused for good. */
   get failures(): number {
     return this.#failures;
   }
@@ -160,12 +160,22 @@ export class CallRecorder {
     try {
       const whole = this.#wholeText(record);
       const replayOf = noted?.call?.replayOf;
-      this.#calls
-        .finished(record, result, replayOf, whole, noted?.lines?.all())
-        .then(() => settle(true), refuse);
+      this.#calls.finished(record, result, replayOf, whole, noted?.lines?.all()).then((safety) => {
+        settle(safety === "safe");
+        if (safety === "held") this.#endChain(record);
+      }, refuse);
     } catch (thrown) {
       refuse(thrown);
     }
+  }
+
+  /** What a call makes is not refused where calls are handed in, so the call itself ends when no more can be held. */
+  #endChain({ parentCallId }: ToolCallRecord): void {
+    if (parentCallId === undefined || !this.#calls.held.isFull) return;
+    this.#registry.cancel(
+      parentCallId,
+      "the store cannot take the records of its calls, and no more are kept",
+    );
   }
 
   /** The caller is given a part of a long result; the store is given all of it, for reading on. */

@@ -4,6 +4,7 @@ import { v7 as uuid } from "uuid";
 import { masterGrant } from "../access/grants.ts";
 import type { ChatMessage, ChatSession, ChatStore, SessionChanges } from "../store/chat-tables.ts";
 import type { Page } from "../store/store.ts";
+import { StoreUnavailable } from "../store/store-unavailable.ts";
 import { ChatError, type ChatParts } from "./chat-service.ts";
 import type { ModelUsage } from "./model/deltas.ts";
 import { type ModelContentPart, type ModelMessage, textOf } from "./model/providers.ts";
@@ -242,6 +243,10 @@ export class TurnWriter {
     if (stopping.signal.aborted) return { reason: "stopped" };
     if (leaving.signal.aborted) return { reason: "interrupted" };
     this.complain(thrown);
+    if (thrown instanceof StoreUnavailable) {
+      const { message, code, retryAfter } = thrown;
+      return { reason: "error", message, code, retryAfter };
+    }
     // What is meant for people has a code and a name of its own.
     const isForPeople = thrown instanceof Error && "code" in thrown && thrown.name !== "Error";
     const message = isForPeople

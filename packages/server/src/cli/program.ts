@@ -7,6 +7,7 @@ import type { CallCommandOptions } from "./commands/call.ts";
 import type { CallAction } from "./commands/calls.ts";
 import type { ChatCommandOptions } from "./commands/chat.ts";
 import type { CheckOptions } from "./commands/check.ts";
+import type { DoctorOptions } from "./commands/doctor.ts";
 import type { ExpertAction, ExpertsOptions } from "./commands/experts.ts";
 import type { InstallOptions, UninstallOptions } from "./commands/install.ts";
 import type { ListOptions } from "./commands/list.ts";
@@ -395,7 +396,10 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   program
     .command("doctor")
     .description("check that everything Toolrack needs is there")
-    .action(() => does(async (cli) => (await import("./commands/doctor.ts")).doctor(cli)));
+    .option("--repair", "save what can be read of a damaged database; no server may run")
+    .action((options: DoctorOptions) =>
+      does(async (cli) => (await import("./commands/doctor.ts")).doctor(cli, options)),
+    );
 
   program
     .command("completion")

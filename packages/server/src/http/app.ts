@@ -1,3 +1,4 @@
+import type { CallLog } from "../calls/log.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
@@ -180,6 +181,7 @@ export interface HttpParts {
   /** Where sandboxed tools run. */
   readonly sandbox: () => Promise<Sandbox>;
   readonly store: Store;
+  readonly log: Pick<CallLog, "held" | "lost">;
   readonly skills: SkillLibrary;
   readonly approvals: ApprovalInbox;
   readonly switches: ToolSwitches;

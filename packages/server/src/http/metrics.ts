@@ -9,6 +9,10 @@ interface Readings {
   readonly feedReaders: number;
   readonly feedDropped: number;
   readonly recordFailures: number;
+  /** Records that wait in memory for the store. */
+  readonly held: { readonly records: number; readonly bytes: number };
+  /** Lines that wait in memory for the log, and those that were given up. */
+  readonly log: { readonly held: number; readonly lost: number };
 }
 
 interface ToolCounts {
@@ -54,6 +58,10 @@ export class Metrics {
       ]),
       gauge("toolrack_files_failed", "Tool files that could not be loaded.", readings.failedFiles),
       counter("toolrack_record_failures_total", "Records that the store refused.", readings.recordFailures),
+      gauge("toolrack_records_held", "Records that wait in memory for the store.", readings.held.records),
+      gauge("toolrack_records_held_bytes", "Bytes of the records that wait.", readings.held.bytes),
+      gauge("toolrack_log_lines_held", "Lines that wait in memory for the log.", readings.log.held),
+      counter("toolrack_log_lines_lost_total", "Lines that the log has no room for.", readings.log.lost),
       gauge("toolrack_event_readers", "Readers of the event stream.", readings.feedReaders),
       counter(
         "toolrack_event_readers_dropped_total",

@@ -85,7 +85,7 @@ function failures(route: Route): Record<string, unknown> {
 function commonErrors({ access, params, query, body }: Route): HttpErrorCode[] {
   const errors: HttpErrorCode[] = ["host_not_allowed", "origin_not_allowed", "internal_error"];
   if (params !== undefined || query !== undefined || body !== undefined) errors.push("invalid_request");
-  if (access !== "open") errors.push("unauthorized", "rate_limited");
+  if (access !== "open") errors.push("unauthorized", "rate_limited", "store_unavailable");
   if (access === "admin") errors.push("forbidden");
   if (body !== undefined)
     errors.push("bad_request", "invalid_json", "payload_too_large", "unsupported_media_type");

@@ -1,3 +1,4 @@
+import type { CallLog } from "../calls/log.ts";
 import type { CallOrigins } from "../access/callers.ts";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
@@ -54,6 +55,7 @@ export interface ServedApp {
   readonly sandbox: () => Promise<Sandbox>;
   /** Who is behind a call. */
   readonly origins: CallOrigins;
+  readonly log: CallLog;
 }
 
 export interface ServerOptions extends Partial<HttpSettings> {
@@ -148,6 +150,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     sandbox: app.sandbox,
     skills: app.skills,
     store,
+    log: app.log,
     approvals,
     switches,
     secrets: secrets ?? (await openSecrets({ directory: join(directory, ".toolrack"), store })),

@@ -5,6 +5,7 @@ import type { PoolConfig } from "pg";
 import type { StoreDatabase, Tables } from "./schema.ts";
 import { createSqliteDialect } from "./sqlite.ts";
 import { SqliteReader } from "./sqlite-reader.ts";
+import { type Reachability, reporting, StoreUnavailable } from "./store-unavailable.ts";
 import { PromisedWrites } from "./values.ts";
 
 export interface OpenedDatabase {
@@ -21,8 +22,14 @@ interface Scan<Row> {
   execute(): Promise<Row[]>;
 }
 
+const nobodyListens: Reachability = { lost() {}, found() {} };
+
 /** `place` is the file of SQLite, the URL of a server. */
-export async function openDatabase(engine: Engine, place: string): Promise<OpenedDatabase> {
+export async function openDatabase(
+  engine: Engine,
+  place: string,
+  reachability = nobodyListens,
+): Promise<OpenedDatabase> {
   if (engine === "sqlite") {
     const opened = openShared(place);
     // Whoever opens it does not know of those who have it open already.
@@ -31,6 +38,7 @@ export async function openDatabase(engine: Engine, place: string): Promise<Opene
   }
   const db = connect(
     await (engine === "postgres" ? createPostgresDialect(place) : createMysqlDialect(place)),
+    reachability,
   );
   const pending = new PromisedWrites();
   return { db, pending, scan: (query) => query.execute(), close: () => db.destroy() };
@@ -66,7 +74,7 @@ function openShared(file: string): OpenedDatabase {
     async scan<Row>(query: Scan<Row>) {
       const { sql, parameters } = query.compile();
       // The thread answers with what the query itself would have.
-      return (await database.reader.query(sql, parameters)) as Row[];
+      return (await database.reader.query(sql, parameters).catch(inStoreWords)) as Row[];
     },
     async close() {
       if (--database.users > 0) return;
@@ -77,8 +85,12 @@ function openShared(file: string): OpenedDatabase {
   };
 }
 
-function connect(dialect: Dialect): StoreDatabase {
-  return new Kysely<Tables>({ dialect });
+function connect(dialect: Dialect, reachability = nobodyListens): StoreDatabase {
+  return new Kysely<Tables>({ dialect: reporting(dialect, reachability) });
+}
+
+function inStoreWords(error: unknown): never {
+  throw StoreUnavailable.from(error) ?? error;
 }
 
 /** Also for a file that is not there yet. */
@@ -105,16 +117,23 @@ export function engineOf(url: string | undefined): Engine {
   );
 }
 
+/** What the database itself said, where the store has put it in words of its own. */
+function saidBy(error: unknown): Record<string, unknown> {
+  const { cause, code } = (error ?? {}) as Record<string, unknown>;
+  // Anything thrown may have any property.
+  return ((code === "store_unavailable" ? cause : error) ?? {}) as Record<string, unknown>;
+}
+
 /** Lock conflicts, and connections that were refused or lost. Data and statements that are wrong are not. */
 export function isTransientError(error: unknown): boolean {
-  const { code, errcode, fatal, message } = error as Record<string, unknown>;
+  const { code, errcode, fatal, message } = saidBy(error);
   // SQLite: busy and locked, with the finer distinctions in the upper bits.
   if (typeof errcode === "number") return (errcode & 0xff) === 5 || (errcode & 0xff) === 6;
   // MySQL's driver marks so what ends a connection.
   if (fatal === true) return true;
   if (typeof code === "string") return transientCodes.test(code);
   // The PostgreSQL driver gives these no code.
-  return /connection (terminated|timeout|ended)|timeout exceeded when trying to connect/i.test(
+  return /connection (terminated|timeout|ended)|timeout exceeded when trying to connect|query read timeout/i.test(
     String(message),
   );
 }
@@ -137,7 +156,7 @@ export function isConstraintError(error: unknown): boolean {
 
 /** There is no room left where the data is kept, or the user may have no more of it. */
 export function isFullDisk(error: unknown): boolean {
-  const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown };
+  const { code, errcode } = saidBy(error);
   if (typeof errcode === "number") return (errcode & 0xff) === 13;
   return typeof code === "string" && /^(?:ENOSPC|EDQUOT|53100|ER_DISK_FULL|ER_RECORD_FILE_FULL)$/.test(code);
 }

@@ -171,6 +171,15 @@ function lockedInstances(directory: string): string[] {
     .map((name) => name.slice(0, -".lock".length));
 }
 
+/** The ids of the instances whose processes live, and have the store of this directory open. */
+export function livingInstances(directory: string): string[] {
+  if (!existsSync(directory)) return [];
+  return readdirSync(directory)
+    .filter((name) => name.endsWith(".lock"))
+    .map((name) => name.slice(0, -".lock".length))
+    .filter((id) => probeInstanceLock(directory, id) === "held");
+}
+
 /** Infinity when it is gone meanwhile. */
 function madeAt(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Number.POSITIVE_INFINITY;

@@ -9,7 +9,7 @@ export interface ReadRequest {
 
 export type ReadAnswer =
   | { readonly id: number; readonly rows: unknown[] }
-  | { readonly id: number; readonly error: string };
+  | { readonly id: number; readonly error: string; readonly errcode?: number };
 
 if (parentPort !== null) {
   const port = parentPort;
@@ -24,6 +24,8 @@ function answer(database: DatabaseSync, id: number, sql: string, parameters: rea
     // The repositories bind texts, numbers and nulls only.
     return { id, rows: database.prepare(sql).all(...(parameters as SQLInputValue[])) };
   } catch (error) {
-    return { id, error: error instanceof Error ? error.message : String(error) };
+    const { errcode } = error as { errcode?: number }; // SQLite's own number, where it is SQLite that failed.
+    const message = error instanceof Error ? error.message : String(error);
+    return { id, error: message, ...(errcode === undefined ? {} : { errcode }) };
   }
 }

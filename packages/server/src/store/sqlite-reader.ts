@@ -54,7 +54,7 @@ export class SqliteReader {
     const waiting = this.#waiting.get(answer.id);
     this.#waiting.delete(answer.id);
     if ("rows" in answer) waiting?.resolve(answer.rows);
-    else waiting?.reject(new Error(answer.error));
+    else waiting?.reject(Object.assign(new Error(answer.error), { errcode: answer.errcode }));
     if (this.#waiting.size > 0) return;
     this.#idle = setTimeout(() => void this.#thread?.terminate(), LONGEST_IDLE);
     this.#idle.unref();

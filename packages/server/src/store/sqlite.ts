@@ -53,6 +53,15 @@ class PatientDriver extends SqliteDriver {
       streamQuery: (query, size) => connection.streamQuery(query, size),
     };
   }
+
+  /** SQLite ends the transaction itself when the disk is full or fails; what it said then is what counts. */
+  override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    try {
+      await super.rollbackTransaction(connection);
+    } catch (error) {
+      if (!(error instanceof Error) || !error.message.includes("no transaction is active")) throw error;
+    }
+  }
 }
 
 async function patiently<Answer>(ask: () => Promise<Answer>): Promise<Answer> {

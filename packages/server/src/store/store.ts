@@ -1,3 +1,5 @@
+import { chmodSync, copyFileSync, existsSync } from "node:fs";
+import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Logger, ToolCallRecord, ToolResult } from "@toolrack/core";
@@ -14,16 +16,20 @@ import {
 } from "./calls/call-statistics.ts";
 import type { CallLine } from "./calls/call-writer.ts";
 import { CallRepository } from "./calls/calls.ts";
+import type { HeldRecords } from "./calls/held-calls.ts";
 import { ChatRepository } from "./chat.ts";
 import type { ChatStore } from "./chat-tables.ts";
 import { type Engine, engineOf, type OpenedDatabase, openDatabase } from "./database.ts";
 import { ExpertRepository, type ExpertStore } from "./experts.ts";
-import { Instance, RegistryVersion } from "./instances.ts";
+import { Instance, livingInstances, RegistryVersion } from "./instances.ts";
 import { McpServerRepository, type McpServerStore } from "./mcp-servers.ts";
 import { migrate } from "./migrations/migrate.ts";
+import { problemsOf } from "./repair/repair-database.ts";
+import { readWriteAheadLog } from "./repair/write-ahead-log.ts";
 import { ScheduleRepository, type ScheduleStore } from "./schedules.ts";
 import type { SkillStore } from "./skill-tables.ts";
 import { SkillRepository } from "./skills.ts";
+import { type Reachability, StoreUnavailable } from "./store-unavailable.ts";
 import {
   SecretRepository,
   type SecretStore,
@@ -105,8 +111,8 @@ export interface CallStore {
    * Resolves when it is safe, whatever happens to the process: in the database, or in a journal beside it from which the
    * database has it a moment later, and at the next start if the process ends before. Every method here knows of it from
    * then on. `whole` is the whole text, when `result` has only a part of it. A call with the id of an earlier one is kept
-   * beside it, under that id with an ending of its own. Rejects when the database cannot be reached for seconds, or the
-   * disk is full.
+   * beside it, under that id with an ending of its own. Resolves with `held` when the store cannot take it now: it is kept
+   * in memory and written when the store can. Rejects when the database never takes it.
    */
   finished(
     record: ToolCallRecord,
@@ -114,7 +120,9 @@ export interface CallStore {
     replayOf?: string,
     whole?: string,
     log?: readonly CallLine[],
-  ): Promise<void>;
+  ): Promise<"safe" | "held">;
+  /** The records that wait in memory until the store can take them. */
+  readonly held: HeldRecords;
   /**
    * Tells of calls that are safe in the journal and that the database refuses, once for each. They stay there and are
    * tried again, by the next process at the latest.
@@ -186,6 +194,8 @@ export interface Store {
    * that nothing refers to. What is running, waiting for an answer or scheduled stays.
    */
   prune(options: { readonly maxAge?: number; readonly maxBytes?: number }): Promise<void>;
+  /** Bytes that are free where the files of the store lie; undefined where the system does not say. */
+  room(): Promise<number | undefined>;
   /** Writes what is waiting, then closes. */
   close(): Promise<void>;
 }
@@ -205,8 +215,17 @@ export async function openStore({ directory, url = "", logger = console }: Store
   makeOwnFolder(directory);
   const place = engine === "sqlite" ? join(directory, "toolrack.db") : url;
   const locks = join(directory, "instances");
-  const { database, instance } = await open(engine, place, locks).catch((error) => {
-    throw new Error(`Cannot open ${describePlace(engine, place)}: ${reasonOf(error)}`, { cause: error });
+  const shown = describePlace(engine, place);
+  const reachability: Reachability = {
+    lost: ({ cause }) =>
+      logger.error(
+        `${shown} does not answer: ${reasonOf(cause)}. What needs it is answered with 503 store_unavailable until it is back; the server connects again by itself.`,
+      ),
+    found: () => logger.warn(`${shown} answers again.`),
+  };
+  const isCut = engine === "sqlite" && tellOfDamagedLog(directory, logger);
+  const { database, instance } = await open(engine, place, locks, reachability, isCut).catch((error) => {
+    throw new Error(`Cannot open ${shown}: ${reasonOf(error)}${adviceFor(error)}`, { cause: error });
   });
   const { db, scan, pending } = database;
   const blobs = new BlobDirectory(join(directory, "blobs"));
@@ -218,8 +237,8 @@ export async function openStore({ directory, url = "", logger = console }: Store
     engine,
     blobs,
     instance,
-    // A server of its own may be shared by nodes that do not see each other's files.
-    ...(engine === "sqlite" ? { journals } : {}),
+    journals,
+    logger,
   });
   await calls.settle();
   const approvals = new ApprovalRepository(db, instance);
@@ -252,6 +271,10 @@ export async function openStore({ directory, url = "", logger = console }: Store
       await collectBlobs(db, blobs);
       if (engine === "sqlite") await shrink(db);
     },
+    async room() {
+      const disk = await statfs(directory).catch(() => undefined);
+      return disk && disk.bavail * disk.bsize;
+    },
     close() {
       closing ??= close(calls, instance, database);
       return closing;
@@ -259,9 +282,18 @@ export async function openStore({ directory, url = "", logger = console }: Store
   };
 }
 
-async function open(engine: Engine, place: string, locks: string) {
-  const database = await openDatabase(engine, place);
+async function open(
+  engine: Engine,
+  place: string,
+  locks: string,
+  reachability: Reachability,
+  isCut: boolean,
+) {
+  const database = await openDatabase(engine, place, reachability);
   try {
+    // Pages of the changes that were cut off may be in the file already, beside older ones that belong to them.
+    const [problem] = isCut ? problemsOf(place, true) : [];
+    if (problem !== undefined) throw new StoreUnavailable("damaged", new Error(problem));
     // The tables that the type speaks of are only made by the migrations.
     await migrate(database.db as unknown as Kysely<unknown>, engine);
     return { database, instance: await Instance.start(database.db, engine, locks) };
@@ -294,6 +326,25 @@ async function shrink(db: OpenedDatabase["db"]): Promise<void> {
   }
 }
 
+/**
+ * SQLite reads the log beside the database up to the first place that is damaged, and leaves the rest out without a word.
+ * Says so, and keeps a copy. Answers whether something was left out.
+ */
+function tellOfDamagedLog(directory: string, logger: Pick<Logger, "warn">): boolean {
+  const path = join(directory, "toolrack.db-wal");
+  // Who has the database open keeps the log in order.
+  if (!existsSync(path) || livingInstances(join(directory, "instances")).length > 0) return false;
+  const { isDamaged, frames, dropped } = readWriteAheadLog(path);
+  if (!isDamaged) return false;
+  const copy = `${path}.damaged-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`;
+  copyFileSync(path, copy);
+  chmodSync(copy, 0o600);
+  logger.warn(
+    `${path} is damaged: ${frames} of its pages could be read, and ${dropped === 0 ? "what is behind them" : `at least ${dropped} behind them`} was left out. The last changes before the server ended may be missing. A copy is kept as ${copy}.`,
+  );
+  return true;
+}
+
 /** Without user and password. */
 function describePlace(engine: Engine, place: string): string {
   if (engine === "sqlite") return place;
@@ -301,7 +352,14 @@ function describePlace(engine: Engine, place: string): string {
   return `the database at ${protocol}//${host}${pathname}`;
 }
 
-function reasonOf(error: unknown): string {
+/** What to do about a file that is damaged; nothing to add for other failures. */
+function adviceFor(error: unknown): string {
+  if (StoreUnavailable.from(error)?.reason !== "damaged") return "";
+  return ". The file is damaged. Run `toolrack doctor --repair` in the workspace: it keeps a copy of the file and saves what can be read into a new one. Or put a backup in its place.";
+}
+
+function reasonOf(thrown: unknown): string {
+  const error = thrown instanceof StoreUnavailable ? thrown.cause : thrown;
   // Several addresses of one host fail together, and their common error has no message of its own.
   const first = error instanceof AggregateError ? error.errors[0] : error;
   return first instanceof Error ? first.message : String(first);

@@ -212,6 +212,7 @@ const codes: Readonly<Record<string, HttpErrorCode>> = {
   provider_refused: "provider_refused",
   provider_unauthorized: "provider_unauthorized",
   internal_error: "internal_error",
+  store_unavailable: "store_unavailable",
   unauthorized: "unauthorized",
 };
 

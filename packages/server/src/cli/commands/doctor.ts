@@ -1,19 +1,65 @@
+import { join } from "node:path";
+import type { RepairReport } from "../../store/repair/repair-database.ts";
 import type { Cli } from "../cli.ts";
 import { CliError } from "../cli-error.ts";
 import { type Check, checkProgram, checkWorkspace } from "../doctor/checks.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { findWorkspace } from "../find-workspace.ts";
 import { oneLine } from "../text/printable.ts";
-import { withApp } from "../with-app.ts";
+import { talkingLogger, withApp } from "../with-app.ts";
 
 const styles = { ok: "green", warn: "yellow", fail: "red" } as const;
 
+export interface DoctorOptions {
+  readonly repair?: boolean;
+}
+
 /** `toolrack doctor`: what Toolrack needs, whether it is there, and what to do about it. */
-export async function doctor(cli: Cli): Promise<number> {
+export async function doctor(cli: Cli, { repair = false }: DoctorOptions = {}): Promise<number> {
+  if (repair) return repairStore(cli);
   const checks = [...(await checkProgram()), ...(await workspaceChecks(cli))];
   if (cli.json) cli.printJson({ ok: !checks.some(({ status }) => status === "fail"), checks });
   else for (const check of checks) printCheck(cli, check);
   return checks.some(({ status }) => status === "fail") ? exitCodes.failure : exitCodes.ok;
+}
+
+/** `toolrack doctor --repair`: saves what can be read of a damaged database into a new one. */
+async function repairStore(cli: Cli): Promise<number> {
+  const workspace = findWorkspace(cli.directory);
+  const { loadEnvironment } = await import("../../config/read-config.ts");
+  const { repairDatabase, RepairRefused } = await import("../../store/repair/repair-database.ts");
+  const forget = await loadEnvironment(workspace, talkingLogger(cli));
+  const isElsewhere = (process.env.DATABASE_URL ?? "") !== "";
+  forget();
+  if (isElsewhere) {
+    throw new CliError(
+      "The store is not a SQLite file: DATABASE_URL names a database server. Repair it with that server's own tools.",
+      { code: "repair_refused" },
+    );
+  }
+  try {
+    const report = await repairDatabase(join(workspace, ".toolrack"));
+    if (cli.json) cli.printJson(report);
+    else printRepair(cli, report);
+    return exitCodes.ok;
+  } catch (thrown) {
+    if (thrown instanceof RepairRefused) throw new CliError(thrown.message, { code: "repair_refused" });
+    throw thrown;
+  }
+}
+
+function printRepair(cli: Cli, { problems, backup, tables }: RepairReport): void {
+  if (backup === undefined) {
+    cli.print("The database is whole. Nothing was changed.");
+    return;
+  }
+  cli.print(`The database was damaged: ${oneLine(problems[0] ?? "")}`);
+  cli.print(`The damaged file is kept in ${backup}. What could be read is in a new one in its place:`);
+  for (const { name, saved, lost } of tables) {
+    if (saved === 0 && lost === 0) continue;
+    cli.print(`  ${name.padEnd(20)}  ${saved} saved${lost === 0 ? "" : `, at least ${lost} lost`}`);
+  }
+  cli.print("Start the server again. Delete the kept file when you no longer need it.");
 }
 
 async function workspaceChecks(cli: Cli): Promise<Check[]> {

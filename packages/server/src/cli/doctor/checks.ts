@@ -10,7 +10,15 @@ import type { App } from "../../index.ts";
 import { failuresIn, whereOf } from "../file-problems.ts";
 import { configOf, entryAt } from "../find-workspace.ts";
 import { programWords } from "../program-words.ts";
-import { checkApprovals, checkKey, checkOwnEntries, checkStore, checkToken } from "./own-files.ts";
+import {
+  checkApprovals,
+  checkDisk,
+  checkKey,
+  checkOwnEntries,
+  checkServer,
+  checkStore,
+  checkToken,
+} from "./own-files.ts";
 
 /** One thing that was looked at. `warn`: something does less than it could; `fail`: something does not work. */
 export interface Check {
@@ -37,7 +45,9 @@ export async function checkWorkspace(app: App): Promise<Check[]> {
     checkConfig(app),
     checkTools(app),
     await checkLog(app),
+    await checkDisk(app),
     await checkStore(app),
+    await checkServer(app),
     await checkKey(app),
     await checkToken(app),
     await checkApprovals(app),

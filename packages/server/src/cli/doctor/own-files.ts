@@ -1,10 +1,13 @@
 import { existsSync, statSync } from "node:fs";
+import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { EncryptionKey, osKeyring } from "../../access/encryption.ts";
 import { grantOf } from "../../access/grants.ts";
+import { isAlive, readServerAddress } from "../../config/server-address.ts";
+import { shellQuote } from "../../helpers/values.ts";
 import type { App } from "../../index.ts";
 import { ownEntries } from "../../rack/mcp-servers.ts";
-
+import { programWords } from "../program-words.ts";
 import { attempt, type Check } from "./checks.ts";
 
 const engines = { sqlite: "SQLite", postgres: "PostgreSQL", mysql: "MySQL or MariaDB" } as const;
@@ -16,6 +19,12 @@ export async function checkStore(app: App): Promise<Check> {
   if (url === "" && !existsSync(file)) {
     return { name: "store", status: "ok", message: `SQLite; ${file} is made when it is first needed` };
   }
+  const { problemsOf } = await import("../../store/repair/repair-database.ts");
+  const [problem] = url === "" ? problemsOf(file, true) : [];
+  if (problem !== undefined) {
+    const remedy = `Stop what uses the workspace, then save what can be read: ${programWords()} doctor --repair --dir ${shellQuote(app.workspace.directory)}`;
+    return { name: "store", status: "fail", message: `${file} is damaged: ${problem}`, remedy };
+  }
   const remedy =
     url === ""
       ? "Let this user read and write it, or bring a copy of it back."
@@ -25,6 +34,55 @@ export async function checkStore(app: App): Promise<Check> {
     await store.calls.list({ limit: 1 });
     return `${engines[store.engine]}, ${url === "" ? file : placeOf(url)}`;
   });
+}
+
+/** Less room than this is too little to count on, in bytes. */
+const LITTLE_ROOM = 4 * 1024 * 1024;
+
+/** Whether there is room for what the server writes. */
+export async function checkDisk(app: App): Promise<Check> {
+  const remedy = "Make room: records of calls and lines of the log cannot be written without.";
+  return attempt("disk", "fail", remedy, async () => {
+    const { bavail, bsize } = await statfs(app.workspace.directory);
+    const free = `${Math.floor((bavail * bsize) / 1024 / 1024)} MiB free`;
+    if (bavail * bsize < LITTLE_ROOM) throw new Error(`${free} where the workspace is`);
+    return free;
+  });
+}
+
+/** How long a server may take to say how it is. */
+const PATIENCE = 5_000;
+
+/** Whether the server that runs on the workspace can record what it does. */
+export async function checkServer(app: App): Promise<Check> {
+  const address = await readServerAddress(app.workspace.directory);
+  if (address === undefined || !isAlive(address))
+    return { name: "server", status: "ok", message: "none runs" };
+  const remedy = "Its log says more. It goes on by itself when the cause is gone.";
+  try {
+    const response = await fetch(`${address.url}/readyz`, {
+      redirect: "error",
+      signal: AbortSignal.timeout(PATIENCE),
+    });
+    // What the server answers is what its description says.
+    const answer = (await response.json()) as {
+      status?: string;
+      message?: string;
+      error?: { message: string };
+    };
+    const message = `${address.url}: ${answer.status ?? "not ready"}`;
+    if (answer.status === "ready") return { name: "server", status: "ok", message };
+    const status = answer.status === "degraded" ? "warn" : "fail";
+    return {
+      name: "server",
+      status,
+      message: `${message}. ${answer.message ?? answer.error?.message}`,
+      remedy,
+    };
+  } catch (thrown) {
+    const message = `${address.url} does not answer: ${thrown instanceof Error ? thrown.message : thrown}`;
+    return { name: "server", status: "warn", message, remedy: "Start it again." };
+  }
 }
 
 /** The key that secrets are encrypted with. */

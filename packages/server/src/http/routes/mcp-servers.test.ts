@@ -299,7 +299,7 @@ it("approves nothing on a full disk, and names it", async () => {
   isFull = true;
   const refused = await server.ask("/api/mcp-servers/odd/approve", { method: "POST" });
   expect([refused.status, refused.body.error.message]).toEqual([
-    500,
+    503,
     expect.stringMatching(/disk .* is full, so this was not done, or not all of it\. Make room/),
   ]);
   expect(await pin()).toBe("quarantined");

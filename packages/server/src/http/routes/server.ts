@@ -2,8 +2,10 @@ import type { Grant } from "../../access/grants.ts";
 import { creatorOfGrant, maySee, scheduleView } from "../../calls/schedules.ts";
 import { retentionOf } from "../../config/config.ts";
 import { productVersion } from "../../helpers/product-version.ts";
+import { mostHeld } from "../../store/calls/held-calls.ts";
 import type { StoredSchedule } from "../../store/schedules.ts";
 import type { Store } from "../../store/store.ts";
+import { StoreUnavailable, type UnavailableReason } from "../../store/store-unavailable.ts";
 import type { HttpParts } from "../app.ts";
 import { describeApi } from "../openapi.ts";
 import { ref } from "../schemas/common.ts";
@@ -14,7 +16,7 @@ const prometheus = "text/plain; version=0.0.4; charset=utf-8";
 
 /** What the server says of itself. `table` is asked for late: the description is one of the routes it describes. */
 export function serverRoutes(
-  { registry, files, skills, metrics, feed, recorder, mcpServers }: HttpParts,
+  { registry, files, skills, metrics, feed, recorder, store, log, mcpServers }: HttpParts,
   table: () => readonly Route[],
 ): Route[] {
   let description: unknown;
@@ -40,6 +42,8 @@ export function serverRoutes(
           feedReaders: feed.readers,
           feedDropped: feed.dropped,
           recordFailures: recorder.failures,
+          held: store.calls.held,
+          log,
         };
         const body = metrics.render(readings, (name) => grant.mayUse(registry.get(name) ?? { name }));
         return { body, contentType: prometheus };
@@ -162,13 +166,31 @@ const status = (word: string) => ({
   required: ["status"],
 });
 
+const counts = { type: "object", additionalProperties: { type: "number" } };
+const readiness = {
+  type: "object",
+  properties: {
+    status: { enum: ["ready", "degraded"] },
+    reason: { enum: ["away", "busy", "full", "failing", "damaged"] },
+    message: { type: "string" },
+    records: { ...counts, description: "Records that wait in memory, and how many may." },
+    log: { ...counts, description: "Lines of the log that wait in memory, and those that were given up." },
+    freeBytes: { type: "number", description: "Room on the disk of the workspace." },
+  },
+  required: ["status"],
+};
+
 /** How long the store may take to show that it lives, and how long what it showed is believed. */
 const PATIENCE = 2_000;
 const BELIEVED = 1_000;
+/** Less room than this is too little to count on, in bytes. */
+const LITTLE_ROOM = 4 * 1024 * 1024;
+/** Seconds after which the store may be back. */
+const RETRY_AFTER = { "Retry-After": "5" };
 
-/** What load balancers ask. Open to anybody, so it says nothing else and asks the store once a second at most. */
-export function healthRoutes({ store, stopping }: HttpParts): Route[] {
-  const probe = storeProbe(store);
+/** What load balancers ask. Open to anybody, so it names no place and asks the store once a second at most. */
+export function healthRoutes(parts: HttpParts): Route[] {
+  const probe = storeProbe(parts.store);
   return [
     defineRoute({
       method: "GET",
@@ -186,38 +208,96 @@ export function healthRoutes({ store, stopping }: HttpParts): Route[] {
       id: "ready",
       tag: "server",
       summary: "Whether the server takes work",
+      description:
+        "`degraded`: it takes calls, but the store or the log cannot take what is recorded of them. That waits in memory, up to the limit in the answer, and is written when there is room; from then on the answer is 503 and calls are refused.",
       access: "open",
-      responses: { 200: { description: "It does.", schema: status("ready") } },
+      responses: { 200: { description: "It does.", schema: readiness } },
       errors: ["not_ready", "stopping"],
       async handle() {
-        if (stopping()) throw new HttpError("stopping", "The server is stopping.");
-        if (!(await probe())) throw new HttpError("not_ready", "The store does not answer.");
-        return { body: { status: "ready" } };
+        if (parts.stopping()) throw new HttpError("stopping", "The server is stopping.");
+        const { reason, freeBytes } = await probe();
+        const facts = heldBy(parts, freeBytes);
+        const why = reason ?? parts.store.calls.held.reason;
+        const said = why === undefined ? {} : { reason: why };
+        if (reason !== undefined) throw notReady(messages[reason], { ...said, ...facts });
+        if (parts.store.calls.held.isFull) throw notReady(NO_MORE, { ...said, ...facts });
+        const problem = problemOf(parts, why, freeBytes);
+        if (problem === undefined) return { body: { status: "ready" } };
+        return { body: { status: "degraded", reason: why ?? "full", message: problem, ...facts } };
       },
     }),
   ];
 }
 
-function storeProbe(store: Store): () => Promise<boolean> {
-  let latest: Promise<boolean> | undefined;
+function notReady(message: string, details: Readonly<Record<string, unknown>>): HttpError {
+  return new HttpError("not_ready", message, { details, headers: RETRY_AFTER });
+}
+
+/** Without the places and the words of the database, which are for who reads the log. */
+const messages: Readonly<Record<UnavailableReason, string>> = {
+  away: "The store does not answer. The server connects again by itself when it is back.",
+  busy: "The store does not answer: another process keeps it locked.",
+  full: "The store does not answer: its disk is full.",
+  failing: "The store does not answer: its disk cannot be read or written.",
+  damaged: "The store is damaged. Stop the server and run `toolrack doctor --repair`.",
+};
+const NO_MORE =
+  "The store cannot take records, and as many as are kept in memory wait for it. Calls are refused until they are written.";
+
+function problemOf(
+  { store, log }: HttpParts,
+  why: UnavailableReason | undefined,
+  freeBytes: number | undefined,
+): string | undefined {
+  const { records, journaled } = store.calls.held;
+  if (records > 0) {
+    return `The store cannot take records of calls (${why}); they wait in memory and are written when it can.`;
+  }
+  if (journaled > 0) return "The database refuses records of calls; they are safe in the journal beside it.";
+  if (log.held > 0) return "The log cannot be written; its lines wait in memory.";
+  if (freeBytes !== undefined && freeBytes < LITTLE_ROOM)
+    return "There is hardly any room left on the disk of the workspace. Make some.";
+  return undefined;
+}
+
+function heldBy({ store, log }: HttpParts, freeBytes: number | undefined): Record<string, unknown> {
+  const { records, bytes, journaled } = store.calls.held;
+  return {
+    records: { held: records, bytes, journaled, mostHeld: mostHeld.records, mostBytes: mostHeld.bytes },
+    log: { held: log.held, lost: log.lost },
+    ...(freeBytes === undefined ? {} : { freeBytes }),
+  };
+}
+
+interface Probed {
+  /** Why the store cannot be read; undefined when it can. */
+  readonly reason: UnavailableReason | undefined;
+  readonly freeBytes: number | undefined;
+}
+
+function storeProbe(store: Store): () => Promise<Probed> {
+  let latest: Promise<Probed> | undefined;
   let askedAt = 0;
   return () => {
     const now = performance.now();
     if (latest !== undefined && now - askedAt < BELIEVED) return latest;
     askedAt = now;
-    latest = answersInTime(store);
+    latest = Promise.all([whyUnread(store), store.room()]).then(([reason, freeBytes]) => ({
+      reason,
+      freeBytes,
+    }));
     return latest;
   };
 }
 
-async function answersInTime(store: Store): Promise<boolean> {
+async function whyUnread(store: Store): Promise<UnavailableReason | undefined> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<boolean>((resolve) => {
-    timer = setTimeout(resolve, PATIENCE, false);
+  const late = new Promise<UnavailableReason>((resolve) => {
+    timer = setTimeout(resolve, PATIENCE, "away");
   });
   const answer = store.calls.list({ limit: 1 }).then(
-    () => true,
-    () => false,
+    () => undefined,
+    (error) => StoreUnavailable.from(error)?.reason ?? "away",
   );
   const answered = await Promise.race([answer, late]);
   clearTimeout(timer);

@@ -163,7 +163,10 @@ export const schemas = {
       status: { enum: ["completed", "error"] },
       duration: amount,
       result: { $ref: "#/components/schemas/ToolResult" },
-      recorded: { type: "boolean", description: "False when the store could not keep the record." },
+      recorded: {
+        type: "boolean",
+        description: "False when the record is not safe yet: the store cannot take it now, or refused it.",
+      },
       replayOf: text,
     },
     required: ["callId", "toolName", "status", "duration", "result", "recorded"],

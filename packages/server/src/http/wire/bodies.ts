@@ -2,7 +2,6 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TLSSocket } from "node:tls";
 import type { Logger } from "@toolrack/core";
 import { type JsonSchemaObject, redact } from "@toolrack/core";
-import { isFullDisk } from "../../store/database.ts";
 import { HttpError } from "./errors.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
@@ -129,6 +128,9 @@ export function sendError(
   route: string,
 ): void {
   const error = HttpError.from(thrown) ?? hideFailure(thrown, logger);
+  // That a database server is away is told once, by the store; the rest is not told by anybody else.
+  if (error.code === "store_unavailable" && error.details.reason !== "away")
+    logger.error("A request failed:", thrown);
   metrics.countRequest(incoming.method ?? "", route, error.status);
   if (outgoing.headersSent) {
     // A stream that has begun cannot be given another status; a break is all that its reader can notice.
@@ -141,12 +143,6 @@ export function sendError(
 /** What failed inside is for the log, not for whoever asked. */
 function hideFailure(thrown: unknown, logger: Logger): HttpError {
   logger.error("A request failed:", thrown);
-  if (isFullDisk(thrown)) {
-    return new HttpError(
-      "internal_error",
-      "The disk on which the rack keeps its data is full, so this was not done, or not all of it. Make room there, look what there is now, and do the rest.",
-    );
-  }
   return new HttpError("internal_error", "The server failed to answer this request. Its log says why.");
 }
 

@@ -1,4 +1,6 @@
 import { CallRefused } from "../../calls/call-service.ts";
+import { isFullDisk } from "../../store/database.ts";
+import { StoreUnavailable } from "../../store/store-unavailable.ts";
 
 interface HttpErrorOptions {
   readonly details?: Readonly<Record<string, unknown>>;
@@ -41,6 +43,14 @@ export class HttpError extends Error {
   /** What was thrown as this surface says it; undefined when it is no refusal but a failure. */
   static from(thrown: unknown): HttpError | undefined {
     if (thrown instanceof HttpError) return thrown;
+    // A full disk is known by itself; a connection that failed need not have been the store's.
+    if (thrown instanceof StoreUnavailable || isFullDisk(thrown)) {
+      const { code, message, reason, retryAfter } = StoreUnavailable.from(thrown)!; // Either of them is one.
+      return new HttpError(code, message, {
+        details: { reason },
+        headers: { "Retry-After": String(retryAfter) },
+      });
+    }
     if (!(thrown instanceof CallRefused)) return undefined;
     const { code, message, details, retryAfter } = thrown;
     return new HttpError(code, message, {
@@ -167,7 +177,14 @@ export const httpErrorCodes = {
     when: "The model provider does not accept the key that it is configured with.",
   },
   provider_missing: { status: 503, when: "No model provider is configured, or its key is not set." },
-  not_ready: { status: 503, when: "The store does not answer." },
+  not_ready: {
+    status: 503,
+    when: "The store does not answer, or as many records as are kept in memory wait for it; `details` says why and how many.",
+  },
+  store_unavailable: {
+    status: 503,
+    when: "The rack's database is away, locked, damaged, or its disk is full; `details.reason` says which. See `Retry-After`.",
+  },
   stopping: { status: 503, when: "The server is stopping and takes no new work." },
 } as const satisfies Readonly<Record<string, { readonly status: number; readonly when: string }>>;
 

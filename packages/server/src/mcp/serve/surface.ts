@@ -41,7 +41,7 @@ import { serveOfferings, serveSkills } from "./offerings.ts";
 import { type StdioConnection, serveMcpStdio } from "./stdio/stdio.ts";
 import type { StdioStreams } from "./stdio/transport.ts";
 import { serveTasks, TaskDesk, tasksExtension } from "./tasks.ts";
-import { serveTools } from "./tools.ts";
+import { serveTools, toProtocolError } from "./tools.ts";
 
 type OwnParts = "approverOf" | "lists" | "held" | "tasks" | "clients" | "expertWatch" | "serverInfo";
 
@@ -201,7 +201,9 @@ export class RackServer extends Server {
     // Where the SDK checks the parameters itself, it throws before the handler has begun.
     const checked: Handler = (request, context) => {
       try {
-        return handler(request, context);
+        return Promise.resolve(handler(request, context)).catch((thrown) => {
+          throw toProtocolError(thrown);
+        });
       } catch (thrown) {
         throw explained(method, thrown);
       }

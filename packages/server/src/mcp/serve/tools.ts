@@ -9,6 +9,7 @@ import { CallRefused, type CallRequest, type EndedCall, unknownTool } from "../.
 import { meantTool, whereNamesAre } from "../../calls/meta-tools.ts";
 import type { ResourceAnswer } from "../../calls/offering-source.ts";
 import { racksKey } from "../../calls/rack-identity.ts";
+import { StoreUnavailable } from "../../store/store-unavailable.ts";
 import { abilitiesOf, carry, clientNameOf, comeBack, type Leg, sendBack, wantsOf } from "./carry.ts";
 import { currentExchange, Exchange, type ExchangeOptions } from "./exchange.ts";
 import { pageOf, type Viewer } from "./lists.ts";
@@ -262,11 +263,16 @@ function requireVisible(
   throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
 }
 
-/** What never became a call is an error of the protocol. */
-function toProtocolError(reason: unknown): unknown {
+/** What never became a call, or needs a store that cannot be used now, is an error of the protocol. */
+export function toProtocolError(reason: unknown): unknown {
+  if (reason instanceof StoreUnavailable) {
+    const { code, message, retryAfter } = reason;
+    return new ProtocolError(BUSY, message, { code, reason: reason.reason, retryAfter });
+  }
   if (!(reason instanceof CallRefused)) return reason;
   const code = reason.code === "tool_not_found" ? ProtocolErrorCode.InvalidParams : BUSY;
-  return new ProtocolError(code, reason.message, reason.details);
+  const later = reason.retryAfter === undefined ? {} : { retryAfter: reason.retryAfter };
+  return new ProtocolError(code, reason.message, { code: reason.code, ...reason.details, ...later });
 }
 
 /** Of the codes that the protocol leaves to implementations. */

@@ -20,21 +20,23 @@ const LARGEST_FILE = 4 * 1024 * 1024;
 export class CallJournal {
   readonly path: string;
   readonly #onFailure: (error: unknown) => void;
+  readonly #largest: number;
   #file: number | undefined;
   #size = 0;
   /** Set when the last line may be half a line that nothing must be added to. */
   #isTorn = false;
   #isClosed = false;
 
-  /** `onFailure` is told when the file cannot be written. */
-  constructor(path: string, onFailure: (error: unknown) => void) {
+  /** `onFailure` is told when the file cannot be written. It takes nothing more once it has `largest` bytes. */
+  constructor(path: string, onFailure: (error: unknown) => void, largest = LARGEST_FILE) {
     this.path = path;
     this.#onFailure = onFailure;
+    this.#largest = largest;
   }
 
   /** Adds all rows or none. False when they have to wait for the database; never throws. */
   append(rows: readonly CallRow[]): boolean {
-    if (this.#isClosed || this.#isTorn || this.#size > LARGEST_FILE) return false;
+    if (this.#isClosed || this.#isTorn || this.#size > this.#largest) return false;
     let text = "";
     for (const row of rows) {
       // The size counts blobs too, which are not in the line: writing them took longer than a transaction does.
@@ -111,8 +113,8 @@ export class CallJournals {
   readonly #directory: string;
   readonly #instance: Instance;
   readonly #logger: Pick<Logger, "warn" | "error">;
-  /** The name of the one that is being written. */
-  readonly #own: string;
+  /** The names of those that are being written. */
+  readonly #own = new Set<string>();
   readonly #told = new Set<string>();
 
   constructor({ db, directory, instance, logger }: CallJournalsParts) {
@@ -120,18 +122,28 @@ export class CallJournals {
     this.#directory = directory;
     this.#instance = instance;
     this.#logger = logger;
-    this.#own = nameFor(instance.id);
   }
 
-  /** The one of this instance. */
+  /** A new one of this instance, for rows that are safe once they are in it. */
   open(): CallJournal {
-    const path = join(this.#directory, this.#own);
+    const path = this.#newPath();
     return new CallJournal(path, (error) =>
       this.#tellOnce(
         path,
         `The journal ${path} cannot be written: ${reasonOf(error)}. Calls are answered when the database has their records, which takes longer.`,
       ),
     );
+  }
+
+  /** A new one for rows that are kept in memory too, and are no worse off when it cannot be written. */
+  openSpare(largest: number): CallJournal {
+    return new CallJournal(this.#newPath(), () => {}, largest);
+  }
+
+  #newPath(): string {
+    const name = nameFor(this.#instance.id);
+    this.#own.add(name);
+    return join(this.#directory, name);
   }
 
   /**
@@ -151,8 +163,11 @@ export class CallJournals {
 
   async #replayOne(path: string): Promise<void> {
     try {
-      await this.#bringIn(path, readJournal(await readFile(path, "utf8")));
-      await rm(path, { force: true });
+      const lines = readJournal(await readFile(path, "utf8"));
+      await this.#bringIn(path, lines);
+      // Somebody may still read what a person can of a line that is damaged.
+      if (lines.some(({ row }) => row === undefined)) await rename(path, `${path}.damaged`);
+      else await rm(path, { force: true });
     } catch (error) {
       this.#tellOnce(
         path,
@@ -164,7 +179,7 @@ export class CallJournals {
   /** The names of the files that are this instance's to bring in, also those that it could not before. */
   async #claim(): Promise<string[]> {
     const names = (await readdir(this.#directory)).filter(
-      (name) => name.endsWith(ENDING) && name !== this.#own,
+      (name) => name.endsWith(ENDING) && !this.#own.has(name),
     );
     const claimed = names.filter((name) => holderOf(name) === this.#instance.id);
     if (claimed.length === names.length) return claimed;
@@ -184,7 +199,8 @@ export class CallJournals {
 
   async #bringIn(path: string, lines: readonly JournalLine[]): Promise<void> {
     for (const { line, row } of lines) {
-      if (row === undefined) this.#skip(path, line, "it is not the record of a call");
+      if (row === undefined)
+        this.#skip(path, line, `it is not the record of a call; the file is kept as ${path}.damaged`);
     }
     for (let at = 0; at < lines.length; at += LARGEST_BATCH) {
       await this.#write(path, lines.slice(at, at + LARGEST_BATCH));

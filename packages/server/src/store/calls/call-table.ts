@@ -214,7 +214,7 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
 }
 
 /** Everything that decides whether the row can be made now, or only after blobs have been written. */
-interface FinishedCall {
+export interface FinishedCall {
   readonly record: ToolCallRecord;
   readonly result: ToolResult;
   readonly replayOf: string | undefined;

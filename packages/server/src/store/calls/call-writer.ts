@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { IdTable, type LogLevel, type ToolErrorResponse } from "@toolrack/core";
 import type { CallRow } from "../schema.ts";
+import { StoreUnavailable } from "../store-unavailable.ts";
 import type { CallJournal } from "./call-journal.ts";
 
 interface Start {
@@ -137,6 +138,11 @@ export class CallWriter {
     this.#journal = journal;
     this.#onRefused = onRefused;
     this.#delay = delay;
+  }
+
+  /** How many rows are safe in the journal and refused by the database, which is asked again. */
+  get refused(): number {
+    return this.#refused.length;
   }
 
   /** Most calls end before their row is asked for. */
@@ -292,7 +298,8 @@ export class CallWriter {
       this.#keep(entry, error);
       return;
     }
-    this.#running.delete(row.call_id);
+    // A row that is written again later still takes the place of its beginning.
+    if (StoreUnavailable.from(error) === undefined) this.#running.delete(row.call_id);
     if (isInJournal) this.#inJournal--;
     else if (error === undefined) waiter?.resolve();
     else waiter?.reject(error);

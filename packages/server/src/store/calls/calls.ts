@@ -1,4 +1,4 @@
-import type { ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
+import type { Logger, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
 import { type Expression, type ExpressionBuilder, type SqlBool, sql } from "kysely";
 import { TO_TAKE } from "../approvals.ts";
 import type { BlobDirectory } from "../blobs.ts";
@@ -6,6 +6,7 @@ import type { Engine, OpenedDatabase } from "../database.ts";
 import type { Instance } from "../instances.ts";
 import type { CallRow, StoreDatabase, Tables } from "../schema.ts";
 import type { CallQuery, CallStore, Page, RefusalListener, StartedCall, StoredCall } from "../store.ts";
+import { StoreUnavailable } from "../store-unavailable.ts";
 import {
   contains,
   formatCursor,
@@ -22,6 +23,7 @@ import type { CallJournals } from "./call-journal.ts";
 import { type CallStatistics, readStatistics, type StatisticsQuery } from "./call-statistics.ts";
 import {
   CallTable,
+  type FinishedCall,
   type MoreOfResult,
   needsBlobs,
   prepareFinished,
@@ -30,6 +32,7 @@ import {
   toStartedRow,
 } from "./call-table.ts";
 import { type CallLine, CallWriter, interruptedError, neverBegunError } from "./call-writer.ts";
+import { HeldCalls, mostHeld } from "./held-calls.ts";
 
 /** Characters of the result, and of the arguments, that an item of a list has at the most. */
 const LISTED_RESULT = 2_000;
@@ -43,8 +46,8 @@ interface CallRepositoryParts {
   readonly pending: PromisedWrites;
   readonly blobs: BlobDirectory;
   readonly instance: Instance;
-  /** Without them, a call is safe when the database has it. */
-  readonly journals?: CallJournals;
+  readonly journals: CallJournals;
+  readonly logger: Pick<Logger, "warn" | "error">;
   /** See `CallWriterOptions`. */
   readonly delay?: number;
 }
@@ -56,14 +59,17 @@ export class CallRepository implements CallStore {
   readonly #scan: OpenedDatabase["scan"];
   readonly #pending: PromisedWrites;
   readonly #instance: Instance;
-  readonly #journals: CallJournals | undefined;
+  readonly #journals: CallJournals;
+  /** What the store could not take. A property, so that a store that stands in front of it need not know of it. */
+  readonly held: HeldCalls;
   readonly #leave: () => void;
   readonly #refusalListeners = new Set<RefusalListener>();
   readonly #writer: CallWriter;
   /** Calls whose blobs are being written, before their rows are. */
   readonly #blobWrites = new Set<Promise<void>>();
 
-  constructor({ db, scan, pending, engine, blobs, instance, journals, ...options }: CallRepositoryParts) {
+  constructor(parts: CallRepositoryParts) {
+    const { db, scan, pending, engine, blobs, instance, journals, logger, ...options } = parts;
     this.#scan = scan;
     this.#pending = pending;
     this.#db = db;
@@ -73,8 +79,14 @@ export class CallRepository implements CallStore {
     this.#journals = journals;
     this.#writer = new CallWriter(new CallTable(db, instance.id), {
       ...options,
-      ...(journals === undefined ? {} : { journal: journals.open() }),
+      // A server of its own may be shared by nodes that do not see each other's files.
+      ...(engine === "sqlite" ? { journal: journals.open() } : {}),
       onRefused: ({ call_id }, error) => this.#tell(call_id, error),
+    });
+    this.held = new HeldCalls({
+      logger,
+      journal: journals.openSpare(mostHeld.bytes),
+      journaled: () => this.#writer.refused,
     });
     this.#leave = pending.add(this.#writer);
   }
@@ -89,13 +101,30 @@ export class CallRepository implements CallStore {
     replayOf?: string,
     whole?: string,
     log?: readonly CallLine[],
-  ): Promise<void> {
+  ): Promise<"safe" | "held"> {
     const call = prepareFinished(record, result, this.#instance.id, replayOf, whole, log);
+    if (this.held.isHolding) return Promise.resolve(this.#hold(call));
+    return this.#write(call).then(safe, (error) => {
+      const unavailable = StoreUnavailable.from(error);
+      if (unavailable === undefined) throw error;
+      return this.#hold(call, unavailable);
+    });
+  }
+
+  #write(call: FinishedCall): Promise<void> {
     if (!needsBlobs(call)) return this.#writer.finished(toFinishedRow(call));
     const written = toRowWithBlobs(call, this.#blobs).then((row) => this.#writer.finished(row));
     const settled = written.catch(() => {}).then(() => void this.#blobWrites.delete(settled));
     this.#blobWrites.add(settled);
     return written;
+  }
+
+  #hold(call: FinishedCall, why?: StoreUnavailable): "held" {
+    const row = toFinishedRow(call);
+    const isWhole = !needsBlobs(call);
+    const bytes = row.size + (call.longText?.length ?? 0);
+    this.held.add({ row, bytes, isWhole, write: () => this.#write(call) }, why);
+    return "held";
   }
 
   /** Bound to this one: a store that stands in front of it need not know what it keeps to itself. */
@@ -104,6 +133,8 @@ export class CallRepository implements CallStore {
   };
 
   async get(callId: string): Promise<StoredCall | undefined> {
+    const held = this.held.find(toKey(callId));
+    if (held !== undefined) return toStoredCall(held, held.more, held.log);
     await this.#pending.commit(toKey(callId));
     const row = await this.#db
       .selectFrom("calls")
@@ -213,18 +244,20 @@ export class CallRepository implements CallStore {
   /** Resolves when the database has all calls that are safe, here and in the journals of processes that ended. */
   async settle(): Promise<void> {
     await this.#pending.commit();
-    await this.#journals?.replay();
+    await this.#journals.replay();
   }
 
   /** Resolves when everything handed over so far has been written or refused. */
   async flush(): Promise<void> {
     await Promise.all(this.#blobWrites);
     await this.#writer.flush();
+    await this.held.flush();
   }
 
   async close(): Promise<void> {
     await this.flush();
     this.#writer.close();
+    this.held.close();
     this.#leave();
   }
 
@@ -238,6 +271,8 @@ export class CallRepository implements CallStore {
     }
   }
 }
+
+const safe = () => "safe" as const;
 
 const listedColumns = [
   "call_id",

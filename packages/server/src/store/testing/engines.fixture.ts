@@ -127,7 +127,8 @@ function servers(): Server[] {
 
 /** A server that runs already, and goes on after the tests. */
 async function givenServer(url: string): Promise<TestDatabaseServer> {
-  return { url, [Symbol.asyncDispose]: async () => {} };
+  const cannot = () => Promise.reject(new Error("The server belongs to somebody else and goes on."));
+  return { url, goAway: cannot, comeBack: cannot, [Symbol.asyncDispose]: async () => {} };
 }
 
 async function runOnPostgres(url: string, statement: string): Promise<void> {

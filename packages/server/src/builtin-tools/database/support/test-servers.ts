@@ -16,6 +16,10 @@ const STARTING_UP = "57P03";
 /** A database server of its own, in a temporary directory. For tests. */
 export interface TestDatabaseServer extends AsyncDisposable {
   readonly url: string;
+  /** Stops it and keeps its data: nobody answers at its address any more. */
+  goAway(): Promise<void>;
+  /** Starts it again with its data, at the same address. */
+  comeBack(): Promise<void>;
 }
 
 /** A password with characters that a URL must escape, so that both of its forms are looked for in messages. */
@@ -53,23 +57,47 @@ export async function startPostgres(bin: string): Promise<TestDatabaseServer> {
     ...user,
     cwd: directory,
   });
-  const server = spawn(
-    join(bin, "postgres"),
-    ["-D", data, "-p", String(port), "-h", "127.0.0.1", "-k", directory, "-c", "fsync=off"],
-    { ...user, cwd: directory, stdio: "ignore" },
-  );
-  await listens(server, port);
   const url = `postgres://tester:${encodeURIComponent(testPassword)}@127.0.0.1:${port}/postgres`;
-  await takesQueries(url);
-  return { url, [Symbol.asyncDispose]: () => stop(server, "SIGINT", directory) };
+  const start = async () => {
+    const server = spawn(
+      join(bin, "postgres"),
+      ["-D", data, "-p", String(port), "-h", "127.0.0.1", "-k", directory, "-c", "fsync=off"],
+      { ...user, cwd: directory, stdio: "ignore" },
+    );
+    await listens(server, port);
+    await takesQueries(url);
+    return server;
+  };
+  return serverOf(url, await start(), start, "SIGINT", directory);
+}
+
+function serverOf(
+  url: string,
+  first: ChildProcess,
+  start: () => Promise<ChildProcess>,
+  signal: NodeJS.Signals,
+  directory: string,
+): TestDatabaseServer {
+  let server = first;
+  return {
+    url,
+    goAway: () => stop(server, signal),
+    async comeBack() {
+      server = await start();
+    },
+    async [Symbol.asyncDispose]() {
+      await stop(server, signal);
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
 }
 
 export async function startMariadb(program: string): Promise<TestDatabaseServer> {
   const { directory, user, port } = await makePlace();
   const data = join(directory, "data");
-  const start = join(directory, "start.sql");
+  const first = join(directory, "start.sql");
   await writeFile(
-    start,
+    first,
     `CREATE DATABASE shop CHARACTER SET utf8mb4;\nCREATE USER tester@'%' IDENTIFIED BY '${testPassword}';\nGRANT ALL ON *.* TO tester@'%';\n`,
   );
   const setup = [
@@ -84,14 +112,17 @@ export async function startMariadb(program: string): Promise<TestDatabaseServer>
     `--socket=${join(directory, "socket")}`,
     `--pid-file=${join(directory, "pid")}`,
   ];
-  const server = spawn(
-    program,
-    ["--no-defaults", ...options, `--port=${port}`, "--bind-address=127.0.0.1", `--init-file=${start}`],
-    { ...user, cwd: directory, stdio: "ignore" },
-  );
-  await listens(server, port);
+  const start = async (...more: string[]) => {
+    const server = spawn(
+      program,
+      ["--no-defaults", ...options, `--port=${port}`, "--bind-address=127.0.0.1", ...more],
+      { ...user, cwd: directory, stdio: "ignore" },
+    );
+    await listens(server, port);
+    return server;
+  };
   const url = `mysql://tester:${encodeURIComponent(testPassword)}@127.0.0.1:${port}/shop`;
-  return { url, [Symbol.asyncDispose]: () => stop(server, "SIGTERM", directory) };
+  return serverOf(url, await start(`--init-file=${first}`), () => start(), "SIGTERM", directory);
 }
 
 /** Database servers refuse to run as root, so a test that does borrows another user. */
@@ -150,9 +181,9 @@ async function takesQueries(url: string): Promise<void> {
   }
 }
 
-async function stop(server: ChildProcess, signal: NodeJS.Signals, directory: string): Promise<void> {
+async function stop(server: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (server.exitCode !== null || server.signalCode !== null) return;
   const ended = once(server, "exit");
   server.kill(signal);
   await ended;
-  await rm(directory, { recursive: true, force: true });
 }

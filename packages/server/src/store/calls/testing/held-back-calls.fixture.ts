@@ -23,6 +23,7 @@ export async function openHeldBack(directory: string) {
     blobs: new BlobDirectory(join(directory, "blobs")),
     instance,
     journals: new CallJournals({ db, directory: locks, instance, logger: console }),
+    logger: console,
     delay: 600_000,
   });
   const close = async () => {

@@ -1,0 +1,253 @@
+import { randomUUID } from "node:crypto";
+import {
+  chmodSync,
+  closeSync,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+} from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+import type { Kysely } from "kysely";
+import { openDatabase } from "../database.ts";
+import { livingInstances } from "../instances.ts";
+import { migrationSteps } from "../migrations/index.ts";
+import { migrate } from "../migrations/migrate.ts";
+import { DatabasePages, type PageRow, type SqlValue } from "./database-pages.ts";
+
+export interface RepairedTable {
+  readonly name: string;
+  readonly saved: number;
+  /** At least so many: of a page that cannot be read nobody knows how many rows it had. */
+  readonly lost: number;
+}
+
+export interface RepairReport {
+  /** The first things that are wrong with the file, in SQLite's words. None: it is whole, and nothing was done. */
+  readonly problems: readonly string[];
+  /** Where the damaged file is now, with those beside it. */
+  readonly backup?: string;
+  readonly tables: readonly RepairedTable[];
+}
+
+/** The database cannot be repaired now, or not by this version. The message says why. */
+export class RepairRefused extends Error {}
+
+const FILES = ["toolrack.db", "toolrack.db-wal", "toolrack.db-shm"] as const;
+const MIGRATIONS = "toolrack_migrations";
+
+/**
+ * Saves what can be read of the damaged SQLite file of a store into a new one, which takes its place. The damaged file is
+ * copied first, with those beside it, and the copy stays. Throws `RepairRefused` while a process has the store open.
+ */
+export async function repairDatabase(directory: string): Promise<RepairReport> {
+  const file = join(directory, FILES[0]);
+  if (!existsSync(file)) throw new RepairRefused(`There is no ${file}, so there is nothing to repair.`);
+  const living = livingInstances(join(directory, "instances"));
+  if (living.length > 0) {
+    throw new RepairRefused(
+      "A server or another program has the store open. Stop it first: what it writes meanwhile would be lost.",
+    );
+  }
+  const work = join(directory, `repair-${randomUUID()}`);
+  mkdirSync(work, { mode: 0o700 });
+  try {
+    const problems = problemsOf(copyInto(directory, work));
+    if (problems.length === 0) return { problems, tables: [] };
+    const backup = join(directory, `damaged-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`);
+    mkdirSync(backup, { mode: 0o700 });
+    copyInto(directory, backup);
+    // The copy in `work` may have been changed by SQLite when it looked for problems.
+    const repaired = join(work, "repaired.db");
+    const tables = await fill(repaired, join(backup, FILES[0]));
+    const left = problemsOf(repaired);
+    if (left.length > 0) throw new Error(`The new database is not whole either: ${left[0]}`);
+    for (const name of FILES.slice(1)) rmSync(join(directory, name), { force: true });
+    sync(repaired);
+    renameSync(repaired, file);
+    return { problems, backup, tables };
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+/** Answers with the path of the copy of the database. */
+function copyInto(directory: string, target: string): string {
+  for (const name of FILES) {
+    const from = join(directory, name);
+    if (!existsSync(from)) continue;
+    const copy = join(target, name);
+    copyFileSync(from, copy);
+    chmodSync(copy, 0o600);
+    sync(copy);
+  }
+  return join(target, FILES[0]);
+}
+
+function sync(path: string): void {
+  const file = openSync(path, "r+");
+  fsyncSync(file);
+  closeSync(file);
+}
+
+/**
+ * What SQLite finds wrong with the file. `quick` leaves out whether indexes fit their tables, and does not change the
+ * file; otherwise it may, if only by taking over what is in the log beside it.
+ */
+export function problemsOf(file: string, quick = false): string[] {
+  let database: DatabaseSync | undefined;
+  try {
+    database = new DatabaseSync(file, { readOnly: quick, timeout: 5_000 });
+    const rows = database.prepare(quick ? "pragma quick_check(3)" : "pragma integrity_check(10)").all();
+    const texts = rows.flatMap((row) => Object.values(row).map(String));
+    return texts.length === 1 && texts[0] === "ok" ? [] : texts;
+  } catch (error) {
+    return [error instanceof Error ? error.message : String(error)];
+  } finally {
+    database?.close();
+  }
+}
+
+/** Makes a new database, and puts into it what can be read of the damaged one. */
+async function fill(repaired: string, damaged: string): Promise<RepairedTable[]> {
+  const { db, close } = await openDatabase("sqlite", repaired);
+  // The tables that the type speaks of are only made by the migrations.
+  await migrate(db as unknown as Kysely<unknown>, "sqlite");
+  await close();
+  using pages = new DatabasePages(damaged);
+  using own = new DatabasePages(repaired);
+  const ours = own.schema() ?? new Map<string, never>();
+  // A version makes its tables in the same order everywhere, so that they begin at the same pages.
+  const theirs = pages.schema() ?? ours;
+  const database = new DatabaseSync(repaired, { enableForeignKeyConstraints: false });
+  try {
+    refuseNewer(pages, theirs.get(MIGRATIONS)?.root);
+    database.exec("pragma synchronous = off; begin");
+    const tables: RepairedTable[] = [];
+    const widths = [...theirs].map(([name, { sql }]) => columnsOf(sql, name).length);
+    for (const [name, { sql }] of ours) {
+      const source = theirs.get(name);
+      if (source === undefined || name.startsWith("sqlite_") || name.startsWith(MIGRATIONS)) continue;
+      const columns = columnsOf(source.sql, name);
+      const isAlone = widths.filter((width) => width === columns.length).length === 1;
+      const { rows, lost } = pages.table(source.root, isAlone ? columns.length : undefined);
+      const counts = new TableCopy(database, name, columns, columnsOf(sql, name)).take(rows);
+      tables.push({ name, saved: counts.saved, lost: counts.refused + lost() });
+    }
+    const orphans = removeOrphans(database);
+    database.exec("commit; pragma wal_checkpoint(truncate); pragma journal_mode = delete");
+    return tables.map((table) => {
+      const alone = orphans.get(table.name) ?? 0;
+      return { ...table, saved: table.saved - alone, lost: table.lost + alone };
+    });
+  } finally {
+    database.close();
+  }
+}
+
+function refuseNewer(pages: DatabasePages, root: number | undefined): void {
+  if (root === undefined) return;
+  for (const { values } of pages.table(root).rows) {
+    const name = String(values[0]);
+    if (!/^\d{4}-/.test(name) || Object.hasOwn(migrationSteps, name)) continue;
+    throw new RepairRefused(
+      `The database was last used by a newer version of Toolrack (it has ${name}). Repair it with that version.`,
+    );
+  }
+}
+
+interface Column {
+  readonly name: string;
+  /** Whether the number of the row stands for it. */
+  readonly isRowid: boolean;
+}
+
+/** The columns of a table in their order, by the statement that made it. */
+function columnsOf(sql: string, table: string): Column[] {
+  const scratch = new DatabaseSync(":memory:");
+  try {
+    scratch.exec(sql);
+    const columns = scratch.prepare(`pragma table_info("${table}")`).all();
+    const keys = columns.filter(({ pk }) => Number(pk) > 0).length;
+    return columns.map(({ name, type, pk }) => ({
+      name: String(name),
+      isRowid: keys === 1 && Number(pk) === 1 && String(type).toUpperCase() === "INTEGER",
+    }));
+  } finally {
+    scratch.close();
+  }
+}
+
+/** Puts rows into a table of the new database; those that it does not take are counted. */
+class TableCopy {
+  readonly #database: DatabaseSync;
+  readonly #table: string;
+  readonly #source: readonly Column[];
+  readonly #known: ReadonlySet<string>;
+  readonly #inserts = new Map<number, StatementSync>();
+
+  constructor(database: DatabaseSync, table: string, source: readonly Column[], target: readonly Column[]) {
+    this.#database = database;
+    this.#table = table;
+    this.#source = source;
+    this.#known = new Set(target.map(({ name }) => name));
+  }
+
+  take(rows: Iterable<PageRow>): { saved: number; refused: number } {
+    let saved = 0;
+    let refused = 0;
+    for (const row of rows) {
+      try {
+        this.#insert(row.values.length).run(...this.#valuesOf(row));
+        saved++;
+      } catch {
+        refused++; // It is damaged in itself, and breaks a rule of the table.
+      }
+    }
+    return { saved, refused };
+  }
+
+  /** A row from before a column was added ends before it; the column then has its default. */
+  #insert(length: number): StatementSync {
+    const known = this.#inserts.get(length);
+    if (known !== undefined) return known;
+    if (length > this.#source.length) throw new RangeError("The row is one of another table.");
+    const names = this.#columns(length).map(({ name }) => `"${name}"`);
+    const places = names.map(() => "?").join(", ");
+    const text = `insert or replace into "${this.#table}" (${names.join(", ")}) values (${places})`;
+    const statement = this.#database.prepare(text);
+    this.#inserts.set(length, statement);
+    return statement;
+  }
+
+  #columns(length: number): Column[] {
+    return this.#source.slice(0, length).filter(({ name }) => this.#known.has(name));
+  }
+
+  #valuesOf({ rowid, values }: PageRow): SqlValue[] {
+    const found: SqlValue[] = [];
+    for (const [at, value] of values.entries()) {
+      const column = this.#source[at];
+      if (column === undefined || !this.#known.has(column.name)) continue;
+      found.push(column.isRowid && value === null ? rowid : value);
+    }
+    return found;
+  }
+}
+
+/** Deletes rows that refer to one that was lost. Answers how many of each table. */
+function removeOrphans(database: DatabaseSync): Map<string, number> {
+  const orphans = new Map<string, number>();
+  for (;;) {
+    const found = database.prepare("pragma foreign_key_check").all();
+    if (found.length === 0) return orphans;
+    for (const { table, rowid } of found) {
+      const { changes } = database.prepare(`delete from "${table}" where rowid = ?`).run(rowid as number); // Every table of ours has one.
+      orphans.set(String(table), (orphans.get(String(table)) ?? 0) + Number(changes));
+    }
+  }
+}
