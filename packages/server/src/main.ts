@@ -1,3 +1,3 @@
-import { runCli } from "./cli/run-cli.ts";
+import { runProgram } from "./cli/index.ts";
 
-await runCli(process.argv.slice(2));
+await runProgram(process.argv.slice(2));

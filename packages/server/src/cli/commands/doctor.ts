@@ -1,25 +1,25 @@
 import type { Cli } from "../cli.ts";
-import { CliError } from "../cli-error.ts";
+import { CliError, exitCodes } from "../cli-error.ts";
 import { type Check, checkProgram, checkWorkspace } from "../doctor/checks.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { findWorkspace } from "../find-workspace.ts";
-import { oneLine } from "../text/printable.ts";
-import { withApp } from "../with-app.ts";
+import { oneLine } from "../text.ts";
+import { findWorkspace, withApp } from "../workspace.ts";
 
 const styles = { ok: "green", warn: "yellow", fail: "red" } as const;
 
 /** `toolrack doctor`: what Toolrack needs, whether it is there, and what to do about it. */
-export async function doctor(cli: Cli): Promise<number> {
+export async function doctor(cli: Cli): Promise<void> {
   const checks = [...(await checkProgram()), ...(await workspaceChecks(cli))];
-  if (cli.json) cli.printJson({ ok: !checks.some(({ status }) => status === "fail"), checks });
-  else for (const check of checks) printCheck(cli, check);
-  return checks.some(({ status }) => status === "fail") ? exitCodes.failure : exitCodes.ok;
+  const ok = !checks.some(({ status }) => status === "fail");
+  cli.answer({ ok, checks }, () => {
+    for (const check of checks) printCheck(cli, check);
+  });
+  if (!ok) cli.exitCode = exitCodes.failure;
 }
 
 async function workspaceChecks(cli: Cli): Promise<Check[]> {
   try {
-    const directory = findWorkspace(cli.directory);
-    return await withApp(cli, { directory }, checkWorkspace);
+    const directory = findWorkspace(cli);
+    return await withApp(cli, { directory }, (app) => checkWorkspace(cli, app));
   } catch (thrown) {
     if (!(thrown instanceof CliError)) throw thrown;
     const name = thrown.code === "config_invalid" ? "config" : "workspace";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { delimiter, resolve } from "node:path";
 
 const main = resolve(import.meta.dirname, "../../main.ts");
-const installed = resolve(import.meta.dirname, "../../../../../../node_modules/.bin");
+const installed = resolve(import.meta.dirname, "../../../../../node_modules/.bin");
 
 export interface CliOutcome {
   readonly code: number | null;
@@ -50,7 +50,7 @@ export async function spawnCli(args: readonly string[], options: SpawnOptions): 
 }
 
 /** Nothing of how the tests were started shows in what the program prints. */
-export function cleanEnvironment(extra: Record<string, string> = {}): NodeJS.ProcessEnv {
+export function cleanEnvironment(extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const environment = { ...process.env };
   for (const name of ["npm_lifecycle_event", "FORCE_COLOR", "NO_COLOR", "TOOLRACK_DEBUG"])
     delete environment[name];
