@@ -3,8 +3,7 @@ import { dirname, join } from "node:path";
 import { ToolRegistry } from "@toolrack/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { defaultSettings } from "../packages/core/src/call/settings.ts";
-import { exitCodes } from "../packages/server/src/cli/exit-codes.ts";
-import { makeProgram } from "../packages/server/src/cli/program.ts";
+import { exitCodes, makeProgram } from "../packages/server/src/cli/index.ts";
 import { DocsExamples, isCommand, isFile, isProgram, type Outcome, withWildcards } from "./docs-examples.ts";
 import { blocksOf, chinesePathOf, type Page, pages, root, withoutFences } from "./docs-pages.ts";
 import { builtinPages } from "./write-builtin-reference.ts";
@@ -36,7 +35,7 @@ describe("every example in the documentation", () => {
       for (let next = jobs.shift(); next !== undefined; next = jobs.shift()) await next();
     };
     await Promise.all([work(), work()]);
-  }, 180_000);
+  }, 1_200_000);
 
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

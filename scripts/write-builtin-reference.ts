@@ -3,8 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { JsonSchemaObject, ToolInfo } from "@toolrack/core";
-import { describeType } from "../packages/server/src/cli/arguments/describe-type.ts";
-import { parametersOf, propertiesOf } from "../packages/server/src/cli/arguments/schema-parts.ts";
+import { describeType, parametersOf, propertiesOf } from "../packages/server/src/cli/parameters.ts";
 import { openWorkspace } from "../packages/server/src/rack/app.ts";
 import { chineseOf } from "./builtin-reference-chinese.ts";
 

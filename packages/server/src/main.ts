@@ -2,5 +2,5 @@
 // tool at level 2 of the sandbox too. Where somebody listens to it, Node leaves it alone. So this comes before all else.
 process.on("SIGUSR1", () => {});
 
-const { runCli } = await import("./cli/run-cli.ts");
-await runCli(process.argv.slice(2));
+const { runProgram } = await import("./cli/index.ts");
+await runProgram(process.argv.slice(2));

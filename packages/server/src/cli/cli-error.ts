@@ -1,10 +1,45 @@
-import { exitCodes } from "./exit-codes.ts";
+import type { ToolErrorCode } from "@toolrack/core";
+
+/** What the command line ends with. Scripts rely on these: they never change their meaning. */
+export const exitCodes = {
+  ok: 0,
+  /** Toolrack could not do what was asked. */
+  failure: 1,
+  /** The command line itself, or the arguments for a tool, are wrong. */
+  usage: 2,
+  /** The tool ran, and returned an error. */
+  toolError: 3,
+  noSuchTool: 4,
+  /** A person, a policy or a missing permission kept the tool from running. */
+  denied: 5,
+  timedOut: 6,
+  /** Ctrl-C. */
+  interrupted: 130,
+} as const;
+
+const byErrorCode: Record<ToolErrorCode, number> = {
+  tool_not_found: exitCodes.noSuchTool,
+  tool_disabled: exitCodes.denied,
+  invalid_arguments: exitCodes.usage,
+  permission_denied: exitCodes.denied,
+  loop_blocked: exitCodes.denied,
+  approval_denied: exitCodes.denied,
+  timed_out: exitCodes.timedOut,
+  cancelled: exitCodes.toolError,
+  business_error: exitCodes.toolError,
+  execution_failed: exitCodes.toolError,
+  outcome_unknown: exitCodes.toolError,
+};
+
+export function exitCodeOf(code: ToolErrorCode): number {
+  return byErrorCode[code];
+}
 
 export interface CliErrorOptions {
   readonly exitCode?: number;
   /** For programs; stable. */
   readonly code: string;
-  readonly details?: Readonly<Record<string, unknown>>;
+  readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** A command that cannot do its work: the message is for people and says what to do next. */
@@ -27,9 +62,37 @@ export function usageError(message: string): CliError {
   return new CliError(message, { code: "usage", exitCode: exitCodes.usage });
 }
 
+/** The person at the terminal pressed Ctrl-C instead of answering. */
+export function interruptedError(message: string): CliError {
+  return new CliError(message, { code: "interrupted", exitCode: exitCodes.interrupted });
+}
+
+export function isCliError(thrown: unknown, code: string): thrown is CliError {
+  return thrown instanceof CliError && thrown.code === code;
+}
+
+/** What an error of the rack looks like. Core itself is not loaded only to recognise one. */
+interface BrandedToolError extends Error {
+  readonly code: ToolErrorCode;
+  readonly data?: Readonly<Record<string, unknown>>;
+}
+
+const toolErrorBrand = Symbol.for("toolrack.ToolError");
+
+function isToolError(thrown: Error): thrown is BrandedToolError {
+  return toolErrorBrand in thrown;
+}
+
 export function toCliError(thrown: unknown): CliError {
   if (thrown instanceof CliError) return thrown;
-  const message = thrown instanceof Error ? thrown.message : String(thrown);
-  const stack = thrown instanceof Error ? thrown.stack : undefined;
-  return new CliError(message, { code: "failure", ...(stack === undefined ? {} : { details: { stack } }) });
+  if (!(thrown instanceof Error)) return new CliError(String(thrown), { code: "failure" });
+  const { message, stack } = thrown;
+  if (isToolError(thrown)) {
+    return new CliError(message, {
+      code: thrown.code,
+      exitCode: exitCodeOf(thrown.code),
+      details: thrown.data,
+    });
+  }
+  return new CliError(message, { code: "failure", details: stack === undefined ? undefined : { stack } });
 }

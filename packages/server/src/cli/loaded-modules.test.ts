@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => workspace[Symbol.asyncDispose]());
 
-describe("a command loads only what it needs", { timeout: 60_000 }, () => {
+describe("a command loads only what it needs", { timeout: 180_000 }, () => {
   it.each([["--version"], ["--help"], ["lst"]])("%s: nothing of core", async (word) => {
     const [loaded] = await filesLoadedBy(word);
     expect(loaded).toContainEqual(expect.stringContaining("/commander/"));

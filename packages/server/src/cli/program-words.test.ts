@@ -2,7 +2,9 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../testing/temporary-folder.ts";
-import { programWords } from "./program-words.ts";
+import { ownProgram, programWords } from "./program-words.ts";
+
+const program = ownProgram();
 
 /** A folder whose packages have the program. */
 function install(): { readonly folder: string; readonly bin: string } {
@@ -17,7 +19,7 @@ it("says toolrack where the person's PATH has it", () => {
   const { bin } = install();
   const elsewhere = temporaryFolder();
   const environment = { PATH: [elsewhere, bin].join(delimiter) };
-  expect(programWords({ directory: elsewhere, environment, own: elsewhere })).toBe("toolrack");
+  expect(programWords({ cwd: elsewhere, env: environment, program }, elsewhere)).toBe("toolrack");
 });
 
 it("says npx toolrack in and below a folder whose packages have it, whatever npm put into the PATH", () => {
@@ -26,8 +28,8 @@ it("says npx toolrack in and below a folder whose packages have it, whatever npm
   mkdirSync(below, { recursive: true });
   for (const directory of [folder, below]) {
     const environment = { PATH: bin, npm_lifecycle_event: "npx" };
-    expect(programWords({ directory, environment, own: folder })).toBe("npx toolrack");
-    expect(programWords({ directory, environment: {}, own: folder })).toBe("npx toolrack");
+    expect(programWords({ cwd: directory, env: environment, program }, folder)).toBe("npx toolrack");
+    expect(programWords({ cwd: directory, env: {}, program }, folder)).toBe("npx toolrack");
   }
 });
 
@@ -36,12 +38,12 @@ it("names the folder of the program everywhere else, where npx alone would fetch
   const environment = { PATH: bin, npm_lifecycle_event: "npx" };
   const own = join(folder, "packages", "server");
   mkdirSync(own, { recursive: true });
-  expect(programWords({ directory: temporaryFolder(), environment, own })).toBe(
+  expect(programWords({ cwd: temporaryFolder(), env: environment, program }, own)).toBe(
     `npx --prefix ${folder} toolrack`,
   );
 });
 
 it("gives the words that started it where it is installed nowhere", () => {
   const elsewhere = temporaryFolder();
-  expect(programWords({ directory: elsewhere, environment: {}, own: elsewhere })).toContain(process.execPath);
+  expect(programWords({ cwd: elsewhere, env: {}, program }, elsewhere)).toContain(process.execPath);
 });

@@ -1,49 +1,42 @@
 import { existsSync } from "node:fs";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { shellQuote } from "../helpers/values.ts";
-import { ownProgram } from "./serve/own-program.ts";
 
 export interface Standpoint {
-  readonly directory: string;
-  readonly environment: Readonly<Record<string, string | undefined>>;
-  /** A folder that belongs to this program. */
-  readonly own: string;
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly program: readonly string[];
 }
 
 /**
- * What a person types to start this program from where they stand. `npx toolrack` alone only where npx finds it in a folder:
- * anywhere else npx would fetch whatever package has that name.
+ * What a person types to start this program from where they stand. `npx toolrack` alone only where npx finds it in a
+ * folder: anywhere else npx would fetch whatever package has that name. `own` is a folder that belongs to this program.
  */
-export function programWords(standpoint: Standpoint = here()): string {
-  const { directory, environment, own } = standpoint;
-  const isOnPath = pathOf(environment).some(holdsProgram);
+export function programWords({ cwd, env, program }: Standpoint, own = import.meta.dirname): string {
+  const isUnderNpm = env.npm_lifecycle_event !== undefined;
+  // Scripts of npm run elsewhere than the person stands, and the folders that npm puts into PATH are gone when it ends.
+  const directory = isUnderNpm ? (env.INIT_CWD ?? cwd) : cwd;
+  const isOnPath = (env.PATH ?? env.Path ?? "")
+    .split(delimiter)
+    .filter((folder) => folder !== "" && !(isUnderNpm && /node_modules[\\/]\.bin[\\/]?$/.test(folder)))
+    .some(holdsProgram);
   if (isOnPath) return "toolrack";
   if (nearestInstall(directory) !== undefined) return "npx toolrack";
   const install = nearestInstall(own);
   return install === undefined
-    ? ownProgram().map(shellQuote).join(" ")
+    ? program.map(shellQuote).join(" ")
     : `npx --prefix ${shellQuote(install)} toolrack`;
 }
 
-function here(): Standpoint {
-  const { env } = process;
-  // Scripts of npm run elsewhere than the person stands.
-  const directory = isUnderNpm(env) ? (env.INIT_CWD ?? process.cwd()) : process.cwd();
-  return { directory, environment: env, own: import.meta.dirname };
-}
-
-/** The folders of the person's own PATH: those that npm puts before it are gone when it ends. */
-function pathOf(environment: Standpoint["environment"]): string[] {
-  const folders = (environment.PATH ?? environment.Path ?? "")
-    .split(delimiter)
-    .filter((folder) => folder !== "");
-  return isUnderNpm(environment)
-    ? folders.filter((folder) => !/node_modules[\\/]\.bin[\\/]?$/.test(folder))
-    : folders;
-}
-
-function isUnderNpm(environment: Standpoint["environment"]): boolean {
-  return environment.npm_lifecycle_event !== undefined;
+/**
+ * The words that start this program again, from any folder and without a shell: the same Node, the options it was given,
+ * and the file that it runs. What only a debugger asked for is left out, for two programs cannot share its port.
+ */
+export function ownProgram(): string[] {
+  const options = process.execArgv.filter(
+    (option) => !/^--(inspect|debug|watch|cpu-prof|heap-prof)/.test(option),
+  );
+  return [process.execPath, ...options, resolve(process.argv[1] ?? "")];
 }
 
 /** The folder, from this one upwards, whose packages have the program. */

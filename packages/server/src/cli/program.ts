@@ -2,30 +2,11 @@ import { readFileSync } from "node:fs";
 import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import type { Cli, GlobalOptions } from "./cli.ts";
 import { usageError } from "./cli-error.ts";
-import type { ApprovalAction, ApprovalsOptions } from "./commands/approvals.ts";
-import type { CallCommandOptions } from "./commands/call.ts";
-import type { CallAction } from "./commands/calls.ts";
-import type { ChatCommandOptions } from "./commands/chat.ts";
-import type { CheckOptions } from "./commands/check.ts";
-import type { DoctorOptions } from "./commands/doctor.ts";
-import type { ExpertAction, ExpertsOptions } from "./commands/experts.ts";
-import type { InstallOptions, UninstallOptions } from "./commands/install.ts";
-import type { ListOptions } from "./commands/list.ts";
-import type { LogsOptions } from "./commands/logs.ts";
-import type { McpCommandOptions } from "./commands/mcp.ts";
-import type { McpServerAction, McpServersOptions } from "./commands/mcp-servers.ts";
-import type { ScheduleAction, SchedulesOptions } from "./commands/schedules.ts";
-import type { SearchOptions } from "./commands/search.ts";
-import type { SecretAction } from "./commands/secrets.ts";
-import type { ServeCommandOptions } from "./commands/serve.ts";
-import type { SkillAction, SkillsOptions } from "./commands/skills.ts";
-import type { TokenAction, TokensOptions } from "./commands/tokens.ts";
-import type { Shell } from "./completion/completion-scripts.ts";
-import { type ClientId, clientIds } from "./install/clients.ts";
-import { type ContractName, contractNames } from "./new/contracts.ts";
+import { contractNames } from "./commands/scaffolds.ts";
+import { clientIds } from "./install/clients.ts";
 
-/** Does the work of a command and answers with the exit code. */
-export type Action = (cli: Cli) => Promise<number>;
+/** Does the work of a command. What it throws is told to the user in one place. */
+export type Action = (cli: Cli) => Promise<void>;
 
 const afterHelp = `
 Data goes to standard output, everything else to standard error.
@@ -100,12 +81,14 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .configureHelp({ showGlobalOptions: true })
     .showHelpAfterError("Add --help to see what there is.")
     .addHelpText("after", afterHelp);
-  /** Runs an action with the options that hold for all commands. */
-  const does = (action: Action) => perform(program.opts<GlobalOptions>(), action);
+  const command = (name: string, description: string) => program.command(name).description(description);
+  /** Runs what is loaded with the words and options that commander hands over. */
+  const runs =
+    <Words extends readonly unknown[]>(load: () => Promise<(cli: Cli, ...words: Words) => Promise<void>>) =>
+    (...words: Words) =>
+      perform(program.opts<GlobalOptions>(), async (cli) => (await load())(cli, ...words));
 
-  program
-    .command("serve")
-    .description("serve the tools over HTTP, until Ctrl-C")
+  command("serve", "serve the tools over HTTP, until Ctrl-C")
     .option(
       "--port <port>",
       "where to listen; 0 takes any free one; default: the config's, or 7300",
@@ -113,22 +96,14 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     )
     .option("--host <host>", "the address to listen on; default: the config's, or 127.0.0.1")
     .option("--no-watch", "do not load tool files anew when they change")
-    .action((options: ServeCommandOptions) =>
-      does(async (cli) => (await import("./commands/serve.ts")).serve(cli, options)),
-    );
+    .action(runs(async () => (await import("./commands/serve.ts")).serve));
 
-  program
-    .command("mcp")
-    .description("serve the tools to the MCP client that starts this, over standard input and output")
+  command("mcp", "serve the tools to the MCP client that starts this, over standard input and output")
     .option("--expert <name>", "only what this expert has")
     .option("--no-watch", "do not load tool files anew when they change")
-    .action((options: McpCommandOptions) =>
-      does(async (cli) => (await import("./commands/mcp.ts")).mcp(cli, options)),
-    );
+    .action(runs(async () => (await import("./commands/serve.ts")).mcp));
 
-  program
-    .command("install")
-    .description("connect an MCP client to the workspace, by writing into its configuration")
+  command("install", "connect an MCP client to the workspace, by writing into its configuration")
     .addArgument(oneOf("[client]", "without one, lists the clients and their files", clientIds))
     .option(
       "--http",
@@ -142,36 +117,24 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--dry-run", "only show what would change")
     .option("--force", "replace what another server has under the name")
     .addHelpText("after", installHelp)
-    .action((client: ClientId | undefined, options: InstallOptions) =>
-      does(async (cli) => (await import("./commands/install.ts")).install(cli, client, options)),
-    );
+    .action(runs(async () => (await import("./install/install.ts")).install));
 
-  program
-    .command("uninstall")
-    .description("take the entry that install wrote out of an MCP client's configuration")
+  command("uninstall", "take the entry that install wrote out of an MCP client's configuration")
     .addArgument(oneOf("<client>", "", clientIds))
     .option("--name <key>", "what the client calls it", "toolrack")
     .option("--project", "from the file of the project in the current folder")
     .option("--dry-run", "only show what would change")
     .option("--force", "also what is not Toolrack's")
-    .action((client: ClientId, options: UninstallOptions) =>
-      does(async (cli) => (await import("./commands/install.ts")).uninstall(cli, client, options)),
-    );
+    .action(runs(async () => (await import("./install/install.ts")).uninstall));
 
-  program
-    .command("chat")
-    .description("talk to a model that has the tools, on the running server or one of its own")
+  command("chat", "talk to a model that has the tools, on the running server or one of its own")
     .argument("[words...]", "one message; without it, a conversation on the terminal, or standard input")
     .option("--expert <name>", "as this expert, with its tools only")
     .option("--model <name>", "as GET /v1/models lists it; default: the config's chat.model")
     .option("--session <id>", "go on with a conversation")
-    .action((words: string[], options: ChatCommandOptions) =>
-      does(async (cli) => (await import("./commands/chat.ts")).chat(cli, words, options)),
-    );
+    .action(runs(async () => (await import("./commands/chat.ts")).chat));
 
-  program
-    .command("approvals")
-    .description("show and answer the questions that wait on the running server")
+  command("approvals", "show and answer the questions that wait on the running server")
     .addArgument(oneOf("[action]", "what to do", ["list", "approve", "deny", "rules", "forget"]))
     .argument("[id]", "the question, or for forget the rule")
     .option("--all", "list those that were answered too")
@@ -186,33 +149,21 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     )
     .option("--when <json>", "with --scope: only for calls with these arguments; * stands for anything")
     .addHelpText("after", approvalsHelp)
-    .action((action: ApprovalAction | undefined, id: string | undefined, options: ApprovalsOptions) =>
-      does(async (cli) => (await import("./commands/approvals.ts")).approvals(cli, action, id, options)),
-    );
+    .action(runs(async () => (await import("./commands/approvals.ts")).approvals));
 
-  program
-    .command("schedules")
-    .description("show and cancel what is to run later")
+  command("schedules", "show and cancel what is to run later")
     .addArgument(oneOf("[action]", "what to do", ["list", "cancel"]))
     .argument("[id]", "the schedule")
     .option("--all", "list those that have ended too")
-    .action((action: ScheduleAction | undefined, id: string | undefined, options: SchedulesOptions) =>
-      does(async (cli) => (await import("./commands/schedules.ts")).schedules(cli, action, id, options)),
-    );
+    .action(runs(async () => (await import("./commands/schedules.ts")).schedules));
 
-  program
-    .command("secrets")
-    .description("keep values that tools need, encrypted; none is ever printed")
+  command("secrets", "keep values that tools need, encrypted; none is ever printed")
     .addArgument(oneOf("[action]", "what to do", ["list", "set", "remove"]))
     .argument("[name]", "the secret; set reads its value from standard input, or asks for it")
     .argument("[variable]", "with a tool's name before it: what only this tool is given")
-    .action((action: SecretAction | undefined, name: string | undefined, variable: string | undefined) =>
-      does(async (cli) => (await import("./commands/secrets.ts")).secrets(cli, action, name, variable)),
-    );
+    .action(runs(async () => (await import("./commands/secrets.ts")).secrets));
 
-  program
-    .command("skills")
-    .description("show, import and export skills: sets of tools in the database and in folders")
+  command("skills", "show, import and export skills: sets of tools in the database and in folders")
     .addArgument(oneOf("[action]", "what to do", ["list", "show", "import", "export", "trust", "remove"]))
     .argument("[names...]", "skills by id or name; for import folders, .sql dumps or .csv tables")
     .option("--to <dir>", "export: the folder to write into; default: here")
@@ -220,13 +171,9 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--replace", "import, export: also what is there already")
     .option("--trust", "import: it is my own, so give it the network and the secrets that it names")
     .addHelpText("after", skillsHelp)
-    .action((action: SkillAction | undefined, names: string[], options: SkillsOptions) =>
-      does(async (cli) => (await import("./commands/skills.ts")).skills(cli, action, names, options)),
-    );
+    .action(runs(async () => (await import("./commands/skills.ts")).skills));
 
-  program
-    .command("experts")
-    .description("show, make and remove experts: named sets of skills and tools")
+  command("experts", "show, make and remove experts: named sets of skills and tools")
     .addArgument(oneOf("[action]", "what to do", ["list", "show", "create", "remove"]))
     .argument("[name]", "the expert's name, or its id")
     .option("--skills <skill...>", "create: ids or names of skills")
@@ -235,13 +182,9 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
       "create: tools by name, such as internal_file_*, or of one MCP server: mcp:KEY (a slash in the key is %2F)",
     )
     .option("--description <text>", "create: what it is for")
-    .action((action: ExpertAction | undefined, name: string | undefined, options: ExpertsOptions) =>
-      does(async (cli) => (await import("./commands/experts.ts")).experts(cli, action, name, options)),
-    );
+    .action(runs(async () => (await import("./commands/skills.ts")).experts));
 
-  program
-    .command("tokens")
-    .description("say who may use the server, and for what")
+  command("tokens", "say who may use the server, and for what")
     .addArgument(oneOf("[action]", "what to do", ["list", "create", "remove"]))
     .argument("[name]", "the token's name; for remove also its id")
     .option(
@@ -257,13 +200,9 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--chat", "create: may talk to models; default: when it may use tools or experts")
     .option("--no-chat", "create: may use tools, but not talk to models")
     .option("--expires <duration>", "create: is valid for so long, such as 12h or 30d; default: for ever")
-    .action((action: TokenAction | undefined, name: string | undefined, options: TokensOptions) =>
-      does(async (cli) => (await import("./commands/tokens.ts")).tokens(cli, action, name, options)),
-    );
+    .action(runs(async () => (await import("./commands/tokens.ts")).tokens));
 
-  program
-    .command("mcp-servers")
-    .description("show and change the MCP servers whose tools are on the rack of the running server")
+  command("mcp-servers", "show and change the MCP servers whose tools are on the rack of the running server")
     .addArgument(
       oneOf("[action]", "what to do", [
         "list",
@@ -291,46 +230,24 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--install <package@version>", "add: a package that is installed ahead and run by Node")
     .option("--no-open", "login: only print the address of the page")
     .addHelpText("after", mcpServersHelp)
-    .action(
-      (
-        action: McpServerAction | undefined,
-        key: string | undefined,
-        rest: string[],
-        options: McpServersOptions,
-      ) =>
-        does(async (cli) =>
-          (await import("./commands/mcp-servers.ts")).mcpServers(cli, action, key, rest, options),
-        ),
-    );
+    .action(runs(async () => (await import("./commands/mcp-servers.ts")).mcpServers));
 
-  program
-    .command("list")
-    .description("list the tools")
+  command("list", "list the tools")
     .option("--category <category>", "only those of a category")
     .option("--tag <tag>", "only those with a tag")
     .option("--all", "disabled ones too")
-    .action((options: ListOptions) =>
-      does(async (cli) => (await import("./commands/list.ts")).list(cli, options)),
-    );
+    .action(runs(async () => (await import("./commands/tools.ts")).list));
 
-  program
-    .command("show")
-    .description("show everything about a tool")
+  command("show", "show everything about a tool")
     .argument("<name>", "its name or an alias")
-    .action((name: string) => does(async (cli) => (await import("./commands/show.ts")).show(cli, name)));
+    .action(runs(async () => (await import("./commands/tools.ts")).show));
 
-  program
-    .command("search")
-    .description("find tools by words, English or Chinese")
+  command("search", "find tools by words, English or Chinese")
     .argument("<words...>")
     .option("--limit <count>", "at most so many", wholeNumber, 10)
-    .action((words: string[], options: SearchOptions) =>
-      does(async (cli) => (await import("./commands/search.ts")).search(cli, words, options)),
-    );
+    .action(runs(async () => (await import("./commands/tools.ts")).search));
 
-  program
-    .command("call")
-    .description("run a tool")
+  command("call", "run a tool")
     .argument("<name>", "its name or an alias, tool://NAME, or a toolx call as YAML, @FILE or -")
     .argument("[key=value...]", "its arguments")
     .option("--args <json>", "the arguments as JSON, @FILE, or - for standard input")
@@ -340,14 +257,10 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--session <id>", "the session that the call belongs to")
     .option("-o, --output <file>", "save the first attachment, or else the text, in a file")
     .addHelpText("after", callHelp)
-    .action((name: string, pairs: string[], options: CallCommandOptions) =>
-      does(async (cli) => (await import("./commands/call.ts")).call(cli, name, pairs, options)),
-    );
+    .action(runs(async () => (await import("./commands/call.ts")).call));
 
-  program
-    .command("new")
-    .description("write the beginnings of a tool")
-    // Offered, but not the only words: with --style the name stands here.
+  command("new", "write the beginnings of a tool")
+    // These words are offered, but any word is taken: with --style the tool's name stands here.
     .addArgument(new Argument("[contract]", "how it is written").choices(contractNames).argParser(String))
     .argument("[name]", "its name; GROUP/ACTION for internal")
     .addOption(
@@ -355,65 +268,43 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
         contractNames,
       ),
     )
-    .action((first: string | undefined, second: string | undefined, options: { style?: ContractName }) =>
-      does(async (cli) => {
-        const words = [first, second].filter((word) => word !== undefined);
-        return (await import("./commands/new.ts")).newTool(cli, words, options.style);
-      }),
-    );
+    .action(runs(async () => (await import("./commands/new.ts")).newTool));
 
-  program
-    .command("check")
-    .description("say what became of every tool file: loaded, adapted, failed and why")
+  command("check", "say what became of every tool file: loaded, adapted, failed and why")
     .argument("[path]", "a workspace, any folder of tool files, or one file")
     .option("-w, --watch", "go on, and tell of every change")
-    .action((path: string | undefined, options: CheckOptions) =>
-      does(async (cli) => (await import("./commands/check.ts")).check(cli, path, options)),
-    );
+    .action(runs(async () => (await import("./commands/check.ts")).check));
 
-  program
-    .command("logs")
-    .description("show the last calls")
+  command("logs", "show the last calls")
     .option("-f, --follow", "go on, and show those to come")
     .option("--tool <pattern>", "a name, a glob such as internal_file_*, or /a regular expression/")
     .addOption(new Option("--status <status>", "only those that ended so").choices(["success", "error"]))
     .option("--since <time>", "from 10m ago on, or from 2026-03-15T02:29:40Z")
     .option("-n, --limit <count>", "the last so many; 0 for all", wholeNumber, 50)
     .option("--ids", "the tool's own name and the call's id instead of the display name")
-    .action((options: LogsOptions) =>
-      does(async (cli) => (await import("./commands/logs.ts")).logs(cli, options)),
-    );
+    .action(runs(async () => (await import("./commands/logs.ts")).logs));
 
-  program
-    .command("calls")
-    .description("show a recorded call, with what its tool said")
+  command("calls", "show a recorded call, with what its tool said")
     .addArgument(oneOf("<action>", "what to do", ["show"]))
     .argument("<id>", "the call; `logs --ids` shows the last ones")
-    .action((action: CallAction, id: string) =>
-      does(async (cli) => (await import("./commands/calls.ts")).calls(cli, action, id)),
-    );
+    .action(runs(async () => (await import("./commands/logs.ts")).calls));
 
-  program
-    .command("doctor")
-    .description("check that everything Toolrack needs is there")
+  command("doctor", "check that everything Toolrack needs is there")
     .option("--repair", "save what can be read of a damaged database; no server may run")
-    .action((options: DoctorOptions) =>
-      does(async (cli) => (await import("./commands/doctor.ts")).doctor(cli, options)),
-    );
+    .action(runs(async () => (await import("./commands/doctor.ts")).doctor));
 
-  program
-    .command("completion")
-    .description("print a completion script for a shell")
+  command("completion", "print a completion script for a shell")
     .addArgument(oneOf("<shell>", "", ["bash", "zsh", "fish"]))
-    .action((shell: Shell) =>
-      does(async (cli) => (await import("./commands/completion.ts")).completion(cli, shell)),
-    );
+    .action(runs(async () => (await import("./commands/completion.ts")).completion));
 
   program
     .command("__complete", { hidden: true })
     .argument("[words...]")
-    .action((words: string[]) =>
-      does(async (cli) => (await import("./commands/complete.ts")).complete(cli, program, words)),
+    .action(
+      runs<[string[]]>(async () => {
+        const { complete } = await import("./commands/completion.ts");
+        return (cli, words) => complete(cli, program, words);
+      }),
     );
 
   return program;
@@ -440,7 +331,7 @@ function portNumber(text: string): number {
 }
 
 function version(): string {
-  // Three folders up from here is the package, in the sources and in what is built of them.
+  // Two folders up from here is the package, in the sources and in what is built of them.
   const manifest = new URL("../../package.json", import.meta.url);
   return JSON.parse(readFileSync(manifest, "utf8")).version;
 }

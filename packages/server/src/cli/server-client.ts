@@ -1,18 +1,20 @@
 import { isServerProof, newNonce, readMasterToken } from "../access/tokens.ts";
 
 import { isAlive, readServerAddress, type ServerAddress } from "../config/server-address.ts";
+import { isRecord } from "../helpers/values.ts";
 import type { Cli } from "./cli.ts";
-import { CliError } from "./cli-error.ts";
-import { findWorkspace } from "./find-workspace.ts";
+import { CliError, isCliError } from "./cli-error.ts";
+import { findWorkspace } from "./workspace.ts";
 
 /** Talks to the server that serves the workspace. */
 export class ServerClient {
-  readonly #url: string;
+  /** Where the server is, without a path. */
+  readonly url: string;
   readonly #token: string;
   readonly #advice: string;
 
   private constructor(url: string, token: string, advice: string) {
-    this.#url = url;
+    this.url = url;
     this.#token = token;
     this.#advice = advice;
   }
@@ -22,7 +24,7 @@ export class ServerClient {
    * listen where a server that was killed did, and must not be sent the token. Throws `CliError` when there is none.
    */
   static async find(cli: Cli): Promise<ServerClient> {
-    const workspace = findWorkspace(cli.directory);
+    const workspace = findWorkspace(cli);
     const advice = `Start one with: ${cli.commandLine("serve")}`;
     const address = await readServerAddress(workspace);
     const token = await readMasterToken(workspace);
@@ -33,15 +35,17 @@ export class ServerClient {
     return new ServerClient(address.url, token, advice);
   }
 
-  /** Where it is, without a path. */
-  get url(): string {
-    return this.#url;
+  /** Undefined when no server runs on the workspace. */
+  static async findIfAny(cli: Cli): Promise<ServerClient | undefined> {
+    return ServerClient.find(cli).catch((thrown) => {
+      if (!isCliError(thrown, "no_server")) throw thrown;
+      return undefined;
+    });
   }
 
   /** Whether this token, which is a client's and not the operator's, is given what is at the path. */
   async admits(token: string, path: string): Promise<boolean> {
-    const authorization = `Bearer ${token}`;
-    const response = await this.#fetch(path, "GET", undefined, { authorization });
+    const response = await this.#fetch(path, "GET", undefined, { authorization: `Bearer ${token}` });
     await response.body?.cancel();
     return response.ok;
   }
@@ -49,50 +53,49 @@ export class ServerClient {
   /** The answer's body. Throws `CliError` for a refusal, with its code and its words. */
   async ask<Body>(path: string, method = "GET", body?: unknown): Promise<Body> {
     const response = await this.#fetch(path, method, body);
-    const answer = await response.json().catch(() => undefined);
     // What the server answers is what its description says.
-    if (response.ok) return answer as Body;
-    throw refusal(response, answer);
+    if (response.ok) return (await jsonOf(response)) as Body;
+    throw refusal(response, await jsonOf(response));
   }
 
   /** Sends something that is answered with a stream of events. Throws like `ask`. */
   async open(path: string, body: unknown): Promise<Response> {
     const response = await this.#fetch(path, "POST", body, { accept: "text/event-stream" });
     if (response.ok) return response;
-    throw refusal(response, await response.json().catch(() => undefined));
+    throw refusal(response, await jsonOf(response));
   }
 
-  #fetch(
-    path: string,
-    method: string,
-    body: unknown,
-    headers: Record<string, string> = {},
-  ): Promise<Response> {
-    return fetch(this.#url + path, {
+  #fetch(path: string, method: string, body: unknown, more: Record<string, string> = {}): Promise<Response> {
+    const content = body === undefined ? {} : { "content-type": "application/json" };
+    return fetch(this.url + path, {
       method,
       // The server never sends anybody elsewhere.
       redirect: "error",
-      headers: {
-        authorization: `Bearer ${this.#token}`,
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
-        ...headers,
-      },
+      headers: { authorization: `Bearer ${this.#token}`, ...content, ...more },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     }).catch((error: Error) => {
-      throw gone(this.#url, this.#advice, error);
+      throw gone(this.url, this.#advice, error);
     });
   }
 }
 
+/** Asks the server of the workspace one thing. Throws like `ServerClient.find` and its `ask`. */
+export async function askServer<Body>(cli: Cli, path: string, method = "GET", body?: unknown): Promise<Body> {
+  return (await ServerClient.find(cli)).ask<Body>(path, method, body);
+}
+
+/** Undefined when it is no JSON. */
+function jsonOf(response: Response): Promise<unknown> {
+  return response.json().catch(() => undefined);
+}
+
 function refusal(response: Response, answer: unknown): CliError {
-  const {
-    code = "failure",
-    message = `The server answered ${response.status}.`,
-    details,
-  } = (
-    answer as { error?: { code?: string; message?: string; details?: Record<string, unknown> } } | undefined
-  )?.error ?? {};
-  return new CliError(message, { code, ...(details === undefined ? {} : { details }) });
+  const error = isRecord(answer) && isRecord(answer.error) ? answer.error : {};
+  const { code = "failure", message = `The server answered ${response.status}.`, details } = error;
+  return new CliError(String(message), {
+    code: String(code),
+    details: isRecord(details) ? details : undefined,
+  });
 }
 
 /** How long a server may take to say who it is. */
@@ -107,8 +110,9 @@ async function checkProof(address: ServerAddress, token: string, advice: string)
       throw gone(url, advice, error);
     },
   );
-  const answer = (await response.json().catch(() => undefined)) as { proof?: unknown } | undefined;
-  if (isServerProof(answer?.proof, token, Number(new URL(url).port), nonce)) return;
+  const answer = await jsonOf(response);
+  const proof = isRecord(answer) ? answer.proof : undefined;
+  if (isServerProof(proof, token, Number(new URL(url).port), nonce)) return;
   const ended = isAlive(address) ? "" : `The server that was there, process ${pid}, has ended. `;
   throw new CliError(
     `What answers at ${url} is not the server of this workspace, so it was not sent the token. ${ended}${advice}`,

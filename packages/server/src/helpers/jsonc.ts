@@ -1,50 +1,33 @@
+import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
+
 /**
  * JSON as people write it in the files of editors: with comments and with commas before a closing bracket. Throws
  * `SyntaxError` with the line of the mistake.
  */
 export function parseJsonc(text: string): unknown {
-  const plain = withoutTrailingCommas(withoutComments(text.replace(/^\uFEFF/, "")));
-  try {
-    return JSON.parse(plain);
-  } catch (error) {
-    throw new SyntaxError(describe(error as SyntaxError, plain));
-  }
+  return plainValue(parseJsoncTree(text));
 }
 
-/**
- * A whole string, or a comment. A string is matched first, so that `//` inside one is left alone; one that nobody closes
- * is taken up to the end of its line, rather than looked for anew at every quote.
- */
-const stringOrComment = /"(?:[^"\\\n]|\\.)*"?|\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/g;
-const stringOrComma = /"(?:[^"\\\n]|\\.)*"?|,(?=\s*[}\]])/g;
+/** The same with the place of every value in the text. */
+export function parseJsoncTree(text: string): Node {
+  const errors: ParseError[] = [];
+  // A byte order mark is no part of the JSON; a blank keeps every place where it is.
+  const plain = text.replace(/^\uFEFF/, " ");
+  const root = parseTree(plain, errors, { allowTrailingComma: true });
+  const [first] = errors;
+  if (root !== undefined && first === undefined) return root;
+  const line = plain.slice(0, first?.offset).split("\n").length;
+  const reason = first === undefined ? "EmptyText" : printParseErrorCode(first.error);
+  const words = reason.replace(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter}`).toLowerCase();
+  throw new SyntaxError(`line ${line}: this is no JSON (${words})`);
+}
 
-/** Everything stays at its line and column: what is taken out leaves blanks. */
-function withoutComments(text: string): string {
-  return text.replace(stringOrComment, (found) =>
-    found.startsWith('"') ? found : found.replace(/[^\n]/g, " "),
+/** The library's own way would take a key `__proto__` for the prototype and leave it out. */
+function plainValue({ type, children = [], value }: Node): unknown {
+  if (type === "array") return children.map(plainValue);
+  if (type !== "object") return value;
+  const members = children.flatMap(({ children: [key, member] = [] }) =>
+    key === undefined || member === undefined ? [] : [[key.value, plainValue(member)]],
   );
-}
-
-function withoutTrailingCommas(text: string): string {
-  return text.replace(stringOrComma, (found) => (found === "," ? " " : found));
-}
-
-function describe({ message }: SyntaxError, text: string): string {
-  const line = text.slice(0, placeOf(message, text)).split("\n").length;
-  return `line ${line}: ${message.replace(/, ?\.\.\.[\s\S]*$| in JSON at position[\s\S]*$/, "")}`;
-}
-
-const token = /\s+|"(?:[^"\\\n]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[{}[\]:,]/y;
-
-/** Only some of the engine's messages say where; of the others it is the first place that is no JSON at all. */
-function placeOf(message: string, text: string): number {
-  const said = /at position (\d+)/.exec(message)?.[1];
-  if (said !== undefined) return Number(said);
-  let at = 0;
-  while (at < text.length) {
-    token.lastIndex = at;
-    if (!token.test(text)) return at;
-    at = token.lastIndex;
-  }
-  return at;
+  return Object.fromEntries(members);
 }

@@ -1,26 +1,27 @@
-import { readFile } from "node:fs/promises";
-import { text } from "node:stream/consumers";
-import type { RackEvent, ToolCallRecord, ToolResult } from "@toolrack/core";
+import { readFile, writeFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import type {
+  ApprovalPolicy,
+  FilePart,
+  ProgressUpdate,
+  RackEvent,
+  ToolCallRecord,
+  ToolRegistry,
+  ToolResult,
+} from "@toolrack/core";
+import { verdictByRules } from "../../calls/approvals/rules.ts";
 import { parseToolReference } from "../../calls/call-service.ts";
+import type { CallRecorder } from "../../calls/recorder.ts";
 import type { App } from "../../index.ts";
 import type { ApprovalRule } from "../../store/approvals.ts";
-import { parsePairs } from "../arguments/parse-pairs.ts";
-import { readArguments } from "../arguments/read-arguments.ts";
-import { parametersOf } from "../arguments/schema-parts.ts";
-import { approvalPolicy } from "../call/approval-policy.ts";
-import { openRecorder } from "../call/open-recorder.ts";
-import { isToolxDocument, parseToolx, type ToolxCall } from "../call/parse-toolx.ts";
-import { ProgressLine } from "../call/progress-line.ts";
-import { describeAttachment, formatBytes, saveOutput } from "../call/save-output.ts";
-import { wholeResult } from "../call/whole-result.ts";
+import { parsePairs, readArguments } from "../arguments.ts";
 import type { Cli } from "../cli.ts";
-import { CliError, usageError } from "../cli-error.ts";
-import { exitCodeOf, exitCodes } from "../exit-codes.ts";
-import { talkFailures } from "../file-problems.ts";
-import { manualOf } from "../show/manual-sections.ts";
-import { parseDuration } from "../text/duration.ts";
-import { printable } from "../text/printable.ts";
-import { talkingLogger, withApp } from "../with-app.ts";
+import { CliError, exitCodeOf, exitCodes, usageError } from "../cli-error.ts";
+import { parametersOf } from "../parameters.ts";
+import { formatDuration, parseDuration, printable } from "../text.ts";
+import { talkFailures, talkingLogger, withApp } from "../workspace.ts";
+import { manualOf, show } from "./tools.ts";
+import type { ToolxCall } from "./toolx.ts";
 
 export interface CallCommandOptions {
   readonly args?: string;
@@ -31,33 +32,33 @@ export interface CallCommandOptions {
   readonly dryRun?: boolean;
 }
 
-interface Outcome {
-  readonly result: ToolResult;
-  readonly record: ToolCallRecord | undefined;
-}
-
 /** `toolrack call`: runs one tool through the pipeline. */
 export async function call(
   cli: Cli,
   given: string,
   pairs: readonly string[],
   options: CallCommandOptions,
-): Promise<number> {
-  const toolx = await readToolx(given);
-  if (toolx?.mode === "manual") return (await import("./show.ts")).show(cli, toolx.tool);
+): Promise<void> {
+  const toolx = await readToolx(cli, given);
+  if (toolx?.mode === "manual") return show(cli, toolx.tool);
   const name = toolx?.tool ?? given;
   const isDryRun = options.dryRun === true || toolx?.mode === "dryrun";
   const timeout =
     options.timeout === undefined ? toolx?.timeout : parseDuration(options.timeout, "--timeout");
-  const args = options.args === undefined ? undefined : await readArguments(options.args);
+  const args = options.args === undefined ? undefined : await readArguments(cli, options.args);
   const base = toolx === undefined && args === undefined ? undefined : { ...toolx?.parameters, ...args };
   const interrupt = new AbortController();
-  // Read from the disk while the workspace is opened; whoever needs it is told when it cannot be had.
+  // Loading the store's code now lets the disk work while the workspace opens. openRecorder tells of a failure.
   void import("../../store/store.ts").catch(() => {});
   let rules: readonly ApprovalRule[] = [];
-  return withApp(cli, { approval: approvalPolicy(cli, options.yes === true, () => rules) }, async (app) => {
+  // What a rule of the workspace denies is not run here either.
+  const approval: ApprovalPolicy = {
+    decide: (request, tool) => verdictByRules(rules, tool, request, request.caller),
+    ask: askerOf(cli, options.yes === true),
+  };
+  return withApp(cli, { approval }, async (app) => {
     const info = app.registry.get(name);
-    // The tool that is missed may be in one of them.
+    // The tool may be in one of the files that failed.
     if (info === undefined) talkFailures(cli, app.report);
     if (isDryRun && info !== undefined && manualOf(info) === undefined) throw noDryRun(info.name);
     const recorder = await openRecorder(cli, app);
@@ -82,24 +83,63 @@ export async function call(
     if (result.error?.code === "timed_out") cli.patience = 1_000;
     await recorder?.close();
     await report(cli, result, record, options.output);
-    if (interrupt.signal.aborted) return exitCodes.interrupted;
-    return result.error === undefined ? exitCodes.ok : exitCodeOf(result.error.code);
+    if (interrupt.signal.aborted) cli.exitCode = exitCodes.interrupted;
+    else if (result.error !== undefined) cli.exitCode = exitCodeOf(result.error.code);
   });
+}
+
+/** Whether it can only be a call as `toolx` writes it, and not the name of a tool. */
+export function isToolxDocument(text: string): boolean {
+  return /^\s*(?:tool|toolUrl|url|mode|operation)\s*:(?!\/\/)/m.test(text);
 }
 
 /** The call behind `tool://NAME`, a YAML text, `@FILE` with one, or `-` for one on standard input. */
-async function readToolx(given: string): Promise<ToolxCall | undefined> {
-  if (parseToolReference(given) !== undefined || isToolxDocument(given)) return parseToolx(given);
-  if (given === "-") return parseToolx(await text(process.stdin));
-  if (!given.startsWith("@")) return undefined;
-  const path = given.slice(1);
-  const found = await readFile(path, "utf8").catch((thrown: Error) => {
-    throw usageError(`The file ${path} cannot be read: ${thrown.message}`);
-  });
-  return parseToolx(found);
+async function readToolx(cli: Cli, given: string): Promise<ToolxCall | undefined> {
+  const isWritten = parseToolReference(given) !== undefined || isToolxDocument(given);
+  if (!isWritten && given !== "-" && !given.startsWith("@")) return undefined;
+  const text = isWritten ? given : given === "-" ? await cli.readInput() : await readCallFile(cli, given);
+  // Imported late, because reading YAML takes long to load and most calls do without.
+  const { parseToolx } = await import("./toolx.ts");
+  return parseToolx(text, cli.programWords);
 }
 
-/** What an operator switched off for all is off here too. */
+async function readCallFile(cli: Cli, given: string): Promise<string> {
+  const path = given.slice(1);
+  return readFile(resolve(cli.cwd, path), "utf8").catch((error: Error) => {
+    throw usageError(`The file ${path} cannot be read: ${error.message}`);
+  });
+}
+
+/** Asks whether a dangerous tool may run: `--yes` has said so, or else the person at the terminal does, or nobody. */
+function askerOf(cli: Cli, yes: boolean): NonNullable<ApprovalPolicy["ask"]> {
+  if (yes) return async () => ({ decision: "allow", reason: "--yes" });
+  if (!cli.interactive) {
+    const reason = "nobody can be asked without a terminal; add --yes to approve it";
+    return async () => ({ decision: "deny", reason });
+  }
+  return async (request, signal) => {
+    cli.status.clear();
+    const { askApproval } = await import("./approval-question.ts");
+    return askApproval(cli, request, signal);
+  };
+}
+
+/**
+ * Keeps the calls of this process in the workspace's store, beside those of the server. Without a store the call is
+ * made all the same, and it is said that only the log has it.
+ */
+async function openRecorder(cli: Cli, app: App): Promise<CallRecorder | undefined> {
+  try {
+    const [store, { CallRecorder }] = await Promise.all([app.store(), import("../../calls/recorder.ts")]);
+    return new CallRecorder(app.registry, store.calls, talkingLogger(cli));
+  } catch (thrown) {
+    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    cli.talk(`warning: the call is kept in ${app.log.file} only. ${reason}`);
+    return undefined;
+  }
+}
+
+/** A tool that the operator switched off on the server is off here too. */
 async function heedSwitches(cli: Cli, app: App): Promise<void> {
   const { ToolSwitches } = await import("../../access/switches.ts");
   await ToolSwitches.open({ registry: app.registry, store: await app.store(), logger: talkingLogger(cli) });
@@ -118,7 +158,7 @@ async function run(
   name: string,
   input: Record<string, unknown>,
   options: Parameters<App["registry"]["execute"]>[2] & { caller: string },
-): Promise<Outcome> {
+): Promise<{ readonly result: ToolResult; readonly record: ToolCallRecord | undefined }> {
   let record: ToolCallRecord | undefined;
   const progress = new ProgressLine(cli, name);
   const unsubscribe = registry.subscribe((event: RackEvent) => {
@@ -136,33 +176,123 @@ async function run(
   }
 }
 
+/** The result with its whole text. Only models are given a shortened one. */
+function wholeResult(
+  result: ToolResult,
+  record: ToolCallRecord | undefined,
+  registry: ToolRegistry,
+): ToolResult {
+  if (record?.flags?.truncated !== true) return result;
+  const page = registry.readResult(record.callId, { limit: Number.POSITIVE_INFINITY });
+  if (page === undefined || page.nextOffset !== undefined) return result;
+  const [first, ...others] = result.blocks ?? [];
+  const { truncated: _, ...metadata } = result.metadata ?? {};
+  return {
+    ...result,
+    content: page.text,
+    metadata,
+    ...(first?.type === "text" ? { blocks: [{ type: "text", text: page.text }, ...others] } : {}),
+  };
+}
+
+/** Calls that end sooner show nothing. */
+const QUIET = 300;
+const EVERY = 100;
+
+/** Shows on a terminal what a call is at: which tool, for how long, and what it says of its progress. */
+class ProgressLine {
+  readonly #cli: Cli;
+  readonly #startedAt = performance.now();
+  readonly #timer: NodeJS.Timeout;
+  #tool: string;
+  #update: ProgressUpdate | undefined;
+  #isPaused = false;
+
+  constructor(cli: Cli, tool: string) {
+    this.#cli = cli;
+    this.#tool = tool;
+    this.#timer = setInterval(() => this.#draw(), EVERY);
+  }
+
+  listen(event: RackEvent): void {
+    if (event.type === "progress") {
+      this.#tool = event.toolName;
+      this.#update = event.update;
+    } else if (event.type === "approval") {
+      // The question has the screen for itself until it is answered.
+      this.#isPaused = event.decision === undefined;
+    }
+  }
+
+  end(): void {
+    clearInterval(this.#timer);
+    this.#cli.status.clear();
+  }
+
+  #draw(): void {
+    const elapsed = performance.now() - this.#startedAt;
+    if (this.#isPaused || elapsed < QUIET) return;
+    const { progress = "", total, message = "" } = this.#update ?? {};
+    const count = total === undefined ? progress : `${progress}/${total}`;
+    this.#cli.status.set(`${this.#tool}  ${formatDuration(elapsed)}  ${count}  ${message}`);
+  }
+}
+
 async function report(
   cli: Cli,
   result: ToolResult,
   record: ToolCallRecord | undefined,
   output: string | undefined,
 ): Promise<void> {
-  const { flags } = record ?? {};
-  if (flags?.dropped !== undefined) {
-    cli.talk(
-      `warning: the tool has no ${flags.dropped.map((key) => `"${printable(key)}"`).join(", ")}; left out`,
-    );
+  const { dropped = [], outputMismatch } = record?.flags ?? {};
+  if (dropped.length > 0) {
+    cli.talk(`warning: the tool has no ${dropped.map((key) => `"${printable(key)}"`).join(", ")}; left out`);
   }
-  if (flags?.outputMismatch !== undefined) cli.talk(`warning: ${printable(flags.outputMismatch)}`);
-  if (result.error !== undefined) {
-    if (cli.json) cli.printJson({ error: result.error, result, record });
-    else cli.talk(cli.styleTalk("red", printable(result.content)));
+  if (outputMismatch !== undefined) cli.talk(`warning: ${printable(outputMismatch)}`);
+  const { error, content, attachments = [] } = result;
+  if (error !== undefined) {
+    cli.answer({ error, result, record }, () => cli.talk(cli.styleTalk("red", printable(content))));
     return;
   }
-  const saved = output === undefined ? undefined : await saveOutput(output, result);
-  if (saved !== undefined) cli.talk(`Saved ${formatBytes(saved.bytes)} to ${output}.`);
-  if (cli.json) {
-    cli.printJson({ result, record });
-    return;
+  if (output !== undefined) {
+    const bytes = attachments[0] === undefined ? Buffer.from(content) : bytesOf(attachments[0]);
+    await writeFile(resolve(cli.cwd, output), bytes).catch((failure: Error) => {
+      throw new CliError(`The result could not be saved: ${failure.message}`, { code: "not_saved" });
+    });
+    cli.talk(`Saved ${formatBytes(bytes.length)} to ${output}.`);
   }
-  if (saved?.isText !== true && result.content !== "") cli.print(result.content);
-  for (const attachment of result.attachments ?? []) {
-    const hint = output === undefined ? " (save the first with --output FILE)" : "";
-    cli.talk(`Attachment: ${printable(describeAttachment(attachment))}${hint}`);
-  }
+  cli.answer({ result, record }, () => {
+    const isSaved = output !== undefined && attachments.length === 0;
+    if (!isSaved && content !== "") cli.print(content);
+    for (const attachment of attachments) {
+      const hint = output === undefined ? " (save the first with --output FILE)" : "";
+      cli.talk(`Attachment: ${printable(describeAttachment(attachment))}${hint}`);
+    }
+  });
+}
+
+/** One line about an attachment. */
+function describeAttachment({ mime, url, filename }: FilePart): string {
+  const size = url.startsWith("data:") ? formatBytes(dataOf(url)?.length ?? 0) : url;
+  return [filename, mime, size].filter((part) => part !== undefined && part !== "").join(", ");
+}
+
+function formatBytes(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  return bytes < 1024 * 1024 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+}
+
+function bytesOf({ url }: FilePart): Buffer {
+  const data = dataOf(url);
+  if (data !== undefined) return data;
+  throw new CliError(`The attachment is an address, not data: ${url}. Download it from there.`, {
+    code: "not_saved",
+    details: { url },
+  });
+}
+
+function dataOf(url: string): Buffer | undefined {
+  const [, encoding, data] = /^data:[^,]*?(;base64)?,(.*)$/s.exec(url) ?? [];
+  if (data === undefined) return undefined;
+  return encoding === undefined ? Buffer.from(decodeURIComponent(data)) : Buffer.from(data, "base64");
 }

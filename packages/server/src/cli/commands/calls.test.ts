@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
+import { runCli } from "../testing/run-cli.ts";
 import { spawnCli } from "../testing/spawn-cli.ts";
 
 let workspace: TemporaryWorkspace;
@@ -21,10 +22,12 @@ export default Tool.define({
 });
 afterAll(() => workspace[Symbol.asyncDispose]());
 
-const cli = (...words: string[]) => spawnCli(words, { cwd: workspace.directory });
+const cli = (...words: string[]) => runCli(words, { cwd: workspace.directory });
 
-it("shows a recorded call with what its tool said", { timeout: 60_000 }, async () => {
-  const { record } = JSON.parse((await cli("call", "talk", "who=Ada", "--json")).stdout);
+it("shows a recorded call with what its tool said", { timeout: 180_000 }, async () => {
+  // In a process of its own, where what a tool prints is noted for its call.
+  const called = await spawnCli(["call", "talk", "who=Ada", "--json"], { cwd: workspace.directory });
+  const { record } = JSON.parse(called.stdout);
   const { stdout } = await cli("calls", "show", record.callId);
   expect(stdout).toMatch(
     /^talk\n.*completed[\s\S]*"who": "Ada"[\s\S]*Log\n.*info +printed\n.*warn +careful \\u001b\[31m\n.*progress +half way \(1\/2\)\n\nResult\ndone\n$/,

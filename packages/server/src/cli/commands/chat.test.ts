@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { answersIn, ChatRack, called } from "../../chat/testing/chat-rack.fixture.ts";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
-import { cleanEnvironment, program, spawnCli } from "../testing/spawn-cli.ts";
+import { runCli } from "../testing/run-cli.ts";
+import { cleanEnvironment, program } from "../testing/spawn-cli.ts";
 
 const tools = `
 import { setTimeout as sleep } from "node:timers/promises";
@@ -30,7 +31,7 @@ beforeAll(async () => {
 });
 afterAll(() => rack[Symbol.asyncDispose]());
 
-const about = { timeout: 60_000 };
+const about = { timeout: 180_000 };
 
 describe("toolrack chat", () => {
   it(
@@ -42,7 +43,7 @@ describe("toolrack chat", () => {
           ? { content: "Looking.", toolCalls: [{ name: "climate", arguments: '{"city":"Bern"}' }] }
           : { content: "It is mild." },
       );
-      const { code, stdout, stderr } = await spawnCli(["chat", "How", "is", "Bern?"], { cwd });
+      const { code, stdout, stderr } = await runCli(["chat", "How", "is", "Bern?"], { cwd });
       expect({ code, stdout }).toEqual({ code: 0, stdout: "Looking.\n\nIt is mild.\n" });
       expect(stderr).toMatch(/^✓ Climate\/气候 \{"city":"Bern"\} {2}[\d.]+ ms$/m);
       expect(rack.requests.at(-1).messages[0].content).toBe("How is Bern?");
@@ -56,8 +57,8 @@ describe("toolrack chat", () => {
       rack.script((request) => ({ content: `${request.messages.length}` }));
       const session = await rack.session();
       const options = ["chat", "--session", session];
-      expect((await spawnCli(options, { cwd, input: "hello\n" })).stdout).toBe("1\n");
-      const { stdout } = await spawnCli(["--json", ...options], { cwd, input: "and?\n" });
+      expect((await runCli(options, { cwd, input: "hello\n" })).stdout).toBe("1\n");
+      const { stdout } = await runCli(["--json", ...options], { cwd, input: "and?\n" });
       const events = stdout
         .trim()
         .split("\n")
@@ -71,7 +72,7 @@ describe("toolrack chat", () => {
   it("says how to answer a question where nobody can be asked", about, async () => {
     rack.script((request) => (answersIn(request).length === 0 ? called(["erase", {}]) : { content: "done" }));
     const id = /approvals approve (\w+)/;
-    const running = spawnCli(["chat", "erase it"], {
+    const running = runCli(["chat", "erase it"], {
       cwd,
       when: {
         says: "waits for an answer",
@@ -88,21 +89,21 @@ describe("toolrack chat", () => {
 
   it("says what the provider says", about, async () => {
     rack.script(() => ({ error: { message: "no such thing" }, status: 400 }));
-    const { code, stderr } = await spawnCli(["chat", "hi"], { cwd });
+    const { code, stderr } = await runCli(["chat", "hi"], { cwd });
     expect(code).toBe(1);
     expect(stderr).toContain("no such thing");
   });
 
   it("runs a server of its own where none runs, and says how to configure a provider", about, async () => {
     await using workspace = await TemporaryWorkspace.create({ "toolrack.config.js": "export default {};" });
-    const { code, stderr } = await spawnCli(["chat", "hi"], {
+    const { code, stderr } = await runCli(["chat", "hi"], {
       cwd: workspace.directory,
       env: { OPENAI_BASE_URL: "", OPENAI_API_KEY: "" },
     });
     expect(code).toBe(1);
     expect(stderr).toContain("No model provider is configured. Set OPENAI_API_KEY");
     rack.script(() => ({ content: "from afar" }));
-    const answered = await spawnCli(["chat", "hi", "--model", "any"], {
+    const answered = await runCli(["chat", "hi", "--model", "any"], {
       cwd: workspace.directory,
       env: { OPENAI_BASE_URL: `${rack.mock.url}/v1`, OPENAI_API_KEY: "x" },
     });
@@ -131,7 +132,7 @@ class Terminal implements AsyncDisposable {
 
   /** What was shown up to the text. */
   async until(text: string): Promise<string> {
-    await expect.poll(() => this.#seen, { timeout: 30_000 }).toContain(text);
+    await expect.poll(() => this.#seen, { timeout: 120_000 }).toContain(text);
     const end = this.#seen.indexOf(text) + text.length;
     const shown = this.#seen.slice(0, end);
     this.#seen = this.#seen.slice(end);
@@ -249,14 +250,14 @@ it("says that the server ended when it does so in the middle of an answer", abou
     stdio: "ignore",
   });
   await expect
-    .poll(() => existsSync(join(workspace.directory, ".toolrack/server.json")), { timeout: 30_000 })
+    .poll(() => existsSync(join(workspace.directory, ".toolrack/server.json")), { timeout: 180_000 })
     .toBe(true);
   rack.script(async () => {
     server.kill("SIGKILL");
     await once(server, "close");
     return { content: "too late" };
   });
-  const { code, stderr } = await spawnCli(["chat", "hi", "--model", "any"], {
+  const { code, stderr } = await runCli(["chat", "hi", "--model", "any"], {
     cwd: workspace.directory,
     env,
   });

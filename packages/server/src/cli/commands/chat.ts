@@ -1,19 +1,12 @@
-import { text } from "node:stream/consumers";
 import { readSse } from "../../chat/model/completion.ts";
 import type { ShownApproval, TurnEnd, TurnEvent } from "../../chat/turn/events.ts";
 import type { Serving } from "../../rack/serve.ts";
-import { LineReader } from "../chat/line-reader.ts";
-import { StopKey } from "../chat/stop-key.ts";
-import type { TurnKeys } from "../chat/turn-keys.ts";
-import { TurnPrinter } from "../chat/turn-printer.ts";
 import type { Cli } from "../cli.ts";
-import { CliError, usageError } from "../cli-error.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { findWorkspace } from "../find-workspace.ts";
+import { CliError, exitCodes, isCliError, usageError } from "../cli-error.ts";
 import { ServerClient } from "../server-client.ts";
-import { oneLine } from "../text/printable.ts";
-import { renderTable } from "../text/render-table.ts";
-import { configError, talkingLogger } from "../with-app.ts";
+import { oneLine } from "../text.ts";
+import { findWorkspace, opening, talkingLogger } from "../workspace.ts";
+import { LineReader, StopKey, type TurnKeys, TurnPrinter } from "./chat-terminal.ts";
 
 export interface ChatCommandOptions {
   readonly expert?: string;
@@ -23,15 +16,15 @@ export interface ChatCommandOptions {
 }
 
 /** `toolrack chat`: talks to a model that has the workspace's tools. */
-export async function chat(cli: Cli, words: readonly string[], options: ChatCommandOptions): Promise<number> {
+export async function chat(cli: Cli, words: readonly string[], options: ChatCommandOptions): Promise<void> {
   const { client, serving } = await connect(cli);
   try {
     const about = await client.ask<{ configured: boolean; advice?: string }>("/api/chat");
     if (!about.configured) throw new CliError(about.advice ?? "", { code: "provider_missing" });
     const talk = new Conversation(cli, client, options);
-    if (words.length > 0) return await talk.once(words.join(" "));
-    if (!cli.interactive) return await talk.once(await text(process.stdin));
-    return await talk.interact();
+    if (words.length > 0) await talk.once(words.join(" "));
+    else if (cli.interactive) await talk.interact();
+    else await talk.once(await cli.readInput());
   } finally {
     await serving?.close();
   }
@@ -39,22 +32,24 @@ export async function chat(cli: Cli, words: readonly string[], options: ChatComm
 
 /** The server that runs on the workspace, or one of our own for as long as we talk. */
 async function connect(cli: Cli): Promise<{ client: ServerClient; serving?: Serving }> {
-  try {
-    return { client: await ServerClient.find(cli) };
-  } catch (thrown) {
-    if (!(thrown instanceof CliError) || thrown.code !== "no_server") throw thrown;
-  }
+  const running = await ServerClient.findIfAny(cli);
+  if (running !== undefined) return { client: running };
   const { serve } = await import("../../rack/serve.ts");
-  const root = findWorkspace(cli.directory);
+  const root = findWorkspace(cli);
   const options = { logger: talkingLogger(cli), host: "127.0.0.1", port: 0 };
-  const serving = await serve(root, options).catch((thrown) => {
-    throw configError(thrown, root) ?? thrown;
-  });
+  const serving = await opening(root, serve(root, options));
   return { client: await ServerClient.find(cli), serving };
 }
 
 const help = `/new begins another conversation, /tools lists the tools and what they cost, /exit ends.
 Ctrl-C stops an answer.`;
+
+/** A turn that runs: what shows it, what reads keys meanwhile, and the questions that were asked in it, by their ids. */
+interface RunningTurn {
+  readonly printer: TurnPrinter;
+  readonly keys: TurnKeys;
+  readonly questions: Map<string, AbortController>;
+}
 
 class Conversation {
   readonly #cli: Cli;
@@ -63,7 +58,7 @@ class Conversation {
   #session: string | undefined;
   /** The lines of a person; none where only one message is answered. */
   #lines: LineReader | undefined;
-  /** Questions are asked one after the other: what is pressed is an answer to one of them. */
+  /** The question that is asked now. The next waits for it, so that every key answers one question only. */
   #asking: Promise<void> = Promise.resolve();
 
   constructor(cli: Cli, client: ServerClient, options: ChatCommandOptions) {
@@ -74,26 +69,23 @@ class Conversation {
   }
 
   /** One message and its answer. */
-  async once(message: string): Promise<number> {
+  async once(message: string): Promise<void> {
     if (message.trim() === "")
       throw usageError(`Say something: ${this.#cli.commandLine("chat 'What can you do?'")}`);
-    const end = await this.#turn(message);
-    return end.reason === "error"
-      ? exitCodes.failure
-      : end.reason === "stopped"
-        ? exitCodes.interrupted
-        : exitCodes.ok;
+    const { reason } = await this.#turn(message);
+    if (reason === "error") this.#cli.exitCode = exitCodes.failure;
+    if (reason === "stopped") this.#cli.exitCode = exitCodes.interrupted;
   }
 
-  /** Until the person has had enough. */
-  async interact(): Promise<number> {
+  /** Answers lines until the person ends the conversation. */
+  async interact(): Promise<void> {
     this.#cli.talk(help);
-    const lines = new LineReader();
+    const lines = new LineReader(this.#cli);
     this.#lines = lines;
     try {
       for (;;) {
         const line = (await lines.read(this.#cli.styleTalk("bold", "> ")))?.trim();
-        if (line === undefined || line === "/exit") return exitCodes.ok;
+        if (line === undefined || line === "/exit") return;
         if (line !== "") await this.#follow(line).catch((thrown) => this.#complain(thrown));
       }
     } finally {
@@ -111,12 +103,13 @@ class Conversation {
   async #turn(message: string): Promise<TurnEnd> {
     const session = await this.#open();
     const stop = () => void this.#client.ask(`/api/chat/sessions/${session}/stop`, "POST").catch(() => {});
-    const keys = this.#keys(stop);
+    const keys = this.#lines ?? new StopKey(this.#cli, stop);
+    if (this.#lines !== undefined) this.#lines.onStop = stop;
     this.#cli.onInterrupt(stop);
     keys.listen();
     try {
-      const { model } = this.#options;
-      const body = { content: message, ...(model === undefined ? {} : { model }) };
+      // What is undefined is left out of JSON.
+      const body = { content: message, model: this.#options.model };
       const response = await this.#client.open(`/api/chat/sessions/${session}/messages`, body);
       return await this.#show(response, keys);
     } finally {
@@ -126,67 +119,52 @@ class Conversation {
     }
   }
 
-  #keys(stop: () => void): TurnKeys {
-    if (this.#lines === undefined) return new StopKey(stop);
-    this.#lines.onStop = stop;
-    return this.#lines;
-  }
-
   async #show(response: Response, keys: TurnKeys): Promise<TurnEnd> {
-    const printer = new TurnPrinter(this.#cli);
-    const questions = new Map<string, AbortController>();
+    const turn: RunningTurn = { printer: new TurnPrinter(this.#cli), keys, questions: new Map() };
     try {
       for await (const data of readSse(response.body!)) {
         const event: TurnEvent = JSON.parse(data);
         if (this.#cli.json) this.#cli.printJsonLine(event);
-        else if (event.type !== "end") printer.print(event);
-        if (event.type === "approval") this.#hear(event.approval, questions, printer, keys);
+        else if (event.type !== "end") turn.printer.print(event);
+        if (event.type === "approval") this.#hear(event.approval, turn);
         if (event.type !== "end") continue;
-        if (!this.#cli.json) printer.end(event.end);
+        if (!this.#cli.json) turn.printer.end(event.end);
         return event.end;
       }
     } catch (thrown) {
       throw serverEnded(thrown);
     } finally {
-      // What is still asked has nobody left to hear the answer.
-      for (const question of questions.values()) question.abort();
+      // Questions that are still open are taken off the screen: the turn has ended.
+      for (const question of turn.questions.values()) question.abort();
       await this.#asking;
     }
     throw serverEnded();
   }
 
   /** A question is asked here, unless somebody answers it elsewhere first. */
-  #hear(
-    approval: ShownApproval,
-    questions: Map<string, AbortController>,
-    printer: TurnPrinter,
-    keys: TurnKeys,
-  ): void {
-    if (approval.state !== "pending") {
-      questions.get(approval.id)?.abort();
+  #hear(approval: ShownApproval, turn: RunningTurn): void {
+    const { id, state, toolName } = approval;
+    if (state !== "pending") {
+      turn.questions.get(id)?.abort();
       return;
     }
-    if (questions.has(approval.id)) return;
+    if (turn.questions.has(id)) return;
     const answered = new AbortController();
-    questions.set(approval.id, answered);
-    if (!this.#cli.interactive || this.#cli.json) {
-      const how = this.#cli.commandLine(`approvals approve ${approval.id}`);
-      if (!this.#cli.json) printer.talk(`${oneLine(approval.toolName)} waits for an answer: ${how}`);
+    turn.questions.set(id, answered);
+    if (this.#cli.json) return;
+    if (!this.#cli.interactive) {
+      const how = this.#cli.commandLine(`approvals approve ${id}`);
+      turn.printer.talk(`${oneLine(toolName)} waits for an answer: ${how}`);
       return;
     }
     this.#asking = this.#asking
-      .then(() => this.#ask(approval, answered.signal, printer, keys))
+      .then(() => this.#ask(approval, answered.signal, turn))
       .catch((thrown) => this.#complain(thrown));
   }
 
-  async #ask(
-    approval: ShownApproval,
-    signal: AbortSignal,
-    printer: TurnPrinter,
-    keys: TurnKeys,
-  ): Promise<void> {
+  async #ask(approval: ShownApproval, signal: AbortSignal, { printer, keys }: RunningTurn): Promise<void> {
     if (signal.aborted) return;
-    const { askApproval } = await import("../call/ask-approval.ts");
+    const { askApproval } = await import("./approval-question.ts");
     printer.talk("");
     this.#cli.status.clear();
     keys.release();
@@ -195,9 +173,10 @@ class Conversation {
       const request = { ...shown, dangerous: true, stage: "before", sessionID: "", caller: "chat" } as const;
       const decision = await askApproval(this.#cli, request, signal);
       if (signal.aborted) return;
-      await this.#client
-        .ask(`/api/approvals/${encodeURIComponent(id)}`, "POST", decision)
-        .catch(unlessDecided);
+      await this.#client.ask(`/api/approvals/${encodeURIComponent(id)}`, "POST", decision);
+    } catch (thrown) {
+      // The question was answered elsewhere, or the turn was stopped, in the meantime.
+      if (!isCliError(thrown, "approval_decided")) throw thrown;
     } finally {
       keys.listen();
     }
@@ -206,10 +185,7 @@ class Conversation {
   async #open(): Promise<string> {
     const { expert, model } = this.#options;
     this.#session ??= (
-      await this.#client.ask<{ id: string }>("/api/chat/sessions", "POST", {
-        ...(expert === undefined ? {} : { expert }),
-        ...(model === undefined ? {} : { model }),
-      })
+      await this.#client.ask<{ id: string }>("/api/chat/sessions", "POST", { expert, model })
     ).id;
     return this.#session;
   }
@@ -227,9 +203,7 @@ class Conversation {
       String(cost),
       offered ? "offered" : "by search",
     ]);
-    this.#cli.print(
-      renderTable(rows, { head: ["TOOL", "TOKENS", ""], columns: this.#cli.columns, flexible: 0 }).join("\n"),
-    );
+    this.#cli.table(["TOOL", "TOKENS", ""], rows, { flexible: 0 });
     this.#cli.talk(`${tokens} tokens of definitions; the budget is ${budget} (chat.toolBudget).`);
   }
 
@@ -240,14 +214,8 @@ class Conversation {
 }
 
 function serverEnded(cause?: unknown): CliError {
-  const details = cause === undefined ? {} : { details: { cause: String(cause) } };
   return new CliError("The server ended in the middle of the answer. Ask again once it runs.", {
     code: "no_server",
-    ...details,
+    details: cause === undefined ? undefined : { cause: String(cause) },
   });
-}
-
-/** Stopping the turn, or somebody else, was faster. */
-function unlessDecided(thrown: unknown): void {
-  if (!(thrown instanceof CliError) || thrown.code !== "approval_decided") throw thrown;
 }

@@ -3,21 +3,21 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
-import { spawnCli } from "../testing/spawn-cli.ts";
+import { runCli } from "../testing/run-cli.ts";
 
 const internal = (name: string) =>
   `module.exports = { name: '${name}', description: '', inputSchema: { type: 'object' }, handler: async () => 'ok' }`;
 const leavesTrace = `require("node:fs").writeFileSync(__filename + ".ran", "")`;
 
-describe("check touches nothing", { timeout: 30_000 }, () => {
+describe("check touches nothing", { timeout: 180_000 }, () => {
   it("keeps no cache and no log", async () => {
     await using fresh = await TemporaryWorkspace.create({
       "tools/a/x.js": internal("x"),
       "toolrack.config.mjs": "export default {}",
     });
     const outcomes = [
-      await spawnCli(["check"], { cwd: fresh.directory }),
-      await spawnCli(["check", "tools/a"], { cwd: fresh.directory }),
+      await runCli(["check"], { cwd: fresh.directory }),
+      await runCli(["check", "tools/a"], { cwd: fresh.directory }),
     ];
     expect(outcomes.map(({ code }) => code)).toEqual([0, 0]);
     expect((await readdir(fresh.directory)).sort()).toEqual(["toolrack.config.mjs", "tools"]);
@@ -25,7 +25,7 @@ describe("check touches nothing", { timeout: 30_000 }, () => {
 
   it("leaves a .toolrack alone that somebody else made meanwhile", async () => {
     await using fresh = await TemporaryWorkspace.create({ "tools/a/x.js": internal("x") });
-    const { code } = await spawnCli(["check", "--watch"], {
+    const { code } = await runCli(["check", "--watch"], {
       cwd: fresh.directory,
       when: {
         says: "Watching",
@@ -40,7 +40,7 @@ describe("check touches nothing", { timeout: 30_000 }, () => {
   });
 });
 
-describe("check on a project that is no workspace", { timeout: 30_000 }, () => {
+describe("check on a project that is no workspace", { timeout: 180_000 }, () => {
   it("checks the folders that tools usually are in, under their right names, and runs nothing else", async () => {
     await using project = await TemporaryWorkspace.create({
       "package.json": "{}",
@@ -48,7 +48,7 @@ describe("check on a project that is no workspace", { timeout: 30_000 }, () => {
       "src/internal-tools/a/b/x.js": internal("x"),
       ".opencode/tool/y.js": internal("y"),
     });
-    const { code, stdout } = await spawnCli(["check", project.directory], { cwd: "/" });
+    const { code, stdout } = await runCli(["check", project.directory], { cwd: "/" });
     expect(stdout).toContain("src/internal-tools/a/b/x.js  internal: internal_a_b_x\n");
     expect(stdout).toContain(".opencode/tool/y.js  internal: internal_y\n");
     expect(stdout).toContain("2 files: 2 loaded");
@@ -62,7 +62,7 @@ describe("check on a project that is no workspace", { timeout: 30_000 }, () => {
       "deploy.js": leavesTrace,
       "lib/x.js": internal("x"),
     });
-    const { code, stdout, stderr } = await spawnCli(["check", project.directory], { cwd: "/" });
+    const { code, stdout, stderr } = await runCli(["check", project.directory], { cwd: "/" });
     expect(stderr).toContain("name the folder of the tool files");
     expect([code, stdout]).toEqual([1, ""]);
     expect(existsSync(join(project.directory, "deploy.js.ran"))).toBe(false);
@@ -78,10 +78,10 @@ describe("check on a project that is no workspace", { timeout: 30_000 }, () => {
     });
     const at = { cwd: project.directory };
     const [named, only, mixed, file] = await Promise.all([
-      spawnCli(["check", "tool"], at),
-      spawnCli(["check", "lib"], at),
-      spawnCli(["check", "mixed"], at),
-      spawnCli(["check", "mixed/z.js"], at),
+      runCli(["check", "tool"], at),
+      runCli(["check", "lib"], at),
+      runCli(["check", "mixed"], at),
+      runCli(["check", "mixed/z.js"], at),
     ]);
     expect(named.stdout).toContain("loaded   x.js  internal: internal_x\n");
     expect(only.stdout).toContain("loaded   y.js  internal: internal_y\n");
@@ -95,7 +95,7 @@ describe("check on a project that is no workspace", { timeout: 30_000 }, () => {
       "server/internal-tools/wiki/page/read.js": internal("read"),
       "server/internal-tools/wiki/page/write.js": internal("write"),
     });
-    const { stdout } = await spawnCli(["check", "server/internal-tools/wiki/page/read.js"], {
+    const { stdout } = await runCli(["check", "server/internal-tools/wiki/page/read.js"], {
       cwd: project.directory,
     });
     expect(stdout).toContain("internal_wiki_page_read\n1 files: 1 loaded");
@@ -107,7 +107,7 @@ describe("check on a project that is no workspace", { timeout: 30_000 }, () => {
       "tools/project/.git/HEAD": "",
       "tools/project/deploy.js": leavesTrace,
     });
-    const { code } = await spawnCli(["check", "tools/project"], { cwd: home.directory });
+    const { code } = await runCli(["check", "tools/project"], { cwd: home.directory });
     expect(code).toBe(1);
     expect(existsSync(join(home.directory, "tools/loud.js.ran"))).toBe(false);
     expect(existsSync(join(home.directory, "tools/project/deploy.js.ran"))).toBe(false);

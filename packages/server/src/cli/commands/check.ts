@@ -1,16 +1,20 @@
-import { relative, resolve } from "node:path";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import type { App, FileReport, LoadReport } from "../../index.ts";
-import { type CheckSubject, checkSubject, isInside } from "../check/check-subject.ts";
 import type { Cli } from "../cli.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { describeFailure, whereOf } from "../file-problems.ts";
-import { formatDuration } from "../text/duration.ts";
-import { oneLine, printable } from "../text/printable.ts";
-import { withApp } from "../with-app.ts";
-
-export interface CheckOptions {
-  readonly watch?: boolean;
-}
+import { CliError, exitCodes } from "../cli-error.ts";
+import { formatDuration, oneLine, printable } from "../text.ts";
+import {
+  configOf,
+  describeFailure,
+  entryAt,
+  failuresIn,
+  findWorkspace,
+  type WithAppOptions,
+  whereOf,
+  withApp,
+  workspaceMark,
+} from "../workspace.ts";
 
 type Status = FileReport["status"];
 
@@ -26,19 +30,19 @@ const marks: Record<Status, { text: string; style: "green" | "yellow" | "red" | 
 export async function check(
   cli: Cli,
   path: string | undefined,
-  { watch = false }: CheckOptions,
-): Promise<number> {
-  const subject = await checkSubject(cli, path);
+  { watch = false }: { readonly watch?: boolean },
+): Promise<void> {
+  const subject = await subjectOf(cli, path);
   // Looking at somebody's project leaves nothing behind in it.
   return withApp(cli, { ...subject.open, cache: false }, async (app) => {
     const report = narrowed(app.report, subject);
     print(cli, report, watch);
-    if (watch) return follow(cli, app, subject);
-    return hasFailed(report) ? exitCodes.failure : exitCodes.ok;
+    if (watch) await follow(cli, app, subject);
+    else if (failuresIn(report).length > 0) cli.exitCode = exitCodes.failure;
   });
 }
 
-function narrowed(report: LoadReport, { open, only }: CheckSubject): LoadReport {
+function narrowed(report: LoadReport, { open, only }: Subject): LoadReport {
   if (only === undefined) return report;
   return {
     ...report,
@@ -48,15 +52,16 @@ function narrowed(report: LoadReport, { open, only }: CheckSubject): LoadReport 
 
 function print(cli: Cli, report: LoadReport, isFirstOfMany: boolean): void {
   const counts = countsOf(report);
-  if (cli.json) {
-    if (isFirstOfMany) cli.printJsonLine({ ...report, counts });
-    else cli.printJson({ ...report, counts });
+  if (cli.json && isFirstOfMany) {
+    cli.printJsonLine({ ...report, counts });
     return;
   }
-  for (const file of report.files) printFile(cli, file);
-  if (report.files.length === 0) cli.talk("There are no tool files here.");
-  const summary = Object.entries(counts).map(([status, count]) => `${count} ${status}`);
-  cli.print(`${report.files.length} files: ${summary.join(", ")} (${formatDuration(report.duration)})`);
+  cli.answer({ ...report, counts }, () => {
+    for (const file of report.files) printFile(cli, file);
+    if (report.files.length === 0) cli.talk("There are no tool files here.");
+    const summary = Object.entries(counts).map(([status, count]) => `${count} ${status}`);
+    cli.print(`${report.files.length} files: ${summary.join(", ")} (${formatDuration(report.duration)})`);
+  });
 }
 
 function printFile(cli: Cli, { file, status, contract, tools, warnings, failure }: FileReport): void {
@@ -64,11 +69,8 @@ function printFile(cli: Cli, { file, status, contract, tools, warnings, failure 
   const where = failure === undefined ? file : whereOf(failure);
   const what = contract === undefined ? "" : oneLine(`${contract}: ${tools.join(", ")}`);
   cli.print(`${cli.style(style, text)}  ${oneLine(where)}  ${what}`.trimEnd());
-  for (const warning of warnings) cli.print(`         ${printable(warning)}`);
-  if (failure !== undefined) {
-    cli.print(`         ${printable(failure.reason).replaceAll("\n", "\n         ")}`);
-    cli.print(`         ${printable(failure.remedy)}`);
-  }
+  const notes = failure === undefined ? warnings : [...warnings, failure.reason, failure.remedy];
+  for (const note of notes) cli.print(`         ${printable(note).replaceAll("\n", "\n         ")}`);
 }
 
 function countsOf({ files }: LoadReport): Record<Status, number> {
@@ -77,33 +79,138 @@ function countsOf({ files }: LoadReport): Record<Status, number> {
   return counts;
 }
 
-function hasFailed(report: LoadReport): boolean {
-  return report.files.some(({ failure }) => failure !== undefined);
-}
-
 /** Tells of every reload until Ctrl-C, which is how a watch ends and no failure. */
-function follow(cli: Cli, app: App, subject: CheckSubject): Promise<number> {
-  return new Promise((resolve) => {
-    cli.onInterrupt(() => resolve(exitCodes.ok));
-    app.watch((whole) => {
-      const report = narrowed(whole, subject);
-      if (cli.json) cli.printJsonLine({ ...report, counts: countsOf(report) });
-      else printReload(cli, report);
-    });
-    cli.talk(`Watching ${relative(process.cwd(), subject.open.directory) || "."}; Ctrl-C ends it.`);
+async function follow(cli: Cli, app: App, subject: Subject): Promise<void> {
+  const interrupted = cli.untilInterrupt();
+  app.watch((whole) => {
+    const report = narrowed(whole, subject);
+    if (cli.json) cli.printJsonLine({ ...report, counts: countsOf(report) });
+    else printReload(cli, report);
   });
+  cli.talk(`Watching ${relative(cli.cwd, subject.open.directory) || "."}; Ctrl-C ends it.`);
+  await interrupted;
 }
 
 function printReload(cli: Cli, { compiled, added, changed, removed, duration, files }: LoadReport): void {
   if (compiled.length === 0 && removed.length === 0) return;
-  const parts = [named("added", added), named("changed", changed), named("removed", removed)].filter(Boolean);
+  const changes = describeChanges({ added, changed, removed });
   const time = new Date().toLocaleTimeString("en-GB");
-  cli.print(`${time}  ${parts.join("; ") || compiled.join(", ")}  (${formatDuration(duration)})`);
+  cli.print(`${time}  ${changes || compiled.join(", ")}  (${formatDuration(duration)})`);
   for (const file of files) {
     if (compiled.includes(file.file) && file.failure !== undefined) cli.print(describeFailure(file.failure));
   }
 }
 
-function named(what: string, names: readonly string[]): string {
-  return names.length === 0 ? "" : `${what} ${names.join(", ")}`;
+/** `added a, b; removed c`; empty when nothing did. */
+export function describeChanges(changes: Pick<LoadReport, "added" | "changed" | "removed">): string {
+  return Object.entries(changes)
+    .filter(([, names]) => names.length > 0)
+    .map(([how, names]) => `${how} ${names.join(", ")}`)
+    .join("; ");
+}
+
+/** What is opened for a check, and the path below which files are of interest. */
+interface Subject {
+  readonly open: WithAppOptions & { readonly directory: string };
+  readonly only?: string;
+}
+
+/** Where projects that never heard of Toolrack have tool files. */
+const usualPlaces = [
+  "tools",
+  "src/tools",
+  "internal-tools",
+  "src/internal-tools",
+  ".opencode/tools",
+  ".opencode/tool",
+];
+const usualNames = ["tools", "tool", "internal-tools"];
+
+const script = /\.[mc]?[jt]sx?$/;
+/** What the text of a tool file has, in whatever contract: it has to be known before anything is evaluated. */
+const toolText =
+  /\b(?:inputSchema|handler|getSchema)\b|\bTool\.define\b|@opencode-ai\/plugin|export const schema\b|exports\.schema\b/;
+
+/**
+ * Checking runs the top level of files, so only files that are meant to be tools are chosen. A workspace is checked
+ * as one. A file or folder inside the tool folders of a workspace is checked there, because its place decides the
+ * names. Of any other project the folders are taken in which tools usually are.
+ */
+async function subjectOf(cli: Cli, given: string | undefined): Promise<Subject> {
+  if (given === undefined) return { open: { directory: findWorkspace(cli) } };
+  const path = resolve(cli.cwd, given);
+  const entry = entryAt(path);
+  if (entry === undefined) {
+    throw new CliError(`There is nothing at ${path}.`, { code: "no_workspace", details: { path } });
+  }
+  if (entry.isDirectory() && workspaceMark(path) !== undefined) return { open: { directory: path } };
+  const folder = entry.isDirectory() ? path : dirname(path);
+  const workspace = workspaceAround(folder);
+  if (
+    workspace !== undefined &&
+    (await toolFolders(cli, workspace)).some((tools) => isInside(folder, tools))
+  ) {
+    return { open: { directory: workspace }, only: path };
+  }
+  return foreignSubject(cli, path, folder);
+}
+
+/** Whether `path` is `folder` or lies in it. Both are absolute. */
+function isInside(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(folder + sep);
+}
+
+function foreignSubject(cli: Cli, path: string, folder: string): Subject {
+  const around = toolFolderAround(folder);
+  if (around !== undefined) return { open: { directory: around, folders: [around] }, only: path };
+  // One file that is named is the only one that runs.
+  if (path !== folder) return { open: { directory: folder, folders: [path] } };
+  const inside = usualPlaces
+    .map((place) => join(folder, place))
+    .filter((place) => entryAt(place)?.isDirectory() === true);
+  if (inside.length > 0) return { open: { directory: folder, folders: inside } };
+  if (usualNames.includes(basename(folder)) || hasToolFilesOnly(folder)) {
+    return { open: { directory: folder, folders: [folder] } };
+  }
+  throw new CliError(
+    `${folder} is no workspace, and there are no tools in it where tools usually are (${usualPlaces.join(", ")}). ` +
+      `Checking runs the files, so name the folder of the tool files: ${cli.commandLine("check PATH/TO/TOOLS")}`,
+    { code: "no_tool_folder", details: { path: folder } },
+  );
+}
+
+/** The folder that tool names begin at, when the path is somewhere below it. */
+function toolFolderAround(folder: string): string | undefined {
+  for (let at = folder; at !== dirname(at) && !isProject(at); at = dirname(at)) {
+    if (basename(at) === "internal-tools" || at.endsWith(join(sep, ".opencode", "tool"))) return at;
+  }
+  return undefined;
+}
+
+/** A project that somebody cloned into a tools folder is no part of the workspace around it. */
+function workspaceAround(folder: string): string | undefined {
+  for (let at = folder; at !== dirname(at); at = dirname(at)) {
+    if (workspaceMark(at) !== undefined) return at;
+    if (isProject(at)) return undefined;
+  }
+  return undefined;
+}
+
+function isProject(folder: string): boolean {
+  return existsSync(join(folder, ".git"));
+}
+
+/** Where a workspace has its tools; its config is read for that, and no tool. */
+async function toolFolders(cli: Cli, directory: string): Promise<string[]> {
+  if (configOf(directory) === undefined) return [join(directory, "tools")];
+  return withApp(cli, { directory, folders: [], cache: false }, async ({ config }) =>
+    (config.tools ?? ["tools"]).map((folder) => resolve(directory, folder)),
+  );
+}
+
+function hasToolFilesOnly(folder: string): boolean {
+  const entries = readdirSync(folder, { withFileTypes: true }).filter(({ name }) => !name.startsWith("."));
+  const isToolFile = (name: string) =>
+    script.test(name) && toolText.test(readFileSync(join(folder, name), "utf8"));
+  return entries.length > 0 && entries.every((entry) => entry.isFile() && isToolFile(entry.name));
 }

@@ -3,9 +3,10 @@ import { appendFile, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
+import { type CliOutcome, type RunOptions, runCli } from "../testing/run-cli.ts";
 import { sampleWorkspace } from "../testing/sample-workspace.ts";
-import { type CliOutcome, type SpawnOptions, spawnCli } from "../testing/spawn-cli.ts";
-import { displayWidth } from "../text/display-width.ts";
+import { spawnCli } from "../testing/spawn-cli.ts";
+import { displayWidth } from "../text.ts";
 
 let workspace: TemporaryWorkspace;
 beforeAll(async () => {
@@ -13,8 +14,8 @@ beforeAll(async () => {
 });
 afterAll(() => workspace[Symbol.asyncDispose]());
 
-function toolrack(words: readonly string[], options: Partial<SpawnOptions> = {}): Promise<CliOutcome> {
-  return spawnCli(words, { cwd: workspace.directory, ...options });
+function toolrack(words: readonly string[], options: Partial<RunOptions> = {}): Promise<CliOutcome> {
+  return runCli(words, { cwd: workspace.directory, ...options });
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: each test looks at its answer; there is no one type to promise.
@@ -22,13 +23,13 @@ async function json(words: readonly string[]): Promise<any> {
   return JSON.parse((await toolrack([...words, "--json"])).stdout);
 }
 
-describe("a word that is not known", { timeout: 30_000 }, () => {
+describe("a word that is not known", { timeout: 180_000 }, () => {
   it("is answered with those that are, without words of the parser", async () => {
     const [command, near, action, expert] = await Promise.all([
       toolrack(["nonsense"]),
       toolrack(["lst"]),
       toolrack(["mcp-servers", "frobnicate"]),
-      toolrack(["mcp", "--expert", "nobody"]),
+      spawnCli(["mcp", "--expert", "nobody"], { cwd: workspace.directory }),
     ]);
     expect(command.stderr).toBe("error: unknown command 'nonsense'\nAdd --help to see what there is.\n");
     expect(near.stderr).toContain("(Did you mean list?)");
@@ -40,7 +41,7 @@ describe("a word that is not known", { timeout: 30_000 }, () => {
   });
 });
 
-describe("list and search", { timeout: 30_000 }, () => {
+describe("list and search", { timeout: 180_000 }, () => {
   it("lists tools in aligned columns, and the files that failed on standard error", async () => {
     const { code, stdout, stderr } = await toolrack(["list"]);
     const lines = stdout.trimEnd().split("\n");
@@ -85,7 +86,7 @@ describe("list and search", { timeout: 30_000 }, () => {
   });
 });
 
-describe("show", { timeout: 30_000 }, () => {
+describe("show", { timeout: 180_000 }, () => {
   it("tells everything about a tool, by its alias too", async () => {
     const { stdout } = await toolrack(["show", "repeat"]);
     for (const text of [
@@ -110,7 +111,7 @@ describe("show", { timeout: 30_000 }, () => {
   });
 });
 
-describe("check", { timeout: 30_000 }, () => {
+describe("check", { timeout: 180_000 }, () => {
   it("tells of every file what became of it and why, and fails when one failed", async () => {
     const { code, stdout } = await toolrack(["check"]);
     expect(code).toBe(1);
@@ -156,7 +157,7 @@ describe("check", { timeout: 30_000 }, () => {
 
   it("--watch tells what changed, and Ctrl-C ends it well", async () => {
     await using watched = await TemporaryWorkspace.create({ "tools/.keep": "" });
-    const outcome = await spawnCli(["check", "--watch"], {
+    const outcome = await runCli(["check", "--watch"], {
       cwd: watched.directory,
       when: {
         says: "Watching",
@@ -178,12 +179,13 @@ describe("check", { timeout: 30_000 }, () => {
   });
 });
 
-describe("logs", { timeout: 30_000 }, () => {
+describe("logs", { timeout: 180_000 }, () => {
   const line = (tool: string, minutesAgo: number, more: Record<string, unknown> = {}) =>
     `${JSON.stringify({ ts: new Date(Date.now() - minutesAgo * 60_000).toISOString(), tool, caller: "ai", args: {}, stat: "success", cost: 12.3, callId: `call_${tool}`, ...more })}\n`;
   let logged: TemporaryWorkspace;
   beforeAll(async () => {
     logged = await TemporaryWorkspace.create({
+      "tools/.keep": "",
       "log/ToolBox.log.1": line("oldest", 90),
       "log/ToolBox.log":
         line("web_search", 30, { display: "SearXNG Search/网页搜索" }) +
@@ -244,33 +246,33 @@ describe("logs", { timeout: 30_000 }, () => {
   });
 });
 
-describe("new", { timeout: 30_000 }, () => {
+describe("new", { timeout: 180_000 }, () => {
   it("writes a tool that can be called at once, and overwrites nothing", async () => {
     await using fresh = await TemporaryWorkspace.create({
       "toolrack.config.mjs": `export default { tools: ["my-tools"] }`,
     });
     const at = { cwd: fresh.directory };
-    const made = await spawnCli(["new", "internal", "text/greet"], at);
+    const made = await runCli(["new", "internal", "text/greet"], at);
     expect(made).toMatchObject({ code: 0, stdout: "my-tools/text/greet.ts\n" });
     expect(made.stderr).toContain("toolrack call internal_text_greet name=World");
     const [called, again, taken, unfit, file] = await Promise.all([
-      spawnCli(["call", "internal_text_greet", "name=World"], at),
-      spawnCli(["new", "internal", "text/greet"], at),
-      spawnCli(["new", "define", "internal_file_read"], at),
-      spawnCli(["new", "define", "../escape"], at),
-      spawnCli(["new", "later", "--style", "single-file"], at),
+      runCli(["call", "internal_text_greet", "name=World"], at),
+      runCli(["new", "internal", "text/greet"], at),
+      runCli(["new", "define", "internal_file_read"], at),
+      runCli(["new", "define", "../escape"], at),
+      runCli(["new", "later", "--style", "single-file"], at),
     ]);
     expect(called.stdout).toBe("Hello, World!\n");
     expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining("exists already") });
     expect(taken).toMatchObject({ code: 1, stderr: expect.stringContaining("built-in file/read") });
     expect(unfit.code).toBe(2);
     expect(file).toMatchObject({ code: 0, stdout: "my-tools/later.tool.js\n" });
-    expect((await spawnCli(["call", "later", "name=Ada"], at)).stdout).toBe("Hello, Ada!\n");
-    expect((await spawnCli(["new"], at)).code).toBe(2);
+    expect((await runCli(["call", "later", "name=Ada"], at)).stdout).toBe("Hello, Ada!\n");
+    expect((await runCli(["new"], at)).code).toBe(2);
   });
 });
 
-describe("doctor", { timeout: 30_000 }, () => {
+describe("doctor", { timeout: 180_000 }, () => {
   it("checks everything, with a remedy for what is wrong", async () => {
     await mkdir(join(workspace.directory, "empty"), { recursive: true });
     const [sick, healthy] = await Promise.all([
@@ -302,7 +304,7 @@ describe("doctor", { timeout: 30_000 }, () => {
 
   it("tells of a config that cannot be read", async () => {
     await using broken = await TemporaryWorkspace.create({ "toolrack.config.ts": "export default {" });
-    const { code, stdout } = await spawnCli(["doctor"], { cwd: broken.directory });
+    const { code, stdout } = await runCli(["doctor"], { cwd: broken.directory });
     expect(stdout).toMatch(/fail {2}config {6}.*toolrack\.config\.ts:1/);
     expect(code).toBe(1);
   });

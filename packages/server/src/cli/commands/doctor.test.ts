@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
 import type { Check } from "../doctor/checks.ts";
-import { spawnCli } from "../testing/spawn-cli.ts";
+import { runCli } from "../testing/run-cli.ts";
 
 let workspace: TemporaryWorkspace;
 beforeAll(async () => {
@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => workspace[Symbol.asyncDispose]());
 
 async function checks(env: Record<string, string> = {}): Promise<Map<string, Check>> {
-  const { stdout } = await spawnCli(["doctor", "--json"], {
+  const { stdout } = await runCli(["doctor", "--json"], {
     cwd: workspace.directory,
     env: { TOOLRACK_KEYRING: "off", ...env },
   });
@@ -23,7 +23,7 @@ async function checks(env: Record<string, string> = {}): Promise<Map<string, Che
   return new Map(all.map((check) => [check.name, check]));
 }
 
-describe("toolrack doctor", { timeout: 60_000 }, () => {
+describe("toolrack doctor", { timeout: 180_000 }, () => {
   it("says where the server's own things are before there are any", async () => {
     const found = await checks();
     expect(found.get("store")).toMatchObject({ status: "ok", message: expect.stringContaining("SQLite; ") });
@@ -62,7 +62,7 @@ describe("toolrack doctor", { timeout: 60_000 }, () => {
 
   it("says who may approve calls, and which MCP server is the rack itself", async () => {
     const options = { cwd: workspace.directory };
-    await spawnCli(["tokens", "create", "on-call", "--approve", "internal_*"], options);
+    await runCli(["tokens", "create", "on-call", "--approve", "internal_*"], options);
     const own = { command: "toolrack", args: ["mcp", "--dir", workspace.directory] };
     await workspace.write("mcp.json", JSON.stringify({ mcpServers: { own } }));
     const found = await checks({ TOOLRACK_MCP_APPROVALS: "stdio" });

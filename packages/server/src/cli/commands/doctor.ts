@@ -1,12 +1,10 @@
 import { join } from "node:path";
 import type { RepairReport } from "../../store/repair/repair-database.ts";
 import type { Cli } from "../cli.ts";
-import { CliError } from "../cli-error.ts";
+import { CliError, exitCodes } from "../cli-error.ts";
 import { type Check, checkProgram, checkWorkspace } from "../doctor/checks.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { findWorkspace } from "../find-workspace.ts";
-import { oneLine } from "../text/printable.ts";
-import { talkingLogger, withApp } from "../with-app.ts";
+import { oneLine } from "../text.ts";
+import { findWorkspace, talkingLogger, withApp } from "../workspace.ts";
 
 const styles = { ok: "green", warn: "yellow", fail: "red" } as const;
 
@@ -15,17 +13,19 @@ export interface DoctorOptions {
 }
 
 /** `toolrack doctor`: what Toolrack needs, whether it is there, and what to do about it. */
-export async function doctor(cli: Cli, { repair = false }: DoctorOptions = {}): Promise<number> {
+export async function doctor(cli: Cli, { repair = false }: DoctorOptions = {}): Promise<void> {
   if (repair) return repairStore(cli);
   const checks = [...(await checkProgram()), ...(await workspaceChecks(cli))];
-  if (cli.json) cli.printJson({ ok: !checks.some(({ status }) => status === "fail"), checks });
-  else for (const check of checks) printCheck(cli, check);
-  return checks.some(({ status }) => status === "fail") ? exitCodes.failure : exitCodes.ok;
+  const ok = !checks.some(({ status }) => status === "fail");
+  cli.answer({ ok, checks }, () => {
+    for (const check of checks) printCheck(cli, check);
+  });
+  if (!ok) cli.exitCode = exitCodes.failure;
 }
 
 /** `toolrack doctor --repair`: saves what can be read of a damaged database into a new one. */
-async function repairStore(cli: Cli): Promise<number> {
-  const workspace = findWorkspace(cli.directory);
+async function repairStore(cli: Cli): Promise<void> {
+  const workspace = findWorkspace(cli);
   const { loadEnvironment } = await import("../../config/read-config.ts");
   const { repairDatabase, RepairRefused } = await import("../../store/repair/repair-database.ts");
   const forget = await loadEnvironment(workspace, talkingLogger(cli));
@@ -39,9 +39,7 @@ async function repairStore(cli: Cli): Promise<number> {
   }
   try {
     const report = await repairDatabase(join(workspace, ".toolrack"));
-    if (cli.json) cli.printJson(report);
-    else printRepair(cli, report);
-    return exitCodes.ok;
+    cli.answer(report, () => printRepair(cli, report));
   } catch (thrown) {
     if (thrown instanceof RepairRefused) throw new CliError(thrown.message, { code: "repair_refused" });
     throw thrown;
@@ -64,8 +62,8 @@ function printRepair(cli: Cli, { problems, backup, tables }: RepairReport): void
 
 async function workspaceChecks(cli: Cli): Promise<Check[]> {
   try {
-    const directory = findWorkspace(cli.directory);
-    return await withApp(cli, { directory }, checkWorkspace);
+    const directory = findWorkspace(cli);
+    return await withApp(cli, { directory }, (app) => checkWorkspace(cli, app));
   } catch (thrown) {
     if (!(thrown instanceof CliError)) throw thrown;
     const name = thrown.code === "config_invalid" ? "config" : "workspace";

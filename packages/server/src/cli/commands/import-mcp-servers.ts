@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
 import { isRecord } from "../../helpers/values.ts";
 import type { Cli } from "../cli.ts";
-import { CliError } from "../cli-error.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { oneLine } from "../text/printable.ts";
+import { CliError, exitCodes } from "../cli-error.ts";
+import { oneLine } from "../text.ts";
 
 /**
  * `toolrack mcp-servers import FILE`: adds the servers of another program's file. Those that are here already stay as they
@@ -13,12 +13,12 @@ export async function importMcpServers(
   cli: Cli,
   path: string,
   add: (key: string, entry: object) => Promise<unknown>,
-): Promise<number> {
-  const added = new Set<string>();
+): Promise<void> {
+  const added: string[] = [];
   const reasons = new Map<string, string>();
   const places = new Map<string, string>();
   let isRefused = false;
-  for (const { key, entry, place } of await readServers(path)) {
+  for (const { key, entry, place } of await readServers(cli, path)) {
     const first = places.get(key);
     if (first !== undefined) {
       reasons.set(`${place}.${key}`, `It stands under "${first}" too, and that one counts.`);
@@ -27,21 +27,18 @@ export async function importMcpServers(
     places.set(key, place);
     try {
       await add(key, entry);
-      added.add(key);
+      added.push(key);
     } catch (thrown) {
       if (!(thrown instanceof CliError) || thrown.code === "no_server") throw thrown;
       isRefused ||= thrown.code !== "mcp_server_exists";
       reasons.set(key, thrown.message);
     }
   }
-  if (cli.json) cli.printJson({ added: [...added], skipped: Object.fromEntries(reasons) });
-  else {
-    cli.talk(added.size === 0 ? "Nothing was added." : `Added: ${[...added].map(oneLine).join(", ")}`);
-    for (const [key, reason] of reasons) {
-      cli.talk(`${oneLine(key)} is left out: ${oneLine(reason)}`);
-    }
-  }
-  return added.size === 0 && isRefused ? exitCodes.failure : exitCodes.ok;
+  cli.answer({ added, skipped: Object.fromEntries(reasons) }, () => {
+    cli.talk(added.length === 0 ? "Nothing was added." : `Added: ${added.map(oneLine).join(", ")}`);
+    for (const [key, reason] of reasons) cli.talk(`${oneLine(key)} is left out: ${oneLine(reason)}`);
+  });
+  if (added.length === 0 && isRefused) cli.exitCode = exitCodes.failure;
 }
 
 interface FoundServer {
@@ -51,8 +48,8 @@ interface FoundServer {
   readonly place: string;
 }
 
-async function readServers(path: string): Promise<readonly FoundServer[]> {
-  const text = await readFile(path, "utf8").catch((error: Error) => {
+async function readServers(cli: Cli, path: string): Promise<readonly FoundServer[]> {
+  const text = await readFile(resolve(cli.cwd, path), "utf8").catch((error: Error) => {
     throw new CliError(`${path} cannot be read: ${error.message}`, { code: "unreadable_file" });
   });
   const { parseJsonc } = await import("../../helpers/jsonc.ts");
@@ -60,7 +57,8 @@ async function readServers(path: string): Promise<readonly FoundServer[]> {
   try {
     document = parseJsonc(text);
   } catch (thrown) {
-    throw new CliError(`${path} is not valid JSON: ${(thrown as Error).message}`, { code: "invalid_file" });
+    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    throw new CliError(`${path} is not valid JSON: ${reason}`, { code: "invalid_file" });
   }
   const servers = serversOf(document);
   if (servers !== undefined) return servers;
@@ -80,20 +78,20 @@ function serversOf(document: unknown): FoundServer[] | undefined {
     "mcp.servers": isRecord(mcp) ? mcp.servers : undefined,
     context_servers,
   };
-  const found = Object.entries(lists).filter(([, list]) => isRecord(list));
+  const found = Object.entries(lists).flatMap(([place, list]) => (isRecord(list) ? [{ place, list }] : []));
   if (found.length === 0) return undefined;
-  return found.flatMap(([place, list]) =>
-    // What is no entry is refused like any other that is wrong, with the reason.
-    Object.entries(list as Record<string, object>).map(([key, given]) => {
+  return found.flatMap(({ place, list }) =>
+    Object.entries(list).map(([key, given]) => {
       const entry = place === "context_servers" ? fromZed(given) : given;
-      return { key, entry, place };
+      // The server checks the entry and says what is wrong with it, also when it is no object.
+      return { key, entry: entry as object, place };
     }),
   );
 }
 
 /** Zed once had the command and what belongs to it in an object of its own. */
-function fromZed(entry: unknown): object {
-  if (!isRecord(entry) || !isRecord(entry.command)) return entry as object;
+function fromZed(entry: unknown): unknown {
+  if (!isRecord(entry) || !isRecord(entry.command)) return entry;
   const { path, args, env } = entry.command;
   return {
     ...entry,

@@ -1,13 +1,12 @@
+import { type FileHandle, open, stat } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
 import { type LogLine, type LogQuery, matcher, parse, readLog } from "../../calls/log-line.ts";
 
+import type { StoredCall } from "../../store/store.ts";
 import type { Cli } from "../cli.ts";
-import { usageError } from "../cli-error.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { formatLogLine } from "../logs/format-log-line.ts";
-import { LogFollower } from "../logs/log-follower.ts";
-import { parseDuration } from "../text/duration.ts";
-import { withApp } from "../with-app.ts";
+import { CliError, usageError } from "../cli-error.ts";
+import { formatDuration, oneLine, padDisplay, parseDuration, printable } from "../text.ts";
+import { withApp, withStore } from "../workspace.ts";
 
 export interface LogsOptions {
   readonly follow?: boolean;
@@ -22,7 +21,7 @@ export interface LogsOptions {
 const POLL = 200;
 
 /** `toolrack logs`: the last calls of the log, and with `--follow` those to come. */
-export async function logs(cli: Cli, options: LogsOptions): Promise<number> {
+export async function logs(cli: Cli, options: LogsOptions): Promise<void> {
   const query = await queryOf(options);
   // Only the config is needed, to know where the log is.
   const file = await withApp(cli, { folders: [] }, async ({ log }) => log.file);
@@ -33,7 +32,6 @@ export async function logs(cli: Cli, options: LogsOptions): Promise<number> {
   for (const line of lines) show(line);
   if (follower !== undefined) await follow(cli, follower, lines, query, show);
   else if (lines.length === 0) cli.talk(`No calls in ${file} fit.`);
-  return exitCodes.ok;
 }
 
 async function queryOf({ tool, status, since }: LogsOptions): Promise<LogQuery> {
@@ -45,7 +43,7 @@ async function queryOf({ tool, status, since }: LogsOptions): Promise<LogQuery> 
   try {
     await matcher(query);
   } catch (thrown) {
-    throw usageError((thrown as Error).message);
+    throw usageError(thrown instanceof Error ? thrown.message : String(thrown));
   }
   return query;
 }
@@ -73,7 +71,7 @@ async function lastLines(file: string, query: LogQuery, limit: number): Promise<
   return limit > 0 ? lines.slice(-limit) : lines;
 }
 
-/** Until Ctrl-C, which is how following ends and no failure. */
+/** Shows new lines until Ctrl-C, which is the usual end of following and no failure. */
 async function follow(
   cli: Cli,
   follower: LogFollower,
@@ -84,8 +82,7 @@ async function follow(
   const end = new AbortController();
   cli.onInterrupt(() => end.abort());
   const fits = await matcher(query);
-  // The follower began before the file was read, so that nothing falls between the two; what came meanwhile is
-  // known to both.
+  // The follower began before the file was read, so that no line is missed. Lines that both have read are shown once.
   const known = new Set(shown.map((line) => JSON.stringify(line)));
   while (!end.signal.aborted) {
     for (const text of await follower.read()) {
@@ -95,4 +92,175 @@ async function follow(
     await wait(POLL, undefined, { signal: end.signal }).catch(() => {});
   }
   await follower.close();
+}
+
+const CHUNK = 64 * 1024;
+const NEWLINE = 0x0a;
+
+interface FoundFile {
+  readonly path: string;
+  readonly inode: number;
+}
+
+/**
+ * Reads what is appended to a log that is put aside when it grows: `file` becomes `file.1`, that `file.2`. No line
+ * is lost or read twice when that happens between two reads, however often.
+ */
+export class LogFollower {
+  readonly #file: string;
+  #handle: FileHandle | undefined;
+  #offset = 0;
+  #rest = Buffer.alloc(0);
+
+  private constructor(file: string) {
+    this.#file = file;
+  }
+
+  /** Begins at the present end of the log. */
+  static async atEnd(file: string): Promise<LogFollower> {
+    const follower = new LogFollower(file);
+    follower.#handle = await open(file, "r").catch(() => undefined);
+    follower.#offset = (await follower.#handle?.stat())?.size ?? 0;
+    return follower;
+  }
+
+  /** The whole lines that came since the last time. */
+  async read(): Promise<string[]> {
+    const lines: string[] = [];
+    await this.#readOn(lines);
+    while (await this.#moveOn(lines)) await this.#readOn(lines);
+    return lines;
+  }
+
+  async close(): Promise<void> {
+    await this.#handle?.close();
+    this.#handle = undefined;
+  }
+
+  async #readOn(lines: string[]): Promise<void> {
+    const handle = this.#handle;
+    if (handle === undefined) return;
+    if ((await handle.stat()).size < this.#offset) {
+      // Somebody emptied the file in place.
+      this.#offset = 0;
+      this.#rest = Buffer.alloc(0);
+    }
+    const buffer = Buffer.alloc(CHUNK);
+    for (;;) {
+      const { bytesRead } = await handle.read(buffer, 0, CHUNK, this.#offset);
+      if (bytesRead === 0) return;
+      this.#offset += bytesRead;
+      this.#take(buffer.subarray(0, bytesRead), lines);
+    }
+  }
+
+  /** Cuts at line ends only, so that no character is ever cut in two. */
+  #take(bytes: Buffer, lines: string[]): void {
+    const all = Buffer.concat([this.#rest, bytes]);
+    const end = all.lastIndexOf(NEWLINE);
+    if (end >= 0) lines.push(...all.toString("utf8", 0, end).split("\n"));
+    this.#rest = Buffer.from(all.subarray(end + 1));
+  }
+
+  /** Goes on to the file that follows the one being read. False when that one is still the last. */
+  async #moveOn(lines: string[]): Promise<boolean> {
+    const current = (await this.#handle?.stat())?.ino;
+    const next = await this.#fileAfter(current);
+    if (next === undefined) return false;
+    const handle = await open(next.path, "r").catch(() => undefined);
+    if ((await handle?.stat())?.ino !== next.inode) {
+      // Files were moved while we looked; the next look finds them in their places.
+      await handle?.close();
+      return false;
+    }
+    // What was written to the old file between our last read of it and its being put aside.
+    await this.#readOn(lines);
+    await this.close();
+    this.#handle = handle;
+    this.#offset = 0;
+    this.#rest = Buffer.alloc(0);
+    return true;
+  }
+
+  /** The file that came after the one with this inode. From the newest on, the files are `file`, `file.1`, `file.2`. */
+  async #fileAfter(inode: number | undefined): Promise<FoundFile | undefined> {
+    let newer: FoundFile | undefined;
+    for (let number = 0; ; number++) {
+      const path = number === 0 ? this.#file : `${this.#file}.${number}`;
+      const found = await inodeAt(path);
+      if (found !== undefined && found === inode) return newer;
+      if (found !== undefined) newer = { path, inode: found };
+      // The file itself is missing for a moment while it is put aside; those aside have no gaps.
+      else if (number > 0) break;
+      if (inode === undefined) break;
+    }
+    // Ours is gone for good, or there was none: the oldest that is left comes next.
+    return newer;
+  }
+}
+
+async function inodeAt(path: string): Promise<number | undefined> {
+  return stat(path).then(
+    ({ ino }) => ino,
+    () => undefined,
+  );
+}
+
+const NAME_WIDTH = 28;
+
+/** One call as people read it: when, how it went, how long it took, what, for whom, and what went wrong. */
+export function formatLogLine(
+  cli: Cli,
+  line: LogLine,
+  withIds: boolean,
+  style: Cli["style"] = (how, text) => cli.style(how, text),
+): string {
+  const isError = line.stat === "error";
+  const name = withIds ? `${line.tool} ${line.callId ?? ""}` : (line.display ?? line.tool);
+  const parts = [
+    style("dim", localTime(line.ts)),
+    style(isError ? "red" : "green", isError ? "error  " : "success"),
+    padDisplay(typeof line.cost === "number" ? formatDuration(line.cost) : "", 9, "start"),
+    padDisplay(oneLine(String(name)), NAME_WIDTH),
+    oneLine(String(line.caller || "-")),
+    ...(line.err === undefined ? [] : [oneLine(String(line.err))]),
+  ];
+  return parts.join("  ");
+}
+
+/** `2026-03-15 02:29:40`, as the clock on the wall has it. */
+function localTime(timestamp: string): string {
+  const time = new Date(timestamp);
+  if (Number.isNaN(time.getTime())) return oneLine(timestamp);
+  const two = (value: number) => String(value).padStart(2, "0");
+  const date = `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())}`;
+  return `${date} ${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}`;
+}
+
+/** `toolrack calls show ID`: a recorded call, with what its tool said. Whether a server runs does not matter. */
+export async function calls(cli: Cli, _action: "show", id: string): Promise<void> {
+  const call = await withStore(cli, (store) => store.calls.get(id));
+  if (call === undefined) {
+    const message = `There is no call "${printable(id)}". ${cli.commandLine("logs --ids")} shows the last ones.`;
+    throw new CliError(message, { code: "call_not_found", details: { callId: id } });
+  }
+  cli.answer({ call }, () => cli.print(linesOf(cli, call).join("\n")));
+}
+
+function linesOf(cli: Cli, call: StoredCall): string[] {
+  const { callId, toolName, outcome, duration, caller, timestamp, parameters, log = [], result } = call;
+  const title = (text: string) => cli.style("bold", text);
+  const facts = [oneLine(callId), new Date(timestamp).toISOString(), outcome, formatDuration(duration)];
+  return [
+    title(oneLine(toolName)),
+    [...facts, oneLine(caller || "-")].join("  "),
+    "",
+    title("Arguments"),
+    printable(JSON.stringify(parameters, undefined, 2)),
+    ...(log.length === 0 ? [] : ["", title("Log")]),
+    ...log.map(
+      ({ at, level, text }) => `${new Date(at).toISOString()}  ${level.padEnd(8)}  ${printable(text)}`,
+    ),
+    ...(outcome === "running" ? [] : ["", title("Result"), printable(result.content)]),
+  ];
 }

@@ -9,7 +9,8 @@ import { AuthorizationServer } from "../../mcp/connect/testing/authorization-ser
 import { ModernHttpServer } from "../../mcp/connect/testing/modern-http-server.fixture.ts";
 import { type Serving, serve } from "../../rack/serve.ts";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
-import { cleanEnvironment, program, spawnCli } from "../testing/spawn-cli.ts";
+import { runCli } from "../testing/run-cli.ts";
+import { cleanEnvironment, program } from "../testing/spawn-cli.ts";
 
 const examples = resolve(import.meta.dirname, "../../../../../examples/workspace");
 const oddServer = resolve(import.meta.dirname, "../../mcp/connect/testing/odd-server.fixture.mjs");
@@ -30,9 +31,9 @@ afterAll(async () => {
   await workspace[Symbol.asyncDispose]();
 });
 
-const mcpServers = (...words: string[]) => spawnCli(["mcp-servers", ...words], { cwd: workspace.directory });
+const mcpServers = (...words: string[]) => runCli(["mcp-servers", ...words], { cwd: workspace.directory });
 
-describe("toolrack mcp-servers", { timeout: 60_000 }, () => {
+describe("toolrack mcp-servers", { timeout: 180_000 }, () => {
   it("shows the servers of the example workspace, whose tools work", async () => {
     const restarted = await mcpServers("restart", "calendar", "--json");
     expect(JSON.parse(restarted.stdout).server).toMatchObject({ key: "calendar", state: "ready", tools: 2 });

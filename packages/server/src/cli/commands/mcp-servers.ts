@@ -1,13 +1,12 @@
+import { spawn } from "node:child_process";
+import { setTimeout as delay } from "node:timers/promises";
 import { shellQuote } from "../../helpers/values.ts";
 import type { McpServerView, McpToolView } from "../../index.ts";
 import type { Cli } from "../cli.ts";
-import { CliError, usageError } from "../cli-error.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { ServerClient } from "../server-client.ts";
-import { oneLine } from "../text/printable.ts";
-import { renderTable } from "../text/render-table.ts";
+import { CliError, exitCodes, usageError } from "../cli-error.ts";
+import { askServer } from "../server-client.ts";
+import { oneLine } from "../text.ts";
 import { importMcpServers } from "./import-mcp-servers.ts";
-import { login, logout } from "./mcp-sign-in.ts";
 
 export type McpServerAction =
   | "list"
@@ -32,12 +31,6 @@ export interface McpServersOptions {
   readonly open?: boolean;
 }
 
-interface ServerList {
-  readonly items: readonly McpServerView[];
-  readonly fileProblem?: string;
-  readonly problems: Readonly<Record<string, string>>;
-}
-
 /** How many words may follow the key. */
 const MOST_WORDS: Partial<Record<McpServerAction, number>> = { add: Number.POSITIVE_INFINITY, approve: 2 };
 
@@ -48,7 +41,7 @@ export async function mcpServers(
   key: string | undefined,
   rest: readonly string[],
   options: McpServersOptions,
-): Promise<number> {
+): Promise<void> {
   const extra = action === "list" ? key : rest[MOST_WORDS[action] ?? 0];
   if (extra !== undefined) {
     throw usageError(`mcp-servers ${action} does not know what to do with "${extra}". Leave it out.`);
@@ -81,39 +74,45 @@ export async function mcpServers(
   }
 }
 
-async function list(cli: Cli): Promise<number> {
-  const client = await ServerClient.find(cli);
-  const { items, fileProblem, problems } = await client.ask<ServerList>("/api/mcp-servers");
-  if (cli.json) {
-    cli.printJson({ servers: items, ...(fileProblem === undefined ? {} : { fileProblem }), problems });
-    return exitCodes.ok;
-  }
-  if (fileProblem !== undefined) cli.talk(fileProblem);
-  const listed = new Set(items.map((server) => server.key));
-  for (const [key, problem] of Object.entries(problems)) if (!listed.has(key)) cli.talk(problem);
-  if (items.length === 0) {
-    cli.talk(
-      `There are no MCP servers. Write them into mcp.json, or: ${cli.commandLine("mcp-servers add KEY")} -- COMMAND`,
-    );
-    return exitCodes.ok;
-  }
-  const head = ["KEY", "STATE", "TOOLS", "TRANSPORT", "SERVER", "WHY"];
-  const rows = items.map((server) => [
-    server.key,
-    server.state,
-    toolsOf(server),
-    [server.transport, server.era].filter((part) => part !== undefined).join(" "),
-    server.serverInfo === undefined ? "-" : `${server.serverInfo.name} ${server.serverInfo.version}`,
-    whyOf(server),
-  ]);
-  printTable(cli, head, rows);
-  return exitCodes.ok;
+/** Asks the running server about one of its MCP servers. */
+function ask<Body>(cli: Cli, key: string, path = "", method = "GET", body?: object): Promise<Body> {
+  return askServer<Body>(cli, `/api/mcp-servers/${encodeURIComponent(key)}${path}`, method, body);
 }
 
-/** Why it cannot be used, with the last line of its own, which mostly says it best. */
+interface ServerList {
+  readonly items: readonly McpServerView[];
+  readonly fileProblem?: string;
+  readonly problems: Readonly<Record<string, string>>;
+}
+
+async function list(cli: Cli): Promise<void> {
+  const { items, fileProblem, problems } = await askServer<ServerList>(cli, "/api/mcp-servers");
+  cli.answer({ servers: items, fileProblem, problems }, () => {
+    if (fileProblem !== undefined) cli.talk(fileProblem);
+    const listed = new Set(items.map((server) => server.key));
+    for (const [key, problem] of Object.entries(problems)) if (!listed.has(key)) cli.talk(problem);
+    if (items.length === 0) {
+      cli.talk(
+        `There are no MCP servers. Write them into mcp.json, or: ${cli.commandLine("mcp-servers add KEY")} -- COMMAND`,
+      );
+      return;
+    }
+    const rows = items.map((server) => [
+      server.key,
+      server.state,
+      toolsOf(server),
+      [server.transport, server.era].filter((part) => part !== undefined).join(" "),
+      server.serverInfo === undefined ? "-" : `${server.serverInfo.name} ${server.serverInfo.version}`,
+      whyOf(server),
+    ]);
+    cli.table(["KEY", "STATE", "TOOLS", "TRANSPORT", "SERVER", "WHY"], rows);
+  });
+}
+
+/** Why the server cannot be used, with the last line of its own output. */
 function whyOf({ state, reason, lastWord, problem }: McpServerView): string {
   const why = state === "ready" ? [] : [reason, lastWord && `Its last words: ${lastWord}`];
-  return [...why, problem].filter(Boolean).join(" ");
+  return oneLine([...why, problem].filter(Boolean).join(" "));
 }
 
 function toolsOf({ tools, leftOut, quarantined }: McpServerView): string {
@@ -124,14 +123,20 @@ function toolsOf({ tools, leftOut, quarantined }: McpServerView): string {
   return without.length === 0 ? String(tools) : `${tools} (${without.join(", ")})`;
 }
 
-async function show(cli: Cli, key: string): Promise<number> {
+interface ShownServer {
+  readonly server: McpServerView;
+  readonly tools: readonly McpToolView[];
+  readonly log: readonly { readonly from: string; readonly text: string }[];
+}
+
+async function show(cli: Cli, key: string): Promise<void> {
   const server = await ask<McpServerView>(cli, key);
-  const { items: tools } = await ask<{ items: McpToolView[] }>(cli, key, "/tools");
-  const { items: lines } = await ask<{ items: { from: string; text: string }[] }>(cli, key, "/log");
-  if (cli.json) {
-    cli.printJson({ server, tools, log: lines });
-    return exitCodes.ok;
-  }
+  const { items: tools } = await ask<{ items: ShownServer["tools"] }>(cli, key, "/tools");
+  const { items: log } = await ask<{ items: ShownServer["log"] }>(cli, key, "/log");
+  cli.answer({ server, tools, log }, () => printServer(cli, key, { server, tools, log }));
+}
+
+function printServer(cli: Cli, key: string, { server, tools, log }: ShownServer): void {
   const facts: [string, unknown][] = [
     ["state", server.reason === undefined ? server.state : `${server.state}: ${server.reason}`],
     ["problem", server.problem],
@@ -147,40 +152,32 @@ async function show(cli: Cli, key: string): Promise<number> {
     const rows = tools.map(({ name, rackName, pin, offered, changes }) => [
       name,
       offered ? rackName : "(left out)",
-      // What nobody can call was not agreed to by anybody either.
+      // A tool that is left out has no pin, because nobody approved it.
       offered || pin === "quarantined" ? pin : "-",
       changes.map(({ path }) => path).join(", "),
     ]);
     cli.print("");
-    printTable(cli, ["TOOL", "ON THE RACK", "PIN", "CHANGED"], rows);
+    cli.table(["TOOL", "ON THE RACK", "PIN", "CHANGED"], rows);
   }
   for (const { name, reason } of server.refused)
     cli.print(`\n${oneLine(name)} is left out: ${oneLine(reason)}`);
   for (const { name, unchecked } of tools) {
-    for (const { part, reason } of unchecked) {
-      const told = `${name} is offered, but its ${part} is not checked here: ${reason}`;
-      cli.print(`\n${oneLine(told)}`);
-    }
+    for (const { part, reason } of unchecked)
+      cli.print(`\n${oneLine(`${name} is offered, but its ${part} is not checked here: ${reason}`)}`);
   }
-  for (const { name, changes, hash } of tools) {
-    for (const { path, before, after } of changes) {
-      cli.print(`\n${oneLine(name)} ${oneLine(path)}`);
-      if (before !== undefined) cli.print(cli.style("red", `- ${oneLine(JSON.stringify(before))}`));
-      if (after !== undefined) cli.print(cli.style("green", `+ ${oneLine(JSON.stringify(after))}`));
-    }
-    if (changes.length > 0) {
-      const words = [key, name, hash].map((word) => shellQuote(oneLine(word))).join(" ");
-      cli.print(`\nTo approve exactly this: ${cli.commandLine(`mcp-servers approve ${words}`)}`);
-    }
+  for (const tool of tools) if (tool.changes.length > 0) printChanges(cli, key, tool);
+  const lines = log.slice(-20).map(({ from, text }) => `${from}: ${oneLine(text)}`);
+  if (lines.length > 0) cli.print(`\n${lines.join("\n")}`);
+}
+
+function printChanges(cli: Cli, key: string, { name, changes, hash }: McpToolView): void {
+  for (const { path, before, after } of changes) {
+    cli.print(`\n${oneLine(name)} ${oneLine(path)}`);
+    if (before !== undefined) cli.print(cli.style("red", `- ${oneLine(JSON.stringify(before))}`));
+    if (after !== undefined) cli.print(cli.style("green", `+ ${oneLine(JSON.stringify(after))}`));
   }
-  if (lines.length > 0)
-    cli.print(
-      `\n${lines
-        .slice(-20)
-        .map(({ from, text }) => `${from}: ${oneLine(text)}`)
-        .join("\n")}`,
-    );
-  return exitCodes.ok;
+  const words = [key, name, hash].map((word) => shellQuote(oneLine(word))).join(" ");
+  cli.print(`\nTo approve exactly this: ${cli.commandLine(`mcp-servers approve ${words}`)}`);
 }
 
 function signInOf({ signIn, state }: McpServerView): string | undefined {
@@ -189,60 +186,23 @@ function signInOf({ signIn, state }: McpServerView): string | undefined {
   return signIn.pending ? "waits for somebody to finish it" : (signIn.problem ?? "nobody has signed in");
 }
 
-async function add(cli: Cli, key: string, entry: object): Promise<McpServerView> {
-  const client = await ServerClient.find(cli);
-  return client.ask<McpServerView>("/api/mcp-servers", "POST", { key, entry });
-}
-
-async function restart(cli: Cli, key: string): Promise<number> {
-  const server = await ask<McpServerView>(cli, key, "/restart", "POST");
-  if (server.state !== "disabled") return tell(cli, server);
-  const enable = cli.commandLine(`mcp-servers enable ${shellQuote(key)}`);
-  throw new CliError(
-    `The MCP server "${key}" is switched off, so nothing was started. Switch it on: ${enable}`,
-    {
-      code: "mcp_server_disabled",
-    },
-  );
-}
-
-async function remove(cli: Cli, key: string): Promise<number> {
-  await ask(cli, key, "", "DELETE");
-  if (cli.json) cli.printJson({ key });
-  else cli.talk(`The MCP server "${key}" is removed.`);
-  return exitCodes.ok;
-}
-
-/** The hash, which `show` prints below the difference, makes sure that it is approved what was looked at. */
-async function approve(
-  cli: Cli,
-  key: string,
-  name: string | undefined,
-  hash: string | undefined,
-): Promise<number> {
-  const path = name === undefined ? "/approve" : `/tools/${encodeURIComponent(name)}/approve`;
-  const body = hash === undefined ? {} : { hash };
-  const answer = await ask<McpToolView | { items: McpToolView[] }>(cli, key, path, "POST", body);
-  const tools = "items" in answer ? answer.items : [answer];
-  if (cli.json) cli.printJson({ tools });
-  else if (tools.length === 0) cli.talk(`The MCP server "${oneLine(key)}" is approved as its entry is now.`);
-  else cli.talk(`Approved as they are now: ${tools.map((tool) => oneLine(tool.name)).join(", ")}`);
-  return exitCodes.ok;
+function add(cli: Cli, key: string, entry: object): Promise<McpServerView> {
+  return askServer(cli, "/api/mcp-servers", "POST", { key, entry });
 }
 
 function toEntry([command, ...args]: readonly string[], options: McpServersOptions): object {
   const { url, type, header = [], env = [], install } = options;
-  if (command === undefined && url === undefined && install === undefined) {
-    throw usageError(
-      "Say how the server is reached: --url URL, --install PACKAGE@VERSION, or its command after --.",
-    );
-  }
   const ways = [
     ["--url", url],
     ["--install", install],
     // With an installed package, what follows are the arguments of its program.
     ["a command", install === undefined ? command : undefined],
   ].flatMap(([way, given]) => (given === undefined ? [] : [way]));
+  if (ways.length === 0) {
+    throw usageError(
+      "Say how the server is reached: --url URL, --install PACKAGE@VERSION, or its command after --.",
+    );
+  }
   if (ways.length > 1) {
     throw usageError(`A server is reached in one way: keep either ${ways.join(" or ")}.`);
   }
@@ -267,23 +227,91 @@ function pairs(words: readonly string[], option: string): Record<string, string>
   );
 }
 
-function tell(cli: Cli, server: McpServerView): number {
-  const why = oneLine(whyOf(server));
-  if (cli.json) cli.printJson({ server });
-  else cli.talk(`${server.key}: ${server.state}${why === "" ? "" : `. ${why}`}`);
-  return server.state === "failed" ? exitCodes.failure : exitCodes.ok;
+function tell(cli: Cli, server: McpServerView): void {
+  const why = whyOf(server);
+  cli.answer({ server }, () => cli.talk(`${server.key}: ${server.state}${why === "" ? "" : `. ${why}`}`));
+  if (server.state === "failed") cli.exitCode = exitCodes.failure;
 }
 
-async function ask<Body>(cli: Cli, key: string, path = "", method = "GET", body?: object): Promise<Body> {
-  const client = await ServerClient.find(cli);
-  return client.ask<Body>(`/api/mcp-servers/${encodeURIComponent(key)}${path}`, method, body);
-}
-
-function printTable(cli: Cli, head: readonly string[], rows: readonly string[][]): void {
-  const styleHead = (text: string) => cli.style("bold", text);
-  const lines = renderTable(
-    rows.map((row) => row.map(oneLine)),
-    { head, columns: cli.columns, flexible: head.length - 1, styleHead },
+async function restart(cli: Cli, key: string): Promise<void> {
+  const server = await ask<McpServerView>(cli, key, "/restart", "POST");
+  if (server.state !== "disabled") return tell(cli, server);
+  const enable = cli.commandLine(`mcp-servers enable ${shellQuote(key)}`);
+  throw new CliError(
+    `The MCP server "${key}" is switched off, so nothing was started. Switch it on: ${enable}`,
+    { code: "mcp_server_disabled" },
   );
-  cli.print(lines.join("\n"));
+}
+
+async function remove(cli: Cli, key: string): Promise<void> {
+  await ask(cli, key, "", "DELETE");
+  cli.answer({ key }, () => cli.talk(`The MCP server "${key}" is removed.`));
+}
+
+/** With the hash that `show` prints, the server approves only the definition that the person has seen. */
+async function approve(cli: Cli, key: string, name?: string, hash?: string): Promise<void> {
+  const path = name === undefined ? "/approve" : `/tools/${encodeURIComponent(name)}/approve`;
+  const answer = await ask<McpToolView | { items: McpToolView[] }>(cli, key, path, "POST", { hash });
+  const tools = "items" in answer ? answer.items : [answer];
+  cli.answer({ tools }, () => {
+    if (tools.length === 0) cli.talk(`The MCP server "${oneLine(key)}" is approved as its entry is now.`);
+    else cli.talk(`Approved as they are now: ${tools.map((tool) => oneLine(tool.name)).join(", ")}`);
+  });
+}
+
+const POLL = 500;
+
+/** Sends a person to the page of a server's sign-in, and waits until they came back and the server has started. */
+async function login(cli: Cli, key: string, canOpen: boolean): Promise<void> {
+  const { since } = await ask<McpServerView>(cli, key);
+  const begun = await ask<{ url: string; expiresAt: number }>(cli, key, "/login", "POST");
+  // A program shows the page in its own way, and reads the server's state when it likes.
+  if (cli.json) return cli.answer(begun, () => {});
+  cli.talk(`Sign in at ${oneLine(key)} on this page; it works for ten minutes:`);
+  cli.print(begun.url);
+  if (canOpen && cli.interactive) openInBrowser(begun.url);
+  const { signIn, state, reason } = await settled(cli, key, since);
+  if (signIn?.signedIn !== true) {
+    const why = signIn?.problem ?? "Nobody came back from the page in time.";
+    throw new CliError(`Not signed in at ${key}. ${why}`, { code: "mcp_sign_in_failed" });
+  }
+  cli.talk(`Signed in. ${key}: ${state}${reason === undefined ? "" : `. ${oneLine(reason)}`}`);
+  if (state !== "ready") cli.exitCode = exitCodes.failure;
+}
+
+/** `since` is when the server got into the state that it was in before. */
+async function settled(cli: Cli, key: string, since: number): Promise<McpServerView> {
+  for (;;) {
+    const server = await ask<McpServerView>(cli, key);
+    const { pending, signedIn } = server.signIn ?? {};
+    const isStarting =
+      signedIn === true &&
+      server.state !== "disabled" &&
+      (server.state === "starting" || server.since === since);
+    if (pending !== true && !isStarting) return server;
+    await delay(POLL);
+  }
+}
+
+/** Shows a page to whoever sits at this machine. Where that cannot be done, nothing happens. */
+function openInBrowser(address: string): void {
+  const { href, protocol } = new URL(address);
+  // The address comes from elsewhere: it must not be able to name a program or a file.
+  if (protocol !== "https:" && protocol !== "http:") return;
+  // None of these programs is a shell, so no part of the address is run as a command.
+  const openers: Partial<Record<NodeJS.Platform, readonly string[]>> = {
+    darwin: ["open"],
+    win32: ["rundll32", "url.dll,FileProtocolHandler"],
+  };
+  const [program = "", ...args] = openers[process.platform] ?? ["xdg-open"];
+  const child = spawn(program, [...args, href], { stdio: "ignore", detached: true });
+  child.on("error", () => {});
+  child.unref();
+}
+
+async function logout(cli: Cli, key: string): Promise<void> {
+  const answer = await ask<{ revoked: boolean; server: McpServerView }>(cli, key, "/logout", "POST");
+  const { revoked, server } = answer;
+  const how = revoked ? "The tokens were taken back." : "The tokens were forgotten here, but not taken back.";
+  cli.answer({ revoked, server }, () => cli.talk(`Signed out at ${key}. ${how}`));
 }

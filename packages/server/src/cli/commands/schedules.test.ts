@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openStore } from "../../store/store.ts";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
-import { spawnCli } from "../testing/spawn-cli.ts";
+import { runCli } from "../testing/run-cli.ts";
 
 let workspace: TemporaryWorkspace;
 beforeAll(async () => {
@@ -21,9 +21,9 @@ beforeAll(async () => {
 });
 afterAll(() => workspace[Symbol.asyncDispose]());
 
-const schedules = (...words: string[]) => spawnCli(["schedules", ...words], { cwd: workspace.directory });
+const schedules = (...words: string[]) => runCli(["schedules", ...words], { cwd: workspace.directory });
 
-describe("toolrack schedules", { timeout: 30_000 }, () => {
+describe("toolrack schedules", { timeout: 180_000 }, () => {
   it("lists what is to run later, and cancels one once", async () => {
     const listed = await schedules();
     expect(listed.stdout).toContain("2200-01-01T00:00:00Z");

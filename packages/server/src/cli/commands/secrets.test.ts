@@ -2,7 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
-import { type CliOutcome, spawnCli } from "../testing/spawn-cli.ts";
+import { type CliOutcome, runCli } from "../testing/run-cli.ts";
 
 let workspace: TemporaryWorkspace;
 beforeAll(async () => {
@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterAll(() => workspace[Symbol.asyncDispose]());
 
 function secrets(words: readonly string[], input?: string): Promise<CliOutcome> {
-  return spawnCli(["secrets", ...words], {
+  return runCli(["secrets", ...words], {
     cwd: workspace.directory,
     // Tests leave nothing in the keyring of whoever runs them.
     env: { TOOLRACK_KEYRING: "off" },
@@ -19,7 +19,7 @@ function secrets(words: readonly string[], input?: string): Promise<CliOutcome> 
   });
 }
 
-describe("toolrack secrets", { timeout: 30_000 }, () => {
+describe("toolrack secrets", { timeout: 180_000 }, () => {
   it("keeps a value that no command and no file shows, lists its name and removes it", async () => {
     const set = await secrets(["set", "API_KEY"], "top-secret-value\n");
     expect(set).toMatchObject({ code: 0, stdout: "", stderr: "The secret API_KEY is set.\n" });

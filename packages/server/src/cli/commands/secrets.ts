@@ -1,41 +1,31 @@
-import { text as readAll } from "node:stream/consumers";
-import { isCancel, password } from "@clack/prompts";
 import { type Secrets, toolSecretName } from "../../access/secrets.ts";
 
 import type { Cli } from "../cli.ts";
-import { CliError, usageError } from "../cli-error.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { renderTable } from "../text/render-table.ts";
-import { withStore } from "../with-store.ts";
-
-export type SecretAction = "list" | "set" | "remove";
+import { CliError, interruptedError, usageError } from "../cli-error.ts";
+import { withStore } from "../workspace.ts";
 
 /** `toolrack secrets`: keeps values for tools, encrypted. No command ever prints one. */
 export async function secrets(
   cli: Cli,
-  action: SecretAction | undefined,
+  action: "list" | "set" | "remove" = "list",
   first: string | undefined,
   variable: string | undefined,
-): Promise<number> {
-  if (action === undefined || action === "list") return withSecrets(cli, (kept) => list(cli, kept));
+): Promise<void> {
+  if (action === "list") return withSecrets(cli, (kept) => list(cli, kept));
   if (first === undefined) {
     throw usageError(
       `Say which secret, NAME, or TOOL NAME for one tool alone: ${cli.commandLine(`secrets ${action} NAME`)}`,
     );
   }
   const name = variable === undefined ? first : ofTool(first, variable);
+  if (action === "remove") return withSecrets(cli, (kept) => remove(cli, kept, name));
   // Asked for before anything is opened: it may take a while.
-  const value = action === "set" ? await readValue(cli, name) : undefined;
-  return withSecrets(cli, async (kept) => {
-    if (value === undefined) return remove(cli, kept, name);
-    await kept.set(name, value);
-    if (cli.json) cli.printJson({ name });
-    else cli.talk(`The secret ${name} is set.`);
-    return exitCodes.ok;
-  });
+  const value = await readValue(cli, name);
+  await withSecrets(cli, (kept) => kept.set(name, value));
+  cli.answer({ name }, () => cli.talk(`The secret ${name} is set.`));
 }
 
-/** Somebody may have written the value there, where others can see it: then it must not become a name. */
+/** The second word may be the secret value itself, typed by mistake. Then it must not be kept as a name. */
 function ofTool(tool: string, variable: string): string {
   if (/^[A-Za-z_][A-Za-z0-9_]{0,99}$/.test(variable)) return toolSecretName(tool, variable);
   throw usageError(
@@ -43,54 +33,50 @@ function ofTool(tool: string, variable: string): string {
   );
 }
 
-async function list(cli: Cli, kept: Secrets): Promise<number> {
+async function list(cli: Cli, kept: Secrets): Promise<void> {
   const all = await kept.list();
-  if (cli.json) {
-    cli.printJson({ secrets: all.map((info) => ({ ...info, isReadable: !kept.unreadable.has(info.name) })) });
-    return exitCodes.ok;
-  }
-  if (all.length === 0)
-    cli.talk(`There are no secrets. Set one with: ${cli.commandLine("secrets set NAME")}`);
-  else {
-    const rows = all.map(({ name, updatedAt }) => [name, new Date(updatedAt).toISOString()]);
-    const styleHead = (head: string) => cli.style("bold", head);
-    cli.print(renderTable(rows, { head: ["NAME", "SET"], styleHead }).join("\n"));
-  }
-  for (const reason of kept.unreadable.values()) cli.talk(`warning: ${reason}`);
-  return exitCodes.ok;
+  const secrets = all.map((info) => ({ ...info, isReadable: !kept.unreadable.has(info.name) }));
+  cli.answer({ secrets }, () => {
+    if (all.length === 0)
+      cli.talk(`There are no secrets. Set one with: ${cli.commandLine("secrets set NAME")}`);
+    else {
+      const rows = all.map(({ name, updatedAt }) => [name, new Date(updatedAt).toISOString()]);
+      cli.table(["NAME", "SET"], rows, { flexible: -1 });
+    }
+    for (const reason of kept.unreadable.values()) cli.talk(`warning: ${reason}`);
+  });
 }
 
-async function remove(cli: Cli, kept: Secrets, name: string): Promise<number> {
+async function remove(cli: Cli, kept: Secrets, name: string): Promise<void> {
   if (!(await kept.remove(name))) {
     throw new CliError(`There is no secret ${name}. See: ${cli.commandLine("secrets list")}`, {
       code: "secret_not_found",
       details: { name },
     });
   }
-  if (cli.json) cli.printJson({ name });
-  else cli.talk(`The secret ${name} is removed.`);
-  return exitCodes.ok;
+  cli.answer({ name }, () => cli.talk(`The secret ${name} is removed.`));
 }
 
 /** From standard input or a prompt, and never from the command line, which other users of the machine can see. */
 async function readValue(cli: Cli, name: string): Promise<string> {
-  if (!process.stdin.isTTY) {
-    const value = (await readAll(process.stdin)).replace(/\r?\n$/, "");
+  if (!cli.surroundings.stdin.isTTY) {
+    const value = (await cli.readInput()).replace(/\r?\n$/, "");
     if (value !== "") return value;
     throw usageError(`Give the value on standard input: ${cli.commandLine(`secrets set ${name}`)} < FILE`);
   }
   if (!cli.interactive)
     throw usageError("Standard error must be a terminal too, to ask for the value there.");
+  const { isCancel, password } = await import("@clack/prompts");
   const value = await password({
     message: `The value of ${name}`,
-    output: process.stderr,
+    ...cli.prompt,
     validate: (text) => ((text ?? "") === "" ? "It must not be empty." : undefined),
   });
-  if (!isCancel(value)) return value;
-  throw new CliError("Nothing was set.", { code: "interrupted", exitCode: exitCodes.interrupted });
+  if (isCancel(value)) throw interruptedError("Nothing was set.");
+  return value;
 }
 
-function withSecrets(cli: Cli, use: (kept: Secrets) => Promise<number>): Promise<number> {
+function withSecrets(cli: Cli, use: (kept: Secrets) => Promise<void>): Promise<void> {
   return withStore(cli, async (store, directory) => {
     const { openSecrets } = await import("../../access/secrets.ts");
     return use(await openSecrets({ directory, store }));

@@ -6,7 +6,8 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
-import { cleanEnvironment, program, spawnCli } from "../testing/spawn-cli.ts";
+import { runCli } from "../testing/run-cli.ts";
+import { cleanEnvironment, program } from "../testing/spawn-cli.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: what JSON answers hold is looked at freely in tests.
 type Json = any;
@@ -72,7 +73,7 @@ class Served {
 
   async question(): Promise<string> {
     const pending = async () => (await this.ask("/api/approvals")).body.items;
-    await expect.poll(pending, { timeout: 20_000 }).toHaveLength(1);
+    await expect.poll(pending, { timeout: 180_000 }).toHaveLength(1);
     return (await pending())[0].id;
   }
 
@@ -82,10 +83,10 @@ class Served {
   }
 }
 
-describe("toolrack serve", { timeout: 60_000 }, () => {
+describe("toolrack serve", { timeout: 180_000 }, () => {
   let workspace: TemporaryWorkspace;
   let served: Served;
-  const cli = (...args: string[]) => spawnCli(args, { cwd: workspace.directory });
+  const cli = (...args: string[]) => runCli(args, { cwd: workspace.directory });
 
   beforeAll(async () => {
     workspace = await TemporaryWorkspace.create({
@@ -201,7 +202,7 @@ describe("toolrack serve", { timeout: 60_000 }, () => {
   it("knows after a crash of the calls that tools had made", async () => {
     void served.call("nest", "deep", { callId: "outer" }).catch(() => {});
     const running = async () => (await served.ask("/api/calls?status=running")).body.items;
-    await expect.poll(running, { timeout: 20_000 }).toHaveLength(2);
+    await expect.poll(running, { timeout: 180_000 }).toHaveLength(2);
     const child = (await running()).find(({ toolName }: Json) => toolName === "endless");
     expect(child).toMatchObject({ parentCallId: "outer", caller: "nest_outer" });
     await served.stop("SIGKILL");

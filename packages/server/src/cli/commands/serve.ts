@@ -1,20 +1,18 @@
-import type { ToolCallRecord, ToolError } from "@toolrack/core";
+import { isIPv6 } from "node:net";
+import { networkInterfaces } from "node:os";
+import type { RackEvent } from "@toolrack/core";
+import { ownStreams } from "../../calls/console-output.ts";
 import { LineGatherer } from "../../calls/log.ts";
-import { logText, toLogLine } from "../../calls/log-line.ts";
-import { isMetaTool } from "../../calls/meta-tools.ts";
-import { shellQuote } from "../../helpers/values.ts";
+import { isRecord, shellQuote } from "../../helpers/values.ts";
 import type { LoadReport } from "../../index.ts";
 import type { ServeOptions, Serving } from "../../rack/serve.ts";
+
 import type { Cli } from "../cli.ts";
 import { CliError } from "../cli-error.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { failuresIn, talkFailures } from "../file-problems.ts";
-import { findWorkspace } from "../find-workspace.ts";
-import { formatLogLine } from "../logs/format-log-line.ts";
-import { ownProgram } from "../serve/own-program.ts";
-import { isOnlyHere, reachOf } from "../serve/reach.ts";
-import { formatDuration } from "../text/duration.ts";
-import { configError, talkingLogger } from "../with-app.ts";
+import { amount, formatDuration } from "../text.ts";
+import { failuresIn, findWorkspace, opening, talkFailures, talkingLogger } from "../workspace.ts";
+import { describeChanges } from "./check.ts";
+import { formatLogLine } from "./logs.ts";
 
 export interface ServeCommandOptions {
   readonly host?: string;
@@ -23,45 +21,46 @@ export interface ServeCommandOptions {
 }
 
 /** `toolrack serve`: serves the workspace until it is told to stop, which is no failure. */
-export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions): Promise<number> {
-  const root = findWorkspace(cli.directory);
+export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions): Promise<void> {
+  const root = findWorkspace(cli);
   const lines = new LineGatherer((waiting) => cli.write(waiting.join("")));
   const serving = await start(cli, root, {
     logger: talkingLogger(cli),
-    program: ownProgram(),
+    program: cli.surroundings.program,
     watchdog: true,
     ...(host === undefined ? {} : { host }),
     ...(port === undefined ? {} : { port }),
     ...(watch ? { onReload: (report) => tellReload(cli, lines, report) } : {}),
   });
-  const stopped = new Promise<void>((resolve) => cli.onInterrupt(resolve));
+  const stopped = cli.untilInterrupt();
+  const tellCall = await callTeller(cli, lines);
   serving.app.registry.subscribe((event) => {
-    if (event.type === "record") tellCall(cli, lines, event.record, event.error);
-    if (event.type === "approval" && event.decision === undefined) tellQuestion(cli, event.request.toolName);
+    if (event.type === "record") tellCall(event);
+    if (event.type === "approval" && event.decision === undefined && !cli.json)
+      cli.talk(`${event.request.toolName} waits for an answer: ${cli.commandLine("approvals")}`);
   });
-  tellReady(cli, serving, watch);
+  await tellReady(cli, serving, watch);
   tellReach(cli, serving, host ?? serving.app.config.server?.host ?? "127.0.0.1");
   await stopped;
   cli.talk("Stopping: calls under way may end. Once more stops at once.");
   await serving.close();
   lines.close();
   cli.talk("Stopped.");
-  return exitCodes.ok;
 }
 
 async function start(cli: Cli, root: string, options: ServeOptions): Promise<Serving> {
   const module = await import("../../rack/serve.ts");
   try {
-    return await module.serve(root, options);
+    return await opening(root, module.serve(root, options));
   } catch (thrown) {
-    throw configError(thrown, root) ?? addressError(cli, thrown) ?? thrown;
+    throw addressError(cli, thrown) ?? thrown;
   }
 }
 
-/** What the system says when an address cannot be had, with what to type instead. */
+/** The error for an address that is taken or not permitted, with the command that takes a free one. */
 function addressError(cli: Cli, thrown: unknown): CliError | undefined {
-  if (!(thrown instanceof Error)) return undefined;
-  const { code } = (thrown.cause ?? {}) as { code?: unknown };
+  if (!(thrown instanceof Error) || !isRecord(thrown.cause)) return undefined;
+  const { code } = thrown.cause;
   if (code !== "EADDRINUSE" && code !== "EACCES") return undefined;
   return new CliError(`${thrown.message} This takes any that is free: ${cli.commandLine("serve --port 0")}`, {
     code: "address_unavailable",
@@ -69,12 +68,14 @@ function addressError(cli: Cli, thrown: unknown): CliError | undefined {
   });
 }
 
-function tellReady(cli: Cli, { app, url, token, interrupted }: Serving, isWatching: boolean): void {
+async function tellReady(cli: Cli, serving: Serving, isWatching: boolean): Promise<void> {
+  const { app, url, token, interrupted } = serving;
   const { report, registry, workspace } = app;
-  // Models find and call the others with them; lists leave them out.
+  const { isMetaTool } = await import("../../calls/meta-tools.ts");
+  // The tools that search and call other tools are not listed, so they are not counted.
   const tools = registry.list().filter(({ name }) => !isMetaTool(name)).length;
+  const failures = failuresIn(report);
   if (cli.json) {
-    const failures = failuresIn(report);
     cli.printJsonLine({ type: "ready", url, workspace: workspace.directory, tools, failures, interrupted });
     return;
   }
@@ -82,7 +83,7 @@ function tellReady(cli: Cli, { app, url, token, interrupted }: Serving, isWatchi
   cli.talk(`Workspace ${workspace.directory}`);
   cli.talk(
     `${amount(tools, "tool")} on the rack; ${amount(files, "tool file")} loaded in ${formatDuration(report.duration)}, ` +
-      `${failuresIn(report).length} failed`,
+      `${failures.length} failed`,
   );
   talkFailures(cli, report);
   if (interrupted > 0)
@@ -103,44 +104,83 @@ ${isWatching ? "Tool files are loaded anew when they change. " : ""}Ctrl-C stops
 `);
 }
 
-/** Who listens for others is told what that means: there is no encryption here. */
+/** Warns when other machines reach the server, because it does not encrypt. */
 function tellReach(cli: Cli, { url }: Serving, host: string): void {
-  const { port } = new URL(url);
   if (isOnlyHere(host)) return;
-  const addresses = reachOf(host, port).join(", ") || "no address yet";
+  const addresses = reachOf(host, new URL(url).port).join(", ") || "no address yet";
   cli.talk(
     `warning: others on the network reach this server at ${addresses}. Tokens and results travel unencrypted: ` +
       "put a proxy with TLS in front of it, or listen on 127.0.0.1 only.",
   );
 }
 
+/** Whether only programs on this machine reach a server that listens on this host. */
+function isOnlyHere(host: string): boolean {
+  return host === "localhost" || host.endsWith(".localhost") || /^127\.|^::1$/.test(host);
+}
+
+/** The addresses under which other machines reach the server. `0.0.0.0` stands for all of them, and cannot be typed. */
+export function reachOf(host: string, port: string): string[] {
+  if (isOnlyHere(host)) return [];
+  return addressesOf(host).map((address) => `http://${isIPv6(address) ? `[${address}]` : address}:${port}`);
+}
+
+function addressesOf(host: string): string[] {
+  if (host !== "0.0.0.0" && host !== "::") return [host];
+  const all = Object.values(networkInterfaces()).flatMap((entries) => entries ?? []);
+  // A link-local address needs the name of the interface beside it, which URLs cannot have.
+  const outside = all.filter(({ internal, address }) => !internal && !address.startsWith("fe80:"));
+  return outside.filter(({ family }) => host === "::" || family === "IPv4").map(({ address }) => address);
+}
+
 function tellReload(cli: Cli, lines: LineGatherer, report: LoadReport): void {
+  const { added, changed, removed, duration } = report;
   if (cli.json) {
     lines.flush(); // What happened before is told before.
-    const { added, changed, removed, duration } = report;
     cli.printJsonLine({ type: "reload", added, changed, removed, duration, failures: failuresIn(report) });
     return;
   }
-  const { added, changed, removed } = report;
-  const parts = Object.entries({ added, changed, removed }).filter(([, names]) => names.length > 0);
-  const what = parts.map(([how, names]) => `${how} ${names.join(", ")}`).join("; ");
-  cli.talk(`Reloaded in ${formatDuration(report.duration)}${what === "" ? "" : `: ${what}`}`);
+  const what = describeChanges({ added, changed, removed });
+  cli.talk(`Reloaded in ${formatDuration(duration)}${what === "" ? "" : `: ${what}`}`);
   talkFailures(cli, report);
 }
 
-function tellCall(cli: Cli, lines: LineGatherer, record: ToolCallRecord, error: ToolError | undefined): void {
-  // The text of the line in the log, with its type before all the rest.
-  if (cli.json) lines.add(`{"type":"call",${logText(record, error).slice(1)}\n`);
-  else
-    cli.talk(
-      formatLogLine(cli, toLogLine(record, error), false, (style, text) => cli.styleTalk(style, text)),
-    );
+type RecordEvent = Extract<RackEvent, { type: "record" }>;
+
+/** Returns what tells of a finished call, on one line. */
+async function callTeller(cli: Cli, lines: LineGatherer): Promise<(event: RecordEvent) => void> {
+  const { logText, toLogLine } = await import("../../calls/log-line.ts");
+  const style: Cli["style"] = (how, text) => cli.styleTalk(how, text);
+  return ({ record, error }) => {
+    // The text of the line in the log, with its type before all the rest.
+    if (cli.json) lines.add(`{"type":"call",${logText(record, error).slice(1)}\n`);
+    else cli.talk(formatLogLine(cli, toLogLine(record, error), false, style));
+  };
 }
 
-function tellQuestion(cli: Cli, toolName: string): void {
-  if (!cli.json) cli.talk(`${toolName} waits for an answer: ${cli.commandLine("approvals")}`);
+export interface McpCommandOptions {
+  readonly expert?: string;
+  readonly watch: boolean;
 }
 
-function amount(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? "" : "s"}`;
+/** `toolrack mcp`: serves the client that started it until that goes away, which is no failure. */
+export async function mcp(cli: Cli, { expert, watch }: McpCommandOptions): Promise<void> {
+  const root = findWorkspace(cli);
+  if (cli.interactive)
+    cli.talk("This speaks MCP over standard input and output: let an MCP client start it.");
+  // Done before any code of the workspace runs, so that only we can write to the client.
+  const streams = ownStreams((text) => cli.write(text));
+  const stopping = new AbortController();
+  cli.onInterrupt(() => stopping.abort());
+  const { serveStdio } = await import("../../rack/serve.ts");
+  const served = serveStdio(root, {
+    logger: talkingLogger(cli),
+    streams,
+    watchdog: true,
+    signal: stopping.signal,
+    ...(expert === undefined ? {} : { expert }),
+    // Reloads are logged, and the client shows the log.
+    ...(watch ? { onReload: () => {} } : {}),
+  });
+  await opening(root, served);
 }

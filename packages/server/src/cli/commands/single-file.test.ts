@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
-import { type CliOutcome, spawnCli } from "../testing/spawn-cli.ts";
+import { type CliOutcome, runCli } from "../testing/run-cli.ts";
 
 const weather = `module.exports = {
   getMetadata: () => ({ id: "weather", name: "Weather", description: "Tells the weather.", examples: [{ city: "Rome" }] }),
@@ -41,10 +41,10 @@ afterAll(() => workspace[Symbol.asyncDispose]());
 
 function toolrack(words: readonly string[], input?: string): Promise<CliOutcome> {
   const env = { TOOLRACK_KEYRING: "off", API_KEY: "of-the-server" };
-  return spawnCli(words, { cwd: workspace.directory, env, ...(input === undefined ? {} : { input }) });
+  return runCli(words, { cwd: workspace.directory, env, ...(input === undefined ? {} : { input }) });
 }
 
-describe("single-file tools on the command line", { timeout: 120_000 }, () => {
+describe("single-file tools on the command line", { timeout: 180_000 }, () => {
   it("a missing secret is named with the command that sets it, and then reaches this tool alone", async () => {
     const missing = await toolrack(["call", "weather", "city=Rome", "--json"]);
     expect(missing.code).toBe(3);

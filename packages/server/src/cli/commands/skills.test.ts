@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
-import { spawnCli } from "../testing/spawn-cli.ts";
+import { runCli } from "../testing/run-cli.ts";
 
 const index = `exports.getTools = () => [{ name: "double", description: "Doubles.", parameters: { properties: { n: { type: "number" } } } }];
 exports.execute = async (tool, { n }) => ({ result: n * 2 });`;
@@ -21,10 +21,10 @@ beforeAll(async () => {
 });
 afterAll(() => workspace[Symbol.asyncDispose]());
 
-const run = (...words: string[]) => spawnCli(words, { cwd: workspace.directory });
+const run = (...words: string[]) => runCli(words, { cwd: workspace.directory });
 const skills = (...words: string[]) => run("skills", ...words);
 
-describe("toolrack skills", { timeout: 60_000 }, () => {
+describe("toolrack skills", { timeout: 180_000 }, () => {
   it("lists those of folders, and runs their tools", async () => {
     const { code, stdout } = await skills();
     expect(code).toBe(0);

@@ -5,12 +5,10 @@ import { exportSkills } from "../../skills/export.ts";
 import { importSkills } from "../../skills/import/import.ts";
 import type { SkillLibrary } from "../../skills/skill-library.ts";
 import type { Cli } from "../cli.ts";
-import { CliError, usageError } from "../cli-error.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { oneLine, printable } from "../text/printable.ts";
-import { renderTable } from "../text/render-table.ts";
-import { withApp } from "../with-app.ts";
-import { withStore } from "../with-store.ts";
+import { CliError, exitCodes, usageError } from "../cli-error.ts";
+import { amount, printable } from "../text.ts";
+import { withApp, withStore } from "../workspace.ts";
+import { printTools } from "./tools.ts";
 
 export type SkillAction = "list" | "show" | "import" | "export" | "trust" | "remove";
 
@@ -29,142 +27,23 @@ export async function skills(
   action: SkillAction = "list",
   names: readonly string[],
   options: SkillsOptions,
-): Promise<number> {
-  if (names.length === 0 && needsNames(action, options)) {
+): Promise<void> {
+  const needsNames = action !== "list" && !(action === "export" && options.all === true);
+  if (names.length === 0 && needsNames) {
     throw usageError(
       `Say which: ${cli.commandLine(`skills ${action} ${action === "import" ? "PATH..." : "NAME"}`)}`,
     );
   }
-  return withStore(cli, (store) =>
-    withApp(cli, { store }, (app) => naming(cli, () => actions[action](cli, app, names, options))),
-  );
+  return withSkills(cli, "skills list", (app) => skillActions[action](cli, app, names, options));
 }
 
-function needsNames(action: SkillAction, { all }: SkillsOptions): boolean {
-  return action !== "list" && !(action === "export" && all === true);
-}
-
-type Action = (cli: Cli, app: App, names: readonly string[], options: SkillsOptions) => Promise<number>;
-
-const actions: Readonly<Record<SkillAction, Action>> = {
-  async list(cli, { skills: library }) {
-    const all = library.list();
-    const failed = library.failedFolders();
-    if (cli.json) {
-      cli.printJson({ skills: all.map((skill) => summaryOf(library, skill)), failed });
-      return exitCodes.ok;
-    }
-    if (all.length === 0)
-      cli.talk(`There are no skills. Bring some with: ${cli.commandLine("skills import PATH")}`);
-    else {
-      const rows = all.map((skill) => [
-        skill.id,
-        oneLine(skill.name),
-        placeOf(skill),
-        toolsOf(library, skill),
-        oneLine(skill.description),
-      ]);
-      const head = ["ID", "NAME", "OWNER", "TOOLS", "DESCRIPTION"];
-      const styleHead = (text: string) => cli.style("bold", text);
-      cli.print(renderTable(rows, { head, styleHead, columns: cli.columns, flexible: 4 }).join("\n"));
-    }
-    for (const { folder, reason } of failed) cli.talk(`${folder}: ${reason}`);
-    return exitCodes.ok;
-  },
-
-  async show(cli, { skills: library }, [name = ""]) {
-    const skill = library.require(name);
-    if (cli.json) {
-      cli.printJson({
-        ...summaryOf(library, skill),
-        tools: skill.tools.map((tool) => toolOf(library, tool)),
-      });
-      return exitCodes.ok;
-    }
-    cli.print(`${cli.style("bold", printable(skill.name))}  ${skill.id}`);
-    cli.print(`${placeOf(skill)}${skill.enabled ? "" : ", off"}${skill.trusted ? "" : ", not trusted"}`);
-    if (skill.description !== "") cli.print(`\n${printable(skill.description)}`);
-    for (const warning of skill.warnings) cli.talk(`warning: ${warning}`);
-    const rows = skill.tools.map((tool) => [
-      tool.id,
-      oneLine(tool.name),
-      tool.type,
-      library.failureOf(tool.id) ?? oneLine(tool.description),
-    ]);
-    if (rows.length > 0) {
-      const head = ["ID", "TOOL", "TYPE", "DESCRIPTION"];
-      cli.print(`\n${renderTable(rows, { head, columns: cli.columns, flexible: 3 }).join("\n")}`);
-    }
-    if (skill.instructions.trim() !== "") cli.print(`\n${printable(skill.instructions.trim())}`);
-    return exitCodes.ok;
-  },
-
-  async import(cli, { skills: library, sandbox }, paths, { replace = false, trust = false }) {
-    const found = paths.map((path) => resolve(path));
-    const imported = await importSkills(library, found, { sandbox, trusted: trust, replace });
-    for (const warning of imported.warnings) cli.talk(`warning: ${warning}`);
-    if (cli.json) {
-      cli.printJson({
-        skills: imported.skills.map((skill) => summaryOf(library, skill)),
-        experts: imported.experts.map(({ id, name }) => ({ id, name })),
-        failed: imported.failed,
-        warnings: imported.warnings,
-      });
-    } else {
-      for (const skill of imported.skills) {
-        cli.print(`${skill.id}  ${printable(skill.name)}  ${toolsOf(library, skill)}`);
-        for (const { id, name } of skill.tools) {
-          const failure = library.failureOf(id);
-          if (failure !== undefined) cli.talk(`${skill.name}/${name} cannot be used: ${failure}`);
-        }
-      }
-      for (const expert of imported.experts) cli.print(`${expert.id}  expert ${printable(expert.name)}`);
-    }
-    for (const { name, reason } of imported.failed) cli.talk(`${name} is not imported: ${reason}`);
-    if (!trust && imported.skills.length > 0) {
-      cli.talk(
-        `Their scripts have no network and their tools no secrets until you trust them: ${cli.commandLine("skills trust NAME")}`,
-      );
-    }
-    return imported.failed.length === 0 ? exitCodes.ok : exitCodes.failure;
-  },
-
-  async export(cli, { skills: library }, names, { all = false, to = ".", replace = false }) {
-    const wanted = all ? library.list() : names.map((name) => library.require(name));
-    const { folders, failed } = await exportSkills(library, wanted, resolve(to), { replace });
-    const shown = folders.map((folder) => relative(process.cwd(), folder) || ".");
-    if (cli.json) cli.printJson({ folders: shown, failed });
-    else for (const folder of shown) cli.print(folder);
-    for (const { name, reason } of failed) cli.talk(`${name} is not exported: ${reason}`);
-    return failed.length === 0 ? exitCodes.ok : exitCodes.failure;
-  },
-
-  async trust(cli, { skills: library }, names) {
-    for (const name of names) {
-      const skill = await library.update(name, { trusted: true });
-      if (!cli.json)
-        cli.talk(`${skill.name} is trusted: it is given the network and the secrets that its tools name.`);
-    }
-    if (cli.json) cli.printJson({ trusted: names });
-    return exitCodes.ok;
-  },
-
-  async remove(cli, { skills: library }, names) {
-    for (const name of names) {
-      const skill = await library.remove(name);
-      if (!cli.json) cli.talk(`${skill.name} is removed, with ${skill.tools.length} tools.`);
-    }
-    if (cli.json) cli.printJson({ removed: names });
-    return exitCodes.ok;
-  },
-};
-
-async function naming(cli: Cli, work: () => Promise<number>): Promise<number> {
+/** Opens the workspace with its store, and says where to look for a skill or expert that is not there. */
+async function withSkills(cli: Cli, listing: string, use: (app: App) => Promise<void>): Promise<void> {
   try {
-    return await work();
+    await withStore(cli, (store) => withApp(cli, { store }, use));
   } catch (thrown) {
     if (thrown instanceof SkillMissingError) {
-      throw new CliError(`${thrown.message} See: ${cli.commandLine("skills list")}`, {
+      throw new CliError(`${thrown.message} See: ${cli.commandLine(listing)}`, {
         code: `${thrown.what}_not_found`,
       });
     }
@@ -176,23 +55,195 @@ async function naming(cli: Cli, work: () => Promise<number>): Promise<number> {
   }
 }
 
+type SkillWork = (cli: Cli, app: App, names: readonly string[], options: SkillsOptions) => Promise<void>;
+
+const skillActions: Readonly<Record<SkillAction, SkillWork>> = {
+  async list(cli, { skills: library }) {
+    const all = library.list();
+    const failed = library.failedFolders();
+    cli.answer({ skills: all.map((skill) => summaryOf(library, skill)), failed }, () => {
+      if (all.length === 0)
+        cli.talk(`There are no skills. Bring some with: ${cli.commandLine("skills import PATH")}`);
+      else {
+        const rows = all.map((skill) => [
+          skill.id,
+          skill.name,
+          placeOf(skill),
+          toolsOf(library, skill),
+          skill.description,
+        ]);
+        cli.table(["ID", "NAME", "OWNER", "TOOLS", "DESCRIPTION"], rows);
+      }
+      for (const { folder, reason } of failed) cli.talk(`${folder}: ${reason}`);
+    });
+  },
+
+  async show(cli, { skills: library }, [name = ""]) {
+    const skill = library.require(name);
+    const tools = skill.tools.map((tool) => ({ ...tool, failure: library.failureOf(tool.id) }));
+    cli.answer({ ...summaryOf(library, skill), tools }, () => {
+      cli.print(`${cli.style("bold", printable(skill.name))}  ${skill.id}`);
+      cli.print(`${placeOf(skill)}${skill.enabled ? "" : ", off"}${skill.trusted ? "" : ", not trusted"}`);
+      if (skill.description !== "") cli.print(`\n${printable(skill.description)}`);
+      for (const warning of skill.warnings) cli.talk(`warning: ${warning}`);
+      if (tools.length > 0) {
+        const rows = tools.map(({ id, name: tool, type, failure, description }) => [
+          id,
+          tool,
+          type,
+          failure ?? description,
+        ]);
+        cli.print("");
+        cli.table(["ID", "TOOL", "TYPE", "DESCRIPTION"], rows);
+      }
+      if (skill.instructions.trim() !== "") cli.print(`\n${printable(skill.instructions.trim())}`);
+    });
+  },
+
+  async import(cli, { skills: library, sandbox }, paths, { replace = false, trust = false }) {
+    const found = paths.map((path) => resolve(cli.cwd, path));
+    const imported = await importSkills(library, found, { sandbox, trusted: trust, replace });
+    const { warnings, failed } = imported;
+    for (const warning of warnings) cli.talk(`warning: ${warning}`);
+    const document = {
+      skills: imported.skills.map((skill) => summaryOf(library, skill)),
+      experts: imported.experts.map(({ id, name }) => ({ id, name })),
+      failed,
+      warnings,
+    };
+    cli.answer(document, () => {
+      for (const skill of imported.skills) {
+        cli.print(`${skill.id}  ${printable(skill.name)}  ${toolsOf(library, skill)}`);
+        for (const { id, name } of skill.tools) {
+          const failure = library.failureOf(id);
+          if (failure !== undefined) cli.talk(`${skill.name}/${name} cannot be used: ${failure}`);
+        }
+      }
+      for (const expert of imported.experts) cli.print(`${expert.id}  expert ${printable(expert.name)}`);
+    });
+    tellFailed(cli, failed, "imported");
+    if (!trust && imported.skills.length > 0) {
+      cli.talk(
+        `Their scripts have no network and their tools no secrets until you trust them: ${cli.commandLine("skills trust NAME")}`,
+      );
+    }
+  },
+
+  async export(cli, { skills: library }, names, { all = false, to = ".", replace = false }) {
+    const wanted = all ? library.list() : names.map((name) => library.require(name));
+    const exported = await exportSkills(library, wanted, resolve(cli.cwd, to), { replace });
+    const folders = exported.folders.map((folder) => relative(cli.cwd, folder) || ".");
+    cli.answer({ folders, failed: exported.failed }, () => {
+      for (const folder of folders) cli.print(folder);
+    });
+    tellFailed(cli, exported.failed, "exported");
+  },
+
+  async trust(cli, { skills: library }, names) {
+    for (const name of names) {
+      const skill = await library.update(name, { trusted: true });
+      if (!cli.json)
+        cli.talk(`${skill.name} is trusted: it is given the network and the secrets that its tools name.`);
+    }
+    cli.answer({ trusted: names }, () => {});
+  },
+
+  async remove(cli, { skills: library }, names) {
+    for (const name of names) {
+      const skill = await library.remove(name);
+      if (!cli.json) cli.talk(`${skill.name} is removed, with ${skill.tools.length} tools.`);
+    }
+    cli.answer({ removed: names }, () => {});
+  },
+};
+
+function tellFailed(cli: Cli, failed: readonly { name: string; reason: string }[], what: string): void {
+  for (const { name, reason } of failed) cli.talk(`${name} is not ${what}: ${reason}`);
+  if (failed.length > 0) cli.exitCode = exitCodes.failure;
+}
+
 function placeOf({ owner, sourcePath }: Skill): string {
   return owner === "folder" ? (sourcePath ?? "folder") : "database";
 }
 
-function toolsOf(library: SkillLibrary, { tools }: Skill): string {
-  const failed = tools.filter(({ id }) => library.failureOf(id) !== undefined).length;
-  const count = tools.length === 1 ? "1 tool" : `${tools.length} tools`;
+function failedToolsOf(library: SkillLibrary, { tools }: Skill): number {
+  return tools.filter(({ id }) => library.failureOf(id) !== undefined).length;
+}
+
+function toolsOf(library: SkillLibrary, skill: Skill): string {
+  const failed = failedToolsOf(library, skill);
+  const count = amount(skill.tools.length, "tool");
   return failed === 0 ? count : `${count}, ${failed} failed`;
 }
 
 function summaryOf(library: SkillLibrary, skill: Skill) {
   const { directory: _directory, revision: _revision, frontMatterText: _text, tools, ...rest } = skill;
-  const failed = tools.filter(({ id }) => library.failureOf(id) !== undefined);
-  return { ...rest, toolCount: tools.length, failedTools: failed.length };
+  return { ...rest, toolCount: tools.length, failedTools: failedToolsOf(library, skill) };
 }
 
-function toolOf(library: SkillLibrary, tool: Skill["tools"][number]) {
-  const failure = library.failureOf(tool.id);
-  return { ...tool, ...(failure === undefined ? {} : { failure }) };
+export type ExpertAction = "list" | "show" | "create" | "remove";
+
+export interface ExpertsOptions {
+  readonly skills?: readonly string[];
+  readonly tools?: readonly string[];
+  readonly description?: string;
 }
+
+/** `toolrack experts`: named sets of skills and tools. */
+export async function experts(
+  cli: Cli,
+  action: ExpertAction = "list",
+  name: string | undefined,
+  options: ExpertsOptions,
+): Promise<void> {
+  if (name === undefined && action !== "list") {
+    throw usageError(`Say which expert: ${cli.commandLine(`experts ${action} NAME`)}`);
+  }
+  return withSkills(cli, "experts list", (app) => expertActions[action](cli, app, name ?? "", options));
+}
+
+type ExpertWork = (cli: Cli, app: App, name: string, options: ExpertsOptions) => Promise<void>;
+
+const expertActions: Readonly<Record<ExpertAction, ExpertWork>> = {
+  async list(cli, { skills: library }) {
+    const all = library.experts.list();
+    cli.answer({ experts: all }, () => {
+      if (all.length === 0) {
+        cli.talk(
+          `There are no experts. Make one with: ${cli.commandLine("experts create NAME --skills SKILL")}`,
+        );
+        return;
+      }
+      const rows = all.map((expert) => [
+        expert.id,
+        expert.name,
+        expert.skills.map((id) => library.find(id)?.name ?? id).join(", ") || "-",
+        expert.tools.join(" ") || "-",
+        String(expert.list().length),
+      ]);
+      cli.table(["ID", "NAME", "SKILLS", "TOOLS", "TOOLS NOW"], rows, { flexible: 2 });
+    });
+  },
+
+  async show(cli, { skills: library }, name) {
+    const expert = library.experts.require(name);
+    const tools = expert.list();
+    cli.answer({ ...expert, toolNames: tools.map((tool) => tool.name) }, () => {
+      cli.print(`${cli.style("bold", printable(expert.name))}  ${expert.id}`);
+      if (expert.description !== "") cli.print(printable(expert.description));
+      cli.print("");
+      if (tools.length > 0) printTools(cli, tools);
+      else cli.talk("It has no tools now.");
+    });
+  },
+
+  async create(cli, app, name, { skills: chosen = [], tools = [], description = "" }) {
+    const expert = await app.skills.experts.create({ name, skills: chosen, tools, description });
+    cli.answer(expert, () => cli.print(expert.id));
+  },
+
+  async remove(cli, app, name) {
+    const { id } = await app.skills.experts.remove(name);
+    cli.answer({ id }, () => cli.talk(`The expert ${name} is removed.`));
+  },
+};

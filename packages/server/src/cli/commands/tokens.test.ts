@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { hashToken } from "../../access/tokens.ts";
 import { openStore } from "../../store/store.ts";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
-import { spawnCli } from "../testing/spawn-cli.ts";
+import { runCli } from "../testing/run-cli.ts";
 
 let workspace: TemporaryWorkspace;
 beforeAll(async () => {
@@ -11,9 +11,9 @@ beforeAll(async () => {
 });
 afterAll(() => workspace[Symbol.asyncDispose]());
 
-const tokens = (...words: string[]) => spawnCli(["tokens", ...words], { cwd: workspace.directory });
+const tokens = (...words: string[]) => runCli(["tokens", ...words], { cwd: workspace.directory });
 
-describe("toolrack tokens", { timeout: 30_000 }, () => {
+describe("toolrack tokens", { timeout: 180_000 }, () => {
   it("makes a token with scopes, prints it alone and once, lists it and removes it", async () => {
     const made = await tokens("create", "ci", "--tools", "file_*", "note", "--expires", "30d");
     expect(made.code, made.stderr).toBe(0);

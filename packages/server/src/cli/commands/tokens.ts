@@ -1,15 +1,10 @@
-import { issueToken } from "../../access/tokens.ts";
+import { issueToken, type TokenWish } from "../../access/tokens.ts";
 import { problemOfToolPattern } from "../../config/tool-patterns.ts";
-import type { StoredToken, TokenStore } from "../../store/store.ts";
+import type { StoredToken } from "../../store/store.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { parseDuration } from "../text/duration.ts";
-import { oneLine } from "../text/printable.ts";
-import { renderTable } from "../text/render-table.ts";
-import { withStore } from "../with-store.ts";
-
-export type TokenAction = "list" | "create" | "remove";
+import { formatTime, oneLine, parseDuration } from "../text.ts";
+import { withStore } from "../workspace.ts";
 
 export interface TokensOptions {
   readonly tools?: readonly string[];
@@ -23,24 +18,21 @@ export interface TokensOptions {
 /** `toolrack tokens`: who may use the server, and for what. */
 export async function tokens(
   cli: Cli,
-  action: TokenAction | undefined,
+  action: "list" | "create" | "remove" = "list",
   name: string | undefined,
   options: TokensOptions,
-): Promise<number> {
-  if (action === undefined || action === "list") return withStore(cli, ({ tokens: kept }) => list(cli, kept));
+): Promise<void> {
+  if (action === "list") return list(cli);
   if (name === undefined) throw usageError(`Say which token: ${cli.commandLine(`tokens ${action} NAME`)}`);
-  if (action === "remove") return withStore(cli, ({ tokens: kept }) => remove(cli, kept, name));
+  if (action === "remove") return remove(cli, name);
   const wish = toWish(name, options);
-  return withStore(cli, async ({ tokens: kept }) => {
-    const { token, stored } = await issueToken(kept, wish);
-    if (cli.json) cli.printJson({ ...stored, token });
-    else cli.print(token);
-    cli.talk("This is the only time the token is shown: only its hash is kept.");
-    return exitCodes.ok;
-  });
+  const { token, stored } = await withStore(cli, (store) => issueToken(store.tokens, wish));
+  cli.answer({ ...stored, token }, () => cli.print(token));
+  cli.talk("This is the only time the token is shown: only its hash is kept.");
 }
 
-function toWish(name: string, { tools, experts, approve, admin = false, chat, expires }: TokensOptions) {
+function toWish(name: string, options: TokensOptions): TokenWish {
+  const { tools, experts, approve, admin = false, chat, expires } = options;
   if ([tools, experts, approve].every((patterns) => patterns === undefined) && !admin && chat !== true) {
     throw usageError(
       "Say what the token may do: --tools or --experts with names or patterns such as 'file_*' or mcp:KEY, --approve with the tools whose calls it may approve, --chat, or --admin.",
@@ -73,34 +65,37 @@ function toWish(name: string, { tools, experts, approve, admin = false, chat, ex
   };
 }
 
-async function list(cli: Cli, kept: TokenStore): Promise<number> {
-  const all = await kept.list();
-  if (cli.json) {
-    cli.printJson({ tokens: all });
-    return exitCodes.ok;
-  }
-  if (all.length === 0) {
-    cli.talk(
-      `There are no tokens but the workspace's own. Make one with: ${cli.commandLine("tokens create NAME")}`,
-    );
-    return exitCodes.ok;
-  }
-  const rows = all.map((token) => [
-    token.id,
-    oneLine(token.name),
-    describeScopes(token),
-    timeOf(token.createdAt),
-    timeOf(token.lastUsedAt),
-    describeExpiry(token),
-  ]);
-  const head = ["ID", "NAME", "MAY", "CREATED", "LAST USED", "EXPIRES"];
-  const styleHead = (text: string) => cli.style("bold", text);
-  cli.print(renderTable(rows, { head, columns: cli.columns, flexible: 2, styleHead }).join("\n"));
-  return exitCodes.ok;
+async function list(cli: Cli): Promise<void> {
+  const all = await withStore(cli, (store) => store.tokens.list());
+  cli.answer({ tokens: all }, () => {
+    if (all.length === 0) {
+      cli.talk(
+        `There are no tokens but the workspace's own. Make one with: ${cli.commandLine("tokens create NAME")}`,
+      );
+      return;
+    }
+    const rows = all.map((token) => [
+      token.id,
+      token.name,
+      describeScopes(token),
+      formatTime(token.createdAt),
+      formatTime(token.lastUsedAt),
+      describeExpiry(token),
+    ]);
+    cli.table(["ID", "NAME", "MAY", "CREATED", "LAST USED", "EXPIRES"], rows, { flexible: 2 });
+  });
 }
 
-async function remove(cli: Cli, kept: TokenStore, named: string): Promise<number> {
-  const all = await kept.list();
+async function remove(cli: Cli, named: string): Promise<void> {
+  const { id, name } = await withStore(cli, async ({ tokens: kept }) => {
+    const token = theOne(cli, await kept.list(), named);
+    await kept.remove(token.id);
+    return token;
+  });
+  cli.answer({ id, name }, () => cli.talk(`The token "${oneLine(name)}" is removed.`));
+}
+
+function theOne(cli: Cli, all: readonly StoredToken[], named: string): StoredToken {
   const byId = all.filter(({ id }) => id === named);
   const found = byId.length > 0 ? byId : all.filter(({ name }) => name === named);
   const [token] = found;
@@ -110,17 +105,12 @@ async function remove(cli: Cli, kept: TokenStore, named: string): Promise<number
       details: { name: named },
     });
   }
-  if (found.length > 1) {
-    const ids = found.map(({ id }) => id);
-    throw new CliError(`${found.length} tokens have this name. Say which by its id: ${ids.join(", ")}`, {
-      code: "token_ambiguous",
-      details: { name: named, ids },
-    });
-  }
-  await kept.remove(token.id);
-  if (cli.json) cli.printJson({ id: token.id, name: token.name });
-  else cli.talk(`The token "${oneLine(token.name)}" is removed.`);
-  return exitCodes.ok;
+  if (found.length === 1) return token;
+  const ids = found.map(({ id }) => id);
+  throw new CliError(`${found.length} tokens have this name. Say which by its id: ${ids.join(", ")}`, {
+    code: "token_ambiguous",
+    details: { name: named, ids },
+  });
 }
 
 function describeScopes({ scopes }: StoredToken): string {
@@ -128,14 +118,10 @@ function describeScopes({ scopes }: StoredToken): string {
   const experts = (scopes.experts ?? []).map((expert) => `expert:${expert}`);
   const approve = (scopes.approve ?? []).map((pattern) => `approve:${pattern}`);
   const chat = scopes.chat === undefined ? [] : [scopes.chat ? "chat" : "no-chat"];
-  return oneLine([...(scopes.tools ?? []), ...experts, ...approve, ...chat].join(" "));
+  return [...(scopes.tools ?? []), ...experts, ...approve, ...chat].join(" ");
 }
 
 function describeExpiry({ expiresAt }: StoredToken): string {
   if (expiresAt === undefined) return "never";
-  return expiresAt <= Date.now() ? "expired" : timeOf(expiresAt);
-}
-
-function timeOf(milliseconds: number | undefined): string {
-  return milliseconds === undefined ? "-" : new Date(milliseconds).toISOString().slice(0, 19).concat("Z");
+  return expiresAt <= Date.now() ? "expired" : formatTime(expiresAt);
 }

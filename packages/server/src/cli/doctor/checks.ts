@@ -7,9 +7,8 @@ import { findFormatter } from "../../builtin-tools/code/support/formatters.ts";
 import { unreadConfigs } from "../../config/read-config.ts";
 import { shellQuote } from "../../helpers/values.ts";
 import type { App } from "../../index.ts";
-import { failuresIn, whereOf } from "../file-problems.ts";
-import { configOf, entryAt } from "../find-workspace.ts";
-import { programWords } from "../program-words.ts";
+import type { Cli } from "../cli.ts";
+import { configOf, entryAt, failuresIn, whereOf } from "../workspace.ts";
 import {
   checkApprovals,
   checkDisk,
@@ -39,14 +38,14 @@ export function checkProgram(): Promise<Check[]> {
 }
 
 /** What is in the workspace, which has been opened. */
-export async function checkWorkspace(app: App): Promise<Check[]> {
+export async function checkWorkspace(cli: Cli, app: App): Promise<Check[]> {
   return [
     { name: "workspace", status: "ok", message: app.workspace.directory },
     checkConfig(app),
-    checkTools(app),
+    checkTools(cli, app),
     await checkLog(app),
     await checkDisk(app),
-    await checkStore(app),
+    await checkStore(cli, app),
     await checkServer(app),
     await checkKey(app),
     await checkToken(app),
@@ -110,7 +109,7 @@ function checkConfig({ workspace, configOrigins }: App): Check {
   return { name: "config", status: "ok", message: `${file ?? "no file"}; set: ${keys}` };
 }
 
-function checkTools({ registry, report, workspace }: App): Check {
+function checkTools(cli: Cli, { registry, report, workspace }: App): Check {
   const failed = failuresIn(report);
   const message = `${registry.list().length} on the rack, ${failed.length} of ${report.files.length} files failed`;
   if (failed.length === 0) return { name: "tools", status: "ok", message };
@@ -119,7 +118,7 @@ function checkTools({ registry, report, workspace }: App): Check {
     name: "tools",
     status: "fail",
     message: `${message}: ${files}`,
-    remedy: `See why: ${programWords()} check --dir ${shellQuote(workspace.directory)}`,
+    remedy: `See why: ${cli.programWords} check --dir ${shellQuote(workspace.directory)}`,
   };
 }
 

@@ -7,13 +7,13 @@ import { isAlive, readServerAddress } from "../../config/server-address.ts";
 import { shellQuote } from "../../helpers/values.ts";
 import type { App } from "../../index.ts";
 import { ownEntries } from "../../rack/mcp-servers.ts";
-import { programWords } from "../program-words.ts";
+import type { Cli } from "../cli.ts";
 import { attempt, type Check } from "./checks.ts";
 
 const engines = { sqlite: "SQLite", postgres: "PostgreSQL", mysql: "MySQL or MariaDB" } as const;
 
 /** Where calls, tokens and secrets are kept, and whether it answers. */
-export async function checkStore(app: App): Promise<Check> {
+export async function checkStore(cli: Cli, app: App): Promise<Check> {
   const file = join(ownFolderOf(app), "toolrack.db");
   const url = process.env.DATABASE_URL ?? "";
   if (url === "" && !existsSync(file)) {
@@ -22,7 +22,7 @@ export async function checkStore(app: App): Promise<Check> {
   const { problemsOf } = await import("../../store/repair/repair-database.ts");
   const [problem] = url === "" ? problemsOf(file, true) : [];
   if (problem !== undefined) {
-    const remedy = `Stop what uses the workspace, then save what can be read: ${programWords()} doctor --repair --dir ${shellQuote(app.workspace.directory)}`;
+    const remedy = `Stop what uses the workspace, then save what can be read: ${cli.programWords} doctor --repair --dir ${shellQuote(app.workspace.directory)}`;
     return { name: "store", status: "fail", message: `${file} is damaged: ${problem}`, remedy };
   }
   const remedy =

@@ -1,11 +1,395 @@
-import type { TextEdit } from "./text-edit.ts";
+import { isDeepStrictEqual } from "node:util";
+import { createScanner, type Node, stripComments } from "jsonc-parser";
+import { type AST, getStaticTOMLValue, parseTOML } from "toml-eslint-parser";
+import { parseJsonc, parseJsoncTree } from "../../helpers/jsonc.ts";
+import { isRecord } from "../../helpers/values.ts";
+
+/** What stands from `start` up to `end` becomes `text`. */
+export interface TextEdit {
+  readonly start: number;
+  readonly end: number;
+  readonly text: string;
+}
+
+type Members = Readonly<Record<string, unknown>>;
 
 /** A client's configuration file, seen as the one entry in it that is ours. */
 export interface ClientDocument {
   /** What stands under the name; undefined when nothing does. */
   readonly entry: unknown;
   /** The edits that put the entry there. Throws `SyntaxError` when it is not certain that nothing else would change. */
-  set(entry: Readonly<Record<string, unknown>>): TextEdit[];
+  set(entry: Members): TextEdit[];
   /** The edits that take it away. Throws like `set`. */
   remove(): TextEdit[];
+}
+
+const uncertain = "it is built in a way that cannot be changed with certainty";
+
+/**
+ * One entry, `container.name`, of a file in JSON with comments. Comments, order and form of everything else stay as they
+ * are, which the edits of the JSON library do not guarantee: they take comments away beside what they remove. Throws
+ * `SyntaxError` for what cannot be read, or is built so that it is not certain what belongs where.
+ */
+export function openJsonDocument(text: string, container: string, name: string): ClientDocument {
+  const isEmpty = stripComments(text).trim() === "";
+  const content = isEmpty ? {} : parseJsonc(text);
+  if (!isRecord(content)) throw new SyntaxError("it holds no object");
+  const root = isEmpty ? undefined : parseJsoncTree(text);
+  const outer = onlyMember(text, root, container);
+  const servers = outer === undefined ? {} : content[container];
+  if (!isRecord(servers)) throw new SyntaxError(`"${container}" is no object`);
+  const inner = onlyMember(text, outer?.value, name);
+
+  return {
+    entry: inner === undefined ? undefined : servers[name],
+    set: (value) => checked(edit(value), { ...content, [container]: { ...servers, [name]: value } }),
+    remove() {
+      if (outer === undefined || inner === undefined) return [];
+      const { [name]: _, ...others } = servers;
+      const members = membersOf(text, outer.value);
+      return checked(removeMember(text, members, inner), { ...content, [container]: others });
+    },
+  };
+
+  function edit(value: unknown): TextEdit[] {
+    if (root === undefined) return [newDocument(text, { [container]: { [name]: value } })];
+    if (outer === undefined) return addMember(text, root, container, { [name]: value });
+    if (inner === undefined) return addMember(text, outer.value, name, value);
+    const { offset, length } = inner.value;
+    const put = written(text, value, ownLineIndent(text, inner.start));
+    return [{ start: offset, end: offset + length, text: put }];
+  }
+
+  /** Read again, the text must have exactly what was wanted. */
+  function checked(edits: TextEdit[], expected: unknown): TextEdit[] {
+    if (isDeepStrictEqual(parseJsonc(applyEdits(text, edits)), expected)) return edits;
+    throw new SyntaxError(uncertain);
+  }
+}
+
+/** A member of an object in JSON. */
+interface Member {
+  readonly key: string;
+  /** Where the key begins. */
+  readonly start: number;
+  readonly value: Node;
+  readonly end: number;
+  /** Where the comma after it stands. */
+  readonly comma: number | undefined;
+}
+
+function membersOf(text: string, object: Node | undefined): Member[] {
+  const properties = object?.type === "object" ? (object.children ?? []) : [];
+  const scanner = createScanner(text, true);
+  return properties.flatMap(({ children: [key, value] = [] }) => {
+    if (key === undefined || value === undefined) return [];
+    const end = value.offset + value.length;
+    scanner.setPosition(end);
+    scanner.scan();
+    const next = scanner.getTokenOffset();
+    return {
+      key: String(key.value),
+      start: key.offset,
+      value,
+      end,
+      comma: text[next] === "," ? next : undefined,
+    };
+  });
+}
+
+/** Throws when the key is there twice, because programs differ in which of the two they read. */
+function onlyMember(text: string, object: Node | undefined, key: string): Member | undefined {
+  const found = membersOf(text, object).filter((member) => member.key === key);
+  if (found.length > 1) throw new SyntaxError(`"${key}" is there ${found.length} times`);
+  return found[0];
+}
+
+function newDocument(text: string, value: Members): TextEdit {
+  const eol = lineEndOf(text);
+  const before = text.trimEnd();
+  const gap = before === "" || before === "\uFEFF" ? "" : eol;
+  const start = text.startsWith("\uFEFF") ? Math.max(1, before.length) : before.length;
+  return { start, end: text.length, text: `${gap}${written(text, value, "")}${eol}` };
+}
+
+function addMember(text: string, object: Node, key: string, value: unknown): TextEdit[] {
+  const eol = lineEndOf(text);
+  const closing = object.offset + object.length - 1;
+  /** The place after the last member or comment in the object. */
+  const foot = object.offset + 1 + text.slice(object.offset + 1, closing).trimEnd().length;
+  const last = membersOf(text, object).at(-1);
+  if (last === undefined) {
+    const outer = lineIndent(text, object.offset);
+    const indent = outer + indentUnit(text);
+    const member = `${eol}${indent}${JSON.stringify(key)}: ${written(text, value, indent)}`;
+    return [{ start: foot, end: closing, text: `${member}${eol}${outer}` }];
+  }
+  const indent = ownLineIndent(text, last.start);
+  const member = `${JSON.stringify(key)}: ${written(text, value, indent)}`;
+  if (indent === undefined) return [insertion(last.end, `, ${member}`)];
+  // A comment behind the last member stays on that member's line.
+  if (last.comma !== undefined) return [insertion(foot, `${eol}${indent}${member},`)];
+  const line = `${eol}${indent}${member}`;
+  if (foot === last.end) return [insertion(foot, `,${line}`)];
+  return [insertion(last.end, ","), insertion(foot, line)];
+}
+
+function removeMember(text: string, members: readonly Member[], member: Member): TextEdit[] {
+  const index = members.findIndex(({ start }) => start === member.start);
+  const comma = member.comma ?? members[index - 1]?.comma;
+  // Its own comma goes with it, unless a comment stands between the two.
+  const isApart = comma === undefined || comma < member.start || text.slice(member.end, comma).trim() !== "";
+  const own = lineOf(text, member, isApart ? member.end : comma + 1);
+  return isApart && comma !== undefined ? [{ start: comma, end: comma + 1, text: "" }, own] : [own];
+}
+
+/** The edit that removes a member up to `end`, with its whole line when nothing else stands on it. */
+function lineOf(text: string, member: Member, end: number): TextEdit {
+  const rest = /^[ \t]*/.exec(text.slice(end))?.[0] ?? "";
+  const indent = /[ \t]*$/.exec(text.slice(lineStart(text, member.start), member.start))?.[0] ?? "";
+  const start = member.start - indent.length;
+  if (text[start - 1] !== "\n") return { start, end, text: "" };
+  // A comment that follows on the line stays, and so does the line.
+  if (!/^\r?\n/.test(text.slice(end + rest.length)))
+    return { start: member.start, end: end + rest.length, text: "" };
+  return { start: start - (text[start - 2] === "\r" ? 2 : 1), end, text: "" };
+}
+
+function insertion(at: number, text: string): TextEdit {
+  return { start: at, end: at, text };
+}
+
+/** The value as JSON: over several lines when its key begins a line with this indent, otherwise on one line. */
+function written(text: string, value: unknown, indent: string | undefined): string {
+  if (indent === undefined) return JSON.stringify(value);
+  return JSON.stringify(value, undefined, indentUnit(text)).replaceAll("\n", lineEndOf(text) + indent);
+}
+
+function lineStart(text: string, at: number): number {
+  return text.lastIndexOf("\n", at - 1) + 1;
+}
+
+/** Undefined when something else stands before it on its line. */
+function ownLineIndent(text: string, at: number): string | undefined {
+  const before = text.slice(lineStart(text, at), at);
+  return /^[ \t]*$/.test(before) ? before : undefined;
+}
+
+function lineIndent(text: string, at: number): string {
+  return /^[ \t]*/.exec(text.slice(lineStart(text, at)))?.[0] ?? "";
+}
+
+/** One step of indentation, as the first indented line has it. */
+function indentUnit(text: string): string {
+  return /^([ \t]+)["\]}]/m.exec(text)?.[1] ?? "  ";
+}
+
+/** The line end that most lines have. */
+function lineEndOf(text: string): string {
+  const all = text.split("\n").length - 1;
+  return text.split("\r\n").length - 1 > all / 2 ? "\r\n" : "\n";
+}
+
+/** A head of a table or a pair in TOML, with its whole lines. */
+interface Statement {
+  /** From the root on: of a pair, the table that it stands in and its key. */
+  readonly path: readonly string[];
+  readonly start: number;
+  /** Behind the line end. */
+  readonly end: number;
+  readonly isHead: boolean;
+}
+
+/**
+ * One table, `[container.name]` with the tables below it, of a TOML file. Everything else stays as it is. Throws
+ * `SyntaxError` for what cannot be read, and where the entry is written in another way than as a table.
+ */
+export function openTomlDocument(text: string, container: string, name: string): ClientDocument {
+  const tree = parseToml(text);
+  const own = ownStatements(text, tree, container, name);
+  const content = contentOf(tree);
+  const servers = content[container];
+  const entry = own.length > 0 && isRecord(servers) ? servers[name] : undefined;
+
+  return {
+    entry,
+    set(value) {
+      const head = own.find(({ path }) => path.length === 2);
+      if (head === undefined) return checked([...removals(), append(text, container, name, value)], value);
+      return checked(change(text, head, own, isRecord(entry) ? entry : {}, value), value);
+    },
+    remove: () => checked(removals(), undefined),
+  };
+
+  function removals(): TextEdit[] {
+    return blocksOf(own).map((block) => removal(text, block));
+  }
+
+  /** The values of a file. A container that is not there counts as empty, so that both forms are equal. */
+  function contentOf(read: AST.TOMLProgram): Members {
+    const values = getStaticTOMLValue(read);
+    return { ...values, [container]: values[container] ?? {} };
+  }
+
+  /** Read again, the text must have what was wanted, and everything else as it was. */
+  function checked(edits: TextEdit[], wanted: unknown): TextEdit[] {
+    const others = Object.entries(isRecord(servers) ? servers : {}).filter(([key]) => key !== name);
+    const entries = wanted === undefined ? others : [...others, [name, wanted]];
+    const expected = { ...content, [container]: Object.fromEntries(entries) };
+    if (isDeepStrictEqual(contentOf(parseToml(applyEdits(text, edits))), expected)) return edits;
+    throw new SyntaxError(uncertain);
+  }
+}
+
+function parseToml(text: string): AST.TOMLProgram {
+  // A byte order mark is no part of the TOML; a blank keeps every place where it is.
+  const plain = text.replace(/^\uFEFF/, " ");
+  try {
+    return parseTOML(plain);
+  } catch (thrown) {
+    // The library's mistakes have a line and a place, which is all that its class adds.
+    const { message, lineNumber, index } = thrown as Error & { lineNumber?: number; index?: number };
+    if (lineNumber === undefined) throw thrown;
+    const key = /^["']?([\w-]+)/.exec(plain.slice(index))?.[1] ?? "";
+    if (/multiple times/.test(message)) throw new SyntaxError(`line ${lineNumber}: "${key}" is there twice`);
+    throw new SyntaxError(`line ${lineNumber}: this is no TOML (${message.toLowerCase()})`);
+  }
+}
+
+/** The heads and pairs that make the entry. */
+function ownStatements(text: string, tree: AST.TOMLProgram, container: string, name: string): Statement[] {
+  const own: Statement[] = [];
+  const take = (path: readonly string[], range: AST.Range, table: readonly string[] | undefined) => {
+    const isIn = path[0] === container && path[1] === name;
+    // A pair of the root, or of [container], may define the entry too; then a table would be a second one.
+    const isElsewhere =
+      table !== undefined && path[0] === container && (table.length === 0 || (isIn && table[1] !== name));
+    if (isElsewhere) throw notTable(path);
+    if (!isIn) return;
+    const end = text.indexOf("\n", range[1]) + 1 || text.length;
+    own.push({ path, start: lineStart(text, range[0]), end, isHead: table === undefined });
+  };
+  const notTable = (path: readonly string[]) =>
+    new SyntaxError(`"${path.join(".")}" is not written as a table [${container}.${name}]`);
+  for (const node of tree.body[0].body) {
+    const path = keysOf(node.key);
+    if (node.type === "TOMLKeyValue") {
+      take(path, node.range, []);
+      continue;
+    }
+    const isList = node.kind === "array" && path[0] === container;
+    if (isList && (path.length === 1 || path[1] === name)) throw notTable(path);
+    take(path, [node.range[0], node.key.range[1]], undefined);
+    for (const pair of node.body) take([...path, ...keysOf(pair.key)], pair.range, path);
+  }
+  return own;
+}
+
+function keysOf({ keys }: AST.TOMLKey): string[] {
+  return keys.map((key) => (key.type === "TOMLBare" ? key.name : key.value));
+}
+
+function append(text: string, container: string, name: string, value: Members): TextEdit {
+  const eol = lineEndOf(text);
+  const isEmpty = text.trim() === "";
+  const gap = isEmpty ? "" : text.endsWith("\n") ? eol : eol + eol;
+  const start = isEmpty ? (text.startsWith("\uFEFF") ? 1 : 0) : text.length;
+  const lines = [`[${container}.${name}]`, ...tomlPairs(value)];
+  return { start, end: text.length, text: `${gap}${lines.join(eol)}${eol}` };
+}
+
+/** Keys whose values stay keep their lines. The lines of all others are removed, and new ones follow the table's head. */
+function change(
+  text: string,
+  head: Statement,
+  own: readonly Statement[],
+  entry: Members,
+  value: Members,
+): TextEdit[] {
+  const isKept = (key: string) => key in value && isDeepStrictEqual(value[key], entry[key]);
+  const gone = own.filter(({ path }) => path.length > 2 && !isKept(path[2] ?? ""));
+  const added = Object.fromEntries(Object.entries(value).filter(([key]) => !isKept(key)));
+  const eol = lineEndOf(text);
+  const isLast = !text.slice(0, head.end).endsWith("\n");
+  const lines = tomlPairs(added).map((line) => (isLast ? eol + line : line + eol));
+  return [
+    ...gone.map(({ start, end }) => ({ start, end, text: "" })),
+    { start: head.end, end: head.end, text: lines.join("") },
+  ];
+}
+
+/** Tables that follow each other are one block. */
+function blocksOf(own: readonly Statement[]): { start: number; end: number }[] {
+  const blocks: { start: number; end: number }[] = [];
+  for (const { isHead, start, end } of own) {
+    const last = blocks.at(-1);
+    if (isHead || last === undefined) blocks.push({ start, end });
+    else last.end = end;
+  }
+  return blocks;
+}
+
+/** Removes the block, and the blank line before it unless that still separates the tables around it. */
+function removal(text: string, { start, end }: { start: number; end: number }): TextEdit {
+  const blank = /(?:^|\n)([ \t]*\r?\n)$/.exec(text.slice(Math.max(0, start - 200), start))?.[1] ?? "";
+  const isDivided = end >= text.length || /^[ \t]*\r?\n/.test(text.slice(end));
+  return { start: isDivided ? start - blank.length : start, end, text: "" };
+}
+
+function tomlPairs(table: Members): string[] {
+  return Object.entries(table).map(([key, value]) => {
+    const name = /^[\w-]+$/.test(key) ? key : tomlText(key);
+    return `${name} = ${tomlValue(value)}`;
+  });
+}
+
+function tomlValue(value: unknown): string {
+  if (typeof value === "string") return tomlText(value);
+  if (Array.isArray(value)) return `[${value.map(tomlValue).join(", ")}]`;
+  if (!isRecord(value)) return String(value);
+  const members = tomlPairs(value);
+  return members.length === 0 ? "{}" : `{ ${members.join(", ")} }`;
+}
+
+/** JSON and TOML write strings alike, except that TOML escapes the character U+007F. */
+function tomlText(value: string): string {
+  return JSON.stringify(value).replaceAll("\u007f", "\\u007f");
+}
+
+/** The edits must not overlap. */
+export function applyEdits(text: string, edits: readonly TextEdit[]): string {
+  const lastFirst = edits.toSorted((one, other) => other.start - one.start);
+  return lastFirst.reduce(
+    (edited, { start, end, text: put }) => edited.slice(0, start) + put + edited.slice(end),
+    text,
+  );
+}
+
+/**
+ * What the edits put there, line by line, and how many lines they take away. Nothing else of the text is shown: it is
+ * somebody else's, and may hold their secrets. Where what is put there holds one of these texts, it is left out.
+ */
+export function describeEdits(
+  text: string,
+  edits: readonly TextEdit[],
+  secrets: readonly string[] = [],
+): string[] {
+  // In JSON and TOML alike, what we put there is quoted as JSON.
+  const masked = (put: string) =>
+    secrets.reduce((rest, secret) => rest.replaceAll(JSON.stringify(secret), '"…"'), put);
+  // A comma that a neighbour needs is no change to tell of.
+  const linesOf = (part: string) => part.split(/\r?\n/).filter((line) => !/^[\s,]*$/.test(line));
+  return edits
+    .toSorted((one, other) => one.start - other.start)
+    .flatMap(({ start, end, text: put }) => {
+      const gone = text.slice(start, end);
+      const count = linesOf(gone).length;
+      const removed = count === 0 ? [] : [`- (${count} ${count === 1 ? "line" : "lines"})`];
+      const added = linesOf(masked(put)).map((line) => `+ ${line}`);
+      if (count + added.length === 0) return [];
+      // Text that begins with a line end belongs to the next line.
+      const at = start + (/^\r?\n/.exec(gone || put)?.[0].length ?? 0);
+      const line = text.slice(0, Math.min(at, text.length)).split("\n").length;
+      return [`@@ line ${line} @@`, ...removed, ...added];
+    });
 }

@@ -48,8 +48,8 @@ export async function readClientFile(path: string): Promise<ClientFile> {
 
 /**
  * Puts a new text there. A reader sees the old file or the new one, never a part; its mode stays, and a link stays a
- * link. A copy of a file that was there is kept beside it, made once, unless a token stands in it. Answers where the copy
- * is. Throws `CliError`, and leaves the file as it is, when it cannot be written or is no longer as it was read. Of several
+ * link. A copy of a file that was there is kept beside it, made once, unless a token stands in it. Returns the path of the
+ * copy. Throws `CliError`, and leaves the file as it is, when it cannot be written or is no longer as it was read. Of several
  * runs of ours one writes at a time; what another program writes in the last moment before ours is lost.
  */
 export async function writeClientFile(file: ClientFile, text: string): Promise<string | undefined> {
@@ -61,9 +61,8 @@ export async function writeClientFile(file: ClientFile, text: string): Promise<s
     return await replace(file, target, text, before);
   } catch (thrown) {
     if (thrown instanceof CliError) throw thrown;
-    throw new CliError(`${file.path} cannot be written: ${(thrown as Error).message}`, {
-      code: "unwritable_file",
-    });
+    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    throw new CliError(`${file.path} cannot be written: ${reason}`, { code: "unwritable_file" });
   }
 }
 
@@ -89,7 +88,7 @@ async function targetOf(path: string): Promise<string> {
   return target;
 }
 
-/** The file could be replaced all the same; but whoever closed it to writing did not want that. */
+/** A rename would replace a read-only file too, but its owner did not want it changed. */
 async function requireWritable(target: string, { mode }: Stats): Promise<void> {
   if ((mode & 0o222) === 0) throw new Error("it is read-only. Make it writable first.");
   await access(target, constants.W_OK);
@@ -113,7 +112,7 @@ async function replace(
     }
     await requireUnchanged(file);
     const backup = before && (await backUp(file, before));
-    // The last look, as late as can be.
+    // Looked at once more, as late as possible.
     await requireUnchanged(file);
     await rename(draft, target);
     return backup;
@@ -123,7 +122,7 @@ async function replace(
   }
 }
 
-/** Whoever makes the draft may write; every other run finds it there and leaves the file alone. */
+/** The draft is also a lock: the run that creates it may write, and every other run finds it and leaves the file alone. */
 async function takeDraft(path: string, draft: string): Promise<FileHandle> {
   return open(draft, "wx", NEW_MODE).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== "EEXIST") throw error;
@@ -142,7 +141,7 @@ async function requireUnchanged(file: ClientFile): Promise<void> {
   });
 }
 
-/** A token, of whichever entry, would stay in the copy long after it is forgotten. */
+/** Makes the copy, unless a token stands in the text: it would stay readable in the copy long after it was removed here. */
 async function backUp({ path, text = "" }: ClientFile, before: Stats): Promise<string | undefined> {
   if (/trk_[\w-]{43}/.test(text)) return undefined;
   const backup = `${path}.toolrack-backup`;

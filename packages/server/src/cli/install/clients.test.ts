@@ -1,8 +1,7 @@
 import { relative } from "node:path";
 import { expect, it } from "vitest";
-import { clientPlaces } from "./client-places.ts";
-import { clientIds, clients } from "./clients.ts";
-import { isOfRack, isSameConnection, mergeEntry, ownTexts, readRackEntry } from "./known-entry.ts";
+import { isOfRack, isSameConnection, mergeEntry, ownTexts, readRackEntry } from "./client-entry.ts";
+import { clientIds, clientPlaces, clients } from "./clients.ts";
 
 const words = ["/usr/bin/node", "/opt/toolrack.js", "mcp", "--dir", "/work space"];
 const http = { transport: "http", url: "http://127.0.0.1:7300/mcp", token: "trk_abc" } as const;

@@ -1,4 +1,8 @@
-import type { ClientPlaces } from "./client-places.ts";
+import { existsSync } from "node:fs";
+import { homedir } from "node:os";
+import { isAbsolute, join as joinHere, posix, win32 } from "node:path";
+import type { Cli } from "../cli.ts";
+import { usageError } from "../cli-error.ts";
 
 export const clientIds = [
   "claude-desktop",
@@ -137,4 +141,66 @@ function addressed(url: string, token: string): ClientEntry {
 
 function headers(token: string): Readonly<Record<string, string>> {
   return { Authorization: `Bearer ${token}` };
+}
+
+/** Where a user's programs keep their files. */
+export interface ClientPlaces {
+  readonly home: string;
+  /** Of programs that go by the customs of Linux everywhere. */
+  readonly config: string;
+  /** Of programs with a window: each system has its own. */
+  readonly applications: string;
+  /** Zed's own: on macOS it goes by no variable. */
+  readonly zed: string;
+  /** What the clients' own variables say, where they are set. */
+  readonly claudeCode: string | undefined;
+  readonly codex: string | undefined;
+  readonly join: (...parts: string[]) => string;
+}
+
+/** By the environment, as the clients themselves look. */
+export function clientPlaces(
+  environment: Readonly<Record<string, string | undefined>>,
+  home: string,
+  platform: NodeJS.Platform = process.platform,
+): ClientPlaces {
+  const { join } = platform === "win32" ? win32 : posix;
+  const config = folder(environment.XDG_CONFIG_HOME) ?? join(home, ".config");
+  const roaming = folder(environment.APPDATA) ?? join(home, "AppData", "Roaming");
+  const system = platform === "win32" || platform === "darwin" ? platform : "linux";
+  const [applications, zed] = {
+    win32: [roaming, join(roaming, "Zed")] as const,
+    darwin: [join(home, "Library", "Application Support"), join(home, ".config", "zed")] as const,
+    linux: [config, join(config, "zed")] as const,
+  }[system];
+  const claudeCode = folder(environment.CLAUDE_CONFIG_DIR);
+  const codex = folder(environment.CODEX_HOME);
+  return { home, config, applications, zed, claudeCode, codex, join };
+}
+
+/** A variable that is empty, or names a folder relative to nothing that we know, says nothing. */
+function folder(value: string | undefined): string | undefined {
+  return value !== undefined && (isAbsolute(value) || win32.isAbsolute(value)) ? value : undefined;
+}
+
+function placesOf({ surroundings: { env } }: Cli): ClientPlaces {
+  const home = process.platform === "win32" ? env.USERPROFILE : env.HOME;
+  return clientPlaces(env, home || homedir());
+}
+
+/** The file that the entry belongs into. Throws `CliError` when the client has none for projects. */
+export function clientFileOf(cli: Cli, id: ClientId, isProject: boolean): string {
+  const { name, projectFiles, files } = clients[id];
+  const candidates = isProject ? projectFiles?.map((file) => joinHere(cli.cwd, file)) : files(placesOf(cli));
+  if (candidates === undefined) {
+    throw usageError(`${name} is connected for the user only, not for a project. Leave --project out.`);
+  }
+  return candidates.findLast((file) => existsSync(file)) ?? candidates[0] ?? "";
+}
+
+/** By the traces that a client leaves where it was started once. */
+export function isClientThere(cli: Cli, id: ClientId): boolean {
+  const { mark, files } = clients[id];
+  const places = placesOf(cli);
+  return [mark(places), ...files(places)].some((path) => existsSync(path));
 }

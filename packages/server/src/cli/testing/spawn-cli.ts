@@ -50,7 +50,7 @@ export async function spawnCli(args: readonly string[], options: SpawnOptions): 
 }
 
 /** Nothing of how the tests were started shows in what the program prints. */
-export function cleanEnvironment(extra: Record<string, string> = {}): NodeJS.ProcessEnv {
+export function cleanEnvironment(extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const environment = { ...process.env };
   for (const name of ["npm_lifecycle_event", "FORCE_COLOR", "NO_COLOR", "TOOLRACK_DEBUG"])
     delete environment[name];

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
-import { spawnCli } from "../../cli/testing/spawn-cli.ts";
+import { runCli } from "../../cli/testing/run-cli.ts";
 import { serve } from "../../rack/serve.ts";
 import { openStore } from "../../store/store.ts";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
@@ -112,7 +112,7 @@ describe("an entry of the store that is not valid", () => {
     await store.mcpServers.put("other", { entry: { url: "ftp://example.com/mcp" } });
     await store.close();
     const serving = await serve(workspace.directory, { logger: silent, port: 0 });
-    const cli = (...words: string[]) => spawnCli(["mcp-servers", ...words], { cwd: workspace.directory });
+    const cli = (...words: string[]) => runCli(["mcp-servers", ...words], { cwd: workspace.directory });
     const ask = async (path: string, method = "GET", body?: object) => {
       const headers = { authorization: `Bearer ${serving.token}`, "content-type": "application/json" };
       const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };

@@ -1,0 +1,154 @@
+import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import type { JsonSchemaObject } from "@toolrack/core";
+import { isRecord } from "../helpers/values.ts";
+import type { Cli } from "./cli.ts";
+import { usageError } from "./cli-error.ts";
+import { alternativesOf, follow, propertiesOf, typesOf, valuesOf } from "./parameters.ts";
+
+type Arguments = Record<string, unknown>;
+
+/** The object behind an option such as `--args`: JSON itself, `@FILE`, or `-` for standard input. */
+export async function readArguments(cli: Cli, given: string, option = "--args"): Promise<Arguments> {
+  const { source, name } = await load(cli, given, option);
+  const value = parseJson(source, (reason) => `${name} is not JSON: ${reason}`);
+  if (isRecord(value)) return value;
+  throw usageError(`${name} must be one JSON object with the arguments, such as {"path": "README.md"}.`);
+}
+
+async function load(cli: Cli, given: string, option: string): Promise<{ source: string; name: string }> {
+  if (given === "-") return { source: await cli.readInput(), name: "The standard input" };
+  if (!given.startsWith("@")) return { source: given, name: `The text of ${option}` };
+  const path = given.slice(1);
+  const source = await readFile(resolve(cli.cwd, path), "utf8").catch((error: Error) => {
+    throw usageError(`${option} names a file that cannot be read: ${error.message}`);
+  });
+  return { source, name: `The file ${path}` };
+}
+
+function parseJson(source: string, complaint: (reason: string) => string): unknown {
+  try {
+    return JSON.parse(source);
+  } catch (thrown) {
+    throw usageError(complaint(thrown instanceof Error ? thrown.message : String(thrown)));
+  }
+}
+
+/**
+ * Arguments written as `key=value`, typed by the schema. `a.b=1` reaches into objects, a repeated key makes an
+ * array where the schema has one, and `key:=JSON` is taken as it stands. What is given in `base` stays unless a
+ * pair names it. Throws a usage error for what cannot be understood; whether it fits is for the pipeline to say.
+ */
+export function parsePairs(
+  words: readonly string[],
+  schema: JsonSchemaObject,
+  base: Arguments = {},
+): Arguments {
+  const args: Arguments = structuredClone(base);
+  const given = new Set<string>();
+  for (const word of words) {
+    const { key, text, isJson } = split(word);
+    const { folder, name, target } = locate(key, schema);
+    const holder = objectAt(args, folder, key);
+    const value = isJson
+      ? parseJson(text, (reason) => `The value of ${key}:= is not JSON: ${reason}`)
+      : typedValue(text, target, schema);
+    if (!given.has(key)) put(holder, name, value);
+    else if (typesOf(target, schema).has("array")) put(holder, name, [holder[name], value].flat());
+    else throw usageError(`${key} is given twice, and the tool takes one value for it.`);
+    given.add(key);
+  }
+  return args;
+}
+
+/** Written with `:=`, the text is JSON. */
+function split(word: string): { key: string; text: string; isJson: boolean } {
+  const at = word.indexOf("=");
+  if (at <= 0 || word === ":=") {
+    throw usageError(
+      `"${word}" is no argument. Write arguments as key=value, or all of them with --args JSON.`,
+    );
+  }
+  const isJson = word[at - 1] === ":";
+  return { key: word.slice(0, isJson ? at - 1 : at), text: word.slice(at + 1), isJson };
+}
+
+/** Where a key leads: a property of that very name comes before one that the dots lead to. */
+function locate(
+  key: string,
+  root: JsonSchemaObject,
+): { folder: string[]; name: string; target: JsonSchemaObject } {
+  const folder: string[] = [];
+  let name = key;
+  let at = follow(root, root);
+  while (true) {
+    const properties = alternativesOf(at, root).flatMap((one) => propertiesOf(one, root));
+    const schemaOf = (wanted: string) => properties.find((property) => property.name === wanted)?.schema;
+    const others = follow(at.additionalProperties, root);
+    const whole = schemaOf(name);
+    if (whole !== undefined || !name.includes(".")) return { folder, name, target: whole ?? others };
+    const dot = name.indexOf(".");
+    const head = name.slice(0, dot);
+    folder.push(head);
+    at = schemaOf(head) ?? others;
+    name = name.slice(dot + 1);
+  }
+}
+
+function objectAt(args: Arguments, path: readonly string[], key: string): Arguments {
+  let at = args;
+  for (const name of path) {
+    if (!Object.hasOwn(at, name)) put(at, name, {});
+    const next = at[name];
+    if (!isRecord(next)) {
+      throw usageError(`${key} reaches into "${name}", which is already given as something else.`);
+    }
+    at = next;
+  }
+  return at;
+}
+
+/** Defined rather than assigned, because a key may be called `__proto__`. */
+function put(holder: Arguments, name: string, value: unknown): void {
+  Object.defineProperty(holder, name, { value, enumerable: true, writable: true, configurable: true });
+}
+
+const yes = new Set(["true", "yes", "on", "1"]);
+const no = new Set(["false", "no", "off", "0"]);
+/** Only what JSON would call a number, so that `1e` or an empty word is not taken for one. */
+const number = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
+
+/**
+ * The value that a word of the command line means for a schema. Where the schema allows text, the word is text.
+ * A word that fits no type stays text, so that the schema's own message says what is wrong with it.
+ */
+function typedValue(text: string, schema: JsonSchemaObject, root: JsonSchemaObject): unknown {
+  const alternatives = alternativesOf(schema, root);
+  const listed = alternatives.flatMap(valuesOf);
+  const meant =
+    listed.find((value) => value === text) ?? listed.find((value) => JSON.stringify(value) === text);
+  if (meant !== undefined) return meant;
+  const types = typesOf(schema, root);
+  // Nothing is known about the value: JSON when it is JSON, text otherwise.
+  if (types.size === 0) return listed.length > 0 ? text : jsonOr(text, text);
+  const structure = /^\s*[[{]/.test(text) ? jsonOr(text, undefined) : undefined;
+  if (structure !== undefined && types.has(Array.isArray(structure) ? "array" : "object")) return structure;
+  if (types.has("string")) return text;
+  if ((types.has("number") || types.has("integer")) && number.test(text.trim())) {
+    if (Number.isFinite(Number(text))) return Number(text);
+  }
+  const word = text.toLowerCase();
+  if (types.has("boolean") && (yes.has(word) || no.has(word))) return yes.has(word);
+  if (types.has("null") && text === "null") return null;
+  if (!types.has("array")) return text;
+  const items = alternatives.find((one) => one.items !== undefined)?.items;
+  return [typedValue(text, follow(items, root), root)];
+}
+
+function jsonOr(text: string, otherwise: unknown): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return otherwise;
+  }
+}

@@ -1,0 +1,250 @@
+import { compileSchema, type JsonSchemaObject, type ToolInfo, type ToolRegistry } from "@toolrack/core";
+import { isRecord } from "../../helpers/values.ts";
+import type { App } from "../../index.ts";
+import type { Cli } from "../cli.ts";
+import {
+  describeType,
+  exampleCall,
+  follow,
+  type Property,
+  parametersOf,
+  propertiesOf,
+} from "../parameters.ts";
+import { oneLine, printable, renderTable } from "../text.ts";
+import { failuresIn, talkFailures, withApp } from "../workspace.ts";
+
+export interface ListOptions {
+  readonly category?: string;
+  readonly tag?: string;
+  readonly all?: boolean;
+}
+
+/** `toolrack list`: the tools on the rack, by name; files that failed are told of on standard error. */
+export function list(cli: Cli, options: ListOptions): Promise<void> {
+  return withApp(cli, {}, async ({ registry, report }) => {
+    const tools = choose(registry, options);
+    cli.answer({ tools: tools.map(toolSummary), failures: failuresIn(report) }, () => {
+      if (tools.length > 0) printTools(cli, tools);
+      else cli.talk(emptyNote(cli, registry, options));
+      talkFailures(cli, report);
+    });
+  });
+}
+
+/** `toolrack search`: the tools that fit the words, best first. */
+export function search(
+  cli: Cli,
+  words: readonly string[],
+  { limit }: { readonly limit: number },
+): Promise<void> {
+  return withApp(cli, {}, async ({ registry }) => {
+    const tools = registry.search(words.join(" "), limit);
+    cli.answer({ tools: tools.map(toolSummary) }, () => {
+      if (tools.length > 0) printTools(cli, tools);
+      else cli.talk(`No tool fits these words. See all of them with: ${cli.commandLine("list")}`);
+    });
+  });
+}
+
+function choose(registry: ToolRegistry, { category, tag, all }: ListOptions): ToolInfo[] {
+  return registry
+    .getAll()
+    .filter((info) => all === true || !info.disabled)
+    .filter((info) => category === undefined || info.metadata.category === category)
+    .filter((info) => tag === undefined || info.metadata.tags?.includes(tag) === true)
+    .sort((one, other) => (one.name < other.name ? -1 : 1));
+}
+
+function emptyNote(cli: Cli, registry: ToolRegistry, { category, tag }: ListOptions): string {
+  if (category === undefined && tag === undefined)
+    return `There are no tools here. Make one with: ${cli.commandLine("new")}`;
+  const tags = new Set(registry.getAll().flatMap((info) => info.metadata.tags ?? []));
+  const known = tag === undefined ? Object.keys(registry.getStats().categories) : [...tags];
+  const what = tag === undefined ? `category "${category}"` : `tag "${tag}"`;
+  return `No tool has the ${what}. There are: ${known.sort().join(", ")}`;
+}
+
+/** Tools as people read them: one a line, clipped to the terminal. */
+export function printTools(cli: Cli, tools: readonly ToolInfo[]): void {
+  const rows = tools.map((info) => [info.name, aboutOf(info), info.origin ?? ""]);
+  cli.table(["NAME", "DESCRIPTION", "FROM"], rows, { flexible: 1, style: "dim" });
+}
+
+function aboutOf({ name, title, displayName, description = "", disabled }: ToolInfo): string {
+  const label = displayName ?? title;
+  const text = label === undefined || label === name ? description : `${label}: ${description}`;
+  return disabled ? `(disabled) ${text}` : text;
+}
+
+/** A tool in lists, as programs read it. What is undefined is left out of JSON. */
+function toolSummary(info: ToolInfo) {
+  const { name, title, displayName, description, aliases = [], origin, disabled, metadata } = info;
+  const { category, tags, dangerous = false, readOnly = false } = metadata;
+  return {
+    name,
+    title,
+    displayName,
+    description,
+    aliases: aliases.length === 0 ? undefined : aliases,
+    category,
+    tags,
+    origin,
+    dangerous,
+    readOnly,
+    disabled,
+  };
+}
+
+/** `toolrack show`: everything about one tool. */
+export function show(cli: Cli, name: string): Promise<void> {
+  return withApp(cli, {}, async ({ registry, report, sandbox }) => {
+    // The tool may be in one of the files that failed.
+    if (registry.get(name) === undefined) talkFailures(cli, report);
+    const info = registry.require(name);
+    const isolation = cli.json ? undefined : await isolationOf(info, sandbox);
+    cli.answer(asJson(cli, info), () => {
+      for (const part of sections(cli, info, isolation)) cli.print(part);
+    });
+  });
+}
+
+function asJson(cli: Cli, info: ToolInfo): unknown {
+  return {
+    ...toolSummary(info),
+    parameters: parametersOf(info),
+    outputSchema: info.outputSchema && compileSchema(info.outputSchema).jsonSchema(),
+    metadata: info.metadata,
+    example: cli.commandLine(exampleCall(info)),
+  };
+}
+
+/** How the tool is confined on this machine. Undefined for a tool that runs inside the server. */
+async function isolationOf(info: ToolInfo, sandbox: App["sandbox"]): Promise<string | undefined> {
+  if (manualOf(info) === undefined) return undefined;
+  const { level, reason } = await sandbox();
+  return level === 3 ? "sandbox, level 3" : `sandbox, level ${level} (reduced): ${reason ?? ""}`;
+}
+
+function sections(cli: Cli, info: ToolInfo, isolation: string | undefined): string[] {
+  const { name, displayName, title: ownTitle, description } = info;
+  const title = (text: string) => `\n${cli.style("bold", text)}`;
+  const schema = parametersOf(info);
+  const parameters = parameterRows(propertiesOf(follow(schema, schema), schema), schema, "");
+  const label = displayName ?? ownTitle ?? name;
+  return [
+    cli.style("bold", name) + (label === name ? "" : `  ${printable(label)}`),
+    ...(description ? [printable(description)] : []),
+    "",
+    ...renderTable(factsOf(info, isolation)),
+    title("Parameters"),
+    parameters.length === 0 ? "It takes none." : tableOf(cli, parameterHead, parameters, 4),
+    ...manualSections(cli, info).flatMap(([name, head, rows]) => [title(name), tableOf(cli, head, rows)]),
+    title("JSON Schema of the parameters"),
+    printable(JSON.stringify(schema, null, 2)),
+    title("Example"),
+    cli.commandLine(exampleCall(info)),
+  ];
+}
+
+function tableOf(cli: Cli, head: readonly string[], rows: readonly string[][], flexible = -1): string {
+  const styleHead = (text: string) => cli.style("dim", text);
+  const cells = rows.map((row) => row.map(oneLine));
+  return renderTable(cells, { head, columns: cli.columns, flexible, styleHead }).join("\n");
+}
+
+function factsOf(info: ToolInfo, isolation: string | undefined): string[][] {
+  const { category, tags, ...rest } = info.metadata;
+  const known: [string, unknown][] = [
+    ["from", info.origin],
+    ["aliases", info.aliases?.join(", ")],
+    ["category", category],
+    ["tags", tags?.join(", ")],
+    ["state", info.disabled ? "disabled" : "enabled"],
+    // Schemas are shown in full elsewhere, or with --json; here they would drown the rest.
+    ...Object.entries(rest).filter(([, value]) => typeof value !== "object" || Array.isArray(value)),
+    ["isolation", isolation],
+  ];
+  return known
+    .filter(([, value]) => value !== undefined && value !== "" && typeof value !== "function")
+    .map(([key, value]) => [key, oneLine(textOf(value))]);
+}
+
+const parameterHead = ["NAME", "TYPE", "", "DEFAULT", "DESCRIPTION"];
+
+/** Objects inside are listed by the dotted names under which `call` takes them. */
+function parameterRows(
+  properties: readonly Property[],
+  root: JsonSchemaObject,
+  prefix: string,
+  depth = 0,
+): string[][] {
+  return properties.flatMap(({ name, schema, required }) => [
+    [
+      prefix + name,
+      describeType(schema, root),
+      required ? "required" : "",
+      "default" in schema ? JSON.stringify(schema.default) : "",
+      typeof schema.description === "string" ? schema.description : "",
+    ],
+    ...(depth < 3 ? parameterRows(propertiesOf(schema, root), root, `${prefix}${name}.`, depth + 1) : []),
+  ]);
+}
+
+/** What a sandboxed tool says of itself beside its parameters. */
+interface Manual {
+  readonly environment?: JsonSchemaObject;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly businessErrors?: readonly Readonly<Record<string, unknown>>[];
+  readonly bridges?: readonly string[];
+  readonly hosts?: readonly string[];
+  readonly examples?: readonly unknown[];
+}
+
+/** Undefined for a tool that does not run in the sandbox, and so cannot be tried without consequences. */
+export function manualOf({ metadata }: ToolInfo): Manual | undefined {
+  return isRecord(metadata.singleFile) ? metadata.singleFile : undefined;
+}
+
+type Section = readonly [title: string, head: readonly string[], rows: readonly string[][]];
+
+/** The parts of the manual that have something to say. */
+function manualSections(cli: Cli, info: ToolInfo): Section[] {
+  const manual = manualOf(info) ?? {};
+  const { dependencies = {}, businessErrors = [], bridges = [], hosts = [], examples = [] } = manual;
+  const errors = businessErrors.map(({ code, description, match, solution, retryable }) => [
+    ...[code, description, match, solution].map((part) => String(part ?? "")),
+    retryable === true ? "yes" : "no",
+  ]);
+  const all: Section[] = [
+    [
+      "Environment",
+      [...parameterHead, "SET WITH"],
+      environmentRows(manual.environment).map((row) => [
+        ...row,
+        `${cli.programWords} secrets set ${info.name} ${row[0]}`,
+      ]),
+    ],
+    ["Dependencies", ["PACKAGE", "VERSION"], Object.entries(dependencies)],
+    ["Network", ["HOST"], hosts.map((host) => [host])],
+    ["Business errors", ["CODE", "DESCRIPTION", "WHEN", "SOLUTION", "RETRY"], errors],
+    ["Replaced in a dry run", ["BRIDGE"], bridges.map((name) => [name])],
+    ["Examples of the author", ["EXAMPLE"], examples.map((example) => [textOf(example)])],
+  ];
+  return all.filter(([, , rows]) => rows.length > 0);
+}
+
+function environmentRows(schema: JsonSchemaObject = {}): string[][] {
+  const required = Array.isArray(schema.required) ? schema.required : [];
+  const properties = (schema.properties ?? {}) as Record<string, JsonSchemaObject>; // Checked when it was loaded.
+  return Object.entries(properties).map(([name, property]) => [
+    name,
+    [property.type ?? "any"].flat().join(" or "),
+    required.includes(name) ? "required" : "",
+    "default" in property ? JSON.stringify(property.default) : "",
+    typeof property.description === "string" ? property.description : "",
+  ]);
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : String(JSON.stringify(value));
+}

@@ -1,0 +1,51 @@
+import { expect, it } from "vitest";
+import { parseToolReference } from "../../calls/call-service.ts";
+import { isToolxDocument } from "./call.ts";
+import { parseToolx } from "./toolx.ts";
+
+it.each([
+  ["tool://reader", "reader"],
+  ["@tool://reader", "reader"],
+  ['"@tool://reader"', "reader"],
+  ["reader", undefined],
+  ["tool://", undefined],
+])("the reference %s names %s", (text, name) => {
+  expect(parseToolReference(text)).toBe(name);
+});
+
+it("reads the tool, the mode, the parameters and the timeout under all their names", () => {
+  expect(
+    parseToolx("tool: tool://a\nmode: execute\nparameters:\n  text: |\n    two\n    lines\ntimeout: 500"),
+  ).toEqual({
+    tool: "a",
+    mode: "execute",
+    parameters: { text: "two\nlines\n" },
+    timeout: 500,
+  });
+  expect(parseToolx("toolUrl: @tool://a\noperation: dryrun")).toEqual({
+    tool: "a",
+    mode: "dryrun",
+    parameters: {},
+  });
+  expect(parseToolx('url: "tool://a"\nmode: manual')).toMatchObject({ tool: "a", mode: "manual" });
+  expect(parseToolx("tool://a")).toEqual({ tool: "a", mode: "execute", parameters: {} });
+});
+
+it.each([
+  ["mode: execute", "names no tool"],
+  ["- a\n- b", "not a YAML object"],
+  ["tool: tool://a\nparameters: [1]", "not an object"],
+  ["tool: tool://a\ntimeout: soon", "milliseconds"],
+  ["tool: tool://a\nmode: configure", "toolrack secrets set"],
+  ["tool: tool://a\nmode: dance", "execute, dryrun and manual"],
+  ["tool: 'a", "not YAML"],
+])("%j is refused with what is wrong", (text, problem) => {
+  expect(() => parseToolx(text)).toThrow(problem);
+});
+
+it("tells a document from a name", () => {
+  expect(isToolxDocument("tool: tool://a")).toBe(true);
+  expect(isToolxDocument("mode: dryrun\ntool: a")).toBe(true);
+  expect(isToolxDocument("tool://a")).toBe(false);
+  expect(isToolxDocument("my-tool")).toBe(false);
+});

@@ -1,0 +1,107 @@
+import { CommanderError } from "commander";
+import { type ProtectedProcess, protectProcess } from "../rack/protect-process.ts";
+import { Cli, type OutputStream, type Surroundings } from "./cli.ts";
+import { type CliError, exitCodes, toCliError, usageError } from "./cli-error.ts";
+import { makeProgram } from "./program.ts";
+import { ownProgram } from "./program-words.ts";
+import { printable } from "./text.ts";
+
+/** A second Ctrl-C within this time, in milliseconds, is the first one again, passed on by the program that started us. */
+const SAME_INTERRUPT = 500;
+
+/** Runs the command line and ends the process: timers and sockets that tools left behind do not keep it alive. */
+export async function runProgram(args: readonly string[]): Promise<void> {
+  if (args.includes("--no-color")) {
+    process.env.NO_COLOR = "1";
+    delete process.env.FORCE_COLOR;
+  }
+  const host = protectProcess({ onIncident: (incident) => process.stderr.write(`warning: ${incident}\n`) });
+  stayQuietWhenCutOff(host);
+  // A tool may wait for a promise that keeps no process alive; Node must not end the process meanwhile.
+  const keepAlive = setInterval(() => {}, 60_000);
+  const { env, stdin, stderr } = process;
+  // protectProcess sends what tools write to process.stdout to standard error. This object writes to standard output itself.
+  const stdout: OutputStream = Object.create(process.stdout, { write: { value: host.print } });
+  const surroundings = { cwd: process.cwd(), env, stdin, stdout, stderr, program: ownProgram() };
+  const code = await runCommand(args, surroundings, (cli) => endOnSignals(cli, host));
+  clearInterval(keepAlive);
+  await host.printed();
+  host.exit(code);
+}
+
+/**
+ * Runs one command line in these surroundings and returns the exit code. Never throws. `onStart` is given the command's
+ * `Cli` before the command does anything.
+ */
+export async function runCommand(
+  args: readonly string[],
+  surroundings: Surroundings,
+  onStart: (cli: Cli) => void = () => {},
+): Promise<number> {
+  const { stdout, stderr } = surroundings;
+  const json = args.includes("--json");
+  let code: number = exitCodes.ok;
+  const program = makeProgram(async (options, action) => {
+    const cli = new Cli(options, surroundings);
+    onStart(cli);
+    await action(cli);
+    code = cli.exitCode;
+  });
+  for (const command of [program, ...program.commands]) {
+    command.exitOverride().configureOutput({
+      writeOut: (text) => void stdout.write(text),
+      writeErr: (text) => void stderr.write(text),
+      outputError: (text, write) => json || write(text),
+    });
+  }
+  try {
+    await program.parseAsync([...args], { from: "user" });
+    return code;
+  } catch (thrown) {
+    if (!(thrown instanceof CommanderError)) return report(toCliError(thrown), json, surroundings);
+    // Help and version end with 0; everything else that commander objects to is wrong usage.
+    if (thrown.exitCode === 0) return exitCodes.ok;
+    if (!json || thrown.code === "commander.help") return exitCodes.usage;
+    return report(usageError(thrown.message.replace(/^error: /, "")), json, surroundings);
+  }
+}
+
+function report(error: CliError, json: boolean, { stdout, stderr, env }: Surroundings): number {
+  const { code, message, details = {}, exitCode } = error;
+  const { stack, ...shown } = details;
+  if (json) {
+    const told = { code, message, ...(Object.keys(shown).length === 0 ? {} : { details: shown }) };
+    stdout.write(`${JSON.stringify({ error: told }, null, 2)}\n`);
+  } else {
+    // It may quote what others wrote, such as a file of a project.
+    stderr.write(`error: ${printable(message)}\n`);
+  }
+  if (stack !== undefined && env.TOOLRACK_DEBUG !== undefined) stderr.write(`${printable(String(stack))}\n`);
+  return exitCode;
+}
+
+/** On the first signal the command may end its work itself. On a second one, or when it cannot, the process ends at once. */
+function endOnSignals(cli: Cli, host: ProtectedProcess): void {
+  const numbers = { SIGINT: 2, SIGTERM: 15, SIGHUP: 1 } as const;
+  let first: number | undefined;
+  for (const [signal, number] of Object.entries(numbers)) {
+    process.on(signal, () => {
+      const now = performance.now();
+      if (first !== undefined && now - first < SAME_INTERRUPT) return;
+      const isSecond = first !== undefined;
+      first ??= now;
+      if (isSecond || !cli.interrupt()) {
+        cli.status.clear();
+        host.exit(128 + number);
+      }
+    });
+  }
+}
+
+/** `toolrack list | head`: whoever reads us has had enough, which is no failure. */
+function stayQuietWhenCutOff(host: ProtectedProcess): void {
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    host.exit(error.code === "EPIPE" ? exitCodes.ok : exitCodes.failure);
+  });
+  process.stderr.on("error", () => {});
+}

@@ -1,3 +1,0 @@
-import { ownProgram } from "./own-program.ts";
-
-console.log(JSON.stringify(ownProgram()));

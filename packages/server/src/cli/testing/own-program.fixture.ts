@@ -1,0 +1,3 @@
+import { ownProgram } from "../program-words.ts";
+
+console.log(JSON.stringify(ownProgram()));

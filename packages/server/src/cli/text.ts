@@ -1,0 +1,115 @@
+import measure from "fast-string-truncated-width";
+import { usageError } from "./cli-error.ts";
+
+export interface TableOptions {
+  readonly head?: readonly string[];
+  /** Columns of the terminal; without it nothing is clipped. */
+  readonly columns?: number | undefined;
+  /** The column that gives way when there is too little room. */
+  readonly flexible?: number;
+  /** Makes the head look like one. */
+  readonly styleHead?: (text: string) => string;
+}
+
+const GAP = "  ";
+const LEAST_ROOM = 12;
+/** Off a terminal cells are not clipped. No row is padded past this, or one long cell would push every row's next column away. */
+const WIDEST_PADDING = 80;
+
+/** Lines of text in columns that are aligned on the screen, Chinese included. */
+export function renderTable(rows: readonly (readonly string[])[], options: TableOptions = {}): string[] {
+  const { head, columns, flexible = -1, styleHead = (text: string) => text } = options;
+  const all = head === undefined ? rows : [head, ...rows];
+  const count = Math.max(0, ...all.map((row) => row.length));
+  const widths = Array.from({ length: count }, (_, index) =>
+    Math.max(0, ...all.map((row) => displayWidth(row[index] ?? ""))),
+  );
+  const widest = widths[flexible];
+  if (widest !== undefined) {
+    const others = widths.reduce((sum, width) => sum + width + GAP.length, 0) - widest - GAP.length;
+    const room = columns === undefined ? WIDEST_PADDING : Math.max(LEAST_ROOM, columns - others);
+    widths[flexible] = Math.min(widest, room);
+  }
+  const fit = (cell: string, index: number) => {
+    const width = widths[index] ?? 0;
+    return padDisplay(index === flexible && columns !== undefined ? clipDisplay(cell, width) : cell, width);
+  };
+  return all.map((row) => {
+    const line = row.map(fit).join(GAP).trimEnd();
+    return row === head ? styleHead(line) : line;
+  });
+}
+
+/** These characters take no column, although the library that measures counts one for each. */
+const invisible = /[\u200b\u2060\ufeff]/g;
+
+/** How many columns of a terminal the text takes; colours take none. */
+export function displayWidth(text: string): number {
+  return measure(text.replace(invisible, "")).width;
+}
+
+/** Fills the text up with spaces to the given width. */
+export function padDisplay(text: string, width: number, side: "start" | "end" = "end"): string {
+  const fill = " ".repeat(Math.max(0, width - displayWidth(text)));
+  return side === "end" ? text + fill : fill + text;
+}
+
+/** The text, or its beginning with `…` when it is wider than there is room. Colours in it are not expected. */
+export function clipDisplay(text: string, room: number): string {
+  if (displayWidth(text) <= room) return text;
+  const { index } = measure(text, { limit: room, ellipsis: "…", ellipsisWidth: 1 });
+  return `${text.slice(0, index).trimEnd()}…`;
+}
+
+/**
+ * What a terminal would obey instead of show: control characters, and the marks that turn the direction of text.
+ * Line ends and tabs are left.
+ */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are exactly what must be found.
+const unsafe = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** Text that others wrote, safe to show on a terminal. */
+export function printable(text: string): string {
+  return text
+    .replaceAll("\r\n", "\n")
+    .replace(unsafe, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/** The same on one line. */
+export function oneLine(text: string): string {
+  return printable(text.replace(/\s+/g, " ").trim());
+}
+
+/** On one line, and cut where it is longer than so many characters. */
+export function shorten(text: string, longest: number): string {
+  const shown = oneLine(text);
+  return shown.length > longest ? `${shown.slice(0, longest - 1)}…` : shown;
+}
+
+const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** Milliseconds of `500ms`, `30s`, `1.5m`, `2h` or `7d`. The unit is never guessed. */
+export function parseDuration(text: string, option: string): number {
+  const [, amount, unit = ""] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text.trim()) ?? [];
+  const milliseconds = Number(amount) * (units[unit] ?? Number.NaN);
+  if (Number.isFinite(milliseconds)) return milliseconds;
+  throw usageError(`${option} "${text}" is no duration. Write it with a unit, such as 500ms, 30s or 10m.`);
+}
+
+/** Milliseconds as people read them. */
+export function formatDuration(milliseconds: number): string {
+  if (milliseconds < 10) return `${milliseconds.toFixed(1)} ms`;
+  if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
+  if (milliseconds < 60_000) return `${(milliseconds / 1000).toFixed(1)} s`;
+  return `${Math.floor(milliseconds / 60_000)} min ${Math.round((milliseconds % 60_000) / 1000)} s`;
+}
+
+/** `2026-03-15T02:29:40Z`, or `-` for never. */
+export function formatTime(milliseconds: number | undefined): string {
+  return milliseconds === undefined ? "-" : `${new Date(milliseconds).toISOString().slice(0, 19)}Z`;
+}
+
+/** `1 tool`, `2 tools`. */
+export function amount(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}

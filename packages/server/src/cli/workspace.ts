@@ -1,0 +1,174 @@
+import { readdirSync, type Stats, statSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { format } from "node:util";
+import type { Logger } from "@toolrack/core";
+import { isRecord } from "../helpers/values.ts";
+import type { App, FileReport, LoadReport, OpenOptions } from "../index.ts";
+import type { Store } from "../store/store.ts";
+import type { Cli } from "./cli.ts";
+import { CliError } from "./cli-error.ts";
+import { amount, printable } from "./text.ts";
+
+const configFile = /^toolrack\.config\.(?:ts|mts|js|mjs|cjs)$/;
+
+/**
+ * The workspace to open: the one that `--dir` names, or else the nearest folder upwards that looks like one, or else
+ * the current folder.
+ */
+export function findWorkspace({ directory, cwd }: Pick<Cli, "directory" | "cwd">): string {
+  if (directory !== undefined) return existingFolder(resolve(cwd, directory));
+  for (let folder = cwd; ; folder = dirname(folder)) {
+    const mark = workspaceMark(folder);
+    if (mark !== undefined) return folder === cwd ? folder : trusted(folder, mark);
+    if (folder === dirname(folder)) return cwd;
+  }
+}
+
+/** The config file or the tools folder that makes the folder a workspace. */
+export function workspaceMark(folder: string): string | undefined {
+  const config = configOf(folder);
+  if (config !== undefined) return config;
+  const tools = join(folder, "tools");
+  return entryAt(tools)?.isDirectory() === true ? tools : undefined;
+}
+
+export function configOf(folder: string): string | undefined {
+  try {
+    const name = readdirSync(folder).find((candidate) => configFile.test(candidate));
+    return name === undefined ? undefined : join(folder, name);
+  } catch {
+    return undefined;
+  }
+}
+
+function existingFolder(path: string): string {
+  const entry = entryAt(path);
+  if (entry?.isDirectory() === true) return path;
+  const problem = entry === undefined ? "There is no folder" : "This is not a folder:";
+  throw new CliError(`${problem} ${path}. Name the workspace with --dir, or create it first.`, {
+    code: "no_workspace",
+    details: { path },
+  });
+}
+
+export function entryAt(path: string): Stats | undefined {
+  return statSync(path, { throwIfNoEntry: false });
+}
+
+/**
+ * Opening a workspace runs its code. One that was merely come upon on the way up, in /tmp for instance, may have
+ * been put there by somebody else.
+ */
+function trusted(folder: string, mark: string): string {
+  const owner = entryAt(mark)?.uid;
+  if (owner === 0 || process.getuid === undefined || owner === process.getuid()) return folder;
+  throw new CliError(
+    `${mark} belongs to another user, so its tools are not loaded unasked. Name the workspace: --dir ${folder}`,
+    { code: "foreign_workspace", details: { path: mark } },
+  );
+}
+
+export interface WithAppOptions extends Partial<OpenOptions> {
+  /** Absolute; found by `--dir` when not given. */
+  readonly directory?: string;
+}
+
+/** Opens the workspace, uses it, and closes it whatever happens. */
+export async function withApp<Result>(
+  cli: Cli,
+  { directory = findWorkspace(cli), ...options }: WithAppOptions,
+  use: (app: App) => Promise<Result>,
+): Promise<Result> {
+  // Imported late, so that help and usage errors do not wait for the whole program.
+  const { openWorkspace } = await import("../rack/app.ts");
+  const app = await opening(directory, openWorkspace(directory, { logger: talkingLogger(cli), ...options }));
+  try {
+    return await use(app);
+  } finally {
+    await Promise.race([app.close(), wait(cli.patience)]);
+  }
+}
+
+/** Waits for a workspace that opens. Its config is the only file whose failure keeps it from opening. */
+export async function opening<Opened>(root: string, opened: Promise<Opened>): Promise<Opened> {
+  try {
+    return await opened;
+  } catch (thrown) {
+    // Recognised by its shape, because the class would load the whole loader of tool files.
+    const { name, message, remedy, line, path } = isRecord(thrown) ? thrown : {};
+    if (name !== "LoadError" || remedy === undefined) throw thrown;
+    const file = typeof path === "string" ? relative(root, path) : "the config";
+    const where = line === undefined ? file : `${file}:${line}`;
+    const details = { file, ...(line === undefined ? {} : { line }), reason: message, remedy };
+    throw new CliError(`${where}: ${message} ${remedy}`, { code: "config_invalid", details });
+  }
+}
+
+/** Opens the store of the workspace without its tools, uses it, and closes it whatever happens. */
+export async function withStore<Result>(
+  cli: Cli,
+  use: (store: Store, directory: string) => Promise<Result>,
+): Promise<Result> {
+  const workspace = findWorkspace(cli);
+  const directory = join(workspace, ".toolrack");
+  // As the server does it: the file may say which database it is.
+  const { loadEnvironment } = await import("../config/read-config.ts");
+  const warn = (text: unknown) => cli.talk(String(text));
+  const logger: Logger = { debug() {}, info() {}, warn, error: warn };
+  const forget = await loadEnvironment(workspace, logger);
+  // Imported late, so that help and usage errors do not wait for the database.
+  const { openStore } = await import("../store/store.ts");
+  try {
+    const store = await openStore({ directory, logger, url: process.env.DATABASE_URL ?? "" });
+    try {
+      return await use(store, directory);
+    } finally {
+      await store.close();
+    }
+  } finally {
+    forget();
+  }
+}
+
+/** What tools log is talk. What the loader logs is left out: commands tell it in their own form where it matters. */
+export function talkingLogger(cli: Cli): Logger {
+  const isVerbose = cli.surroundings.env.TOOLRACK_DEBUG !== undefined;
+  const say =
+    (prefix: string) =>
+    (...values: unknown[]) => {
+      if (!isVerbose && String(values[0]).startsWith("[loader] ")) return;
+      cli.talk(prefix + printable(format(...values)));
+    };
+  return {
+    debug: isVerbose ? say("debug: ") : () => {},
+    info: say(""),
+    warn: say("warning: "),
+    error: say("error: "),
+  };
+}
+
+type Failure = NonNullable<FileReport["failure"]>;
+
+/** Files that could not be loaded, in whole or in their newest version. */
+export function failuresIn(report: LoadReport): Failure[] {
+  return report.files.flatMap(({ failure }) => (failure === undefined ? [] : [failure]));
+}
+
+/** `tools/a.ts:12` */
+export function whereOf({ file, line }: Failure): string {
+  return line === undefined ? file : `${file}:${line}`;
+}
+
+/** What failed and what would fix it, in two or more lines. */
+export function describeFailure(failure: Failure): string {
+  return printable(`${whereOf(failure)}: ${failure.reason}\n  ${failure.remedy}`);
+}
+
+/** Tells of every file that failed. */
+export function talkFailures(cli: Cli, report: LoadReport): void {
+  const failed = failuresIn(report);
+  if (failed.length === 0) return;
+  cli.talk(cli.styleTalk("red", `${amount(failed.length, "file")} failed to load:`));
+  for (const failure of failed) cli.talk(describeFailure(failure));
+}
