@@ -53,15 +53,25 @@ class PatientDriver extends SqliteDriver {
       streamQuery: (query, size) => connection.streamQuery(query, size),
     };
   }
+
+  /**
+   * SQLite rolls back by itself when the disk is full. The second attempt then fails, and its error must not hide that of
+   * the first: by it, the record is kept until there is room.
+   */
+  override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    await super.rollbackTransaction(connection).catch((error: unknown) => {
+      if (!String(error).includes("no transaction is active")) throw error;
+    });
+  }
 }
 
 async function patiently<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
-  const end = Date.now() + LONGEST_WAIT;
+  const end = performance.now() + LONGEST_WAIT;
   for (;;) {
     try {
       return await ask();
     } catch (error) {
-      if (!isTransientError(error) || Date.now() > end) throw error;
+      if (!isTransientError(error) || performance.now() > end) throw error;
       await wait(10 + Math.random() * 40);
     }
   }

@@ -85,6 +85,8 @@ interface CallWriterOptions {
 
 interface Entry {
   readonly row: CallRow;
+  /** Takes the place of the row that claimed the call's id. */
+  readonly isClaimed?: boolean;
   /** Nobody waits for a started row, nor for one that is in the journal. */
   waiter?: PromiseWithResolvers<void> | undefined;
   isInJournal?: boolean;
@@ -137,6 +139,12 @@ export class CallWriter {
     this.#journal = journal;
     this.#onRefused = onRefused;
     this.#delay = delay;
+  }
+
+  /** Resolves when the database has the row of a call that is about to begin. Rejects when it has one with that id. */
+  async claim(row: CallRow): Promise<void> {
+    await this.#sink.write([row], []);
+    this.#running.set(row.call_id, true);
   }
 
   /** Most calls end before their row is asked for. */
@@ -241,8 +249,8 @@ export class CallWriter {
     const batch: Entry[] = [];
     const now = this.#isHurried ? Number.POSITIVE_INFINITY : performance.now();
     for (const row of this.#starts.take(now, LARGEST_BATCH)) {
+      batch.push({ row, isClaimed: this.#running.get(row.call_id) === true });
       this.#running.set(row.call_id, true);
-      batch.push({ row });
     }
     const room = LARGEST_BATCH - batch.length;
     const finishes = this.#finishes;
@@ -281,8 +289,8 @@ export class CallWriter {
     }
   }
 
-  #isReplacing({ row }: Entry): boolean {
-    return row.state !== "running" && this.#running.get(row.call_id) === true;
+  #isReplacing({ row, isClaimed = false }: Entry): boolean {
+    return isClaimed || (row.state !== "running" && this.#running.get(row.call_id) === true);
   }
 
   #settle(entry: Entry, error: unknown): void {
