@@ -23,6 +23,7 @@ export default defineConfig({
           isolate: false,
           testTimeout: 30_000,
           include: ["packages/core/src/**/*.test.ts"],
+          exclude: ["**/*.slow.test.ts"],
         },
       },
       {
@@ -33,6 +34,7 @@ export default defineConfig({
           testTimeout: 30_000,
           hookTimeout: 60_000,
           include: ["packages/server/src/**/*.test.ts", "scripts/**/*.test.ts"],
+          exclude: ["**/*.slow.test.ts"],
         },
       },
       "packages/console/vitest.config.ts",

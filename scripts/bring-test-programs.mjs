@@ -28,13 +28,27 @@ const programs = [
   },
 ];
 
+/** For the slow tests alone. */
+const slowPrograms = [
+  programs[0],
+  {
+    name: "libfaketime",
+    aptPackage: "libfaketime",
+    isHere: () =>
+      ["x86_64", "aarch64"].some((machine) =>
+        existsSync(`/usr/lib/${machine}-linux-gnu/faketime/libfaketimeMT.so.1`),
+      ),
+  },
+];
+
 /** Answers whether the tests may go on. */
-export function bringTestPrograms() {
-  const missing = programs.filter((program) => !program.isHere());
+export function bringTestPrograms(isSlow = false) {
+  const needed = isSlow ? slowPrograms : programs;
+  const missing = needed.filter((program) => !program.isHere());
   if (missing.length === 0) return true;
   if (process.getuid?.() === 0 && existsSync("/usr/bin/apt-get"))
     install(missing.map(({ aptPackage }) => aptPackage));
-  const absent = programs
+  const absent = needed
     .filter((program) => !program.isHere() && program.otherwise?.() !== true)
     .map(({ name }) => name);
   if (absent.length === 0) return true;

@@ -1,4 +1,5 @@
 // `npm test`: types, lint and format, then the tests. All of them run; any failure fails the whole.
+// `npm run test:slow`: only what takes long (`*.slow.test.ts`, and some others in their whole depth), with figures.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,19 +8,22 @@ import { bringTestPrograms } from "./bring-test-programs.mjs";
 import { findNode, root } from "./node-version.mjs";
 
 const node = findNode();
-const programsAreHere = bringTestPrograms();
-const passed = process.argv.slice(2);
+const isSlow = process.argv.includes("--slow");
+const passed = process.argv.slice(2).filter((word) => word !== "--slow");
+const programsAreHere = bringTestPrograms(isSlow);
 const vitest = "node_modules/vitest/vitest.mjs";
 // What tests start from source is compiled once for all of them; each start would take twice as long otherwise.
 const compiled = mkdtempSync(join(tmpdir(), "toolrack-compiled-"));
 const withCache = { NODE_COMPILE_CACHE: compiled };
 
-const checks = [
+const slow = ["run", "--config", "vitest.slow.config.ts", ...passed];
+const quick = () => [
   ["types", "node_modules/typescript/bin/tsc", ["--noEmit"]],
   ["types of the console", "packages/console/scripts/check-types.mjs", []],
   ["lint and format", "node_modules/@biomejs/biome/bin/biome", ["check", "--error-on-warnings", "."]],
   ...tests(),
 ];
+const checks = isSlow ? [["slow tests", vitest, slow, withCache]] : quick();
 
 const failed = programsAreHere ? [] : ["test programs"];
 failed.push(...checks.filter((check) => !succeeds(...check)).map(([name]) => name));

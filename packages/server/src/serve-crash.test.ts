@@ -1,91 +1,18 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { cleanEnvironment, program } from "./cli/testing/spawn-cli.ts";
+import { type Json, linesOf, notingTools, repeatedIn, ServerProcess } from "./reliability/server-process.ts";
 import { TemporaryWorkspace } from "./testing/temporary-workspace.ts";
 
-// biome-ignore lint/suspicious/noExplicitAny: what JSON answers hold is looked at freely in tests.
-type Json = any;
-
-const KILLS = 20;
+/** `npm run test:slow` kills it more often, under calls that take longer. */
+const KILLS = 5;
 const CALLERS = 16;
 const RUNNING = "/api/calls?status=running&tool=endless";
 
-/** Each tool notes on disk that it ran, so that what ran is known whatever became of the process. */
-const tools = `
-import { appendFileSync } from "node:fs";
-import { setTimeout as sleep } from "node:timers/promises";
-import { Tool } from "@toolrack/core";
-const number = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] };
-const none = { type: "object", properties: {} };
-const note = (file, text) => appendFileSync(file, text + "\\n");
-export const count = Tool.define({ name: "count", description: "Counts.", parameters: number,
-  execute: async ({ input }) => { note("counted.txt", input.n); if (input.n % 4 === 0) await sleep(8); return "counted " + input.n; } });
-export const endless = Tool.define({ name: "endless", description: "Does not end.", parameters: none, execute: () => sleep(600_000) });
-export const tick = Tool.define({ name: "tick", description: "Notes its run.", parameters: none,
-  execute: async ({ callId }) => { note("ticks.txt", callId); return "ticked"; } });
-`;
-
-/** One life of the real program. */
-class Life {
-  readonly #child: ChildProcess;
-  readonly #ended: Promise<unknown[]>;
-  readonly #token: string;
-  readonly ready: Json;
-
-  private constructor(child: ChildProcess, ended: Promise<unknown[]>, token: string, ready: Json) {
-    this.#child = child;
-    this.#ended = ended;
-    this.#token = token;
-    this.ready = ready;
-  }
-
-  static async begin(directory: string): Promise<Life> {
-    const [file, ...words] = program;
-    const child = spawn(file!, [...words, "serve", "--port", "0", "--json", "--no-watch"], {
-      cwd: directory,
-      env: cleanEnvironment(),
-      stdio: ["ignore", "pipe", "inherit"],
-    });
-    const ended = once(child, "close");
-    const [line] = await Promise.race([once(createInterface(child.stdout!), "line"), ended]);
-    // The lines of calls are of no use here, but a full pipe would hold the server up.
-    child.stdout!.resume();
-    const token = readFileSync(join(directory, ".toolrack/token"), "utf8").trim();
-    return new Life(child, ended, token, JSON.parse(line));
-  }
-
-  async ask(path: string, body?: unknown): Promise<{ status: number; body: Json }> {
-    const response = await fetch(this.ready.url + path, {
-      method: body === undefined ? "GET" : "POST",
-      headers: { authorization: `Bearer ${this.#token}`, "content-type": "application/json" },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    return { status: response.status, body: await response.json() };
-  }
-
-  call(tool: string, input: object, callId?: string) {
-    return this.ask(`/api/tools/${tool}/calls`, { arguments: input, callId });
-  }
-
-  get isAlive(): boolean {
-    return !this.#child.killed;
-  }
-
-  async end(signal: NodeJS.Signals): Promise<unknown[]> {
-    this.#child.kill(signal);
-    return this.#ended;
-  }
-}
-
 describe("a server that is killed again and again under load", () => {
   let workspace: TemporaryWorkspace;
-  let life: Life;
+  let life: ServerProcess;
   let next = 0;
   /** The number that each acknowledged call was made with, by its id. */
   const acknowledged = new Map<string, number>();
@@ -97,9 +24,9 @@ describe("a server that is killed again and again under load", () => {
   beforeAll(async () => {
     workspace = await TemporaryWorkspace.create({
       "toolrack.config.js": "export default { builtins: false };",
-      "tools/all.ts": tools,
+      "tools/all.ts": notingTools,
     });
-    life = await Life.begin(workspace.directory);
+    life = await ServerProcess.start(workspace.directory);
     const created = await life.call("schedule_tool", {
       action: "create",
       toolName: "tick",
@@ -116,13 +43,11 @@ describe("a server that is killed again and again under load", () => {
 
     for (let kill = 0; kill < KILLS; kill++) {
       const before = acknowledged.size;
-      const ticksBefore = linesOf("ticks.txt").length;
+      const ticksBefore = linesOf(workspace.directory, "ticks.txt").length;
       const endless = [`endless-${kill}-a`, `endless-${kill}-b`];
-      const cutOff = endless.map((id) => life.call("endless", {}, id).catch(() => "cut off"));
+      const cutOff = endless.map((id) => life.call("endless", {}, { callId: id }).catch(() => "cut off"));
       const load = Array.from({ length: CALLERS }, () => callUntilKilled(life));
-      await vi.waitUntil(async () => (await life.ask(RUNNING)).body.items.length === endless.length, {
-        timeout: 5_000,
-      });
+      await vi.waitUntil(async () => (await life.ask(RUNNING)).body.items.length === endless.length);
       leftRunning.push(...endless);
       // Another moment each time: within a batch, between two, beside a run of the schedule.
       await sleep(100 + ((kill * 137) % 700));
@@ -130,17 +55,17 @@ describe("a server that is killed again and again under load", () => {
       await Promise.all(load);
       expect(await Promise.all(cutOff)).toEqual(["cut off", "cut off"]);
       expect(acknowledged.size).toBeGreaterThan(before);
-      if (linesOf("ticks.txt").length > ticksBefore) livesWithTicks.add(kill);
+      if (linesOf(workspace.directory, "ticks.txt").length > ticksBefore) livesWithTicks.add(kill);
 
       expect(withDatabase((database) => database.prepare("PRAGMA integrity_check").all())).toEqual([
         { integrity_check: "ok" },
       ]);
-      life = await Life.begin(workspace.directory);
+      life = await ServerProcess.start(workspace.directory);
       expect(life.ready).toMatchObject({ type: "ready", failures: [] });
       expect(life.ready.interrupted).toBeGreaterThanOrEqual(endless.length);
       expect((await life.ask(RUNNING)).body.items).toEqual([]);
     }
-  }, 120_000);
+  }, 300_000);
 
   afterAll(async () => {
     if (life?.isAlive) await life.end("SIGKILL");
@@ -163,7 +88,7 @@ describe("a server that is killed again and again under load", () => {
 
   test("has every call once, and ran it once", () => {
     expect(repeatedIn(storedCalls("count").map((row) => row.parameters))).toEqual([]);
-    const counted = linesOf("counted.txt");
+    const counted = linesOf(workspace.directory, "counted.txt");
     expect(repeatedIn(counted)).toEqual([]);
     const ran = new Set(counted.map(Number));
     expect([...acknowledged.values()].filter((n) => !ran.has(n))).toEqual([]);
@@ -179,10 +104,12 @@ describe("a server that is killed again and again under load", () => {
 
   test("goes on with its schedules, and runs no due time twice", async () => {
     expect(livesWithTicks.size).toBeGreaterThan(KILLS / 4);
-    const before = linesOf("ticks.txt").length;
-    await expect.poll(() => linesOf("ticks.txt").length, { timeout: 10_000 }).toBeGreaterThan(before);
+    const before = linesOf(workspace.directory, "ticks.txt").length;
+    await expect
+      .poll(() => linesOf(workspace.directory, "ticks.txt").length, { timeout: 10_000 })
+      .toBeGreaterThan(before);
     // Read before the store: a run is noted in the store first.
-    const ticks = linesOf("ticks.txt");
+    const ticks = linesOf(workspace.directory, "ticks.txt");
     const taken = withDatabase((database) => database.prepare("SELECT * FROM test_taken").all());
     const dueAt = new Map(taken.map(({ call_id, due_at }) => [String(call_id), String(due_at)]));
     expect(repeatedIn(ticks)).toEqual([]);
@@ -195,10 +122,10 @@ describe("a server that is killed again and again under load", () => {
     expect(storedStates()).not.toContain("running");
   });
 
-  async function callUntilKilled(server: Life): Promise<void> {
+  async function callUntilKilled(server: ServerProcess): Promise<void> {
     while (server.isAlive) {
       const n = next++;
-      const answer = await server.call("count", { n }).catch(() => undefined);
+      const answer = await server.call("count", { n, ms: n % 4 === 0 ? 8 : 0 }).catch(() => undefined);
       if (answer === undefined) {
         if (server.isAlive) unexpected.push(`call ${n} got no answer from a living server`);
         return;
@@ -226,14 +153,6 @@ describe("a server that is killed again and again under load", () => {
       ({ state }) => state,
     );
   }
-
-  function linesOf(file: string): string[] {
-    try {
-      return readFileSync(join(workspace.directory, file), "utf8").split("\n").slice(0, -1);
-    } catch {
-      return []; // No tool has written to it yet.
-    }
-  }
 });
 
 test("a call that waited for approval when its server was killed is settled as one that did not run, at its place in the chain", {
@@ -250,7 +169,7 @@ test("a call that waited for approval when its server was killed is settled as o
       export const wipe = Tool.define({ name: "wipe", description: "Wipes.", parameters: none, metadata: { dangerous: true }, execute: async () => "wiped" });
     `,
   });
-  const killed = await Life.begin(workspace.directory);
+  const killed = await ServerProcess.start(workspace.directory);
   const cutOff = killed.call("outer", {}).catch(() => "cut off");
   const running = async () => (await killed.ask("/api/calls?status=running")).body.items;
   await vi.waitUntil(async () => (await running()).length === 3, { timeout: 20_000 });
@@ -259,7 +178,7 @@ test("a call that waited for approval when its server was killed is settled as o
   });
   await killed.end("SIGKILL");
   expect(await cutOff).toBe("cut off");
-  const next = await Life.begin(workspace.directory);
+  const next = await ServerProcess.start(workspace.directory);
   try {
     const { items } = (await next.ask("/api/calls")).body;
     const of = (name: string) => items.find(({ toolName }: Json) => toolName === name);
@@ -276,7 +195,3 @@ test("a call that waited for approval when its server was killed is settled as o
   }
 });
 
-function repeatedIn(values: readonly string[]): string[] {
-  const seen = new Set<string>();
-  return values.filter((value) => seen.size === seen.add(value).size);
-}

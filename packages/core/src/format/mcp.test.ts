@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { testDepth } from "../../../../scripts/test-depth.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
 import { fromMcpResult, type McpCallToolResult, parseMcpToolCall, toMcpResult, toMcpTools } from "./mcp.ts";
 
@@ -123,6 +124,7 @@ describe("MCP and back", () => {
       fc.property(mcpResults(), (given) => {
         expect(toMcpResult(fromMcpResult(given))).toEqual(given);
       }),
+      { numRuns: testDepth(500, 25) },
     );
   });
 

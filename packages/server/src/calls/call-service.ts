@@ -102,10 +102,12 @@ export class CallDesk {
     let call: HandedIn | undefined;
     this.#promised++;
     try {
-      if (request.callId !== undefined) await this.#refuseTaken(request.callId);
       const info = registry.get(request.name);
       call = this.#enter(request, info);
       const { callId, toolName } = call;
+      if (request.callId !== undefined) await this.#claim(call);
+      this.#active.set(callId, call);
+      if (request.watcher !== undefined) this.#watchers.set(callId, request.watcher);
       const recording = recorder.announce(call);
       origins.announce(callId, request.grant);
       const running = spans.run({ callId, toolName, info }, request.headers, () =>
@@ -152,10 +154,12 @@ export class CallDesk {
     this.#unsubscribe();
   }
 
-  async #refuseTaken(callId: string): Promise<void> {
-    const stored = await this.#parts.calls.get(callId);
-    // Looked at after the store: nothing else can begin between here and the call itself.
-    if (stored === undefined && this.#parts.registry.getState(callId) === undefined) return;
+  /** Makes the id that a caller chose this call's own, before anything of the call is done. */
+  async #claim(call: AnnouncedCall): Promise<void> {
+    const { callId } = call;
+    // A call under way need not be in the store yet; on a full disk, none is.
+    const isKnown = () => this.#parts.registry.getState(callId) !== undefined;
+    if (!isKnown() && (await this.#parts.calls.claim({ ...call, parameters: {} })) && !isKnown()) return;
     throw new CallRefused(
       "call_exists",
       `There is a call "${callId}" already. Leave callId out to get a new one.`,
@@ -172,16 +176,15 @@ export class CallDesk {
     if (this.#parts.calls.held.isFull) throw recordsFull(this.#parts.calls.held);
     const toolName = info?.name ?? request.name;
     this.#places.enter({ toolName, caller: grant.caller });
-    const call = announcementOf(request, toolName, info);
-    this.#active.set(call.callId, call);
-    if (request.watcher !== undefined) this.#watchers.set(call.callId, request.watcher);
-    return call;
+    return announcementOf(request, toolName, info);
   }
 
   #leave(call: AnnouncedCall): void {
+    this.#places.leave(call);
+    // Another call may have the id that this one was refused.
+    if (this.#active.get(call.callId) !== call) return;
     this.#active.delete(call.callId);
     this.#watchers.delete(call.callId);
-    this.#places.leave(call);
     this.#waiting.delete(call.callId);
   }
 

@@ -28,6 +28,8 @@ const SHORTEST_WAIT = 10;
 const WAIT_AFTER_FAILURE = 5_000;
 /** A time that is longer ago was missed. More than the longest wait, so that nothing is missed by waiting. */
 const MISSED_AFTER = 60_000;
+/** The clock was set back when it lost so much against one that nobody can set. */
+const SET_BACK = 1_000;
 
 /** Runs what is due. Each due time is taken off in the store before its call, so that it runs once at the most. */
 class ScheduleRunner {
@@ -40,6 +42,8 @@ class ScheduleRunner {
   #work: Promise<void> | undefined;
   #isWanted = false;
   #isClosed = false;
+  /** How far the system's clock was ahead of the `performance` clock at the last look. */
+  #ahead = Number.POSITIVE_INFINITY;
 
   constructor(parts: ScheduleParts) {
     this.#parts = parts;
@@ -78,6 +82,9 @@ class ScheduleRunner {
   /** Answers how long to wait. */
   async #takeDue(): Promise<number> {
     const { schedules } = this.#parts.store;
+    const ahead = Date.now() - performance.now();
+    if (ahead < this.#ahead - SET_BACK) await this.#bringForward();
+    this.#ahead = ahead;
     for (let hasTaken = true; hasTaken; ) {
       hasTaken = false;
       for (const schedule of await schedules.listDue(Date.now())) {
@@ -87,6 +94,19 @@ class ScheduleRunner {
     }
     const next = (await schedules.nextRunAt()) ?? Number.POSITIVE_INFINITY;
     return Math.min(Math.max(next - Date.now(), SHORTEST_WAIT), LONGEST_WAIT);
+  }
+
+  /**
+   * After the clock was set back, the next run of an interval may be further away than the interval is long. It is an
+   * interval from now then. A time of day stays: it was run, and is not run again when the clock passes it once more.
+   */
+  async #bringForward(): Promise<void> {
+    const { schedules } = this.#parts.store;
+    for (const { id, timing, nextRunAt: dueAt } of await schedules.list({ state: "active" })) {
+      if (timing.kind !== "every" || dueAt === undefined) continue;
+      const next = Date.now() + timing.interval;
+      if (dueAt > next) await schedules.advance(id, { dueAt, nextRunAt: next });
+    }
   }
 
   async #take(schedule: StoredSchedule, dueAt: number): Promise<boolean> {

@@ -1,9 +1,10 @@
 import { expect, it } from "vitest";
+import { testDepth } from "../../../../scripts/test-depth.ts";
 import { answersIn, ChatRack, called } from "./testing/chat-rack.fixture.ts";
 
-const CONVERSATIONS = 200;
+const CONVERSATIONS = testDepth(200, 40);
 
-it("holds 200 conversations at once, mixes none up, loses nothing and leaves nothing behind", {
+it("holds many conversations at once, mixes none up, loses nothing and leaves nothing behind", {
   timeout: 120_000,
 }, async () => {
   await using rack = await ChatRack.start();

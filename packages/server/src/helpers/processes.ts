@@ -71,12 +71,12 @@ export class ProcessGroup {
   /** Asks first, then kills. Resolves when no process of the group is left. */
   async end(): Promise<void> {
     signalGroup(this.id, "SIGTERM");
-    const deadline = Date.now() + GRACE;
-    while (this.isAlive && Date.now() < deadline) await delay(POLL);
+    const deadline = performance.now() + GRACE;
+    while (this.isAlive && performance.now() < deadline) await delay(POLL);
     signalGroup(this.id, "SIGKILL");
     // Nothing can refuse that; a process that waits for a device may only be late.
-    const patience = Date.now() + GRACE;
-    while (this.isAlive && Date.now() < patience) await delay(POLL);
+    const patience = performance.now() + GRACE;
+    while (this.isAlive && performance.now() < patience) await delay(POLL);
     this.release();
   }
 

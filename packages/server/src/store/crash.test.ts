@@ -8,6 +8,7 @@ import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { testDepth } from "../../../../scripts/test-depth.ts";
 import { openStore, type Store } from "./store.ts";
 
 const writer = fileURLToPath(import.meta.resolve("./testing/crash-writer.fixture.ts"));
@@ -24,7 +25,7 @@ describe("a process that is killed while it writes", () => {
   test("loses nothing that was acknowledged, and what it left running is settled", {
     timeout: 60_000,
   }, async () => {
-    for (let round = 0; round < 5; round++) {
+    for (let round = 0; round < testDepth(10, 2); round++) {
       const prefix = `round${round}`;
       const acknowledged = await writeUntilKilled(directory, prefix, 200 + round * 377);
       expect(acknowledged.length).toBeGreaterThanOrEqual(200);

@@ -3,7 +3,9 @@ import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { openDatabase } from "./database.ts";
 import { openStore } from "./store.ts";
 
 describe("a SQLite file that another process has locked", () => {
@@ -39,5 +41,24 @@ describe("a SQLite file that another process has locked", () => {
     expect(ticks).toBeGreaterThan(3);
     await ended;
     await store.close();
+  });
+});
+
+describe("a SQLite file that has no room left", () => {
+  test("says so, also when it took back the transaction by itself", async () => {
+    const directory = await mkdtemp(join(tmpdir(), "toolrack-full-"));
+    const { db, close } = await openDatabase("sqlite", join(directory, "full.db"));
+    try {
+      await sql`create table t (text text)`.execute(db);
+      await sql.raw("pragma max_page_count = 10").execute(db);
+      const writing = db.transaction().execute(async (transaction) => {
+        for (let row = 0; row < 100; row++)
+          await sql`insert into t values (${"x".repeat(4_000)})`.execute(transaction);
+      });
+      await expect(writing).rejects.toThrow("database or disk is full");
+    } finally {
+      await close();
+      await rm(directory, { recursive: true, force: true });
+    }
   });
 });

@@ -65,12 +65,12 @@ class PatientDriver extends SqliteDriver {
 }
 
 async function patiently<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
-  const end = Date.now() + LONGEST_WAIT;
+  const end = performance.now() + LONGEST_WAIT;
   for (;;) {
     try {
       return await ask();
     } catch (error) {
-      if (!isTransientError(error) || Date.now() > end) throw error;
+      if (!isTransientError(error) || performance.now() > end) throw error;
       await wait(10 + Math.random() * 40);
     }
   }

@@ -105,6 +105,12 @@ export interface Page<Item> {
 export type RefusalListener = (callId: string, reason: unknown) => void;
 
 export interface CallStore {
+  /**
+   * Notes a call under an id that its caller chose, before it begins. False when there is a call with that id, here or at
+   * another process: of all that ask for the same id, one is told true. So a caller whose connection broke can ask again
+   * under the same id, also after the process was killed, and nothing is run twice. Rejects when the store cannot be read.
+   */
+  claim(call: StartedCall): Promise<boolean>;
   /** Returns at once; written with the next batch. */
   started(call: StartedCall): void;
   /**

@@ -46,6 +46,8 @@ export const ownServer: Approver = { name: SERVER, grant: masterGrant };
 
 /** An expiry that a timer brings a moment too early is one all the same. */
 const EARLY = 50;
+/** Milliseconds after which a question that is over should have been left by the call that asked it. */
+const LATE = 5_000;
 
 /**
  * Where questions wait for a person. A question is on disk before anybody is shown it, the first answer counts, and
@@ -253,8 +255,11 @@ export class ApprovalInbox {
   /** Goes on with a call that waits here, as another process answered its question. */
   async #takeAnswer(approval: StoredApproval): Promise<void> {
     const { id, rule, state } = approval;
-    // One that expired is given up by the call itself.
-    if (state === "expired") return;
+    if (state === "expired") {
+      // The call gives it up by a timer of its own, unless the clock was set forward or the machine slept.
+      if (Date.now() > approval.expiresAt + LATE) this.#giveUp(id, "nobody answered in time");
+      return;
+    }
     if (rule !== undefined) await this.#rules.refresh();
     const waiting = this.#waiting.get(id);
     if (waiting === undefined || waiting.answers > 0) return;

@@ -318,22 +318,21 @@ const LONGEST_SILENCE = 10_000;
  * would only be sent to somebody who may not be listening, and could be taken for done.
  */
 export class SignOfLife {
-  readonly #awaited = new WeakMap<UpstreamSession, Promise<void>>();
+  readonly #awaited = new WeakMap<UpstreamSession, Promise<boolean>>();
 
-  /** Several who wait ask once. Never rejects. */
-  of(session: UpstreamSession): Promise<void> {
+  /** False when the server said nothing. Several who wait ask once. Never rejects. */
+  of(session: UpstreamSession): Promise<boolean> {
     const before = this.#awaited.get(session);
     if (before !== undefined) return before;
     // Also one that knows no such method answers that it does not.
-    const heard = session.request({ method: "ping", params: {}, timeout: LONGEST_SILENCE }).then(
-      () => this.#forget(session),
-      () => this.#forget(session),
-    );
+    const heard = session
+      .request({ method: "ping", params: {}, timeout: LONGEST_SILENCE })
+      .then(
+        () => true,
+        (thrown) => !(thrown instanceof UpstreamError && thrown.kind === "timeout"),
+      )
+      .finally(() => this.#awaited.delete(session));
     this.#awaited.set(session, heard);
     return heard;
-  }
-
-  #forget(session: UpstreamSession): void {
-    this.#awaited.delete(session);
   }
 }

@@ -43,6 +43,9 @@ const MOST_READS = 3;
 const UNREAD =
   "The server told that its tools have changed, and they could not be read again, so that nothing is called on it. Its log says why.";
 
+/** Signs of life that a server may owe in a row, ten seconds each, before it counts as hanging. */
+const MOST_SILENCES = 3;
+
 /** So many of its last lines are shown when it is gone. */
 const TAIL = 8;
 
@@ -280,6 +283,18 @@ export class Upstream {
   #leaveUnanswered(session: UpstreamSession): void {
     if (this.#bulkhead.waiting === 0 || session !== this.#sessions.current) this.#leave();
     else void this.#life.of(session).then(() => this.#leave());
+    void this.#replaceSilent(session);
+  }
+
+  /** A server that hangs is parted with, and started anew. What it may still answer is waited for by those who asked. */
+  async #replaceSilent(session: UpstreamSession): Promise<void> {
+    for (let silences = 0; silences < MOST_SILENCES; silences++) {
+      if (session !== this.#sessions.current || (await this.#life.of(session))) return;
+    }
+    this.#lost(
+      session,
+      new UpstreamError("unavailable", "It left a call and three pings in a row unanswered."),
+    );
   }
 
   async #connect(signal: AbortSignal, isSecond = false): Promise<void> {

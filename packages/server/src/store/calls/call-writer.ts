@@ -86,6 +86,8 @@ interface CallWriterOptions {
 
 interface Entry {
   readonly row: CallRow;
+  /** Takes the place of the row that claimed the call's id. */
+  readonly isClaimed?: boolean;
   /** Nobody waits for a started row, nor for one that is in the journal. */
   waiter?: PromiseWithResolvers<void> | undefined;
   isInJournal?: boolean;
@@ -143,6 +145,12 @@ export class CallWriter {
   /** How many rows are safe in the journal and refused by the database, which is asked again. */
   get refused(): number {
     return this.#refused.length;
+  }
+
+  /** Resolves when the database has the row of a call that is about to begin. Rejects when it has one with that id. */
+  async claim(row: CallRow): Promise<void> {
+    await this.#sink.write([row], []);
+    this.#running.set(row.call_id, true);
   }
 
   /** Most calls end before their row is asked for. */
@@ -247,8 +255,8 @@ export class CallWriter {
     const batch: Entry[] = [];
     const now = this.#isHurried ? Number.POSITIVE_INFINITY : performance.now();
     for (const row of this.#starts.take(now, LARGEST_BATCH)) {
+      batch.push({ row, isClaimed: this.#running.get(row.call_id) === true });
       this.#running.set(row.call_id, true);
-      batch.push({ row });
     }
     const room = LARGEST_BATCH - batch.length;
     const finishes = this.#finishes;
@@ -287,8 +295,8 @@ export class CallWriter {
     }
   }
 
-  #isReplacing({ row }: Entry): boolean {
-    return row.state !== "running" && this.#running.get(row.call_id) === true;
+  #isReplacing({ row, isClaimed = false }: Entry): boolean {
+    return isClaimed || (row.state !== "running" && this.#running.get(row.call_id) === true);
   }
 
   #settle(entry: Entry, error: unknown): void {

@@ -2,7 +2,7 @@ import type { Logger, ToolCallRecord, ToolErrorResponse, ToolResult } from "@too
 import { type Expression, type ExpressionBuilder, type SqlBool, sql } from "kysely";
 import { TO_TAKE } from "../approvals.ts";
 import type { BlobDirectory } from "../blobs.ts";
-import type { Engine, OpenedDatabase } from "../database.ts";
+import { type Engine, isDuplicateKey, type OpenedDatabase } from "../database.ts";
 import type { Instance } from "../instances.ts";
 import type { CallRow, StoreDatabase, Tables } from "../schema.ts";
 import type { CallQuery, CallStore, Page, RefusalListener, StartedCall, StoredCall } from "../store.ts";
@@ -89,6 +89,19 @@ export class CallRepository implements CallStore {
       journaled: () => this.#writer.refused,
     });
     this.#leave = pending.add(this.#writer);
+  }
+
+  async claim(call: StartedCall): Promise<boolean> {
+    // One that ended a moment ago may be in the journal only.
+    await this.#pending.commit(toKey(call.callId));
+    try {
+      await this.#writer.claim(toStartedRow(call, this.#instance.id));
+      return true;
+    } catch (error) {
+      if (isDuplicateKey(error)) return false;
+      // A full disk can still be read, and tools go on: only that nothing is noted before they begin.
+      return (await this.get(call.callId)) === undefined;
+    }
   }
 
   started(call: StartedCall): void {

@@ -131,6 +131,28 @@ export function testCalls(place: TestPlace): void {
       expect(items.find(({ result }) => result.content === "second")?.callId).toMatch(/^twice~[0-9a-f]{12}$/);
     });
 
+    test("under an id that its caller chose is let in once, whoever asks where, and is known before it begins", async () => {
+      const other = await place.open(options);
+      const start = makeStart(makeRecord());
+      const asked = [store, other, store, other].map(({ calls }) => calls.claim(start));
+      expect((await Promise.all(asked)).filter(Boolean)).toHaveLength(1);
+      expect(await other.calls.get(start.callId)).toMatchObject({ outcome: "running" });
+      const ended = await finish();
+      expect(await store.calls.claim(makeStart(ended))).toBe(false);
+    });
+
+    test("that was let in so has the arguments it began with, and then its result", async () => {
+      const record = makeRecord();
+      const start = makeStart(record);
+      expect(await store.calls.claim({ ...start, parameters: {} })).toBe(true);
+      store.calls.started(start);
+      await expect
+        .poll(async () => (await store.calls.get(record.callId))?.parameters)
+        .toEqual(record.parameters);
+      await store.calls.finished(record, textResult("done"));
+      expect(await store.calls.get(record.callId)).toMatchObject({ result: { content: "done" } });
+    });
+
     test("of huge arguments keeps their beginning and says so", async () => {
       const { callId } = await finish({ parameters: { blob: "é".repeat(3_000_000) } });
       const stored = await store.calls.get(callId);

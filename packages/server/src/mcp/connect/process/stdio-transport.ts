@@ -265,8 +265,8 @@ async function endAll(find: () => readonly number[]): Promise<void> {
         // It has ended in between.
       }
     }
-    const deadline = Date.now() + patience;
-    while (find().length > 0 && Date.now() < deadline) await delay(25);
+    const deadline = performance.now() + patience;
+    while (find().length > 0 && performance.now() < deadline) await delay(25);
   }
 }
 

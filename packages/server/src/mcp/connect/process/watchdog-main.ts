@@ -67,8 +67,8 @@ function family(): KnownProcess[] {
 async function endAll(): Promise<void> {
   look();
   signalAll("SIGTERM");
-  const deadline = Date.now() + GRACE;
-  while (Date.now() < deadline && isAnybodyLeft()) await delay(50);
+  const deadline = performance.now() + GRACE;
+  while (performance.now() < deadline && isAnybodyLeft()) await delay(50);
   // Once more and without asking, until also what was being started at that moment is gone.
   for (let round = 0; round < 3; round++) {
     signalAll("SIGKILL");

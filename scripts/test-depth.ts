@@ -1,0 +1,4 @@
+/** How many rounds a test makes: all of them with `npm run test:slow`, and a part of them with `npm test`. */
+export function testDepth(all: number, part: number): number {
+  return process.env.TOOLRACK_TEST_DEPTH === "whole" ? all : part;
+}
