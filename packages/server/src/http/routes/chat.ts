@@ -3,18 +3,16 @@ import type { UserContent } from "../../chat/sessions.ts";
 import type { ChatSession } from "../../store/chat-tables.ts";
 import type { HttpParts } from "../app.ts";
 import { blameCursor, expertQuery, requestedReach } from "../requested.ts";
+import { ref } from "../schemas/common.ts";
 import { HttpError } from "../wire/errors.ts";
-
 import { defineRoute, type Route, type RouteRequest } from "../wire/route.ts";
 import {
   contentSchema,
-  messageSchema,
   messageView,
   model,
   requireChat,
   resumeTurn,
   sayingWhy,
-  sessionSchema,
   streamTurn,
   text,
   title,
@@ -142,7 +140,7 @@ export function chatRoutes(parts: HttpParts): Route[] {
           description: "A page.",
           schema: {
             type: "object",
-            properties: { items: { type: "array", items: sessionSchema }, next: text },
+            properties: { items: { type: "array", items: ref("ChatSession") }, next: text },
             required: ["items"],
           },
         },
@@ -178,7 +176,7 @@ export function chatRoutes(parts: HttpParts): Route[] {
           additionalProperties: false,
         },
       },
-      responses: { 200: { description: "The conversation.", schema: sessionSchema } },
+      responses: { 200: { description: "The conversation.", schema: ref("ChatSession") } },
       errors: ["expert_not_found", "provider_missing"],
       handle: ({ body: { expert: name, ...wanted }, grant }) =>
         sayingWhy(async () => {
@@ -205,12 +203,17 @@ export function chatRoutes(parts: HttpParts): Route[] {
         200: {
           description: "The conversation.",
           schema: {
-            ...sessionSchema,
-            properties: {
-              ...(sessionSchema.properties as object),
-              messages: { type: "array", items: messageSchema },
-              previous: { type: "integer" },
-            },
+            allOf: [
+              ref("ChatSession"),
+              {
+                type: "object",
+                properties: {
+                  messages: { type: "array", items: ref("ChatMessage") },
+                  previous: { type: "integer" },
+                },
+                required: ["messages"],
+              },
+            ],
           },
         },
       },
@@ -232,7 +235,7 @@ export function chatRoutes(parts: HttpParts): Route[] {
       access: "token",
       params,
       body: { schema: { type: "object", properties: { title, model }, additionalProperties: false } },
-      responses: { 200: { description: "The conversation.", schema: sessionSchema } },
+      responses: { 200: { description: "The conversation.", schema: ref("ChatSession") } },
       errors: ["chat_session_not_found", "provider_missing"],
       handle: (request) =>
         sayingWhy(async () => {
@@ -281,7 +284,7 @@ export function chatRoutes(parts: HttpParts): Route[] {
           additionalProperties: false,
         },
       },
-      responses: { 200: [{ description: "The answer.", schema: messageSchema }, streamResponse] },
+      responses: { 200: [{ description: "The answer.", schema: ref("ChatMessage") }, streamResponse] },
       errors: failures,
       handle: (request) =>
         sayingWhy(async () => {

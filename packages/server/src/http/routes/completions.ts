@@ -58,7 +58,21 @@ export function completionRoutes(parts: HttpParts): Route[] {
       tag: "chat",
       summary: "The models of all providers, as OpenAI lists them",
       access: "token",
-      responses: { 200: { description: "The list.", schema: { type: "object" } } },
+      responses: {
+        200: {
+          description: "The list.",
+          schema: {
+            type: "object",
+            properties: {
+              data: {
+                type: "array",
+                items: { type: "object", properties: { id: { type: "string" } }, required: ["id"] },
+              },
+            },
+            required: ["data"],
+          },
+        },
+      },
       errors: ["provider_missing"],
       handle: () =>
         sayingWhy(async () => {
