@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chatExtension } from "../packages/server/src/chat/routes/completions.ts";
+import type { JsonSchemaObject } from "@toolrack/core";
 import { startServer } from "../packages/server/src/http/server.ts";
 import { httpErrorCodes } from "../packages/server/src/http/wire/errors.ts";
 import { openWorkspace } from "../packages/server/src/rack/app.ts";
@@ -25,17 +26,21 @@ interface Language {
   readonly errorColumns: readonly string[];
 }
 
-/** The parts of `/openapi.json` that the page shows. */
-interface ApiDescription {
+/** The parts of `/openapi.json` that are read here. */
+export interface ApiDescription {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: { readonly schemas: Readonly<Record<string, JsonSchemaObject>> };
 }
 
-interface Operation {
+export interface Operation {
   readonly tags: readonly [string];
   readonly summary: string;
   readonly security?: readonly unknown[];
   readonly "x-access"?: "admin";
   readonly parameters?: readonly { readonly name: string; readonly in: "path" | "query" }[];
+  readonly responses: Readonly<
+    Record<string, { readonly content?: Readonly<Record<string, { readonly schema?: JsonSchemaObject }>> }>
+  >;
 }
 
 /** `npm run docs:http`: writes the pages of the HTTP API from what a server says of itself. A test keeps the two equal. */
@@ -74,7 +79,7 @@ async function httpReference(language: Language): Promise<string> {
 }
 
 /** Asks a server of an empty workspace; the store is its own, whatever database the environment names. */
-async function describeServer(): Promise<ApiDescription> {
+export async function describeServer(): Promise<ApiDescription> {
   const directory = mkdtempSync(join(tmpdir(), "toolrack-reference-"));
   const logger = { debug() {}, info() {}, warn() {}, error() {} };
   const opened = new AsyncDisposableStack();

@@ -12,6 +12,8 @@ export default defineConfig({
     name: "console",
     // Each test file has a document of its own; the modules may be shared.
     isolate: false,
+    // A limit is for what hangs, not for what a busy machine makes slow.
+    testTimeout: 60_000,
     include: ["src/**/*.test.ts"],
   },
 });

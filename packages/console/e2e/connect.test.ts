@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Client as ClientName, connectWith } from "../src/pages/home/connect-with.ts";
+import { type Client as ClientName, connectWith } from "../src/pages/home/connections.ts";
 import { copyAs } from "../src/pages/tools/copy-as.ts";
 import { ConsoleServer } from "./console-server.ts";
 

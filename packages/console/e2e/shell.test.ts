@@ -89,7 +89,8 @@ describeConsole(
       await page.getByRole("button", { name: "Run" }).click();
       await page.getByText('"A-1"').waitFor();
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(400);
-      await page.getByRole("button", { name: "Tools", exact: true }).click();
+      // The way back to the list, not the one in the navigation below it.
+      await page.getByRole("main").getByRole("link", { name: "Tools", exact: true }).click();
       await page.getByRole("tree").waitFor();
     });
 

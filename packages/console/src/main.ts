@@ -1,10 +1,9 @@
 import "./main.css";
 import { createApp } from "vue";
-import { openSession } from "./api/session.ts";
+import { openSession } from "./api/index.ts";
 import { i18n, preferredLanguage, setLanguage } from "./i18n/i18n.ts";
 import App from "./shell/App.vue";
-import { openRouter } from "./shell/router.ts";
-import "./theme/theme.ts";
+import { openRouter } from "./shell/navigation.ts";
 
 // Before the router reads the address: the token in it is not for anybody's history.
 openSession();

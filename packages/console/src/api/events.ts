@@ -1,5 +1,220 @@
-import { onScopeDispose } from "vue";
-import { EventStream, type RackEvent } from "./event-stream.ts";
+import { onScopeDispose, ref } from "vue";
+import { ApiError } from "./api-error.ts";
+import { open } from "./request.ts";
+
+export interface StreamedEvent {
+  readonly event: string;
+  readonly id?: string;
+  readonly data: string;
+  /** The data was longer than wanted and was not kept. */
+  readonly oversized: boolean;
+}
+
+/**
+ * Reads a stream of server-sent events. Text is decoded as it comes, so that a character cut in two by the network
+ * arrives whole. Data beyond `longest` characters is let go as it arrives: the reader asks for it in pages instead.
+ */
+export async function* readEvents(
+  body: ReadableStream<Uint8Array>,
+  options: { readonly longest?: number; readonly onBytes?: () => void } = {},
+): AsyncGenerator<StreamedEvent, void, void> {
+  const { longest = Number.POSITIVE_INFINITY, onBytes } = options;
+  const decoder = new TextDecoder();
+  const reader = body.getReader();
+  let line = "";
+  let lineIsCut = false;
+  let draft = newDraft();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      onBytes?.();
+      const lines = decoder.decode(value, { stream: true }).split("\n");
+      for (const [index, part] of lines.entries()) {
+        if (!lineIsCut) line += part;
+        if (line.length > longest) {
+          line = line.slice(0, LONGEST_FIELD_NAME);
+          lineIsCut = true;
+        }
+        if (index === lines.length - 1) break; // The rest of this line has not come yet.
+        const whole = line.endsWith("\r") ? line.slice(0, -1) : line;
+        if (whole === "" && draft.event !== undefined) {
+          yield {
+            event: draft.event,
+            data: draft.data.join("\n"),
+            oversized: draft.oversized,
+            ...idOf(draft),
+          };
+        }
+        if (whole === "") draft = newDraft();
+        else take(draft, whole, lineIsCut);
+        line = "";
+        lineIsCut = false;
+      }
+    }
+  } finally {
+    // Whoever stops reading early wants the connection closed as well.
+    await reader.cancel().catch(() => {});
+  }
+}
+
+const LONGEST_FIELD_NAME = 16;
+
+interface Draft {
+  event: string | undefined;
+  id: string | undefined;
+  data: string[];
+  oversized: boolean;
+}
+
+function newDraft(): Draft {
+  return { event: undefined, id: undefined, data: [], oversized: false };
+}
+
+function take(draft: Draft, line: string, isCut: boolean): void {
+  const colon = line.indexOf(":");
+  if (colon === 0) return; // A sign of life.
+  const field = colon === -1 ? line : line.slice(0, colon);
+  const value = colon === -1 ? "" : line.slice(colon + 1).replace(/^ /, "");
+  if (field === "event") draft.event = value;
+  if (field === "id") draft.id = value;
+  if (field === "data" && isCut) draft.oversized = true;
+  if (field === "data" && !isCut) draft.data.push(value);
+}
+
+function idOf({ id }: Draft): { id?: string } {
+  return id === undefined ? {} : { id };
+}
+
+export type StreamState = "connecting" | "open" | "waiting" | "closed";
+
+/** What happens on the rack. `reset`: events were missed, so lists are to be read anew. */
+export interface RackEvent {
+  readonly type: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 15_000;
+/** The server gives a sign of life every 15 seconds; a connection without any is dead although nobody said so. */
+const LONGEST_SILENCE = 40_000;
+
+type Listener = (event: RackEvent) => void;
+
+/**
+ * The one connection that tells the console what happens. It resumes where it broke off, and tells its listeners
+ * `reset` when what happened in between is not known any more.
+ */
+export class EventStream {
+  readonly state = ref<StreamState>("closed");
+  /** When the next attempt is made, while it waits. */
+  readonly retryAt = ref(0);
+  readonly #listeners = new Set<Listener>();
+  #lastId: string | undefined;
+  /** There was a connection before, though it may have broken before it said where it was. */
+  #hasBegun = false;
+  #run: AbortController | undefined;
+  #wake: (() => void) | undefined;
+
+  subscribe(listener: Listener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  start(): void {
+    if (this.#run !== undefined) return;
+    this.#run = new AbortController();
+    void this.#keepOpen(this.#run.signal);
+  }
+
+  /** Forgets where it was. */
+  stop(): void {
+    this.pause();
+    this.#lastId = undefined;
+    this.#hasBegun = false;
+  }
+
+  /** Ends the connection. The next one goes on where this one was. */
+  pause(): void {
+    this.#run?.abort();
+    this.#run = undefined;
+    this.#wake?.();
+    this.state.value = "closed";
+  }
+
+  /** Tries now instead of later. */
+  retryNow(): void {
+    this.#wake?.();
+  }
+
+  async #keepOpen(signal: AbortSignal): Promise<void> {
+    let wait = FIRST_WAIT;
+    while (!signal.aborted) {
+      this.state.value = "connecting";
+      const opened = await this.#read(signal);
+      if (signal.aborted) return;
+      wait = opened ? FIRST_WAIT : Math.min(wait * 2, LONGEST_WAIT);
+      this.state.value = "waiting";
+      // Many consoles that lost one server do not all come back in the same instant.
+      await this.#sleep(wait * (0.75 + Math.random() / 2));
+    }
+  }
+
+  /** Reads until the connection ends. Says whether there was one. */
+  async #read(outer: AbortSignal): Promise<boolean> {
+    const attempt = new AbortController();
+    const signal = AbortSignal.any([outer, attempt.signal]);
+    let watch: ReturnType<typeof setTimeout> | undefined;
+    const stillAlive = () => {
+      clearTimeout(watch);
+      watch = setTimeout(() => attempt.abort(), LONGEST_SILENCE);
+    };
+    const isResumed = this.#hasBegun;
+    let opened = false;
+    try {
+      stillAlive();
+      const headers: Record<string, string> =
+        this.#lastId === undefined ? {} : { "last-event-id": this.#lastId };
+      const response = await open("GET /api/events", { signal, headers });
+      opened = true;
+      this.#hasBegun = true;
+      this.state.value = "open";
+      if (response.body === null) return true;
+      for await (const { event, id, data } of readEvents(response.body, { onBytes: stillAlive })) {
+        if (id !== undefined) this.#lastId = id;
+        // The first `ready` is the beginning; a later one means that the server did not know where we were.
+        if (event === "ready" && !isResumed) continue;
+        this.#tell({ type: event === "ready" ? "reset" : event, data: dataOf(data) });
+      }
+    } catch (thrown) {
+      if (thrown instanceof ApiError && thrown.status === 401) this.pause();
+    } finally {
+      clearTimeout(watch);
+    }
+    return opened;
+  }
+
+  #tell(event: RackEvent): void {
+    for (const listener of this.#listeners) listener(event);
+  }
+
+  #sleep(milliseconds: number): Promise<void> {
+    this.retryAt.value = Date.now() + milliseconds;
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, milliseconds);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}
+
+function dataOf(text: string): RackEvent["data"] {
+  const value: unknown = JSON.parse(text);
+  // Every event of the feed carries an object; anything else is nothing a listener could read.
+  return typeof value === "object" && value !== null ? (value as RackEvent["data"]) : {};
+}
 
 /** The console's connection. There is one, whatever is on the screen. */
 export const eventStream = new EventStream();

@@ -1,5 +1,4 @@
-import { ApiError } from "./api-error.ts";
-import { readJson } from "./read-json.ts";
+import { ApiError, readJson } from "./api-error.ts";
 import type { Call } from "./types.ts";
 
 /** What the page is told: the record, or why there is none. */

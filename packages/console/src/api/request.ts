@@ -1,25 +1,68 @@
-import { ApiError } from "./api-error.ts";
-import { readJson } from "./read-json.ts";
+import { ApiError, readJson } from "./api-error.ts";
+import type { Answers } from "./generated-types.ts";
 import { acceptToken, currentSession, refuseToken } from "./session.ts";
 
 export interface Asked {
-  readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** What stands in the braces of the route. */
+  readonly path?: Readonly<Record<string, string>>;
   readonly body?: unknown;
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 }
 
-/** The answer as JSON. Rejects with an `ApiError` that says what the server said. */
-export async function request<Answer>(path: string, asked: Asked = {}): Promise<Answer> {
-  return readJson<Answer>(await open(path, asked), asked.signal);
+/**
+ * The answer to a request as JSON. `route` is a method and a path as the server describes them, such as
+ * `GET /api/tools/{name}`. Rejects with an `ApiError` that says what the server said.
+ */
+export async function request<Route extends keyof Answers>(
+  route: Route,
+  asked: Asked = {},
+): Promise<Answers[Route]> {
+  return readJson<Answers[Route]>(await open(route, asked), asked.signal);
+}
+
+type ListRoute = {
+  [Route in keyof Answers]: Answers[Route] extends { readonly items: readonly unknown[] } ? Route : never;
+}[keyof Answers];
+
+/** The items of a list that comes in pages: all of them, or about `most`, and whether there are more. */
+export async function readPages<Route extends ListRoute>(
+  route: Route,
+  asked: Asked,
+  most = Number.POSITIVE_INFINITY,
+): Promise<{ readonly items: Answers[Route]["items"][number][]; readonly hasMore: boolean }> {
+  const items: Answers[Route]["items"][number][] = [];
+  let cursor: string | undefined;
+  do {
+    // Every list has items; one that comes in pages says where the next one begins.
+    const page: { items: Answers[Route]["items"]; next?: string } = await request(route, {
+      ...asked,
+      query: { ...asked.query, cursor },
+    });
+    items.push(...page.items);
+    cursor = page.next;
+  } while (cursor !== undefined && items.length < most);
+  return { items, hasMore: cursor !== undefined };
+}
+
+/** What was asked for, or something else for a token that may not know it. */
+export async function unlessForbidden<Answer, Else>(
+  asking: Promise<Answer>,
+  otherwise: Else,
+): Promise<Answer | Else> {
+  return asking.catch((thrown: unknown) => {
+    if (thrown instanceof ApiError && thrown.code === "forbidden") return otherwise;
+    throw thrown;
+  });
 }
 
 /** The answer itself, once it is known not to be a refusal. */
-export async function open(path: string, asked: Asked = {}): Promise<Response> {
+export async function open(route: string, asked: Asked = {}): Promise<Response> {
   const { token } = currentSession;
-  const response = await fetch(addressOf(path, asked.query), {
-    method: asked.method ?? "GET",
+  const [method = "GET", path = ""] = route.split(" ");
+  const response = await fetch(addressOf(path, asked), {
+    method,
     headers: {
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
       ...(asked.body === undefined ? {} : { "content-type": "application/json" }),
@@ -42,10 +85,11 @@ export async function open(path: string, asked: Asked = {}): Promise<Response> {
   throw await ApiError.from(response);
 }
 
-function addressOf(path: string, query: Asked["query"] = {}): string {
+function addressOf(template: string, { path = {}, query = {} }: Asked): string {
+  const address = template.replace(/\{(\w+)\}/g, (_whole, name) => encodeURIComponent(path[name] ?? ""));
   const search = new URLSearchParams();
   for (const [key, value] of Object.entries(query)) {
     if (value !== undefined && value !== "") search.set(key, String(value));
   }
-  return search.size === 0 ? path : `${path}?${search}`;
+  return search.size === 0 ? address : `${address}?${search}`;
 }

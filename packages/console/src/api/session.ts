@@ -1,5 +1,5 @@
 import { reactive, readonly } from "vue";
-import { keep, kept } from "../text/kept.ts";
+import { keep, kept } from "../text/index.ts";
 
 const KEY = "toolrack.token";
 

@@ -1,4 +1,5 @@
 import { type ComputedRef, type InjectionKey, inject, provide, type Ref } from "vue";
+import type { ApiError } from "../api/index.ts";
 
 /** What all fields of one form share. */
 export interface FormContext {
@@ -16,6 +17,15 @@ export interface FormContext {
   idOf(path: string): string;
 }
 
+/** What every control of a form is told: whether it can be used, and what people hear who do not see it. */
+export interface ControlAttributes {
+  readonly id: string;
+  readonly disabled: boolean;
+  readonly "aria-label": string | undefined;
+  readonly "aria-describedby": string | undefined;
+  readonly "aria-invalid": boolean;
+}
+
 const key: InjectionKey<FormContext> = Symbol("form");
 
 export function provideForm(context: FormContext): void {
@@ -26,4 +36,17 @@ export function useForm(): FormContext {
   const context = inject(key);
   if (context === undefined) throw new Error("A field was drawn outside of a SchemaForm.");
   return context;
+}
+
+/** What the server said about places in the arguments, by path. */
+export function issuesOf(error: ApiError): ReadonlyMap<string, string> {
+  const { issues } = error.details;
+  if (error.code !== "invalid_arguments" || !Array.isArray(issues)) return new Map();
+  const found = new Map<string, string>();
+  for (const issue of issues) {
+    if (typeof issue?.path === "string" && typeof issue.message === "string" && !found.has(issue.path)) {
+      found.set(issue.path, issue.message);
+    }
+  }
+  return found;
 }

@@ -1,6 +1,6 @@
 import { createI18n } from "vue-i18n";
-import { keep, kept } from "../text/kept.ts";
-import type { Messages } from "./messages.ts";
+import { keep, kept } from "../text/index.ts";
+import type { en } from "./en.ts";
 
 export const languages = [
   { code: "en", name: "English" },
@@ -40,3 +40,8 @@ export async function setLanguage(
   document.documentElement.lang = language;
   if (options.remember) keep(KEY, language);
 }
+
+/** The texts of the console: the keys of the English ones, in any language. */
+export type Messages = Texts<typeof en>;
+
+type Texts<Shape> = { readonly [Key in keyof Shape]: Shape[Key] extends string ? string : Texts<Shape[Key]> };

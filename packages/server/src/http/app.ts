@@ -60,7 +60,11 @@ export function createHttpApp(
   const routes: Route[] = [
     ...healthRoutes(parts),
     ...identityRoutes(parts),
-    ...serverRoutes(parts, () => routes),
+    ...serverRoutes(
+      parts,
+      () => routes,
+      Object.assign({}, ...extensions.map((extension) => extension.schemas)),
+    ),
     ...settingsRoutes(parts),
     ...reloadRoutes(parts),
     ...clientRoutes(parts),

@@ -4,7 +4,10 @@ import { type HttpErrorCode, httpErrorCodes } from "./wire/errors.ts";
 import type { Route } from "./wire/route.ts";
 
 /** The OpenAPI 3.1 document of the table of routes. Its request schemas are the very ones that requests are checked with. */
-export function describeApi(routes: readonly Route[]): JsonSchemaObject {
+export function describeApi(
+  routes: readonly Route[],
+  others: Readonly<Record<string, JsonSchemaObject>>,
+): JsonSchemaObject {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const route of routes) {
     paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operationOf(route) };
@@ -23,7 +26,7 @@ export function describeApi(routes: readonly Route[]): JsonSchemaObject {
       securitySchemes: {
         token: { type: "http", scheme: "bearer", description: "The master token is in `.toolrack/token`." },
       },
-      schemas,
+      schemas: { ...schemas, ...others },
     },
   };
 }

@@ -1,6 +1,7 @@
+// @vitest-environment happy-dom
 import { expect, it } from "vitest";
-import type { CallSummary } from "../../api/types.ts";
-import { foldRepeats, mergeHead, rowOf, withEnd } from "./call-feed.ts";
+import type { CallSummary } from "../../api/index.ts";
+import { foldRepeats, type KeptFeed, keepFeed, keptFeed, mergeHead, rowOf, withEnd } from "./call-feed.ts";
 
 it("puts new calls first, replaces those that changed and drops those that are gone", () => {
   const known = [call("b", 20, { status: "running" }), call("gone", 15), call("a", 10)];
@@ -79,3 +80,27 @@ function call(callId: string, timestamp: number, more: Partial<CallSummary> = {}
     ...more,
   };
 }
+
+const stepBack = { back: null, forward: "/calls/a" };
+const feed = (top: number): KeptFeed => ({
+  calls: [],
+  next: "page 2",
+  selected: "a",
+  unfolded: new Set(),
+  top,
+});
+
+it("gives the feed of a query back to who returns to it, and only to them", () => {
+  keepFeed({ tool: "x" }, feed(700));
+  expect(keptFeed({ tool: "x" }, stepBack)).toEqual(feed(700));
+  expect(keptFeed({ tool: "x" }, { back: "/calls/a", forward: null })).toEqual(feed(700));
+  expect(keptFeed({ tool: "y" }, stepBack)).toBeUndefined();
+  expect(keptFeed({ tool: "x" }, { back: "/tools", forward: null })).toBeUndefined();
+  expect(keptFeed({ tool: "x" }, null)).toBeUndefined();
+});
+
+it("keeps those that were left last", () => {
+  for (let number = 0; number < 12; number++) keepFeed({ number }, feed(number));
+  const known = Array.from({ length: 12 }, (_, number) => keptFeed({ number }, stepBack)?.top);
+  expect(known).toEqual([undefined, undefined, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+});

@@ -1,5 +1,155 @@
-import type { RackEvent } from "../../api/event-stream.ts";
-import type { CallPage, CallSummary } from "../../api/types.ts";
+import { computed, onScopeDispose, type Ref, reactive, readonly, ref, shallowRef, watch } from "vue";
+import { onBeforeRouteLeave, useRoute, useRouter } from "vue-router";
+import {
+  ApiError,
+  type CallPage,
+  type CallSummary,
+  currentSession,
+  type RackEvent,
+  request,
+  useEvents,
+} from "../../api/index.ts";
+import { useReread } from "../../ui/index.ts";
+
+export interface CallQuery {
+  readonly [key: string]: string | number | boolean | undefined;
+  readonly status?: string | undefined;
+  /** Milliseconds before now, whenever that is. */
+  readonly within?: number | undefined;
+}
+
+const PAGE = 100;
+const LARGEST_PAGE = 500;
+/** However much happens, the newest page is read no more often. */
+const PAUSE = 600;
+
+/** The calls that fit a query, newest first: live at its head, and as far back as somebody scrolls. */
+export function useCallFeed(
+  query: Ref<CallQuery>,
+  isPaused: Ref<boolean>,
+  start?: { readonly calls: readonly CallSummary[]; readonly next: string | undefined },
+) {
+  const calls = shallowRef<readonly CallSummary[]>(start?.calls ?? []);
+  const next = ref(start?.next);
+  const error = shallowRef<ApiError>();
+  const isLoading = ref(false);
+  /** What happened while the feed was paused. */
+  const missed = ref(0);
+  let generation = 0;
+  /** What is there answers the query. Until then there is nothing that newer calls could be put before. */
+  let isBegun = start !== undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+
+  const read = (cursor?: string, limit = PAGE) => {
+    const { within, ...rest } = query.value;
+    const since = within === undefined ? undefined : Date.now() - within;
+    return request("GET /api/calls", { query: { ...rest, since, limit, cursor } });
+  };
+
+  async function attempt(work: (isCurrent: () => boolean) => Promise<void>): Promise<void> {
+    const mine = generation;
+    isLoading.value = true;
+    try {
+      await work(() => mine === generation);
+      if (mine === generation) error.value = undefined;
+    } catch (thrown) {
+      if (mine === generation) error.value = ApiError.of(thrown);
+    } finally {
+      if (mine === generation) isLoading.value = false;
+    }
+  }
+
+  function restart(): Promise<void> {
+    generation++;
+    isBegun = false;
+    missed.value = 0;
+    return attempt(async (isCurrent) => {
+      const page = await read();
+      // What was read since is newer.
+      if (!isCurrent() || isBegun) return;
+      calls.value = page.items;
+      next.value = page.next;
+      isBegun = true;
+    });
+  }
+
+  function refresh(limit = PAGE): Promise<void> {
+    return attempt(async (isCurrent) => {
+      const page = await read(undefined, limit);
+      if (!isCurrent()) return;
+      // When more came than a page holds, the gap between would be invisible: begin anew instead.
+      const known = new Set(calls.value.map(({ callId }) => callId));
+      const hasGap =
+        calls.value.length > 0 &&
+        page.next !== undefined &&
+        !page.items.some(({ callId }) => known.has(callId));
+      const isNew = hasGap || !isBegun;
+      calls.value = isNew ? page.items : mergeHead(calls.value, page);
+      if (isNew || calls.value.length === page.items.length) next.value = page.next;
+      isBegun = true;
+    });
+  }
+
+  /** As much of what was read before as one request brings: it may have ended since. */
+  function reread(): Promise<void> {
+    return refresh(Math.min(LARGEST_PAGE, Math.max(PAGE, calls.value.length)));
+  }
+
+  async function readMore(): Promise<void> {
+    const cursor = next.value;
+    if (cursor === undefined || isLoading.value) return;
+    await attempt(async (isCurrent) => {
+      const page = await read(cursor);
+      if (!isCurrent()) return;
+      const known = new Set(calls.value.map(({ callId }) => callId));
+      calls.value = [...calls.value, ...page.items.filter(({ callId }) => !known.has(callId))];
+      next.value = page.next;
+    });
+  }
+
+  useEvents(["call."], (event) => {
+    if (event.type === "call.progress" || event.type === "call.updated") return;
+    if (isPaused.value) {
+      if (event.type === "call.completed" || event.type === "call.failed" || event.type === "call.cancelled")
+        missed.value++;
+      return;
+    }
+    // What ended while nobody told of it may be further down than the newest page.
+    if (event.type === "reset") {
+      void restart();
+      return;
+    }
+    calls.value = withEnd(calls.value, event, query.value.status);
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      void refresh();
+    }, PAUSE);
+  });
+  watch(query, restart);
+  void reread();
+  // To who has paused the feed nothing newer is shown: it was an earlier page that could not be read.
+  useReread(
+    () => error.value,
+    () => (isPaused.value && isBegun ? readMore() : reread()),
+  );
+  watch(isPaused, (paused) => {
+    if (!paused) void restart();
+  });
+  onScopeDispose(() => {
+    generation++;
+    clearTimeout(timer);
+  });
+  return {
+    calls,
+    next: readonly(next),
+    hasMore: computed(() => next.value !== undefined),
+    error,
+    isLoading,
+    missed,
+    restart,
+    readMore,
+  };
+}
 
 /**
  * The newest page put before what was read earlier. Calls that changed are replaced; none is there twice. A page without
@@ -86,4 +236,109 @@ function isRepeat(left: CallSummary, right: CallSummary): boolean {
     left.caller === right.caller &&
     left.parentCallId === right.parentCallId
   );
+}
+
+/** What somebody had before them of the calls that fit a query. */
+export interface KeptFeed {
+  readonly calls: readonly CallSummary[];
+  /** Where the next page begins. */
+  readonly next: string | undefined;
+  readonly selected: string;
+  readonly unfolded: ReadonlySet<string>;
+  /** How far it was scrolled, in pixels. */
+  readonly top: number;
+}
+
+const MOST = 10;
+const feeds = new Map<string, KeptFeed>();
+
+/** Keeps a feed for who looks at a call and comes back. Those that were left longest ago go first. */
+export function keepFeed(query: object, feed: KeptFeed): void {
+  const key = JSON.stringify(query);
+  feeds.delete(key);
+  feeds.set(key, feed);
+  for (const oldest of feeds.keys()) {
+    if (feeds.size <= MOST) return;
+    feeds.delete(oldest);
+  }
+}
+
+/**
+ * The feed as it was left, for who comes back to it: by a step back, or from the page of a call. Who comes from elsewhere
+ * wants the newest calls.
+ */
+export function keptFeed(query: object, arrival: unknown): KeptFeed | undefined {
+  return isReturn(arrival) ? feeds.get(JSON.stringify(query)) : undefined;
+}
+
+/** `arrival` is what the router keeps in the browser's history: the addresses before and after this one. */
+function isReturn(arrival: unknown): boolean {
+  const { back, forward } = (arrival ?? {}) as { back?: unknown; forward?: unknown }; // Read as what it may be.
+  return typeof forward === "string" || (typeof back === "string" && back.startsWith("/calls/"));
+}
+
+watch(
+  () => currentSession.refusal,
+  (refusal) => {
+    if (refusal === "missing") feeds.clear();
+  },
+);
+
+/** Milliseconds after which typing has paused. */
+const TYPING_PAUSE = 300;
+
+/**
+ * Filters that are in the address. What is typed gets there when the typing pauses, each field for itself; a step back
+ * goes to the filters before, and not through every pause.
+ */
+export function useFilterDrafts<Key extends string>(keys: readonly Key[]) {
+  const route = useRoute();
+  const router = useRouter();
+  const text = (key: string) => (typeof route.query[key] === "string" ? String(route.query[key]) : "");
+  const drafts = reactive(Object.fromEntries(keys.map((key) => [key, text(key)]))) as Record<Key, string>; // One for each key.
+  const timers = new Map<string, ReturnType<typeof setTimeout>>();
+  let typedLast: string | undefined;
+
+  /** `typed`: it goes on with what the same field said before, and replaces it. */
+  function set(key: string, value: string, typed = false): void {
+    const goesOn = typed && typedLast === key;
+    typedLast = typed ? key : undefined;
+    if (text(key) === value) return;
+    const query = Object.fromEntries(
+      Object.entries({ ...route.query, [key]: value }).filter(([, part]) => part !== ""),
+    );
+    void (goesOn ? router.replace({ query }) : router.push({ query }));
+  }
+  function type(key: Key): void {
+    clearTimeout(timers.get(key));
+    const commit = () => {
+      timers.delete(key);
+      set(key, drafts[key].trim(), true);
+    };
+    timers.set(key, setTimeout(commit, TYPING_PAUSE));
+  }
+  function clear(): void {
+    for (const timer of timers.values()) clearTimeout(timer);
+    timers.clear();
+  }
+  watch(
+    () => keys.map(text),
+    () => {
+      // What is being typed is newer than the address.
+      for (const key of keys)
+        if (!timers.has(key) && drafts[key].trim() !== text(key)) drafts[key] = text(key);
+    },
+  );
+  onBeforeRouteLeave(clear);
+  onScopeDispose(clear);
+  return {
+    drafts,
+    text,
+    set,
+    type,
+    /** What is typed from now on is a step of its own. */
+    endTyping() {
+      typedLast = undefined;
+    },
+  };
 }

@@ -1,4 +1,4 @@
-import { shellWord, shellWords } from "../../text/shell-words.ts";
+import { shellWord, shellWords } from "../../text/index.ts";
 
 export interface WantedCall {
   readonly tool: string;

@@ -103,6 +103,7 @@ function nothingMore(outgoing: ServerResponse): Reply {
 
 export const text: JsonSchemaObject = { type: "string" };
 const moment: JsonSchemaObject = { type: "number", description: "Milliseconds since the epoch." };
+const count: JsonSchemaObject = { type: "number" };
 export const model: JsonSchemaObject = {
   type: "string",
   maxLength: 200,
@@ -110,7 +111,7 @@ export const model: JsonSchemaObject = {
 };
 export const title: JsonSchemaObject = { type: "string", maxLength: 500 };
 
-export const sessionSchema: JsonSchemaObject = {
+const sessionSchema: JsonSchemaObject = {
   type: "object",
   properties: {
     id: text,
@@ -126,7 +127,7 @@ export const sessionSchema: JsonSchemaObject = {
   required: ["id", "title", "model", "owner", "createdAt", "updatedAt", "running"],
 };
 
-export const messageSchema: JsonSchemaObject = {
+const messageSchema: JsonSchemaObject = {
   type: "object",
   properties: {
     id: text,
@@ -136,7 +137,16 @@ export const messageSchema: JsonSchemaObject = {
     status: { enum: ["running", "completed", "stopped", "interrupted", "error"] },
     createdAt: moment,
     updatedAt: moment,
-    content: { description: "Of a user's message: text, or parts as Chat Completions has them." },
+    content: {
+      description: "Of a user's message: text, or parts as Chat Completions has them.",
+      anyOf: [
+        text,
+        {
+          type: "array",
+          items: { type: "object", properties: { type: text, text }, required: ["type"] },
+        },
+      ],
+    },
     provider: text,
     model: text,
     unread: {
@@ -148,16 +158,58 @@ export const messageSchema: JsonSchemaObject = {
       type: "array",
       description:
         "Of an answer: `text`, `reasoning`, `refusal` and `tool` parts; a `tool` part has the call's state.",
-      items: { type: "object" },
+      items: {
+        anyOf: [{ $ref: "#/components/schemas/ChatTextPart" }, { $ref: "#/components/schemas/ChatToolPart" }],
+      },
     },
-    usage: { type: "object" },
+    usage: {
+      type: "object",
+      properties: { prompt_tokens: count, completion_tokens: count, total_tokens: count },
+    },
     end: {
       type: "object",
-      description: "Why the turn ended: `reason`, and `message` and `code` where there are any.",
+      description: "Why the turn ended.",
+      properties: { reason: text, message: text, code: text },
+      required: ["reason"],
     },
   },
   required: ["id", "sessionId", "position", "role", "status", "createdAt", "updatedAt"],
 };
+
+/** The named schemas of conversations in `/openapi.json`. */
+export const chatSchemas = {
+  ChatSession: sessionSchema,
+  ChatMessage: messageSchema,
+  ChatTextPart: {
+    type: "object",
+    properties: { type: { enum: ["text", "reasoning", "refusal"] }, text },
+    required: ["type", "text"],
+  },
+  ChatToolPart: {
+    type: "object",
+    properties: {
+      type: { const: "tool" },
+      id: { ...text, description: "The model's id of the call." },
+      callId: { ...text, description: "The rack's, by which its record is found." },
+      name: text,
+      displayName: text,
+      arguments: { ...text, description: "As the model wrote them." },
+      state: {
+        type: "object",
+        properties: {
+          status: { enum: ["pending", "running", "completed", "error"] },
+          title: text,
+          output: text,
+          error: text,
+          attachments: { type: "array", items: { $ref: "#/components/schemas/FilePart" } },
+          time: { type: "object", properties: { start: moment, end: moment }, required: ["start"] },
+        },
+        required: ["status"],
+      },
+    },
+    required: ["type", "id", "callId", "name", "displayName", "arguments", "state"],
+  },
+} as const satisfies Readonly<Record<string, JsonSchemaObject>>;
 
 export const contentSchema: JsonSchemaObject = {
   anyOf: [
@@ -236,4 +288,9 @@ function providerError(
 export interface ChatRouteParts extends ExtensionParts {
   /** Conversations with models; undefined where there are none. */
   readonly chat: ChatService | undefined;
+}
+
+/** A named schema of conversations. */
+export function ref(name: keyof typeof chatSchemas): JsonSchemaObject {
+  return { $ref: `#/components/schemas/${name}` };
 }

@@ -1,3 +1,4 @@
+import { ref } from "./chat-stream.ts";
 import { HttpError } from "../../http/wire/errors.ts";
 import { blameCursor, expertQuery } from "../../http/wire/requested.ts";
 import { defineRoute, type Route, type RouteRequest } from "../../http/wire/route.ts";
@@ -5,20 +6,8 @@ import type { ChatSession } from "../../store/chat-tables.ts";
 import { howToConfigure } from "../model/providers.ts";
 import type { UserContent } from "../sessions.ts";
 import { requestedReach } from "../tools.ts";
-import type { ChatRouteParts } from "./chat-stream.ts";
-import {
-  contentSchema,
-  messageSchema,
-  messageView,
-  model,
-  requireChat,
-  resumeTurn,
-  sayingWhy,
-  sessionSchema,
-  streamTurn,
-  text,
-  title,
-} from "./chat-stream.ts";
+import { type ChatRouteParts, contentSchema, messageView, model, requireChat, resumeTurn, sayingWhy, streamTurn, text, title } from "./chat-stream.ts";
+
 
 interface SessionParams {
   readonly id: string;
@@ -142,7 +131,7 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
           description: "A page.",
           schema: {
             type: "object",
-            properties: { items: { type: "array", items: sessionSchema }, next: text },
+            properties: { items: { type: "array", items: ref("ChatSession") }, next: text },
             required: ["items"],
           },
         },
@@ -178,7 +167,7 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
           additionalProperties: false,
         },
       },
-      responses: { 200: { description: "The conversation.", schema: sessionSchema } },
+      responses: { 200: { description: "The conversation.", schema: ref("ChatSession") } },
       errors: ["expert_not_found", "provider_missing"],
       handle: ({ body: { expert: name, ...wanted }, grant }) =>
         sayingWhy(async () => {
@@ -205,12 +194,17 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
         200: {
           description: "The conversation.",
           schema: {
-            ...sessionSchema,
-            properties: {
-              ...(sessionSchema.properties as object),
-              messages: { type: "array", items: messageSchema },
-              previous: { type: "integer" },
-            },
+            allOf: [
+              ref("ChatSession"),
+              {
+                type: "object",
+                properties: {
+                  messages: { type: "array", items: ref("ChatMessage") },
+                  previous: { type: "integer" },
+                },
+                required: ["messages"],
+              },
+            ],
           },
         },
       },
@@ -232,7 +226,7 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
       access: "token",
       params,
       body: { schema: { type: "object", properties: { title, model }, additionalProperties: false } },
-      responses: { 200: { description: "The conversation.", schema: sessionSchema } },
+      responses: { 200: { description: "The conversation.", schema: ref("ChatSession") } },
       errors: ["chat_session_not_found", "provider_missing"],
       handle: (request) =>
         sayingWhy(async () => {
@@ -281,7 +275,7 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
           additionalProperties: false,
         },
       },
-      responses: { 200: [{ description: "The answer.", schema: messageSchema }, streamResponse] },
+      responses: { 200: [{ description: "The answer.", schema: ref("ChatMessage") }, streamResponse] },
       errors: failures,
       handle: (request) =>
         sayingWhy(async () => {

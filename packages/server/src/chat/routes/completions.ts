@@ -20,12 +20,13 @@ import { requestedReach } from "../tools.ts";
 import { type TurnEvent, textOfParts } from "../turn/events.ts";
 import { chatRoutes } from "./chat.ts";
 import type { ChatRouteParts } from "./chat-stream.ts";
-import { errorOfEnd, requireChat, sayingWhy } from "./chat-stream.ts";
+import { chatSchemas, errorOfEnd, requireChat, sayingWhy } from "./chat-stream.ts";
 
 /** What OpenAI's clients expect of their server. The rack's tools are run on the way. */
 /** Conversations and the OpenAI-compatible endpoint over HTTP. Without a chat the routes say how to configure one. */
 export function chatExtension(chat?: ChatService): HttpExtension {
   return {
+    schemas: chatSchemas,
     routes: (parts) => [...completionRoutes({ ...parts, chat }), ...chatRoutes({ ...parts, chat })],
     async grantsChanged() {
       await chat?.dropUnwelcome();
@@ -65,7 +66,21 @@ function completionRoutes(parts: ChatRouteParts): Route[] {
       tag: "chat",
       summary: "The models of all providers, as OpenAI lists them",
       access: "token",
-      responses: { 200: { description: "The list.", schema: { type: "object" } } },
+      responses: {
+        200: {
+          description: "The list.",
+          schema: {
+            type: "object",
+            properties: {
+              data: {
+                type: "array",
+                items: { type: "object", properties: { id: { type: "string" } }, required: ["id"] },
+              },
+            },
+            required: ["data"],
+          },
+        },
+      },
       errors: ["provider_missing"],
       handle: () =>
         sayingWhy(async () => {

@@ -1,3 +1,4 @@
+import type { JsonSchemaObject } from "@toolrack/core";
 import type { Grant } from "../../access/grants.ts";
 import { creatorOfGrant, maySee, scheduleView } from "../../calls/schedules.ts";
 import { retentionOf } from "../../config/config.ts";
@@ -17,8 +18,7 @@ const prometheus = "text/plain; version=0.0.4; charset=utf-8";
 /** What the server says of itself. `table` is asked for late: the description is one of the routes it describes. */
 export function serverRoutes(
   { registry, files, skills, metrics, feed, recorder, store, log, mcpServers }: HttpParts,
-  table: () => readonly Route[],
-): Route[] {
+  table: () => readonly Route[], schemas: Readonly<Record<string, JsonSchemaObject>>): Route[] {
   let description: unknown;
   return [
     defineRoute({
@@ -58,7 +58,7 @@ export function serverRoutes(
       access: "token",
       responses: { 200: { description: "An OpenAPI 3.1 document.", schema: { type: "object" } } },
       handle() {
-        description ??= describeApi(table());
+        description ??= describeApi(table(), schemas);
         return { body: description };
       },
     }),

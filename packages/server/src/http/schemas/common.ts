@@ -1,5 +1,4 @@
 import { type JsonSchemaObject, toolErrorCodes } from "@toolrack/core";
-
 import { httpErrorCodes } from "../wire/errors.ts";
 import { mcpServerSchema, mcpServerToolSchema } from "./mcp-servers.ts";
 import { serverSchemas } from "./server.ts";
@@ -56,7 +55,7 @@ const callFacts = {
   duration: { ...amount, description: "Milliseconds from arrival to end." },
   runDuration: { ...amount, description: "The part of it that the tool itself ran." },
   parametersHash: text,
-  flags: anyObject,
+  flags: { $ref: "#/components/schemas/CallFlags" },
   error: { $ref: "#/components/schemas/ToolError" },
   resultSize: { ...whole, description: "Characters of the whole result." },
 };
@@ -113,7 +112,7 @@ export const schemas = {
     properties: {
       content: { ...text, description: "The text a model reads." },
       type: { enum: ["text", "json", "error"] },
-      attachments: { type: "array", items: anyObject },
+      attachments: { type: "array", items: { $ref: "#/components/schemas/FilePart" } },
       structured: {
         description:
           "The machine-readable value, when there is one. One of more than 1 Mi characters is left out: `metadata.truncated` says so, and `GET /api/calls/{callId}/result` has it as JSON, behind the text.",
@@ -123,6 +122,33 @@ export const schemas = {
       error: { $ref: "#/components/schemas/ToolError" },
     },
     required: ["content", "type"],
+  },
+  FilePart: {
+    type: "object",
+    description: "A file or medium that came with a result.",
+    properties: {
+      type: { const: "file" },
+      mime: text,
+      url: { ...text, description: "A `data:` URL or an address." },
+      filename: text,
+    },
+    required: ["type", "mime", "url"],
+  },
+  CallFlags: {
+    type: "object",
+    description: "What was done to a call that a reader of its record should know.",
+    properties: {
+      repaired: { type: "boolean", description: "The arguments were not JSON and were mended." },
+      dropped: { ...names, description: "Unknown arguments that were dropped." },
+      edited: { type: "boolean", description: "A person changed the arguments before agreeing." },
+      truncated: { type: "boolean", description: "The model was given a part of the result only." },
+      outputMismatch: { ...text, description: "How the result does not fit the output schema." },
+      loop: {
+        ...anyObject,
+        description: "What the loop guard said: `action`, `signal`, `count`, `evidence`.",
+      },
+      waited: { ...amount, description: "Milliseconds that it waited for a person to agree." },
+    },
   },
   ToolSummary: { type: "object", properties: toolSummary, required: toolRequired },
   Tool: {

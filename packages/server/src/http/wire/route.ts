@@ -101,6 +101,8 @@ export interface ExtensionParts {
 /** Routes of another surface in the table of the API: the same guard, the same OpenAPI document. */
 export interface HttpExtension {
   routes(parts: ExtensionParts): readonly Route[];
+  /** The named schemas that its routes refer to. */
+  readonly schemas?: Readonly<Record<string, JsonSchemaObject>>;
   /** Called after a token was withdrawn or given other scopes. */
   grantsChanged?(): Promise<void>;
 }

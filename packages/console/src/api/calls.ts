@@ -1,0 +1,154 @@
+import { ApiError, readJson } from "./api-error.ts";
+import { readEvents } from "./events.ts";
+import type { LargeCall } from "./large-call.worker.ts";
+import { open } from "./request.ts";
+import { currentSession } from "./session.ts";
+import type { Call, CallAnswer, CallLine, CallProgress, SkillToolDraft } from "./types.ts";
+
+export interface CallWatcher {
+  readonly state?: (state: { readonly status: string; readonly title?: string }) => void;
+  readonly progress?: (update: CallProgress) => void;
+  readonly log?: (line: CallLine) => void;
+  /** The call as its record has it while it is under way, where it is looked for instead of followed. */
+  readonly found?: (call: Call) => void;
+}
+
+/** A longer answer is not taken from the stream, where it would hold up the page, but read from the record. */
+const LONGEST_ANSWER = 1_000_000;
+
+/**
+ * Makes a call and tells of it while it is under way. Rejects with an `ApiError` when the call was refused. The call goes on
+ * when the page is loaded anew or the network fails: who has its id finds it again, and cancels it by that.
+ */
+export function runTool(
+  name: string,
+  body: { readonly arguments: unknown; readonly callId: string; readonly sessionID?: string },
+  watcher: CallWatcher = {},
+): Promise<CallAnswer> {
+  return follow("/api/tools/{name}/calls", { name }, { ...body, keep: true }, watcher);
+}
+
+/**
+ * Makes a recorded call again, with other arguments if given. Resolves with the id of the new call as soon as there is one
+ * to be seen: it may wait for a person, and its record says what becomes of it. Rejects when it is refused before.
+ */
+export function startReplay(callId: string, body: { readonly arguments?: unknown }): Promise<string> {
+  const id = newId();
+  return new Promise((resolve, reject) => {
+    follow(
+      "/api/calls/{callId}/replay",
+      { callId },
+      { ...body, callId: id, keep: true },
+      { state: () => resolve(id) },
+    ).then(() => resolve(id), reject);
+  });
+}
+
+/** Calls a tool of a skill that has not been saved. */
+export function tryTool(
+  skillId: string,
+  body: { readonly tool: SkillToolDraft; readonly arguments: unknown; readonly callId: string },
+  watcher: CallWatcher,
+): Promise<CallAnswer> {
+  return follow("/api/skills/{id}/try", { id: skillId }, body, watcher);
+}
+
+async function follow(
+  address: string,
+  path: Readonly<Record<string, string>>,
+  body: { readonly callId?: string; readonly arguments?: unknown; readonly keep?: boolean },
+  watcher: CallWatcher,
+): Promise<CallAnswer> {
+  const headers = { accept: "text/event-stream" };
+  const response = await open(`POST ${address}`, { path, body, headers });
+  if (response.body === null) throw new ApiError(0, "unreachable", "");
+  // Only a call whose id is known can be found in the records.
+  const longest = body.callId === undefined ? Number.POSITIVE_INFINITY : LONGEST_ANSWER;
+  const events = readEvents(response.body, { longest });
+  for (;;) {
+    // A connection that breaks is one that has no more to say.
+    const { done, value: streamed } = await events
+      .next()
+      .catch(() => ({ done: true, value: undefined }) as const);
+    if (done) return findAnswer(body.callId, watcher);
+    const { event, data, oversized } = streamed;
+    if (event === "result" && oversized && body.callId !== undefined)
+      return answerOf(await readCall(body.callId));
+    if (oversized) continue;
+    const value = JSON.parse(data);
+    if (event === "state") watcher.state?.(value);
+    if (event === "progress") watcher.progress?.(value);
+    if (event === "log") watcher.log?.(value);
+    if (event === "result") return value;
+    if (event === "error") throw ApiError.read(value, 409) ?? new ApiError(409, "unreadable", data);
+  }
+}
+
+/** Milliseconds between looks, and for how long a server may be away. */
+const LOOK_EVERY = 1_000;
+const LONGEST_AWAY = 60_000;
+
+/** What became of a call that is not followed, from its record, once it has ended and the server answers. */
+export async function findAnswer(callId: string | undefined, watcher: CallWatcher = {}): Promise<CallAnswer> {
+  let lastAnswer = Date.now();
+  while (callId !== undefined && Date.now() - lastAnswer < LONGEST_AWAY) {
+    try {
+      const call = await readCall(callId);
+      lastAnswer = Date.now();
+      if (call.status !== "running" && call.status !== "pending") return answerOf(call);
+      watcher.found?.(call);
+    } catch (thrown) {
+      // One that nobody knows was lost before it was written down.
+      if (!(thrown instanceof ApiError) || thrown.code !== "unreachable") throw unreachable(thrown);
+    }
+    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY));
+  }
+  throw unreachable();
+}
+
+function unreachable(thrown?: unknown): unknown {
+  const isLost = thrown === undefined || (thrown instanceof ApiError && thrown.status === 404);
+  return isLost ? new ApiError(0, "unreachable", "") : thrown;
+}
+
+function answerOf(call: Call): CallAnswer {
+  return {
+    callId: call.callId,
+    toolName: call.toolName,
+    status: call.status === "completed" ? "completed" : "error",
+    duration: call.duration ?? 0,
+    result: call.result ?? { content: "", type: "text" },
+    recorded: true,
+    ...(call.resultSize === undefined ? {} : { resultSize: call.resultSize }),
+  };
+}
+
+/** A larger record is read by a worker. */
+const LARGE = 2_000_000;
+
+/** One call, under way or ended. Of a very large one the page is given what it can show. */
+export async function readCall(callId: string, signal?: AbortSignal): Promise<Call> {
+  const response = await open("GET /api/calls/{callId}", { path: { callId }, ...(signal && { signal }) });
+  if (Number(response.headers.get("content-length") ?? 0) <= LARGE) return readJson(response, signal);
+  await response.body?.cancel();
+  return readLarge(`/api/calls/${encodeURIComponent(callId)}`, signal);
+}
+
+function readLarge(path: string, signal: AbortSignal | undefined): Promise<Call> {
+  const worker = new Worker(new URL("./large-call.worker.ts", import.meta.url), { type: "module" });
+  return new Promise<Call>((resolve, reject) => {
+    worker.addEventListener("message", ({ data }: MessageEvent<LargeCall>) => {
+      if ("call" in data) resolve(data.call);
+      else reject(new ApiError(data.status, data.code, data.message));
+    });
+    worker.addEventListener("error", ({ message }) => reject(new ApiError(0, "unexpected", message)));
+    signal?.addEventListener("abort", () => reject(signal.reason));
+    worker.postMessage({ path, token: currentSession.token });
+  }).finally(() => worker.terminate());
+}
+
+/** An id for a call. `randomUUID` exists only on secure pages, and a console on an intranet may not be one. */
+export function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(12));
+  return `console-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}

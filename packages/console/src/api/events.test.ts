@@ -1,0 +1,53 @@
+import { expect, it } from "vitest";
+import { readEvents, type StreamedEvent } from "./events.ts";
+
+it("reads events however the network cuts them, in the middle of a character too", async () => {
+  const bytes = new TextEncoder().encode(
+    'id: e-1\nevent: ready\ndata: {"at":1}\n\n: alive\n\nid: e-2\nevent: 调用\ndata: {"name":"问候"}\n\n',
+  );
+  for (let size = 1; size < 12; size++) {
+    const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) =>
+      bytes.slice(index * size, (index + 1) * size),
+    );
+    expect(await all(chunks)).toEqual([
+      { event: "ready", id: "e-1", data: '{"at":1}', oversized: false },
+      { event: "调用", id: "e-2", data: '{"name":"问候"}', oversized: false },
+    ]);
+  }
+});
+
+it("lets go of data that is too long, and goes on with the next event", async () => {
+  const text = `event: result\ndata: ${"x".repeat(100_000)}\n\nevent: next\ndata: 1\n\n`;
+  const bytes = new TextEncoder().encode(text);
+  const chunks = Array.from({ length: 20 }, (_, index) =>
+    bytes.slice((index * bytes.length) / 20, ((index + 1) * bytes.length) / 20),
+  );
+  expect(await all(chunks, 1_000)).toEqual([
+    { event: "result", data: "", oversized: true },
+    { event: "next", data: "1", oversized: false },
+  ]);
+});
+
+it("closes the connection when its reader stops", async () => {
+  let closed = false;
+  const body = new ReadableStream<Uint8Array>({
+    pull: (controller) => controller.enqueue(new TextEncoder().encode("event: a\ndata: 1\n\n")),
+    cancel: () => {
+      closed = true;
+    },
+  });
+  for await (const _ of readEvents(body)) break;
+  expect(closed).toBe(true);
+});
+
+async function all(chunks: Uint8Array[], longest?: number): Promise<StreamedEvent[]> {
+  const events: StreamedEvent[] = [];
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      for (const chunk of chunks) controller.enqueue(chunk);
+      controller.close();
+    },
+  });
+  for await (const event of readEvents(body, longest === undefined ? {} : { longest })) events.push(event);
+  return events;
+}

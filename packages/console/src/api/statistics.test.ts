@@ -1,0 +1,35 @@
+import { expect, it } from "vitest";
+import { fillBuckets, summariseCalls } from "./statistics.ts";
+import type { CallSummary } from "./types.ts";
+
+it("counts calls and failures over all and by slices of time", () => {
+  const calls = [call(0, 10), call(10, 20), call(99, 30, "error"), call(100, 40), call(5, 0, "running")];
+  const { buckets, ...whole } = summariseCalls(calls, { since: 0, until: 100, slices: 2 });
+  expect(whole).toEqual({ calls: 3, errors: 1, p50: 20, p95: 30 });
+  expect(buckets).toEqual([
+    { at: 0, calls: 2, errors: 0, p50: 20, p95: 20 },
+    { at: 50, calls: 1, errors: 1, p50: 30, p95: 30 },
+  ]);
+});
+
+it("has no times where nothing happened", () => {
+  expect(summariseCalls([], { since: 0, until: 10, slices: 1 })).toMatchObject({
+    calls: 0,
+    p50: undefined,
+    p95: undefined,
+  });
+});
+
+function call(timestamp: number, duration: number, status: CallSummary["status"] = "completed"): CallSummary {
+  return { callId: String(timestamp), toolName: "t", status, timestamp, duration };
+}
+
+it("puts slices without a call between those that the server counted", () => {
+  const buckets = [{ at: 20, calls: 3, errors: 1, p50: 5, p95: 9 }];
+  const filled = fillBuckets({ since: 14, until: 39, interval: 10, buckets });
+  expect(filled).toEqual([
+    { at: 10, calls: 0, errors: 0, p50: undefined, p95: undefined },
+    { at: 20, calls: 3, errors: 1, p50: 5, p95: 9 },
+    { at: 30, calls: 0, errors: 0, p50: undefined, p95: undefined },
+  ]);
+});

@@ -1,0 +1,151 @@
+import { ApiError } from "./api-error.ts";
+import { readPages, request } from "./request.ts";
+import type { CallSummary, LoopVerdict, Statistics } from "./types.ts";
+
+export interface RackStatistics extends CallStatistics {
+  readonly tools: readonly (CallTotals & { readonly toolName: string })[];
+  /** Made of so many of the latest calls only. */
+  readonly latest?: number;
+}
+
+interface Wanted {
+  readonly since: number;
+  readonly tool?: string;
+}
+
+/** Counts and times of calls since a moment. Who is no admin is given those of the latest calls that it may see. */
+export async function readStatistics(wanted: Wanted, signal: AbortSignal): Promise<RackStatistics> {
+  try {
+    const { p50, p95, ...found } = await request("GET /api/stats", { query: { ...wanted }, signal });
+    const tools = found.tools.map((tool) => ({ ...tool, p50: tool.p50, p95: tool.p95 }));
+    return { ...found, p50, p95, tools, buckets: fillBuckets(found) };
+  } catch (thrown) {
+    if (thrown instanceof ApiError && thrown.code === "forbidden") return summariseLatest(wanted, signal);
+    throw thrown;
+  }
+}
+
+const MOST = 1_000;
+const SLICES = 60;
+
+async function summariseLatest(wanted: Wanted, signal: AbortSignal): Promise<RackStatistics> {
+  const range = { since: wanted.since, until: Date.now() + 1 };
+  const calls = await readCalls(wanted, MOST, signal);
+  const tools = [...Map.groupBy(calls, ({ toolName }) => toolName)].map(([toolName, group]) => {
+    const { buckets: _, ...totals } = summariseCalls(group, { ...range, slices: 1 });
+    return { toolName, ...totals };
+  });
+  return {
+    ...summariseCalls(calls, { ...range, slices: SLICES }),
+    tools: tools.filter((tool) => tool.calls > 0),
+    ...(calls.length >= MOST ? { latest: MOST } : {}),
+  };
+}
+
+/** The newest calls since a moment, at most about so many. */
+export async function readCalls(
+  query: { readonly since: number; readonly tool?: string; readonly flag?: "loop" },
+  most: number,
+  signal: AbortSignal,
+): Promise<CallSummary[]> {
+  const limit = Math.min(500, most);
+  return (await readPages("GET /api/calls", { query: { ...query, limit }, signal }, most)).items;
+}
+
+export interface CallTotals {
+  readonly calls: number;
+  readonly errors: number;
+  readonly p50: number | undefined;
+  readonly p95: number | undefined;
+}
+
+export interface CallStatistics extends CallTotals {
+  /** Slices of time by when they begin, oldest first, also those in which nothing happened. */
+  readonly buckets: readonly (CallTotals & { readonly at: number })[];
+}
+
+/** Counts and times of the calls that ended between two moments, over all and in slices of equal length. */
+export function summariseCalls(
+  calls: readonly CallSummary[],
+  { since, until, slices }: { readonly since: number; readonly until: number; readonly slices: number },
+): CallStatistics {
+  const width = (until - since) / slices;
+  const groups: CallSummary[][] = Array.from({ length: slices }, () => []);
+  const ended = calls.filter(
+    ({ status, timestamp }) =>
+      isEnded(status) && timestamp !== undefined && timestamp >= since && timestamp < until,
+  );
+  for (const call of ended) groups[Math.floor((call.timestamp! - since) / width)]?.push(call);
+  const buckets = groups.map((group, index) => ({ at: since + index * width, ...totals(group) }));
+  return { ...totals(ended), buckets };
+}
+
+function totals(calls: readonly CallSummary[]): CallTotals {
+  const durations = calls.map(({ duration = 0 }) => duration).sort((left, right) => left - right);
+  return {
+    calls: calls.length,
+    errors: calls.filter(({ status }) => status !== "completed").length,
+    p50: percentile(durations, 0.5),
+    p95: percentile(durations, 0.95),
+  };
+}
+
+function isEnded(status: CallSummary["status"]): boolean {
+  return status === "completed" || status === "error" || status === "interrupted";
+}
+
+function percentile(sorted: readonly number[], part: number): number | undefined {
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];
+}
+
+/** All slices of the time that was asked about: the server leaves out those in which nothing happened. */
+export function fillBuckets({
+  since,
+  until,
+  interval,
+  buckets,
+}: Pick<Statistics, "since" | "until" | "interval" | "buckets">): CallStatistics["buckets"] {
+  const known = new Map(buckets.map((bucket) => [bucket.at, bucket]));
+  const first = Math.floor(since / interval) * interval;
+  const count = Math.floor((until - first) / interval) + 1;
+  return Array.from({ length: count }, (_, index) => {
+    const at = first + index * interval;
+    const { calls = 0, errors = 0, p50, p95 } = known.get(at) ?? {};
+    return { at, calls, errors, p50, p95 };
+  });
+}
+
+export interface CaughtLoop {
+  readonly callId: string;
+  readonly tool: string;
+  /** The name that models are given. */
+  readonly toolName: string;
+  readonly session: string;
+  readonly at: number;
+  readonly action: LoopVerdict["action"];
+  readonly verdict: LoopVerdict;
+}
+
+/** The loops that were caught, newest first; of one loop, only the last call that belonged to it. */
+export function loopsOf(calls: readonly CallSummary[]): CaughtLoop[] {
+  const seen = new Set<string>();
+  return calls.flatMap((call) => {
+    const { loop } = call.flags ?? {};
+    if (loop === undefined) return [];
+    const key = `${call.sessionID} ${loop.fingerprint ?? call.callId}`;
+    if (seen.has(key)) return [];
+    seen.add(key);
+    const { callId, toolName, displayName = toolName, sessionID = "", timestamp = 0 } = call;
+    return [
+      {
+        callId,
+        tool: displayName,
+        toolName,
+        session: sessionID,
+        at: timestamp,
+        action: loop.action,
+        verdict: loop,
+      },
+    ];
+  });
+}

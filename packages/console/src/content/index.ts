@@ -1,0 +1,12 @@
+import { defineAsyncComponent } from "vue";
+
+export { default as CallLog } from "./CallLog.vue";
+export { default as ErrorCard } from "./ErrorCard.vue";
+export { default as JsonTree } from "./JsonTree.vue";
+export { default as LongText } from "./LongText.vue";
+export { default as MediaView } from "./MediaView.vue";
+export { default as ResultView } from "./ResultView.vue";
+export { mediaOf, messageOf, resultSize } from "./result.ts";
+
+/** Comes with its parser when the first page of Markdown is shown. */
+export const MarkdownView = defineAsyncComponent(() => import("./MarkdownView.vue"));

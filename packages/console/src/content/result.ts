@@ -1,0 +1,169 @@
+import type { CallLine, ToolResult } from "../api/index.ts";
+
+export interface WholeText {
+  /** As much of the beginning as is at hand. */
+  readonly text: string;
+  readonly total: number;
+  /** The call whose record has the rest. */
+  readonly callId: string | undefined;
+}
+
+/**
+ * The text of a result as the tool gave it. What a model is given has its middle cut out and a note put there; people
+ * are shown the beginning, and the rest from the record.
+ */
+export function wholeOf({ content, metadata }: ToolResult, total = 0, callId?: string): WholeText {
+  const cut = metadata?.truncated;
+  if (
+    typeof cut === "object" &&
+    cut !== null &&
+    "head" in cut &&
+    "total" in cut &&
+    typeof cut.head === "number" &&
+    typeof cut.total === "number"
+  ) {
+    const origin = "callId" in cut && typeof cut.callId === "string" ? cut.callId : callId;
+    return { text: content.slice(0, cut.head), total: cut.total, callId: origin };
+  }
+  return { text: content, total: Math.max(total, content.length), callId };
+}
+
+/** A file or address that came with a result. */
+export interface Medium {
+  readonly kind: "image" | "audio" | "video" | "file" | "link";
+  readonly url: string;
+  readonly name: string;
+}
+
+/** Everything in a result that is not text. What lies on another machine becomes a link: it is never fetched unasked. */
+export function mediaOf({ attachments = [], blocks = [] }: ToolResult): Medium[] {
+  const files = attachments.map(({ mime, url, filename }) => medium(mime, url, filename));
+  const fromBlocks = blocks.flatMap((block) => {
+    const { type, data, mimeType, uri, name } = block;
+    const mime = typeof mimeType === "string" ? mimeType : "application/octet-stream";
+    if ((type === "image" || type === "audio") && typeof data === "string")
+      return [medium(mime, `data:${mime};base64,${data}`)];
+    if (type === "resource_link" && typeof uri === "string")
+      return [medium("", uri, typeof name === "string" ? name : uri)];
+    return [];
+  });
+  // A file that is in both was given once.
+  const seen = new Set<string>();
+  return [...files, ...fromBlocks].filter(({ url }) => !seen.has(url) && seen.add(url));
+}
+
+function medium(mime: string, url: string, name?: string): Medium {
+  const shown = name ?? (mime || url);
+  if (!url.startsWith("data:")) return { kind: "link", url: isSafeLink(url) ? url : "", name: name ?? url };
+  const [family] = mime.split("/");
+  // Pictures that can carry scripts are only ever shown as pictures, where scripts do not run.
+  const kind = family === "image" || family === "audio" || family === "video" ? family : "file";
+  return { kind, url, name: shown };
+}
+
+/** About how many bytes a result has: its text as UTF-8, and what came with it. Exact for what is at hand whole. */
+export function resultSize(result: ToolResult, total?: number): number {
+  const whole = wholeOf(result, total);
+  const shown = new TextEncoder().encode(whole.text).length;
+  // Of a longer text only the characters are known; the rest is taken to be like the beginning.
+  const text = whole.text === "" ? whole.total : shown * (whole.total / whole.text.length);
+  return mediaOf(result).reduce((sum, { url }) => sum + dataSize(url), Math.round(text));
+}
+
+/** The bytes that a `data:` address holds; 0 for any other. */
+export function dataSize(url: string): number {
+  const comma = url.indexOf(",");
+  if (!url.startsWith("data:") || comma === -1) return 0;
+  const length = url.length - comma - 1;
+  if (!url.slice(0, comma).endsWith(";base64")) return length;
+  return Math.floor((length * 3) / 4) - (url.endsWith("==") ? 2 : url.endsWith("=") ? 1 : 0);
+}
+
+/** What the rack tells a model whose call was denied: the reason, and not to come back with the same. */
+const denial =
+  /^Running ".*?" was refused(?:: (?<reason>.*)|, without giving a reason)\. It did not run\. Do not repeat the call unchanged\.$/s;
+
+/** What went wrong with a call, for people. What was written for the model that made it is said in other words. */
+export function messageOf(
+  { code, message }: { readonly code: string; readonly message: string },
+  t: (key: string, values: Record<string, unknown>) => string,
+): string {
+  const found = code === "approval_denied" ? denial.exec(message) : null;
+  if (found === null) return message;
+  const reason = found.groups?.reason;
+  return reason === undefined ? t("errors.denied", {}) : t("errors.deniedBecause", { reason });
+}
+
+/** Lines at each end of a long log that are shown at first. */
+const SHOWN = 20;
+
+export interface FoldedLines {
+  readonly lines: readonly CallLine[];
+  /** Before which line the others are left out; -1 when all are there. */
+  readonly at: number;
+  readonly hidden: number;
+}
+
+/** The beginning and the end of a long log, or all of it. */
+export function foldLines(lines: readonly CallLine[], showsAll: boolean): FoldedLines {
+  const hidden = lines.length - 2 * SHOWN;
+  // Less than a few lines are no longer than what would stand for them.
+  if (showsAll || hidden < 5) return { lines, at: -1, hidden: 0 };
+  return { lines: [...lines.slice(0, SHOWN), ...lines.slice(-SHOWN)], at: SHOWN, hidden };
+}
+
+export function logAsText(lines: readonly CallLine[]): string {
+  return lines.map(({ at, level, text }) => `${new Date(at).toISOString()} ${level} ${text}`).join("\n");
+}
+
+/** `14:03:22.417` */
+export function timeOf(at: number, locale: string): string {
+  return new Intl.DateTimeFormat(locale, {
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    fractionalSecondDigits: 3,
+    hourCycle: "h23",
+  }).format(at);
+}
+
+/** How long a block may be: small enough that laying out those on the screen takes no time. */
+const LONGEST = 32 * 1024;
+
+/**
+ * A text in blocks that are shown under each other. Blocks end at line breaks, which are left out because the end of a
+ * block is one; only a line that is longer than a block is cut.
+ */
+export function intoBlocks(text: string): string[] {
+  const blocks: string[] = [];
+  let at = 0;
+  while (text.length - at > LONGEST) {
+    const lineBreak = text.lastIndexOf("\n", at + LONGEST);
+    const end = lineBreak > at ? lineBreak : at + LONGEST;
+    blocks.push(text.slice(at, end));
+    at = lineBreak > at ? end + 1 : end;
+  }
+  blocks.push(text.slice(at));
+  return blocks;
+}
+
+/** A link may lead to a page or a mailbox; anything that would run something is none. */
+export function isSafeLink(href: string): boolean {
+  return /^(https?:|mailto:)/i.test(href);
+}
+
+const signs = [
+  /^#{1,6} \S/m,
+  /^\s*[-*] \S/m,
+  /^\s*\d+\. \S/m,
+  /^```/m,
+  /\*\*[^*\n]+\*\*/,
+  /^\|.+\|\s*$/m,
+  /\[[^\]\n]+\]\(https?:/,
+];
+
+/** Whether a text was most likely written as Markdown. */
+export function looksLikeMarkdown(text: string): boolean {
+  const head = text.slice(0, 4_000);
+  return signs.filter((sign) => sign.test(head)).length >= 2 || /^#{1,3} \S.*\n/.test(head);
+}

@@ -1,0 +1,255 @@
+import { isRecord, sameJson } from "../text/index.ts";
+
+/** A schema without `$ref` and `allOf`. */
+export type Keywords = Readonly<Record<string, unknown>>;
+
+/** A schema in the one form that fields are drawn from. Children are made when they are asked for: schemas recurse. */
+export type FieldNode = FieldFacts & FieldShape;
+
+export interface FieldFacts {
+  readonly title?: string;
+  readonly description?: string;
+  /** `null` is one of the values. */
+  readonly nullable: boolean;
+  /** Present, even as `undefined`, only when the schema has one. */
+  readonly default?: unknown;
+  readonly examples: readonly unknown[];
+  readonly deprecated: boolean;
+  /** Without `$ref` and `allOf`. */
+  readonly schema: Keywords;
+}
+
+export type Child = () => FieldNode;
+
+export interface Choice {
+  readonly value: unknown;
+  readonly label: string;
+}
+
+export interface Property {
+  readonly key: string;
+  readonly required: boolean;
+  readonly node: Child;
+}
+
+export type FieldShape =
+  | { readonly kind: "text"; readonly multiline: boolean; readonly format?: string; readonly secret: boolean }
+  | { readonly kind: "file"; readonly as: "base64" | "data-url" }
+  | { readonly kind: "number"; readonly integer: boolean }
+  | { readonly kind: "boolean" }
+  | { readonly kind: "choice"; readonly choices: readonly Choice[] }
+  | { readonly kind: "choices"; readonly choices: readonly Choice[] }
+  | { readonly kind: "object"; readonly properties: readonly Property[]; readonly extra: Child | undefined }
+  | { readonly kind: "map"; readonly value: Child }
+  | { readonly kind: "list"; readonly item: Child; readonly maxItems?: number }
+  | { readonly kind: "tuple"; readonly items: readonly Child[]; readonly rest: Child | undefined }
+  | { readonly kind: "union"; readonly options: readonly UnionOption[] }
+  | { readonly kind: "any" };
+
+export interface UnionOption {
+  readonly label: string;
+  readonly node: Child;
+}
+
+/**
+ * Whether a field of this kind can show the value without losing any of it. Looks no deeper than the field itself:
+ * what is inside shows itself. A value that does not fit is edited as JSON.
+ */
+export function fits(node: FieldNode, value: unknown, depth = 0): boolean {
+  if (value === undefined) return true;
+  if (value === null) return node.nullable || node.kind === "any";
+  switch (node.kind) {
+    case "text":
+    case "file":
+      return typeof value === "string";
+    case "number":
+      return typeof value === "number" && Number.isFinite(value);
+    case "boolean":
+      return typeof value === "boolean";
+    case "choice":
+      return node.choices.some((choice) => choiceIs(choice, value));
+    case "choices":
+      return (
+        Array.isArray(value) &&
+        value.every((part) => node.choices.some((choice) => choiceIs(choice, part))) &&
+        new Set(value.map((part) => JSON.stringify(part))).size === value.length
+      );
+    case "list":
+      return Array.isArray(value);
+    case "tuple":
+      return Array.isArray(value) && (node.rest !== undefined || value.length <= node.items.length);
+    case "object":
+    case "map":
+      return isRecord(value);
+    case "union":
+      // A union may be one of its own branches; that deep inside nothing is decided any more.
+      return depth < DEEPEST_FIT && node.options.some((option) => fits(option.node(), value, depth + 1));
+    case "any":
+      return true;
+  }
+}
+
+/** Whether a choice stands for this value. */
+export function choiceIs(choice: Choice, value: unknown): boolean {
+  return sameJson(choice.value, value);
+}
+
+/** The option that a value belongs to: of those that fit, the one that knows most of it. -1 when none does. */
+export function optionFor(node: Extract<FieldNode, { kind: "union" }>, value: unknown): number {
+  let best = -1;
+  let bestScore = Number.NEGATIVE_INFINITY;
+  for (const [index, option] of node.options.entries()) {
+    const score = scoreOf(option.node(), value, 0);
+    if (score > bestScore) [best, bestScore] = [index, score];
+  }
+  return best;
+}
+
+const NO_FIT = Number.NEGATIVE_INFINITY;
+const DEEPEST_FIT = 6;
+
+/** How well a value fits, parts included. */
+function scoreOf(node: FieldNode, value: unknown, depth: number): number {
+  if (!fits(node, value)) return NO_FIT;
+  if (depth > DEEPEST_FIT || value === null || value === undefined) return 0;
+  if (node.kind === "any") return -1; // Anything else that fits says more.
+  if (node.kind === "choice" || node.kind === "choices") return 2;
+  if (node.kind === "number") return node.integer === Number.isInteger(value) ? 1 : 0;
+  if (node.kind === "object" && isRecord(value)) {
+    const known = new Map(node.properties.map((property) => [property.key, property]));
+    let score = 0;
+    for (const property of node.properties)
+      if (property.required && !Object.hasOwn(value, property.key)) score -= 1;
+    for (const [key, part] of Object.entries(value)) {
+      const child = known.get(key)?.node ?? node.extra;
+      if (child === undefined) {
+        score -= 1;
+        continue;
+      }
+      const inner = scoreOf(child(), part, depth + 1);
+      // A wrong discriminator rules the option out; a value that is only half written does not.
+      if (inner === NO_FIT && child().kind === "choice") return NO_FIT;
+      score += inner === NO_FIT ? -1 : 1 + inner;
+    }
+    return score;
+  }
+  if (node.kind === "list" && Array.isArray(value) && value.length > 0) {
+    const inner = scoreOf(node.item(), value[0], depth + 1);
+    return inner === NO_FIT ? -1 : 1 + inner;
+  }
+  if (node.kind === "union")
+    return Math.max(NO_FIT, ...node.options.map((option) => scoreOf(option.node(), value, depth + 1)));
+  return 1;
+}
+
+/** What is asked of a value beside its kind: the text `form.hints.NAME` and what stands in it. */
+export interface Hint {
+  readonly name: string;
+  readonly values: Readonly<Record<string, string | number>>;
+}
+
+/** The bounds of a field, so that nobody has to find them by being refused. */
+export function hintsOf({ kind, schema }: FieldNode): Hint[] {
+  switch (kind) {
+    case "number":
+      return numberHints(schema);
+    case "text":
+      return [
+        ...range(schema.minLength, schema.maxLength, "Length"),
+        ...(formats.has(String(schema.format)) ? [hint("format", { format: String(schema.format) })] : []),
+        ...(typeof schema.pattern === "string" ? [hint("pattern", { pattern: schema.pattern })] : []),
+      ];
+    case "list":
+    case "tuple":
+      return range(schema.minItems, schema.maxItems, "Items");
+    case "map":
+      return range(schema.minProperties, schema.maxProperties, "Items");
+    default:
+      return [];
+  }
+}
+
+/** Those that say something to people; the others are for programs, or show in how the field looks. */
+const formats = new Set(["date-time", "time", "email", "uri", "url", "uuid", "hostname", "ipv4", "ipv6"]);
+
+function numberHints(schema: FieldNode["schema"]): Hint[] {
+  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf } = schema;
+  const isOld = (exclusive: unknown) => exclusive === true;
+  const above = typeof exclusiveMinimum === "number" ? exclusiveMinimum : isOld(exclusiveMinimum) && minimum;
+  const below = typeof exclusiveMaximum === "number" ? exclusiveMaximum : isOld(exclusiveMaximum) && maximum;
+  return [
+    ...(typeof above === "number" ? [hint("above", { bound: above })] : []),
+    ...(typeof below === "number" ? [hint("below", { bound: below })] : []),
+    ...range(
+      isOld(exclusiveMinimum) ? undefined : minimum,
+      isOld(exclusiveMaximum) ? undefined : maximum,
+      "",
+    ),
+    ...(typeof multipleOf === "number" ? [hint("multiple", { of: multipleOf })] : []),
+  ];
+}
+
+function range(least: unknown, most: unknown, what: "" | "Length" | "Items"): Hint[] {
+  const hasLeast = typeof least === "number" && (what === "" || least > 0);
+  const hasMost = typeof most === "number" && most < 1e12;
+  if (hasLeast && hasMost) return [hint(`between${what}`, { least, most })];
+  if (hasLeast) return [hint(`least${what}`, { least })];
+  return hasMost ? [hint(`most${what}`, { most })] : [];
+}
+
+function hint(name: string, values: Hint["values"]): Hint {
+  return { name, values };
+}
+
+/** The value without what its schema says is secret. */
+export function withoutSecrets(node: FieldNode, value: unknown, depth = 0): unknown {
+  if (value === undefined || depth > DEEPEST_VALUE) return undefined;
+  switch (node.kind) {
+    case "text":
+      return node.secret ? undefined : value;
+    case "union": {
+      const option = node.options[optionFor(node, value)];
+      return option === undefined ? value : withoutSecrets(option.node(), value, depth + 1);
+    }
+    case "object": {
+      const known = new Map(node.properties.map(({ key, node: child }) => [key, child]));
+      return entriesOf(value, (key, part) => {
+        const child = known.get(key) ?? node.extra;
+        return child === undefined ? part : withoutSecrets(child(), part, depth + 1);
+      });
+    }
+    case "map":
+      return entriesOf(value, (_key, part) => withoutSecrets(node.value(), part, depth + 1));
+    case "list":
+      return itemsOf(value, (part) => withoutSecrets(node.item(), part, depth + 1));
+    case "tuple":
+      return itemsOf(value, (part, index) => {
+        const child = node.items[index] ?? node.rest;
+        return child === undefined ? part : withoutSecrets(child(), part, depth + 1);
+      });
+    default:
+      return value;
+  }
+}
+
+const DEEPEST_VALUE = 64;
+
+function entriesOf(value: unknown, keep: (key: string, part: unknown) => unknown): unknown {
+  if (!isRecord(value)) return value;
+  const kept = Object.entries(value).map(([key, part]) => [key, keep(key, part)] as const);
+  return Object.fromEntries(kept.filter(([, part]) => part !== undefined));
+}
+
+/** A list keeps its places. */
+function itemsOf(value: unknown, keep: (part: unknown, index: number) => unknown): unknown {
+  return Array.isArray(value) ? value.map((part, index) => keep(part, index) ?? null) : value;
+}
+
+const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
+
+/** A path one step longer, written the way the server names places in its issues: `items[0].name`, `headers["x-id"]`. */
+export function pathStep(path: string, step: string | number): string {
+  if (typeof step === "number") return `${path}[${step}]`;
+  if (!identifier.test(step)) return `${path}[${JSON.stringify(step)}]`;
+  return path === "" ? step : `${path}.${step}`;
+}

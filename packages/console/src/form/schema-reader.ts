@@ -1,0 +1,368 @@
+import { isRecord } from "../text/index.ts";
+import type {
+  Child,
+  Choice,
+  FieldFacts,
+  FieldNode,
+  FieldShape,
+  Keywords,
+  UnionOption,
+} from "./field-node.ts";
+
+/**
+ * Brings any JSON Schema, of any draft, into the one form that fields are drawn from. It never throws: what it cannot
+ * read becomes `any`, which is edited as JSON. `key` is the property's name, which often says what a text is.
+ */
+export function normalise(schema: unknown, root: unknown = schema, key = ""): FieldNode {
+  return new Reader(root).read(schema, key);
+}
+
+class Reader {
+  readonly #root: unknown;
+
+  constructor(root: unknown) {
+    this.#root = root;
+  }
+
+  read(schema: unknown, key: string): FieldNode {
+    const keywords = this.#flatten(schema, 0);
+    const { nullable, shape } = this.#shapeOf(keywords, key, 0);
+    return { ...factsOf(keywords, nullable), ...shape };
+  }
+
+  #child(schema: unknown, key = ""): Child {
+    let made: FieldNode | undefined;
+    return () => {
+      made ??= this.read(schema, key);
+      return made;
+    };
+  }
+
+  /** The schema without `$ref` and `allOf`. */
+  #flatten(schema: unknown, depth: number): Keywords {
+    if (!isRecord(schema) || depth > DEEPEST) return {};
+    const { $ref, $dynamicRef, allOf, ...own } = schema;
+    const reference = $ref ?? $dynamicRef;
+    const parts = [
+      ...(typeof reference === "string" ? [resolveReference(this.#root, reference)] : []),
+      ...(Array.isArray(allOf) ? allOf : []),
+    ];
+    const flat = parts.map((part) => this.#flatten(part, depth + 1));
+    return [...flat, own].reduce(mergeSchemas, {});
+  }
+
+  #shapeOf(keywords: Keywords, key: string, depth: number): { nullable: boolean; shape: FieldShape } {
+    const fixed = fixedValues(keywords);
+    if (fixed !== undefined) return choiceOf(fixed, keywords);
+    const branches = branchesOf(keywords);
+    if (branches !== undefined && depth < DEEPEST) return this.#unionOf(keywords, branches, key, depth);
+    const types = typesOf(keywords);
+    const named = types.filter((type) => type !== "null");
+    const nullable = types.includes("null");
+    if (named.length > 1) {
+      const options = named.map((type) => ({ label: type, node: this.#child({ ...keywords, type }, key) }));
+      return { nullable, shape: { kind: "union", options } };
+    }
+    if (named.length === 0 && nullable) return choiceOf([null], keywords);
+    return { nullable, shape: this.#plainShape(named[0], keywords, key) };
+  }
+
+  #unionOf(
+    keywords: Keywords,
+    branches: readonly unknown[],
+    key: string,
+    depth: number,
+  ): { nullable: boolean; shape: FieldShape } {
+    const { anyOf: _, oneOf: __, ...base } = keywords;
+    const flat = branches.map((branch) => this.#flatten(branch, depth + 1));
+    const allowed = typesOf(base);
+    // A branch for null counts only where the rest of the schema lets null through.
+    const nullable = flat.some(isNullOnly) && (allowed.length === 0 || allowed.includes("null"));
+    const merged = flat.filter((branch) => !isNullOnly(branch)).map((branch) => mergeSchemas(base, branch));
+    if (merged.length === 0) return choiceOf([null], keywords);
+    if (merged.length === 1) {
+      const only = this.#shapeOf(merged[0]!, key, depth + 1);
+      return { nullable: nullable || only.nullable, shape: only.shape };
+    }
+    const fixed = merged.map(fixedValues);
+    if (fixed.every((values) => values !== undefined)) {
+      const choices = merged.flatMap((branch, index) =>
+        fixed[index]!.map((value) => choiceFor(value, branch)),
+      );
+      const named = choices.filter(({ value }) => value !== null);
+      return {
+        nullable: nullable || named.length < choices.length,
+        shape: { kind: "choice", choices: named },
+      };
+    }
+    const options: UnionOption[] = merged.map((branch, index) => ({
+      label: labelOf(branch, index),
+      node: this.#child(branch, key),
+    }));
+    return { nullable, shape: { kind: "union", options: distinct(options) } };
+  }
+
+  #plainShape(type: string | undefined, keywords: Keywords, key: string): FieldShape {
+    switch (type) {
+      case "string":
+        return textShape(keywords, key);
+      case "number":
+      case "integer":
+        return { kind: "number", integer: type === "integer" };
+      case "boolean":
+        return { kind: "boolean" };
+      case "array":
+        return this.#arrayOf(keywords);
+      case "object":
+        return this.#objectOf(keywords);
+      default:
+        return { kind: "any" };
+    }
+  }
+
+  #arrayOf(keywords: Keywords): FieldShape {
+    const { prefixItems, items, additionalItems, uniqueItems, maxItems } = keywords;
+    // Before 2020, `items` itself was the list of a tuple's parts.
+    const parts = Array.isArray(prefixItems) ? prefixItems : Array.isArray(items) ? items : undefined;
+    if (parts !== undefined) {
+      const rest = Array.isArray(prefixItems) ? items : additionalItems;
+      return {
+        kind: "tuple",
+        items: parts.map((part) => this.#child(part)),
+        rest: rest === false || rest === undefined ? undefined : this.#child(rest),
+      };
+    }
+    const item = this.#child(items ?? {});
+    const keywordsOfItem = uniqueItems === true ? this.#flatten(items, 0) : {};
+    const fixed = fixedValues(keywordsOfItem);
+    if (fixed !== undefined && !fixed.includes(null))
+      return { kind: "choices", choices: withNames(fixed, keywordsOfItem) };
+    return { kind: "list", item, ...(typeof maxItems === "number" ? { maxItems } : {}) };
+  }
+
+  #objectOf(keywords: Keywords): FieldShape {
+    const { properties, patternProperties, additionalProperties } = keywords;
+    const known = isRecord(properties) ? Object.entries(properties) : [];
+    const patterns = isRecord(patternProperties) ? Object.values(patternProperties) : [];
+    const more =
+      isRecord(additionalProperties) || additionalProperties === true ? additionalProperties : patterns[0];
+    if (known.length === 0 && additionalProperties !== false)
+      return { kind: "map", value: this.#child(more ?? {}) };
+    if (known.length === 0 && patterns.length > 0) return { kind: "map", value: this.#child(patterns[0]) };
+    const required = new Set(Array.isArray(keywords.required) ? keywords.required : []);
+    return {
+      kind: "object",
+      properties: known.map(([key, schema]) => ({
+        key,
+        required: required.has(key),
+        node: this.#child(schema, key),
+      })),
+      extra: more === undefined ? undefined : this.#child(more),
+    };
+  }
+}
+
+/** How far references and branches are followed before a schema is taken to go in circles. */
+const DEEPEST = 32;
+
+function factsOf(keywords: Keywords, nullable: boolean): FieldFacts {
+  const { title, description, examples, example, deprecated } = keywords;
+  const shown = Array.isArray(examples) ? examples : example === undefined ? [] : [example];
+  return {
+    ...(typeof title === "string" ? { title } : {}),
+    ...(typeof description === "string" ? { description } : {}),
+    ...("default" in keywords ? { default: keywords.default } : {}),
+    nullable,
+    examples: shown,
+    deprecated: deprecated === true,
+    schema: keywords,
+  };
+}
+
+/** The values of `const` or `enum`, as far as `type` allows them. */
+function fixedValues(keywords: Keywords): readonly unknown[] | undefined {
+  if ("const" in keywords) return [keywords.const];
+  if (!Array.isArray(keywords.enum)) return undefined;
+  const types = typesOf(keywords);
+  return keywords.enum.filter((value) => types.length === 0 || types.some((type) => isOfType(value, type)));
+}
+
+function choiceOf(values: readonly unknown[], keywords: Keywords): { nullable: boolean; shape: FieldShape } {
+  const named = values.filter((value) => value !== null);
+  return {
+    nullable: named.length < values.length,
+    shape: { kind: "choice", choices: withNames(named, keywords) },
+  };
+}
+
+function withNames(values: readonly unknown[], { enumNames, "x-enumNames": more }: Keywords): Choice[] {
+  const names = Array.isArray(enumNames) ? enumNames : Array.isArray(more) ? more : [];
+  return values.map((value, index) => ({ value, label: String(names[index] ?? shown(value)) }));
+}
+
+function choiceFor(value: unknown, { title }: Keywords): Choice {
+  return { value, label: typeof title === "string" ? title : shown(value) };
+}
+
+function shown(value: unknown): string {
+  return typeof value === "string" && value !== "" ? value : JSON.stringify(value);
+}
+
+function branchesOf({ anyOf, oneOf }: Keywords): readonly unknown[] | undefined {
+  const branches = Array.isArray(anyOf) ? anyOf : oneOf;
+  return Array.isArray(branches) && branches.length > 0 ? branches : undefined;
+}
+
+function isNullOnly(keywords: Keywords): boolean {
+  const values = fixedValues(keywords);
+  if (values !== undefined) return values.length > 0 && values.every((value) => value === null);
+  const types = typesOf(keywords);
+  return types.length === 1 && types[0] === "null";
+}
+
+/** The types a schema names; where it names none, the one its keywords give away. */
+function typesOf(keywords: Keywords): readonly string[] {
+  const { type, nullable } = keywords;
+  const named = Array.isArray(type)
+    ? type.map(String)
+    : typeof type === "string"
+      ? [type]
+      : inferred(keywords);
+  const orNull = nullable === true && named.length > 0 ? ["null"] : []; // OpenAPI 3.0 says it this way.
+  return [...new Set([...named, ...orNull])];
+}
+
+function inferred(keywords: Keywords): string[] {
+  if ("enum" in keywords || "const" in keywords) return [];
+  if ("properties" in keywords || "additionalProperties" in keywords || "patternProperties" in keywords)
+    return ["object"];
+  if ("items" in keywords || "prefixItems" in keywords) return ["array"];
+  if ("pattern" in keywords || "minLength" in keywords || "maxLength" in keywords) return ["string"];
+  if ("minimum" in keywords || "maximum" in keywords) return ["number"];
+  return [];
+}
+
+function isOfType(value: unknown, type: string): boolean {
+  if (type === "null") return value === null;
+  if (type === "array") return Array.isArray(value);
+  if (type === "object") return isRecord(value);
+  if (type === "integer") return Number.isInteger(value);
+  return typeof value === type;
+}
+
+function labelOf(branch: Keywords, index: number): string {
+  if (typeof branch.title === "string") return branch.title;
+  const discriminator = isRecord(branch.properties)
+    ? Object.values(branch.properties).find((part) => isRecord(part) && "const" in part)
+    : undefined;
+  if (isRecord(discriminator)) return shown(discriminator.const);
+  const [type] = typesOf(branch);
+  if (type === "array" && isRecord(branch.items) && typeof branch.items.type === "string")
+    return `${branch.items.type}[]`;
+  if (isRecord(branch.properties)) {
+    const keys = Object.keys(branch.properties);
+    if (keys.length > 0) return `{ ${keys.slice(0, 3).join(", ")}${keys.length > 3 ? ", …" : ""} }`;
+  }
+  const values = fixedValues(branch);
+  if (values !== undefined) return values.map(shown).join(" | ");
+  return type ?? `#${index + 1}`;
+}
+
+function distinct(options: readonly UnionOption[]): UnionOption[] {
+  return options.map((option, index) => {
+    const twins = options.filter(({ label }) => label === option.label);
+    return twins.length === 1 ? option : { ...option, label: `${option.label} (${index + 1})` };
+  });
+}
+
+/** One schema that asks for what both ask for, as far as a form needs to know; `second` has the last word. */
+export function mergeSchemas(first: Keywords, second: Keywords): Keywords {
+  const merged: Record<string, unknown> = { ...first, ...second };
+  const properties = [first.properties, second.properties].filter(isRecord);
+  if (properties.length === 2) merged.properties = mergeProperties(properties[0]!, properties[1]!);
+  const required = [first.required, second.required].filter((list) => Array.isArray(list));
+  if (required.length === 2) merged.required = [...new Set(required.flat())];
+  if (Array.isArray(first.enum) && Array.isArray(second.enum)) {
+    const texts = new Set(second.enum.map((value) => JSON.stringify(value)));
+    merged.enum = first.enum.filter((value) => texts.has(JSON.stringify(value)));
+  }
+  // Both unions hold, and a field can offer only one: the second one is tried, the server knows about the other.
+  if ("anyOf" in first && "oneOf" in second) delete merged.anyOf;
+  return merged;
+}
+
+function mergeProperties(first: Keywords, second: Keywords): Keywords {
+  const merged: Record<string, unknown> = { ...first };
+  for (const [key, schema] of Object.entries(second)) {
+    const before = merged[key];
+    define(merged, key, isRecord(before) && isRecord(schema) ? mergeSchemas(before, schema) : schema);
+  }
+  return merged;
+}
+
+/** A property may be called `__proto__`, which an assignment would take for something else. */
+function define(target: Record<string, unknown>, key: string, value: unknown): void {
+  Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+}
+
+/** What a `$ref` within the same document points at; undefined for anything else, which is never fetched. */
+export function resolveReference(root: unknown, reference: string): unknown {
+  if (reference === "#" || reference === "") return root;
+  if (!reference.startsWith("#")) return undefined;
+  if (!reference.startsWith("#/")) return findAnchor(root, reference.slice(1), 0);
+  let at: unknown = root;
+  for (const step of reference.slice(2).split("/")) {
+    const key = decode(step).replaceAll("~1", "/").replaceAll("~0", "~");
+    if (typeof at !== "object" || at === null || !Object.hasOwn(at, key)) return undefined;
+    // The key is known to be there; arrays are reached by their numbers.
+    at = (at as Record<string, unknown>)[key];
+  }
+  return at;
+}
+
+const DEEPEST_ANCHOR = 12;
+
+function findAnchor(schema: unknown, anchor: string, depth: number): unknown {
+  if (typeof schema !== "object" || schema === null || depth > DEEPEST_ANCHOR) return undefined;
+  if ("$anchor" in schema && schema.$anchor === anchor) return schema;
+  if ("$dynamicAnchor" in schema && schema.$dynamicAnchor === anchor) return schema;
+  for (const part of Object.values(schema)) {
+    const found = findAnchor(part, anchor, depth + 1);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function decode(step: string): string {
+  try {
+    return decodeURIComponent(step);
+  } catch {
+    return step;
+  }
+}
+
+const longTexts =
+  /^(content|text|body|prompt|code|script|sql|query|template|markdown|html|message|source|patch|diff|stdin)$/i;
+const longFormats = new Set(["textarea", "markdown", "code", "multiline", "html"]);
+const secretNames = /(password|passwd|secret|api_?key|access_?token|private_?key)/i;
+
+/** What a text is: a line, a page, a secret or a file. Its format says so, or else often its name. */
+export function textShape(
+  { format, contentEncoding, contentMediaType, maxLength }: Keywords,
+  key: string,
+): FieldShape {
+  const named = typeof format === "string" ? format : undefined;
+  if (named === "data-url") return { kind: "file", as: "data-url" };
+  if (contentEncoding === "base64" || named === "binary" || named === "byte" || named === "file") {
+    return { kind: "file", as: "base64" };
+  }
+  const isShort = typeof maxLength === "number" && maxLength <= 120;
+  const isLong =
+    longFormats.has(named ?? "") || contentMediaType !== undefined || (!isShort && longTexts.test(key));
+  return {
+    kind: "text",
+    multiline: isLong || (typeof maxLength === "number" && maxLength > 500),
+    secret: named === "password" || secretNames.test(key),
+    ...(named === undefined ? {} : { format: named }),
+  };
+}

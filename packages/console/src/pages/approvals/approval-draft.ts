@@ -1,0 +1,77 @@
+import { type Ref, ref } from "vue";
+import type { Approval } from "../../api/index.ts";
+import { isRecord } from "../../text/index.ts";
+
+/** What somebody has made of a question and not sent yet. */
+export interface ApprovalDraft {
+  /** The arguments, with what was changed of them. */
+  readonly value: Ref<unknown>;
+  readonly scope: Ref<Scope>;
+  readonly pattern: Ref<string>;
+  readonly isPatternTouched: Ref<boolean>;
+  readonly isExact: Ref<boolean>;
+  readonly reason: Ref<string>;
+  readonly isDenying: Ref<boolean>;
+}
+
+/** Questions that ended while nobody looked leave theirs behind. */
+const MOST = 200;
+const drafts = new Map<string, ApprovalDraft>();
+
+/** The draft of a question: the same one wherever and however often it is shown, until it is forgotten. */
+export function draftOf({ id, input }: Pick<Approval, "id" | "input">): ApprovalDraft {
+  const known = drafts.get(id);
+  if (known !== undefined) return known;
+  const made: ApprovalDraft = {
+    value: ref<unknown>(input),
+    scope: ref<Scope>("once"),
+    pattern: ref(""),
+    isPatternTouched: ref(false),
+    isExact: ref(true),
+    reason: ref(""),
+    isDenying: ref(false),
+  };
+  const [oldest] = drafts.keys();
+  if (drafts.size >= MOST && oldest !== undefined) drafts.delete(oldest);
+  drafts.set(id, made);
+  return made;
+}
+
+export function forgetDraft(id: string): void {
+  drafts.delete(id);
+}
+
+export const scopes = ["once", "session", "pattern"] as const;
+export type Scope = (typeof scopes)[number];
+
+/**
+ * A pattern to begin with, which fits the arguments as they are and nothing else: a star that a model wrote is not taken
+ * for one that stands for anything. It is the person's to widen.
+ */
+export function suggestedPattern(value: unknown): unknown {
+  if (typeof value === "string") return value.replaceAll("*", "[*]");
+  if (Array.isArray(value)) return value.map(suggestedPattern);
+  if (!isRecord(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, suggestedPattern(part)]));
+}
+
+/** Where the pattern has a mask in the place of a secret, which no call would ever equal. */
+export function maskedPlaces(pattern: unknown, path = ""): string[] {
+  if (typeof pattern === "string") return pattern.includes("[redacted]") ? [path] : [];
+  if (typeof pattern !== "object" || pattern === null) return [];
+  return Object.entries(pattern).flatMap(([key, part]) =>
+    maskedPlaces(part, path === "" ? key : `${path}.${key}`),
+  );
+}
+
+/** What the rack itself writes where no person answered. */
+const known: Readonly<Record<string, string>> = {
+  "the call ended before anybody answered": "approvals.callGone",
+  "the server stopped before anybody answered": "approvals.serverGone",
+};
+
+/** Why a question was answered so: a person's own words, or those of the rack in the language of the console. */
+export function reasonOf({ reason = "" }: Approval, t: (key: string) => string): string {
+  const key = Object.hasOwn(known, reason) ? known[reason] : undefined;
+  return key === undefined ? reason : t(key);
+}

@@ -1,0 +1,132 @@
+import { ApiError, type Call, type CallFacts, readCall, readPages } from "../../api/index.ts";
+
+/** A chain that is longer is shown as far as this. */
+const MOST_CALLS = 2_000;
+const HIGHEST = 50;
+
+export interface Chain {
+  readonly call: Call;
+  readonly root: TreeCall;
+  readonly isCut: boolean;
+}
+
+/** A call with the whole chain that it is part of. */
+export async function readChain(callId: string, signal: AbortSignal): Promise<Chain> {
+  const call = await readCall(callId, signal);
+  const top = await topOf(call, signal);
+  const query = { root: top.callId, limit: 500 };
+  const { items, hasMore } = await readPages("GET /api/calls", { query, signal }, MOST_CALLS);
+  return { call, root: treeOf(top, items), isCut: hasMore };
+}
+
+async function topOf(call: CallFacts, signal: AbortSignal): Promise<CallFacts> {
+  let top = call;
+  for (let height = 0; top.parentCallId !== undefined && height < HIGHEST; height++) {
+    const parent = await readCall(top.parentCallId, signal).catch((thrown) => {
+      // Old records are deleted, and a parent may be somebody else's: the chain begins where it can be seen.
+      if (thrown instanceof ApiError && thrown.status === 404) return undefined;
+      throw thrown;
+    });
+    if (parent === undefined) break;
+    top = parent;
+  }
+  return top;
+}
+
+export interface TreeCall<Facts extends CallFacts = CallFacts> {
+  readonly call: Facts;
+  readonly children: readonly TreeCall<Facts>[];
+}
+
+export interface WaterfallRow<Facts extends CallFacts = CallFacts> {
+  readonly call: Facts;
+  readonly level: number;
+  /** Shares of the whole width: where the bar begins, how long it is, and the part before the tool itself ran. */
+  readonly start: number;
+  readonly width: number;
+  readonly waited: number;
+  /** Before or after what is shown. */
+  readonly isOutside: boolean;
+}
+
+/**
+ * The chain as rows, each call under the one that made it, with its place on the common line of time: that of the whole
+ * chain, or the time of one of its calls, `span`. What lies beyond it is cut off.
+ */
+export function waterfall<Facts extends CallFacts>(
+  root: TreeCall<Facts>,
+  now: number,
+  span?: string,
+): WaterfallRow<Facts>[] {
+  const calls = flatten(root, 0);
+  const begins = calls.map(({ call }) => call.timestamp ?? now);
+  const ends = calls.map(({ call }, index) => begins[index]! + lengthOf(call, begins[index]!, now));
+  const chosen = calls.findIndex(({ call }) => call.callId === span);
+  const first = chosen < 0 ? Math.min(...begins) : begins[chosen]!;
+  const last = chosen < 0 ? Math.max(...ends) : ends[chosen]!;
+  const whole = Math.max(1, last - first);
+  const within = (moment: number) => Math.min(first + whole, Math.max(first, moment));
+  return calls.map(({ call, level }, index) => {
+    const begin = begins[index]!;
+    const end = ends[index]!;
+    const before = isEnded(call) ? Math.max(0, end - begin - (call.runDuration ?? end - begin)) : 0;
+    const length = within(end) - within(begin);
+    return {
+      call,
+      level,
+      start: (within(begin) - first) / whole,
+      width: length / whole,
+      waited: length === 0 ? 0 : (within(begin + before) - within(begin)) / length,
+      isOutside: end < first || begin > first + whole,
+    };
+  });
+}
+
+/**
+ * Puts each call of a list, newest first, under the one that made it, oldest first: which of two in the same millisecond was
+ * first is known from the list alone. What was made by nobody who is there is left out.
+ */
+export function treeOf(root: CallFacts, calls: readonly CallFacts[]): TreeCall {
+  const byParent = Map.groupBy(calls.toReversed(), ({ parentCallId }) => parentCallId);
+  // Nobody is put into the tree twice, whatever the records say.
+  const placed = new Set([root.callId]);
+  const grow = (call: CallFacts): TreeCall => {
+    const children = (byParent.get(call.callId) ?? []).filter(({ callId }) => !placed.has(callId));
+    for (const { callId } of children) placed.add(callId);
+    return { call, children: children.map(grow) };
+  };
+  return grow(root);
+}
+
+/** The call of the chain that made another one; undefined for the first, and for one that is not there. */
+export function parentIn(tree: TreeCall, callId: string): string | undefined {
+  if (tree.children.some(({ call }) => call.callId === callId)) return tree.call.callId;
+  for (const child of tree.children) {
+    const found = parentIn(child, callId);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Every call of the chain. */
+export function callIdsOf(tree: TreeCall): string[] {
+  return [tree.call.callId, ...tree.children.flatMap(callIdsOf)];
+}
+
+function flatten<Facts extends CallFacts>(
+  tree: TreeCall<Facts>,
+  level: number,
+): { call: Facts; level: number }[] {
+  const children = tree.children.toSorted(
+    (left, right) => (left.call.timestamp ?? 0) - (right.call.timestamp ?? 0),
+  );
+  return [{ call: tree.call, level }, ...children.flatMap((child) => flatten(child, level + 1))];
+}
+
+function lengthOf(call: CallFacts, begin: number, now: number): number {
+  return isEnded(call) ? (call.duration ?? 0) : Math.max(0, now - begin);
+}
+
+function isEnded({ status }: CallFacts): boolean {
+  return status !== "running" && status !== "pending";
+}

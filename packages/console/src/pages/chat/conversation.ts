@@ -1,0 +1,352 @@
+import { computed, onScopeDispose, type Ref, reactive, ref, type ShallowRef, shallowRef, watch } from "vue";
+import {
+  ApiError,
+  type ChatMessage,
+  type ChatPart,
+  type ChatSession,
+  type ChatTextPart,
+  type ChatToolPart,
+  currentSession,
+  open,
+  readEvents,
+  request,
+} from "../../api/index.ts";
+import { useReread } from "../../ui/index.ts";
+
+export interface Conversation {
+  readonly session: ShallowRef<ChatSession | undefined>;
+  readonly messages: ShallowRef<readonly ChatMessage[]>;
+  readonly isRunning: Readonly<Ref<boolean>>;
+  /** There are messages before the first one that is shown. */
+  readonly hasEarlier: Readonly<Ref<boolean>>;
+  /** The server takes nothing that this token says in it. */
+  readonly isClosed: Readonly<Ref<boolean>>;
+  /** Why it could not be read, or what was said was not taken. */
+  readonly failure: ShallowRef<ApiError | undefined>;
+  /** What is being waited for, when the provider is asked again. */
+  readonly retry: Ref<string>;
+  /** Shows another conversation, or an empty one. A turn of the one before goes on at the server. */
+  show(id: string): Promise<void>;
+  /** Puts the page of messages before the first one in front of it, and says so just before. Rejects with an `ApiError`. */
+  showEarlier(onRead: () => void): Promise<void>;
+  /** Says something; begins a conversation when none is shown. Resolves with its id as soon as it is taken. */
+  say(text: string, wanted: { readonly model: string; readonly expert: string }): Promise<string | undefined>;
+  stop(): Promise<void>;
+}
+
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 10_000;
+/** Words come faster than anybody reads; they are drawn this often at most, in milliseconds. */
+const FRAME = 40;
+
+/** One conversation on the screen. A lost connection is taken up again where it broke off. */
+export function useConversation(): Conversation {
+  const session = shallowRef<ChatSession>();
+  const messages = shallowRef<readonly ChatMessage[]>([]);
+  const failure = shallowRef<ApiError>();
+  const retry = ref("");
+  const isSending = ref(false);
+  const previous = ref<number>();
+  let shown = new AbortController();
+  let shownId = "";
+  onScopeDispose(() => shown.abort());
+
+  const isRunning = computed(() => isSending.value || messages.value.at(-1)?.status === "running");
+  const hasEarlier = computed(() => previous.value !== undefined);
+  const isClosed = computed(() => session.value !== undefined && isClosedTo(session.value.owner));
+  const fail = (thrown: unknown) => {
+    failure.value = ApiError.of(thrown);
+  };
+
+  let latest: ChatMessage | undefined;
+  let drawing: ReturnType<typeof setTimeout> | undefined;
+  function put(answer: ChatMessage): void {
+    latest = answer;
+    drawing ??= setTimeout(draw, FRAME);
+  }
+  function draw(): void {
+    clearTimeout(drawing);
+    drawing = undefined;
+    if (latest !== undefined) messages.value = [...messages.value.slice(0, -1), latest];
+    latest = undefined;
+  }
+
+  async function show(id: string): Promise<void> {
+    shown.abort();
+    shown = new AbortController();
+    shownId = id;
+    const { signal } = shown;
+    latest = undefined;
+    session.value = undefined;
+    messages.value = [];
+    previous.value = undefined;
+    failure.value = undefined;
+    retry.value = "";
+    if (id === "") return;
+    try {
+      const {
+        messages: last,
+        previous: before,
+        ...rest
+      } = await request("GET /api/chat/sessions/{id}", { path: { id }, signal });
+      session.value = rest;
+      previous.value = before;
+      messages.value = last;
+    } catch (thrown) {
+      if (!signal.aborted) fail(thrown);
+      return;
+    }
+    if (messages.value.at(-1)?.status === "running") void follow(id, undefined, signal);
+  }
+
+  // What failed to be said is said again by whoever wrote it.
+  useReread(
+    () => (session.value === undefined && shownId !== "" ? failure.value : undefined),
+    () => show(shownId),
+  );
+
+  async function showEarlier(onRead: () => void): Promise<void> {
+    const { id } = session.value ?? {};
+    const before = previous.value;
+    if (id === undefined || before === undefined) return;
+    const { signal } = shown;
+    try {
+      const page = await request("GET /api/chat/sessions/{id}", { path: { id }, query: { before }, signal });
+      if (signal.aborted || previous.value !== before) return;
+      onRead();
+      previous.value = page.previous;
+      messages.value = [...page.messages, ...messages.value];
+    } catch (thrown) {
+      if (!signal.aborted) throw thrown;
+    }
+  }
+
+  async function say(
+    text: string,
+    { model, expert }: { readonly model: string; readonly expert: string },
+  ): Promise<string | undefined> {
+    const { signal } = shown;
+    isSending.value = true;
+    failure.value = undefined;
+    try {
+      session.value ??= await request("POST /api/chat/sessions", {
+        body: { ...(model === "" ? {} : { model }), ...(expert === "" ? {} : { expert }) },
+        signal,
+      });
+      const { id } = session.value;
+      const body = { content: text, ...(model === "" ? {} : { model }) };
+      const headers = { accept: "text/event-stream" };
+      const response = await open("POST /api/chat/sessions/{id}/messages", {
+        path: { id },
+        body,
+        headers,
+        signal,
+      });
+      messages.value = [
+        ...messages.value,
+        { id: `said ${Date.now()}`, role: "user", status: "completed", content: text },
+        { id: "", role: "assistant", status: "running", model, parts: [] },
+      ];
+      void follow(id, response, signal);
+      return id;
+    } catch (thrown) {
+      if (signal.aborted) return undefined;
+      const isRefused = thrown instanceof ApiError && thrown.code === "chat_forbidden";
+      if (isRefused && session.value !== undefined) rememberClosed(session.value.owner);
+      else fail(thrown);
+      return undefined;
+    } finally {
+      isSending.value = false;
+    }
+  }
+
+  /** Reads the turn until its end, over as many connections as it takes. */
+  async function follow(id: string, first: Response | undefined, signal: AbortSignal): Promise<void> {
+    let response = first;
+    let lastId: string | undefined;
+    let wait = FIRST_WAIT;
+    while (!signal.aborted) {
+      try {
+        response ??= await open("GET /api/chat/sessions/{id}/events", {
+          path: { id },
+          headers: lastId === undefined ? {} : { "last-event-id": lastId },
+          signal,
+        });
+        wait = FIRST_WAIT;
+        for await (const { event, id: eventId, data } of readEvents(response.body ?? new ReadableStream())) {
+          if (signal.aborted) return;
+          if (eventId !== undefined) lastId = eventId;
+          const value: Record<string, unknown> = JSON.parse(data);
+          retry.value = event === "retry" ? String(value.reason ?? "") : "";
+          const answer = latest ?? messages.value.at(-1);
+          if (answer !== undefined) put(applyEvent(answer, { type: event, data: value }));
+          if (event === "end") return draw();
+        }
+      } catch (thrown) {
+        if (signal.aborted) return;
+        if (thrown instanceof ApiError && isFinal(thrown)) return fail(thrown);
+      }
+      response = undefined;
+      await new Promise((resolve) => setTimeout(resolve, wait));
+      wait = Math.min(wait * 2, LONGEST_WAIT);
+    }
+  }
+
+  async function stop(): Promise<void> {
+    const { id } = session.value ?? {};
+    if (id !== undefined)
+      await request("POST /api/chat/sessions/{id}/stop", { path: { id }, body: {} }).catch(fail);
+  }
+
+  return {
+    session,
+    messages,
+    isRunning,
+    hasEarlier,
+    isClosed,
+    failure,
+    retry,
+    show,
+    showEarlier,
+    say,
+    stop,
+  };
+}
+
+/** The server answered, and will not answer otherwise: it does not know the conversation any more. */
+function isFinal({ status }: ApiError): boolean {
+  return status >= 400 && status < 500 && status !== 429;
+}
+
+/** Something that happened in a turn: the name of the event, and what it carries. */
+export interface TurnEvent {
+  readonly type: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * An answer after something happened in its turn. Events that change nothing in it give the same message back. The
+ * shapes of what events carry are the server's, which `GET /openapi.json` and its own tests hold.
+ */
+export function applyEvent(message: ChatMessage, { type, data }: TurnEvent): ChatMessage {
+  switch (type) {
+    case "turn":
+      return { ...message, id: String(data.messageId) };
+    case "message":
+      return data as unknown as ChatMessage;
+    case "text":
+    case "reasoning":
+    case "refusal":
+      return { ...message, parts: appended(message.parts ?? [], type, String(data.text ?? "")) };
+    case "call": {
+      const { id, callId, name, displayName, arguments: args } = data as unknown as ChatToolPart;
+      const part: ChatToolPart = {
+        type: "tool",
+        id,
+        callId,
+        name,
+        displayName,
+        arguments: args,
+        state: { status: "pending" },
+      };
+      return { ...message, parts: [...(message.parts ?? []), part] };
+    }
+    case "state":
+      return changed(message, data.callId, { state: data.state as ChatToolPart["state"] });
+    case "progress":
+      return changed(message, data.callId, {
+        progress: data.update as NonNullable<ChatToolPart["progress"]>,
+      });
+    case "loop":
+      return changed(message, data.callId, { loop: data.verdict as NonNullable<ChatToolPart["loop"]> });
+    case "usage":
+      return { ...message, usage: data.total as NonNullable<ChatMessage["usage"]> };
+    case "end":
+      return ended(message, data.end as ChatMessage["end"]);
+    default:
+      return message;
+  }
+}
+
+function appended(parts: readonly ChatPart[], type: ChatTextPart["type"], text: string): readonly ChatPart[] {
+  const last = parts.at(-1);
+  if (last?.type !== type) return [...parts, { type, text }];
+  // Only a part of texts has a type that a text event has.
+  return [...parts.slice(0, -1), { type, text: (last as ChatTextPart).text + text }];
+}
+
+function changed(message: ChatMessage, callId: unknown, change: Partial<ChatToolPart>): ChatMessage {
+  const parts = (message.parts ?? []).map((part) =>
+    part.type === "tool" && part.callId === callId ? { ...part, ...change } : part,
+  );
+  return { ...message, parts };
+}
+
+function ended(message: ChatMessage, end: ChatMessage["end"]): ChatMessage {
+  const { reason = "stop" } = end ?? {};
+  const status =
+    reason === "error" || reason === "stopped" || reason === "interrupted" ? reason : "completed";
+  return { ...message, status, ...(end === undefined ? {} : { end }) };
+}
+
+/**
+ * Of the calls of an answer that the loop guard spoke about: those at which it is shown, one for each loop and the latest
+ * of it, and the last of all. A loop that ended the answer is told of at its end, and nowhere else.
+ */
+export function loopsIn({ parts = [], end }: Pick<ChatMessage, "parts" | "end">): {
+  readonly shown: ReadonlySet<string>;
+  readonly last: ChatToolPart | undefined;
+} {
+  const caught = parts.filter(
+    (part): part is ChatToolPart =>
+      part.type === "tool" && part.loop !== undefined && part.loop.action !== "none",
+  );
+  const last = caught.at(-1);
+  const latest = new Map(caught.map((part) => [keyOf(part), part.callId]));
+  if (end?.reason === "loop" && last !== undefined) latest.delete(keyOf(last));
+  return { shown: new Set(latest.values()), last };
+}
+
+function keyOf({ name, loop }: ChatToolPart): string {
+  return loop?.fingerprint ?? `${name} ${loop?.signal}`;
+}
+
+const owners = reactive(new Set<string>());
+
+/** Whether the server has refused what this token says in conversations of that owner. */
+export function isClosedTo(owner: string): boolean {
+  return owners.has(owner);
+}
+
+/** The server does not say who a token is, so what it refused once is remembered. */
+export function rememberClosed(owner: string): void {
+  owners.add(owner);
+}
+
+// Another token may be the owner.
+watch(
+  () => currentSession.token,
+  () => owners.clear(),
+  { flush: "sync" },
+);
+
+const KEY = "toolrack.chat.draft.";
+
+/** What was typed in a conversation and not sent, in this tab. The empty id stands for one that has not begun. */
+export function draftOf(conversation: string): string {
+  try {
+    return sessionStorage.getItem(KEY + conversation) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+/** Keeps what is typed; the empty text forgets it. */
+export function keepDraft(conversation: string, text: string): void {
+  try {
+    if (text === "") sessionStorage.removeItem(KEY + conversation);
+    else sessionStorage.setItem(KEY + conversation, text);
+  } catch {
+    // A browser that keeps nothing is no reason to fail.
+  }
+}

@@ -1,0 +1,171 @@
+import { shellWord } from "../../text/index.ts";
+
+export const clients = [
+  "claude-code",
+  "claude-desktop",
+  "cursor",
+  "vscode",
+  "codex",
+  "openai",
+  "curl",
+] as const;
+export type Client = (typeof clients)[number];
+
+export const clientNames: Readonly<Record<Client, string>> = {
+  "claude-code": "Claude Code",
+  "claude-desktop": "Claude Desktop",
+  cursor: "Cursor",
+  vscode: "VS Code",
+  codex: "Codex",
+  openai: "OpenAI SDK",
+  curl: "curl",
+};
+
+export interface Server {
+  readonly url: string;
+  /** The workspace's folder. */
+  readonly workspace: string;
+  /** The words that start the program, where the server tells them. */
+  readonly program?: readonly string[] | undefined;
+}
+
+/** One thing to copy, and the file it belongs into; without one it is typed into a shell. */
+export interface Step {
+  readonly file?: string;
+  readonly text: string;
+}
+
+export interface Connection {
+  readonly steps: readonly Step[];
+  /** Opens the client and asks it to take the server. */
+  readonly link?: string;
+}
+
+/** Stands where a token belongs until there is one. */
+export const TOKEN = "trk_…";
+
+/**
+ * What a person copies to connect a client. The token is one made for this client: the operator's own may approve calls,
+ * and an agent that bore it could approve its own.
+ */
+export function connectWith(client: Client, server: Server, token?: string): Connection {
+  const { url, workspace, program = ["toolrack"] } = server;
+  const headers = { Authorization: `Bearer ${token ?? TOKEN}` };
+  const header = `Authorization: Bearer ${token ?? TOKEN}`;
+  const address = `${url}/mcp`;
+  switch (client) {
+    case "claude-code":
+      // Its name and address come first: the option takes every word that follows for a header.
+      return {
+        steps: [
+          { text: `claude mcp add --transport http toolrack ${address} --header ${shellWord(header)}` },
+        ],
+      };
+    case "claude-desktop": {
+      // It starts its servers itself, without a shell and its PATH, and takes no address.
+      const [command = "toolrack", ...args] = program;
+      const entry = { command, args: [...args, "mcp", "--dir", workspace] };
+      return {
+        steps: [{ file: "claude_desktop_config.json", text: json({ mcpServers: { toolrack: entry } }) }],
+      };
+    }
+    case "cursor": {
+      const entry = { url: address, headers };
+      return {
+        steps: [{ file: "~/.cursor/mcp.json", text: json({ mcpServers: { toolrack: entry } }) }],
+        ...(token === undefined ? {} : { link: cursorLink(entry) }),
+      };
+    }
+    case "vscode": {
+      const input = {
+        type: "promptString",
+        id: "toolrack-token",
+        description: "Toolrack token",
+        password: true,
+      };
+      const entry = { type: "http", url: address, headers: { Authorization: `Bearer ${inputVariable}` } };
+      const file = json({ inputs: [input], servers: { toolrack: entry } });
+      return {
+        steps: [{ file: ".vscode/mcp.json", text: file }],
+        ...(token === undefined ? {} : { link: vscodeLink({ name: "toolrack", ...entry, headers }) }),
+      };
+    }
+    case "codex":
+      return {
+        steps: [
+          {
+            file: "~/.codex/config.toml",
+            // Strings of JSON are strings of TOML.
+            text: `[mcp_servers.toolrack]\nurl = ${JSON.stringify(address)}\nhttp_headers = { Authorization = ${JSON.stringify(headers.Authorization)} }`,
+          },
+        ],
+      };
+    case "openai":
+      return {
+        steps: [
+          { file: "agent.mjs", text: openaiExample(url) },
+          { text: `npm install openai\nexport TOOLRACK_TOKEN=${shellWord(token ?? TOKEN)}\nnode agent.mjs` },
+        ],
+      };
+    case "curl":
+      return { steps: [{ text: `curl -H ${shellWord(header)} ${url}/api/tools` }] };
+  }
+}
+
+/** Whether the client needs a token at all, or a token to fill in by hand. */
+export function needsToken(client: Client): boolean {
+  return client !== "claude-desktop";
+}
+
+// A placeholder that the client fills in itself; it is no template string of ours.
+const inputVariable = "$" + "{input:toolrack-token}";
+
+function cursorLink(entry: object): string {
+  const config = encodeURIComponent(btoa(JSON.stringify(entry)));
+  return `cursor://anysphere.cursor-deeplink/mcp/install?name=toolrack&config=${config}`;
+}
+
+function vscodeLink(entry: object): string {
+  return `vscode:mcp/install?${encodeURIComponent(JSON.stringify(entry))}`;
+}
+
+function json(value: unknown): string {
+  return JSON.stringify(value, undefined, 2);
+}
+
+/** The name, or the name with the first number that makes it another than those that are taken. */
+export function unusedName(name: string, taken: readonly string[]): string {
+  if (!taken.includes(name)) return name;
+  let number = 2;
+  while (taken.includes(`${name} ${number}`)) number++;
+  return `${name} ${number}`;
+}
+
+/** A whole agent: it asks the model, runs the calls that the model makes, and asks again until there is an answer. */
+export function openaiExample(url: string): string {
+  return `import OpenAI from "openai";
+
+const rack = async (path, body) => {
+  const answer = await fetch("${url}" + path, {
+    method: body ? "POST" : "GET",
+    headers: { Authorization: "Bearer " + process.env.TOOLRACK_TOKEN, "Content-Type": "application/json" },
+    body: body && JSON.stringify(body),
+  });
+  if (!answer.ok) throw new Error(await answer.text());
+  return answer.json();
+};
+
+const openai = new OpenAI();
+const tools = await rack("/openai/tools");
+const messages = [{ role: "user", content: process.argv[2] ?? "What can you do?" }];
+
+for (let turn = 0; turn < 20; turn++) {
+  const model = process.env.OPENAI_MODEL ?? "gpt-5";
+  const { choices } = await openai.chat.completions.create({ model, messages, tools });
+  const { message } = choices[0];
+  messages.push(message);
+  if (!message.tool_calls?.length) break;
+  messages.push(...(await rack("/openai/tool-calls", message)));
+}
+console.log(messages.at(-1).content);`;
+}

@@ -1,0 +1,75 @@
+import { Plug, Repeat } from "@lucide/vue";
+import { type Component, type ComputedRef, computed } from "vue";
+import type { RouteLocationRaw } from "vue-router";
+import { loopsOf, request, unlessForbidden, useEvents } from "../../api/index.ts";
+import { type Remote, useLive } from "../../ui/index.ts";
+import { readTroubled } from "../tools/rack.ts";
+
+/** A number on the first page, and where more is said about it. */
+export interface HomeTile {
+  readonly key: string;
+  readonly icon: Component;
+  readonly count: number;
+  /** How many there are, where the count is of those that are well. */
+  readonly of?: number;
+  readonly to: RouteLocationRaw;
+  readonly look: string;
+}
+
+const DAY = 86_400_000;
+const MOST = 500;
+
+/** Whether the upstream MCP servers are up, and whether sessions go in circles. Nobody is told of servers that there are not. */
+export function useHealthTiles(): ComputedRef<readonly HomeTile[]> {
+  // Only admins see them; others are not to be shown a failure for it.
+  const servers = useLive(
+    (signal) => unlessForbidden(request("GET /api/mcp-servers", { signal }), undefined),
+    ["mcp."],
+  );
+  const loops = useLive(async (signal) => {
+    const query = { flag: "loop", since: Date.now() - DAY, limit: MOST };
+    return loopsOf((await request("GET /api/calls", { query, signal })).items).length;
+  });
+  useEvents(["loop."], () => loops.reloadSoon(2_000));
+  return computed(() => {
+    const wanted = (servers.value.value?.items ?? []).filter(({ enabled }) => enabled);
+    const count = wanted.filter(({ state }) => state === "ready").length;
+    const isDown = wanted.some(({ state }) => state !== "ready" && state !== "starting");
+    const mcpServers: HomeTile = {
+      key: "mcpServers",
+      icon: Plug,
+      count,
+      of: wanted.length,
+      to: { name: "mcpServers" },
+      look: isDown ? "text-bad" : "text-good",
+    };
+    const caught: HomeTile = {
+      key: "loops",
+      icon: Repeat,
+      count: loops.value.value ?? 0,
+      to: { name: "reloads" },
+      look: "text-warn",
+    };
+    return [...(wanted.length === 0 ? [] : [mcpServers]), caught];
+  });
+}
+
+export interface RackCounts {
+  readonly ready: number;
+  readonly disabled: number;
+  readonly troubled: number;
+}
+
+/** How much is on the rack, counted by the server: there may be ten thousand tools. */
+export function useRackCounts(): Remote<RackCounts> {
+  const remote = useLive(
+    async (signal) => {
+      const count = (status?: string) =>
+        request("GET /api/tools", { query: { limit: 1, status }, signal }).then(({ total }) => total);
+      const [all, disabled, troubled] = await Promise.all([count(), count("disabled"), readTroubled(signal)]);
+      return { ready: all - disabled, disabled, troubled: troubled.length };
+    },
+    ["tools.", "tool.", "reload."],
+  );
+  return remote;
+}

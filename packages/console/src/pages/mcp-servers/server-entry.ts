@@ -1,0 +1,161 @@
+import type { McpServer, McpServerTool } from "../../api/index.ts";
+import { isRecord, mendJson, withoutFences } from "../../text/index.ts";
+
+export interface PastedServer {
+  readonly key: string;
+  readonly entry: Entry;
+}
+
+export type Pasted =
+  | {
+      readonly ok: true;
+      readonly servers: readonly PastedServer[];
+      /** The one server has no name yet. */
+      readonly isNameless: boolean;
+      /** Names of what stands among the servers and is none. */
+      readonly skipped: readonly string[];
+    }
+  | { readonly ok: false; readonly problem: "empty" | "not-json" | "no-servers"; readonly message: string };
+
+/**
+ * Reads what people copy from the documentation of a server or the file of another client: `mcpServers`, `servers`
+ * (VS Code), `mcp` (opencode), `context_servers` (Zed), the entries without what is around them, or one entry alone. Code
+ * fences, comments, commas too many and missing outer braces are taken as they come. What stands under a name that only
+ * servers stand under is one, whatever it says: the server judges it.
+ */
+export async function readPasted(text: string): Promise<Pasted> {
+  const bare = withoutFences(text);
+  if (bare === "") return { ok: false, problem: "empty", message: "" };
+  const found = entriesOf(await mendJson(bare)) ?? entriesOf(await mendJson(`{${bare}}`));
+  if (found !== undefined) return { ok: true, ...found };
+  const reason = reasonOf(bare);
+  return { ok: false, problem: reason === "" ? "no-servers" : "not-json", message: reason };
+}
+
+type Found = Omit<Extract<Pasted, { ok: true }>, "ok">;
+
+function entriesOf(value: unknown, isKnown = false): Found | undefined {
+  if (!isRecord(value)) return undefined;
+  if (isEntry(value)) {
+    const entry = toEntry(value);
+    return { servers: [{ key: nameFor(entry), entry }], isNameless: true, skipped: [] };
+  }
+  for (const key of ["mcpServers", "servers", "mcp_servers", "mcp", "context_servers"]) {
+    const inner = value[key];
+    if (isRecord(inner) && !isEntry(inner)) return entriesOf(inner, true);
+  }
+  const all = Object.entries(value);
+  const isServer = (entry: unknown) => (isKnown ? isRecord(entry) : isEntry(entry));
+  const servers = all.flatMap(([key, entry]) =>
+    isRecord(entry) && isServer(entry) ? [{ key, entry: toEntry(entry) }] : [],
+  );
+  const skipped = all.flatMap(([key, entry]) => (isServer(entry) ? [] : [key]));
+  return servers.length === 0 ? undefined : { servers, isNameless: false, skipped };
+}
+
+/** A name that an entry suggests, where none was given. */
+function nameFor({ command, args, url, toolrack }: Entry): string {
+  if (typeof url === "string") {
+    const host = /^\w+:\/\/([^/:?#]+)/.exec(url)?.[1] ?? "";
+    return clean(
+      host.split(".").findLast((part) => !/^(com|org|net|io|dev|ai|app|www|mcp|api|\d+)$/.test(part)) ?? "",
+    );
+  }
+  const installed = isRecord(toolrack) ? toolrack.install : undefined;
+  const said = installed === undefined ? [command, ...(Array.isArray(args) ? args : [])] : [installed];
+  const words = said.filter((word) => typeof word === "string");
+  const last = words.findLast((word) => /^[@\w][\w@/.-]*$/.test(word) && !word.startsWith("-")) ?? "";
+  const name = last
+    .split("/")
+    .at(-1)!
+    .replace(/@[^@]*$/, "")
+    .replace(/\.\w+$/, "");
+  return clean(name.replace(/^(mcp-)?server-|-?mcp(-server)?$/g, "") || name);
+}
+
+function clean(name: string): string {
+  return name.replace(/[^A-Za-z0-9_-]+/g, "-").replace(/^-+|-+$/g, "");
+}
+
+/** Why it is no JSON; empty for what is. */
+function reasonOf(text: string): string {
+  try {
+    JSON.parse(text);
+    return "";
+  } catch (thrown) {
+    return thrown instanceof Error ? thrown.message : String(thrown);
+  }
+}
+
+/** How a server is reached, as some client writes it. */
+export type Entry = Readonly<Record<string, unknown>>;
+
+/** Whether something says how a server is started or where it is, in the words of any client. */
+export function isEntry(value: unknown): value is Entry {
+  if (!isRecord(value)) return false;
+  const { command, url, httpUrl, serverUrl, toolrack } = value;
+  return (
+    [command, url, httpUrl, serverUrl].some((reach) => typeof reach === "string") ||
+    Array.isArray(command) ||
+    (isRecord(command) && typeof command.path === "string") ||
+    (isRecord(toolrack) && typeof toolrack.install === "string")
+  );
+}
+
+/** The entry in the words of `mcpServers`. What is written so already, or not understood, stays as it is. */
+export function toEntry(given: Entry): Entry {
+  const { command, environment, httpUrl, serverUrl, type, ...rest } = given;
+  return {
+    ...typeOf(type),
+    ...commandOf(command),
+    ...rest,
+    // opencode
+    ...(isRecord(environment) && rest.env === undefined ? { env: environment } : {}),
+    // Windsurf
+    ...(typeof serverUrl === "string" ? { url: serverUrl } : {}),
+    // Gemini, where `url` alone means the older transport
+    ...(typeof httpUrl === "string" ? { url: httpUrl, type: "http" } : {}),
+  };
+}
+
+/** opencode's words say what the rest of the entry says as well. */
+function typeOf(type: unknown): Entry {
+  return type === undefined || type === "local" || type === "remote" ? {} : { type };
+}
+
+function commandOf(command: unknown): Entry {
+  if (command === undefined) return {};
+  // opencode: the program and its arguments in one list.
+  if (Array.isArray(command)) return { command: command[0], args: command.slice(1) };
+  if (!isRecord(command)) return { command };
+  // Zed: all of it in one object.
+  const { path, ...rest } = command;
+  return { command: path, ...rest };
+}
+
+/** The entry as it would stand in a file, for people to read, copy and change. */
+export function entryAsText({ key, entry }: Pick<McpServer, "key" | "entry">): string {
+  return JSON.stringify({ mcpServers: { [key]: entry } }, undefined, 2);
+}
+
+/** What a definition said before and says now, as two texts whose lines can be compared. */
+export function changesAsText(changes: McpServerTool["changes"]): { before: string; after: string } {
+  const side = (which: "before" | "after") =>
+    changes
+      .filter((change) => change[which] !== undefined)
+      .map((change) => `${change.path}: ${shown(change[which])}`)
+      .join("\n");
+  return { before: side("before"), after: side("after") };
+}
+
+function shown(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value, undefined, 2);
+}
+
+/** How a server stands, for people: one whose process was ended because nobody called it rests. */
+export function stateOf({
+  state,
+  resting,
+}: Pick<McpServer, "state" | "resting">): McpServer["state"] | "resting" {
+  return state === "ready" && resting ? "resting" : state;
+}

@@ -1,0 +1,165 @@
+import type { JsonSchemaObject } from "@toolrack/core";
+import type { SkillToolType } from "../../api/index.ts";
+import { isRecord } from "../../text/index.ts";
+
+/** A rule of the format of skills that is broken: what its text is called, and what stands in it. */
+export interface Breach {
+  readonly key:
+    | "name"
+    | "noDescription"
+    | "longDescription"
+    | "longCompatibility"
+    | "metadataTexts"
+    | "notText"
+    | "unknownKeys"
+    | "manyLines";
+  readonly named: Readonly<Record<string, string | number>>;
+}
+
+const LONGEST_DESCRIPTION = 1_024;
+const LONGEST_COMPATIBILITY = 500;
+const MOST_LINES = 500;
+const knownKeys = ["name", "description", "license", "compatibility", "metadata", "allowed-tools"];
+
+/** What other programs that read skills would not take, or warn of. Here it works all the same. */
+export function breachesOf(skill: {
+  readonly name: string;
+  readonly description: string;
+  readonly instructions: string;
+  readonly frontMatter: unknown;
+}): Breach[] {
+  const frontMatter = isRecord(skill.frontMatter) ? skill.frontMatter : {};
+  const breaches: Breach[] = [];
+  const add = (isBroken: boolean, key: Breach["key"], named: Breach["named"] = {}) => {
+    if (isBroken) breaches.push({ key, named });
+  };
+  add(!isPlainName(String(frontMatter.name ?? skill.name)), "name");
+  const { length } = [...skill.description];
+  add(skill.description.trim() === "", "noDescription");
+  add(length > LONGEST_DESCRIPTION, "longDescription", { count: length, most: LONGEST_DESCRIPTION });
+  for (const key of ["license", "compatibility", "allowed-tools"]) {
+    add(frontMatter[key] !== undefined && typeof frontMatter[key] !== "string", "notText", { key });
+  }
+  const { compatibility, metadata } = frontMatter;
+  const isLong = typeof compatibility === "string" && [...compatibility].length > LONGEST_COMPATIBILITY;
+  add(isLong, "longCompatibility", { most: LONGEST_COMPATIBILITY });
+  const isTexts = isRecord(metadata) && Object.values(metadata).every((value) => typeof value === "string");
+  add(metadata !== undefined && !isTexts, "metadataTexts");
+  const unknown = Object.keys(frontMatter).filter((key) => !knownKeys.includes(key));
+  add(unknown.length > 0, "unknownKeys", { names: unknown.join(", ") });
+  const lines = skill.instructions.split("\n").length;
+  add(lines > MOST_LINES, "manyLines", { count: lines, most: MOST_LINES });
+  return breaches;
+}
+
+/** Lower-case letters and digits, joined by single dashes, at most 64. */
+export function isPlainName(name: string): boolean {
+  return name.length <= 64 && /^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(name.trim());
+}
+
+/**
+ * The schema of the arguments that a tool's `usage` describes, for the form that tries it: a JSON Schema, `{parameters}`
+ * with settings beside it, `{properties}`, or a list of parameters. What says nothing takes any object. The server reads
+ * the same forms, and has the last word.
+ */
+export function parametersOf(usage: unknown): JsonSchemaObject {
+  if (Array.isArray(usage)) return fromList(usage);
+  if (!isRecord(usage)) return { type: "object" };
+  if (usage.type === "function" && isRecord(usage.function)) return parametersOf(usage.function);
+  if (isRecord(usage.parameters) || Array.isArray(usage.parameters)) return parametersOf(usage.parameters);
+  return isRecord(usage.properties) ? withPlainProperties(usage) : { type: "object" };
+}
+
+function fromList(list: readonly unknown[]): JsonSchemaObject {
+  const named = list.filter(
+    (entry) => isRecord(entry) && typeof entry.name === "string" && entry.name !== "",
+  );
+  // Only those that were found to have a name are left.
+  const entries = named.map((entry) => entry as Record<string, unknown> & { name: string });
+  return withPlainProperties({
+    type: "object",
+    properties: Object.fromEntries(entries.map(({ name, ...rest }) => [name, rest])),
+  });
+}
+
+/** Without what is the rack's own: where a parameter goes, its other name, and a `required` of a single one. */
+function withPlainProperties(schema: Record<string, unknown>): JsonSchemaObject {
+  const required = new Set(Array.isArray(schema.required) ? schema.required : []);
+  const properties = Object.entries(schema.properties ?? {}).map(([name, property]) => {
+    if (!isRecord(property)) return [name, property];
+    const { in: _in, as: _as, required: own, ...rest } = property;
+    if (own === true) required.add(name);
+    return [name, Array.isArray(own) ? { ...rest, required: own } : rest];
+  });
+  return { type: "object", ...schema, properties: Object.fromEntries(properties), required: [...required] };
+}
+
+/** The form of a list of parameters, which is the shortest way to say what a tool takes. */
+export function parameterListSchema(type: SkillToolType): JsonSchemaObject {
+  const places = { in: { type: "string", enum: ["query", "path", "header", "body"] } };
+  return {
+    type: "array",
+    items: {
+      type: "object",
+      properties: {
+        name: { type: "string" },
+        type: {
+          type: "string",
+          enum: ["string", "integer", "number", "boolean", "array", "object"],
+          default: "string",
+        },
+        description: { type: "string" },
+        required: { type: "boolean" },
+        ...(type === "http" ? places : {}),
+      },
+      required: ["name", "type"],
+      additionalProperties: true,
+    },
+  };
+}
+
+/** Files in the form that the server takes: texts as they are, and what is none as Base64. */
+export type PackedFiles = Readonly<Record<string, string | { readonly base64: string }>>;
+
+export type Packed = { readonly files: PackedFiles } | { readonly archive: string };
+
+/** What other programs leave in folders and nobody wants to import. */
+const skipped = /(^|\/)(\.git|node_modules|__pycache__)\/|(^|\/)\.DS_Store$/;
+
+/** What somebody chose: one archive, a folder, or single files. Of a folder, paths begin with its name. */
+export async function packFiles(chosen: readonly File[]): Promise<Packed> {
+  const [first] = chosen;
+  if (chosen.length === 1 && first !== undefined && /\.zip$/i.test(first.name)) {
+    return { archive: toBase64(new Uint8Array(await first.arrayBuffer())) };
+  }
+  const files: Record<string, string | { base64: string }> = {};
+  for (const file of chosen) {
+    const path = file.webkitRelativePath || file.name;
+    if (!skipped.test(path)) files[path] = contentOf(new Uint8Array(await file.arrayBuffer()));
+  }
+  return { files };
+}
+
+function contentOf(bytes: Uint8Array): string | { base64: string } {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return { base64: toBase64(bytes) };
+  }
+}
+
+/** In pieces: a call cannot have as many arguments as a file has bytes. */
+function toBase64(bytes: Uint8Array): string {
+  const PIECE = 0x8000;
+  let text = "";
+  for (let at = 0; at < bytes.length; at += PIECE) {
+    text += String.fromCharCode(...bytes.subarray(at, at + PIECE));
+  }
+  return btoa(text);
+}
+
+/** What the two lists of the page are called. */
+export const kindTexts = {
+  skills: { short: "skills.short", add: "skills.add", none: "skills.none", choose: "skills.choose" },
+  experts: { short: "experts.short", add: "experts.add", none: "experts.none", choose: "experts.choose" },
+} as const;

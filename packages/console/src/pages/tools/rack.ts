@@ -1,0 +1,66 @@
+import { type ComputedRef, computed, onScopeDispose } from "vue";
+import {
+  type FileReport,
+  readPages,
+  readStatistics,
+  request,
+  type ToolSummary,
+  unlessForbidden,
+  useEvents,
+} from "../../api/index.ts";
+import { type Remote, useLive } from "../../ui/index.ts";
+import type { Activity } from "./tool-tree.ts";
+
+export interface Rack {
+  readonly tools: readonly ToolSummary[];
+  /** Files that do not load, or only in an older version. Nobody but an admin is told of them. */
+  readonly troubled: readonly FileReport[];
+}
+
+/** All tools that the token may see, and the files that are in trouble, kept up to date. */
+export function useRack(): Remote<Rack> {
+  const remote = useLive(async (signal) => {
+    const [tools, troubled] = await Promise.all([readTools(signal), readTroubled(signal)]);
+    return { tools, troubled };
+  });
+  // The whole list is much to read, so a page that nobody sees waits until somebody does.
+  let isOld = false;
+  const refresh = () => {
+    isOld = document.hidden;
+    if (!isOld) remote.reloadSoon();
+  };
+  const look = () => {
+    if (isOld) refresh();
+  };
+  useEvents(["tools.", "tool.", "reload."], refresh);
+  document.addEventListener("visibilitychange", look);
+  onScopeDispose(() => document.removeEventListener("visibilitychange", look));
+  return remote;
+}
+
+async function readTools(signal: AbortSignal): Promise<readonly ToolSummary[]> {
+  return (await readPages("GET /api/tools", { query: { limit: 1_000 }, signal })).items;
+}
+
+/** The files that do not load, or only in an older version. */
+export async function readTroubled(signal: AbortSignal): Promise<readonly FileReport[]> {
+  const { files } = await unlessForbidden(request("GET /api/files", { signal }), { files: [] });
+  return files.filter(({ status }) => status === "failed" || status === "stale");
+}
+
+const DAY = 24 * 3_600_000;
+/** The server tells of so many tools; of others nothing is known then. */
+const MOST_TOLD = 500;
+const PAUSE = 10_000;
+
+/** How often each tool was called in the last 24 hours. Undefined until it is known of all of them. */
+export function useToolActivity(): ComputedRef<Activity | undefined> {
+  const remote = useLive((signal) => readStatistics({ since: Date.now() - DAY }, signal));
+  useEvents(["call.completed", "call.failed"], () => remote.reloadSoon(PAUSE));
+  return computed(() => {
+    const found = remote.value.value;
+    if (found === undefined || found.latest !== undefined || found.tools.length >= MOST_TOLD)
+      return undefined;
+    return new Map(found.tools.map((tool) => [tool.toolName, tool]));
+  });
+}

@@ -1,0 +1,21 @@
+export { copyText, keep, kept, saveFile } from "./browser.ts";
+export {
+  formatAgo,
+  formatBytes,
+  formatDuration,
+  formatMoment,
+  formatNumber,
+  formatPercent,
+  momentLabels,
+} from "./format.ts";
+export {
+  isExact,
+  isRecord,
+  jsonProblem,
+  mendJson,
+  type ParsedJson,
+  parseJson,
+  sameJson,
+  withoutFences,
+} from "./json.ts";
+export { estimateTokens, lineDiff, programLine, shellWord, shellWords } from "./wording.ts";

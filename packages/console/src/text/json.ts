@@ -1,0 +1,88 @@
+/** An object with keys: neither null nor a list. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Whether two JSON values are the same; the order of keys does not matter. */
+export function sameJson(left: unknown, right: unknown): boolean {
+  if (Object.is(left, right)) return true;
+  if (typeof left !== "object" || typeof right !== "object" || left === null || right === null) return false;
+  if (Array.isArray(left) !== Array.isArray(right)) return false;
+  const keys = Object.keys(left);
+  if (keys.length !== Object.keys(right).length) return false;
+  return keys.every(
+    // Both are objects or both are arrays, and either is read by its keys.
+    (key) => Object.hasOwn(right, key) && sameJson((left as Keyed)[key], (right as Keyed)[key]),
+  );
+}
+
+type Keyed = Readonly<Record<string, unknown>>;
+
+export type ParsedJson =
+  | { readonly ok: true; readonly value: unknown }
+  /** `inexact`: a number that a program would read as another one. */
+  | { readonly ok: false; readonly message: string; readonly inexact?: string };
+
+/** The value of a JSON text. One that would lose digits on the way, as ids of 17 digits do, is none. */
+export function parseJson(text: string): ParsedJson {
+  let inexact: string | undefined;
+  // How a number was written is told to whoever asks, though TypeScript does not know of it yet.
+  const check = (_key: string, value: unknown, context?: { source?: string }) => {
+    if (typeof value === "number" && context?.source !== undefined && !isExact(context.source))
+      inexact ??= context.source;
+    return value;
+  };
+  try {
+    const value: unknown = JSON.parse(text, check);
+    if (inexact === undefined) return { ok: true, value };
+    return { ok: false, message: inexact, inexact };
+  } catch (thrown) {
+    return { ok: false, message: thrown instanceof Error ? thrown.message : String(thrown) };
+  }
+}
+
+/** Whether a number is read as what is written. The last digits of a fraction are nobody's id. */
+export function isExact(written: string): boolean {
+  const value = Number(written);
+  if (!Number.isFinite(value)) return false;
+  return !/^[+-]?\d+$/.test(written) || BigInt(written.replace("+", "")) === BigInt(value);
+}
+
+/** What is wrong with a JSON text, for who types it. */
+export function jsonProblem(
+  { message, inexact }: Extract<ParsedJson, { ok: false }>,
+  t: (key: string, values: Record<string, string>) => string,
+): string {
+  return inexact === undefined
+    ? t("form.notJson", { problem: message })
+    : t("form.inexact", { number: inexact });
+}
+
+/**
+ * The value of JSON as people have it in documents, files and chats: with comments, with commas too many, with single
+ * quotes or none, cut off, or between code fences. Undefined for what shows no object or list at all: any text could be
+ * mended into a string. What mends is fetched when it is first needed.
+ */
+export async function mendJson(text: string): Promise<unknown> {
+  const bare = withoutFences(text);
+  const read = parse(bare);
+  if (read !== undefined) return read;
+  if (!/^(?:\/\/[^\n]*\n|\/\*[\s\S]*?\*\/|\s)*[[{]/.test(bare)) return undefined;
+  const { jsonrepair } = await import("jsonrepair");
+  try {
+    return parse(jsonrepair(bare));
+  } catch {
+    return undefined;
+  }
+}
+
+/** What stands between the first fences; all of a text that has none. */
+export function withoutFences(text: string): string {
+  const fenced = /^[ \t]*(```+|~~~+)[^\n]*\n([\s\S]*?)(?:^[ \t]*\1|$(?![\s\S]))/m.exec(text);
+  return (fenced?.[2] ?? text).trim();
+}
+
+function parse(text: string): unknown {
+  const read = parseJson(text);
+  return read.ok ? read.value : undefined;
+}

@@ -1,0 +1,80 @@
+const han = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]/gu;
+
+/** About how many tokens a model pays for a text. An estimate: tokenisers differ, and a real one is slow and large. */
+export function estimateTokens(text: string): number {
+  const wide = text.match(han)?.length ?? 0;
+  return Math.ceil((text.length - wide) / 4 + wide / 1.5);
+}
+
+/** A text as one word of a shell. */
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+/** What is typed to start a program with these words. */
+export function shellWords(words: readonly string[]): string {
+  return words.map(shellWord).join(" ");
+}
+
+/** A command of the program that runs in any folder, for the workspace that this is the console of, where the server tells both. */
+export function programLine(
+  server: { readonly program?: readonly string[]; readonly workspace?: string } | undefined,
+  ...words: readonly string[]
+): string {
+  const { program = ["toolrack"], workspace } = server ?? {};
+  return shellWords([...program, ...words, ...(workspace === undefined ? [] : ["--dir", workspace])]);
+}
+
+export interface DiffLine {
+  readonly kind: "same" | "added" | "removed";
+  readonly text: string;
+}
+
+/** Beyond it the middle is shown as replaced whole: the table of the search grows with the square. */
+const MOST_LINES = 1_500;
+
+/** The lines of two texts, beside what they share, in one list. */
+export function lineDiff(before: string, after: string): DiffLine[] {
+  const left = before.split("\n");
+  const right = after.split("\n");
+  let start = 0;
+  while (start < left.length && start < right.length && left[start] === right[start]) start++;
+  let end = 0;
+  while (end < left.length - start && end < right.length - start && left.at(-1 - end) === right.at(-1 - end))
+    end++;
+  return [
+    ...left.slice(0, start).map(same),
+    ...middle(left.slice(start, left.length - end), right.slice(start, right.length - end)),
+    ...left.slice(left.length - end).map(same),
+  ];
+}
+
+function middle(left: readonly string[], right: readonly string[]): DiffLine[] {
+  if (left.length > MOST_LINES || right.length > MOST_LINES)
+    return [...left.map(removed), ...right.map(added)];
+  // lengths[i][j]: how many lines the rests from i and j have in common at most.
+  const lengths = Array.from({ length: left.length + 1 }, () => new Uint16Array(right.length + 1));
+  for (let i = left.length - 1; i >= 0; i--) {
+    for (let j = right.length - 1; j >= 0; j--) {
+      lengths[i]![j] =
+        left[i] === right[j]
+          ? lengths[i + 1]![j + 1]! + 1
+          : Math.max(lengths[i + 1]![j]!, lengths[i]![j + 1]!);
+    }
+  }
+  const lines: DiffLine[] = [];
+  let i = 0;
+  let j = 0;
+  while (i < left.length && j < right.length) {
+    if (left[i] === right[j]) {
+      lines.push(same(left[i++]!));
+      j++;
+    } else if (lengths[i + 1]![j]! >= lengths[i]![j + 1]!) lines.push(removed(left[i++]!));
+    else lines.push(added(right[j++]!));
+  }
+  return [...lines, ...left.slice(i).map(removed), ...right.slice(j).map(added)];
+}
+
+const same = (text: string): DiffLine => ({ kind: "same", text });
+const added = (text: string): DiffLine => ({ kind: "added", text });
+const removed = (text: string): DiffLine => ({ kind: "removed", text });

@@ -1,0 +1,70 @@
+import { computed, ref, shallowRef } from "vue";
+import { type Approval, type Reload, request, unlessForbidden, useEvents } from "../api/index.ts";
+import { type Remote, useLive } from "./remote.ts";
+
+const questions = shallowRef<readonly Approval[]>([]);
+
+/** The questions that wait for a person, as the console last read them; none for who may not decide them. */
+export const waitingApprovals = computed(() => questions.value);
+
+/** How many questions wait for a person; shown in the navigation and in the title of the window. */
+export const waitingCount = computed(() => questions.value.length);
+
+/** The calls that wait for an answer: those that a question is about, and those that made them. */
+export const waitingCalls = computed(
+  (): ReadonlySet<string> =>
+    new Set(
+      questions.value.flatMap(({ callId, parentCallId }) =>
+        parentCallId === undefined ? [callId] : [callId, parentCallId],
+      ),
+    ),
+);
+
+/** The questions that wait, kept up to date. */
+export function useWaitingApprovals(): Remote<readonly Approval[]> {
+  return useLive(
+    async (signal) => {
+      const { items } = await request("GET /api/approvals", { query: { limit: 500 }, signal });
+      questions.value = items;
+      return items;
+    },
+    ["approval."],
+  );
+}
+
+const MOST = 200;
+const seen = ref<readonly Reload[]>([]);
+
+/** The reloads since the console was opened, newest first. */
+export const seenReloads = computed(() => seen.value);
+
+/** Takes note of reloads for as long as the console is open, whichever page is on the screen. */
+export function keepReloads(): void {
+  useEvents(["reload.finished"], ({ type, data }) => {
+    if (type !== "reload.finished") return;
+    const names = (key: string) => (Array.isArray(data[key]) ? data[key].map(String) : []);
+    const reload = {
+      at: Date.now(),
+      added: names("added"),
+      changed: names("changed"),
+      removed: names("removed"),
+      failed: names("failed"),
+      duration: typeof data.duration === "number" ? data.duration : 0,
+    };
+    seen.value = [reload, ...seen.value].slice(0, MOST);
+  });
+}
+
+/** What was loaded when: what the server remembers, for who may know it, and what happened since the console was opened. */
+export function useReloads() {
+  const openedAt = Date.now();
+  const remote = useLive((signal) => unlessForbidden(request("GET /api/reloads", { signal }), undefined));
+  return {
+    isLiveOnly: computed(() => remote.value.value === undefined),
+    items: computed(() => {
+      const stored = remote.value.value?.items;
+      if (stored === undefined) return seenReloads.value;
+      return [...seenReloads.value.filter(({ at }) => at > openedAt), ...stored];
+    }),
+  };
+}

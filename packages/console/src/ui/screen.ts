@@ -1,0 +1,155 @@
+import {
+  computed,
+  onBeforeUnmount,
+  onMounted,
+  onScopeDispose,
+  type Ref,
+  readonly,
+  ref,
+  type WritableComputedRef,
+} from "vue";
+import { useRoute, useRouter } from "vue-router";
+import { copyText, keep, kept } from "../text/index.ts";
+
+export const themes = ["system", "light", "dark"] as const;
+export type Theme = (typeof themes)[number];
+
+/** The name that `public/theme.js` reads before the first paint. */
+const KEY = "toolrack.theme";
+const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
+
+const stored = kept(KEY);
+export const theme = ref<Theme>(themes.find((known) => known === stored) ?? "system");
+/** What is shown, for what draws its own colours. */
+export const isDark = ref(false);
+
+export function setTheme(chosen: Theme): void {
+  theme.value = chosen;
+  keep(KEY, chosen === "system" ? undefined : chosen);
+  apply();
+}
+
+function apply(): void {
+  isDark.value = theme.value === "dark" || (theme.value === "system" && systemIsDark.matches);
+  document.documentElement.dataset.theme = isDark.value ? "dark" : "light";
+}
+
+systemIsDark.addEventListener("change", apply);
+apply();
+
+/** The time, once a second for all that shows times; a page in the background does not tick. */
+export const now = ref(Date.now());
+
+setInterval(() => {
+  // In tests the page is gone before the clock is.
+  if (globalThis.document?.hidden === false) now.value = Date.now();
+}, 1_000);
+document.addEventListener("visibilitychange", () => {
+  now.value = Date.now();
+});
+
+/** Whether the page is as narrow as on a phone, where only short texts fit into a field. */
+const query = matchMedia("(max-width: 39.99rem)");
+const isNarrow = ref(query.matches);
+query.addEventListener("change", ({ matches }) => {
+  isNarrow.value = matches;
+});
+
+export const narrowScreen = readonly(isNarrow);
+
+/** What came of the last copy, for a moment. */
+export type CopyState = "" | "copied" | "failed";
+
+const MOMENT = 1_600;
+/** Who has to copy by hand reads it first. */
+const LONGER = 6_000;
+
+/** Copies, and says so. */
+export function useCopy(): { readonly state: Ref<CopyState>; copy(text: string): Promise<void> } {
+  const state = ref<CopyState>("");
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  onScopeDispose(() => clearTimeout(timer));
+  return {
+    state,
+    async copy(text) {
+      state.value = (await copyText(text)) ? "copied" : "failed";
+      clearTimeout(timer);
+      timer = setTimeout(
+        () => {
+          state.value = "";
+        },
+        state.value === "copied" ? MOMENT : LONGER,
+      );
+    },
+  };
+}
+
+/**
+ * Keys for the whole page. Nothing happens while somebody types, nor while an input method is composing: there Enter
+ * and letters belong to the word that is being written; nor in a dialog, which stands before the page. `mod+k` stands for
+ * Ctrl or Command.
+ */
+export function useShortcuts(handlers: Readonly<Record<string, (event: KeyboardEvent) => void>>): void {
+  let prefix = "";
+  let timer: ReturnType<typeof setTimeout> | undefined;
+
+  const listen = (event: KeyboardEvent) => {
+    if (event.isComposing || event.keyCode === 229 || event.defaultPrevented) return;
+    const withMod = event.metaKey || event.ctrlKey;
+    if (withMod) {
+      run(`mod+${event.key.toLowerCase()}`, event);
+      return;
+    }
+    if (event.altKey || isElsewhere(event)) return;
+    const key = event.key === "?" ? "?" : event.key.toLowerCase();
+    if (prefix !== "" && run(`${prefix} ${key}`, event)) {
+      prefix = "";
+      return;
+    }
+    if (run(key, event)) return;
+    prefix = key;
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      prefix = "";
+    }, 1_200);
+  };
+  const run = (name: string, event: KeyboardEvent): boolean => {
+    const handler = handlers[name];
+    if (handler === undefined) return false;
+    event.preventDefault();
+    handler(event);
+    return true;
+  };
+  onMounted(() => document.addEventListener("keydown", listen));
+  onBeforeUnmount(() => {
+    clearTimeout(timer);
+    document.removeEventListener("keydown", listen);
+  });
+}
+
+/** Whether the key belongs to a field or a dialog. The path reaches into shadow roots, where editors live. */
+function isElsewhere(event: KeyboardEvent): boolean {
+  const [target] = event.composedPath();
+  if (!(target instanceof HTMLElement)) return false;
+  if (target.closest('[role="dialog"], [role="alertdialog"]') !== null) return true;
+  return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
+}
+
+/**
+ * Which of some views the address names under a key; the first one, which it need not name, where it names none. To choose
+ * another one leaves the rest of the address as it is: that may say what is being edited in the other views.
+ */
+export function useView<View extends string>(
+  key: string,
+  views: () => readonly View[],
+): WritableComputedRef<View> {
+  const route = useRoute();
+  const router = useRouter();
+  return computed({
+    get: () => views().find((known) => known === route.query[key]) ?? views()[0]!,
+    set(view) {
+      const { [key]: _, ...query } = route.query;
+      void router.replace({ query: view === views()[0] ? query : { ...query, [key]: view } });
+    },
+  });
+}
