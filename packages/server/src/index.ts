@@ -1,7 +1,6 @@
-export type { InternalTool, InternalToolContext } from "./calls/internal-tool.ts";
-export { ChatService, type NewMessage } from "./chat/chat-service.ts";
-export { type OfferedTools, ToolsService, type ToolWish } from "./chat/tools.ts";
+export type { InternalTool, InternalToolContext } from "./calls/index.ts";
 export type {
+  ActiveTurn,
   FeedEntry,
   MessagePart,
   ShownApproval,
@@ -10,16 +9,18 @@ export type {
   TurnEnd,
   TurnEvent,
   TurnFeed,
-} from "./chat/turn/events.ts";
-export type { ActiveTurn } from "./chat/turns.ts";
-export type { Config, Models, Services } from "./config/config.ts";
-export { defineConfig } from "./config/config.ts";
-export type { Workspace } from "./config/workspace.ts";
-export type { FileReport, LoadEvent, LoadListener, LoadReport } from "./files/load-report.ts";
-export type { McpServers, McpServerUpdate } from "./mcp/connect/mcp-servers.ts";
-export type { McpServerView, McpToolView } from "./mcp/connect/wanted-servers.ts";
-export { type App, type OpenOptions, openWorkspace } from "./rack/app.ts";
-export { type OpenedChat, openChatService } from "./rack/chat-service.ts";
-export { SkillLoader } from "./skills/loader.ts";
-export { ToolManager } from "./skills/tool-manager.ts";
-export type { ChatMessage, ChatSession } from "./store/chat-tables.ts";
+} from "./chat/index.ts";
+export {
+  ChatService,
+  type NewMessage,
+  type OfferedTools,
+  ToolsService,
+  type ToolWish,
+} from "./chat/index.ts";
+export type { Config, Models, Services, Workspace } from "./config/index.ts";
+export { defineConfig } from "./config/index.ts";
+export type { FileReport, LoadEvent, LoadListener, LoadReport } from "./files/index.ts";
+export type { McpServers, McpServerUpdate, McpServerView, McpToolView } from "./mcp/connect/index.ts";
+export { type App, type OpenedChat, type OpenOptions, openChatService, openWorkspace } from "./rack/index.ts";
+export { SkillLoader, ToolManager } from "./skills/index.ts";
+export type { ChatMessage, ChatSession } from "./store/index.ts";

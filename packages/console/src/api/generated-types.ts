@@ -287,6 +287,7 @@ export interface NewToken {
   readonly scopes: {
     readonly tools?: readonly string[];
     readonly experts?: readonly string[];
+    readonly approve?: readonly string[];
     readonly admin?: boolean;
     readonly chat?: boolean;
   };
@@ -463,6 +464,7 @@ export interface Token {
   readonly scopes: {
     readonly tools?: readonly string[];
     readonly experts?: readonly string[];
+    readonly approve?: readonly string[];
     readonly admin?: boolean;
     readonly chat?: boolean;
   };

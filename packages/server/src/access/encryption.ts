@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
 import { chmod, link, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { makeOwnFolder } from "../helpers/own-folder.ts";
+import { makeOwnFolder } from "../helpers/index.ts";
 import { SecretError } from "./secrets.ts";
 
 const form = /^(file|keyring):([A-Za-z0-9_-]+)$/;

@@ -1,7 +1,7 @@
 import type { Logger } from "@toolrack/core";
-import { matchesPattern, type RackItem, toolMatcher } from "../config/tool-patterns.ts";
-import { Lookout } from "../helpers/watch.ts";
-import type { StoredToken, TokenStore } from "../store/store.ts";
+import { matchesPattern, type RackItem, toolMatcher } from "../config/index.ts";
+import { Lookout } from "../helpers/index.ts";
+import type { StoredToken, TokenStore } from "../store/index.ts";
 
 /** What the bearer of a token may do. */
 export interface Grant {

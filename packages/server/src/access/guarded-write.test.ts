@@ -8,7 +8,7 @@ import mkdirTool from "../builtin-tools/file/mkdir.ts";
 import move from "../builtin-tools/file/move.ts";
 import write from "../builtin-tools/file/write.ts";
 import download from "../builtin-tools/network/download.ts";
-import { openTestWorkspace, type TestWorkspace } from "../builtin-tools/testing.ts";
+import { openTestWorkspace, type TestWorkspace } from "../builtin-tools/testing/tool-rig.ts";
 
 let far: TestWorkspace;
 let space: TestWorkspace;

@@ -1,6 +1,6 @@
 import type { Stats } from "node:fs";
 import { type AskRequest, PermissionDeniedError } from "@toolrack/core";
-import type { Workspace } from "../config/workspace.ts";
+import type { Workspace } from "../config/index.ts";
 import { namedPowerBelow, type PowerOptions, powerOf } from "./power-files.ts";
 import { isInside, realPathOf } from "./real-path.ts";
 import { Unapproved } from "./unapproved.ts";

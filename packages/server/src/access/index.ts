@@ -1,4 +1,29 @@
+export { CallOrigins, currentCall } from "./callers.ts";
+export { EncryptionKey, osKeyring } from "./encryption.ts";
+export { type Grant, GrantWatch, grantOf, grantOfOwner, masterGrant } from "./grants.ts";
 export { type GuardedWrite, guardWrite, type WritingCall } from "./guarded-write.ts";
+export {
+  createAddressRules,
+  downloadName,
+  requestHeaders,
+  shownHeaders,
+  withTimeLimit,
+} from "./network/address.ts";
+export {
+  acceptedEncodings,
+  alreadyThere,
+  type BodyPart,
+  bodyText,
+  decodedBody,
+  isJson,
+  parseContentType,
+  parseJson,
+  prettyJson,
+  readBody,
+  saveStream,
+  tooLarge,
+} from "./network/body.ts";
+export { type OpenedResponse, openUrl, parseUrl } from "./network/open-url.ts";
 export {
   isPrivateTwin,
   ownFolders,
@@ -9,4 +34,26 @@ export {
   realRoots,
 } from "./power-files.ts";
 export { foldPath, isInside, realPathOf } from "./real-path.ts";
+export {
+  MaskedValues,
+  openSecrets,
+  SecretError,
+  type Secrets,
+  ToolSecrets,
+  toolSecretName,
+  writtenForms,
+} from "./secrets.ts";
+export { ToolSwitches } from "./switches.ts";
+export {
+  type Authentication,
+  Authenticator,
+  ensureMasterToken,
+  hashToken,
+  isServerProof,
+  issueToken,
+  newNonce,
+  readMasterToken,
+  serverProof,
+  type TokenWish,
+} from "./tokens.ts";
 export { serversIn, Unapproved } from "./unapproved.ts";

@@ -4,7 +4,7 @@ import analyze from "../builtin-tools/code/analyze.ts";
 import copy from "../builtin-tools/file/copy.ts";
 import list from "../builtin-tools/file/list.ts";
 import read from "../builtin-tools/file/read.ts";
-import { openTestWorkspace, type TestWorkspace } from "../builtin-tools/testing.ts";
+import { openTestWorkspace, type TestWorkspace } from "../builtin-tools/testing/tool-rig.ts";
 import { privatePaths } from "./power-files.ts";
 
 let space: TestWorkspace;

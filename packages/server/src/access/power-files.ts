@@ -1,7 +1,7 @@
 import type { Stats } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { dirname, extname, join, relative, resolve, sep } from "node:path";
-import type { Workspace } from "../config/workspace.ts";
+import type { Workspace } from "../config/index.ts";
 import { foldPath, isInside, realPathOf, waysTo } from "./real-path.ts";
 
 /** The part of a workspace that says which of its files give power. */

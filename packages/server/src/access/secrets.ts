@@ -1,5 +1,4 @@
-import type { Store } from "../store/store.ts";
-import type { SecretInfo } from "../store/tokens.ts";
+import type { SecretInfo, Store } from "../store/index.ts";
 import { EncryptionKey, type Keyring, osKeyring, ValueCipher } from "./encryption.ts";
 
 /** Values that tools need and nobody may see. */

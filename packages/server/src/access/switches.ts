@@ -1,6 +1,5 @@
 import type { Logger, ToolRegistry } from "@toolrack/core";
-import type { Store } from "../store/store.ts";
-import type { ToolSwitch } from "../store/tokens.ts";
+import type { Store, ToolSwitch } from "../store/index.ts";
 
 export interface ToolSwitchesParts {
   readonly registry: ToolRegistry;

@@ -2,9 +2,9 @@ import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypt
 import { chmod, link, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { v7 as uuid } from "uuid";
-import { problemOfToolPattern } from "../config/tool-patterns.ts";
-import { makeOwnFolder } from "../helpers/own-folder.ts";
-import type { StoredToken, TokenStore } from "../store/store.ts";
+import { problemOfToolPattern } from "../config/index.ts";
+import { makeOwnFolder } from "../helpers/index.ts";
+import type { StoredToken, TokenStore } from "../store/index.ts";
 import { type Grant, grantOf, masterGrant } from "./grants.ts";
 
 export type Authentication =

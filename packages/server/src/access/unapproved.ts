@@ -2,10 +2,8 @@ import { randomUUID } from "node:crypto";
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
 import { hashValue } from "@toolrack/core";
-import type { Workspace } from "../config/workspace.ts";
-import { parseJsonc } from "../helpers/jsonc.ts";
-import { makeOwnFolder } from "../helpers/own-folder.ts";
-import { isRecord } from "../helpers/values.ts";
+import type { Workspace } from "../config/index.ts";
+import { isRecord, makeOwnFolder, parseJsonc } from "../helpers/index.ts";
 import { skillPlaces } from "./power-files.ts";
 import { foldPath, isInside, waysTo } from "./real-path.ts";
 

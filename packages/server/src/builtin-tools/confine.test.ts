@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isInside } from "../access/index.ts";
 import { confinePath, showPath } from "./confine.ts";
-import { openTestWorkspace, type TestWorkspace } from "./testing.ts";
+import { openTestWorkspace, type TestWorkspace } from "./testing/tool-rig.ts";
 
 let inside: TestWorkspace;
 let elsewhere: TestWorkspace;

@@ -1,4 +1,4 @@
-import type { InternalTool } from "../calls/internal-tool.ts";
+import type { InternalTool } from "../calls/index.ts";
 import analyze from "./code/analyze.ts";
 import format from "./code/format.ts";
 import search from "./code/search.ts";
@@ -25,3 +25,4 @@ export const builtinTools: Readonly<Record<string, readonly InternalTool[]>> = {
   network: [request, download],
   database: [query, update],
 };
+export { findFormatter } from "./code/support/formatters.ts";

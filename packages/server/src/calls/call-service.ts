@@ -10,10 +10,9 @@ import {
   type ToolResult,
   type ToolState,
 } from "@toolrack/core";
-import type { CallOrigins } from "../access/callers.ts";
-import { type Grant, GrantWatch, masterGrant } from "../access/grants.ts";
-import type { HeldRecords } from "../store/calls/held-calls.ts";
-import type { CallStore, TokenStore } from "../store/store.ts";
+import type { CallOrigins } from "../access/index.ts";
+import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
+import type { CallStore, HeldRecords, TokenStore } from "../store/index.ts";
 import { CallPlaces, newCallId, WaitingCalls } from "./live-calls.ts";
 import { callToolName, isMetaTool } from "./meta-tools.ts";
 import { type AnnouncedCall, CallRecorder, type RecordedCall } from "./recorder.ts";

@@ -1,6 +1,5 @@
 import type { JsonSchemaObject, Logger, ToolContext, ToolMetadata } from "@toolrack/core";
-import type { Models, Services } from "../config/config.ts";
-import type { Workspace } from "../config/workspace.ts";
+import type { Models, Services, Workspace } from "../config/index.ts";
 
 /**
  * What a handler of contract 1 is given beside its arguments: the logger, services and models of the host

@@ -1,7 +1,7 @@
 import { randomFillSync } from "node:crypto";
 import { IdTable } from "@toolrack/core";
-import type { Grant, GrantWatch } from "../access/grants.ts";
-import type { CallLine } from "../store/calls/call-writer.ts";
+import type { Grant, GrantWatch } from "../access/index.ts";
+import type { CallLine } from "../store/index.ts";
 import { CallRefused } from "./call-service.ts";
 import type { AnnouncedCall } from "./recorder.ts";
 

@@ -8,7 +8,7 @@ import {
   type ToolError,
   toPattern,
 } from "@toolrack/core";
-import { matchesPattern } from "../config/tool-patterns.ts";
+import { matchesPattern } from "../config/index.ts";
 
 /** Of an error and of a stack; a failed command's whole output does not belong in a log. */
 const LONGEST = 4_000;

@@ -8,7 +8,7 @@ import {
   type ToolRegistry,
   toDefinition,
 } from "@toolrack/core";
-import { isRecord } from "../helpers/values.ts";
+import { isRecord } from "../helpers/index.ts";
 
 export const searchToolName = "toolrack_search";
 export const callToolName = "toolrack_call";

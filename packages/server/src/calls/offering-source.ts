@@ -1,5 +1,5 @@
 import type { CallClient, PromptMessage, ResourceContents } from "@toolrack/core";
-import type { RackItem } from "../config/tool-patterns.ts";
+import type { RackItem } from "../config/index.ts";
 
 /** Who lists, reads or gets, and how far it may see. */
 export interface OfferingReader {

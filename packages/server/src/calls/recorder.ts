@@ -6,8 +6,7 @@ import {
   type ToolRegistry,
   type ToolResult,
 } from "@toolrack/core";
-import type { CallLine } from "../store/calls/call-writer.ts";
-import type { CallStore, StartedCall } from "../store/store.ts";
+import type { CallLine, CallStore, StartedCall } from "../store/index.ts";
 import { CallLines } from "./live-calls.ts";
 
 /** Characters of what a tool says with its progress. */

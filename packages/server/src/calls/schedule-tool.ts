@@ -10,8 +10,7 @@ import {
   type ToolRegistry,
 } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
-import type { NewSchedule, StoredSchedule } from "../store/schedules.ts";
-import type { Store } from "../store/store.ts";
+import type { NewSchedule, Store, StoredSchedule } from "../store/index.ts";
 import {
   type Creator,
   creatorOfCall,

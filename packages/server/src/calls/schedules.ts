@@ -2,10 +2,9 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { InvalidArgumentError, type Logger, type ToolInfo, type ToolRegistry } from "@toolrack/core";
 import { Cron } from "croner";
 import { v7 as uuid } from "uuid";
-import type { CallOrigins } from "../access/callers.ts";
-import { type Grant, grantOf, masterGrant } from "../access/grants.ts";
-import type { ScheduleTiming, StoredSchedule } from "../store/schedules.ts";
-import type { Store } from "../store/store.ts";
+import type { CallOrigins } from "../access/index.ts";
+import { type Grant, grantOf, masterGrant } from "../access/index.ts";
+import type { ScheduleTiming, Store, StoredSchedule } from "../store/index.ts";
 import type { CallDesk } from "./call-service.ts";
 import { SCHEDULE_TOOL, scheduleTool } from "./schedule-tool.ts";
 

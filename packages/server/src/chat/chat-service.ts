@@ -1,13 +1,10 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
-import { type Grant, GrantWatch, masterGrant } from "../access/grants.ts";
-import type { ApprovalInbox } from "../calls/approvals/inbox.ts";
-import type { CallDesk } from "../calls/call-service.ts";
-import type { CallRecorder } from "../calls/recorder.ts";
-import { Lookout } from "../helpers/watch.ts";
-import type { ChatMessage, ChatSession, MessagePage, MessageQuery } from "../store/chat-tables.ts";
-import type { Store } from "../store/store.ts";
+import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
+import type { ApprovalInbox, CallDesk, CallRecorder } from "../calls/index.ts";
+import { Lookout } from "../helpers/index.ts";
+import type { ChatMessage, ChatSession, MessagePage, MessageQuery, Store } from "../store/index.ts";
 import { CompletionService } from "./completion-service.ts";
 import type { StreamOptions } from "./model/completion.ts";
 import { type ChatConfig, type ModelEndpoint, type Providers, usualChat } from "./model/providers.ts";

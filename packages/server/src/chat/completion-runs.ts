@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import type { Logger } from "@toolrack/core";
-import type { ChatStore } from "../store/chat-tables.ts";
+import type { ChatStore } from "../store/index.ts";
 import { ChatError } from "./chat-service.ts";
 import type { Completion, CompletionRequest } from "./completion-service.ts";
 import { functionHandoffId } from "./handoff.ts";

@@ -1,6 +1,6 @@
 import type { JsonSchemaObject } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
-import type { GrantWatch } from "../access/grants.ts";
+import type { GrantWatch } from "../access/index.ts";
 import { type ChatParts, type ChatService, requireChatGrant } from "./chat-service.ts";
 import { fromFunctions, functionWithoutCall } from "./completion-runs.ts";
 import { handOver, takeBack } from "./handoff.ts";

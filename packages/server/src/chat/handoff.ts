@@ -1,5 +1,5 @@
 import { v7 as uuid } from "uuid";
-import type { ChatStore, Handoff } from "../store/chat-tables.ts";
+import type { ChatStore, Handoff } from "../store/index.ts";
 import { calledIn, type ModelEndpoint, type ModelMessage, type ModelToolCall } from "./model/providers.ts";
 
 import { isSettled, isTool, type MessagePart } from "./turn/events.ts";

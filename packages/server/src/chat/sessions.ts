@@ -1,10 +1,9 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
-import { masterGrant } from "../access/grants.ts";
-import type { ChatMessage, ChatSession, ChatStore, SessionChanges } from "../store/chat-tables.ts";
-import type { Page } from "../store/store.ts";
-import { StoreUnavailable } from "../store/store-unavailable.ts";
+import { masterGrant } from "../access/index.ts";
+import type { ChatMessage, ChatSession, ChatStore, Page, SessionChanges } from "../store/index.ts";
+import { StoreUnavailable } from "../store/index.ts";
 import { ChatError, type ChatParts } from "./chat-service.ts";
 import type { ModelUsage } from "./model/deltas.ts";
 import { type ModelContentPart, type ModelMessage, textOf } from "./model/providers.ts";

@@ -7,12 +7,12 @@ import {
   type ToolRegistry,
   toOpenAITools,
 } from "@toolrack/core";
-import { type Grant, masterGrant } from "../access/grants.ts";
-import type { CallDesk, CallRequest, EndedCall } from "../calls/call-service.ts";
-import { isMetaTool } from "../calls/meta-tools.ts";
-import { findExpert } from "../http/wire/requested.ts";
-import type { Experts } from "../skills/experts.ts";
-import type { CallStore } from "../store/store.ts";
+import { type Grant, masterGrant } from "../access/index.ts";
+import type { CallDesk, CallRequest, EndedCall } from "../calls/index.ts";
+import { isMetaTool } from "../calls/index.ts";
+import { findExpert } from "../http/wire/index.ts";
+import type { Experts } from "../skills/index.ts";
+import type { CallStore } from "../store/index.ts";
 import { type ModelTool, usualChat } from "./model/providers.ts";
 import { unknownTool } from "./turn/notices.ts";
 

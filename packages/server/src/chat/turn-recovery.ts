@@ -1,10 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { type Grant, grantOfOwner } from "../access/grants.ts";
-import { ownServer, RESUMED } from "../calls/approvals/inbox.ts";
-
-import type { StoredApproval } from "../store/approvals.ts";
-import type { ChatMessage, ChatSession } from "../store/chat-tables.ts";
-import type { StoredCall } from "../store/store.ts";
+import { type Grant, grantOfOwner } from "../access/index.ts";
+import { ownServer, RESUMED } from "../calls/index.ts";
+import type { ChatMessage, ChatSession, StoredApproval, StoredCall } from "../store/index.ts";
 import type { ChatParts } from "./chat-service.ts";
 import { assistantBody } from "./sessions.ts";
 import { isSettled, isTool, type ToolPart, type TurnEvent } from "./turn/events.ts";

@@ -1,8 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { type Logger, type RecalledCall, recallCalls } from "@toolrack/core";
-import { Lookout } from "../helpers/watch.ts";
-import type { ChatMessage, ChatSession, ChatStore } from "../store/chat-tables.ts";
-import type { StoredCall } from "../store/store.ts";
+import { Lookout } from "../helpers/index.ts";
+import type { ChatMessage, ChatSession, ChatStore, StoredCall } from "../store/index.ts";
 import type { ChatParts, ChatService } from "./chat-service.ts";
 import type { ModelEndpoint } from "./model/providers.ts";
 import {

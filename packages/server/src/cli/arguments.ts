@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { JsonSchemaObject } from "@toolrack/core";
-import { isRecord } from "../helpers/values.ts";
+import { isRecord } from "../helpers/index.ts";
 import type { Cli } from "./cli.ts";
 import { usageError } from "./cli-error.ts";
 import { alternativesOf, follow, propertiesOf, typesOf, valuesOf } from "./parameters.ts";

@@ -1,5 +1,5 @@
 import { compileSchema, type JsonSchemaObject, type ToolInfo } from "@toolrack/core";
-import { isRecord, shellQuote } from "../helpers/values.ts";
+import { isRecord, shellQuote } from "../helpers/index.ts";
 
 /** A parameter of a tool, as the command line sees it. */
 export interface Property {

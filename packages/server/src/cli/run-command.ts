@@ -1,5 +1,5 @@
 import { CommanderError } from "commander";
-import { type ProtectedProcess, protectProcess } from "../rack/protect-process.ts";
+import { type ProtectedProcess, protectProcess } from "../rack/index.ts";
 import { Cli, type OutputStream, type Surroundings } from "./cli.ts";
 import { type CliError, exitCodes, toCliError, usageError } from "./cli-error.ts";
 import { makeProgram } from "./program.ts";

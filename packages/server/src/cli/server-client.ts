@@ -1,7 +1,7 @@
-import { isServerProof, newNonce, readMasterToken } from "../access/tokens.ts";
+import { isServerProof, newNonce, readMasterToken } from "../access/index.ts";
 
-import { isAlive, readServerAddress, type ServerAddress } from "../config/server-address.ts";
-import { isRecord } from "../helpers/values.ts";
+import { isAlive, readServerAddress, type ServerAddress } from "../config/index.ts";
+import { isRecord } from "../helpers/index.ts";
 import type { Cli } from "./cli.ts";
 import { CliError, isCliError } from "./cli-error.ts";
 import { findWorkspace } from "./workspace.ts";

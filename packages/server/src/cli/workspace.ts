@@ -3,9 +3,10 @@ import { dirname, join, relative, resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { format } from "node:util";
 import type { Logger } from "@toolrack/core";
-import { isRecord } from "../helpers/values.ts";
-import type { App, FileReport, LoadReport, OpenOptions } from "../index.ts";
-import type { Store } from "../store/store.ts";
+import type { FileReport, LoadReport } from "../files/index.ts";
+import { isRecord } from "../helpers/index.ts";
+import type { App, OpenOptions } from "../rack/index.ts";
+import type { Store } from "../store/index.ts";
 import type { Cli } from "./cli.ts";
 import { CliError } from "./cli-error.ts";
 import { amount, printable } from "./text.ts";
@@ -81,7 +82,7 @@ export async function withApp<Result>(
   use: (app: App) => Promise<Result>,
 ): Promise<Result> {
   // Imported late, so that help and usage errors do not wait for the whole program.
-  const { openWorkspace } = await import("../rack/app.ts");
+  const { openWorkspace } = await import("../rack/index.ts");
   const app = await opening(directory, openWorkspace(directory, { logger: talkingLogger(cli), ...options }));
   try {
     return await use(app);
@@ -113,12 +114,12 @@ export async function withStore<Result>(
   const workspace = findWorkspace(cli);
   const directory = join(workspace, ".toolrack");
   // As the server does it: the file may say which database it is.
-  const { loadEnvironment } = await import("../config/read-config.ts");
+  const { loadEnvironment } = await import("../config/index.ts");
   const warn = (text: unknown) => cli.talk(String(text));
   const logger: Logger = { debug() {}, info() {}, warn, error: warn };
   const forget = await loadEnvironment(workspace, logger);
   // Imported late, so that help and usage errors do not wait for the database.
-  const { openStore } = await import("../store/store.ts");
+  const { openStore } = await import("../store/index.ts");
   try {
     const store = await openStore({ directory, logger, url: process.env.DATABASE_URL ?? "" });
     try {

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import type { JsonSchemaObject } from "@toolrack/core";
 import ipaddr from "ipaddr.js";
-import { plainHost } from "../helpers/values.ts";
+import { plainHost } from "../helpers/index.ts";
 import { problemOfToolPattern } from "./tool-patterns.ts";
 
 /**

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { parseEnv } from "node:util";
 import { compileSchema, type JsonSchemaObject, type Logger } from "@toolrack/core";
-import { LoadError } from "../helpers/values.ts";
+import { LoadError } from "../helpers/index.ts";
 import {
   type Config,
   configSchema,

@@ -2,7 +2,6 @@ import { randomBytes } from "node:crypto";
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-
 /** Where the server of a workspace is, for commands that talk to it. */
 export interface ServerAddress {
   readonly url: string;

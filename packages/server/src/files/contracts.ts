@@ -11,7 +11,7 @@ import {
   type ToolInfo,
   type ToolMetadata,
 } from "@toolrack/core";
-import type { InternalTool, InternalToolContext } from "../calls/internal-tool.ts";
+import type { InternalTool, InternalToolContext } from "../calls/index.ts";
 import type { FileVersion, RecognisedFile } from "./load-report.ts";
 
 /** What the workspace gives to handlers beside what every tool has. */

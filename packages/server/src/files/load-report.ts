@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { relative } from "node:path";
 import type { PromptInfo, ResourceInfo, ToolContext, ToolInfo } from "@toolrack/core";
-import { currentCall } from "../access/callers.ts";
-import type { StackMapper } from "../helpers/stack-mapper.ts";
-import { LoadError, type LoadFailure } from "../helpers/values.ts";
+import { currentCall } from "../access/index.ts";
+import type { StackMapper } from "../helpers/index.ts";
+import { LoadError, type LoadFailure } from "../helpers/index.ts";
 import { codeFrame } from "./loader/compile.ts";
 import type { LoadedModule } from "./loader/module-graph.ts";
 import { type ScannedFile, sameContent, signFiles, type UnreadableFile } from "./loader/resolver.ts";

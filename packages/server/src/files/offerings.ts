@@ -17,8 +17,8 @@ import type {
   OfferingSource,
   PromptAnswer,
   ResourceAnswer,
-} from "../calls/offering-source.ts";
-import { matchUriTemplate, parseUriTemplate } from "../calls/uri-templates.ts";
+} from "../calls/index.ts";
+import { matchUriTemplate, parseUriTemplate } from "../calls/index.ts";
 
 /** What the files of a workspace offer beside tools. */
 export interface FileOffer {

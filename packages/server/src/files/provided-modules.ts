@@ -9,9 +9,9 @@ import {
   type ToolResult,
   toMcpResult,
 } from "@toolrack/core";
-import { currentCall } from "../access/callers.ts";
-import { defineConfig } from "../config/config.ts";
-import { LoadError } from "../helpers/values.ts";
+import { currentCall } from "../access/index.ts";
+import { defineConfig } from "../config/index.ts";
+import { LoadError } from "../helpers/index.ts";
 import type { VirtualModule } from "./loader/resolver.ts";
 
 /** The modules that tool files may import although nobody installed or wrote them. */

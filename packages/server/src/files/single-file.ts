@@ -8,24 +8,25 @@ import {
   type ToolInfo,
   type ToolMetadata,
 } from "@toolrack/core";
-import { isReservedName, reservedNameReason } from "../calls/meta-tools.ts";
-import type { SandboxConfig, SandboxGrant } from "../config/config.ts";
-import type { StackMapper } from "../helpers/stack-mapper.ts";
-import { LoadError } from "../helpers/values.ts";
-import type { DependencyStore } from "../sandbox/dependencies.ts";
-import type { Sandbox } from "../sandbox/sandbox.ts";
-import type { ToolLogs } from "../sandbox/single-file/call-host.ts";
+import { isReservedName, reservedNameReason } from "../calls/index.ts";
+import type { SandboxConfig, SandboxGrant } from "../config/index.ts";
+import type { StackMapper } from "../helpers/index.ts";
+import { LoadError } from "../helpers/index.ts";
+import type { DependencyStore, LogLine, Sandbox, ToolLogs, ToolSource } from "../sandbox/index.ts";
 import {
   type DescribedFile,
   type Description,
   DescriptionCache,
   describeFile,
+  grantedHosts,
+  KeptItems,
+  missingHosts,
   type SingleFileManual,
-} from "../sandbox/single-file/description.ts";
-import { grantedHosts, KeptItems, missingHosts, ToolOwners } from "../sandbox/single-file/kept-items.ts";
-import type { LogLine, ToolSource } from "../sandbox/single-file/messages.ts";
-import { SingleFileTool, type ToolVariables } from "../sandbox/single-file/tool.ts";
-import { workerCode } from "../sandbox/single-file/worker-code.ts";
+  SingleFileTool,
+  ToolOwners,
+  type ToolVariables,
+  workerCode,
+} from "../sandbox/index.ts";
 import type { FilePlace } from "./contracts.ts";
 import type { FileVersion, RecognisedFile } from "./load-report.ts";
 import type { Compiler } from "./loader/compile.ts";

@@ -1,7 +1,7 @@
 import { realpath } from "node:fs/promises";
 import { basename, extname, relative, resolve, sep } from "node:path";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
-import { LoadError } from "../helpers/values.ts";
+import { LoadError } from "../helpers/index.ts";
 import {
   adaptDefined,
   adaptInternal,

@@ -1,7 +1,7 @@
 import { Tool, type ToolInfo } from "@toolrack/core";
-import type { CallOrigins } from "../access/callers.ts";
-import type { CallLog } from "../calls/log.ts";
-import { type LogLine, readLog } from "../calls/log-line.ts";
+import type { CallOrigins } from "../access/index.ts";
+import type { CallLog } from "../calls/index.ts";
+import { type LogLine, readLog } from "../calls/index.ts";
 import { failures, type LoadReport, whereOf } from "./load-report.ts";
 
 /** `buildReload_tool` of the toolbox contract: compile, reload, verify, and say what came of it. */

@@ -2,16 +2,20 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { ToolErrorCode, ToolResult, ToolState } from "@toolrack/core";
-import type { Grant } from "../access/grants.ts";
-import type { CallDesk, CallRequest, EndedCall } from "../calls/call-service.ts";
-import type { AnnouncedCall } from "../calls/recorder.ts";
-import type { CallLine } from "../store/calls/call-writer.ts";
-import type { CallStore, StoredCall } from "../store/store.ts";
+import type { Grant } from "../access/index.ts";
+import type { AnnouncedCall, CallDesk, CallRequest, EndedCall } from "../calls/index.ts";
+import type { CallLine, CallStore, StoredCall } from "../store/index.ts";
 import type { HttpParts } from "./app.ts";
-import { callerGone, json, jsonText } from "./wire/bodies.ts";
-import { HttpError, type HttpErrorCode } from "./wire/errors.ts";
-import { eventText, openEventStream } from "./wire/event-stream.ts";
-import type { Reply } from "./wire/route.ts";
+import type { Reply } from "./wire/index.ts";
+import {
+  callerGone,
+  eventText,
+  HttpError,
+  type HttpErrorCode,
+  json,
+  jsonText,
+  openEventStream,
+} from "./wire/index.ts";
 
 interface WantedCall extends Omit<CallRequest, "signal" | "headers" | "watcher"> {
   /** It goes on when the caller leaves. */

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
-import type { Grant } from "../access/grants.ts";
-import { eventText, openEventStream } from "./wire/event-stream.ts";
+import type { Grant } from "../access/index.ts";
+import { eventText, openEventStream } from "./wire/index.ts";
 
 /** Who is told of an event, beside admins. */
 type Audience = "everyone" | "admins" | { readonly caller: string };

@@ -1,8 +1,7 @@
-import type { McpServers } from "../mcp/connect/mcp-servers.ts";
-import { McpServerError } from "../store/mcp-servers.ts";
+import type { McpServers } from "../mcp/connect/index.ts";
+import { McpServerError } from "../store/index.ts";
 import type { HttpParts } from "./app.ts";
-import { sendText } from "./wire/bodies.ts";
-import { defineRoute, type Mount, type Route } from "./wire/route.ts";
+import { defineRoute, type Mount, type Route, sendText } from "./wire/index.ts";
 
 /** Lets a program that has the workspace's token make sure that it talks to its server, before it sends the token. */
 export function identityRoutes({ prove }: Pick<HttpParts, "prove">): Route[] {

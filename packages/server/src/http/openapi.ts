@@ -1,7 +1,7 @@
 import type { JsonSchemaObject } from "@toolrack/core";
 import { ref, schemas } from "./schemas/common.ts";
-import { type HttpErrorCode, httpErrorCodes } from "./wire/errors.ts";
-import type { Route } from "./wire/route.ts";
+import type { Route } from "./wire/index.ts";
+import { type HttpErrorCode, httpErrorCodes } from "./wire/index.ts";
 
 /** The OpenAPI 3.1 document of the table of routes. Its request schemas are the very ones that requests are checked with. */
 export function describeApi(

@@ -1,13 +1,11 @@
 import type { RackEvent, ToolCallRecord } from "@toolrack/core";
-import type { ToolSwitches } from "../access/switches.ts";
-import type { CallDesk } from "../calls/call-service.ts";
-import type { LoadEvent, LoadReport } from "../files/load-report.ts";
-import type { McpServers } from "../mcp/connect/mcp-servers.ts";
-import type { ConnectedClient } from "../mcp/wire/client.ts";
-import type { SkillLibrary } from "../skills/skill-library.ts";
-import type { StoredApproval } from "../store/approvals.ts";
-import type { CallLine } from "../store/calls/call-writer.ts";
-import type { ToolSwitch } from "../store/tokens.ts";
+import type { ToolSwitches } from "../access/index.ts";
+import type { CallDesk } from "../calls/index.ts";
+import type { LoadEvent, LoadReport } from "../files/index.ts";
+import type { McpServers } from "../mcp/connect/index.ts";
+import type { ConnectedClient } from "../mcp/wire/index.ts";
+import type { SkillLibrary } from "../skills/index.ts";
+import type { CallLine, StoredApproval, ToolSwitch } from "../store/index.ts";
 import { type EventFeed, LatestOnly } from "./events.ts";
 
 const LONGEST_TEXT = 500;

@@ -2,12 +2,11 @@ import { type IncomingMessage, ServerResponse, STATUS_CODES } from "node:http";
 import { isIP } from "node:net";
 import type { Duplex } from "node:stream";
 import { type CompiledSchema, compileSchema, type JsonSchemaObject } from "@toolrack/core";
-import { type Grant, masterGrant } from "../access/grants.ts";
-import type { Authentication } from "../access/tokens.ts";
+import type { Authentication } from "../access/index.ts";
+import { type Grant, masterGrant } from "../access/index.ts";
 import type { HttpParts } from "./app.ts";
-import { readQuery } from "./wire/bodies.ts";
-import { HttpError } from "./wire/errors.ts";
-import type { Route } from "./wire/route.ts";
+import type { Route } from "./wire/index.ts";
+import { HttpError, readQuery } from "./wire/index.ts";
 
 /** What every request passes before anything is done for it. Both refuse by throwing `HttpError`. */
 export interface Door {

@@ -1,23 +1,25 @@
-import type { CallLog } from "../calls/log.ts";
-import type { CallOrigins } from "../access/callers.ts";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
 import { join } from "node:path";
 import { getRequestListener } from "@hono/node-server";
 import type { Logger, ToolRegistry } from "@toolrack/core";
-import { openSecrets, type Secrets } from "../access/secrets.ts";
-import { ToolSwitches } from "../access/switches.ts";
-import { Authenticator, ensureMasterToken, serverProof } from "../access/tokens.ts";
-import { ApprovalInbox } from "../calls/approvals/inbox.ts";
-import { type CallOffice, openCallOffice } from "../calls/call-service.ts";
-import type { Config } from "../config/config.ts";
-import type { Workspace } from "../config/workspace.ts";
-import type { LoadReport } from "../files/load-report.ts";
-import type { ToolFiles } from "../files/tool-files.ts";
-import type { McpServers } from "../mcp/connect/mcp-servers.ts";
-import type { Sandbox } from "../sandbox/sandbox.ts";
-import type { SkillLibrary } from "../skills/skill-library.ts";
-import type { Store } from "../store/store.ts";
+import type { CallOrigins } from "../access/index.ts";
+import {
+  Authenticator,
+  ensureMasterToken,
+  openSecrets,
+  type Secrets,
+  serverProof,
+  ToolSwitches,
+} from "../access/index.ts";
+import type { CallLog } from "../calls/index.ts";
+import { ApprovalInbox, type CallOffice, openCallOffice } from "../calls/index.ts";
+import type { Config, Workspace } from "../config/index.ts";
+import type { LoadReport, ToolFiles } from "../files/index.ts";
+import type { McpServers } from "../mcp/connect/index.ts";
+import type { Sandbox } from "../sandbox/index.ts";
+import type { SkillLibrary } from "../skills/index.ts";
+import type { Store } from "../store/index.ts";
 import { createHttpApp, type HttpParts, mountServer } from "./app.ts";
 import { EventFeed } from "./events.ts";
 import { oauthCallbackMount } from "./identity.ts";
@@ -39,9 +41,8 @@ import {
   refuseConnect,
   unknownExpectation,
 } from "./request-guard.ts";
-import { sendError } from "./wire/bodies.ts";
-import { HttpError } from "./wire/errors.ts";
-import type { HttpExtension, Mount } from "./wire/route.ts";
+import type { HttpExtension, Mount } from "./wire/index.ts";
+import { HttpError, sendError } from "./wire/index.ts";
 
 /** The part of an opened workspace that is served. */
 export interface ServedApp {

@@ -7,36 +7,31 @@ import {
   type ToolInfo,
   ToolRegistry,
 } from "@toolrack/core";
-import { CallOrigins } from "../access/callers.ts";
-import { MaskedValues, type Secrets, ToolSecrets } from "../access/secrets.ts";
-import { readMasterToken } from "../access/tokens.ts";
-import { tellConsoleBy } from "../calls/console-output.ts";
-import { CallLog, knownSecrets } from "../calls/log.ts";
-import { Offerings } from "../calls/offerings.ts";
-import type { Config } from "../config/config.ts";
-import { type ConfigOrigin, loadEnvironment, readConfig } from "../config/read-config.ts";
-import type { Workspace } from "../config/workspace.ts";
-import type { InternalSurroundings } from "../files/contracts.ts";
-import type { LoadReport } from "../files/load-report.ts";
-import { Compiler, forgetCompiledSources } from "../files/loader/compile.ts";
-import { ModuleGraph, type ModuleGraphParts } from "../files/loader/module-graph.ts";
-import { Resolver } from "../files/loader/resolver.ts";
-import { FileOfferings } from "../files/offerings.ts";
+import { CallOrigins, MaskedValues, readMasterToken, type Secrets, ToolSecrets } from "../access/index.ts";
+import { CallLog, knownSecrets, Offerings, tellConsoleBy } from "../calls/index.ts";
+import type { Config, Workspace } from "../config/index.ts";
+import { type ConfigOrigin, loadEnvironment, readConfig } from "../config/index.ts";
+import type { InternalSurroundings, LoadReport, SingleFileTools } from "../files/index.ts";
 import {
+  buildReloadTool,
+  Compiler,
+  FileOfferings,
+  forgetCompiledSources,
+  logTool,
+  ModuleGraph,
+  type ModuleGraphParts,
   makeCallToolHandler,
   type ProvidedParts,
   providedModules,
   provideModule,
-} from "../files/provided-modules.ts";
-import type { SingleFileTools } from "../files/single-file.ts";
-import { ToolFiles } from "../files/tool-files.ts";
-import { buildReloadTool, logTool } from "../files/toolbox-tools.ts";
-import { StackMapper } from "../helpers/stack-mapper.ts";
-import { watchFiles } from "../helpers/watch.ts";
-import type { Sandbox } from "../sandbox/sandbox.ts";
-import { openSkills, skillFoldersOf } from "../skills/loader.ts";
-import type { SkillLibrary } from "../skills/skill-library.ts";
-import type { Store } from "../store/store.ts";
+  Resolver,
+  ToolFiles,
+} from "../files/index.ts";
+import { StackMapper, watchFiles } from "../helpers/index.ts";
+import type { Sandbox } from "../sandbox/index.ts";
+import type { SkillLibrary } from "../skills/index.ts";
+import { openSkills, skillFoldersOf } from "../skills/index.ts";
+import type { Store } from "../store/index.ts";
 import { LateParts, loadBuiltins } from "./rack.ts";
 
 export interface OpenOptions {

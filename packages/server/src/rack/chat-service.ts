@@ -1,10 +1,8 @@
 import { resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
-import { masterGrant } from "../access/grants.ts";
-import type { Approver } from "../calls/approvals/answers.ts";
-import type { ApprovalInbox } from "../calls/approvals/inbox.ts";
-import type { ChatService } from "../chat/chat-service.ts";
-import type { ToolsService } from "../chat/tools.ts";
+import { masterGrant } from "../access/index.ts";
+import type { ApprovalInbox, Approver } from "../calls/index.ts";
+import type { ChatService, ToolsService } from "../chat/index.ts";
 import type { App } from "./app.ts";
 
 /** Conversations with models on a workspace that this process has opened. */

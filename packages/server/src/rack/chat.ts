@@ -1,13 +1,10 @@
 import type { Logger } from "@toolrack/core";
-import type { Secrets } from "../access/secrets.ts";
-import type { ApprovalInbox } from "../calls/approvals/inbox.ts";
-import type { CallOffice } from "../calls/call-service.ts";
-import { metaTools, searchToolName } from "../calls/meta-tools.ts";
-import { ChatService } from "../chat/chat-service.ts";
-import type { StreamOptions } from "../chat/model/completion.ts";
-import { Providers } from "../chat/model/providers.ts";
-import { readResultTool } from "../chat/tools.ts";
-import type { Store } from "../store/store.ts";
+import type { Secrets } from "../access/index.ts";
+import type { ApprovalInbox, CallOffice } from "../calls/index.ts";
+import { metaTools, searchToolName } from "../calls/index.ts";
+import type { StreamOptions } from "../chat/index.ts";
+import { ChatService, Providers, readResultTool } from "../chat/index.ts";
+import type { Store } from "../store/index.ts";
 import type { App } from "./app.ts";
 
 export interface OpenChatParts {

@@ -1,16 +1,14 @@
 import { join, resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
+import type { Secrets } from "../access/index.ts";
 import { Unapproved } from "../access/index.ts";
-import type { Secrets } from "../access/secrets.ts";
-import { problemOfOwnEntry, type RackIdentity } from "../calls/rack-identity.ts";
-import { readServerAddress } from "../config/server-address.ts";
-import { productVersion } from "../helpers/product-version.ts";
-import type { ServerEntry } from "../mcp/connect/config/entry.ts";
-import { readMcpFile } from "../mcp/connect/config/resolve-entry.ts";
-import { McpServers } from "../mcp/connect/mcp-servers.ts";
-import { DependencyStore } from "../sandbox/dependencies.ts";
-import type { StoredMcpServer } from "../store/mcp-servers.ts";
-import type { Store } from "../store/store.ts";
+import { problemOfOwnEntry, type RackIdentity } from "../calls/index.ts";
+import { readServerAddress } from "../config/index.ts";
+import { productVersion } from "../helpers/index.ts";
+import type { ServerEntry } from "../mcp/connect/index.ts";
+import { McpServers, readMcpFile } from "../mcp/connect/index.ts";
+import { DependencyStore } from "../sandbox/index.ts";
+import type { Store, StoredMcpServer } from "../store/index.ts";
 import type { App } from "./app.ts";
 
 /** Hangs the tools of the workspace's upstream MCP servers up, and starts the servers without waiting for them. */

@@ -1,4 +1,4 @@
-import { attributeConsole } from "../calls/console-output.ts";
+import { attributeConsole } from "../calls/index.ts";
 
 /**
  * Tools run inside this process. What one of them must not do to it is kept from happening here: write to the

@@ -4,30 +4,29 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
-import type { CallOrigins } from "../access/callers.ts";
-import { openSecrets, type Secrets, type ToolSecrets } from "../access/secrets.ts";
-import { ensureMasterToken } from "../access/tokens.ts";
+import type { CallOrigins } from "../access/index.ts";
+import { ensureMasterToken, openSecrets, type Secrets, type ToolSecrets } from "../access/index.ts";
 import { builtinTools } from "../builtin-tools/index.ts";
-import { issuesOf, resumeCall } from "../calls/approvals/answers.ts";
-import { ApprovalInbox } from "../calls/approvals/inbox.ts";
-import { type CallOffice, openCallOffice } from "../calls/call-service.ts";
-import type { InternalTool } from "../calls/internal-tool.ts";
-import { identityOf } from "../calls/rack-identity.ts";
-import type { Config } from "../config/config.ts";
-import { loadEnvironment } from "../config/read-config.ts";
-import { adaptInternal, type InternalSurroundings } from "../files/contracts.ts";
-import { FileVersion } from "../files/load-report.ts";
-import type { ModuleGraphParts } from "../files/loader/module-graph.ts";
-import type { SingleFileTools } from "../files/single-file.ts";
-import { makeOwnFolder } from "../helpers/own-folder.ts";
-import { StackMapper } from "../helpers/stack-mapper.ts";
-import { Lookout } from "../helpers/watch.ts";
-import type { McpServers } from "../mcp/connect/mcp-servers.ts";
-import type { ExpertView } from "../mcp/serve/lists.ts";
-import { createMcpSurface, type McpSurface } from "../mcp/serve/surface.ts";
-import type { Sandbox } from "../sandbox/sandbox.ts";
-import type { Expert } from "../skills/experts.ts";
-import { openStore, type Store } from "../store/store.ts";
+import type { InternalTool } from "../calls/index.ts";
+import {
+  ApprovalInbox,
+  type CallOffice,
+  identityOf,
+  issuesOf,
+  openCallOffice,
+  resumeCall,
+} from "../calls/index.ts";
+import type { Config } from "../config/index.ts";
+import { loadEnvironment } from "../config/index.ts";
+import type { ModuleGraphParts, SingleFileTools } from "../files/index.ts";
+import { adaptInternal, FileVersion, type InternalSurroundings } from "../files/index.ts";
+import { Lookout, makeOwnFolder, StackMapper } from "../helpers/index.ts";
+import type { McpServers } from "../mcp/connect/index.ts";
+import type { ExpertView } from "../mcp/serve/index.ts";
+import { createMcpSurface, type McpSurface } from "../mcp/serve/index.ts";
+import type { Sandbox } from "../sandbox/index.ts";
+import type { Expert } from "../skills/index.ts";
+import { openStore, type Store } from "../store/index.ts";
 import { type App, openWorkspace } from "./app.ts";
 import { openMcpServers } from "./mcp-servers.ts";
 import { RegistryFollower } from "./registry-follower.ts";
@@ -272,7 +271,7 @@ export class LateParts {
     const directory = join(this.#root, ".toolrack");
     const url = process.env.DATABASE_URL ?? "";
     if (!isWriting && url === "" && !existsSync(join(directory, "toolrack.db"))) return undefined;
-    const [store, { openSecrets }] = await Promise.all([this.store(), import("../access/secrets.ts")]);
+    const [store, { openSecrets }] = await Promise.all([this.store(), import("../access/index.ts")]);
     return openSecrets({ directory, store });
   };
 
@@ -283,10 +282,9 @@ export class LateParts {
     readonly isCached: boolean;
   }): Promise<SingleFileTools> {
     const { modules, toolSecrets, secrets, isCached } = parts;
-    const [{ SingleFileTools }, { ToolLogs }, { DependencyStore }] = await Promise.all([
-      import("../files/single-file.ts"),
-      import("../sandbox/single-file/call-host.ts"),
-      import("../sandbox/dependencies.ts"),
+    const [{ SingleFileTools }, { ToolLogs, DependencyStore }] = await Promise.all([
+      import("../files/index.ts"),
+      import("../sandbox/index.ts"),
     ]);
     const { file = "log/ToolBox.log", ...rotation } = this.#config.log ?? {};
     const dependencies = new DependencyStore({
@@ -325,7 +323,7 @@ export class LateParts {
   }
 
   async #openStore(): Promise<Store> {
-    const { openStore } = await import("../store/store.ts");
+    const { openStore } = await import("../store/index.ts");
     return openStore({
       directory: join(this.#root, ".toolrack"),
       url: process.env.DATABASE_URL ?? "",
@@ -334,7 +332,7 @@ export class LateParts {
   }
 
   async #openSandbox(): Promise<Sandbox> {
-    const { openSandbox } = await import("../sandbox/sandbox.ts");
+    const { openSandbox } = await import("../sandbox/index.ts");
     const { require, allowForeign } = this.#config.sandbox ?? {};
     // Whoever made it: tools' users pass through it to the packages that they use.
     makeOwnFolder(this.#toolrackFolder());

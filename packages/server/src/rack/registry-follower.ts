@@ -1,6 +1,6 @@
 import type { Logger } from "@toolrack/core";
-import { Lookout } from "../helpers/watch.ts";
-import type { RegistryVersion } from "../store/instances.ts";
+import { Lookout } from "../helpers/index.ts";
+import type { RegistryVersion } from "../store/index.ts";
 
 /** Can take over what another process wrote into the store. May reject; then it is asked again. */
 export interface Refreshable {

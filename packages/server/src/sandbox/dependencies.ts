@@ -16,8 +16,7 @@ import {
 import { hostname } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "@toolrack/core";
-import { processStat } from "../helpers/processes.ts";
-import { DependencyError } from "../helpers/values.ts";
+import { DependencyError, processStat } from "../helpers/index.ts";
 import { checkLinks, type PnpmProgress, runPnpm } from "./pnpm.ts";
 
 export interface DependencyStoreOptions {

@@ -14,9 +14,9 @@ import {
 import { connect, type LookupFunction, type Socket } from "node:net";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
-import { createAddressRules } from "../access/network/address.ts";
-import { parseGrants } from "../config/config.ts";
-import { plainHost } from "../helpers/values.ts";
+import { createAddressRules } from "../access/index.ts";
+import { parseGrants } from "../config/index.ts";
+import { plainHost } from "../helpers/index.ts";
 
 /** Through one proxy at once, so that no tool can use up the connections of the server. */
 const mostConnections = 256;

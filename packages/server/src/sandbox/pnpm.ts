@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { dirname, join, resolve, sep } from "node:path";
 import { createInterface } from "node:readline";
 import { parse } from "yaml";
-import { DependencyError } from "../helpers/values.ts";
+import { DependencyError } from "../helpers/index.ts";
 
 export interface PnpmRun {
   /** The folder with the package.json. */

@@ -1,8 +1,8 @@
 import { lstat, opendir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
-import type { WorkerLimits } from "../config/config.ts";
-import { timerMs, withDefaultLimits } from "../config/config.ts";
+import type { WorkerLimits } from "../config/index.ts";
+import { timerMs, withDefaultLimits } from "../config/index.ts";
 import type { Confinement, Launched } from "./confinement/confinement.ts";
 import { cpuSecondsOf, killTree, memoryMbOf, treeOf, whenClosed } from "./confinement/restricted-process.ts";
 import type { EgressProxies } from "./egress.ts";

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "@toolrack/core";
-import type { WorkerLimits } from "../config/config.ts";
+import type { WorkerLimits } from "../config/index.ts";
 import { type Confinement, findConfinement } from "./confinement/confinement.ts";
 import { Reaper } from "./confinement/restricted-process.ts";
 import { EgressProxies } from "./egress.ts";

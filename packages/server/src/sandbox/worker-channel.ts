@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { LineSplitter } from "../helpers/lines.ts";
+import { LineSplitter } from "../helpers/index.ts";
 import { type LogNotification, SandboxError } from "./sandbox.ts";
 
 interface ChannelEvents {

@@ -1,6 +1,6 @@
 import type { Logger } from "@toolrack/core";
-import type { WorkerLimits } from "../config/config.ts";
-import { defaultLimits, withDefaultLimits } from "../config/config.ts";
+import type { WorkerLimits } from "../config/index.ts";
+import { defaultLimits, withDefaultLimits } from "../config/index.ts";
 import type { Confinement, WorkerShape } from "./confinement/confinement.ts";
 import type { EgressProxies } from "./egress.ts";
 import {

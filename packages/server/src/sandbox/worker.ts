@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { basename } from "node:path";
-import type { WorkerLimits } from "../config/config.ts";
-import { defaultLimits } from "../config/config.ts";
+import type { WorkerLimits } from "../config/index.ts";
+import { defaultLimits } from "../config/index.ts";
 import type { Launched } from "./confinement/confinement.ts";
 import { killTree, whenClosed } from "./confinement/restricted-process.ts";
 import { IdleCpu, Usage } from "./program.ts";

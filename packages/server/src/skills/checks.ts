@@ -1,5 +1,5 @@
 import { isCanonicalName, type ToolInfo } from "@toolrack/core";
-import { isReservedName, reservedNameReason } from "../calls/meta-tools.ts";
+import { isReservedName, reservedNameReason } from "../calls/index.ts";
 import {
   type NewSkillTool,
   newId,
@@ -8,7 +8,7 @@ import {
   type SkillStore,
   type SkillToolChanges,
   type StoredSkillTool,
-} from "../store/skill-tables.ts";
+} from "../store/index.ts";
 import { isSafePath, type LoadedSkill } from "./folder.ts";
 import { loadStoredSkill } from "./loader.ts";
 import { adaptSkillTool, type SkillSurroundings } from "./tool.ts";

@@ -1,13 +1,13 @@
 import { isCanonicalName, type ToolInfo, type ToolRegistry } from "@toolrack/core";
-import { problemOfToolPattern, toolMatcher } from "../config/tool-patterns.ts";
+import { problemOfToolPattern, toolMatcher } from "../config/index.ts";
+import type { SeenVersion } from "../store/index.ts";
 import {
   type ExpertChanges,
   ExpertConflictError,
   type ExpertStore,
   type NewExpert,
   type StoredExpert,
-} from "../store/experts.ts";
-import type { SeenVersion } from "../store/skill-tables.ts";
+} from "../store/index.ts";
 import { SkillInputError, SkillMissingError, skillToolInfo } from "./checks.ts";
 
 /** An expert, and which tools it has at any moment. */

@@ -3,7 +3,7 @@ import { lstatSync } from "node:fs";
 import { mkdir, realpath, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
-import type { SkillFile } from "../store/skill-tables.ts";
+import type { SkillFile } from "../store/index.ts";
 import {
   LARGEST_SKILL_TEXT,
   type LoadedSkill,

@@ -3,15 +3,9 @@ import { constants, existsSync } from "node:fs";
 import { access, lstat, mkdir, open, readdir, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { isCanonicalName } from "@toolrack/core";
-import { isReservedName, reservedNameReason } from "../calls/meta-tools.ts";
-import type { Sandbox } from "../sandbox/sandbox.ts";
-import type {
-  NewSkill,
-  NewSkillTool,
-  SkillFile,
-  StoredSkill,
-  StoredSkillTool,
-} from "../store/skill-tables.ts";
+import { isReservedName, reservedNameReason } from "../calls/index.ts";
+import type { Sandbox } from "../sandbox/index.ts";
+import type { NewSkill, NewSkillTool, SkillFile, StoredSkill, StoredSkillTool } from "../store/index.ts";
 import { discoverTools, readToolsFile, rewriteYaml, shortHash } from "./tools-file.ts";
 
 /** What a folder with a `SKILL.md` says. */

@@ -1,17 +1,20 @@
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { ToolContext } from "@toolrack/core";
-import { createAddressRules, requestHeaders, withTimeLimit } from "../access/network/address.ts";
 import {
   acceptedEncodings,
   type BodyPart,
   bodyText,
+  createAddressRules,
   decodedBody,
   isJson,
+  type OpenedResponse,
+  openUrl,
   parseContentType,
   parseJson,
   readBody,
-} from "../access/network/body.ts";
-import { type OpenedResponse, openUrl } from "../access/network/open-url.ts";
+  requestHeaders,
+  withTimeLimit,
+} from "../access/index.ts";
 import {
   filledArguments,
   fillSecrets,

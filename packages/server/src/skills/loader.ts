@@ -9,14 +9,12 @@ import {
   type ToolResult,
   toOpenAITools,
 } from "@toolrack/core";
+import type { Secrets } from "../access/index.ts";
 import { Unapproved } from "../access/index.ts";
-import type { Secrets } from "../access/secrets.ts";
-import type { Offerings } from "../calls/offerings.ts";
-import type { Config } from "../config/config.ts";
-import type { Workspace } from "../config/workspace.ts";
-import type { Sandbox } from "../sandbox/sandbox.ts";
-import type { SkillStore, StoredSkill, StoredSkillTool } from "../store/skill-tables.ts";
-import type { Store } from "../store/store.ts";
+import type { Offerings } from "../calls/index.ts";
+import type { Config, Workspace } from "../config/index.ts";
+import type { Sandbox } from "../sandbox/index.ts";
+import type { SkillStore, Store, StoredSkill, StoredSkillTool } from "../store/index.ts";
 import { reachableRanges, type SkillToolInfo, skillToolInfo } from "./checks.ts";
 import {
   findSkillFolders,

@@ -11,8 +11,8 @@ import type {
   OfferingSource,
   PromptAnswer,
   ResourceAnswer,
-} from "../calls/offering-source.ts";
-import type { SkillFile } from "../store/skill-tables.ts";
+} from "../calls/index.ts";
+import type { SkillFile } from "../store/index.ts";
 import { folderNames, skillTextOf } from "./export.ts";
 import { LARGEST_SKILL_TEXT, type LoadedSkill, readRegularFile, readSkillText } from "./folder.ts";
 import type { SkillLibrary } from "./skill-library.ts";

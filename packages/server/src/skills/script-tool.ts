@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { ToolContext } from "@toolrack/core";
-import type { ProgramResult, ProgramSpec, Sandbox } from "../sandbox/sandbox.ts";
+import type { ProgramResult, ProgramSpec, Sandbox } from "../sandbox/index.ts";
 import type { LoadedSkill } from "./folder.ts";
 import { resolveCommand, type ScriptCommand, type ScriptModule } from "./script-command.ts";
 import {

@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import type { Unapproved } from "../access/index.ts";
-import { Lookout } from "../helpers/watch.ts";
+import { Lookout } from "../helpers/index.ts";
+import type { Store } from "../store/index.ts";
 import {
   type NewSkillTool,
   newId,
@@ -11,8 +12,7 @@ import {
   type SkillFile,
   type SkillToolChanges,
   type StoredSkillTool,
-} from "../store/skill-tables.ts";
-import type { Store } from "../store/store.ts";
+} from "../store/index.ts";
 import {
   checkPaths,
   checkSkill,

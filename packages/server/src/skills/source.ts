@@ -1,5 +1,5 @@
 import type { ToolInfo, ToolRegistry } from "@toolrack/core";
-import type { StoredSkillTool } from "../store/skill-tables.ts";
+import type { StoredSkillTool } from "../store/index.ts";
 import type { LoadedSkill } from "./folder.ts";
 import { adaptSkillTool, type SkillSurroundings } from "./tool.ts";
 

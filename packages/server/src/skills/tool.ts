@@ -11,9 +11,9 @@ import {
   type ToolRegistry,
   toDefinition,
 } from "@toolrack/core";
-import { isReservedName, reservedNameReason } from "../calls/meta-tools.ts";
-import type { Sandbox } from "../sandbox/sandbox.ts";
-import type { StoredSkillTool } from "../store/skill-tables.ts";
+import { isReservedName, reservedNameReason } from "../calls/index.ts";
+import type { Sandbox } from "../sandbox/index.ts";
+import type { StoredSkillTool } from "../store/index.ts";
 import type { SkillToolInfo } from "./checks.ts";
 import type { LoadedSkill } from "./folder.ts";
 import { endpointParameters, httpRunner, usualHttpTimeout } from "./http-tool.ts";

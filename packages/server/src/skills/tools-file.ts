@@ -4,15 +4,15 @@ import { readdir } from "node:fs/promises";
 import { extname, join } from "node:path";
 import { canonicalName, isCanonicalName } from "@toolrack/core";
 import type { Document } from "yaml";
-import { isReservedName } from "../calls/meta-tools.ts";
-import type { Sandbox } from "../sandbox/sandbox.ts";
+import { isReservedName } from "../calls/index.ts";
+import type { Sandbox } from "../sandbox/index.ts";
 import {
   type NewSkillTool,
   type SkillToolType,
   type StoredSkill,
   type StoredSkillTool,
   skillToolTypes,
-} from "../store/skill-tables.ts";
+} from "../store/index.ts";
 import { resolveCommand, type ScriptModule } from "./script-command.ts";
 import { askForTools } from "./script-tool.ts";
 import { fromParameterLines, takesParameterLines } from "./usage.ts";

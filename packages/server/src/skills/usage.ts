@@ -1,5 +1,5 @@
 import { compileSchema, type JsonSchemaObject, SchemaError } from "@toolrack/core";
-import { isRecord } from "../helpers/values.ts";
+import { isRecord } from "../helpers/index.ts";
 
 /** Where an HTTP request carries a parameter. */
 export type ParameterPlace = "path" | "query" | "header" | "body";

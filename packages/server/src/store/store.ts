@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Logger, ToolCallRecord, ToolResult } from "@toolrack/core";
 import { type Kysely, sql } from "kysely";
-import { makeOwnFolder } from "../helpers/own-folder.ts";
+import { makeOwnFolder } from "../helpers/index.ts";
 import { ApprovalRepository, type ApprovalStore } from "./approvals.ts";
 import { BlobDirectory } from "./blobs.ts";
 import { CallJournals } from "./calls/call-journal.ts";

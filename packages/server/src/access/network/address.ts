@@ -1,7 +1,7 @@
 import { lookup as resolveName } from "node:dns";
 import { BlockList, type LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
-import { plainHost } from "../../helpers/values.ts";
+import { plainHost } from "../../helpers/index.ts";
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 

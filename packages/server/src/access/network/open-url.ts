@@ -1,7 +1,7 @@
 import http, { type IncomingMessage } from "node:http";
 import https from "node:https";
 import { isIP } from "node:net";
-import { plainHost } from "../../helpers/values.ts";
+import { plainHost } from "../../helpers/index.ts";
 import {
   AddressRefusedError,
   type AddressRules,

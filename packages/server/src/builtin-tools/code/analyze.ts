@@ -1,5 +1,5 @@
 import { isInside, privatePaths, realRoots } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
 import { type Confinement, confinePath, showPath } from "../confine.ts";
 import { entryAt } from "../file/support/entries.ts";
 import { IgnoreRules, walk } from "../file/support/walk.ts";

@@ -3,7 +3,7 @@ import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { openTestWorkspace, type TestWorkspace } from "../testing.ts";
+import { openTestWorkspace, type TestWorkspace } from "../testing/tool-rig.ts";
 import format from "./format.ts";
 import { runProgram } from "./support/programs.ts";
 

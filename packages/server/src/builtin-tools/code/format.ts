@@ -1,7 +1,7 @@
 import type { Stats } from "node:fs";
 import { dirname, relative, resolve, sep } from "node:path";
 import { guardWrite, isInside, privatePaths, realRoots } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
 import { type Confinement, confinePath, showPath } from "../confine.ts";
 import { amount } from "../file/support/contents.ts";
 import { entryAt } from "../file/support/entries.ts";

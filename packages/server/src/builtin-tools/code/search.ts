@@ -1,6 +1,6 @@
 import { basename, dirname, join } from "node:path";
 import { privatePaths } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
 import { confinePath, showPath } from "../confine.ts";
 import { entryAt } from "../file/support/entries.ts";
 import { clipLine, type RipgrepLine, type RipgrepOutcome, runRipgrep } from "./support/programs.ts";

@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { openTestWorkspace, type TestWorkspace } from "../testing.ts";
+import {
+  findMariadb,
+  startMariadb,
+  type TestDatabaseServer,
+  testPassword,
+} from "../testing/database-servers.ts";
+import { openTestWorkspace, type TestWorkspace } from "../testing/tool-rig.ts";
 import query from "./query.ts";
-import { findMariadb, startMariadb, type TestDatabaseServer, testPassword } from "./support/test-servers.ts";
 import update from "./update.ts";
 
 const program = findMariadb();

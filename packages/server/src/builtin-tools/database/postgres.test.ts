@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { openTestWorkspace, type TestWorkspace } from "../testing.ts";
-import query from "./query.ts";
 import {
   findPostgres,
   startPostgres,
   type TestDatabaseServer,
   testPassword,
-} from "./support/test-servers.ts";
+} from "../testing/database-servers.ts";
+import { openTestWorkspace, type TestWorkspace } from "../testing/tool-rig.ts";
+import query from "./query.ts";
 import update from "./update.ts";
 
 const bin = findPostgres();

@@ -4,7 +4,7 @@ import { existsSync, readFileSync, symlinkSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { openTestWorkspace, type TestWorkspace } from "../testing.ts";
+import { openTestWorkspace, type TestWorkspace } from "../testing/tool-rig.ts";
 import query from "./query.ts";
 
 interface Queried {

@@ -12,7 +12,7 @@ import {
 } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { openTestWorkspace, type TestWorkspace } from "../testing.ts";
+import { openTestWorkspace, type TestWorkspace } from "../testing/tool-rig.ts";
 import copy from "./copy.ts";
 
 let space: TestWorkspace;

@@ -2,7 +2,7 @@ import type { Stats } from "node:fs";
 import { rename } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
 import { guardWrite, isInside, isPrivateTwin, powerJudge, privatePaths } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
 import { type Confinement, confinePath, showPath } from "../confine.ts";
 import { formatSize } from "./support/contents.ts";
 import {

@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { guardWrite } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
 import { confinePath, showPath } from "../confine.ts";
 import { amount } from "./support/contents.ts";
 import { countEntries, entryAt, kindOf, type Removed, removeEntry } from "./support/entries.ts";

@@ -1,7 +1,7 @@
 import { readlink } from "node:fs/promises";
 import { isInside, privatePaths, realRoots } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
-import { compileGlob } from "../../helpers/glob.ts";
+import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
+import { compileGlob } from "../../helpers/index.ts";
 import { type Confinement, confinePath, showPath } from "../confine.ts";
 import { amount, formatSize } from "./support/contents.ts";
 import { type EntryKind, entryAt } from "./support/entries.ts";

@@ -1,6 +1,6 @@
 import { stat, symlink } from "node:fs/promises";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { openTestWorkspace, type TestWorkspace } from "../testing.ts";
+import { openTestWorkspace, type TestWorkspace } from "../testing/tool-rig.ts";
 import mkdir from "./mkdir.ts";
 
 let space: TestWorkspace;

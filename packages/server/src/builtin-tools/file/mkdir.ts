@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { guardWrite } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
 import { confinePath, showPath } from "../confine.ts";
 import { ensureFolder, entryAt } from "./support/entries.ts";
 

@@ -14,7 +14,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { openTestWorkspace, type TestWorkspace } from "../testing.ts";
+import { openTestWorkspace, type TestWorkspace } from "../testing/tool-rig.ts";
 import move from "./move.ts";
 
 let space: TestWorkspace;

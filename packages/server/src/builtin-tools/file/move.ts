@@ -2,7 +2,7 @@ import type { Stats } from "node:fs";
 import { readdir, rename, rmdir, unlink } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { guardWrite, isInside, privatePaths } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
 import { confinePath, showPath } from "../confine.ts";
 import {
   type Copied,

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { mkdir, open, symlink, truncate, writeFile } from "node:fs/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { openTestWorkspace, type TestWorkspace } from "../testing.ts";
+import { openTestWorkspace, type TestWorkspace } from "../testing/tool-rig.ts";
 import read from "./read.ts";
 
 interface ReadResult {

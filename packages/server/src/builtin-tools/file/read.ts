@@ -1,4 +1,4 @@
-import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
 import {
   amount,
   decodeText,

@@ -1,6 +1,6 @@
 import { chmod, link, mkdir, readdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { openTestWorkspace, type TestWorkspace } from "../testing.ts";
+import { openTestWorkspace, type TestWorkspace } from "../testing/tool-rig.ts";
 import write from "./write.ts";
 
 let space: TestWorkspace;

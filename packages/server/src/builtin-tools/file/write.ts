@@ -2,7 +2,7 @@ import { constants, type Stats } from "node:fs";
 import { access, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { guardWrite } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
 import { confinePath, showPath } from "../confine.ts";
 import { formatSize } from "./support/contents.ts";
 import { checkSameFile, ensureFolder, entryAt, replaceFile } from "./support/entries.ts";

@@ -3,10 +3,10 @@ import { readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { gzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { openTestServer, type TestServer } from "../../access/network/testing/test-server.ts";
 import type { InternalToolContext } from "../../calls/internal-tool.ts";
-import { openTestWorkspace, type TestWorkspace } from "../testing.ts";
+import { openTestWorkspace, type TestWorkspace } from "../testing/tool-rig.ts";
 import download from "./download.ts";
-import { openTestServer, type TestServer } from "./support/test-server.ts";
 
 const content = Buffer.alloc(3_000_000, "some content ");
 

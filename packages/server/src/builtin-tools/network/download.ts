@@ -1,23 +1,23 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
-import { guardWrite } from "../../access/index.ts";
-import {
-  createAddressRules,
-  downloadName,
-  requestHeaders,
-  withTimeLimit,
-} from "../../access/network/address.ts";
 import {
   alreadyThere,
   bodyText,
+  createAddressRules,
   decodedBody,
+  downloadName,
+  guardWrite,
+  type OpenedResponse,
+  openUrl,
   parseContentType,
+  parseUrl,
   readBody,
+  requestHeaders,
   saveStream,
   tooLarge,
-} from "../../access/network/body.ts";
-import { type OpenedResponse, openUrl, parseUrl } from "../../access/network/open-url.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+  withTimeLimit,
+} from "../../access/index.ts";
+import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
 import { confinePath, showPath } from "../confine.ts";
 
 const USUAL_BYTES = 100 * 1_048_576;

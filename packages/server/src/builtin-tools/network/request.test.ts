@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { brotliCompressSync, createGzip, deflateRawSync, deflateSync, gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { openTestWorkspace, type TestWorkspace } from "../testing.ts";
+import { openTestServer, type TestServer } from "../../access/network/testing/test-server.ts";
+import { openTestWorkspace, type TestWorkspace } from "../testing/tool-rig.ts";
 import request from "./request.ts";
-import { openTestServer, type TestServer } from "./support/test-server.ts";
 
 interface Answered {
   readonly status: number;

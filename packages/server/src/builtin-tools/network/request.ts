@@ -1,22 +1,22 @@
 import {
-  createAddressRules,
-  requestHeaders,
-  shownHeaders,
-  withTimeLimit,
-} from "../../access/network/address.ts";
-import {
   acceptedEncodings,
   type BodyPart,
   bodyText,
+  createAddressRules,
   decodedBody,
   isJson,
+  type OpenedResponse,
+  openUrl,
   parseContentType,
   parseJson,
+  parseUrl,
   prettyJson,
   readBody,
-} from "../../access/network/body.ts";
-import { type OpenedResponse, openUrl, parseUrl } from "../../access/network/open-url.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+  requestHeaders,
+  shownHeaders,
+  withTimeLimit,
+} from "../../access/index.ts";
+import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
 
 const USUAL_TIMEOUT = 30_000;
 const LONGEST_TIMEOUT = 5 * 60_000;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { openTestWorkspace } from "../testing.ts";
+import { openTestWorkspace } from "../testing/tool-rig.ts";
 import env from "./env.ts";
 
 beforeEach(() => {

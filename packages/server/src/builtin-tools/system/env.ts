@@ -1,4 +1,4 @@
-import type { InternalTool } from "../../calls/internal-tool.ts";
+import type { InternalTool } from "../../calls/index.ts";
 import { isSafeVariable } from "./support/commands.ts";
 
 const HIDDEN = "[set, hidden]";

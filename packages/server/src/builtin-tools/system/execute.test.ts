@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { openTestWorkspace, type TestWorkspace } from "../testing.ts";
+import { openTestWorkspace, type TestWorkspace } from "../testing/tool-rig.ts";
 import execute from "./execute.ts";
 
 interface Executed {

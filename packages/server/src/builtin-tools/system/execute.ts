@@ -1,5 +1,5 @@
 import { stat } from "node:fs/promises";
-import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
 import { confinePath } from "../confine.ts";
 import { type CommandOutcome, childEnvironment, FLOOD_LIMIT, runCommand } from "./support/commands.ts";
 

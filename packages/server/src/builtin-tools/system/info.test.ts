@@ -1,6 +1,6 @@
 import os from "node:os";
 import { expect, test } from "vitest";
-import { openTestWorkspace } from "../testing.ts";
+import { openTestWorkspace } from "../testing/tool-rig.ts";
 import info from "./info.ts";
 
 test("describes the machine and the disk of the workspace", async () => {

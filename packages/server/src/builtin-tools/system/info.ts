@@ -1,6 +1,6 @@
 import { statfs } from "node:fs/promises";
 import os from "node:os";
-import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
 
 export default {
   name: "info",

@@ -9,10 +9,9 @@ import {
   type SchemaIssue,
   type ToolRegistry,
 } from "@toolrack/core";
-import { type Grant, grantOf, masterGrant } from "../../access/grants.ts";
-import { Lookout } from "../../helpers/watch.ts";
-import type { AnsweredFor, ApprovalRule, ApprovalStore, StoredApproval } from "../../store/approvals.ts";
-import type { Store } from "../../store/store.ts";
+import { type Grant, grantOf, masterGrant } from "../../access/index.ts";
+import { Lookout } from "../../helpers/index.ts";
+import type { AnsweredFor, ApprovalRule, ApprovalStore, Store, StoredApproval } from "../../store/index.ts";
 import type { CallDesk } from "../call-service.ts";
 import type { InboxParts, ResumedCall } from "./inbox.ts";
 import { type QuestionMask, restoreMasked } from "./shown-arguments.ts";

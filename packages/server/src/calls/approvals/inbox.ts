@@ -8,10 +8,16 @@ import type {
   SchemaIssue,
   ToolInfo,
 } from "@toolrack/core";
-import { masterGrant } from "../../access/grants.ts";
-import type { RackItem } from "../../config/tool-patterns.ts";
-import type { AnsweredFor, ApprovalQuery, ApprovalRule, StoredApproval } from "../../store/approvals.ts";
-import type { Page, Store } from "../../store/store.ts";
+import { masterGrant } from "../../access/index.ts";
+import type { RackItem } from "../../config/index.ts";
+import type {
+  AnsweredFor,
+  ApprovalQuery,
+  ApprovalRule,
+  Page,
+  Store,
+  StoredApproval,
+} from "../../store/index.ts";
 import {
   AgreedCalls,
   type Answer,

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ApprovalRequest, ApprovalVerdict } from "@toolrack/core";
-import { type RackItem, toolMatcher } from "../../config/tool-patterns.ts";
-import { isRecord } from "../../helpers/values.ts";
-import type { ApprovalRule, ApprovalStore } from "../../store/approvals.ts";
-import { toKey } from "../../store/values.ts";
+import { type RackItem, toolMatcher } from "../../config/index.ts";
+import { isRecord } from "../../helpers/index.ts";
+import type { ApprovalRule, ApprovalStore } from "../../store/index.ts";
+import { toKey } from "../../store/index.ts";
 import { type NewRule, newId } from "./answers.ts";
 
 /** The answers for calls to come: as the store has them, at hand without asking it. */

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { type ApprovalDecision, type ApprovalRequest, redact } from "@toolrack/core";
-import { isRecord } from "../../helpers/values.ts";
+import { isRecord } from "../../helpers/index.ts";
 
 /** What stands for something may take so much, however little room there is. */
 const LEAST = 24;

@@ -1,6 +1,6 @@
 import { redact } from "@toolrack/core";
-import { writtenForms } from "../../access/secrets.ts";
-import { addressProblem, type Config, type ModelTraits, shownAddress } from "../../config/config.ts";
+import { writtenForms } from "../../access/index.ts";
+import { addressProblem, type Config, type ModelTraits, shownAddress } from "../../config/index.ts";
 import { ModelMissing, notListed } from "./failure.ts";
 
 export { ModelMissing };

@@ -1,9 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { JsonSchemaObject } from "@toolrack/core";
-import { HttpError, type HttpErrorCode } from "../../http/wire/errors.ts";
-import { eventText, openEventStream } from "../../http/wire/event-stream.ts";
-import type { ExtensionParts, Reply } from "../../http/wire/route.ts";
-import type { ChatMessage, ChatSession } from "../../store/chat-tables.ts";
+import type { ExtensionParts, Reply } from "../../http/wire/index.ts";
+import { eventText, HttpError, type HttpErrorCode, openEventStream } from "../../http/wire/index.ts";
+import type { ChatMessage, ChatSession } from "../../store/index.ts";
 import { ChatError, type ChatService } from "../chat-service.ts";
 import { ProviderError } from "../model/failure.ts";
 import { howToConfigure, ModelMissing } from "../model/providers.ts";

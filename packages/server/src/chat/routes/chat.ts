@@ -1,13 +1,28 @@
-import { ref } from "./chat-stream.ts";
-import { HttpError } from "../../http/wire/errors.ts";
-import { blameCursor, expertQuery } from "../../http/wire/requested.ts";
-import { defineRoute, type Route, type RouteRequest } from "../../http/wire/route.ts";
-import type { ChatSession } from "../../store/chat-tables.ts";
+import {
+  blameCursor,
+  defineRoute,
+  expertQuery,
+  HttpError,
+  type Route,
+  type RouteRequest,
+} from "../../http/wire/index.ts";
+import type { ChatSession } from "../../store/index.ts";
 import { howToConfigure } from "../model/providers.ts";
 import type { UserContent } from "../sessions.ts";
 import { requestedReach } from "../tools.ts";
-import { type ChatRouteParts, contentSchema, messageView, model, requireChat, resumeTurn, sayingWhy, streamTurn, text, title } from "./chat-stream.ts";
-
+import {
+  type ChatRouteParts,
+  contentSchema,
+  messageView,
+  model,
+  ref,
+  requireChat,
+  resumeTurn,
+  sayingWhy,
+  streamTurn,
+  text,
+  title,
+} from "./chat-stream.ts";
 
 interface SessionParams {
   readonly id: string;

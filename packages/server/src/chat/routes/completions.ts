@@ -1,10 +1,16 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { v7 as uuid } from "uuid";
-import { callerGone, jsonText } from "../../http/wire/bodies.ts";
-import { HttpError } from "../../http/wire/errors.ts";
-import { openEventStream } from "../../http/wire/event-stream.ts";
-import type { HttpExtension } from "../../http/wire/route.ts";
-import { defineRoute, type Reply, type Route, type RouteRequest } from "../../http/wire/route.ts";
+import type { HttpExtension } from "../../http/wire/index.ts";
+import {
+  callerGone,
+  defineRoute,
+  HttpError,
+  jsonText,
+  openEventStream,
+  type Reply,
+  type Route,
+  type RouteRequest,
+} from "../../http/wire/index.ts";
 import type { ChatService } from "../chat-service.ts";
 import { CompletionMarks, CompletionRuns, identify, offersFunctions } from "../completion-runs.ts";
 import {

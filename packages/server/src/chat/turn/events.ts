@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ProgressUpdate, RackEvent, ToolState } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
-import type { StoredApproval } from "../../store/approvals.ts";
+import type { StoredApproval } from "../../store/index.ts";
 import type { ModelUsage } from "../model/deltas.ts";
 import type { Echo } from "./tool-calls.ts";
 

@@ -1,7 +1,6 @@
 import { type ToolState, toOpenAIToolMessage } from "@toolrack/core";
-import { CallRefused, type EndedCall } from "../../calls/call-service.ts";
-import type { StoredApproval } from "../../store/approvals.ts";
-import type { StoredCall } from "../../store/store.ts";
+import { CallRefused, type EndedCall } from "../../calls/index.ts";
+import type { StoredApproval, StoredCall } from "../../store/index.ts";
 import type { DeltaMerger, Shown } from "../model/deltas.ts";
 import type { ModelToolCall } from "../model/providers.ts";
 import { estimateTokens, type ToolsService } from "../tools.ts";

@@ -1,8 +1,8 @@
 import type { ToolInfo } from "@toolrack/core";
-import type { ApprovalInbox } from "../../calls/approvals/inbox.ts";
-import { callToolName } from "../../calls/meta-tools.ts";
-import { unlessAborted } from "../../helpers/values.ts";
-import type { StoredApproval } from "../../store/approvals.ts";
+import type { ApprovalInbox } from "../../calls/index.ts";
+import { callToolName } from "../../calls/index.ts";
+import { unlessAborted } from "../../helpers/index.ts";
+import type { StoredApproval } from "../../store/index.ts";
 import { separator } from "../completion-shape.ts";
 import type { StreamOptions } from "../model/completion.ts";
 import type { AnswerFacts, ModelUsage } from "../model/deltas.ts";

@@ -1,6 +1,6 @@
 import { isCancel, select, text } from "@clack/prompts";
 import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
-import { isRecord } from "../../helpers/values.ts";
+import { isRecord } from "../../helpers/index.ts";
 import type { Cli } from "../cli.ts";
 import { printable } from "../text.ts";
 

@@ -1,5 +1,4 @@
-import type { ApprovalRule, StoredApproval } from "../../store/approvals.ts";
-import type { Page } from "../../store/store.ts";
+import type { ApprovalRule, Page, StoredApproval } from "../../store/index.ts";
 import { readArguments } from "../arguments.ts";
 import type { Cli } from "../cli.ts";
 import { usageError } from "../cli-error.ts";

@@ -9,11 +9,10 @@ import type {
   ToolRegistry,
   ToolResult,
 } from "@toolrack/core";
-import { verdictByRules } from "../../calls/approvals/rules.ts";
-import { parseToolReference } from "../../calls/call-service.ts";
-import type { CallRecorder } from "../../calls/recorder.ts";
-import type { App } from "../../index.ts";
-import type { ApprovalRule } from "../../store/approvals.ts";
+import type { CallRecorder } from "../../calls/index.ts";
+import { parseToolReference, verdictByRules } from "../../calls/index.ts";
+import type { App } from "../../rack/index.ts";
+import type { ApprovalRule } from "../../store/index.ts";
 import { parsePairs, readArguments } from "../arguments.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodeOf, exitCodes, usageError } from "../cli-error.ts";
@@ -49,7 +48,7 @@ export async function call(
   const base = toolx === undefined && args === undefined ? undefined : { ...toolx?.parameters, ...args };
   const interrupt = new AbortController();
   // Loading the store's code now lets the disk work while the workspace opens. openRecorder tells of a failure.
-  void import("../../store/store.ts").catch(() => {});
+  void import("../../store/index.ts").catch(() => {});
   let rules: readonly ApprovalRule[] = [];
   // What a rule of the workspace denies is not run here either.
   const approval: ApprovalPolicy = {
@@ -130,7 +129,7 @@ function askerOf(cli: Cli, yes: boolean): NonNullable<ApprovalPolicy["ask"]> {
  */
 async function openRecorder(cli: Cli, app: App): Promise<CallRecorder | undefined> {
   try {
-    const [store, { CallRecorder }] = await Promise.all([app.store(), import("../../calls/recorder.ts")]);
+    const [store, { CallRecorder }] = await Promise.all([app.store(), import("../../calls/index.ts")]);
     return new CallRecorder(app.registry, store.calls, talkingLogger(cli));
   } catch (thrown) {
     const reason = thrown instanceof Error ? thrown.message : String(thrown);
@@ -141,7 +140,7 @@ async function openRecorder(cli: Cli, app: App): Promise<CallRecorder | undefine
 
 /** A tool that the operator switched off on the server is off here too. */
 async function heedSwitches(cli: Cli, app: App): Promise<void> {
-  const { ToolSwitches } = await import("../../access/switches.ts");
+  const { ToolSwitches } = await import("../../access/index.ts");
   await ToolSwitches.open({ registry: app.registry, store: await app.store(), logger: talkingLogger(cli) });
 }
 

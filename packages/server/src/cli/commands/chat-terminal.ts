@@ -1,6 +1,6 @@
 import { createInterface, type Interface } from "node:readline";
 import type { ToolState } from "@toolrack/core";
-import type { TurnEnd, TurnEvent } from "../../chat/turn/events.ts";
+import type { TurnEnd, TurnEvent } from "../../chat/index.ts";
 import type { Cli } from "../cli.ts";
 import { formatDuration, oneLine, printable, shorten } from "../text.ts";
 

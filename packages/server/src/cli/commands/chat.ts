@@ -1,6 +1,6 @@
-import { readSse } from "../../chat/model/completion.ts";
-import type { ShownApproval, TurnEnd, TurnEvent } from "../../chat/turn/events.ts";
-import type { Serving } from "../../rack/serve.ts";
+import type { ShownApproval, TurnEnd, TurnEvent } from "../../chat/index.ts";
+import { readSse } from "../../chat/index.ts";
+import type { Serving } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes, isCliError, usageError } from "../cli-error.ts";
 import { ServerClient } from "../server-client.ts";
@@ -34,7 +34,7 @@ export async function chat(cli: Cli, words: readonly string[], options: ChatComm
 async function connect(cli: Cli): Promise<{ client: ServerClient; serving?: Serving }> {
   const running = await ServerClient.findIfAny(cli);
   if (running !== undefined) return { client: running };
-  const { serve } = await import("../../rack/serve.ts");
+  const { serve } = await import("../../rack/index.ts");
   const root = findWorkspace(cli);
   const options = { logger: talkingLogger(cli), host: "127.0.0.1", port: 0 };
   const serving = await opening(root, serve(root, options));

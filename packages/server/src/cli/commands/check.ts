@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
-import type { App, FileReport, LoadReport } from "../../index.ts";
+import type { FileReport, LoadReport } from "../../files/index.ts";
+import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes } from "../cli-error.ts";
 import { formatDuration, oneLine, printable } from "../text.ts";

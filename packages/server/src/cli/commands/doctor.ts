@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { RepairReport } from "../../store/repair/repair-database.ts";
+import type { RepairReport } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes } from "../cli-error.ts";
 import { type Check, checkProgram, checkWorkspace } from "../doctor/checks.ts";
@@ -26,8 +26,8 @@ export async function doctor(cli: Cli, { repair = false }: DoctorOptions = {}): 
 /** `toolrack doctor --repair`: saves what can be read of a damaged database into a new one. */
 async function repairStore(cli: Cli): Promise<void> {
   const workspace = findWorkspace(cli);
-  const { loadEnvironment } = await import("../../config/read-config.ts");
-  const { repairDatabase, RepairRefused } = await import("../../store/repair/repair-database.ts");
+  const { loadEnvironment } = await import("../../config/index.ts");
+  const { repairDatabase, RepairRefused } = await import("../../store/index.ts");
   const forget = await loadEnvironment(workspace, talkingLogger(cli));
   const isElsewhere = (process.env.DATABASE_URL ?? "") !== "";
   forget();

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { isRecord } from "../../helpers/values.ts";
+import { isRecord } from "../../helpers/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes } from "../cli-error.ts";
 import { oneLine } from "../text.ts";
@@ -52,7 +52,7 @@ async function readServers(cli: Cli, path: string): Promise<readonly FoundServer
   const text = await readFile(resolve(cli.cwd, path), "utf8").catch((error: Error) => {
     throw new CliError(`${path} cannot be read: ${error.message}`, { code: "unreadable_file" });
   });
-  const { parseJsonc } = await import("../../helpers/jsonc.ts");
+  const { parseJsonc } = await import("../../helpers/index.ts");
   let document: unknown;
   try {
     document = parseJsonc(text);

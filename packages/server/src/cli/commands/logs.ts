@@ -1,8 +1,8 @@
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
-import { type LogLine, type LogQuery, matcher, parse, readLog } from "../../calls/log-line.ts";
+import { type LogLine, type LogQuery, matcher, parse, readLog } from "../../calls/index.ts";
 
-import type { StoredCall } from "../../store/store.ts";
+import type { StoredCall } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { formatDuration, oneLine, padDisplay, parseDuration, printable } from "../text.ts";

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
-import { shellQuote } from "../../helpers/values.ts";
-import type { McpServerView, McpToolView } from "../../index.ts";
+import { shellQuote } from "../../helpers/index.ts";
+import type { McpServerView, McpToolView } from "../../mcp/connect/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes, usageError } from "../cli-error.ts";
 import { askServer } from "../server-client.ts";

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
-import type { App } from "../../index.ts";
+import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes, interruptedError, usageError } from "../cli-error.ts";
 import { describeFailure, withApp } from "../workspace.ts";

@@ -1,5 +1,5 @@
-import { scheduleView } from "../../calls/schedules.ts";
-import type { StoredSchedule } from "../../store/schedules.ts";
+import { scheduleView } from "../../calls/index.ts";
+import type { StoredSchedule } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { formatTime, oneLine } from "../text.ts";

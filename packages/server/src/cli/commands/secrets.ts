@@ -1,4 +1,4 @@
-import { type Secrets, toolSecretName } from "../../access/secrets.ts";
+import { type Secrets, toolSecretName } from "../../access/index.ts";
 
 import type { Cli } from "../cli.ts";
 import { CliError, interruptedError, usageError } from "../cli-error.ts";
@@ -78,7 +78,7 @@ async function readValue(cli: Cli, name: string): Promise<string> {
 
 function withSecrets(cli: Cli, use: (kept: Secrets) => Promise<void>): Promise<void> {
   return withStore(cli, async (store, directory) => {
-    const { openSecrets } = await import("../../access/secrets.ts");
+    const { openSecrets } = await import("../../access/index.ts");
     return use(await openSecrets({ directory, store }));
   });
 }

@@ -1,11 +1,10 @@
 import { isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
 import type { RackEvent } from "@toolrack/core";
-import { ownStreams } from "../../calls/console-output.ts";
-import { LineGatherer } from "../../calls/log.ts";
-import { isRecord, shellQuote } from "../../helpers/values.ts";
-import type { LoadReport } from "../../index.ts";
-import type { ServeOptions, Serving } from "../../rack/serve.ts";
+import { LineGatherer, ownStreams } from "../../calls/index.ts";
+import type { LoadReport } from "../../files/index.ts";
+import { isRecord, shellQuote } from "../../helpers/index.ts";
+import type { ServeOptions, Serving } from "../../rack/index.ts";
 
 import type { Cli } from "../cli.ts";
 import { CliError } from "../cli-error.ts";
@@ -49,7 +48,7 @@ export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions
 }
 
 async function start(cli: Cli, root: string, options: ServeOptions): Promise<Serving> {
-  const module = await import("../../rack/serve.ts");
+  const module = await import("../../rack/index.ts");
   try {
     return await opening(root, module.serve(root, options));
   } catch (thrown) {
@@ -71,7 +70,7 @@ function addressError(cli: Cli, thrown: unknown): CliError | undefined {
 async function tellReady(cli: Cli, serving: Serving, isWatching: boolean): Promise<void> {
   const { app, url, token, interrupted } = serving;
   const { report, registry, workspace } = app;
-  const { isMetaTool } = await import("../../calls/meta-tools.ts");
+  const { isMetaTool } = await import("../../calls/index.ts");
   // The tools that search and call other tools are not listed, so they are not counted.
   const tools = registry.list().filter(({ name }) => !isMetaTool(name)).length;
   const failures = failuresIn(report);
@@ -149,7 +148,7 @@ type RecordEvent = Extract<RackEvent, { type: "record" }>;
 
 /** Returns what tells of a finished call, on one line. */
 async function callTeller(cli: Cli, lines: LineGatherer): Promise<(event: RecordEvent) => void> {
-  const { logText, toLogLine } = await import("../../calls/log-line.ts");
+  const { logText, toLogLine } = await import("../../calls/index.ts");
   const style: Cli["style"] = (how, text) => cli.styleTalk(how, text);
   return ({ record, error }) => {
     // The text of the line in the log, with its type before all the rest.
@@ -172,7 +171,7 @@ export async function mcp(cli: Cli, { expert, watch }: McpCommandOptions): Promi
   const streams = ownStreams((text) => cli.write(text));
   const stopping = new AbortController();
   cli.onInterrupt(() => stopping.abort());
-  const { serveStdio } = await import("../../rack/serve.ts");
+  const { serveStdio } = await import("../../rack/index.ts");
   const served = serveStdio(root, {
     logger: talkingLogger(cli),
     streams,

@@ -1,9 +1,13 @@
 import { relative, resolve } from "node:path";
-import type { App } from "../../index.ts";
-import { SkillInputError, SkillMissingError, SkillReadOnlyError } from "../../skills/checks.ts";
-import { exportSkills } from "../../skills/export.ts";
-import { importSkills } from "../../skills/import/import.ts";
-import type { SkillLibrary } from "../../skills/skill-library.ts";
+import type { App } from "../../rack/index.ts";
+import type { SkillLibrary } from "../../skills/index.ts";
+import {
+  exportSkills,
+  importSkills,
+  SkillInputError,
+  SkillMissingError,
+  SkillReadOnlyError,
+} from "../../skills/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes, usageError } from "../cli-error.ts";
 import { amount, printable } from "../text.ts";

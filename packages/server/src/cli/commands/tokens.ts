@@ -1,6 +1,6 @@
-import { issueToken, type TokenWish } from "../../access/tokens.ts";
-import { problemOfToolPattern } from "../../config/tool-patterns.ts";
-import type { StoredToken } from "../../store/store.ts";
+import { issueToken, type TokenWish } from "../../access/index.ts";
+import { problemOfToolPattern } from "../../config/index.ts";
+import type { StoredToken } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { formatTime, oneLine, parseDuration } from "../text.ts";

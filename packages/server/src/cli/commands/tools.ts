@@ -1,6 +1,6 @@
 import { compileSchema, type JsonSchemaObject, type ToolInfo, type ToolRegistry } from "@toolrack/core";
-import { isRecord } from "../../helpers/values.ts";
-import type { App } from "../../index.ts";
+import { isRecord } from "../../helpers/index.ts";
+import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import {
   describeType,

@@ -1,6 +1,6 @@
 import { parse } from "yaml";
-import { parseToolReference } from "../../calls/call-service.ts";
-import { isRecord } from "../../helpers/values.ts";
+import { parseToolReference } from "../../calls/index.ts";
+import { isRecord } from "../../helpers/index.ts";
 import { usageError } from "../cli-error.ts";
 
 /** A call as `toolx` writes it. */

@@ -3,10 +3,10 @@ import { constants } from "node:fs";
 import { access } from "node:fs/promises";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
-import { findFormatter } from "../../builtin-tools/code/support/formatters.ts";
-import { unreadConfigs } from "../../config/read-config.ts";
-import { shellQuote } from "../../helpers/values.ts";
-import type { App } from "../../index.ts";
+import { findFormatter } from "../../builtin-tools/index.ts";
+import { unreadConfigs } from "../../config/index.ts";
+import { shellQuote } from "../../helpers/index.ts";
+import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import { configOf, entryAt, failuresIn, whereOf } from "../workspace.ts";
 import {

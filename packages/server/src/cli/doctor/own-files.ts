@@ -1,12 +1,11 @@
 import { existsSync, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
-import { EncryptionKey, osKeyring } from "../../access/encryption.ts";
-import { grantOf } from "../../access/grants.ts";
-import { isAlive, readServerAddress } from "../../config/server-address.ts";
-import { shellQuote } from "../../helpers/values.ts";
-import type { App } from "../../index.ts";
-import { ownEntries } from "../../rack/mcp-servers.ts";
+import { EncryptionKey, grantOf, osKeyring } from "../../access/index.ts";
+import { isAlive, readServerAddress } from "../../config/index.ts";
+import { shellQuote } from "../../helpers/index.ts";
+import type { App } from "../../rack/index.ts";
+import { ownEntries } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import { attempt, type Check } from "./checks.ts";
 
@@ -19,7 +18,7 @@ export async function checkStore(cli: Cli, app: App): Promise<Check> {
   if (url === "" && !existsSync(file)) {
     return { name: "store", status: "ok", message: `SQLite; ${file} is made when it is first needed` };
   }
-  const { problemsOf } = await import("../../store/repair/repair-database.ts");
+  const { problemsOf } = await import("../../store/index.ts");
   const [problem] = url === "" ? problemsOf(file, true) : [];
   if (problem !== undefined) {
     const remedy = `Stop what uses the workspace, then save what can be read: ${cli.programWords} doctor --repair --dir ${shellQuote(app.workspace.directory)}`;

@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { createScanner, type Node, stripComments } from "jsonc-parser";
 import { type AST, getStaticTOMLValue, parseTOML } from "toml-eslint-parser";
-import { parseJsonc, parseJsoncTree } from "../../helpers/jsonc.ts";
-import { isRecord } from "../../helpers/values.ts";
+import { isRecord, parseJsonc, parseJsoncTree } from "../../helpers/index.ts";
 
 /** What stands from `start` up to `end` becomes `text`. */
 export interface TextEdit {

@@ -1,6 +1,6 @@
 import { isAbsolute, resolve } from "node:path";
 import { isDeepStrictEqual, parseArgs } from "node:util";
-import { isRecord } from "../../helpers/values.ts";
+import { isRecord } from "../../helpers/index.ts";
 import type { ClientEntry } from "./clients.ts";
 
 /** An entry of a client's file that leads to a rack. */

@@ -1,4 +1,4 @@
-import { shellQuote } from "../../helpers/values.ts";
+import { shellQuote } from "../../helpers/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { oneLine, printable } from "../text.ts";

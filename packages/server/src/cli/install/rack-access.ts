@@ -1,10 +1,9 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { grantOf } from "../../access/grants.ts";
-import { hashToken, issueToken, type TokenWish } from "../../access/tokens.ts";
+import { grantOf, hashToken, issueToken, type TokenWish } from "../../access/index.ts";
 
-import { readServerAddress } from "../../config/server-address.ts";
-import type { StoredToken } from "../../store/store.ts";
+import { readServerAddress } from "../../config/index.ts";
+import type { StoredToken } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { ServerClient } from "../server-client.ts";

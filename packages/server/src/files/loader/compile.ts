@@ -12,7 +12,7 @@ import {
   transformSync,
   version,
 } from "esbuild";
-import { LoadError } from "../../helpers/values.ts";
+import { LoadError } from "../../helpers/index.ts";
 
 /** A file as CommonJS that `vm.compileFunction` takes. */
 export interface CompiledFile {

@@ -4,8 +4,8 @@ import { createRequire } from "node:module";
 import { dirname, extname } from "node:path";
 import { pathToFileURL } from "node:url";
 import vm from "node:vm";
-import type { StackMapper } from "../../helpers/stack-mapper.ts";
-import { LoadError } from "../../helpers/values.ts";
+import type { StackMapper } from "../../helpers/index.ts";
+import { LoadError } from "../../helpers/index.ts";
 import { type CompiledFile, type Compiler, importMeta, TrackedTimers, withinTime } from "./compile.ts";
 
 import type { Resolution, Resolver } from "./resolver.ts";

@@ -1,11 +1,16 @@
-import type { Grant } from "../../access/grants.ts";
-import { type Answered, ForbiddenAnswer, type NewRule, UnfitAnswer } from "../../calls/approvals/answers.ts";
-import type { AnsweredFor, StoredApproval } from "../../store/approvals.ts";
+import type { Grant } from "../../access/index.ts";
+import { type Answered, ForbiddenAnswer, type NewRule, UnfitAnswer } from "../../calls/index.ts";
+import type { AnsweredFor, StoredApproval } from "../../store/index.ts";
 import type { HttpParts } from "../app.ts";
 import { ref } from "../schemas/common.ts";
-import { HttpError } from "../wire/errors.ts";
-import { blameCursor, refuseRulePattern, toolPattern } from "../wire/requested.ts";
-import { defineRoute, type Route } from "../wire/route.ts";
+import {
+  blameCursor,
+  defineRoute,
+  HttpError,
+  type Route,
+  refuseRulePattern,
+  toolPattern,
+} from "../wire/index.ts";
 
 interface ListQuery {
   readonly state?: StoredApproval["state"] | "all";

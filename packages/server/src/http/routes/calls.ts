@@ -1,6 +1,6 @@
-import type { Grant } from "../../access/grants.ts";
-import { ResultElsewhereError } from "../../store/calls/calls.ts";
-import type { CallQuery, Page, StoredCall } from "../../store/store.ts";
+import type { Grant } from "../../access/index.ts";
+import type { CallQuery, Page, StoredCall } from "../../store/index.ts";
+import { ResultElsewhereError } from "../../store/index.ts";
 import type { HttpParts } from "../app.ts";
 import {
   activeView,
@@ -15,9 +15,7 @@ import {
   unknownCall,
 } from "../call-answers.ts";
 import { ref } from "../schemas/common.ts";
-import { HttpError } from "../wire/errors.ts";
-import { blameCursor } from "../wire/requested.ts";
-import { defineRoute, type Route } from "../wire/route.ts";
+import { blameCursor, defineRoute, HttpError, type Route } from "../wire/index.ts";
 import { callOptions, callResponses, chosenCallId } from "./tools.ts";
 
 interface ReplayBody {

@@ -1,12 +1,10 @@
 import type { JsonSchemaObject } from "@toolrack/core";
-import type { McpServers, McpServerUpdate } from "../../mcp/connect/mcp-servers.ts";
-import { McpServerError } from "../../store/mcp-servers.ts";
+import type { McpServers, McpServerUpdate } from "../../mcp/connect/index.ts";
+import { McpServerError } from "../../store/index.ts";
 import type { HttpParts } from "../app.ts";
 import { CALLBACK_PATH } from "../identity.ts";
 import { ref } from "../schemas/common.ts";
-import { originOf } from "../wire/bodies.ts";
-import { HttpError } from "../wire/errors.ts";
-import { defineRoute, type Reply, type Route } from "../wire/route.ts";
+import { defineRoute, HttpError, originOf, type Reply, type Route } from "../wire/index.ts";
 
 const key: JsonSchemaObject = { type: "string", minLength: 1, maxLength: 100 };
 const hash: JsonSchemaObject = {

@@ -9,10 +9,15 @@ import {
 import type { HttpParts } from "../app.ts";
 import { charge } from "../request-guard.ts";
 import { ref } from "../schemas/common.ts";
-import { callerGone } from "../wire/bodies.ts";
-import { HttpError } from "../wire/errors.ts";
-import { expertQuery, type Reach, reachOf } from "../wire/requested.ts";
-import { defineRoute, type Route } from "../wire/route.ts";
+import {
+  callerGone,
+  defineRoute,
+  expertQuery,
+  HttpError,
+  type Reach,
+  type Route,
+  reachOf,
+} from "../wire/index.ts";
 
 type Formatted = Pick<ReturnType<typeof toOpenAITools>, "tools" | "restore">;
 

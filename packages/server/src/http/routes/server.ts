@@ -1,24 +1,23 @@
 import type { JsonSchemaObject } from "@toolrack/core";
-import type { Grant } from "../../access/grants.ts";
-import { creatorOfGrant, maySee, scheduleView } from "../../calls/schedules.ts";
-import { retentionOf } from "../../config/config.ts";
-import { productVersion } from "../../helpers/product-version.ts";
-import { mostHeld } from "../../store/calls/held-calls.ts";
-import type { StoredSchedule } from "../../store/schedules.ts";
-import type { Store } from "../../store/store.ts";
-import { StoreUnavailable, type UnavailableReason } from "../../store/store-unavailable.ts";
+import type { Grant } from "../../access/index.ts";
+import { creatorOfGrant, maySee, scheduleView } from "../../calls/index.ts";
+import { retentionOf } from "../../config/index.ts";
+import { productVersion } from "../../helpers/index.ts";
+import type { Store, StoredSchedule } from "../../store/index.ts";
+import { mostHeld, StoreUnavailable, type UnavailableReason } from "../../store/index.ts";
 import type { HttpParts } from "../app.ts";
 import { describeApi } from "../openapi.ts";
 import { ref } from "../schemas/common.ts";
-import { HttpError } from "../wire/errors.ts";
-import { defineRoute, type Route } from "../wire/route.ts";
+import { defineRoute, HttpError, type Route } from "../wire/index.ts";
 
 const prometheus = "text/plain; version=0.0.4; charset=utf-8";
 
 /** What the server says of itself. `table` is asked for late: the description is one of the routes it describes. */
 export function serverRoutes(
   { registry, files, skills, metrics, feed, recorder, store, log, mcpServers }: HttpParts,
-  table: () => readonly Route[], schemas: Readonly<Record<string, JsonSchemaObject>>): Route[] {
+  table: () => readonly Route[],
+  schemas: Readonly<Record<string, JsonSchemaObject>>,
+): Route[] {
   let description: unknown;
   return [
     defineRoute({

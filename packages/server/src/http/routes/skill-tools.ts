@@ -1,16 +1,11 @@
 import { isUtf8 } from "node:buffer";
 import type { JsonSchemaObject } from "@toolrack/core";
-import type { SkillLibrary } from "../../skills/skill-library.ts";
-import type {
-  NewSkillTool,
-  SkillToolChanges,
-  SkillToolType,
-  StoredSkillTool,
-} from "../../store/skill-tables.ts";
+import type { SkillLibrary } from "../../skills/index.ts";
+import type { NewSkillTool, SkillToolChanges, SkillToolType, StoredSkillTool } from "../../store/index.ts";
 import type { HttpParts } from "../app.ts";
 import { refusals, serveCall } from "../call-answers.ts";
 import { ref } from "../schemas/common.ts";
-import { defineRoute, type Route } from "../wire/route.ts";
+import { defineRoute, type Route } from "../wire/index.ts";
 import { refusing, refusingUnseen, seenVersion } from "./skill-transfer.ts";
 import { skillParams } from "./skills.ts";
 import { callResponses, chosenCallId } from "./tools.ts";

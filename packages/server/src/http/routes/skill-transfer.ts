@@ -1,14 +1,23 @@
 import { join } from "node:path";
-import { SkillInputError, SkillMissingError, SkillReadOnlyError } from "../../skills/checks.ts";
-import { folderFiles, folderNames, writeZip } from "../../skills/export.ts";
-import { type Imported, type ImportPlan, keepImport, planImport } from "../../skills/import/import.ts";
-import { readUpload, readZip } from "../../skills/import/upload.ts";
-import type { SkillLibrary } from "../../skills/skill-library.ts";
-import { SkillChangedError, type SkillFile } from "../../store/skill-tables.ts";
+import type { SkillLibrary } from "../../skills/index.ts";
+import {
+  folderFiles,
+  folderNames,
+  type Imported,
+  type ImportPlan,
+  keepImport,
+  planImport,
+  readUpload,
+  readZip,
+  SkillInputError,
+  SkillMissingError,
+  SkillReadOnlyError,
+  writeZip,
+} from "../../skills/index.ts";
+import { SkillChangedError, type SkillFile } from "../../store/index.ts";
 import type { HttpParts } from "../app.ts";
 import { ref } from "../schemas/common.ts";
-import { HttpError } from "../wire/errors.ts";
-import { defineRoute, type Route } from "../wire/route.ts";
+import { defineRoute, HttpError, type Route } from "../wire/index.ts";
 import { skillParams } from "./skills.ts";
 
 interface ImportBody {

@@ -1,11 +1,9 @@
 import type { JsonSchemaObject } from "@toolrack/core";
-import { type Expert, expertNamePattern } from "../../skills/experts.ts";
-import type { ExpertChanges } from "../../store/experts.ts";
-import type { SkillChanges, SkillFile, StoredSkill } from "../../store/skill-tables.ts";
+import { type Expert, expertNamePattern } from "../../skills/index.ts";
+import type { ExpertChanges, SkillChanges, SkillFile, StoredSkill } from "../../store/index.ts";
 import type { HttpParts } from "../app.ts";
 import { ref } from "../schemas/common.ts";
-import { findExpert, toolPattern } from "../wire/requested.ts";
-import { defineRoute, type Route } from "../wire/route.ts";
+import { defineRoute, findExpert, type Route, toolPattern } from "../wire/index.ts";
 import { skillDetail, skillSummary } from "./skill-tools.ts";
 import { refusing, refusingUnseen, seenVersion } from "./skill-transfer.ts";
 

@@ -1,10 +1,7 @@
-import { SecretError } from "../../access/secrets.ts";
-import { issueToken, type TokenWish } from "../../access/tokens.ts";
+import { issueToken, SecretError, type TokenWish } from "../../access/index.ts";
 import type { HttpParts } from "../app.ts";
 import { ref } from "../schemas/common.ts";
-import { HttpError } from "../wire/errors.ts";
-import { refuseToolPattern, toolPattern } from "../wire/requested.ts";
-import { defineRoute, type Route } from "../wire/route.ts";
+import { defineRoute, HttpError, type Route, refuseToolPattern, toolPattern } from "../wire/index.ts";
 
 const patterns = { type: "array", items: { type: "string", minLength: 1, maxLength: 200 }, maxItems: 1_000 };
 

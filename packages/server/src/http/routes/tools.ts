@@ -1,14 +1,19 @@
 import { redact, type ToolInfo, toDefinition } from "@toolrack/core";
-import { parseToolReference, unknownTool } from "../../calls/call-service.ts";
+import { parseToolReference, unknownTool } from "../../calls/index.ts";
 
-import { skillToolInfo } from "../../skills/checks.ts";
-import type { ToolSwitch } from "../../store/tokens.ts";
+import { skillToolInfo } from "../../skills/index.ts";
+import type { ToolSwitch } from "../../store/index.ts";
 import type { HttpParts } from "../app.ts";
 import { refusals, serveCall } from "../call-answers.ts";
 import { ref } from "../schemas/common.ts";
-import { HttpError } from "../wire/errors.ts";
-import { expertQuery, reachOf } from "../wire/requested.ts";
-import { defineRoute, type Route, type RouteRequest } from "../wire/route.ts";
+import {
+  defineRoute,
+  expertQuery,
+  HttpError,
+  type Route,
+  type RouteRequest,
+  reachOf,
+} from "../wire/index.ts";
 
 interface ListQuery {
   readonly q?: string;

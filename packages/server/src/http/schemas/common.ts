@@ -1,5 +1,5 @@
 import { type JsonSchemaObject, toolErrorCodes } from "@toolrack/core";
-import { httpErrorCodes } from "../wire/errors.ts";
+import { httpErrorCodes } from "../wire/index.ts";
 import { mcpServerSchema, mcpServerToolSchema } from "./mcp-servers.ts";
 import { serverSchemas } from "./server.ts";
 import { skillSchemas } from "./skills.ts";

@@ -1,6 +1,5 @@
-import { CallRefused } from "../../calls/call-service.ts";
-import { isFullDisk } from "../../store/database.ts";
-import { StoreUnavailable } from "../../store/store-unavailable.ts";
+import { CallRefused } from "../../calls/index.ts";
+import { isFullDisk, StoreUnavailable } from "../../store/index.ts";
 
 interface HttpErrorOptions {
   readonly details?: Readonly<Record<string, unknown>>;

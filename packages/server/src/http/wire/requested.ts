@@ -1,9 +1,8 @@
 import type { ToolInfo } from "@toolrack/core";
-import type { Grant } from "../../access/grants.ts";
-import { problemOfToolPattern } from "../../config/tool-patterns.ts";
-import type { Expert, Experts } from "../../skills/experts.ts";
-import { problemOfRulePattern } from "../../store/approvals.ts";
-import { InvalidCursorError } from "../../store/values.ts";
+import type { Grant } from "../../access/index.ts";
+import { problemOfToolPattern } from "../../config/index.ts";
+import type { Expert, Experts } from "../../skills/index.ts";
+import { InvalidCursorError, problemOfRulePattern } from "../../store/index.ts";
 import { HttpError } from "./errors.ts";
 
 /** For a list that the store refused: a cursor that is none is the mistake of whoever asked. */

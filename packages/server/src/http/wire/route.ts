@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { JsonSchemaObject, Logger, ToolRegistry } from "@toolrack/core";
-import type { Grant } from "../../access/grants.ts";
-import type { Experts } from "../../skills/experts.ts";
-import type { Store } from "../../store/store.ts";
+import type { Grant } from "../../access/index.ts";
+import type { Experts } from "../../skills/index.ts";
+import type { Store } from "../../store/index.ts";
 import type { HttpErrorCode } from "./errors.ts";
 
 /** A request that passed every check: what it says fits the schemas of its route. */

@@ -1,5 +1,5 @@
-import { problemOfOwnEntry, problemOfStart, racksFor } from "../../calls/rack-identity.ts";
-import { readServerAddress } from "../../config/server-address.ts";
+import { problemOfOwnEntry, problemOfStart, racksFor } from "../../calls/index.ts";
+import { readServerAddress } from "../../config/index.ts";
 import type { ServerLimits } from "./config/entry.ts";
 import { credentialsIn } from "./config/hidden.ts";
 import { resolveEntry } from "./config/resolve-entry.ts";

@@ -1,6 +1,6 @@
 import { hashValue, ToolDisabledError } from "@toolrack/core";
-import { shellQuote } from "../../helpers/values.ts";
-import type { McpServerStore, StoredMcpServer } from "../../store/mcp-servers.ts";
+import { shellQuote } from "../../helpers/index.ts";
+import type { McpServerStore, StoredMcpServer } from "../../store/index.ts";
 import {
   type Catalogue,
   checkCatalogue,

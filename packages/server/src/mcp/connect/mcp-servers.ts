@@ -1,14 +1,13 @@
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { hashValue } from "@toolrack/core";
-import { problemOfOwnEntry, readRacks } from "../../calls/rack-identity.ts";
-import { problemOfKey } from "../../config/tool-patterns.ts";
-import { readServerAddress } from "../../config/server-address.ts";
-import { watchFile } from "../../helpers/watch.ts";
-import { McpServerError } from "../../store/mcp-servers.ts";
+import { problemOfOwnEntry, readRacks } from "../../calls/index.ts";
+import { problemOfKey, readServerAddress } from "../../config/index.ts";
+import { watchFile } from "../../helpers/index.ts";
+import { McpServerError } from "../../store/index.ts";
 import { RackNames } from "./catalogue/names.ts";
-import { type McpFile, nothing, readMcpFile } from "./config/resolve-entry.ts";
 import type { ServerEntry } from "./config/entry.ts";
+import { type McpFile, nothing, readMcpFile } from "./config/resolve-entry.ts";
 import { ManagedServer } from "./managed-server.ts";
 import { refuseDoubles, requireTool, type ToolOverrides } from "./offerings.ts";
 

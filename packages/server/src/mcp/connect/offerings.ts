@@ -10,10 +10,10 @@ import type {
   OfferingSource,
   PromptAnswer,
   ResourceAnswer,
-} from "../../calls/offering-source.ts";
-import { bestFit } from "../../calls/uri-templates.ts";
-import { type RackItem, upstreamOrigin } from "../../config/tool-patterns.ts";
-import { McpServerError, type ToolOverride } from "../../store/mcp-servers.ts";
+} from "../../calls/index.ts";
+import { bestFit } from "../../calls/index.ts";
+import { type RackItem, upstreamOrigin } from "../../config/index.ts";
+import { McpServerError, type ToolOverride } from "../../store/index.ts";
 import { LinkedResources, ownMember, type UpstreamTool } from "./catalogue/catalogue.ts";
 import type { RackNames } from "./catalogue/names.ts";
 import { hashOfPin, pinOf } from "./catalogue/pins.ts";

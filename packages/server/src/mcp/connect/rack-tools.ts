@@ -1,6 +1,6 @@
 import { hashValue, type Logger, type ToolInfo, type ToolRegistry } from "@toolrack/core";
 
-import { isRecord } from "../../helpers/values.ts";
+import { isRecord } from "../../helpers/index.ts";
 import { type RefusedItem, shortened } from "./catalogue/catalogue.ts";
 
 interface Applied {

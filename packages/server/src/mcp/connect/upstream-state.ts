@@ -1,4 +1,4 @@
-import { DependencyError } from "../../helpers/values.ts";
+import { DependencyError } from "../../helpers/index.ts";
 import type { Catalogue } from "./catalogue/catalogue.ts";
 import { isLocal, type ServerEntry } from "./config/entry.ts";
 import type { Bulkhead } from "./limits.ts";

@@ -1,4 +1,4 @@
-import { unlessAborted } from "../../helpers/values.ts";
+import { unlessAborted } from "../../helpers/index.ts";
 import type { Sessions } from "./limits.ts";
 import { UpstreamError } from "./protocol/failures.ts";
 import type { LaneRequest } from "./protocol/requests.ts";

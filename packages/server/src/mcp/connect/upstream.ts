@@ -1,6 +1,6 @@
 import type { Logger, ToolContext } from "@toolrack/core";
-import { problemOfCircle, type RackIdentity } from "../../calls/rack-identity.ts";
-import { unlessAborted } from "../../helpers/values.ts";
+import { problemOfCircle, type RackIdentity } from "../../calls/index.ts";
+import { unlessAborted } from "../../helpers/index.ts";
 import { type Catalogue, emptyCatalogue, LiveCatalogue, type UpstreamTool } from "./catalogue/catalogue.ts";
 import { isLocal, type ServerEntry, type ServerLimits } from "./config/entry.ts";
 import type { Surroundings } from "./config/resolve-entry.ts";

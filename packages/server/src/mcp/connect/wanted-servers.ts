@@ -1,15 +1,15 @@
 import { type Logger, redact, type ToolRegistry } from "@toolrack/core";
 import type { Unapproved } from "../../access/index.ts";
-import { MaskedValues, type Secrets } from "../../access/secrets.ts";
-import type { Offerings } from "../../calls/offerings.ts";
-import { type RackIdentity, unknownRack } from "../../calls/rack-identity.ts";
-import { isRecord } from "../../helpers/values.ts";
+import { MaskedValues, type Secrets } from "../../access/index.ts";
+import type { Offerings } from "../../calls/index.ts";
+import { type RackIdentity, unknownRack } from "../../calls/index.ts";
+import { isRecord } from "../../helpers/index.ts";
 import {
   McpServerError,
   type McpServerStore,
   type StoredMcpServer,
   type ToolOverride,
-} from "../../store/mcp-servers.ts";
+} from "../../store/index.ts";
 import { ownMember, type RefusedItem } from "./catalogue/catalogue.ts";
 import type { RackNames } from "./catalogue/names.ts";
 import { hashOfPin, type PinningPolicy, pinOf, type ToolPin } from "./catalogue/pins.ts";

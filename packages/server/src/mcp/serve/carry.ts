@@ -13,7 +13,7 @@ import {
   SdkErrorCode,
   type ServerContext,
 } from "@modelcontextprotocol/server";
-import { UnfitAnswer } from "../../calls/approvals/answers.ts";
+import { UnfitAnswer } from "../../calls/index.ts";
 import type { Notice } from "./changes.ts";
 import { type ClientAbilities, missingAbility } from "./clients.ts";
 import type { Exchange, Question, Wants } from "./exchange.ts";

@@ -1,9 +1,14 @@
 import type { ClientMethod, Logger, ToolRegistry } from "@toolrack/core";
-import { type Answer, approvalMark, UnfitAnswer } from "../../calls/approvals/answers.ts";
-import { type ApprovalInbox, INBOX } from "../../calls/approvals/inbox.ts";
-import { shownArguments } from "../../calls/approvals/shown-arguments.ts";
-import type { StoredApproval } from "../../store/approvals.ts";
-import type { ConnectedClient, Era } from "../wire/client.ts";
+import {
+  type Answer,
+  type ApprovalInbox,
+  approvalMark,
+  INBOX,
+  shownArguments,
+  UnfitAnswer,
+} from "../../calls/index.ts";
+import type { StoredApproval } from "../../store/index.ts";
+import type { ConnectedClient, Era } from "../wire/index.ts";
 import { currentExchange, type Exchange } from "./exchange.ts";
 import type { Viewer } from "./lists.ts";
 

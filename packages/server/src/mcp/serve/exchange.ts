@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { CallClient, ClientMethod, ProgressUpdate } from "@toolrack/core";
-import type { Grant } from "../../access/grants.ts";
-import type { LogEvent } from "../../calls/call-service.ts";
+import type { Grant } from "../../access/index.ts";
+import type { LogEvent } from "../../calls/index.ts";
 import type { Outlet } from "./carry.ts";
 import { type Notice, NoticeQueue } from "./changes.ts";
 import { type ClientAbilities, missingAbility, type NeededAbility } from "./clients.ts";

@@ -1,6 +1,6 @@
-import type { EndedCall } from "../../calls/call-service.ts";
-import { isRecord } from "../../helpers/values.ts";
-import type { Era } from "../wire/client.ts";
+import type { EndedCall } from "../../calls/index.ts";
+import { isRecord } from "../../helpers/index.ts";
+import type { Era } from "../wire/index.ts";
 import type { ClientAbilities } from "./clients.ts";
 import type { Exchange } from "./exchange.ts";
 import { declaredHeaders } from "./http/messages.ts";

@@ -8,10 +8,10 @@ import {
   type ToolRegistry,
   toMcpTools,
 } from "@toolrack/core";
-import type { Grant } from "../../access/grants.ts";
-import { isMetaTool } from "../../calls/meta-tools.ts";
-import type { OfferingReader } from "../../calls/offering-source.ts";
-import type { RackItem } from "../../config/tool-patterns.ts";
+import type { Grant } from "../../access/index.ts";
+import type { OfferingReader } from "../../calls/index.ts";
+import { isMetaTool } from "../../calls/index.ts";
+import type { RackItem } from "../../config/index.ts";
 
 type ListedTool = ReturnType<typeof toMcpTools>["tools"][number];
 

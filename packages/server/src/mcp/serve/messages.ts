@@ -7,8 +7,8 @@ import {
   type Transport,
 } from "@modelcontextprotocol/server";
 import { type ClientMethod, compileSchema } from "@toolrack/core";
-import { isRecord } from "../../helpers/values.ts";
-import type { Mount } from "../../http/wire/route.ts";
+import { isRecord } from "../../helpers/index.ts";
+import type { Mount } from "../../http/wire/index.ts";
 import type { Binding } from "./held-exchanges.ts";
 import type { ListKind, Viewer } from "./lists.ts";
 

@@ -5,8 +5,8 @@ import {
   ResourceNotFoundError,
   type Server,
 } from "@modelcontextprotocol/server";
-import type { Grant } from "../../access/grants.ts";
-import { MissingPromptArguments } from "../../files/offerings.ts";
+import type { Grant } from "../../access/index.ts";
+import { MissingPromptArguments } from "../../files/index.ts";
 import { abilitiesOf, carry, clientNameOf, comeBack, type Leg, wantsOf } from "./carry.ts";
 import { mostWatched } from "./changes.ts";
 import { currentExchange, Exchange } from "./exchange.ts";

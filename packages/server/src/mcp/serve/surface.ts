@@ -17,17 +17,14 @@ import {
   type Transport,
 } from "@modelcontextprotocol/server";
 import type { Logger, ToolRegistry } from "@toolrack/core";
-import { type Grant, masterGrant } from "../../access/grants.ts";
-import type { ApprovalInbox } from "../../calls/approvals/inbox.ts";
-import type { CallDesk, EndedCall } from "../../calls/call-service.ts";
-import { metaTools } from "../../calls/meta-tools.ts";
-import type { Offerings } from "../../calls/offerings.ts";
-import type { CallRecorder } from "../../calls/recorder.ts";
-import type { Config } from "../../config/config.ts";
-import { toolMatcher } from "../../config/tool-patterns.ts";
-import { productVersion } from "../../helpers/product-version.ts";
-import type { Mount } from "../../http/wire/route.ts";
-import type { Store } from "../../store/store.ts";
+import { type Grant, masterGrant } from "../../access/index.ts";
+import type { ApprovalInbox, CallDesk, CallRecorder, EndedCall, Offerings } from "../../calls/index.ts";
+import { metaTools } from "../../calls/index.ts";
+import type { Config } from "../../config/index.ts";
+import { toolMatcher } from "../../config/index.ts";
+import { productVersion } from "../../helpers/index.ts";
+import type { Mount } from "../../http/wire/index.ts";
+import type { Store } from "../../store/index.ts";
 import type { Outlet } from "./carry.ts";
 import { ExpertWatch, type ExpertWatchParts, ListenBus } from "./changes.ts";
 import { ConnectedClients, letClientsApprove } from "./clients.ts";

@@ -6,10 +6,9 @@ import {
   ProtocolErrorCode,
 } from "@modelcontextprotocol/server";
 import type { ToolInfo } from "@toolrack/core";
-import type { EndedCall } from "../../calls/call-service.ts";
-import { newCallId } from "../../calls/live-calls.ts";
-import { meantTool } from "../../calls/meta-tools.ts";
-import type { StoredCall } from "../../store/store.ts";
+import type { EndedCall } from "../../calls/index.ts";
+import { meantTool, newCallId } from "../../calls/index.ts";
+import type { StoredCall } from "../../store/index.ts";
 import { abilitiesOf } from "./carry.ts";
 import type { ClientAbilities } from "./clients.ts";
 import type { Exchange } from "./exchange.ts";

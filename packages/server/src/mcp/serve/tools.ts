@@ -5,11 +5,17 @@ import {
   ProtocolErrorCode,
 } from "@modelcontextprotocol/server";
 import { toMcpResult } from "@toolrack/core";
-import { CallRefused, type CallRequest, type EndedCall, unknownTool } from "../../calls/call-service.ts";
-import { meantTool, whereNamesAre } from "../../calls/meta-tools.ts";
-import type { ResourceAnswer } from "../../calls/offering-source.ts";
-import { racksKey } from "../../calls/rack-identity.ts";
-import { StoreUnavailable } from "../../store/store-unavailable.ts";
+import type { ResourceAnswer } from "../../calls/index.ts";
+import {
+  CallRefused,
+  type CallRequest,
+  type EndedCall,
+  meantTool,
+  racksKey,
+  unknownTool,
+  whereNamesAre,
+} from "../../calls/index.ts";
+import { StoreUnavailable } from "../../store/index.ts";
 import { abilitiesOf, carry, clientNameOf, comeBack, type Leg, sendBack, wantsOf } from "./carry.ts";
 import { currentExchange, Exchange, type ExchangeOptions } from "./exchange.ts";
 import { pageOf, type Viewer } from "./lists.ts";

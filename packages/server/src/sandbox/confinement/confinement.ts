@@ -1,8 +1,8 @@
 import type { ChildProcess } from "node:child_process";
 import { existsSync, openSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import type { WorkerLimits } from "../../config/config.ts";
-import { defaultLimits } from "../../config/config.ts";
+import type { WorkerLimits } from "../../config/index.ts";
+import { defaultLimits } from "../../config/index.ts";
 import { type ProgramSpec, SandboxError } from "../sandbox.ts";
 import { Worker } from "../worker.ts";
 import { bubblewrapConfinement, seccompFilter } from "./bubblewrap.ts";

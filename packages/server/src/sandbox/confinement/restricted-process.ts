@@ -11,7 +11,7 @@ import {
   statSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { processStat } from "../../helpers/processes.ts";
+import { processStat } from "../../helpers/index.ts";
 import { SandboxError } from "../sandbox.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
 import { type ShellLimits, timeZone, withShellLimits } from "./bubblewrap.ts";

@@ -10,8 +10,8 @@ import {
   type ToolInfo,
   type ToolResult,
 } from "@toolrack/core";
-import { CallLog, type CallLogOptions } from "../../calls/log.ts";
-import type { StackMapper } from "../../helpers/stack-mapper.ts";
+import { CallLog, type CallLogOptions } from "../../calls/index.ts";
+import type { StackMapper } from "../../helpers/index.ts";
 import type { ProgramResult } from "../sandbox.ts";
 import type { KeptItems } from "./kept-items.ts";
 import type { BusinessMatch, LogLine, StorageChange, ThrownData } from "./messages.ts";

@@ -1,5 +1,5 @@
 import { BusinessError, compileSchema, type JsonSchemaObject } from "@toolrack/core";
-import { DependencyError, isRecord, LoadError } from "../../helpers/values.ts";
+import { DependencyError, isRecord, LoadError } from "../../helpers/index.ts";
 import { parseDependencies } from "../dependencies.ts";
 import { type DeclaredError, type DeclaredMetadata, type Description, kindOf } from "./description.ts";
 import type { RawDescription } from "./messages.ts";

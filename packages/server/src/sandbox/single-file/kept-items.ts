@@ -2,8 +2,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { statSync } from "node:fs";
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { makeOwnFolder } from "../../helpers/own-folder.ts";
-import { LoadError } from "../../helpers/values.ts";
+import { LoadError, makeOwnFolder } from "../../helpers/index.ts";
 import type { StorageChange, StorageSnapshot } from "./messages.ts";
 import { STORAGE_LIMIT } from "./worker/tool-storage.ts";
 

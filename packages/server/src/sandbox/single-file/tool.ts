@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import type { ToolContext } from "@toolrack/core";
-import type { SandboxGrant, WorkerLimits } from "../../config/config.ts";
-import { toolMatcher } from "../../config/tool-patterns.ts";
-import type { StackMapper } from "../../helpers/stack-mapper.ts";
+import type { SandboxGrant, WorkerLimits } from "../../config/index.ts";
+import { toolMatcher } from "../../config/index.ts";
+import type { StackMapper } from "../../helpers/index.ts";
 import type { Sandbox, WorkerSpec } from "../sandbox.ts";
 import { CallHost, type CallHostParts, readOutcome } from "./call-host.ts";
 import { resolveEnvironment } from "./check-description.ts";

@@ -4,8 +4,8 @@ import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { crc32, inflateRaw } from "node:zlib";
-import type { Sandbox } from "../../sandbox/sandbox.ts";
-import type { SkillBundle, SkillFile } from "../../store/skill-tables.ts";
+import type { Sandbox } from "../../sandbox/index.ts";
+import type { SkillBundle, SkillFile } from "../../store/index.ts";
 import { SkillInputError } from "../checks.ts";
 import { otherFiles } from "../export.ts";
 import {
@@ -16,8 +16,8 @@ import {
   readSkillText,
   writeSkillFiles,
 } from "../folder.ts";
-import { fromTables, type ImportedTables, type ImportFailure, importedColumns } from "./import.ts";
 import { parseSqlDump } from "./sql-dump.ts";
+import { fromTables, type ImportedTables, type ImportFailure, importedColumns } from "./tables.ts";
 
 export interface ImportOptions {
   readonly sandbox: () => Promise<Sandbox>;

@@ -9,7 +9,7 @@ import {
   startMariadb,
   startPostgres,
   type TestDatabaseServer,
-} from "../../builtin-tools/database/support/test-servers.ts";
+} from "../../builtin-tools/testing/database-servers.ts";
 import { engineOf, openDatabase } from "../database.ts";
 
 import { openStore, type Store, type StoreOptions } from "../store.ts";

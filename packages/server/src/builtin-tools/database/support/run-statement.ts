@@ -1,4 +1,4 @@
-import type { InternalToolContext } from "../../../calls/internal-tool.ts";
+import type { InternalToolContext } from "../../../calls/index.ts";
 import {
   checkStatement,
   type DeclaredDatabase,

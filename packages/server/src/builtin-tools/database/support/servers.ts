@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Connection, ConnectionOptions, FieldPacket, ResultSetHeader } from "mysql2";
 import type { Client, ClientConfig, Query, QueryArrayConfig, QueryConfig, QueryResultBase } from "pg";
-import { mysqlAddress } from "../../../store/database.ts";
+import { mysqlAddress } from "../../../store/index.ts";
 import { RowCollector, uniqueColumns } from "./run-statement.ts";
 import {
   type BoundSql,

@@ -1,4 +1,4 @@
-import type { Workspace } from "../../../config/workspace.ts";
+import type { Workspace } from "../../../config/index.ts";
 import { confinePath } from "../../confine.ts";
 import { createMysqlEngine, createPostgresEngine } from "./servers.ts";
 import { createSqliteEngine } from "./sqlite.ts";

@@ -4,7 +4,7 @@ import { dirname, join, relative, sep } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { loadLinearPatterns, type Pattern } from "@toolrack/core";
 import { isInside } from "../../../access/index.ts";
-import { globPattern } from "../../../helpers/glob.ts";
+import { globPattern } from "../../../helpers/index.ts";
 import { type EntryKind, entryAt, kindOf } from "./entries.ts";
 
 /** Entries that are held against the rules before others have their turn. */

@@ -1,9 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { ToolDisabledError, type ToolInfo } from "@toolrack/core";
-import { isReservedFrom } from "../../../calls/offering-source.ts";
-import { racksKey, readRacks } from "../../../calls/rack-identity.ts";
-import type { RackItem } from "../../../config/tool-patterns.ts";
-import { isRecord } from "../../../helpers/values.ts";
+import { isReservedFrom, racksKey, readRacks } from "../../../calls/index.ts";
+import type { RackItem } from "../../../config/index.ts";
+import { isRecord } from "../../../helpers/index.ts";
 import { commandFor } from "../managed-server.ts";
 import type { ListName, UpstreamSession } from "../protocol/session.ts";
 import { type Listed, usableAnnotations, usablePrompt, usableResource, usableTemplate } from "./schema.ts";

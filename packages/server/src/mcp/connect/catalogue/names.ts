@@ -1,5 +1,5 @@
 import { canonicalName, hashValue, type Logger } from "@toolrack/core";
-import type { McpServerStore } from "../../../store/mcp-servers.ts";
+import type { McpServerStore } from "../../../store/index.ts";
 
 const HASH_LENGTH = 8;
 const LONGEST_NAME = 64;

@@ -1,13 +1,8 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "@toolrack/core";
-import { isRecord } from "../../../helpers/values.ts";
-import type {
-  McpServerStore,
-  McpToolChange,
-  StoredMcpTool,
-  ToolOverride,
-} from "../../../store/mcp-servers.ts";
+import { isRecord } from "../../../helpers/index.ts";
+import type { McpServerStore, McpToolChange, StoredMcpTool, ToolOverride } from "../../../store/index.ts";
 import { pauseAfter } from "../upstream-timers.ts";
 import { ownMember, type UpstreamTool } from "./catalogue.ts";
 

@@ -6,9 +6,8 @@ import {
   sameValueKeywords,
   schemaKeywords,
 } from "@toolrack/core";
-import { isReservedFrom } from "../../../calls/offering-source.ts";
-import { isUsableTemplate } from "../../../calls/uri-templates.ts";
-import { isRecord } from "../../../helpers/values.ts";
+import { isReservedFrom, isUsableTemplate } from "../../../calls/index.ts";
+import { isRecord } from "../../../helpers/index.ts";
 import { shortened, type UpstreamTool } from "./catalogue.ts";
 
 /** An item of a list as the server gave it, or a part of one. */

@@ -1,7 +1,7 @@
 import { type ToolContext, ToolDisabledError, ToolExecutionError, type ToolInfo } from "@toolrack/core";
-import type { CompletionAnswer, PromptAnswer, ResourceAnswer } from "../../../calls/offering-source.ts";
-import { matchesPattern, upstreamOrigin } from "../../../config/tool-patterns.ts";
-import { isRecord } from "../../../helpers/values.ts";
+import type { CompletionAnswer, PromptAnswer, ResourceAnswer } from "../../../calls/index.ts";
+import { matchesPattern, upstreamOrigin } from "../../../config/index.ts";
+import { isRecord } from "../../../helpers/index.ts";
 import type { ServerEntry, ToolChoices } from "../config/entry.ts";
 import { commandFor } from "../managed-server.ts";
 import { UpstreamError } from "../protocol/failures.ts";

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { redact } from "@toolrack/core";
-import { isRecord } from "../../../helpers/values.ts";
+import { isRecord } from "../../../helpers/index.ts";
 import type { ServerEntry } from "./entry.ts";
 import { basics, type ResolvedEntry } from "./resolve-entry.ts";
 

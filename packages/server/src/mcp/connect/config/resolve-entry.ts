@@ -3,9 +3,8 @@ import { homedir } from "node:os";
 import { basename, isAbsolute, resolve } from "node:path";
 import { parseEnv } from "node:util";
 import { serversIn } from "../../../access/index.ts";
-import { problemOfKey } from "../../../config/tool-patterns.ts";
-import { parseJsonc } from "../../../helpers/jsonc.ts";
-import { isRecord } from "../../../helpers/values.ts";
+import { problemOfKey } from "../../../config/index.ts";
+import { isRecord, parseJsonc } from "../../../helpers/index.ts";
 import { isLocal, readServerEntry, type ServerEntry } from "./entry.ts";
 
 /** An entry that can be acted on: every variable replaced, every path absolute. */

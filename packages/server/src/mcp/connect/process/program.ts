@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
-import { type ProcessStat, processIds, processStat } from "../../../helpers/processes.ts";
+import { type ProcessStat, processIds, processStat } from "../../../helpers/index.ts";
 import { packageSpec } from "../config/entry.ts";
 import { commandFor } from "../managed-server.ts";
 import { UpstreamError } from "../protocol/failures.ts";

@@ -4,9 +4,7 @@ import type { Socket } from "node:net";
 import { resolve } from "node:path";
 import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
-import { LineSplitter } from "../../../helpers/lines.ts";
-import { ProcessGroup } from "../../../helpers/processes.ts";
-import { headOfLongMessage, isRecord } from "../../../helpers/values.ts";
+import { headOfLongMessage, isRecord, LineSplitter, ProcessGroup } from "../../../helpers/index.ts";
 import { LONGEST_MESSAGE } from "../protocol/fetch.ts";
 import {
   descendantsOf,

@@ -7,8 +7,8 @@ import {
   StreamableHTTPClientTransport,
   type Transport,
 } from "@modelcontextprotocol/client";
-import { RACKS } from "../../../calls/rack-identity.ts";
-import { isRecord } from "../../../helpers/values.ts";
+import { RACKS } from "../../../calls/index.ts";
+import { isRecord } from "../../../helpers/index.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
 import { installedProgram } from "../process/program.ts";
 import { type RecentLines, StdioTransport } from "../process/stdio-transport.ts";

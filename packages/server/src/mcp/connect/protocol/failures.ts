@@ -1,7 +1,7 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
 import { STATUS_CODES } from "node:http";
 import { extractWWWAuthenticateParams } from "@modelcontextprotocol/client";
-import { isRecord } from "../../../helpers/values.ts";
+import { isRecord } from "../../../helpers/index.ts";
 import { type Fetch, headerValue } from "./fetch.ts";
 import type { Answering } from "./questions.ts";
 

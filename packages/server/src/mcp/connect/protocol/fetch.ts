@@ -14,8 +14,8 @@ import {
   waitingForTurn,
   whenAborted,
 } from "@toolrack/core";
-import { approvalMark } from "../../../calls/approvals/answers.ts";
-import { isRecord, unlessAborted } from "../../../helpers/values.ts";
+import { approvalMark } from "../../../calls/index.ts";
+import { isRecord, unlessAborted } from "../../../helpers/index.ts";
 import type { UpstreamTool } from "../catalogue/catalogue.ts";
 import { UpstreamError } from "./failures.ts";
 import type { Message } from "./json-rpc.ts";

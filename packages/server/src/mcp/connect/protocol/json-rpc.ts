@@ -6,7 +6,7 @@ import {
   SseError,
 } from "@modelcontextprotocol/client";
 import type { ProgressUpdate } from "@toolrack/core";
-import { isRecord } from "../../../helpers/values.ts";
+import { isRecord } from "../../../helpers/index.ts";
 import { describeStatus, lostConnection, sentence, UpstreamError } from "./failures.ts";
 
 /** A message as it came, or a part of one. */

@@ -1,6 +1,6 @@
 import type { DiscoverResult } from "@modelcontextprotocol/client";
 import { type CallClient, type ClientMethod, hashValue } from "@toolrack/core";
-import { isRecord } from "../../../helpers/values.ts";
+import { isRecord } from "../../../helpers/index.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import { UpstreamError } from "./failures.ts";
 import type { Message } from "./json-rpc.ts";

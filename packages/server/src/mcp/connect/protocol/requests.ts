@@ -1,7 +1,7 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { type CallClient, IdTable, type ProgressUpdate } from "@toolrack/core";
-import { isRecord } from "../../../helpers/values.ts";
+import { isRecord } from "../../../helpers/index.ts";
 import { GivenUp, onlyAccepted, UpstreamError } from "./failures.ts";
 
 import { Envelope, type EnvelopeOptions, tooLargeIn } from "./fetch.ts";

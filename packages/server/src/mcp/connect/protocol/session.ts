@@ -7,7 +7,7 @@ import {
   StreamableHTTPClientTransport,
   type Transport,
 } from "@modelcontextprotocol/client";
-import { isRecord } from "../../../helpers/values.ts";
+import { isRecord } from "../../../helpers/index.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
 import { pauseAfter } from "../upstream-timers.ts";
 import type { Hearing } from "./connect.ts";

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { isRecord } from "../../../helpers/values.ts";
+import { isRecord } from "../../../helpers/index.ts";
 import { sentence, UpstreamError } from "./failures.ts";
 import { type Message, plainResult, refusal } from "./json-rpc.ts";
 import { answersTo, type InputSurroundings } from "./questions.ts";

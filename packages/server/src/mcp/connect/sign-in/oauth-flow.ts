@@ -15,8 +15,8 @@ import {
   type StoredOAuthTokens,
   selectResourceURL,
 } from "@modelcontextprotocol/client";
-import { createAddressRules } from "../../../access/network/address.ts";
-import { plainHost } from "../../../helpers/values.ts";
+import { createAddressRules } from "../../../access/index.ts";
+import { plainHost } from "../../../helpers/index.ts";
 import type { OAuthEntry } from "../config/entry.ts";
 import { expand, type Surroundings } from "../config/resolve-entry.ts";
 import { boundedFetch } from "../protocol/fetch.ts";

@@ -1,7 +1,7 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import type { StoredOAuthClientInformation } from "@modelcontextprotocol/client";
-import { McpServerError } from "../../../store/mcp-servers.ts";
+import { McpServerError } from "../../../store/index.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import { resolveEntry, type Surroundings } from "../config/resolve-entry.ts";
 import { commandFor } from "../managed-server.ts";

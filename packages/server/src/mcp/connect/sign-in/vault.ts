@@ -10,8 +10,8 @@ import {
   type StoredOAuthTokens,
   selectClientAuthMethod,
 } from "@modelcontextprotocol/client";
-import { SecretError, type Secrets } from "../../../access/secrets.ts";
-import { isRecord } from "../../../helpers/values.ts";
+import { SecretError, type Secrets } from "../../../access/index.ts";
+import { isRecord } from "../../../helpers/index.ts";
 import { isLocal, type ServerEntry } from "../config/entry.ts";
 import { isSecretName, isSecretParameter } from "../config/hidden.ts";
 import { sentence } from "../protocol/failures.ts";

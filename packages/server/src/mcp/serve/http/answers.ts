@@ -1,9 +1,9 @@
 import { AsyncResource } from "node:async_hooks";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { AuthInfo, LegacyHttpHandler } from "@modelcontextprotocol/server";
-import type { EndedCall } from "../../../calls/call-service.ts";
-import { whenGone } from "../../../http/wire/bodies.ts";
-import type { Era } from "../../wire/client.ts";
+import type { EndedCall } from "../../../calls/index.ts";
+import { whenGone } from "../../../http/wire/index.ts";
+import type { Era } from "../../wire/index.ts";
 import { Outlet } from "../carry.ts";
 import type { ClientAbilities } from "../clients.ts";
 import type { Exchange, Wants } from "../exchange.ts";

@@ -2,7 +2,7 @@ import { isAscii } from "node:buffer";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { MIMEType } from "node:util";
 import { type ToolInfo, toDefinition } from "@toolrack/core";
-import { whenGone } from "../../../http/wire/bodies.ts";
+import { whenGone } from "../../../http/wire/index.ts";
 import { accepts } from "./mount.ts";
 import { UnreadFrames } from "./sessions.ts";
 

@@ -1,10 +1,9 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { isLegacyRequest } from "@modelcontextprotocol/server";
-import { type Grant, GrantWatch } from "../../../access/grants.ts";
-import type { EndedCall } from "../../../calls/call-service.ts";
-import { originOf } from "../../../http/wire/bodies.ts";
-import { HttpError } from "../../../http/wire/errors.ts";
-import type { Mount } from "../../../http/wire/route.ts";
+import { type Grant, GrantWatch } from "../../../access/index.ts";
+import type { EndedCall } from "../../../calls/index.ts";
+import type { Mount } from "../../../http/wire/index.ts";
+import { HttpError, originOf } from "../../../http/wire/index.ts";
 import { ChangePublisher, isListen, wantsResources, watchListened } from "../changes.ts";
 import type { Exchange } from "../exchange.ts";
 import { HotPath, modernVersion } from "../hot.ts";

@@ -5,9 +5,9 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
 import { IdTable } from "@toolrack/core";
-import type { Grant } from "../../../access/grants.ts";
-import type { EndedCall } from "../../../calls/call-service.ts";
-import { isRecord } from "../../../helpers/values.ts";
+import type { Grant } from "../../../access/index.ts";
+import type { EndedCall } from "../../../calls/index.ts";
+import { isRecord } from "../../../helpers/index.ts";
 import { isNews } from "../changes.ts";
 import type { Exchange } from "../exchange.ts";
 import type { Audience, Viewer } from "../lists.ts";

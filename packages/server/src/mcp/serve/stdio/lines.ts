@@ -1,6 +1,5 @@
 import type { Readable, Writable } from "node:stream";
-import { LineSplitter, type LineTaker } from "../../../helpers/lines.ts";
-import { isRecord } from "../../../helpers/values.ts";
+import { isRecord, LineSplitter, type LineTaker } from "../../../helpers/index.ts";
 import { Outlet } from "../carry.ts";
 import { batchTooLong, mostInBatch, requestIdOf, reusedId, siftBatch } from "../messages.ts";
 

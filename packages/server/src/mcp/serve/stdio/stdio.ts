@@ -10,9 +10,9 @@ import {
 } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { IdTable } from "@toolrack/core";
-import type { EndedCall } from "../../../calls/call-service.ts";
-import { isRecord } from "../../../helpers/values.ts";
-import type { Era } from "../../wire/client.ts";
+import type { EndedCall } from "../../../calls/index.ts";
+import { isRecord } from "../../../helpers/index.ts";
+import type { Era } from "../../wire/index.ts";
 import type { Outlet } from "../carry.ts";
 import { ChangePublisher, wantsResources, watchListened } from "../changes.ts";
 import type { Exchange } from "../exchange.ts";

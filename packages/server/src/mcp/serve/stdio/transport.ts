@@ -6,7 +6,7 @@ import {
   type Transport,
 } from "@modelcontextprotocol/server";
 import { IdTable } from "@toolrack/core";
-import { headOfLongMessage, isRecord } from "../../../helpers/values.ts";
+import { headOfLongMessage, isRecord } from "../../../helpers/index.ts";
 import type { Outlet } from "../carry.ts";
 import { isNews } from "../changes.ts";
 import { idOf, isId, longestMessage, requestIdOf, reusedId, wantsAnswer } from "../messages.ts";

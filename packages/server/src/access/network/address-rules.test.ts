@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createAddressRules } from "../../../access/network/address.ts";
+import { createAddressRules } from "./address.ts";
 
 const refusal = (address: string, allow: string[] = [], host = address) =>
   createAddressRules(allow).refusal(host, address);

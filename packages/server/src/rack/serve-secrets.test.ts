@@ -1,10 +1,10 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { openSecrets } from "./access/secrets.ts";
-import { type Serving, serve } from "./rack/serve.ts";
-import { openStore } from "./store/store.ts";
-import { TemporaryWorkspace } from "./testing/temporary-workspace.ts";
+import { openSecrets } from "../access/secrets.ts";
+import { openStore } from "../store/store.ts";
+import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
+import { type Serving, serve } from "./serve.ts";
 
 const secret = "Hunter2-Very-Secret";
 const tools = `

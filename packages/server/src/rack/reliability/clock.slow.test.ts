@@ -1,8 +1,8 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
-import { type Json, linesOf, notingTools, repeatedIn, ServerProcess } from "./server-process.ts";
+import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
+import { type Json, linesOf, notingTools, repeatedIn, ServerProcess } from "./testing/server-process.ts";
 
 /** Debian's `libfaketime`, which shifts the system's clock for one process, SQLite and worker threads included. */
 const library = ["x86_64", "aarch64"]

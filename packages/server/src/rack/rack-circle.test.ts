@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
-import { program, spawnCli } from "./cli/testing/spawn-cli.ts";
-import { ServedRack, toolFile } from "./mcp/serve/testing/served-rack.ts";
-import { TemporaryWorkspace } from "./testing/temporary-workspace.ts";
+import { program, spawnCli } from "../cli/testing/spawn-cli.ts";
+import { ServedRack, toolFile } from "../mcp/serve/testing/served-rack.ts";
+import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 
 const limits = { timeout: 120_000 };
 const PATIENCE = { timeout: 60_000, interval: 50 };

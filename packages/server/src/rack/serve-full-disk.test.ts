@@ -1,9 +1,9 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { spawnCli } from "./cli/testing/spawn-cli.ts";
-import { ServedWorkspace } from "./testing/served-workspace.ts";
-import { SmallDisk, smallDiskMissing } from "./testing/small-disk.ts";
+import { spawnCli } from "../cli/testing/spawn-cli.ts";
+import { ServedWorkspace } from "../testing/served-workspace.ts";
+import { SmallDisk, smallDiskMissing } from "../testing/small-disk.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: what JSON answers hold is looked at freely in tests.
 type Json = any;

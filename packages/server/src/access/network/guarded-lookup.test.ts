@@ -1,6 +1,6 @@
 import type { LookupAddress } from "node:dns";
 import { afterEach, expect, test, vi } from "vitest";
-import { createAddressRules, guardedLookup } from "../../../access/network/address.ts";
+import { createAddressRules, guardedLookup } from "./address.ts";
 
 /** What the name server answers, one list for each time it is asked. */
 const answers: LookupAddress[][] = [];

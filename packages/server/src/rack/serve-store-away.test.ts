@@ -5,9 +5,9 @@ import {
   startMariadb,
   startPostgres,
   type TestDatabaseServer,
-} from "./builtin-tools/database/support/test-servers.ts";
-import { ServedWorkspace } from "./testing/served-workspace.ts";
-import { TemporaryWorkspace } from "./testing/temporary-workspace.ts";
+} from "../builtin-tools/testing/database-servers.ts";
+import { ServedWorkspace } from "../testing/served-workspace.ts";
+import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: what JSON answers hold is looked at freely in tests.
 type Json = any;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { downloadName } from "../../../access/network/address.ts";
+import { downloadName } from "./address.ts";
 
 const url = "https://example.com/files/report.pdf?x=1";
 

@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
-import { notingTools, ServerProcess } from "./server-process.ts";
+import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
+import { notingTools, ServerProcess } from "./testing/server-process.ts";
 
 const MEGABYTE = 1024 * 1024;
 /** More than any of the servers may make the rack hold. */

@@ -3,8 +3,8 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type Serving, serve } from "./rack/serve.ts";
-import { TemporaryWorkspace } from "./testing/temporary-workspace.ts";
+import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
+import { type Serving, serve } from "./serve.ts";
 
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
 

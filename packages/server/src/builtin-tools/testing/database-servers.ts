@@ -35,7 +35,7 @@ export function findPostgres(): string | undefined {
 }
 
 /** Where `scripts/embedded-postgres.mjs` puts it. */
-const embedded = "../../../../../../node_modules/.cache/toolrack/postgres";
+const embedded = "../../../../../node_modules/.cache/toolrack/postgres";
 
 /** The newest first. */
 function versionsIn(root: string): string[] {

@@ -8,9 +8,9 @@ import {
   ToolRegistry,
   type ToolResult,
 } from "@toolrack/core";
-import type { InternalTool, InternalToolContext } from "../calls/internal-tool.ts";
-import type { Workspace } from "../config/workspace.ts";
-import { temporaryFolder } from "../testing/temporary-folder.ts";
+import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
+import type { Workspace } from "../../config/workspace.ts";
+import { temporaryFolder } from "../../testing/temporary-folder.ts";
 
 /** A workspace in a temporary directory, with the rack's whole pipeline over it. For tests. */
 export interface TestWorkspace extends AsyncDisposable {

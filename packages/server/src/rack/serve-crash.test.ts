@@ -2,8 +2,14 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { type Json, linesOf, notingTools, repeatedIn, ServerProcess } from "./reliability/server-process.ts";
-import { TemporaryWorkspace } from "./testing/temporary-workspace.ts";
+import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
+import {
+  type Json,
+  linesOf,
+  notingTools,
+  repeatedIn,
+  ServerProcess,
+} from "./reliability/testing/server-process.ts";
 
 /** `npm run test:slow` kills it more often, under calls that take longer. */
 const KILLS = 5;
@@ -194,4 +200,3 @@ test("a call that waited for approval when its server was killed is settled as o
     await next.end("SIGKILL");
   }
 });
-

@@ -16,9 +16,9 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { findPostgres, startPostgres } from "../builtin-tools/database/support/test-servers.ts";
-import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
-import { type Answer, linesOf, notingTools, repeatedIn, ServerProcess } from "./server-process.ts";
+import { findPostgres, startPostgres } from "../../builtin-tools/testing/database-servers.ts";
+import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
+import { type Answer, linesOf, notingTools, repeatedIn, ServerProcess } from "./testing/server-process.ts";
 
 const files = { "toolrack.config.js": "export default { builtins: false };", "tools/all.ts": notingTools };
 

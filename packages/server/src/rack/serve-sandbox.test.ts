@@ -2,8 +2,8 @@ import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Serving, serve } from "./rack/serve.ts";
-import { TemporaryWorkspace } from "./testing/temporary-workspace.ts";
+import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
+import { type Serving, serve } from "./serve.ts";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 let workspace: TemporaryWorkspace;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
-import { linesOf, notingTools, repeatedIn, ServerProcess } from "./server-process.ts";
+import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
+import { linesOf, notingTools, repeatedIn, ServerProcess } from "./testing/server-process.ts";
 
 const KILLS = 20;
 const CLIENTS = 8;

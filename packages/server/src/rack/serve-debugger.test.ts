@@ -2,12 +2,12 @@ import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { cleanEnvironment } from "./cli/testing/spawn-cli.ts";
-import { TemporaryWorkspace } from "./testing/temporary-workspace.ts";
+import { cleanEnvironment } from "../cli/testing/spawn-cli.ts";
+import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 
 const root = join(import.meta.dirname, "../../..");
 const main = join(import.meta.dirname, "main.ts");
-const bin = join(import.meta.dirname, "../bin/toolrack.js");
+const bin = join(import.meta.dirname, "../../bin/toolrack.js");
 const starts: readonly [string, readonly string[]][] = [
   ["itself", ["--conditions=toolrack-source", main]],
   ["the command", [bin]],

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
-import { notingTools, ServerProcess } from "./server-process.ts";
+import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
+import { notingTools, ServerProcess } from "./testing/server-process.ts";
 
 const CLIENTS = 128;
 const WARM_UP = 20_000;

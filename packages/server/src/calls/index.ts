@@ -1,0 +1,72 @@
+export {
+  type Answer,
+  type Answered,
+  type Approver,
+  approvalMark,
+  ForbiddenAnswer,
+  issuesOf,
+  type NewRule,
+  resumeCall,
+  UnfitAnswer,
+} from "./approvals/answers.ts";
+export { ApprovalInbox, INBOX, ownServer, RESUMED } from "./approvals/inbox.ts";
+export { verdictByRules } from "./approvals/rules.ts";
+export { shownArguments } from "./approvals/shown-arguments.ts";
+export {
+  CallDesk,
+  type CallOffice,
+  CallRefused,
+  type CallRequest,
+  type EndedCall,
+  type LogEvent,
+  openCallOffice,
+  parseToolReference,
+  unknownTool,
+} from "./call-service.ts";
+export { attributeConsole, ownStreams, tellConsoleBy } from "./console-output.ts";
+export type { InternalTool, InternalToolContext } from "./internal-tool.ts";
+export { newCallId } from "./live-calls.ts";
+export { CallLog, type CallLogOptions, knownSecrets, LineGatherer } from "./log.ts";
+export { type LogLine, type LogQuery, logText, matcher, parse, readLog, toLogLine } from "./log-line.ts";
+export {
+  callToolName,
+  isMetaTool,
+  isReservedName,
+  meantTool,
+  metaTools,
+  reservedNameReason,
+  searchToolName,
+  whereNamesAre,
+} from "./meta-tools.ts";
+export {
+  type CompletionAnswer,
+  type CompletionRequest,
+  isReservedFrom,
+  type OfferedDirectory,
+  type OfferedPrompt,
+  type OfferedResource,
+  type OfferedSkill,
+  type OfferedTemplate,
+  type OfferingChange,
+  type OfferingReader,
+  type OfferingSource,
+  type PromptAnswer,
+  type ResourceAnswer,
+} from "./offering-source.ts";
+export { Offerings } from "./offerings.ts";
+export {
+  identityOf,
+  problemOfCircle,
+  problemOfOwnEntry,
+  problemOfStart,
+  RACKS,
+  type RackIdentity,
+  racksFor,
+  racksKey,
+  readRacks,
+  unknownRack,
+} from "./rack-identity.ts";
+export { type AnnouncedCall, CallRecorder } from "./recorder.ts";
+export { importTasks, SCHEDULE_TOOL } from "./schedule-tool.ts";
+export { creatorOfGrant, maySee, scheduleView, startSchedules } from "./schedules.ts";
+export { bestFit, isUsableTemplate, matchUriTemplate, parseUriTemplate } from "./uri-templates.ts";

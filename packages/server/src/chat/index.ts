@@ -1,0 +1,16 @@
+export { ChatService, type NewMessage } from "./chat-service.ts";
+export { readSse, type StreamOptions } from "./model/completion.ts";
+export { Providers } from "./model/providers.ts";
+export { chatExtension } from "./routes/completions.ts";
+export { type OfferedTools, readResultTool, ToolsService, type ToolWish } from "./tools.ts";
+export {
+  type FeedEntry,
+  type MessagePart,
+  type ShownApproval,
+  type TextPart,
+  type ToolPart,
+  type TurnEnd,
+  type TurnEvent,
+  TurnFeed,
+} from "./turn/events.ts";
+export { ActiveTurn } from "./turns.ts";

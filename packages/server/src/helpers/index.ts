@@ -1,0 +1,18 @@
+export { compileGlob, globPattern } from "./glob.ts";
+export { parseJsonc, parseJsoncTree } from "./jsonc.ts";
+export { LineSplitter, type LineTaker } from "./lines.ts";
+export { makeOwnFolder } from "./own-folder.ts";
+export { ProcessGroup, type ProcessStat, processIds, processStat } from "./processes.ts";
+export { productVersion } from "./product-version.ts";
+export { StackMapper } from "./stack-mapper.ts";
+export {
+  DependencyError,
+  headOfLongMessage,
+  isRecord,
+  LoadError,
+  type LoadFailure,
+  plainHost,
+  shellQuote,
+  unlessAborted,
+} from "./values.ts";
+export { Lookout, watchFile, watchFiles } from "./watch.ts";

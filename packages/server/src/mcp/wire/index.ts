@@ -1,0 +1,1 @@
+export type { ConnectedClient, Era } from "./client.ts";
