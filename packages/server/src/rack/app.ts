@@ -32,7 +32,7 @@ import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
 import { openSkills, skillFoldersOf } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
-import { LateParts, loadBuiltins } from "./rack.ts";
+import { LateParts, loadBuiltins } from "./late-parts.ts";
 
 export interface OpenOptions {
   readonly approval?: ApprovalPolicy;

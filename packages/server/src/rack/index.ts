@@ -1,5 +1,16 @@
 export { type App, type OpenOptions, openWorkspace } from "./app.ts";
 export { type OpenedChat, openChatService } from "./chat-service.ts";
-export { ownEntries } from "./mcp-servers.ts";
 export { type ProtectedProcess, protectProcess } from "./protect-process.ts";
-export { type ServeOptions, type Serving, serve, serveStdio } from "./serve.ts";
+export type { ServeOptions, Serving } from "./serve.ts";
+
+// Most commands serve nothing: what does is loaded when it is asked for.
+import type { ownEntries as OwnEntries } from "./mcp-servers.ts";
+import type { serve as Serve, serveStdio as ServeStdio } from "./serve.ts";
+
+export const serve: typeof Serve = async (...args) => (await import("./serve.ts")).serve(...args);
+
+export const serveStdio: typeof ServeStdio = async (...args) =>
+  (await import("./serve.ts")).serveStdio(...args);
+
+export const ownEntries: typeof OwnEntries = async (...args) =>
+  (await import("./mcp-servers.ts")).ownEntries(...args);

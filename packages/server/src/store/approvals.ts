@@ -1,19 +1,11 @@
 import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
 import { sql } from "kysely";
+import { InvalidCursorError } from "./errors.ts";
+import { problemOfRulePattern, toKey, toStorableText } from "./forms.ts";
 import type { Instance } from "./instances.ts";
 import type { ApprovalRow, ApprovalRuleRow, StoreDatabase } from "./schema.ts";
 import type { Page } from "./store.ts";
-import {
-  formatCursor,
-  fromJson,
-  InvalidCursorError,
-  isKey,
-  pageLimit,
-  parseCursor,
-  toJson,
-  toKey,
-  toStorableText,
-} from "./values.ts";
+import { formatCursor, fromJson, pageLimit, parseCursor, toJson } from "./values.ts";
 
 /** A question that was put to a person, and the answer. */
 export interface StoredApproval extends ApprovalRequest {
@@ -402,13 +394,4 @@ function toRule(row: ApprovalRuleRow): ApprovalRule {
     createdBy: row.created_by,
     createdAt: row.created_at,
   };
-}
-
-/**
- * Why a rule cannot be kept with this pattern, as a sentence; undefined when it can. One that the store shortened would
- * fit nothing any more, and what it denies would be allowed.
- */
-export function problemOfRulePattern(pattern: string): string | undefined {
-  if (isKey(pattern)) return undefined;
-  return "The pattern of a rule has at most 200 characters, no blank at its end, and neither NUL nor half of a surrogate pair in it.";
 }

@@ -18,10 +18,11 @@ import {
   toMessage,
   toSession,
 } from "./chat-tables.ts";
+import { toKey, toStorableText } from "./forms.ts";
 import type { Instance } from "./instances.ts";
 import type { StoreDatabase } from "./schema.ts";
 import type { Page } from "./store.ts";
-import { formatCursor, fromJson, pageLimit, parseCursor, toJson, toKey, toStorableText } from "./values.ts";
+import { formatCursor, fromJson, pageLimit, parseCursor, toJson } from "./values.ts";
 
 export class ChatRepository implements ChatStore {
   readonly #db: StoreDatabase;

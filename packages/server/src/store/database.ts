@@ -1,7 +1,8 @@
 import { realpathSync } from "node:fs";
 import { CompiledQuery, type Dialect, Kysely, MysqlDialect, PostgresDialect } from "kysely";
-import type { ConnectionOptions, PoolConnection, PoolOptions } from "mysql2";
+import type { PoolConnection, PoolOptions } from "mysql2";
 import type { PoolConfig } from "pg";
+import { mysqlAddress, saidBy } from "./forms.ts";
 import type { StoreDatabase, Tables } from "./schema.ts";
 import { createSqliteDialect } from "./sqlite.ts";
 import { SqliteReader } from "./sqlite-reader.ts";
@@ -117,13 +118,6 @@ export function engineOf(url: string | undefined): Engine {
   );
 }
 
-/** What the database itself said, where the store has put it in words of its own. */
-function saidBy(error: unknown): Record<string, unknown> {
-  const { cause, code } = (error ?? {}) as Record<string, unknown>;
-  // Anything thrown may have any property.
-  return ((code === "store_unavailable" ? cause : error) ?? {}) as Record<string, unknown>;
-}
-
 /** Lock conflicts, and connections that were refused or lost. Data and statements that are wrong are not. */
 export function isTransientError(error: unknown): boolean {
   const { code, errcode, fatal, message } = saidBy(error);
@@ -152,13 +146,6 @@ export function isDuplicateKey(error: unknown): boolean {
 export function isConstraintError(error: unknown): boolean {
   const { errcode } = error as { errcode?: unknown };
   return typeof errcode === "number" && (errcode & 0xff) === 19;
-}
-
-/** There is no room left where the data is kept, or the user may have no more of it. */
-export function isFullDisk(error: unknown): boolean {
-  const { code, errcode } = saidBy(error);
-  if (typeof errcode === "number") return (errcode & 0xff) === 13;
-  return typeof code === "string" && /^(?:ENOSPC|EDQUOT|53100|ER_DISK_FULL|ER_RECORD_FILE_FULL)$/.test(code);
 }
 
 const INT8 = 20;
@@ -227,28 +214,5 @@ function poolOptions(url: string): PoolOptions {
     charset: "utf8mb4_bin",
     connectTimeout: 10_000,
     connectionLimit: 10,
-  };
-}
-
-/**
- * Where and as whom to connect, read from the URL by hand, so that its query string cannot switch on what is off
- * here.
- */
-export function mysqlAddress(url: string): ConnectionOptions {
-  const { hostname, port, username, password, pathname, searchParams } = new URL(url);
-  const socketPath = searchParams.get("socketPath") ?? searchParams.get("socket");
-  const ssl = searchParams.get("ssl") ?? searchParams.get("sslmode") ?? searchParams.get("ssl-mode");
-  const isEncrypted = ssl !== null && !/^(false|0|disabled?|prefer(red)?)$/i.test(ssl);
-  return {
-    host: hostname.replace(/^\[|\]$/g, ""),
-    port: port === "" ? 3306 : Number(port),
-    user: decodeURIComponent(username),
-    password: decodeURIComponent(password),
-    database: decodeURIComponent(pathname.slice(1)),
-    ...(socketPath === null ? {} : { socketPath }),
-    ...(isEncrypted ? { ssl: {} } : {}),
-    multipleStatements: false,
-    // A server must not be able to ask for files of this machine.
-    flags: ["-LOCAL_FILES"],
   };
 }

@@ -1,8 +1,10 @@
 import { isDuplicateKey } from "./database.ts";
+import { ExpertConflictError, SkillChangedError } from "./errors.ts";
+import { newId, toStorableText } from "./forms.ts";
 import type { RegistryVersion } from "./instances.ts";
 import type { StoreDatabase } from "./schema.ts";
-import { type ExpertRow, newId, type SeenVersion, SkillChangedError } from "./skill-tables.ts";
-import { toJson, toStorableText } from "./values.ts";
+import type { ExpertRow, SeenVersion } from "./skill-tables.ts";
+import { toJson } from "./values.ts";
 
 /** A named set of skills and single tools: what one kind of caller is given. */
 export interface StoredExpert {
@@ -23,17 +25,6 @@ export interface StoredExpert {
 
 export type NewExpert = Pick<StoredExpert, "name"> & Partial<Omit<StoredExpert, "createdAt" | "updatedAt">>;
 export type ExpertChanges = Partial<Omit<StoredExpert, "id" | "createdAt" | "updatedAt">>;
-
-/** A name that another expert has already. */
-export class ExpertConflictError extends Error {
-  override readonly name = "ExpertConflictError";
-  readonly field: string;
-
-  constructor(field: string, message: string) {
-    super(message);
-    this.field = field;
-  }
-}
 
 /** Every change counts in the registry's version. A name or id that is taken is refused with `ExpertConflictError`. */
 export interface ExpertStore {

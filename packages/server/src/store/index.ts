@@ -1,14 +1,6 @@
-export {
-  type AnsweredFor,
-  type ApprovalQuery,
-  type ApprovalRule,
-  type ApprovalStore,
-  problemOfRulePattern,
-  type StoredApproval,
-} from "./approvals.ts";
+export type { AnsweredFor, ApprovalQuery, ApprovalRule, ApprovalStore, StoredApproval } from "./approvals.ts";
 export type { CallLine } from "./calls/call-writer.ts";
-export { ResultElsewhereError } from "./calls/calls.ts";
-export { type HeldRecords, mostHeld } from "./calls/held-calls.ts";
+export type { HeldRecords } from "./calls/held-calls.ts";
 export type {
   ChatMessage,
   ChatSession,
@@ -18,53 +10,71 @@ export type {
   MessageQuery,
   SessionChanges,
 } from "./chat-tables.ts";
-export { isFullDisk, mysqlAddress } from "./database.ts";
 export {
-  type ExpertChanges,
   ExpertConflictError,
-  type ExpertStore,
-  type NewExpert,
-  type StoredExpert,
-} from "./experts.ts";
-export { RegistryVersion } from "./instances.ts";
-export {
+  InvalidCursorError,
   McpServerError,
-  type McpServerStore,
-  type McpToolChange,
-  type StoredMcpServer,
-  type StoredMcpTool,
-  type ToolOverride,
-} from "./mcp-servers.ts";
-export { problemsOf, RepairRefused, type RepairReport, repairDatabase } from "./repair/repair-database.ts";
-export type { NewSchedule, ScheduleTiming, StoredSchedule } from "./schedules.ts";
-export {
-  type NewSkill,
-  type NewSkillTool,
-  newId,
-  type SeenVersion,
-  type SkillBundle,
+  RepairRefused,
+  ResultElsewhereError,
   SkillChangedError,
-  type SkillChanges,
   SkillConflictError,
-  type SkillFile,
-  type SkillStore,
-  type SkillToolChanges,
-  type SkillToolType,
-  type StoredSkill,
-  type StoredSkillTool,
-  skillToolTypes,
-} from "./skill-tables.ts";
+} from "./errors.ts";
+export type { ExpertChanges, ExpertStore, NewExpert, StoredExpert } from "./experts.ts";
 export {
-  type CallQuery,
-  type CallStore,
-  openStore,
-  type Page,
-  type StartedCall,
-  type Store,
-  type StoredCall,
-  type StoredToken,
-  type TokenStore,
+  isFullDisk,
+  mostHeld,
+  mysqlAddress,
+  newId,
+  problemOfRulePattern,
+  type SkillToolType,
+  skillToolTypes,
+  toKey,
+} from "./forms.ts";
+export type { RegistryVersion } from "./instances.ts";
+export type {
+  McpServerStore,
+  McpToolChange,
+  StoredMcpServer,
+  StoredMcpTool,
+  ToolOverride,
+} from "./mcp-servers.ts";
+export type { RepairReport } from "./repair/repair-database.ts";
+export type { NewSchedule, ScheduleTiming, StoredSchedule } from "./schedules.ts";
+export type {
+  NewSkill,
+  NewSkillTool,
+  SeenVersion,
+  SkillBundle,
+  SkillChanges,
+  SkillFile,
+  SkillStore,
+  SkillToolChanges,
+  StoredSkill,
+  StoredSkillTool,
+} from "./skill-tables.ts";
+export type {
+  CallQuery,
+  CallStore,
+  Page,
+  StartedCall,
+  Store,
+  StoredCall,
+  StoredToken,
+  TokenStore,
 } from "./store.ts";
 export { StoreUnavailable, type UnavailableReason } from "./store-unavailable.ts";
 export type { SecretInfo, ToolSwitch } from "./tokens.ts";
-export { InvalidCursorError, toKey } from "./values.ts";
+
+import type { problemsOf, repairDatabase as Repair } from "./repair/repair-database.ts";
+// Most commands never open the database: what does is loaded when it is asked for.
+import type { openStore as Open } from "./store.ts";
+
+export const openStore: typeof Open = async (options) => (await import("./store.ts")).openStore(options);
+
+export const repairDatabase: typeof Repair = async (directory) =>
+  (await import("./repair/repair-database.ts")).repairDatabase(directory);
+
+/** What is wrong with a SQLite file, sentence by sentence; nothing when it is whole. */
+export async function databaseProblems(...args: Parameters<typeof problemsOf>): Promise<string[]> {
+  return (await import("./repair/repair-database.ts")).problemsOf(...args);
+}

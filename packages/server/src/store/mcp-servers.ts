@@ -1,7 +1,8 @@
 import { isDuplicateKey } from "./database.ts";
+import { toKey } from "./forms.ts";
 import type { RegistryVersion } from "./instances.ts";
 import type { StoreDatabase } from "./schema.ts";
-import { fromJson, toJson, toKey } from "./values.ts";
+import { fromJson, toJson } from "./values.ts";
 
 /** What an operator said about one tool of an upstream server. */
 export interface ToolOverride {
@@ -377,26 +378,4 @@ interface McpToolRow {
 interface McpNameRow {
   name_key: string;
   server_key: string;
-}
-
-/** Why something about an upstream server cannot be done. */
-type McpServerErrorCode =
-  | "mcp_server_not_found"
-  | "mcp_server_exists"
-  | "mcp_server_read_only"
-  | "mcp_server_invalid"
-  | "mcp_tool_not_found"
-  | "mcp_tool_changed"
-  | "mcp_sign_in_failed";
-
-export class McpServerError extends Error {
-  override readonly name = "McpServerError";
-  readonly code: McpServerErrorCode;
-  readonly details: Readonly<Record<string, unknown>>;
-
-  constructor(code: McpServerErrorCode, message: string, details: Readonly<Record<string, unknown>> = {}) {
-    super(message);
-    this.code = code;
-    this.details = details;
-  }
 }

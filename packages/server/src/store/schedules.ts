@@ -1,5 +1,6 @@
+import { toKey } from "./forms.ts";
 import type { ScheduleRow, StoreDatabase } from "./schema.ts";
-import { toJson, toKey } from "./values.ts";
+import { toJson } from "./values.ts";
 
 export type ScheduleTiming =
   | { readonly kind: "once"; readonly at: number }

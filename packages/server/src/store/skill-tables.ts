@@ -1,12 +1,9 @@
 import { createHash } from "node:crypto";
 import { MysqlAdapter, PostgresAdapter, sql } from "kysely";
-import { parse, v7 } from "uuid";
+import type { SkillToolType } from "./forms.ts";
+import { toStorableText } from "./forms.ts";
 import type { StoreDatabase } from "./schema.ts";
-import { toJson, toStorableText } from "./values.ts";
-
-export const skillToolTypes = ["http", "script", "builtin"] as const;
-
-export type SkillToolType = (typeof skillToolTypes)[number];
+import { toJson } from "./values.ts";
 
 /** A named set of tools, with instructions on when and how to use them. */
 export interface StoredSkill {
@@ -86,29 +83,6 @@ export interface SkillBundle {
   readonly skill: NewSkill;
   readonly tools: readonly NewSkillTool[];
   readonly files: readonly SkillFile[];
-}
-
-/** A value that another row has already. */
-export class SkillConflictError extends Error {
-  override readonly name = "SkillConflictError";
-  readonly field: string;
-
-  constructor(field: string, message: string) {
-    super(message);
-    this.field = field;
-  }
-}
-
-/** It was changed after whoever wants to change it had looked at it. */
-export class SkillChangedError extends Error {
-  override readonly name = "SkillChangedError";
-  /** The skill, tool or expert as it is now. */
-  readonly now: { readonly name: string; readonly updatedAt: number };
-
-  constructor(now: SkillChangedError["now"]) {
-    super("It was changed by somebody else in the meantime.");
-    this.now = now;
-  }
 }
 
 /** Which version is changed: the `updatedAt` of what was looked at. Another one is refused with `SkillChangedError`. */
@@ -359,16 +333,4 @@ export class SkillFingerprint {
     this.#seen = { dataVersion, fingerprint };
     return fingerprint;
   }
-}
-
-/** Base-36 digits of the number; enough until the year 2500. */
-const DIGITS = 24;
-
-/**
- * A new id for a row that people and models may see: a UUID of version 7 in lower-case letters and digits, so that it
- * can be a tool's name with every provider, grows with time, and begins with a letter.
- */
-export function newId(): string {
-  const number = BigInt(`0x${Buffer.from(parse(v7())).toString("hex")}`);
-  return `t${number.toString(36).padStart(DIGITS, "0")}`;
 }

@@ -1,14 +1,13 @@
 import { isDuplicateKey } from "./database.ts";
+import { SkillChangedError, SkillConflictError } from "./errors.ts";
+import { newId } from "./forms.ts";
 import type { RegistryVersion } from "./instances.ts";
 import type { StoreDatabase } from "./schema.ts";
 import {
   type NewSkillTool,
-  newId,
   type SeenVersion,
   type SkillBundle,
-  SkillChangedError,
   type SkillChanges,
-  SkillConflictError,
   type SkillFile,
   type SkillFileRow,
   SkillFingerprint,

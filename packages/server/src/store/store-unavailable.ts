@@ -1,5 +1,5 @@
 import type { DatabaseConnection, Dialect, Driver } from "kysely";
-import { isFullDisk } from "./database.ts";
+import { isFullDisk } from "./forms.ts";
 
 /**
  * Why the store cannot do what it was asked for. `away`: the database server does not answer. `busy`: another process

@@ -1,8 +1,9 @@
 import { isDuplicateKey } from "./database.ts";
+import { toKey, toStorableText } from "./forms.ts";
 import type { RegistryVersion } from "./instances.ts";
 import type { StoreDatabase, TokenRow, ToolSwitchRow } from "./schema.ts";
 import type { StoredToken, TokenStore } from "./store.ts";
-import { toJson, toKey, toStorableText } from "./values.ts";
+import { toJson } from "./values.ts";
 
 export class TokenRepository implements TokenStore {
   readonly #db: StoreDatabase;

@@ -1,7 +1,8 @@
-import { createHash } from "node:crypto";
 import { redact } from "@toolrack/core";
 import { type Expression, type SqlBool, sql } from "kysely";
 import type { Engine } from "./database.ts";
+import { InvalidCursorError } from "./errors.ts";
+import { toKey } from "./forms.ts";
 
 /** Where a page ended: lists go from the newest to the oldest, and by id within one millisecond. */
 interface Cursor {
@@ -14,16 +15,6 @@ const LARGEST_LIMIT = 500;
 
 export function pageLimit(limit: number | undefined): number {
   return Math.min(Math.max(1, Math.trunc(limit ?? USUAL_LIMIT) || 1), LARGEST_LIMIT);
-}
-
-export class InvalidCursorError extends Error {
-  override readonly name = "InvalidCursorError";
-
-  constructor() {
-    super(
-      "The cursor is not one that a page of this list gave. Pass `next` of the page before as it is, or leave the cursor out to begin with the newest.",
-    );
-  }
 }
 
 export function formatCursor({ time, id }: Cursor): string {
@@ -98,32 +89,6 @@ export class PromisedWrites {
 interface PromisedWriter {
   /** Resolves when the database has the calls that are safe by now, or only the one that is named. Never rejects. */
   commit(callId?: string): Promise<void>;
-}
-
-const LONGEST_KEY = 200;
-
-/**
- * The text as every engine can hold it. PostgreSQL refuses the character NUL, and half of a surrogate pair has no form in
- * UTF-8; both become visible signs.
- */
-export function toStorableText(text: string): string {
-  if (!text.includes("\0") && text.isWellFormed()) return text;
-  return text.replaceAll("\0", "␀").toWellFormed();
-}
-
-/**
- * A text that is looked up by: ids, names, sessions. One that is too long, or that an engine would hold or compare
- * differently, is shortened and told apart by its hash. The same text always gives the same key.
- */
-export function toKey(text: string): string {
-  if (isKey(text)) return text;
-  const hash = createHash("sha256").update(text, "utf16le").digest("hex").slice(0, 32);
-  return `${toStorableText(text.slice(0, LONGEST_KEY - 40)).trimEnd()}~${hash}`;
-}
-
-/** Whether a text is its own key, so that it is read back as it was written. MySQL ignores blanks at the end when it compares. */
-export function isKey(text: string): boolean {
-  return text.length <= LONGEST_KEY && !text.includes("\0") && !text.endsWith(" ") && text.isWellFormed();
 }
 
 /** Bytes of the longest JSON that is kept of arguments. */

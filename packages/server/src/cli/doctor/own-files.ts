@@ -18,8 +18,8 @@ export async function checkStore(cli: Cli, app: App): Promise<Check> {
   if (url === "" && !existsSync(file)) {
     return { name: "store", status: "ok", message: `SQLite; ${file} is made when it is first needed` };
   }
-  const { problemsOf } = await import("../../store/index.ts");
-  const [problem] = url === "" ? problemsOf(file, true) : [];
+  const { databaseProblems } = await import("../../store/index.ts");
+  const [problem] = url === "" ? await databaseProblems(file, true) : [];
   if (problem !== undefined) {
     const remedy = `Stop what uses the workspace, then save what can be read: ${cli.programWords} doctor --repair --dir ${shellQuote(app.workspace.directory)}`;
     return { name: "store", status: "fail", message: `${file} is damaged: ${problem}`, remedy };

@@ -3,9 +3,10 @@ import type { ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/co
 import { CompiledQuery } from "kysely";
 import type { Blob, BlobDirectory } from "../blobs.ts";
 import { isDuplicateKey, isTransientError } from "../database.ts";
+import { toKey, toStorableText } from "../forms.ts";
 import type { CallRow, StoreDatabase } from "../schema.ts";
 import type { StartedCall } from "../store.ts";
-import { toBoundedJson, toJson, toKey, toStorableText } from "../values.ts";
+import { toBoundedJson, toJson } from "../values.ts";
 import type { CallLine, CallSink } from "./call-writer.ts";
 
 /** Rows and bytes that one statement inserts at the most: servers limit both parameters and packets. */

@@ -3,6 +3,8 @@ import { type Expression, type ExpressionBuilder, type SqlBool, sql } from "kyse
 import { TO_TAKE } from "../approvals.ts";
 import type { BlobDirectory } from "../blobs.ts";
 import { type Engine, isDuplicateKey, type OpenedDatabase } from "../database.ts";
+import { ResultElsewhereError } from "../errors.ts";
+import { mostHeld, toKey, toStorableText } from "../forms.ts";
 import type { Instance } from "../instances.ts";
 import type { CallRow, StoreDatabase, Tables } from "../schema.ts";
 import type { CallQuery, CallStore, Page, RefusalListener, StartedCall, StoredCall } from "../store.ts";
@@ -15,9 +17,7 @@ import {
   type PromisedWrites,
   pageLimit,
   parseCursor,
-  toKey,
   tooLarge,
-  toStorableText,
 } from "../values.ts";
 import type { CallJournals } from "./call-journal.ts";
 import { type CallStatistics, readStatistics, type StatisticsQuery } from "./call-statistics.ts";
@@ -32,7 +32,7 @@ import {
   toStartedRow,
 } from "./call-table.ts";
 import { type CallLine, CallWriter, interruptedError, neverBegunError } from "./call-writer.ts";
-import { HeldCalls, mostHeld } from "./held-calls.ts";
+import { HeldCalls } from "./held-calls.ts";
 
 /** Characters of the result, and of the arguments, that an item of a list has at the most. */
 const LISTED_RESULT = 2_000;
@@ -448,9 +448,4 @@ function resultOf(row: ListedRow, error: ToolErrorResponse | undefined, more: st
     ...rest,
     ...(row.result_type === "error" && error !== undefined ? { error } : {}),
   };
-}
-
-/** The rest of a long result is in the blob directory of another node, or was deleted. */
-export class ResultElsewhereError extends Error {
-  override readonly name = "ResultElsewhereError";
 }

@@ -1,4 +1,5 @@
 import type { Logger } from "@toolrack/core";
+import { mostHeld } from "../forms.ts";
 import type { CallRow } from "../schema.ts";
 import { StoreUnavailable, type UnavailableReason } from "../store-unavailable.ts";
 import type { CallJournal } from "./call-journal.ts";
@@ -14,9 +15,6 @@ export interface HeldRecords {
   /** Why the store takes none; undefined when nothing waits. */
   readonly reason: UnavailableReason | undefined;
 }
-
-/** How much is held before calls are refused. */
-export const mostHeld = { records: 10_000, bytes: 64 * 1024 * 1024 } as const;
 
 /** A finished call whose record could not be written. */
 export interface HeldCall {

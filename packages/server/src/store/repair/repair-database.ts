@@ -14,6 +14,7 @@ import { join } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { Kysely } from "kysely";
 import { openDatabase } from "../database.ts";
+import { RepairRefused } from "../errors.ts";
 import { livingInstances } from "../instances.ts";
 import { migrationSteps } from "../migrations/index.ts";
 import { migrate } from "../migrations/migrate.ts";
@@ -33,9 +34,6 @@ export interface RepairReport {
   readonly backup?: string;
   readonly tables: readonly RepairedTable[];
 }
-
-/** The database cannot be repaired now, or not by this version. The message says why. */
-export class RepairRefused extends Error {}
 
 const FILES = ["toolrack.db", "toolrack.db-wal", "toolrack.db-shm"] as const;
 const MIGRATIONS = "toolrack_migrations";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { SkillChangedError } from "../skill-tables.ts";
+import { SkillChangedError } from "../errors.ts";
 import { describeOnEveryEngine } from "../testing/engines.fixture.ts";
 
 describeOnEveryEngine((place) => {

@@ -1,0 +1,73 @@
+/** The rest of a long result is in the blob directory of another node, or was deleted. */
+export class ResultElsewhereError extends Error {
+  override readonly name = "ResultElsewhereError";
+}
+
+/** A name that another expert has already. */
+export class ExpertConflictError extends Error {
+  override readonly name = "ExpertConflictError";
+  readonly field: string;
+
+  constructor(field: string, message: string) {
+    super(message);
+    this.field = field;
+  }
+}
+
+/** Why something about an upstream server cannot be done. */
+type McpServerErrorCode =
+  | "mcp_server_not_found"
+  | "mcp_server_exists"
+  | "mcp_server_read_only"
+  | "mcp_server_invalid"
+  | "mcp_tool_not_found"
+  | "mcp_tool_changed"
+  | "mcp_sign_in_failed";
+
+export class McpServerError extends Error {
+  override readonly name = "McpServerError";
+  readonly code: McpServerErrorCode;
+  readonly details: Readonly<Record<string, unknown>>;
+
+  constructor(code: McpServerErrorCode, message: string, details: Readonly<Record<string, unknown>> = {}) {
+    super(message);
+    this.code = code;
+    this.details = details;
+  }
+}
+
+/** A value that another row has already. */
+export class SkillConflictError extends Error {
+  override readonly name = "SkillConflictError";
+  readonly field: string;
+
+  constructor(field: string, message: string) {
+    super(message);
+    this.field = field;
+  }
+}
+
+/** It was changed after whoever wants to change it had looked at it. */
+export class SkillChangedError extends Error {
+  override readonly name = "SkillChangedError";
+  /** The skill, tool or expert as it is now. */
+  readonly now: { readonly name: string; readonly updatedAt: number };
+
+  constructor(now: SkillChangedError["now"]) {
+    super("It was changed by somebody else in the meantime.");
+    this.now = now;
+  }
+}
+
+export class InvalidCursorError extends Error {
+  override readonly name = "InvalidCursorError";
+
+  constructor() {
+    super(
+      "The cursor is not one that a page of this list gave. Pass `next` of the page before as it is, or leave the cursor out to begin with the newest.",
+    );
+  }
+}
+
+/** The database cannot be repaired now, or not by this version. The message says why. */
+export class RepairRefused extends Error {}

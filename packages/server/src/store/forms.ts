@@ -1,0 +1,95 @@
+import { createHash } from "node:crypto";
+import type { ConnectionOptions } from "mysql2";
+
+import { parse, v7 } from "uuid";
+
+/**
+ * Why a rule cannot be kept with this pattern, as a sentence; undefined when it can. One that the store shortened would
+ * fit nothing any more, and what it denies would be allowed.
+ */
+export function problemOfRulePattern(pattern: string): string | undefined {
+  if (isKey(pattern)) return undefined;
+  return "The pattern of a rule has at most 200 characters, no blank at its end, and neither NUL nor half of a surrogate pair in it.";
+}
+
+export const skillToolTypes = ["http", "script", "builtin"] as const;
+
+export type SkillToolType = (typeof skillToolTypes)[number];
+
+/** Base-36 digits of the number; enough until the year 2500. */
+const DIGITS = 24;
+
+/**
+ * A new id for a row that people and models may see: a UUID of version 7 in lower-case letters and digits, so that it
+ * can be a tool's name with every provider, grows with time, and begins with a letter.
+ */
+export function newId(): string {
+  const number = BigInt(`0x${Buffer.from(parse(v7())).toString("hex")}`);
+  return `t${number.toString(36).padStart(DIGITS, "0")}`;
+}
+
+/**
+ * A text that is looked up by: ids, names, sessions. One that is too long, or that an engine would hold or compare
+ * differently, is shortened and told apart by its hash. The same text always gives the same key.
+ */
+export function toKey(text: string): string {
+  if (isKey(text)) return text;
+  const hash = createHash("sha256").update(text, "utf16le").digest("hex").slice(0, 32);
+  return `${toStorableText(text.slice(0, LONGEST_KEY - 40)).trimEnd()}~${hash}`;
+}
+
+/** How much is held before calls are refused. */
+export const mostHeld = { records: 10_000, bytes: 64 * 1024 * 1024 } as const;
+
+/**
+ * Where and as whom to connect, read from the URL by hand, so that its query string cannot switch on what is off
+ * here.
+ */
+export function mysqlAddress(url: string): ConnectionOptions {
+  const { hostname, port, username, password, pathname, searchParams } = new URL(url);
+  const socketPath = searchParams.get("socketPath") ?? searchParams.get("socket");
+  const ssl = searchParams.get("ssl") ?? searchParams.get("sslmode") ?? searchParams.get("ssl-mode");
+  const isEncrypted = ssl !== null && !/^(false|0|disabled?|prefer(red)?)$/i.test(ssl);
+  return {
+    host: hostname.replace(/^\[|\]$/g, ""),
+    port: port === "" ? 3306 : Number(port),
+    user: decodeURIComponent(username),
+    password: decodeURIComponent(password),
+    database: decodeURIComponent(pathname.slice(1)),
+    ...(socketPath === null ? {} : { socketPath }),
+    ...(isEncrypted ? { ssl: {} } : {}),
+    multipleStatements: false,
+    // A server must not be able to ask for files of this machine.
+    flags: ["-LOCAL_FILES"],
+  };
+}
+
+/** There is no room left where the data is kept, or the user may have no more of it. */
+export function isFullDisk(error: unknown): boolean {
+  const { code, errcode } = saidBy(error);
+  if (typeof errcode === "number") return (errcode & 0xff) === 13;
+  return typeof code === "string" && /^(?:ENOSPC|EDQUOT|53100|ER_DISK_FULL|ER_RECORD_FILE_FULL)$/.test(code);
+}
+
+export const LONGEST_KEY = 200;
+
+/**
+ * The text as every engine can hold it. PostgreSQL refuses the character NUL, and half of a surrogate pair has no form in
+ * UTF-8; both become visible signs.
+ */
+export function toStorableText(text: string): string {
+  if (!text.includes("\0") && text.isWellFormed()) return text;
+  return text.replaceAll("\0", "␀").toWellFormed();
+}
+
+/** Whether a text is its own key, so that it is read back as it was written. MySQL ignores blanks at the end when it compares. */
+export function isKey(text: string): boolean {
+  return text.length <= LONGEST_KEY && !text.includes("\0") && !text.endsWith(" ") && text.isWellFormed();
+}
+
+/** What the database itself said, where the store has put it in words of its own. */
+export function saidBy(error: unknown): Record<string, unknown> {
+  const { cause, code } = (error ?? {}) as Record<string, unknown>;
+  // Anything thrown may have any property.
+  return ((code === "store_unavailable" ? cause : error) ?? {}) as Record<string, unknown>;
+}
