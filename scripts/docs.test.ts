@@ -116,7 +116,7 @@ describe("the reference", () => {
 
   it("names every key of the config and every field of the log", () => {
     const keys = membersOf("packages/server/src/config/config.ts", "Config");
-    const fields = membersOf("packages/server/src/log/log-line.ts", "LogLine");
+    const fields = membersOf("packages/server/src/calls/log-line.ts", "LogLine");
     expect(keys).toContain("log.maxBytes");
     const config = textOf("docs/reference/config.md");
     const log = textOf("docs/reference/log.md");

@@ -21,7 +21,7 @@ export interface Import {
  * `index.ts`. Rooms of one level do not know each other, but for those in `neighbours`.
  */
 const levels: readonly (readonly string[])[] = [
-  ["helpers", "text"],
+  ["helpers"],
   ["config", "store"],
   ["access"],
   ["calls"],

@@ -3,9 +3,10 @@ import type { LoopVerdict } from "../loop/types.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { ProgressUpdate } from "../tool/context.ts";
 import type { ToolResult } from "../tool/result.ts";
+import { toEpoch } from "./clock.ts";
 import type { LogLevel } from "./context.ts";
 import type { CallFlags, CallFrame } from "./frame.ts";
-import { maskValue, ownSecrets, redact, toEpoch, visibleInput } from "./mask.ts";
+import { maskValue, ownSecrets, redact, visibleInput } from "./mask.ts";
 import type { ApprovalDecision, ApprovalRequest } from "./stages/approve.ts";
 import type { ToolState, ToolStatus } from "./state.ts";
 

@@ -16,8 +16,9 @@ import {
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { RawResult } from "../tool/result.ts";
+import { toEpoch } from "./clock.ts";
 import type { CallFrame } from "./frame.ts";
-import { maskValue, toEpoch } from "./mask.ts";
+import { maskValue } from "./mask.ts";
 
 /** Sessions end without saying so; the one that was quiet longest makes room. */
 const MOST_SESSIONS = 10_000;

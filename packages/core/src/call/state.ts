@@ -1,7 +1,8 @@
 import type { ToolError } from "../error/tool-error.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
+import { toEpoch } from "./clock.ts";
 import type { CallFrame } from "./frame.ts";
-import { ownSecrets, redact, shownInput, sourceOf, toEpoch } from "./mask.ts";
+import { ownSecrets, redact, shownInput, sourceOf } from "./mask.ts";
 
 interface StateBase {
   readonly input: Record<string, unknown>;
