@@ -1,13 +1,6 @@
 import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
-import {
-  asObjects,
-  LONGEST_TIMEOUT,
-  type RanStatement,
-  runStatement,
-  type StatementArguments,
-  statementSchema,
-  textTable,
-} from "./support/run-statement.ts";
+import { LONGEST_TIMEOUT, type RanStatement, runStatement, type StatementArguments, statementSchema } from "./support/run-statement.ts";
+import { asObjects, textTable } from "./support/rows.ts";
 
 export default {
   name: "update",

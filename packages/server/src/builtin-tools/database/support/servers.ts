@@ -3,7 +3,7 @@ import type { Duplex } from "node:stream";
 import type { Connection, ConnectionOptions, FieldPacket, ResultSetHeader } from "mysql2";
 import type { Client, ClientConfig, Query, QueryArrayConfig, QueryConfig, QueryResultBase } from "pg";
 import { mysqlAddress } from "../../../store/index.ts";
-import { RowCollector, uniqueColumns } from "./run-statement.ts";
+import { RowCollector, uniqueColumns } from "./rows.ts";
 import {
   type BoundSql,
   bindParameters,

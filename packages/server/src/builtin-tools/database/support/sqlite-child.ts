@@ -1,6 +1,6 @@
 import { constants, DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { Worker } from "node:worker_threads";
-import { RowCollector, uniqueColumns } from "./run-statement.ts";
+import { RowCollector, uniqueColumns } from "./rows.ts";
 import type { SqliteAnswer, SqliteRequest } from "./sqlite.ts";
 import {
   bindParameters,
