@@ -1,9 +1,12 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { IdTable, type RackEvent, type ToolContext, type ToolRegistry } from "@toolrack/core";
-import type { Grant } from "./grants.ts";
+import { type Grant, masterGrant } from "./grants.ts";
 
 /** Timers that a call set may make calls long after it has ended, but not for ever. */
 const MOST_REMEMBERED = 10_000;
+
+/** Callers that act for the operator of the workspace: the program itself, its command line, and its own token. */
+const operators: ReadonlySet<string> = new Set(["", "cli", masterGrant.caller]);
 
 /** Whoever made the first call of a chain. */
 interface Origin {
@@ -34,7 +37,7 @@ export class CallOrigins {
 
   /**
    * Whether whoever made the first call has an admin grant. So has the program itself: its command line, and the code of
-   * whoever uses it as a library. Nobody who is not known any more has one.
+   * whoever uses it as a library and names no other caller. Nobody who is not known any more has one.
    */
   isAdmin(callId: string): boolean {
     return this.#find(callId)?.isAdmin === true;
@@ -61,7 +64,10 @@ export class CallOrigins {
     ) {
       // The listener runs inside the call that makes this one, also when that has ended and a timer of it goes on.
       const maker = event.parentCallId ?? currentCall.getStore()?.callId;
-      const origin = maker === undefined ? { caller: event.caller, isAdmin: true } : this.#find(maker);
+      const origin =
+        maker === undefined
+          ? { caller: event.caller, isAdmin: operators.has(event.caller) }
+          : this.#find(maker);
       if (origin !== undefined) this.#active.set(event.callId, origin);
     }
     if (event.type === "record") this.#end(event.record.callId);
