@@ -1,5 +1,5 @@
 import type { Stats } from "node:fs";
-import { readdir, stat } from "node:fs/promises";
+import { readdir, readlink, stat } from "node:fs/promises";
 import { dirname, extname, join, relative, resolve, sep } from "node:path";
 import type { Workspace } from "../config/index.ts";
 import { foldPath, isInside, realPathOf, waysTo } from "./real-path.ts";
@@ -22,6 +22,10 @@ const namedFiles: readonly { readonly name: RegExp; readonly why: string }[] = [
     name: /^(node_modules|\.yarn|\.pnp\..*|package(-lock)?\.json|npm-shrinkwrap\.json|pnpm-(lock|workspace)\.ya?ml|yarn\.lock|bun\.lockb?|bunfig\.toml|\.npmrc|\.yarnrc(\.yml)?|\.pnpmfile\.[cm]?js)$/,
     why: "It decides which packages are installed and run.",
   },
+  {
+    name: /^(\.?venv|site-packages|__pycache__|pyproject\.toml|setup\.(py|cfg)|uv\.(toml|lock)|poetry\.lock|pipfile(\.lock)?|requirements[^/]*\.txt|deno\.(jsonc?|lock))$/,
+    why: "It decides which packages are installed and run.",
+  },
   { name: /^[jt]sconfig(\..*)?\.json$/, why: "It decides which files the imports of tools mean." },
   { name: /^(\.git|\.gitmodules|\.gitconfig|\.husky)$/, why: "Git runs commands that it names." },
   {
@@ -29,8 +33,12 @@ const namedFiles: readonly { readonly name: RegExp; readonly why: string }[] = [
     why: "It configures a formatter, which runs code that it names.",
   },
   {
-    name: /^(\.vscode|\.idea|\.cursor|\.claude|\.devcontainer|\.mcp\.json)$/,
-    why: "Editors run commands that it names.",
+    name: /^(\.vscode|\.idea|\.zed|\.cursor|\.windsurf|\.kiro|\.claude|\.gemini|\.codex|\.opencode|opencode\.jsonc?|\.devcontainer|\.mcp\.json)$/,
+    why: "Editors and agents run commands that it names.",
+  },
+  {
+    name: /^(\.github|\.gitlab-ci\.yml|\.circleci)$/,
+    why: "The project's host runs commands that it names.",
   },
   { name: /\.calls\.ya?ml$/, why: "It holds calls that the operator runs." },
 ];
@@ -124,6 +132,7 @@ async function placesOf(workspace: PowerPlaces): Promise<Place[]> {
     { path: "apis.json", why: "It names APIs, which the server calls with its secrets." },
     { path: "graphql", why: "What lies there becomes a tool." },
     { path: "json/scheduled_tasks.json", why: "It holds schedules, which the server takes over." },
+    ...(await linkedPackages(join(home, "node_modules"))).map((path) => ({ path, why: USED })),
     ...(logFile === undefined ? [] : [{ path: logFile, why: LOG, hasTail: true }]),
     ...used
       .flatMap(meantBy)
@@ -143,6 +152,19 @@ export async function skillPlaces(folders: readonly string[] = []): Promise<stri
     places.push(...entries.filter((entry) => entry.isSymbolicLink()).map(({ name }) => join(folder, name)));
   }
   return places;
+}
+
+/** Packages that lie elsewhere: a link in `node_modules` leads to them, as npm makes for those of the project itself. */
+async function linkedPackages(modules: string): Promise<string[]> {
+  const linked: string[] = [];
+  for (const entry of await readdir(modules, { withFileTypes: true }).catch(() => [])) {
+    const path = join(modules, entry.name);
+    if (entry.isDirectory() && entry.name.startsWith("@")) linked.push(...(await linkedPackages(path)));
+    if (!entry.isSymbolicLink()) continue;
+    const target = resolve(modules, await readlink(path).catch(() => ""));
+    if (!target.split(sep).includes("node_modules")) linked.push(path);
+  }
+  return linked;
 }
 
 const LOG = "It is the log of all calls.";

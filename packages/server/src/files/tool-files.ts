@@ -290,7 +290,8 @@ export class ToolFiles {
   /** Files outside the tool folders that run all the same: what tools import, and what links in the folders lead to. */
   async importedFiles(): Promise<string[]> {
     const failed = this.#failed.inputs();
-    const paths = [...new Set([...this.#graph.paths(), ...this.#serving.keys(), ...failed])];
+    const imported = [...this.#graph.paths(), ...this.#graph.places()];
+    const paths = [...new Set([...imported, ...this.#serving.keys(), ...failed])];
     const reals = await Promise.all(paths.map((path) => realpath(path).catch(() => path)));
     return [...new Set([...paths, ...reals])].filter((path) => !this.#isInFolders(path));
   }
@@ -320,7 +321,8 @@ export class ToolFiles {
       const retry = thrown instanceof LoadError && thrown.retry ? "always" : "changed";
       const { workspace, modules } = this.#options;
       const failure = await failureOf(path, thrown, workspace, modules.stacks);
-      await this.#failed.add(path, failure, graph.attempted(path), retry);
+      const attempted = graph.attempted(path);
+      await this.#failed.add(path, failure, [...attempted, ...graph.places(attempted)], retry);
       this.#keepLastGood(path, graph);
     }
   }
@@ -416,7 +418,15 @@ function noSandbox(): LoadError {
 /** Stands for a file that was not evaluated here: it imports nothing, and its workers end when it is destroyed. */
 function outsideModule(path: string, destroy: () => Promise<void>): LoadedModule {
   const timers = new TrackedTimers();
-  return { path, filename: path, id: path, exports: { destroy }, dependencies: new Set(), timers };
+  return {
+    path,
+    filename: path,
+    id: path,
+    exports: { destroy },
+    dependencies: new Set(),
+    places: new Set(),
+    timers,
+  };
 }
 
 /** The named exports of a module; `module.exports` itself is the default of one that was not an ES module. */

@@ -118,6 +118,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   const others: (() => readonly string[])[] = [];
   const usedFiles = async () => [
     ...configGraph.paths(),
+    ...configGraph.places(),
     ...(await files.importedFiles()),
     ...skills.usedFiles(),
     ...others.flatMap((usedFilesOf) => usedFilesOf()),

@@ -1,7 +1,7 @@
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 import { type Serving, serve } from "./serve.ts";
@@ -176,6 +176,86 @@ describe("a token without an admin grant", () => {
       const { body } = await call("internal_database_query", { database: "app", sql });
       expect(JSON.stringify(body)).not.toContain(workspace.directory);
     }
+  });
+});
+
+describe("files that would run", () => {
+  const answering = (text: string) =>
+    `import { Tool } from "@toolrack/core";
+export const t = Tool.define({ name: "t", description: "T.", parameters: { type: "object" }, execute: async () => ${text} });`;
+
+  /** Starts the server anew with more files in the workspace. */
+  async function serveWith(files: Record<string, string>): Promise<void> {
+    await serving.close();
+    for (const [path, content] of Object.entries(files)) {
+      await mkdir(dirname(at(path)), { recursive: true });
+      await writeFile(at(path), content);
+    }
+    serving = await serve(workspace.directory, { logger, port: 0, onReload() {} });
+  }
+
+  async function expectRefused(paths: readonly string[]): Promise<void> {
+    for (const path of paths) {
+      const before = await readFile(at(path), "utf8").catch(() => undefined);
+      const { body } = await call("internal_file_write", { path, content: "evil" });
+      expect([path, body.result.error?.code]).toEqual([path, "permission_denied"]);
+      expect(await readFile(at(path), "utf8").catch(() => undefined)).toBe(before);
+    }
+    const { body } = await call("internal_file_write", { path: "plain/thing.ts", content: "x" });
+    expect(body.result.error).toBeUndefined();
+  }
+
+  it("instead of what a tool imports now are not written: earlier paths, packages, missing files", async () => {
+    await serveWith({
+      "tsconfig.json": `{ "extends": "./settings/base", "compilerOptions": { "baseUrl": "." } }`,
+      "settings/base.json": `{ "compilerOptions": { "paths": { "@/*": ["./src/*", "./gen/*"] } } }`,
+      "gen/thing.ts": `export const thing = "good";`,
+      "node_modules/pad/package.json": `{ "name": "pad", "main": "pad.js" }`,
+      "node_modules/pad/pad.js": `module.exports = "good";`,
+      "tools/t.ts": `import { thing } from "@/thing"; import pad from "pad";
+${answering(`thing + pad + String(await import("../lib/later.js").catch(() => ""))`)}`,
+      "tools/broken.ts": `import "@/absent"; import "../lib/absent";`,
+    });
+    expect((await call("t", {})).body.result.content).toBe("goodgood");
+    await expectRefused([
+      ...["src/thing.ts", "gen/thing.ts", "pad.ts", "pad/index.ts", "lib/later.ts", "lib/later.js"],
+      ...["src/absent.ts", "lib/absent.js", "settings/base.json"],
+    ]);
+  });
+
+  it("as a package that a link in node_modules leads to are not written", async () => {
+    await serveWith({ "packages/own/index.js": "", "node_modules/x/index.js": "" });
+    await mkdir(at("node_modules/@scope"));
+    await symlink("../../packages/own", at("node_modules/@scope/own"));
+    await expectRefused(["packages/own/index.js", "packages/own/lib/new.js"]);
+  });
+
+  it("in the process of an MCP server are not written: what its program imports, beside it and elsewhere", async () => {
+    const args = (...given: string[]) => ({ command: process.execPath, args: given });
+    await serveWith({
+      "servers/one.mjs": `import "./beside.mjs"; import { x } from "../shared/x.mjs";`,
+      "shared/x.mjs": `export { y as x } from "./y.mjs";`,
+      "shared/y.mjs": "export const y = 1;",
+      "hook.mjs": "",
+      "top.py": "import json, helper\nfrom package.part import x\n",
+      "package/part.py": "import other",
+      "module.py": "",
+      "data/rows.csv": "1",
+      "mcp.json": JSON.stringify({
+        mcpServers: {
+          one: args("--import=./hook.mjs", "servers/one.mjs", "data/rows.csv"),
+          two: { command: "python3", args: ["top.py"] },
+          three: { command: "python3", args: ["-m", "module"] },
+        },
+      }),
+    });
+    await expectRefused([
+      ...["servers/one.mjs", "servers/beside.mjs", "servers/new.mjs", "shared/x.mjs", "shared/y.mjs"],
+      ...["hook.mjs", "top.py", "json.py", "helper/__init__.py", "package/part.py", "other.py", "module.py"],
+      ...["__pycache__/helper.cpython-313.pyc", ".venv/lib/site.pth", "pyproject.toml"],
+    ]);
+    const beside = await call("internal_file_write", { path: "data/more.csv", content: "2" });
+    expect(beside.body.result.error).toBeUndefined();
   });
 });
 

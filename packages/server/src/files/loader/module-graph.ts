@@ -19,6 +19,8 @@ export interface LoadedModule {
   exports: unknown;
   /** The files of the workspace that it imports. */
   readonly dependencies: Set<string>;
+  /** Where a file would become one that it imports, whether one is there or not. */
+  readonly places: Set<string>;
   readonly timers: TrackedTimers;
 }
 
@@ -53,6 +55,7 @@ export class ModuleGraph {
   readonly #compiled: Map<string, CompiledFile>;
   /** What each file that was compiled here imports, whether it is there or not. */
   readonly #imports = new Map<string, Set<string>>();
+  readonly #places = new Map<string, Set<string>>();
   readonly #imported: Map<string, unknown>;
   #evaluating = 0;
 
@@ -106,6 +109,15 @@ export class ModuleGraph {
     return [
       ...new Set([...modules.keys(), ...[...modules.values()].flatMap((module) => [...module.dependencies])]),
     ];
+  }
+
+  /** Every place where a file would become one that these files import: all that are here when none are named. */
+  places(files: Iterable<string> = [...this.#all().keys(), ...this.#places.keys()]): string[] {
+    const places = [...files].flatMap((path) => [
+      ...(this.#places.get(path) ?? []),
+      ...(this.get(path)?.places ?? []),
+    ]);
+    return [...new Set(places)];
   }
 
   modules(): Iterable<LoadedModule> {
@@ -174,11 +186,14 @@ export class ModuleGraph {
       (match) => match[2]!,
     );
     const files = new Set<string>();
+    const places = new Set(resolver.extendedConfigs(path));
     for (const specifier of new Set(imports)) {
+      for (const place of resolver.placesOf(specifier, path)) places.add(place);
       const resolution = resolver.resolve(specifier, path);
       if (resolution.kind === "file") files.add(resolution.path);
     }
     this.#imports.set(path, files);
+    this.#places.set(path, places);
     // A file that is not there is reported when it is really asked for: it may be optional.
     for (const file of files) await this.#compileTree(file).catch(() => {});
   }
@@ -194,6 +209,7 @@ export class ModuleGraph {
       id: path,
       exports: {},
       dependencies,
+      places: new Set(this.#places.get(path)),
       timers: new TrackedTimers(),
     };
     this.#fresh.set(path, module);
@@ -272,6 +288,7 @@ export class ModuleGraph {
     const require = (specifier: string): unknown => {
       const resolution = resolved.get(specifier) ?? resolver.resolve(specifier, module.path);
       resolved.set(specifier, resolution);
+      for (const place of resolver.placesOf(specifier, module.path)) module.places.add(place);
       if (resolution.kind === "virtual") return provide(resolution.id, module.path);
       if (resolution.kind === "external") return this.#external(specifier, module.path);
       module.dependencies.add(resolution.path);

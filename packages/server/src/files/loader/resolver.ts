@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
-import { statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { builtinModules } from "node:module";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { createPathsMatcher, getTsconfig, type TsConfigResult } from "get-tsconfig";
+import { isRecord, parseJsonc } from "../../helpers/index.ts";
 
 export type Resolution =
   /** A file of the workspace, loaded by us and reloaded with its importers. */
@@ -32,10 +33,18 @@ const written: Record<string, readonly string[]> = {
 };
 const builtins = new Set(builtinModules);
 
+/** What the nearest tsconfig.json says of a file. */
+interface Tsconfig {
+  readonly text: string;
+  readonly match: (specifier: string) => string[];
+  /** The files of the workspace that it extends, whatever they are called. */
+  readonly extended: readonly string[];
+}
+
 /** Finds what an import means, the way TypeScript, Node and the toolbox contract would. */
 export class Resolver {
   readonly #virtual: readonly VirtualModule[];
-  readonly #tsconfigs = new Map<string, { text: string; match: (specifier: string) => string[] }>();
+  readonly #tsconfigs = new Map<string, Tsconfig>();
 
   constructor(virtual: readonly VirtualModule[]) {
     this.#virtual = virtual;
@@ -53,9 +62,27 @@ export class Resolver {
     return this.#provided(specifier) ?? { kind: "external", specifier };
   }
 
+  /**
+   * Every place where a file would become what the import means, whether one is there now or not: an earlier one among
+   * the `paths` of a tsconfig.json, a file in the place of a package or of what Toolrack provides.
+   */
+  placesOf(specifier: string, from: string): string[] {
+    if (specifier.startsWith("node:") || builtins.has(specifier)) return [];
+    if (specifier.startsWith("file:")) return [fileURLToPath(specifier)];
+    if (!specifier.startsWith(".") && !isAbsolute(specifier)) return this.#tsconfigFor(from).match(specifier);
+    const path = resolve(dirname(from), specifier);
+    // A folder that is imported whole may be the workspace itself.
+    return /(^|\/)\.{0,2}$/.test(specifier) ? [join(path, "index")] : [path];
+  }
+
   /** The part of the nearest tsconfig.json that esbuild heeds, as JSON text; `{}` when there is none. */
   tsconfig(path: string): string {
     return this.#tsconfigFor(path).text;
+  }
+
+  /** The files that the nearest tsconfig.json extends: they decide what imports mean as well. */
+  extendedConfigs(path: string): readonly string[] {
+    return this.#tsconfigFor(path).extended;
   }
 
   /** Forgets the tsconfig files, so that a changed one is read again. */
@@ -78,13 +105,14 @@ export class Resolver {
     return provided === undefined ? undefined : { kind: "virtual", id: provided.id };
   }
 
-  #tsconfigFor(path: string) {
+  #tsconfigFor(path: string): Tsconfig {
     const folder = dirname(path);
     const known = this.#tsconfigs.get(folder);
     if (known !== undefined) return known;
     const config = readTsconfig(path);
     const match = config === null ? null : createPathsMatcher(config);
-    const read = { text: relevant(config), match: match ?? (() => []) };
+    const extended = config === null ? [] : extendedBy(config.path);
+    const read = { text: relevant(config), match: match ?? (() => []), extended };
     this.#tsconfigs.set(folder, read);
     return read;
   }
@@ -96,6 +124,25 @@ function readTsconfig(path: string): TsConfigResult | null {
   } catch {
     return null; // A broken tsconfig.json is the editor's business; the files may load all the same.
   }
+}
+
+/** All that a config extends, directly or not. One of a package lies in `node_modules`. */
+function extendedBy(path: string, seen = new Set<string>()): string[] {
+  let given: unknown;
+  try {
+    given = parseJsonc(readFileSync(path, "utf8"));
+  } catch {
+    return [];
+  }
+  const named = isRecord(given) ? [given.extends].flat() : [];
+  for (const name of named) {
+    if (typeof name !== "string" || !(name.startsWith(".") || isAbsolute(name))) continue;
+    const file = resolve(dirname(path), name.endsWith(".json") ? name : `${name}.json`);
+    if (seen.has(file)) continue;
+    seen.add(file);
+    extendedBy(file, seen);
+  }
+  return [...seen];
 }
 
 function relevant(config: TsConfigResult | null): string {

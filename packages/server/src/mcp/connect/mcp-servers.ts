@@ -1,4 +1,3 @@
-import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { hashValue } from "@toolrack/core";
 import { problemOfOwnEntry, readRacks } from "../../calls/index.ts";
@@ -12,6 +11,7 @@ import { ManagedServer } from "./managed-server.ts";
 import { refuseDoubles, requireTool, type ToolOverrides } from "./offerings.ts";
 
 import type { LogLine } from "./process/stdio-transport.ts";
+import { filesOfServer } from "./process/used-files.ts";
 import { sentence } from "./protocol/failures.ts";
 
 import { nobodyWaits } from "./sign-in/sign-in.ts";
@@ -281,13 +281,7 @@ export class McpServers {
   /** Files that the servers' processes run or read when they are started. */
   usedFiles(): string[] {
     const { directory } = this.#parts;
-    const named = [...this.#servers.values()].flatMap(({ wanted: { entry } }) => {
-      const place = (text: string) => text.replaceAll(/\$\{workspaceFolder\}/g, directory);
-      const { command, args = [], envFile, cwd = "." } = entry;
-      const words = [command, envFile, ...args].filter((word) => word !== undefined);
-      return words.map((word) => resolve(directory, place(cwd), place(word)));
-    });
-    return named.filter((path) => statSync(path, { throwIfNoEntry: false })?.isFile());
+    return [...this.#servers.values()].flatMap(({ wanted: { entry } }) => filesOfServer(entry, directory));
   }
 
   /** Lets an entry of the file in that a tool call wrote, as it is written now. */
