@@ -4,6 +4,7 @@ import type { Socket } from "node:net";
 import { resolve } from "node:path";
 import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
+import { tooMuchJson } from "@toolrack/core";
 import { headOfLongMessage, isRecord, LineSplitter, ProcessGroup } from "../../../helpers/index.ts";
 import { LONGEST_MESSAGE } from "../protocol/fetch.ts";
 import {
@@ -202,6 +203,11 @@ export class StdioTransport implements Transport {
 
   #take(text: string): void {
     let message: unknown;
+    const excess = tooMuchJson(text);
+    if (excess !== undefined) {
+      this.#skip(`a message with ${excess}`);
+      return;
+    }
     try {
       message = JSON.parse(text);
     } catch {
