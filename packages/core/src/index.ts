@@ -62,6 +62,7 @@ export { type DoomLoopDetectionResult, type RefusedTool, ToolRegistry } from "./
 export type { SchemaFlaw } from "./schema/check-json-schema.ts";
 export { jsonSchemaFlaws } from "./schema/check-json-schema.ts";
 export { compileSchema } from "./schema/compile-schema.ts";
+export { tooMuchJson } from "./schema/copy.ts";
 export { hashValue } from "./schema/hash.ts";
 export { referenceKeywords, sameValueKeywords, schemaKeywords } from "./schema/json-schema-keywords.ts";
 export { loadLinearPatterns, type Pattern, toPattern } from "./schema/pattern.ts";

@@ -16,7 +16,7 @@ import type { RegistrySnapshot, RegistryView } from "../registry/catalog.ts";
 import type { ToolEntry } from "../registry/entry.ts";
 import type { ToolResult } from "../tool/result.ts";
 import { type EventHub, recordOf } from "./events.ts";
-import { type CallFrame, type Deadlines, overdueTurn } from "./frame.ts";
+import { answerLate, beginInTurn, type CallFrame, type Deadlines, overdueTurn } from "./frame.ts";
 import type { CallHistory } from "./history.ts";
 import type { LoopSessions } from "./loop-sessions.ts";
 import { maskValue, SecretMask, shownInput, sourceOf, visibleInput } from "./mask.ts";
@@ -37,13 +37,19 @@ const advance = compose([resolve, reach, validate, permit, guard, approve, run, 
 export function startCall(frame: CallFrame): Promise<ToolResult> {
   return new Promise((settle) => {
     frame.resolve = settle;
-    try {
-      if (typeof frame.raw === "string") readArguments(frame);
-      if (admit(frame)) advance(frame);
-    } catch (thrown) {
-      fail(frame, thrown);
-    }
+    // An id that the caller chose is taken at once, or another call could choose it meanwhile.
+    if (frame.parent === undefined || frame.options.callId !== undefined) begin(frame);
+    else beginInTurn(() => begin(frame), frame.createdAt);
   });
+}
+
+function begin(frame: CallFrame): void {
+  try {
+    if (typeof frame.raw === "string") readArguments(frame);
+    if (admit(frame)) advance(frame);
+  } catch (thrown) {
+    fail(frame, thrown);
+  }
 }
 
 /** Aborts the signal, then ends the call at once, whether the tool heeds the signal or not. Its children too. */
@@ -84,8 +90,10 @@ function admit(frame: CallFrame): boolean {
     fail(frame, new InvalidArgumentError(duplicateCallId(options.callId), named(frame)));
     return false;
   }
-  if (parent !== undefined && frame.createdAt >= parent.deadline) expireOverdue(parent, frame.createdAt);
+  const now = parent === undefined ? 0 : performance.now();
+  if (parent !== undefined && now >= parent.deadline) expireOverdue(parent, now);
   if (parent?.ended) {
+    answerLate(frame);
     cancelCall(frame, `"${parent.toolName}", which makes it, has already ended`);
     return false;
   }

@@ -268,6 +268,46 @@ export function overdueTurn(now: number): Promise<void> | undefined {
   return nextTurn;
 }
 
+/** Calls that tools made while the event loop waited for its turn, in their order, and how many of them have begun. */
+let later: (() => void)[] = [];
+let begun = 0;
+
+/**
+ * Begins a call that a tool made: at once, or after the event loop has had its turn. A tool that makes thousands of calls at the
+ * same time would otherwise keep it from timers, requests and signals until the last of them is done.
+ */
+export function beginInTurn(begin: () => void, now: number): void {
+  const turn = overdueTurn(now);
+  if (turn === undefined && later.length === 0) {
+    begin();
+    return;
+  }
+  later.push(begin);
+  if (later.length === 1) (turn ?? Promise.resolve()).then(beginLater);
+}
+
+function beginLater(): void {
+  while (begun < later.length) {
+    const turn = overdueTurn(performance.now());
+    if (turn !== undefined) {
+      turn.then(beginLater);
+      return;
+    }
+    later[begun++]!();
+  }
+  later = [];
+  begun = 0;
+}
+
+/** So long waits the answer to a call that a tool makes after its own end. Milliseconds. */
+const ANSWER_AFTER_END = 100;
+
+/** Nobody waits for a tool that has ended: one that goes on making calls is slowed down, or it would fill the log with refusals. */
+export function answerLate(frame: CallFrame): void {
+  const { resolve } = frame;
+  frame.resolve = (result) => setTimeout(resolve, ANSWER_AFTER_END, result);
+}
+
 /** While somebody is asked, neither this call nor those that wait for it run out of time. Listeners are told that they wait. */
 export function pausing(frame: CallFrame): Disposable {
   const start = performance.now();

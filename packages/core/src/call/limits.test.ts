@@ -278,6 +278,46 @@ describe("a tool that makes one call after the other", () => {
     expect(steps()).toBeLessThan(MOST);
   });
 
+  it("lets timers have their turn between calls that it makes all at once, and ends at its limit", async () => {
+    let begun = 0;
+    const registry = new ToolRegistry({ historyLimit: 2_000 });
+    registry.register(
+      Tool.define({
+        name: "slow",
+        parameters: none,
+        execute: () => {
+          begun++;
+          const end = performance.now() + 1;
+          while (performance.now() < end);
+        },
+      }),
+    );
+    registry.register(
+      Tool.define({
+        name: "many",
+        parameters: none,
+        metadata: { timeout: 50 },
+        execute: ({ call }) => Promise.all(Array.from({ length: 1_000 }, () => call("slow"))),
+      }),
+    );
+    expect((await registry.execute("many", {})).error?.code).toBe("timed_out");
+    expect(begun).toBeGreaterThan(0);
+    // Without a turn in between, the calls that were refused are answered before the tool is.
+    expect(registry.getCallHistory().length).toBeLessThan(1_000);
+  });
+
+  it("is slowed down when it goes on making calls after its end", async () => {
+    const rang = alarm();
+    const { registry, steps } = rackWith(
+      ({ call }) => call("echo").catch(() => {}),
+      () => false,
+    );
+    await registry.execute("looping", {}, { timeout: 1 });
+    const before = steps();
+    await vi.waitFor(() => expect(rang()).toBe(true));
+    expect(steps() - before).toBeLessThan(50);
+  });
+
   it("hands over some times a second, not with every call", async () => {
     let turns = 0;
     let isOver = false;

@@ -54,6 +54,10 @@ export function tooLarge(name: string, length: number, limit: number): string {
   );
 }
 
+export function tooIntricate(name: string, found: string): string {
+  return `The arguments for "${name}" have ${found}. The tool did not run. Send less, or pass a reference such as a path or an address.`;
+}
+
 export function invalidArguments(name: string, issues: readonly SchemaIssue[]): string {
   const lines = issues.map(
     ({ path, message, expected, received }) =>

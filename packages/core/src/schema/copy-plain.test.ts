@@ -1,7 +1,7 @@
 import vm from "node:vm";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { copyPlain, UnsafeValue, withoutPrototypeKeys } from "./copy.ts";
+import { copyPlain, tooMuchJson, UnsafeValue, withoutPrototypeKeys } from "./copy.ts";
 
 const polluted = () =>
   JSON.parse('{"a":{"__proto__":{"admin":true},"b":1},"list":[{"__proto__":1}],"__proto__":{"x":1}}');
@@ -97,3 +97,17 @@ function issueOf(run: () => unknown) {
   }
   throw new Error("it was not refused");
 }
+
+describe("tooMuchJson", () => {
+  it("finds brackets and keys beyond what is read, and only those outside of texts", () => {
+    const keys = (count: number) =>
+      JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 1])));
+    const filler = JSON.stringify("x".repeat(70_000));
+    expect(tooMuchJson(`[${filler},${"[".repeat(500)}`)).toBe("more than 500 levels of nesting");
+    expect(tooMuchJson(`[${filler},${"[".repeat(499)}`)).toBeUndefined();
+    expect(tooMuchJson("[{},".repeat(400) + filler)).toBeUndefined();
+    expect(tooMuchJson(keys(100_001))).toBe("more than 100,000 keys");
+    expect(tooMuchJson(keys(100_000))).toBeUndefined();
+    expect(tooMuchJson(JSON.stringify({ text: '\\"[:{'.repeat(200_000) }))).toBeUndefined();
+  });
+});

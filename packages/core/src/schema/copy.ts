@@ -6,6 +6,11 @@ const maximumDepth = 500;
 /** Members of all objects and arrays together; beyond it a value is an attack or a shared structure unrolled. */
 const maximumSize = 1_000_000;
 
+/** Members of objects in one JSON text. Each has a key that is looked at many times on its way, unlike the items of a list. */
+const mostKeys = 100_000;
+/** A text as short as this is read in no time, whatever is in it. */
+const harmlessText = 64 * 1024;
+
 /** What the quick look takes on; anything beyond goes the careful way. */
 const ordinaryDepth = 50;
 const ordinarySize = 10_000;
@@ -77,6 +82,44 @@ export function countMembers(value: unknown, limit: number): number {
     count += countMembers(member, limit - count);
   }
   return count;
+}
+
+/**
+ * What makes a JSON text too much to read, or nothing. Looks at the text alone, because reading a few megabytes of brackets or of
+ * keys takes seconds in which nothing else is answered. Whoever takes JSON from others asks here before reading it.
+ */
+export function tooMuchJson(text: string): string | undefined {
+  if (text.length <= harmlessText) return undefined;
+  let depth = 0;
+  let keys = 0;
+  for (let index = 0; index < text.length; index++) {
+    switch (text.charCodeAt(index)) {
+      case 0x22: // A text: on to its closing quote.
+        index = endOfText(text, index + 1);
+        break;
+      case 0x3a: // A colon follows every key.
+        if (++keys > mostKeys) return `more than ${mostKeys.toLocaleString("en-US")} keys`;
+        break;
+      case 0x5b:
+      case 0x7b: // A list or an object begins.
+        if (++depth > maximumDepth) return `more than ${maximumDepth} levels of nesting`;
+        break;
+      case 0x5d:
+      case 0x7d:
+        depth--;
+    }
+  }
+  return undefined;
+}
+
+/** Where the quote stands that closes a text: one with an even number of backslashes before it. */
+function endOfText(text: string, from: number): number {
+  for (let index = from; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (code === 0x22) return index;
+    if (code === 0x5c) index++;
+  }
+  return text.length;
 }
 
 /** `flatten` says whether instances of classes are copied as plain objects or left as they are. */

@@ -243,6 +243,24 @@ describe("requests that are wrong", () => {
     expect((await server.ask("/healthz")).status).toBe(200);
   });
 
+  it("are refused before they are read when they have more keys or brackets than any call needs", async () => {
+    const keys = Array.from({ length: 100_001 }, () => '"k":1').join();
+    for (const [text, found] of [
+      [`{"arguments":{${keys}}}`, "100,000 keys"],
+      [`{"arguments":${"[".repeat(400_000)}${"]".repeat(400_000)}}`, "500 levels"],
+    ] as const) {
+      const api = await server.ask("/api/tools/add/calls", {
+        method: "POST",
+        body: text,
+        headers: { "content-type": "application/json" },
+      });
+      expect([api.status, api.body.error.message]).toEqual([
+        400,
+        expect.stringContaining(`more than ${found}`),
+      ]);
+    }
+  });
+
   it("may carry many and duplicate headers, but not without end", async () => {
     const many = Object.fromEntries(
       Array.from({ length: 200 }, (_, index) => [`x-${index}`, "y".repeat(20)]),

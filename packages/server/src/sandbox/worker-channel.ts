@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { tooMuchJson } from "@toolrack/core";
 import { LineSplitter } from "../helpers/index.ts";
 import { type LogNotification, SandboxError } from "./sandbox.ts";
 
@@ -119,6 +120,8 @@ const deepest = 200;
 export function readWorkerMessage(line: string): WorkerMessage {
   if (line.length > 2 * deepest && isTooDeep(line))
     throw new Error(`the data is nested more than ${deepest} levels deep`);
+  const excess = tooMuchJson(line);
+  if (excess !== undefined) throw new Error(`the data has ${excess}`);
   // Keys can be spelled with escapes, so any escape of a character calls for the careful way.
   const isSuspicious = line.includes("__proto__") || line.includes('"constructor"') || line.includes("\\u");
   const value: unknown = isSuspicious ? JSON.parse(line, withoutPrototypes) : JSON.parse(line);

@@ -1,5 +1,13 @@
-import { brokenSchema, invalidArguments, notAnObject, notJson, tooLarge } from "../../error/messages.ts";
+import {
+  brokenSchema,
+  invalidArguments,
+  notAnObject,
+  notJson,
+  tooIntricate,
+  tooLarge,
+} from "../../error/messages.ts";
 import { InvalidArgumentError, ToolExecutionError } from "../../error/tool-error.ts";
+import { tooMuchJson } from "../../schema/copy.ts";
 import type { SchemaOutcome } from "../../schema/types.ts";
 import type { CallFrame } from "../frame.ts";
 
@@ -15,6 +23,8 @@ export function validate(frame: CallFrame): Promise<void> | undefined {
   if (typeof raw !== "string") return check(frame, raw ?? {});
   const { maxArguments } = frame.host.settings;
   if (raw.length > maxArguments) throw refuse(frame, tooLarge(frame.toolName, raw.length, maxArguments));
+  const excess = tooMuchJson(raw);
+  if (excess !== undefined) throw refuse(frame, tooIntricate(frame.toolName, excess));
   if (raw.trim() === "") return check(frame, {});
   let parsed: unknown;
   try {
@@ -126,6 +136,7 @@ function describe(value: unknown): string {
 export function readArguments(frame: CallFrame): void {
   const { raw, host } = frame;
   if (typeof raw !== "string" || raw.length > host.settings.maxArguments) return;
+  if (tooMuchJson(raw) !== undefined) return;
   try {
     const parsed: unknown = JSON.parse(raw);
     if (typeof parsed === "object" && parsed !== null && !Array.isArray(parsed)) frame.raw = parsed;

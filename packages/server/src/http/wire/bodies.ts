@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TLSSocket } from "node:tls";
 import type { Logger } from "@toolrack/core";
-import { type JsonSchemaObject, redact } from "@toolrack/core";
+import { type JsonSchemaObject, redact, tooMuchJson } from "@toolrack/core";
 import { HttpError } from "./errors.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
@@ -13,8 +13,13 @@ export async function readBody(incoming: IncomingMessage, limit: number): Promis
   const bytes = await collect(incoming, limit);
   if (bytes.length === 0) return undefined;
   try {
-    return JSON.parse(decoder.decode(bytes));
+    const text = decoder.decode(bytes);
+    const excess = tooMuchJson(text);
+    if (excess !== undefined)
+      throw new HttpError("invalid_request", `The body has ${excess}. Send it in several parts.`);
+    return JSON.parse(text);
   } catch (thrown) {
+    if (thrown instanceof HttpError) throw thrown;
     const problem = thrown instanceof Error ? thrown.message : String(thrown);
     throw new HttpError("invalid_json", `The body is not JSON in UTF-8: ${problem}.`);
   }

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { isLegacyRequest } from "@modelcontextprotocol/server";
+import { tooMuchJson } from "@toolrack/core";
 import { type Grant, GrantWatch } from "../../../access/index.ts";
 import type { EndedCall } from "../../../calls/index.ts";
 import type { Mount } from "../../../http/wire/index.ts";
@@ -67,6 +68,10 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
     if (!read.ok) {
       const { status, code, message, headers = {} } = read;
       return sendJsonRpcError(outgoing, status, code, message, { headers });
+    }
+    const excess = tooMuchJson(read.text);
+    if (excess !== undefined) {
+      return sendJsonRpcError(outgoing, 400, -32600, `The body has ${excess}. Send it in several parts.`);
     }
     let body: unknown;
     try {
