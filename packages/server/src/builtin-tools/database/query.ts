@@ -1,6 +1,11 @@
 import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
-import { LONGEST_TIMEOUT, runStatement, type StatementArguments, statementSchema } from "./support/run-statement.ts";
 import { asObjects, textTable } from "./support/rows.ts";
+import {
+  LONGEST_TIMEOUT,
+  runStatement,
+  type StatementArguments,
+  statementSchema,
+} from "./support/run-statement.ts";
 
 export default {
   name: "query",
