@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import { redact } from "@toolrack/core";
 import { describe, expect, it } from "vitest";
 import { MaskedValues } from "./secrets.ts";
@@ -20,6 +21,7 @@ describe("a secret value", () => {
     ["in JSON by Python", String.raw`Hunter2 \"very\"\nsecret/\u5bc6+\u7801 (<&>)`],
     ["in JSON by PHP", String.raw`Hunter2 \"very\"\nsecret\/密+码 (<&>)`],
     ["in JSON by Go", String.raw`Hunter2 \"very\"\nsecret/密+码 (\u003c\u0026\u003e)`],
+    ["as Node prints it", inspect(value).slice(1, -1)],
     ["in HTML", "Hunter2 &quot;very&quot;\nsecret/密+码 (&lt;&amp;&gt;)"],
     ["in hexadecimal digits", Buffer.from(value).toString("hex")],
     ["in large hexadecimal digits", Buffer.from(value).toString("hex").toUpperCase()],

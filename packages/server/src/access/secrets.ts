@@ -285,7 +285,7 @@ function inUrl(text: string): string[] {
   return [part, strict, strict.replaceAll("%2F", "/"), encodeURI(whole), form];
 }
 
-/** Inside a JSON text, also where that stands in another one; as Python, PHP and Go write it. */
+/** Inside a JSON text, also where that stands in another one; as Python, PHP and Go write it, and as Node prints a value. */
 function inJson(text: string): string[] {
   const json = JSON.stringify(text).slice(1, -1);
   const escaped = (signs: RegExp) =>
@@ -296,6 +296,7 @@ function inJson(text: string): string[] {
     escaped(/[^\0-\x7f]/g),
     escaped(/[<>&\u2028\u2029]/g),
     json.replaceAll("/", "\\/"),
+    json.replaceAll('\\"', '"'),
   ];
 }
 
