@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Logger, ToolRegistry } from "@toolrack/core";
+import { CallOrigins } from "../../packages/server/src/access/callers.ts";
 import { masterGrant } from "../../packages/server/src/access/grants.ts";
 import { openCallOffice } from "../../packages/server/src/calls/call-service.ts";
 import { Offerings } from "../../packages/server/src/calls/offerings.ts";
@@ -17,7 +18,13 @@ export function openBareSurface(registry: ToolRegistry): McpSurface {
     onRefused() {},
     get: async () => undefined,
   } as never; // Nobody asks for more.
-  const calls = openCallOffice({ registry, calls: nothing, tokens: nothing, logger: silent });
+  const calls = openCallOffice({
+    registry,
+    calls: nothing,
+    tokens: nothing,
+    origins: new CallOrigins(registry),
+    logger: silent,
+  });
   return createMcpSurface({
     registry,
     desk: calls.desk,
@@ -27,6 +34,7 @@ export function openBareSurface(registry: ToolRegistry): McpSurface {
     offerings: new Offerings({ logger: silent }),
     logger: silent,
     config: { metaTools: "off" },
+    racks: () => [],
   });
 }
 

@@ -6,7 +6,7 @@ const maximumDepth = 500;
 /** Members of all objects and arrays together; beyond it a value is an attack or a shared structure unrolled. */
 const maximumSize = 1_000_000;
 
-/** Members of objects in one JSON text. Each has a key that is looked at many times on its way, unlike the items of a list. */
+/** Members of objects in one JSON text of a caller. Each has a key that is looked at many times on its way, unlike the items of a list. */
 const mostKeys = 100_000;
 /** A text as short as this is read in no time, whatever is in it. */
 const harmlessText = 64 * 1024;
@@ -88,7 +88,7 @@ export function countMembers(value: unknown, limit: number): number {
  * What makes a JSON text too much to read, or nothing. Looks at the text alone, because reading a few megabytes of brackets or of
  * keys takes seconds in which nothing else is answered. Whoever takes JSON from others asks here before reading it.
  */
-export function tooMuchJson(text: string): string | undefined {
+export function tooMuchJson(text: string, limit = mostKeys): string | undefined {
   if (text.length <= harmlessText) return undefined;
   let depth = 0;
   let keys = 0;
@@ -98,7 +98,7 @@ export function tooMuchJson(text: string): string | undefined {
         index = endOfText(text, index + 1);
         break;
       case 0x3a: // A colon follows every key.
-        if (++keys > mostKeys) return `more than ${mostKeys.toLocaleString("en-US")} keys`;
+        if (++keys > limit) return `more than ${limit.toLocaleString("en-US")} keys`;
         break;
       case 0x5b:
       case 0x7b: // A list or an object begins.

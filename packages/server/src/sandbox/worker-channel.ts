@@ -112,6 +112,8 @@ export type WorkerMessage =
 
 /** Deeper data would overflow the stack of whoever walks it later. */
 const deepest = 200;
+/** A tool may answer with many rows; beyond this, reading the answer would keep others waiting. */
+const mostKeys = 1_000_000;
 
 /**
  * Reads a line that unreviewed code may have written. Throws when it is not a message. What comes out is plain data
@@ -120,7 +122,7 @@ const deepest = 200;
 export function readWorkerMessage(line: string): WorkerMessage {
   if (line.length > 2 * deepest && isTooDeep(line))
     throw new Error(`the data is nested more than ${deepest} levels deep`);
-  const excess = tooMuchJson(line);
+  const excess = tooMuchJson(line, mostKeys);
   if (excess !== undefined) throw new Error(`the data has ${excess}`);
   // Keys can be spelled with escapes, so any escape of a character calls for the careful way.
   const isSuspicious = line.includes("__proto__") || line.includes('"constructor"') || line.includes("\\u");

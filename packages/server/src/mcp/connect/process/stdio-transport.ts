@@ -4,7 +4,6 @@ import type { Socket } from "node:net";
 import { resolve } from "node:path";
 import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
-import { tooMuchJson } from "@toolrack/core";
 import { headOfLongMessage, isRecord, LineSplitter, ProcessGroup } from "../../../helpers/index.ts";
 import { LONGEST_MESSAGE } from "../protocol/fetch.ts";
 import {
@@ -38,8 +37,6 @@ interface ProcessEnd {
 const FAREWELL = 1_000;
 /** What JSON-RPC calls an internal error. */
 const TOO_LARGE = -32_603;
-/** So much of both ends of a message that is not read is looked at for its id. Characters. */
-const ENDS = 1_024;
 /** How long the last words of a process that has ended are waited for. */
 const LAST_WORDS = 100;
 /** How long after one of its pipes a process may end itself; then that is what is said of it. */
@@ -205,11 +202,6 @@ export class StdioTransport implements Transport {
 
   #take(text: string): void {
     let message: unknown;
-    const excess = tooMuchJson(text);
-    if (excess !== undefined) {
-      this.#leaveOut(text.slice(0, ENDS), text.slice(-ENDS), `has ${excess}`);
-      return;
-    }
     try {
       message = JSON.parse(text);
     } catch {
@@ -236,8 +228,8 @@ export class StdioTransport implements Transport {
   }
 
   /** Fails the one request that the line answers; the server and all other requests go on. */
-  #leaveOut(start: string, end: string, excess = `is larger than ${LONGEST_MESSAGE / 1024 / 1024} MB`): void {
-    const reason = `The server's answer ${excess} and was not read. Ask for less at one time.`;
+  #leaveOut(start: string, end: string): void {
+    const reason = `The server's answer is larger than ${LONGEST_MESSAGE / 1024 / 1024} MB and was not read. Ask for less at one time.`;
     this.noise++;
     this.#lines.add("rack", reason);
     const { id, method } = headOfLongMessage(start, end);
