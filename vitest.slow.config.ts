@@ -20,7 +20,7 @@ export default defineConfig({
       "packages/core/src/schema/{hash,hash-value}.test.ts",
       "packages/core/src/format/mcp.test.ts",
       "packages/core/src/call/id-table.test.ts",
-      "packages/server/src/surfaces/chat/soak.test.ts",
+      "packages/server/src/chat/soak.test.ts",
       "packages/server/src/store/crash.test.ts",
     ],
     reporters: [
