@@ -320,3 +320,8 @@ test("the database of the server's own store is for admins", async () => {
     else process.env.DATABASE_URL = before;
   }
 });
+
+test("a row of many large values is stopped before it takes the machine's memory", async () => {
+  const row = Array.from({ length: 24 }, () => "randomblob(60000000)").join(", ");
+  expect(await refused(`SELECT ${row}`)).toMatch(/too much memory/);
+});

@@ -18,6 +18,9 @@ interface Pending {
   readonly result: StatementResult;
 }
 
+/** What this process may take, in bytes. Node's own limit does not count what SQLite holds: 2,000 values of 64 MiB in a row. */
+const MOST_MEMORY = 1_024 * 1_048_576;
+
 let pending: Pending | undefined;
 
 // The program of a child process. A request comes in and the result goes out; a change then waits for the word to
@@ -55,10 +58,17 @@ function run({ file, statement }: SqliteRequest): SqliteAnswer {
 
 /**
  * The parent ends this process in time, unless the parent itself has died. While SQLite works, only another thread can
- * notice that.
+ * notice that, or that the statement takes too much memory.
  */
 function endAfter(milliseconds: number): void {
-  const program = `setTimeout(() => process.kill(process.pid, "SIGKILL"), ${Number(milliseconds)})`;
+  const program = `
+    const end = () => process.kill(process.pid, "SIGKILL");
+    setTimeout(end, ${Number(milliseconds)});
+    setInterval(() => {
+      if (process.memoryUsage.rss() < ${MOST_MEMORY}) return;
+      require("node:fs").writeSync(2, "heap out of memory");
+      end();
+    }, 20);`;
   new Worker(program, { eval: true }).unref();
 }
 
