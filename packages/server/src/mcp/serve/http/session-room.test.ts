@@ -112,10 +112,10 @@ test("a batch of nothing is refused", async () => {
   expect(await response.json()).toMatchObject({ error: { code: -32600 } });
 });
 
-test("a message with very many members in its _meta is read in one go", async () => {
+test("a message with nearly as many members as a body may have in its _meta is read in one go", async () => {
   new Gate().open();
   await using served = await serve({});
-  const members = Array.from({ length: 100_000 }, (_, at) => [`member${at}`, "x"] as const);
+  const members = Array.from({ length: 90_000 }, (_, at) => [`member${at}`, "x"] as const);
   const params = { name: "gated", arguments: {}, _meta: Object.fromEntries(members) };
   const response = await served.post({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
   expect(await response.json()).toMatchObject({ result: { content: [{ text: "done" }] } });
