@@ -1,6 +1,7 @@
 import { Tool, type ToolContext, ToolRegistry } from "@toolrack/core";
 import { expect, it } from "vitest";
-import { CallOrigins, currentCall } from "./callers.ts";
+import { currentCall } from "../helpers/current-call.ts";
+import { CallOrigins } from "./callers.ts";
 
 function makeRack() {
   const registry = new ToolRegistry();

@@ -1,5 +1,5 @@
-import { AsyncLocalStorage } from "node:async_hooks";
-import { IdTable, type RackEvent, type ToolContext, type ToolRegistry } from "@toolrack/core";
+import { IdTable, type RackEvent, type ToolRegistry } from "@toolrack/core";
+import { currentCall } from "../helpers/current-call.ts";
 import { type Grant, masterGrant } from "./grants.ts";
 
 /** Timers that a call set may make calls long after it has ended, but not for ever. */
@@ -83,6 +83,3 @@ export class CallOrigins {
     this.#ended = new IdTable();
   }
 }
-
-/** The call inside which code runs, for contracts whose functions are not handed a context. */
-export const currentCall = new AsyncLocalStorage<ToolContext>();

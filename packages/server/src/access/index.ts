@@ -1,4 +1,4 @@
-export { CallOrigins, currentCall } from "./callers.ts";
+export { CallOrigins } from "./callers.ts";
 export { EncryptionKey, osKeyring } from "./encryption.ts";
 export { type Grant, GrantWatch, grantOf, grantOfOwner, masterGrant } from "./grants.ts";
 export { type GuardedWrite, guardWrite, type WritingCall } from "./guarded-write.ts";

@@ -1,7 +1,7 @@
 import { logLine, type RackEvent, Tool, type ToolContext, ToolRegistry } from "@toolrack/core";
 import { expect, it } from "vitest";
-import { currentCall } from "../access/callers.ts";
-import { attributeConsole, tellConsoleBy } from "./console-output.ts";
+import { attributeConsole, tellConsoleBy } from "../helpers/console-output.ts";
+import { currentCall } from "../helpers/current-call.ts";
 
 it("what a tool prints is printed, and is a line of its call", async () => {
   const printed: unknown[][] = [];

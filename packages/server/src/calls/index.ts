@@ -23,7 +23,6 @@ export {
   parseToolReference,
   unknownTool,
 } from "./call-service.ts";
-export { attributeConsole, ownStreams, tellConsoleBy } from "./console-output.ts";
 export type { InternalTool, InternalToolContext } from "./internal-tool.ts";
 export { newCallId } from "./live-calls.ts";
 export { CallLog, type CallLogOptions, knownSecrets, LineGatherer } from "./log.ts";

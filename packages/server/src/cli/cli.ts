@@ -1,7 +1,7 @@
 import { type Readable, Writable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { styleText } from "node:util";
-import { shellQuote } from "../helpers/index.ts";
+import { shellQuote } from "../helpers/values.ts";
 import { exitCodes } from "./cli-error.ts";
 import { programWords } from "./program-words.ts";
 import { clipDisplay, oneLine, renderTable } from "./text.ts";

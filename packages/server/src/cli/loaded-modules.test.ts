@@ -36,7 +36,7 @@ describe("a command loads only what it needs", { timeout: 180_000 }, () => {
     const last = programs.pop()!;
     for (const loaded of programs) expect(loaded.filter(isOfCore)).toEqual([]);
     expect(last.filter(isOfCore)).not.toEqual([]);
-    expect(last).toContainEqual(expect.stringContaining("/dependency-store.ts"));
+    expect(last).toContainEqual(expect.stringContaining("/sandbox/dependencies.ts"));
     expect(last.filter((url) => url.includes("/node_modules/yaml/"))).toEqual([]);
   });
 });

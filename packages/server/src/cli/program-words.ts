@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { delimiter, dirname, join, resolve } from "node:path";
-import { shellQuote } from "../helpers/index.ts";
+import { shellQuote } from "../helpers/values.ts";
 
 export interface Standpoint {
   readonly cwd: string;

@@ -1,9 +1,9 @@
 import { CommanderError } from "commander";
-import { type ProtectedProcess, protectProcess } from "../rack/index.ts";
 import { Cli, type OutputStream, type Surroundings } from "./cli.ts";
 import { type CliError, exitCodes, toCliError, usageError } from "./cli-error.ts";
 import { makeProgram } from "./program.ts";
 import { ownProgram } from "./program-words.ts";
+import { type ProtectedProcess, protectProcess } from "./protect-process.ts";
 import { printable } from "./text.ts";
 
 /** A second Ctrl-C within this time, in milliseconds, is the first one again, passed on by the program that started us. */

@@ -4,7 +4,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { format } from "node:util";
 import type { Logger } from "@toolrack/core";
 import type { FileReport, LoadReport } from "../files/index.ts";
-import { isRecord } from "../helpers/index.ts";
+import { isRecord } from "../helpers/values.ts";
 import type { App, OpenOptions } from "../rack/index.ts";
 import type { Store } from "../store/index.ts";
 import type { Cli } from "./cli.ts";

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { relative } from "node:path";
 import type { PromptInfo, ResourceInfo, ToolContext, ToolInfo } from "@toolrack/core";
-import { currentCall } from "../access/index.ts";
+import { currentCall } from "../helpers/current-call.ts";
 import type { StackMapper } from "../helpers/index.ts";
 import { LoadError, type LoadFailure } from "../helpers/index.ts";
 import { codeFrame } from "./loader/compile.ts";

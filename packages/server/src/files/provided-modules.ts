@@ -9,8 +9,8 @@ import {
   type ToolResult,
   toMcpResult,
 } from "@toolrack/core";
-import { currentCall } from "../access/index.ts";
 import { defineConfig } from "../config/index.ts";
+import { currentCall } from "../helpers/current-call.ts";
 import { LoadError } from "../helpers/index.ts";
 import type { VirtualModule } from "./loader/resolver.ts";
 

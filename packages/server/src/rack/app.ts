@@ -8,7 +8,7 @@ import {
   ToolRegistry,
 } from "@toolrack/core";
 import { CallOrigins, MaskedValues, readMasterToken, type Secrets, ToolSecrets } from "../access/index.ts";
-import { CallLog, knownSecrets, Offerings, tellConsoleBy } from "../calls/index.ts";
+import { CallLog, knownSecrets, Offerings } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import { type ConfigOrigin, loadEnvironment, readConfig } from "../config/index.ts";
 import type { InternalSurroundings, LoadReport, SingleFileTools } from "../files/index.ts";
@@ -27,6 +27,7 @@ import {
   Resolver,
   ToolFiles,
 } from "../files/index.ts";
+import { tellConsoleBy } from "../helpers/console-output.ts";
 import { StackMapper, watchFiles } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";

@@ -1,6 +1,5 @@
 export { type App, type OpenOptions, openWorkspace } from "./app.ts";
 export { type OpenedChat, openChatService } from "./chat-service.ts";
-export { type ProtectedProcess, protectProcess } from "./protect-process.ts";
 export type { ServeOptions, Serving } from "./serve.ts";
 
 // Most commands serve nothing: what does is loaded when it is asked for.

@@ -1,8 +1,9 @@
 import { isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
 import type { RackEvent } from "@toolrack/core";
-import { LineGatherer, ownStreams } from "../../calls/index.ts";
+import { LineGatherer } from "../../calls/index.ts";
 import type { LoadReport } from "../../files/index.ts";
+import { ownStreams } from "../../helpers/console-output.ts";
 import { isRecord, shellQuote } from "../../helpers/index.ts";
 import type { ServeOptions, Serving } from "../../rack/index.ts";
 

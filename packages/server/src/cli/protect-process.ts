@@ -1,4 +1,4 @@
-import { attributeConsole } from "../calls/index.ts";
+import { attributeConsole } from "../helpers/console-output.ts";
 
 /**
  * Tools run inside this process. What one of them must not do to it is kept from happening here: write to the

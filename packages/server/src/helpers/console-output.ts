@@ -3,7 +3,7 @@ import { Socket } from "node:net";
 import { type Readable, Writable } from "node:stream";
 import { format } from "node:util";
 import type { LogLevel, logLine } from "@toolrack/core";
-import { currentCall } from "../access/index.ts";
+import { currentCall } from "./current-call.ts";
 
 const methods = { debug: "debug", log: "info", info: "info", warn: "warn", error: "error" } as const;
 
