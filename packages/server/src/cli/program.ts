@@ -101,7 +101,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   command("mcp", "serve the tools to the MCP client that starts this, over standard input and output")
     .option("--expert <name>", "only what this expert has")
     .option("--no-watch", "do not load tool files anew when they change")
-    .action(runs(async () => (await import("./commands/serve.ts")).mcp));
+    .action(runs(async () => (await import("./commands/mcp.ts")).mcp));
 
   command("install", "connect an MCP client to the workspace, by writing into its configuration")
     .addArgument(oneOf("[client]", "without one, lists the clients and their files", clientIds))

@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { cleanEnvironment } from "../cli/testing/spawn-cli.ts";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 
-const root = join(import.meta.dirname, "../../..");
-const main = join(import.meta.dirname, "main.ts");
+const root = join(import.meta.dirname, "../../../..");
+const main = join(import.meta.dirname, "../main.ts");
 const bin = join(import.meta.dirname, "../../bin/toolrack.js");
 const starts: readonly [string, readonly string[]][] = [
   ["itself", ["--conditions=toolrack-source", main]],

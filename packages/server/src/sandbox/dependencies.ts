@@ -155,7 +155,7 @@ export class DependencyStore {
     const found = await readFile(join(folder, "pnpm-lock.yaml"), "utf8").catch(() => undefined);
     if (found !== undefined) {
       // Imported late: it brings all of YAML, and most starts of the program install nothing.
-      const { checkLock } = await import("./pnpm.ts");
+      const { checkLock } = await import("./lockfile.ts");
       checkLock(found);
     }
     await pnpm(found === undefined ? "--no-frozen-lockfile" : "--frozen-lockfile");

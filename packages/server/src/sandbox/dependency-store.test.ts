@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { DependencyStore, dependencyKey, parseDependencies } from "./dependencies.ts";
-import { checkLinks, checkLock } from "./pnpm.ts";
+import { checkLock } from "./lockfile.ts";
+import { checkLinks } from "./pnpm.ts";
 
 import { startRegistry, type TestRegistry } from "./testing/test-registry.ts";
 

@@ -3,7 +3,6 @@ import { networkInterfaces } from "node:os";
 import type { RackEvent } from "@toolrack/core";
 import { LineGatherer } from "../../calls/index.ts";
 import type { LoadReport } from "../../files/index.ts";
-import { ownStreams } from "../../helpers/console-output.ts";
 import { isRecord, shellQuote } from "../../helpers/index.ts";
 import type { ServeOptions, Serving } from "../../rack/index.ts";
 
@@ -156,31 +155,4 @@ async function callTeller(cli: Cli, lines: LineGatherer): Promise<(event: Record
     if (cli.json) lines.add(`{"type":"call",${logText(record, error).slice(1)}\n`);
     else cli.talk(formatLogLine(cli, toLogLine(record, error), false, style));
   };
-}
-
-export interface McpCommandOptions {
-  readonly expert?: string;
-  readonly watch: boolean;
-}
-
-/** `toolrack mcp`: serves the client that started it until that goes away, which is no failure. */
-export async function mcp(cli: Cli, { expert, watch }: McpCommandOptions): Promise<void> {
-  const root = findWorkspace(cli);
-  if (cli.interactive)
-    cli.talk("This speaks MCP over standard input and output: let an MCP client start it.");
-  // Done before any code of the workspace runs, so that only we can write to the client.
-  const streams = ownStreams((text) => cli.write(text));
-  const stopping = new AbortController();
-  cli.onInterrupt(() => stopping.abort());
-  const { serveStdio } = await import("../../rack/index.ts");
-  const served = serveStdio(root, {
-    logger: talkingLogger(cli),
-    streams,
-    watchdog: true,
-    signal: stopping.signal,
-    ...(expert === undefined ? {} : { expert }),
-    // Reloads are logged, and the client shows the log.
-    ...(watch ? { onReload: () => {} } : {}),
-  });
-  await opening(root, served);
 }

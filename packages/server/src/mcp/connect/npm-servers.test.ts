@@ -6,7 +6,8 @@ import { type CallClient, toMcpResult } from "@toolrack/core";
 import { describe, expect, it } from "vitest";
 import { RACKS } from "../../calls/rack-identity.ts";
 import type { RackItem } from "../../config/tool-patterns.ts";
-import { installedProgram, MARK } from "./process/program.ts";
+import { MARK } from "./process/descendants.ts";
+import { installedProgram } from "./process/program.ts";
 
 import { allCapabilities } from "./protocol/questions.ts";
 import { installNpmServers, npmServers, packages } from "./testing/npm-servers.fixture.ts";

@@ -13,9 +13,8 @@ import {
   isRunning,
   type KnownProcess,
   MARK,
-  nextMark,
-  Outbox,
-} from "./program.ts";
+} from "./descendants.ts";
+import { nextMark, Outbox } from "./program.ts";
 import { unwatchGroup, watchGroup } from "./watchdog.ts";
 
 interface ProcessSpec {

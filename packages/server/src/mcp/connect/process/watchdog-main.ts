@@ -6,7 +6,7 @@ import {
   isRunning,
   type KnownProcess,
   knownProcess,
-} from "./program.ts";
+} from "./descendants.ts";
 
 /**
  * A process of its own that ends what a rack left behind. It reads its standard input, the other end of which only the

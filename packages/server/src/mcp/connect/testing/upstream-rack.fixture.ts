@@ -10,7 +10,7 @@ import { DependencyStore } from "../../../sandbox/dependencies.ts";
 import { openStore, type Store } from "../../../store/store.ts";
 
 import { McpServers } from "../mcp-servers.ts";
-import { MARK } from "../process/program.ts";
+import { MARK } from "../process/descendants.ts";
 import type { McpServersParts } from "../wanted-servers.ts";
 
 /** A rack with upstream servers, on a real store, in a folder of its own. */

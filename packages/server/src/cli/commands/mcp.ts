@@ -1,0 +1,30 @@
+import { ownStreams } from "../../helpers/console-output.ts";
+import type { Cli } from "../cli.ts";
+import { findWorkspace, opening, talkingLogger } from "../workspace.ts";
+
+/** `toolrack mcp`: serves the client that started it until that goes away, which is no failure. */
+export async function mcp(cli: Cli, { expert, watch }: McpCommandOptions): Promise<void> {
+  const root = findWorkspace(cli);
+  if (cli.interactive)
+    cli.talk("This speaks MCP over standard input and output: let an MCP client start it.");
+  // Done before any code of the workspace runs, so that only we can write to the client.
+  const streams = ownStreams((text) => cli.write(text));
+  const stopping = new AbortController();
+  cli.onInterrupt(() => stopping.abort());
+  const { serveStdio } = await import("../../rack/index.ts");
+  const served = serveStdio(root, {
+    logger: talkingLogger(cli),
+    streams,
+    watchdog: true,
+    signal: stopping.signal,
+    ...(expert === undefined ? {} : { expert }),
+    // Reloads are logged, and the client shows the log.
+    ...(watch ? { onReload: () => {} } : {}),
+  });
+  await opening(root, served);
+}
+
+export interface McpCommandOptions {
+  readonly expert?: string;
+  readonly watch: boolean;
+}
