@@ -142,7 +142,7 @@ function splitLines(text: string): string[] {
   return lines;
 }
 
-interface SyntaxProblem {
+export interface SyntaxProblem {
   readonly line: number;
   /** From 1. */
   readonly column: number;
