@@ -2,4 +2,3 @@
 export { exitCodes } from "./cli-error.ts";
 export { makeProgram } from "./program.ts";
 export { runCommand, runProgram } from "./run-command.ts";
-export { cleanEnvironment, program } from "./testing/spawn-cli.ts";

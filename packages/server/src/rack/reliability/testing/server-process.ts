@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
-import { cleanEnvironment, program } from "../../../cli/index.ts";
+import { cleanEnvironment, program } from "../../../cli/testing/spawn-cli.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: what JSON answers hold is looked at freely in tests.
 export type Json = any;
