@@ -1,23 +1,26 @@
 import { editCopy, withoutPrototypeKeys } from "./copy.ts";
-import { describeReceived } from "./describe-expected.ts";
 import { hashValue } from "./hash.ts";
-import { describeFailure, issuePath, memberAt } from "./json-schema-issues.ts";
-import { isKeyword } from "./json-schema-keywords.ts";
+import {
+  describeFailure,
+  describeReceived,
+  issuePath,
+  maximumIssues,
+  mismatch,
+  type SchemaIssue,
+  unknownKey,
+} from "./issue.ts";
 import { JsonSchemaValidator } from "./json-schema-validator.ts";
+import { isKeyword } from "./keywords.ts";
 import { type FoundKey, KeyGuide, lostKeys } from "./known-keys.ts";
 import { isStandardSchema, standardSchema } from "./standard-schema.ts";
 import {
   type CompiledSchema,
-  type JsonSchemaObject,
-  maximumIssues,
-  mismatch,
   SchemaError,
-  type SchemaIssue,
   type SchemaKind,
   type SchemaOutcome,
-  unknownKey,
   type ValidateOptions,
 } from "./types.ts";
+import { type JsonSchemaObject, memberAt } from "./visit.ts";
 import { isZod3, isZod4 } from "./zod.ts";
 import { zod3Schema } from "./zod3.ts";
 import { zod4Schema } from "./zod4.ts";

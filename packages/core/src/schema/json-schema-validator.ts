@@ -2,20 +2,13 @@ import type { KeywordDefinition, Options, ValidateFunction } from "ajv/dist/core
 import { checkJsonSchema, type JsonSchemaFacts } from "./check-json-schema.ts";
 import { type Copier, compileCopier, copyPlain, countMembers } from "./copy.ts";
 import { hashValue } from "./hash.ts";
-import { describeFailure, jsonSchemaIssues } from "./json-schema-issues.ts";
-import { type Dialect, plainJsonSchema, prepareJsonSchema } from "./json-schema-keywords.ts";
+import { describeFailure, maximumIssues, type SchemaIssue, unknownKey } from "./issue.ts";
+import { jsonSchemaIssues } from "./json-schema-issues.ts";
+import { type Dialect, plainJsonSchema, prepareJsonSchema } from "./keywords.ts";
 import { KeyGuide, type KnownKeys, knownKeys } from "./known-keys.ts";
 import { areLinearPatternsLoaded, loadLinearPatterns, toPattern } from "./pattern.ts";
-import {
-  type CompiledSchema,
-  type JsonSchemaObject,
-  maximumIssues,
-  SchemaError,
-  type SchemaIssue,
-  type SchemaOutcome,
-  unknownKey,
-  type ValidateOptions,
-} from "./types.ts";
+import { type CompiledSchema, SchemaError, type SchemaOutcome, type ValidateOptions } from "./types.ts";
+import type { JsonSchemaObject } from "./visit.ts";
 
 /** Listing every error of a larger value would cost more memory than the answer is worth. */
 const largestFullyExplained = 5_000;

@@ -1,6 +1,6 @@
 import { anyOf, oneOf, sizeLimits } from "./describe-expected.ts";
-import { memberAt } from "./json-schema-issues.ts";
-import { maximumIssues, mismatch, type SchemaIssue, unknownKey } from "./types.ts";
+import { maximumIssues, mismatch, type SchemaIssue, unknownKey } from "./issue.ts";
+import { memberAt } from "./visit.ts";
 
 /** As much of a Zod 4 schema as is used, whichever copy or build of Zod it comes from. */
 export interface Zod4Schema {

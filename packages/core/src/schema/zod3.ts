@@ -1,8 +1,8 @@
 import type { LibrarySchema } from "./compile-schema.ts";
 import { escapePattern, writePattern, writeStringFormat } from "./json-schema-validator.ts";
-import { convertRefused, finishLibrarySchema } from "./library-json-schema.ts";
-import { SchemaDefinitions } from "./references.ts";
-import type { JsonSchemaObject, SchemaOutcome } from "./types.ts";
+import { convertRefused, finishLibrarySchema, SchemaDefinitions } from "./library-json-schema.ts";
+import type { SchemaOutcome } from "./types.ts";
+import type { JsonSchemaObject } from "./visit.ts";
 import { isZod3, type Zod3Definition, type Zod3Schema, type ZodResult, zodIssues } from "./zod.ts";
 import { isAsyncError } from "./zod4.ts";
 

@@ -1,7 +1,8 @@
 import { isPromise, type LibrarySchema } from "./compile-schema.ts";
 import { writeStringFormat } from "./json-schema-validator.ts";
 import { convertRefused, convertZod4, finishLibrarySchema } from "./library-json-schema.ts";
-import { type JsonSchemaObject, SchemaError, type SchemaOutcome } from "./types.ts";
+import { SchemaError, type SchemaOutcome } from "./types.ts";
+import type { JsonSchemaObject } from "./visit.ts";
 import {
   compileZod,
   isZod4,
