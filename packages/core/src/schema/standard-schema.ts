@@ -1,7 +1,6 @@
-import { isPromise, type LibrarySchema } from "./compile-schema.ts";
 import { maximumIssues, mismatch, type SchemaIssue } from "./issue.ts";
 import { knownKeys } from "./known-keys.ts";
-import { finishLibrarySchema } from "./library-json-schema.ts";
+import { finishLibrarySchema, isPromise, type LibrarySchema } from "./library-validator.ts";
 import { SchemaError, type SchemaOutcome } from "./types.ts";
 import { type JsonSchemaObject, memberAt } from "./visit.ts";
 
