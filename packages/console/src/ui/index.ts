@@ -2,7 +2,7 @@ export { default as ActionButton } from "./ActionButton.vue";
 export { default as CodeBlock } from "./CodeBlock.vue";
 export { default as ConflictNote } from "./ConflictNote.vue";
 export { default as CopyButton } from "./CopyButton.vue";
-export { shownStatus, useErrorText, useLoopEvidence } from "./call-texts.ts";
+export { errorText, loopEvidence, shownStatus } from "./call-texts.ts";
 export { default as DiffView } from "./DiffView.vue";
 export { default as DraftForm } from "./DraftForm.vue";
 export { dropUnsavedWork, isSamePlace, useDraft, useUnsavedWork } from "./drafts.ts";
