@@ -8,6 +8,7 @@ export { default as DraftForm } from "./DraftForm.vue";
 export { dropUnsavedWork, isSamePlace, useDraft, useUnsavedWork } from "./drafts.ts";
 export { default as EmptyState } from "./EmptyState.vue";
 export { default as ErrorNote } from "./ErrorNote.vue";
+export { default as FormField } from "./FormField.vue";
 export { default as LeaveQuestion } from "./LeaveQuestion.vue";
 export {
   keepReloads,
@@ -42,6 +43,7 @@ export {
   theme,
   themes,
   useCopy,
+  useQuery,
   useShortcuts,
   useView,
 } from "./screen.ts";
