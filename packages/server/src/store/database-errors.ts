@@ -1,5 +1,4 @@
 import type { DatabaseConnection, Dialect, Driver } from "kysely";
-import { isFullDisk } from "./forms.ts";
 
 /**
  * Why the store cannot do what it was asked for. `away`: the database server does not answer. `busy`: another process
@@ -47,7 +46,7 @@ const messages: Readonly<Record<UnavailableReason, string>> = {
 /** By the codes of the three databases and of the operating system. */
 function reasonOf(thrown: unknown): UnavailableReason | undefined {
   if (isFullDisk(thrown)) return "full";
-  const { code, errcode, fatal, message } = (thrown ?? {}) as Record<string, unknown>;
+  const { code, errcode, fatal, message } = fieldsOf(thrown);
   // SQLite, with the finer distinctions in the upper bits.
   if (typeof errcode === "number") return sqliteReasons[errcode & 0xff];
   if (code === "EIO" || code === "EROFS") return "failing";
@@ -72,6 +71,53 @@ const awayCodes =
   /^(08...|53[023]..|57014|57P0[1-5]|E(CONN.*|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|AI_AGAIN|NOTFOUND)|PROTOCOL_.*|ER_CON_COUNT_ERROR|ER_SERVER_SHUTDOWN)$/;
 const awayMessages =
   /connection (terminated|timeout|ended)|timeout exceeded when trying to connect|query read timeout|client has encountered a connection error/i;
+
+/** There is no room left where the data is kept, or the user may have no more of it. */
+export function isFullDisk(error: unknown): boolean {
+  const { code, errcode } = saidBy(error);
+  if (typeof errcode === "number") return (errcode & 0xff) === 13;
+  return typeof code === "string" && /^(?:ENOSPC|EDQUOT|53100|ER_DISK_FULL|ER_RECORD_FILE_FULL)$/.test(code);
+}
+
+/** Lock conflicts, and connections that were refused or lost. Data and statements that are wrong are not. */
+export function isTransientError(error: unknown): boolean {
+  const { code, errcode, fatal, message } = saidBy(error);
+  // SQLite: busy and locked, with the finer distinctions in the upper bits.
+  if (typeof errcode === "number") return (errcode & 0xff) === 5 || (errcode & 0xff) === 6;
+  // MySQL's driver marks so what ends a connection.
+  if (fatal === true) return true;
+  if (typeof code === "string") return transientCodes.test(code);
+  // The PostgreSQL driver gives these no code.
+  return /connection (terminated|timeout|ended)|timeout exceeded when trying to connect|query read timeout/i.test(
+    String(message),
+  );
+}
+
+const transientCodes =
+  /^(08...|40...|53...|55P03|57P0[1-3]|E(CONN|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|AI_AGAIN).*|PROTOCOL_.*|ER_LOCK_.*|ER_CON_COUNT_ERROR|ER_SERVER_SHUTDOWN)$/;
+
+/** Whether a row with the same key is there already. */
+export function isDuplicateKey(error: unknown): boolean {
+  const { code, errcode } = fieldsOf(error);
+  // SQLite: constraint of a primary key, and of a unique index.
+  return errcode === 1555 || errcode === 2067 || code === "23505" || code === "ER_DUP_ENTRY";
+}
+
+/** SQLite: the row is one that the table never takes, or has already. */
+export function isConstraintError(error: unknown): boolean {
+  const { errcode } = fieldsOf(error);
+  return typeof errcode === "number" && (errcode & 0xff) === 19;
+}
+
+/** What the database itself said, where the store has put it in words of its own. */
+function saidBy(error: unknown): Record<string, unknown> {
+  const fields = fieldsOf(error);
+  return fields.code === "store_unavailable" ? fieldsOf(fields.cause) : fields;
+}
+
+function fieldsOf(thrown: unknown): Record<string, unknown> {
+  return (thrown ?? {}) as Record<string, unknown>; // Anything thrown may have any property.
+}
 
 /** Is told of every change between a database that answers and one that does not. */
 export interface Reachability {
