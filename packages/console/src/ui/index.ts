@@ -1,8 +1,9 @@
 export { default as ActionButton } from "./ActionButton.vue";
+export { default as CallLink } from "./CallLink.vue";
 export { default as CodeBlock } from "./CodeBlock.vue";
 export { default as ConflictNote } from "./ConflictNote.vue";
 export { default as CopyButton } from "./CopyButton.vue";
-export { errorText, loopEvidence, shownStatus } from "./call-texts.ts";
+export { errorText, loopEvidence, nameOf, shownStatus } from "./call-texts.ts";
 export { default as DiffView } from "./DiffView.vue";
 export { default as DraftForm } from "./DraftForm.vue";
 export { dropUnsavedWork, isSamePlace, useDraft, useUnsavedWork } from "./drafts.ts";
@@ -42,6 +43,8 @@ export {
   setTheme,
   theme,
   themes,
+  toCall,
+  toTool,
   useCopy,
   useQuery,
   useShortcuts,
