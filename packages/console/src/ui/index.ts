@@ -33,6 +33,7 @@ export {
   useServerInfo,
 } from "./remote.ts";
 export { default as Segmented } from "./Segmented.vue";
+export { default as SelectBox } from "./SelectBox.vue";
 export { default as SplitPage } from "./SplitPage.vue";
 export { default as StatisticsSummary } from "./StatisticsSummary.vue";
 export { default as StatusMark } from "./StatusMark.vue";
