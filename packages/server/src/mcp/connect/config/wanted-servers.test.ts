@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { StoredMcpServer } from "../../store/mcp-servers.ts";
+import type { StoredMcpServer } from "../../../store/mcp-servers.ts";
 import { type WantedServer, wantedServers } from "./wanted-servers.ts";
 
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
