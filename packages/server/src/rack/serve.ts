@@ -69,7 +69,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       follower,
       extensions: [chatExtension(chat)],
       secrets,
-      clients: mcp.parts.clients,
+      clients: mcp.serving.clients,
       mounts: mcp.mounts(),
       pages: serveConsole(findConsole()),
       ...(options.program === undefined ? {} : { program: options.program }),
