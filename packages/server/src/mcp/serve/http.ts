@@ -80,7 +80,7 @@ class McpHttp {
   constructor(serving: McpServing, { sessions, maxBody = longestMessage }: McpMountOptions) {
     this.#serving = serving;
     this.#sessions = new HttpSessions(serving, sessions);
-    this.#grants = new GrantWatch(serving.store.tokens, serving.logger);
+    this.#grants = new GrantWatch(serving.store, serving.logger);
     this.#maxBody = maxBody;
     this.#cutOff = (reason) => serving.logger.warn(`An MCP client was cut off: ${reason}.`);
   }

@@ -15,7 +15,7 @@ export interface ServedRooms extends ExpertSource {
   readonly registry: ToolRegistry;
   readonly desk: CallDesk;
   readonly recorder: CallRecorder;
-  readonly store: Pick<Store, "calls" | "tokens">;
+  readonly store: Pick<Store, "calls" | "tokens" | "follower">;
   readonly approvals: ApprovalInbox;
   /** The id of this rack, and those of the racks that it leads to. */
   readonly racks: () => readonly string[];
