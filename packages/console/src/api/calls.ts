@@ -1,9 +1,10 @@
 import { ApiError, readJson } from "./api-error.ts";
 import { readEvents } from "./events.ts";
+import type { Call } from "./generated-types.ts";
 import type { LargeCall } from "./large-call.worker.ts";
 import { open } from "./request.ts";
 import { currentSession } from "./session.ts";
-import type { Call, CallAnswer, CallLine, CallProgress, SkillToolDraft } from "./types.ts";
+import type { CallAnswer, CallLine, CallProgress, CallStatus, SkillToolDraft } from "./types.ts";
 
 export interface CallWatcher {
   readonly state?: (state: { readonly status: string; readonly title?: string }) => void;
@@ -84,6 +85,10 @@ async function follow(
   }
 }
 
+export function isUnderWay({ status }: { readonly status: CallStatus }): boolean {
+  return status === "running" || status === "pending";
+}
+
 /** Milliseconds between looks, and for how long a server may be away. */
 const LOOK_EVERY = 1_000;
 const LONGEST_AWAY = 60_000;
@@ -95,7 +100,7 @@ export async function findAnswer(callId: string | undefined, watcher: CallWatche
     try {
       const call = await readCall(callId);
       lastAnswer = Date.now();
-      if (call.status !== "running" && call.status !== "pending") return answerOf(call);
+      if (!isUnderWay(call)) return answerOf(call);
       watcher.found?.(call);
     } catch (thrown) {
       // One that nobody knows was lost before it was written down.

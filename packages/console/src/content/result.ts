@@ -1,4 +1,5 @@
 import type { CallLine, ToolResult } from "../api/index.ts";
+import { t } from "../i18n/index.ts";
 
 export interface WholeText {
   /** As much of the beginning as is at hand. */
@@ -84,14 +85,11 @@ const denial =
   /^Running ".*?" was refused(?:: (?<reason>.*)|, without giving a reason)\. It did not run\. Do not repeat the call unchanged\.$/s;
 
 /** What went wrong with a call, for people. What was written for the model that made it is said in other words. */
-export function messageOf(
-  { code, message }: { readonly code: string; readonly message: string },
-  t: (key: string, values: Record<string, unknown>) => string,
-): string {
+export function messageOf({ code, message }: { readonly code: string; readonly message: string }): string {
   const found = code === "approval_denied" ? denial.exec(message) : null;
   if (found === null) return message;
   const reason = found.groups?.reason;
-  return reason === undefined ? t("errors.denied", {}) : t("errors.deniedBecause", { reason });
+  return reason === undefined ? t("errors.denied") : t("errors.deniedBecause", { reason });
 }
 
 /** Lines at each end of a long log that are shown at first. */
@@ -114,17 +112,6 @@ export function foldLines(lines: readonly CallLine[], showsAll: boolean): Folded
 
 export function logAsText(lines: readonly CallLine[]): string {
   return lines.map(({ at, level, text }) => `${new Date(at).toISOString()} ${level} ${text}`).join("\n");
-}
-
-/** `14:03:22.417` */
-export function timeOf(at: number, locale: string): string {
-  return new Intl.DateTimeFormat(locale, {
-    hour: "2-digit",
-    minute: "2-digit",
-    second: "2-digit",
-    fractionalSecondDigits: 3,
-    hourCycle: "h23",
-  }).format(at);
 }
 
 /** How long a block may be: small enough that laying out those on the screen takes no time. */

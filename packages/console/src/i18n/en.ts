@@ -781,3 +781,8 @@ export const en = {
   },
   nowhere: { text: "There is no such page." },
 } as const;
+
+/** The texts of the console: the keys of the English ones, in any language. */
+export type Messages = Texts<typeof en>;
+
+type Texts<Shape> = { readonly [Key in keyof Shape]: Shape[Key] extends string ? string : Texts<Shape[Key]> };

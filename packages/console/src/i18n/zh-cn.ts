@@ -1,4 +1,4 @@
-import type { Messages } from "./i18n.ts";
+import type { Messages } from "./en.ts";
 
 /** 控制台的全部中文文本。 */
 export const zhCN: Messages = {

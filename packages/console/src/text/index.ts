@@ -1,14 +1,5 @@
 export { copyText, keep, kept, saveFile } from "./browser.ts";
 export {
-  formatAgo,
-  formatBytes,
-  formatDuration,
-  formatMoment,
-  formatNumber,
-  formatPercent,
-  momentLabels,
-} from "./format.ts";
-export {
   isExact,
   isRecord,
   jsonProblem,

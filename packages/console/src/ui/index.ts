@@ -2,12 +2,13 @@ export { default as ActionButton } from "./ActionButton.vue";
 export { default as CodeBlock } from "./CodeBlock.vue";
 export { default as ConflictNote } from "./ConflictNote.vue";
 export { default as CopyButton } from "./CopyButton.vue";
-export { shownStatus, useErrorText, useLoopEvidence } from "./call-texts.ts";
+export { errorText, loopEvidence, shownStatus } from "./call-texts.ts";
 export { default as DiffView } from "./DiffView.vue";
 export { default as DraftForm } from "./DraftForm.vue";
 export { dropUnsavedWork, isSamePlace, useDraft, useUnsavedWork } from "./drafts.ts";
 export { default as EmptyState } from "./EmptyState.vue";
 export { default as ErrorNote } from "./ErrorNote.vue";
+export { default as FormField } from "./FormField.vue";
 export { default as LeaveQuestion } from "./LeaveQuestion.vue";
 export {
   keepReloads,
@@ -42,6 +43,7 @@ export {
   theme,
   themes,
   useCopy,
+  useQuery,
   useShortcuts,
   useView,
 } from "./screen.ts";

@@ -1,5 +1,5 @@
-import { issuePath } from "./json-schema-issues.ts";
-import type { JsonSchemaObject, SchemaIssue } from "./types.ts";
+import { issuePath, UnsafeValue } from "./issue.ts";
+import { isRecord, type JsonSchemaObject } from "./visit.ts";
 
 /** Deeper than any argument a tool takes, and shallow enough for every validator's stack. */
 const maximumDepth = 500;
@@ -14,14 +14,6 @@ const harmlessText = 64 * 1024;
 /** What the quick look takes on; anything beyond goes the careful way. */
 const ordinaryDepth = 50;
 const ordinarySize = 10_000;
-
-/** Thrown, and caught by the validators, when a value is no finite tree. */
-export class UnsafeValue {
-  readonly issue: SchemaIssue;
-  constructor(issue: SchemaIssue) {
-    this.issue = issue;
-  }
-}
 
 /** Counts the members seen in one walk. Module state instead of an object: this runs on every call. */
 let seen = 0;
@@ -351,10 +343,6 @@ function copied({ local, copier }: { local: string; copier: string | undefined }
   return copier === undefined
     ? `typeof ${local} === "object" && ${local} !== null ? copyPlain(${local}) : ${local}`
     : `${copier}(${local})`;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** A change to one member of a value, at any depth. */

@@ -1,6 +1,14 @@
-import { followed, isRecord, keysOf, listOf, namesIn, valuesOf } from "./json-schema-keywords.ts";
+import { maximumIssues } from "./issue.ts";
 import { type Pattern, toPattern } from "./pattern.ts";
-import { type JsonSchemaObject, maximumIssues } from "./types.ts";
+import {
+  isRecord,
+  type JsonSchemaObject,
+  keysOf,
+  listOf,
+  namesIn,
+  resolveReference,
+  valuesOf,
+} from "./visit.ts";
 
 /** The top-level keys a schema knows by name or by pattern. */
 export interface KnownKeys {
@@ -54,7 +62,7 @@ export function knownKeys(root: JsonSchemaObject): KnownKeys | undefined {
     for (const keyword of listBranches) found.push(...listOf(schema[keyword]));
     found.push(...valuesOf(schema.dependentSchemas), ...valuesOf(schema.dependencies));
     // A reference that cannot be followed here makes `true`, which hides nothing, into an open question.
-    if (typeof schema.$ref === "string") found.push(followed(root, schema.$ref) ?? { not: {} });
+    if (typeof schema.$ref === "string") found.push(resolveReference(root, schema.$ref) ?? { not: {} });
     return found;
   }
 }
@@ -64,7 +72,7 @@ function listsProperties(root: JsonSchemaObject, schema: unknown, seen: Set<unkn
   if (!isRecord(schema) || seen.has(schema)) return false;
   seen.add(schema);
   if (isRecord(schema.properties)) return true;
-  if (typeof schema.$ref === "string" && listsProperties(root, followed(root, schema.$ref), seen))
+  if (typeof schema.$ref === "string" && listsProperties(root, resolveReference(root, schema.$ref), seen))
     return true;
   return listOf(schema.allOf).some((part) => listsProperties(root, part, seen));
 }
@@ -239,7 +247,7 @@ function readKeyPlace(root: JsonSchemaObject, schemas: readonly unknown[], value
     for (const pattern of keysOf(schema.patternProperties)) place.patterns.push(toPattern(pattern));
     let lists = isRecord(schema.properties);
     if (typeof schema.$ref === "string") {
-      const target = followed(root, schema.$ref);
+      const target = resolveReference(root, schema.$ref);
       if (target === undefined) isOpen = true;
       else if (collect(target, isAlternative)) lists = true;
     }
@@ -276,7 +284,7 @@ function readKeyPlace(root: JsonSchemaObject, schemas: readonly unknown[], value
 function mayFit(root: JsonSchemaObject, schema: unknown, value: object): boolean {
   let branch = schema;
   for (let step = 0; step < 10 && isRecord(branch) && typeof branch.$ref === "string"; step++)
-    branch = followed(root, branch.$ref);
+    branch = resolveReference(root, branch.$ref);
   if (!isRecord(branch)) return branch !== false;
   const type = Array.isArray(value) ? "array" : "object";
   if (branch.type !== undefined && branch.type !== type && !listOf(branch.type).includes(type)) return false;

@@ -12,7 +12,7 @@ import {
 } from "@toolrack/core";
 import type { CallOrigins } from "../access/index.ts";
 import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
-import type { CallStore, HeldRecords, TokenStore } from "../store/index.ts";
+import type { CallStore, HeldRecords, Store } from "../store/index.ts";
 import { CallPlaces, newCallId, WaitingCalls } from "./live-calls.ts";
 import { callToolName, isMetaTool } from "./meta-tools.ts";
 import { type AnnouncedCall, CallRecorder, type RecordedCall } from "./recorder.ts";
@@ -320,8 +320,7 @@ export interface CallOffice {
 
 interface CallOfficeOptions {
   readonly registry: ToolRegistry;
-  readonly calls: CallStore;
-  readonly tokens: Pick<TokenStore, "list">;
+  readonly store: Pick<Store, "calls" | "tokens" | "follower">;
   readonly origins: Pick<CallOrigins, "announce">;
   readonly logger: Logger;
   /** How many calls of one tool may be under way. Default 256. */
@@ -329,11 +328,12 @@ interface CallOfficeOptions {
 }
 
 export function openCallOffice(options: CallOfficeOptions): CallOffice {
-  const { registry, calls, tokens, origins, logger, maxCallsPerTool = 256 } = options;
+  const { registry, store, origins, logger, maxCallsPerTool = 256 } = options;
+  const { calls } = store;
   const recorder = new CallRecorder(registry, calls, logger);
   const spans = new CallSpans();
   const unsubscribe = registry.subscribe(spans.listen);
-  const grants = new GrantWatch(tokens, logger);
+  const grants = new GrantWatch(store, logger);
   const desk = new CallDesk({ registry, calls, recorder, spans, grants, origins, maxCallsPerTool });
   return {
     desk,

@@ -76,7 +76,7 @@ async function startNode(): Promise<Node> {
   const logger = { debug() {}, info() {}, warn: say, error: say };
   const own = await openStore({ directory });
   const origins = new CallOrigins(registry);
-  const { desk } = openCallOffice({ registry, calls: own.calls, tokens: own.tokens, origins, logger });
+  const { desk } = openCallOffice({ registry, store: own, origins, logger });
   const schedules = await startSchedules({ registry, store: own, desk, origins, logger });
   for (const tool of schedules.tools) registry.register(tool);
   const call: Node["call"] = (input, caller = "ai") => registry.execute("schedule_tool", input, { caller });

@@ -69,8 +69,6 @@ export interface ServerOptions extends Partial<HttpSettings> {
   readonly calls?: CallOffice;
   /** The upstream MCP servers. They belong to whoever opened them. */
   readonly mcpServers?: McpServers;
-  /** Takes up what other processes on the same store switch. */
-  readonly follower?: { follow(part: { refresh(): Promise<void> }): () => void };
   /** Answers a request for a page of the console and says so, or leaves it to the API. */
   readonly pages?: ConsoleHandler;
   /** Routes of other surfaces, after the API's own. */
@@ -109,7 +107,6 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     approvals: given,
     calls: openOffice,
     mcpServers,
-    follower,
     extensions = [],
     secrets,
     clients,
@@ -127,9 +124,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 
   const whole: HttpSettings = { ...defaultHttpSettings, ...withoutUndefined(settings) };
   const { maxCallsPerTool } = whole;
-  const { calls, tokens } = store;
   const { origins } = app;
-  const office = openOffice ?? openCallOffice({ registry, calls, tokens, origins, logger, maxCallsPerTool });
+  const office = openOffice ?? openCallOffice({ registry, store, origins, logger, maxCallsPerTool });
   const { desk, recorder } = office;
   const feed = new EventFeed({ size: whole.feedSize, heartbeat: whole.heartbeat });
   const metrics = new Metrics();
@@ -141,7 +137,6 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   unsubscribe.push(files.subscribe(reloads.listen));
   // After those who tell of changes: its own changes are told after the ones that it answers.
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
-  if (follower !== undefined) unsubscribe.push(follower.follow(switches));
   unsubscribe.push(() => switches.close(), publishLibrary(feed, { skills: app.skills, switches }));
   const authenticator = new Authenticator(token, store.tokens);
   const services: HttpServices = {

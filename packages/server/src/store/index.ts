@@ -20,6 +20,7 @@ export {
   SkillConflictError,
 } from "./errors.ts";
 export type { ExpertChanges, ExpertStore, NewExpert, StoredExpert } from "./experts.ts";
+export { Follower, type Following } from "./follower.ts";
 export {
   isFullDisk,
   mostHeld,

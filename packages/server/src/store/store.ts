@@ -21,6 +21,7 @@ import { ChatRepository } from "./chat.ts";
 import type { ChatStore } from "./chat-tables.ts";
 import { type Engine, engineOf, type OpenedDatabase, openDatabase } from "./database.ts";
 import { ExpertRepository, type ExpertStore } from "./experts.ts";
+import { Follower } from "./follower.ts";
 import { Instance, livingInstances, RegistryVersion } from "./instances.ts";
 import { McpServerRepository, type McpServerStore } from "./mcp-servers.ts";
 import { migrate } from "./migrations/migrate.ts";
@@ -195,6 +196,8 @@ export interface Store {
   readonly toolSwitches: ToolSwitchStore;
   readonly chat: ChatStore;
   readonly registryVersion: RegistryVersion;
+  /** Tells of what other processes on the same database change. */
+  readonly follower: Follower;
   /**
    * Deletes what is older (milliseconds) or more (bytes of all calls) than the retention says, oldest first, and blobs
    * that nothing refers to. What is running, waiting for an answer or scheduled stays.
@@ -251,6 +254,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
   const schedules = new ScheduleRepository(db);
   const chat = new ChatRepository(db, instance);
   const registryVersion = new RegistryVersion(db);
+  const follower = new Follower();
   let closing: Promise<void> | undefined;
   return {
     engine,
@@ -265,6 +269,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
     toolSwitches: new ToolSwitchRepository(db, registryVersion),
     chat,
     registryVersion,
+    follower,
     async prune(retention) {
       await calls.settle();
       await pruneCalls(db, retention);
@@ -282,7 +287,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
       return disk && disk.bavail * disk.bsize;
     },
     close() {
-      closing ??= close(calls, instance, database);
+      closing ??= follower.close().then(() => close(calls, instance, database));
       return closing;
     },
   };

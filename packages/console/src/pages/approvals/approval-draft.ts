@@ -1,5 +1,6 @@
 import { type Ref, ref } from "vue";
 import type { Approval } from "../../api/index.ts";
+import { t } from "../../i18n/index.ts";
 import { isRecord } from "../../text/index.ts";
 
 /** What somebody has made of a question and not sent yet. */
@@ -71,7 +72,7 @@ const known: Readonly<Record<string, string>> = {
 };
 
 /** Why a question was answered so: a person's own words, or those of the rack in the language of the console. */
-export function reasonOf({ reason = "" }: Approval, t: (key: string) => string): string {
+export function reasonOf({ reason = "" }: Approval): string {
   const key = Object.hasOwn(known, reason) ? known[reason] : undefined;
   return key === undefined ? reason : t(key);
 }

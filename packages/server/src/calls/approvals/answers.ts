@@ -10,7 +10,6 @@ import {
   type ToolRegistry,
 } from "@toolrack/core";
 import { type Grant, grantOf, masterGrant } from "../../access/index.ts";
-import { Lookout } from "../../helpers/index.ts";
 import type { AnsweredFor, ApprovalRule, ApprovalStore, Store, StoredApproval } from "../../store/index.ts";
 import type { CallDesk } from "../call-service.ts";
 import type { InboxParts, ResumedCall } from "./inbox.ts";
@@ -150,31 +149,29 @@ export class AnswersOfOthers {
   readonly #waiting = new Set<string>();
   /** Answers that make a rule, seen once. */
   readonly #seen = new Set<string>();
-  readonly #lookout: Lookout;
 
   /** `take` is given an answer again until its question is left. */
   constructor(
-    store: Pick<ApprovalStore, "findDecided">,
+    { approvals, follower }: Pick<Store, "approvals" | "follower">,
     logger: Logger,
     take: (approval: StoredApproval) => Promise<void>,
   ) {
-    this.#store = store;
+    this.#store = approvals;
     this.#take = take;
-    this.#lookout = new Lookout({
-      look: () => this.#look(),
+    follower.follow("approvals", {
+      isNeeded: () => this.#waiting.size > 0,
+      refresh: () => this.#look(),
       failed: (error) => logger.debug("It could not be looked for answers that other processes took:", error),
     });
   }
 
   watch(id: string): void {
     this.#waiting.add(id);
-    this.#lookout.start();
   }
 
   leave(id: string): void {
     this.#waiting.delete(id);
     this.#seen.delete(id);
-    if (this.#waiting.size === 0) void this.#lookout.stop();
   }
 
   async #look(): Promise<void> {

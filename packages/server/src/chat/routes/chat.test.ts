@@ -22,8 +22,7 @@ beforeAll(async () => {
       const approvals = await ApprovalInbox.open({ store, logger });
       const calls = openCallOffice({
         registry: app.registry,
-        calls: store.calls,
-        tokens: store.tokens,
+        store,
         origins: app.origins,
         logger,
       });

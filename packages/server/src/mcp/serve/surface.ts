@@ -154,7 +154,7 @@ export interface McpParts extends ExpertWatchParts {
   readonly registry: ToolRegistry;
   readonly desk: CallDesk;
   readonly recorder: CallRecorder;
-  readonly store: Pick<Store, "calls" | "tokens">;
+  readonly store: Pick<Store, "calls" | "tokens" | "follower">;
   readonly approvals: ApprovalInbox;
   /** With whose rights a viewer answers whether calls may run; undefined where the inbox alone is asked. */
   readonly approverOf: (viewer: Viewer) => Grant | undefined;

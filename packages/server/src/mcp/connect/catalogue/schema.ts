@@ -1,11 +1,5 @@
-import {
-  type JsonSchemaObject,
-  jsonSchemaFlaws,
-  referenceKeywords,
-  type SchemaFlaw,
-  sameValueKeywords,
-  schemaKeywords,
-} from "@toolrack/core";
+import { type JsonSchemaObject, jsonSchemaFlaws, type SchemaFlaw } from "@toolrack/core";
+import { arrangementOf, referenceKeywords, sameValueKeywords } from "@toolrack/core/internal/schema";
 import { isReservedFrom, isUsableTemplate } from "../../../calls/index.ts";
 import { isRecord } from "../../../helpers/index.ts";
 import { shortened, type UpstreamTool } from "./catalogue.ts";
@@ -310,7 +304,7 @@ function loosenKeyword(
   member: (part: unknown, keyword: string, ...name: Path) => unknown,
   isDropped: (...steps: Path) => boolean,
 ): unknown {
-  const arrangement = /^(dependencies|dependentRequired)$/.test(keyword) ? "map" : schemaKeywords[keyword];
+  const arrangement = keyword === "dependentRequired" ? "map" : arrangementOf(keyword);
   if (arrangement === undefined) return value;
   if (Array.isArray(value)) return value.map((part, index) => member(part, keyword, index));
   if (arrangement !== "map" || !isRecord(value)) return member(value, keyword);

@@ -39,7 +39,7 @@ export function mcpMount(parts: McpParts, options: McpMountOptions = {}): Mount 
   const sessions = new LegacySessions(parts, options.sessions, join);
   const faces = new SdkFaces(parts, join);
   const hot = new HotPath(parts, faces);
-  const grants = new GrantWatch(parts.store.tokens, parts.logger);
+  const grants = new GrantWatch(parts.store, parts.logger);
   /** Who has no token any more, or whose expert is gone, is told nothing more; calls under way are still answered. */
   const watchFor =
     (viewer: Viewer): StreamWatch =>

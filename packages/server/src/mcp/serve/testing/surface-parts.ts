@@ -12,8 +12,7 @@ export async function surfaceParts({ serving: { app, store } }: ServedRack) {
   const { experts } = app.skills;
   const { desk, recorder } = openCallOffice({
     registry: app.registry,
-    calls: store.calls,
-    tokens: store.tokens,
+    store,
     origins: app.origins,
     logger,
   });

@@ -1,72 +1,13 @@
 import { fileURLToPath } from "node:url";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { describe, expect, it, vi } from "vitest";
+import { expect, it, vi } from "vitest";
 import { cleanEnvironment, program } from "../cli/testing/spawn-cli.ts";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
-import { RegistryFollower } from "./registry-follower.ts";
 import { serve } from "./serve.ts";
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const patience = { timeout: 30_000, interval: 50 };
-
-describe("who follows the registry", () => {
-  it("is asked to read once for each change, and again when it could not", async () => {
-    let version = 1;
-    const warn = vi.fn();
-    const follower = new RegistryFollower({ read: async () => version }, { ...silent, warn });
-    let isBroken = false;
-    const broken = {
-      refresh: vi.fn(async () => void (isBroken && (await Promise.reject(new Error("away"))))),
-    };
-    const steady = { refresh: vi.fn(async () => {}) };
-    follower.follow(broken);
-    follower.follow(steady);
-    try {
-      await vi.waitFor(() => expect(broken.refresh).toHaveBeenCalledTimes(1), patience);
-      isBroken = true;
-      version = 2;
-      await vi.waitFor(() => expect(broken.refresh.mock.calls.length).toBeGreaterThan(2), patience);
-      expect(steady.refresh).toHaveBeenCalledTimes(2);
-      isBroken = false;
-      const calls = broken.refresh.mock.calls.length;
-      await vi.waitFor(() => expect(broken.refresh).toHaveBeenCalledTimes(calls + 1), patience);
-      expect(warn).toHaveBeenCalledTimes(1);
-    } finally {
-      await follower.close();
-    }
-  });
-
-  it("waits for nobody else, is not asked twice at a time, and is complained of by itself", async () => {
-    let version = 1;
-    const warn = vi.fn();
-    const follower = new RegistryFollower({ read: async () => version }, { ...silent, warn });
-    const gate = Promise.withResolvers<void>();
-    const slow = { refresh: vi.fn(() => gate.promise) };
-    const quick = { refresh: vi.fn(async () => {}) };
-    const broken = ["one", "another"].map((reason) => ({
-      refresh: vi.fn(() => Promise.reject(new Error(`${reason} is away`))),
-    }));
-    for (const part of [slow, quick, ...broken]) follower.follow(part);
-    await vi.waitFor(() => expect(quick.refresh).toHaveBeenCalledTimes(1), patience);
-    version = 2;
-    await vi.waitFor(() => expect(quick.refresh).toHaveBeenCalledTimes(2), patience);
-    await vi.waitFor(() => expect(broken[1]!.refresh.mock.calls.length).toBeGreaterThan(2), patience);
-    expect(slow.refresh).toHaveBeenCalledTimes(1);
-    expect(warn.mock.calls.map(([text]) => String(text).replace(/^.*: /, "")).sort()).toEqual([
-      "another is away",
-      "one is away",
-    ]);
-    let isClosed = false;
-    const closing = follower.close().then(() => {
-      isClosed = true;
-    });
-    await new Promise(setImmediate);
-    expect(isClosed).toBe(false);
-    gate.resolve();
-    await closing;
-  });
-});
 
 it("`toolrack mcp` follows what is done on the server beside it", { timeout: 120_000 }, async () => {
   const odd = fileURLToPath(new URL("../mcp/connect/testing/odd-server.fixture.mjs", import.meta.url));

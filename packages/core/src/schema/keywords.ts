@@ -1,32 +1,6 @@
 import { toPattern } from "./pattern.ts";
-import { resolvePointer } from "./references.ts";
-import { type JsonSchemaObject, SchemaError } from "./types.ts";
-
-/** Where schemas sit inside a JSON Schema: below these keywords, in one of three arrangements. */
-export const schemaKeywords: Readonly<Record<string, "schema" | "list" | "map" | "schema-or-list">> = {
-  additionalItems: "schema",
-  additionalProperties: "schema",
-  contains: "schema",
-  contentSchema: "schema",
-  else: "schema",
-  if: "schema",
-  items: "schema-or-list",
-  not: "schema",
-  propertyNames: "schema",
-  // biome-ignore lint/suspicious/noThenProperty: it is a keyword of JSON Schema, and this table is never awaited.
-  then: "schema",
-  unevaluatedItems: "schema",
-  unevaluatedProperties: "schema",
-  allOf: "list",
-  anyOf: "list",
-  oneOf: "list",
-  prefixItems: "list",
-  $defs: "map",
-  definitions: "map",
-  dependentSchemas: "map",
-  patternProperties: "map",
-  properties: "map",
-};
+import { SchemaError } from "./types.ts";
+import { arrangementOf, isRecord, type JsonSchemaObject, mapSchemas, typeOfValue } from "./visit.ts";
 
 /** What a keyword's value must be when it is no schema. */
 export const plainKeywords: Readonly<
@@ -61,7 +35,6 @@ export const plainKeywords: Readonly<
   enum: "any",
   const: "any",
   default: "any",
-  dependencies: "any",
   dependentRequired: "any",
   title: "any",
   description: "any",
@@ -80,7 +53,7 @@ export const plainKeywords: Readonly<
 };
 
 export function isKnownKeyword(key: string): boolean {
-  return Object.hasOwn(schemaKeywords, key) || Object.hasOwn(plainKeywords, key);
+  return arrangementOf(key) !== undefined || Object.hasOwn(plainKeywords, key);
 }
 
 /** Also those that are somebody's own. */
@@ -88,13 +61,11 @@ export function isKeyword(key: string): boolean {
   return isKnownKeyword(key) || /^(\$|x-)/.test(key);
 }
 
-export const typeNames = ["string", "number", "integer", "boolean", "object", "array", "null"] as const;
-
 /** The dialects that are understood, each with the part of `$schema` that names it. */
 export type Dialect = "2020-12" | "2019-09" | "draft-07";
 
 /** 2020-12 unless `$schema` names another; drafts 3 to 6 are read as draft 7. */
-export function dialectOf(schema: Readonly<Record<string, unknown>>): Dialect {
+export function dialectOf(schema: JsonSchemaObject): Dialect {
   const declared = typeof schema.$schema === "string" ? schema.$schema : "";
   if (declared.includes("2019-09")) return "2019-09";
   return /draft-0[3-7]/.test(declared) ? "draft-07" : "2020-12";
@@ -103,57 +74,6 @@ export function dialectOf(schema: Readonly<Record<string, unknown>>): Dialect {
 /** A schema's own text that ships with every validator, so a reference to it needs no network. */
 export function isMetaschema(reference: string): boolean {
   return /^https?:\/\/json-schema\.org\/(draft\/20(19-09|20-12)\/|draft-07\/)?schema\b/.test(reference);
-}
-
-/** `pattern` is read with Unicode rules; the many patterns those rules forbid are read without. */
-export function toRegExp(pattern: string, flags = ""): RegExp {
-  const stateless = flags.replace(/[gyuv]/g, "");
-  try {
-    return new RegExp(pattern, `${stateless}u`);
-  } catch {
-    return new RegExp(pattern, stateless);
-  }
-}
-
-/** These are about the same value as the schema that holds them; all others are about a part of it. */
-export const sameValueKeywords: readonly string[] = [
-  "allOf",
-  "anyOf",
-  "oneOf",
-  "not",
-  "if",
-  "then",
-  "else",
-  "dependentSchemas",
-  "dependencies",
-];
-export const referenceKeywords: readonly string[] = ["$ref", "$dynamicRef", "$recursiveRef"];
-
-// Readers for parts of a JSON Schema of which nothing is known yet: what is not of the right shape reads as empty.
-
-/** What a reference inside the same schema points to, or `undefined`. */
-export function followed(root: JsonSchemaObject, reference: string): unknown {
-  return reference === "#" || reference.startsWith("#/") ? resolvePointer(root, reference) : undefined;
-}
-
-export function isRecord(value: unknown): value is JsonSchemaObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-export function keysOf(value: unknown): string[] {
-  return isRecord(value) ? Object.keys(value) : [];
-}
-
-export function valuesOf(value: unknown): unknown[] {
-  return isRecord(value) ? Object.values(value) : [];
-}
-
-export function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
-export function namesIn(value: unknown): string[] {
-  return listOf(value).filter((name) => typeof name === "string");
 }
 
 /**
@@ -210,73 +130,65 @@ export function prepareJsonSchema(
   dialect: Dialect,
   mark?: string,
 ): JsonSchemaObject {
-  const prepared: Record<string, unknown> = mark === undefined ? {} : { [mark]: true };
-  for (const keyword of Object.keys(schema)) {
-    const value = schema[keyword];
-    if (value === undefined || ignoredKeywords.has(keyword)) continue;
-    prepared[keyword] = prepareKeyword(keyword, value, dialect, mark);
-  }
-  if (prepared.nullable !== undefined && prepared.type === undefined) delete prepared.nullable;
-  if (dialect !== "draft-07") renameTupleKeywords(prepared, dialect);
-  renameBooleanLimit(prepared, "exclusiveMinimum", "minimum");
-  renameBooleanLimit(prepared, "exclusiveMaximum", "maximum");
+  const prepared = mapSchemas(schema, (part) =>
+    isRecord(part) ? prepareJsonSchema(part, dialect, mark) : part,
+  );
+  if (mark !== undefined) prepared[mark] = true;
+  // `id` is draft 4's `$id`; `$async` would turn the answer into a promise, which counts as true.
+  for (const ignored of ["$schema", "id", "$async"]) delete prepared[ignored];
+  if (prepared.type === undefined) delete prepared.nullable;
+  if (dialect === "2020-12") renameTuple(prepared);
+  renameLimit(prepared, "exclusiveMinimum", "minimum");
+  renameLimit(prepared, "exclusiveMaximum", "maximum");
+  for (const keyword of Object.keys(prepared)) if (prepared[keyword] === undefined) delete prepared[keyword];
   if ("default" in prepared && !acceptsDefault(prepared)) delete prepared.default;
   return prepared;
 }
 
-/** `id` is draft 4's `$id`; `$async` would turn the answer into a promise, which counts as true. */
-const ignoredKeywords = new Set(["$schema", "id", "$async"]);
-
-function prepareKeyword(keyword: string, value: unknown, dialect: Dialect, mark?: string): unknown {
-  const prepare = (part: unknown) => (isRecord(part) ? prepareJsonSchema(part, dialect, mark) : part);
-  const arrangement = keyword === "dependencies" ? "map" : schemaKeywords[keyword];
-  if (arrangement === undefined) return value;
-  if (Array.isArray(value)) return value.map(prepare);
-  if (arrangement !== "map" || !isRecord(value)) return prepare(value);
-  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, prepare(part)]));
-}
-
-/** Until 2020-12, `items` could be a list and `additionalItems` took the rest. */
-function renameTupleKeywords(schema: Record<string, unknown>, dialect: Dialect): void {
-  if (dialect !== "2020-12" || !Array.isArray(schema.items)) return;
+/** Until 2020-12, `items` could be a list and `additionalItems` took the rest. Says whether it was so here. */
+export function renameTuple(schema: Record<string, unknown>): boolean {
+  if (!Array.isArray(schema.items)) return false;
   schema.prefixItems = schema.items;
   delete schema.items;
   if (schema.additionalItems !== undefined) schema.items = schema.additionalItems;
   delete schema.additionalItems;
+  return true;
 }
 
-/** In draft 4, `exclusiveMinimum: true` sharpened `minimum`. */
-function renameBooleanLimit(schema: Record<string, unknown>, exclusive: string, inclusive: string): void {
-  if (typeof schema[exclusive] !== "boolean") return;
-  const isExclusive = schema[exclusive];
+/** In draft 4, `exclusiveMinimum: true` sharpened `minimum`. Says whether it did here. */
+export function renameLimit(schema: Record<string, unknown>, exclusive: string, inclusive: string): boolean {
+  if (typeof schema[exclusive] !== "boolean") return false;
+  const isExclusive = schema[exclusive] && schema[inclusive] !== undefined;
   delete schema[exclusive];
-  if (!isExclusive || schema[inclusive] === undefined) return;
+  if (!isExclusive) return false;
   schema[exclusive] = schema[inclusive];
   delete schema[inclusive];
+  return true;
 }
 
 /**
  * Whether a default fits its own schema, as far as the simple keywords tell. Many tools declare
  * `{ "type": "string", "default": null }`; filling that in would refuse every call that leaves the key out.
  */
-function acceptsDefault(schema: Readonly<Record<string, unknown>>): boolean {
+function acceptsDefault(schema: JsonSchemaObject): boolean {
   const value = schema.default;
   if (schema.nullable === true && value === null) return true;
   if (Array.isArray(schema.enum) && isScalar(value) && !schema.enum.includes(value)) return false;
   if (typeof value === "string" && !acceptsString(schema, value)) return false;
   if (typeof value === "number" && !acceptsNumber(schema, value)) return false;
   if (schema.type === undefined) return true;
-  const types: readonly unknown[] = Array.isArray(schema.type) ? schema.type : [schema.type];
-  return types.some((type) => type === typeOf(value) || (type === "number" && typeOf(value) === "integer"));
+  const types = Array.isArray(schema.type) ? schema.type : [schema.type];
+  const own = typeOfValue(value);
+  return types.some((type) => type === own || (type === "number" && own === "integer"));
 }
 
-function acceptsString(schema: Readonly<Record<string, unknown>>, value: string): boolean {
+function acceptsString(schema: JsonSchemaObject, value: string): boolean {
   const length = [...value].length;
   if (length < Number(schema.minLength ?? 0) || length > Number(schema.maxLength ?? Infinity)) return false;
   return typeof schema.pattern !== "string" || toPattern(schema.pattern).test(value);
 }
 
-function acceptsNumber(schema: Readonly<Record<string, unknown>>, value: number): boolean {
+function acceptsNumber(schema: JsonSchemaObject, value: number): boolean {
   if (value < Number(schema.minimum ?? -Infinity) || value > Number(schema.maximum ?? Infinity)) return false;
   return (
     value > Number(schema.exclusiveMinimum ?? -Infinity) &&
@@ -286,10 +198,4 @@ function acceptsNumber(schema: Readonly<Record<string, unknown>>, value: number)
 
 function isScalar(value: unknown): boolean {
   return typeof value !== "object" || value === null;
-}
-
-function typeOf(value: unknown): string {
-  if (value === null) return "null";
-  if (Array.isArray(value)) return "array";
-  return Number.isInteger(value) ? "integer" : typeof value;
 }

@@ -2,7 +2,7 @@ import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isInside } from "../access/index.ts";
-import { confinePath, showPath } from "./confine.ts";
+import { confinePath, showPath } from "./paths.ts";
 import { openTestWorkspace, type TestWorkspace } from "./testing/tool-rig.ts";
 
 let inside: TestWorkspace;

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import type { Readable } from "node:stream";
-import { ProcessGroup } from "../../../helpers/index.ts";
+import { ProcessGroup } from "../helpers/index.ts";
 
 /** More output than this is a runaway, not a result. */
 export const FLOOD_LIMIT = 100 * 1024 * 1024;
