@@ -12,6 +12,7 @@ export {
   LoadError,
   type LoadFailure,
   plainHost,
+  reasonOf,
   shellQuote,
   unlessAborted,
 } from "./values.ts";
