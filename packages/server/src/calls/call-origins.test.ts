@@ -1,15 +1,16 @@
 import { Tool, type ToolContext, ToolRegistry } from "@toolrack/core";
 import { expect, it } from "vitest";
+import { masterGrant } from "../access/grants.ts";
 import { currentCall } from "../helpers/current-call.ts";
-import { CallOrigins } from "./callers.ts";
+import { CallBook } from "./call-book.ts";
 
 function makeRack() {
   const registry = new ToolRegistry();
-  const origins = new CallOrigins(registry);
+  const book = new CallBook(registry);
   const seen: (string | undefined)[] = [];
   let later: Promise<unknown> = Promise.resolve();
   const leaf = ({ callId }: ToolContext) => {
-    seen.push(origins.of(callId));
+    seen.push(book.of(callId));
     return "";
   };
   registry.register(Tool.define({ name: "leaf", parameters: { type: "object" }, execute: leaf }));
@@ -28,7 +29,7 @@ function makeRack() {
       },
     }),
   );
-  return { registry, origins, seen, later: () => later };
+  return { registry, book, seen, later: () => later };
 }
 
 it("knows who is behind a call that a tool makes, whatever the tool says, also from a timer after its end", async () => {
@@ -40,7 +41,7 @@ it("knows who is behind a call that a tool makes, whatever the tool says, also f
 });
 
 it("says that it does not know, rather than anything wrong, when the beginning is long forgotten", async () => {
-  const { registry, seen, origins } = makeRack();
+  const { registry, seen, book } = makeRack();
   let context: ToolContext | undefined;
   registry.register(
     Tool.define({
@@ -54,16 +55,16 @@ it("says that it does not know, rather than anything wrong, when the beginning i
   );
   await registry.execute("first", {}, { caller: "ann_1" });
   for (let n = 0; n < 10_001; n++) await registry.execute("nothing", {}, { caller: "crowd" });
-  expect(origins.of(context!.callId)).toBeUndefined();
+  expect(book.of(context!.callId)).toBeUndefined();
   await currentCall.run(context!, () => registry.executeDetached(context!, "leaf", {}, { caller: "http" }));
   expect(seen).toEqual([undefined]);
 });
 
 it("knows whether an admin is behind a call, and takes nobody for one who is forgotten", async () => {
-  const { registry, origins } = makeRack();
+  const { registry, book } = makeRack();
   const seen: boolean[] = [];
   const tell = ({ callId }: ToolContext) => {
-    seen.push(origins.isAdmin(callId));
+    seen.push(book.isAdmin(callId));
     return "";
   };
   registry.register(Tool.define({ name: "tell", parameters: { type: "object" }, execute: tell }));
@@ -73,10 +74,18 @@ it("knows whether an admin is behind a call, and takes nobody for one who is for
     ["one", false],
     ["two", true],
   ] as const) {
-    origins.announce(callId, { caller: "ann_1", admin });
+    const call = {
+      callId,
+      toolName: "asks",
+      displayName: "asks",
+      sessionID: "",
+      caller: "ann_1",
+      timestamp: 1,
+    };
+    book.enter(call, { ...masterGrant, caller: "ann_1", admin });
     await registry.execute("asks", {}, { callId, caller: "ann_1" });
   }
   await registry.execute("tell", {}, { caller: "cli" });
   expect(seen).toEqual([false, true, true]);
-  expect(origins.isAdmin("never seen")).toBe(false);
+  expect(book.isAdmin("never seen")).toBe(false);
 });
