@@ -1,7 +1,6 @@
-import type { Completion } from "./completion-service.ts";
-import type { ModelUsage } from "./model/deltas.ts";
-import { calledIn, type ModelToolCall } from "./model/providers.ts";
-import { isTool, type MessagePart, type TurnEnd, textOfParts } from "./turn/events.ts";
+import type { Completion } from "./completions.ts";
+import { calledIn, type ModelToolCall, type ModelUsage } from "./model.ts";
+import { isTool, type MessagePart, separator, type TurnEnd, textOfParts } from "./turn.ts";
 
 export interface CompletionForm {
   /** Whether the tools' activity is told. */
@@ -93,11 +92,6 @@ export function answerText(parts: readonly MessagePart[], isJson: boolean): stri
   if (isJson) return textOfParts(parts.slice(parts.findLastIndex(isTool) + 1));
   const rounds = [...Map.groupBy(parts, ({ round }) => round).values()].map((round) => textOfParts(round));
   return rounds.filter((text) => text !== "").reduce((all, text) => all + separator(all) + text, "");
-}
-
-/** What stands between the text of one round and that of the next. */
-export function separator(before: string): string {
-  return before === "" || before.endsWith("\n\n") ? "" : before.endsWith("\n") ? "\n" : "\n\n";
 }
 
 /** The members of a message, or of a piece of it, that hold the calls. */

@@ -5,6 +5,8 @@ import {
   type ToolCallRequest,
   type ToolInfo,
   type ToolRegistry,
+  type ToolState,
+  toOpenAIToolMessage,
   toOpenAITools,
 } from "@toolrack/core";
 import { type Grant, masterGrant } from "../access/index.ts";
@@ -13,8 +15,8 @@ import { isMetaTool } from "../calls/index.ts";
 import { findExpert } from "../http/wire/index.ts";
 import type { Experts } from "../skills/index.ts";
 import type { CallStore } from "../store/index.ts";
-import { type ModelTool, usualChat } from "./model/providers.ts";
-import { unknownTool } from "./turn/notices.ts";
+import type { ModelTool } from "./model.ts";
+import { unknownTool } from "./notices.ts";
 
 interface ToolCost {
   readonly name: string;
@@ -47,6 +49,8 @@ export interface ToolWish {
 type RunContext = Omit<CallRequest, "name" | "input" | "grant" | "allow"> & {
   /** Default: everything. */
   readonly reach?: ChatReach;
+  /** How many tools the model was given. Default: as many as it would be given. */
+  readonly given?: number;
 };
 
 interface Formatted {
@@ -56,6 +60,8 @@ interface Formatted {
 }
 
 const MOST_FOUND = 500;
+/** Tokens that the definitions may take of what a model can read, unless the config says so. */
+export const usualBudget = 16_000;
 
 /** Whoever has the process has the rack. */
 const ownersReach: ChatReach = { grant: masterGrant };
@@ -77,7 +83,7 @@ export class ToolsService {
    * while the conversation lasts, so that the provider's prompt cache holds. Within reach is everything, unless told.
    */
   async getTools(reach: ChatReach = ownersReach, wish: ToolWish = {}): Promise<OfferedTools> {
-    const { budget = usualChat.toolBudget } = wish;
+    const { budget = usualBudget } = wish;
     const snapshot = this.#registry.snapshot();
     const visible = snapshot.list().filter((tool) => sees(reach, tool));
     const own = visible.filter(({ name }) => !isHelper(name));
@@ -102,22 +108,20 @@ export class ToolsService {
 
   /** Makes a call through the one pipeline. Rejects with `CallRefused` for what never became a call. */
   async runTools(name: string, args: unknown, context: RunContext = {}): Promise<EndedCall> {
-    const { reach = ownersReach, ...others } = context;
+    const { reach = ownersReach, given, ...others } = context;
     const { grant, allow } = reach;
-    const ended = await this.#desk.run({
-      ...others,
-      name,
-      input: args,
-      grant,
-      ...(allow === undefined ? {} : { allow }),
-    });
+    const ended = await this.#desk.run({ ...others, name, input: args, grant, ...(allow && { allow }) });
     const { error } = ended.result;
-    const isUnknown = error?.code === "tool_not_found" && this.#registry.get(name) === undefined;
-    if (!isUnknown || /nearest/.test(error.message)) return ended;
+    if (error?.code !== "tool_not_found" || this.#registry.get(name) !== undefined) return ended;
     // The rack counts tools that are not offered as long as all others are.
-    const { tools } = await this.getTools(reach);
-    const message = unknownTool(name, this.nearest(reach, name), tools.length);
+    const count = given ?? (await this.getTools(reach)).tools.length;
+    const message = this.unknown(reach, name, count);
     return { ...ended, result: { ...ended.result, content: message, error: { ...error, message } } };
+  }
+
+  /** What a model is told that called a tool which is not there. `given`: how many tools it was given. */
+  unknown(reach: ChatReach, name: string, given: number): string {
+    return unknownTool(name, this.nearest(reach, name), given);
   }
 
   /** Names within reach that come closest to one that is not there. */
@@ -226,7 +230,7 @@ function isHelper(name: string): boolean {
   return isMetaTool(name) || name === readResultName;
 }
 
-/** A bearer who may use an expert may use the tools of it, and no others there. */
+/** A caller that may use an expert may use the tools of it, and no others there. */
 export function chatReach(grant: Grant, expert?: ChatExpert): ChatReach {
   if (expert !== undefined) {
     const allow = (tool: ToolInfo) => isHelper(tool.name) || expert.allows(tool);
@@ -320,4 +324,18 @@ export function requestedReach(
   if (grant.admin || registry.list().some((tool) => grant.mayUse(tool))) return chatReach(grant);
   const own = experts.list().filter(({ name, id }) => grant.mayUseExpert(name) || grant.mayUseExpert(id));
   return chatReach(grant, own.length === 1 ? own[0] : undefined);
+}
+
+/** The state of a call that has ended. What the model reads of the result is what is kept. */
+export function stateOf({ record, result }: Pick<EndedCall, "result"> & EndedRecord): ToolState {
+  const { attachments, ...bare } = result;
+  const text = toOpenAIToolMessage("", bare).content;
+  const time = { start: record.timestamp, end: record.timestamp + Math.round(record.duration) };
+  const input = record.parameters;
+  if (result.type === "error") return { status: "error", input, error: text, time };
+  return { status: "completed", input, output: text, ...(attachments ? { attachments } : {}), time };
+}
+
+interface EndedRecord {
+  readonly record: Pick<EndedCall["record"], "parameters" | "timestamp" | "duration">;
 }

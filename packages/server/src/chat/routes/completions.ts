@@ -13,18 +13,14 @@ import {
   sent,
 } from "../../http/wire/index.ts";
 import type { ChatService } from "../chat-service.ts";
-import { CompletionMarks, CompletionRuns, identify, offersFunctions } from "../completion-runs.ts";
-import {
-  type Completion,
-  type CompletionRequest,
-  completionRequestSchema,
-  unsupported,
-  wantsJson,
-} from "../completion-service.ts";
-import { answerText, ChunkMaker, finishReason, separator, toCompletion } from "../completion-shape.ts";
-import type { ListedModel } from "../model/providers.ts";
+import { type CompletionRequest, completionRequestSchema, wantsJson } from "../completion-request.ts";
+import { CompletionMarks, CompletionRuns, identify } from "../completion-runs.ts";
+import { answerText, ChunkMaker, finishReason, toCompletion } from "../completion-shape.ts";
+import { type Completion, unsupported } from "../completions.ts";
+import { offersFunctions } from "../functions.ts";
+import type { ListedModel } from "../providers.ts";
 import { requestedReach } from "../tools.ts";
-import { type TurnEvent, textOfParts } from "../turn/events.ts";
+import { separator, type TurnEvent, textOfParts } from "../turn.ts";
 import { chatRoutes, chatSchemas } from "./chat.ts";
 import type { ChatRouteParts } from "./chat-stream.ts";
 import { errorOfEnd, requireChat, sayingWhy } from "./chat-stream.ts";
