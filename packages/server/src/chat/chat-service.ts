@@ -1,6 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { v7 as uuid } from "uuid";
 import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
+import type { Reach } from "../http/wire/index.ts";
 import type { ChatMessage, ChatSession, Following, MessagePage, MessageQuery } from "../store/index.ts";
 import { Completions } from "./completions.ts";
 import { TurnEngine } from "./engine.ts";
@@ -9,7 +10,7 @@ import type { Providers } from "./providers.ts";
 import { ChatError, type ChatServices, requireChatGrant } from "./services.ts";
 import { SessionRunner } from "./session-runner.ts";
 import { type AssistantBody, assistantBody, ChatSessions, type UserContent } from "./sessions.ts";
-import { type ChatReach, chatReach, type ToolsService } from "./tools.ts";
+import { chatReach, type ToolsService } from "./tools.ts";
 import { isTool, type OpenTurn, type ToolPart, type Turn, type TurnLimits } from "./turn.ts";
 import { isRepeatable, TurnRecovery, type WaitingCall } from "./turn-recovery.ts";
 import { type ActiveTurn, ActiveTurns } from "./turns.ts";
@@ -106,7 +107,7 @@ export class ChatService {
   }
 
   /** The reach of a session: that of its owner, as the expert that it was begun with. Throws `ChatError`. */
-  reachOf(grant: Grant, expert: string | undefined): ChatReach {
+  reachOf(grant: Grant, expert: string | undefined): Reach {
     if (expert === undefined) return chatReach(grant);
     const found = this.#services.experts?.(expert);
     const isOwn = found !== undefined && [found.name, found.id].some((name) => grant.mayUseExpert(name));

@@ -73,9 +73,3 @@ const requestMembers = {
 export type CompletionRequest = s.Values<typeof requestMembers> & { readonly [key: string]: unknown };
 
 export const completionRequestSchema: s.Schema<CompletionRequest> = s.object(requestMembers, open);
-
-/** Whether the client reads the answer as JSON, so that nothing but the last word of the model may be in it. */
-export function wantsJson({ response_format }: CompletionRequest): boolean {
-  const { type } = Object(response_format);
-  return type === "json_object" || type === "json_schema";
-}

@@ -18,13 +18,27 @@ interface RequestIdentity {
   readonly isRepeated: boolean;
 }
 
-/** Who waits for an answer. */
+/** Undefined for a client that does not tell a request that it repeats from another. */
+export function identify(
+  headers: IncomingHttpHeaders,
+  owner: string,
+  body: unknown,
+): RequestIdentity | undefined {
+  const key = headers["idempotency-key"];
+  const count = headers["x-stainless-retry-count"];
+  if (typeof key !== "string" && typeof count !== "string") return undefined;
+  const said = JSON.stringify([owner, key ?? "", headers["x-toolrack-expert"] ?? "", body]);
+  const hash = createHash("sha256").update(said).digest("hex");
+  return { hash, owner, isKeyed: typeof key === "string", isRepeated: Number(count) > 0 };
+}
+
+/** A caller that waits for an answer. */
 interface CompletionReader {
   /** Aborted when nobody reads any more. */
   readonly gone: AbortSignal;
-  readonly tell?: (event: TurnEvent) => void;
-  /** Asked when nobody reads any more: whether the client may still send its request again. Unless told, it may. */
-  readonly mayReturn?: () => boolean;
+  readonly tell?: ((event: TurnEvent) => void) | undefined;
+  /** Asked when nobody reads any more: whether the client may still send its request again. */
+  readonly mayReturn: () => boolean;
 }
 
 type CompletionWork = (run: {
@@ -44,53 +58,31 @@ const MOST_KNOWN = 200;
 /** Characters of all answers that are kept. */
 const MOST_KEPT = 16 * 1024 * 1024;
 
-/** Undefined for a client that does not tell a request that it repeats from another. */
-export function identify(
-  headers: IncomingHttpHeaders,
-  owner: string,
-  body: unknown,
-): RequestIdentity | undefined {
-  const key = headers["idempotency-key"];
-  const count = headers["x-stainless-retry-count"];
-  if (typeof key !== "string" && typeof count !== "string") return undefined;
-  const said = JSON.stringify([owner, key ?? "", headers["x-toolrack-expert"] ?? "", body]);
-  return {
-    hash: createHash("sha256").update(said).digest("hex"),
-    owner,
-    isKeyed: typeof key === "string",
-    isRepeated: Number(count) > 0,
-  };
-}
-
 /**
  * Requests that are being answered, and those of the last minutes that made calls. OpenAI's clients send a request again
  * when it takes too long or the connection breaks; that one joins the first, so that no tool runs twice for it.
  */
 export class CompletionRuns {
   readonly #known = new Map<string, CompletionRun>();
-  readonly #mark: (identity: RequestIdentity) => Promise<void>;
+  readonly #marks: CompletionMarks;
 
-  /** `mark`: keeps beyond this process that a request changes something. */
-  constructor(mark: (identity: RequestIdentity) => Promise<void>) {
-    this.#mark = mark;
+  constructor(marks: CompletionMarks) {
+    this.#marks = marks;
   }
 
-  /** The same request, when this one only repeats it. */
-  find(identity: RequestIdentity | undefined): CompletionRun | undefined {
+  /** The same request, when this one only repeats it. Throws `ChatError` for one that made calls in another process. */
+  async find(identity: RequestIdentity | undefined): Promise<CompletionRun | undefined> {
     if (identity === undefined || !(identity.isRepeated || identity.isKeyed)) return undefined;
+    if (!this.#known.has(identity.hash)) await this.#marks.refuseRepeated(identity);
+    // The same may have come once more meanwhile.
     const run = this.#known.get(identity.hash);
     return run?.isStopped && !run.hasMadeCalls ? undefined : run;
   }
 
-  /** Whether it is known here what the same request did, also where nothing came of it. */
-  knows(identity: RequestIdentity | undefined): boolean {
-    return identity !== undefined && this.#known.has(identity.hash);
-  }
-
   begin(identity: RequestIdentity | undefined, work: CompletionWork): CompletionRun {
-    if (identity === undefined) return new CompletionRun(work, { grace: 0 });
-    const run = new CompletionRun(work, { grace: GRACE, mark: () => this.#mark(identity) });
+    if (identity === undefined) return new CompletionRun(work, 0);
     const { hash, isKeyed } = identity;
+    const run = new CompletionRun(work, GRACE, () => this.#marks.add(identity));
     // The newest is the last that gives way.
     this.#known.delete(hash);
     this.#known.set(hash, run);
@@ -137,7 +129,7 @@ class CompletionRun {
   isDone = false;
 
   /** `grace`: milliseconds in which a reader may come back. `mark`: called once, before anything is changed. */
-  constructor(work: CompletionWork, { grace, mark }: { grace: number; mark?: () => Promise<void> }) {
+  constructor(work: CompletionWork, grace: number, mark?: () => Promise<void>) {
     this.#grace = grace;
     this.result = work({
       signal: this.#stopping.signal,
@@ -168,7 +160,7 @@ class CompletionRun {
    * The answer. When the last reader goes, all of it is cancelled after the while in which one may come back, if it may;
    * until then nothing new is begun. Throws `ChatError` for one that was cancelled before.
    */
-  read({ gone, tell, mayReturn = () => true }: CompletionReader): Promise<Completion> {
+  read({ gone, tell, mayReturn }: CompletionReader): Promise<Completion> {
     if (this.isStopped) throw new ChatError("chat_cancelled", callsWereCancelled);
     clearTimeout(this.#leaving);
     this.#attended?.resolve();
@@ -220,27 +212,26 @@ export class CompletionMarks {
   }
 
   /** Resolves when it is safely written. Never rejects: this process knows of the request anyway. */
-  async add(identity: RequestIdentity): Promise<void> {
+  async add({ hash, owner }: RequestIdentity): Promise<void> {
     try {
       const messages = [{ at: Date.now() }];
-      await this.#store.addHandoff({ id: idOf(identity), owner: identity.owner, sessionId: "", messages });
+      await this.#store.addHandoff({ id: markId(hash), owner, sessionId: "", messages });
     } catch (error) {
       this.#logger.warn("That a request to /v1 makes calls could not be kept for other processes:", error);
     }
   }
 
   /** To be asked for a request that no run of this process answers. Throws `ChatError` for one that made calls. */
-  async refuseRepeated(identity: RequestIdentity | undefined): Promise<void> {
-    if (identity === undefined || !(identity.isRepeated || identity.isKeyed)) return;
-    const mark = await this.#store.getHandoff(idOf(identity), identity.owner);
-    // It was written by `add`.
-    const [written] = (mark?.messages ?? []) as readonly { readonly at: number }[];
-    if (written === undefined || Date.now() - written.at > MARKED) return;
+  async refuseRepeated({ hash, owner, isRepeated, isKeyed }: RequestIdentity): Promise<void> {
+    if (!isRepeated && !isKeyed) return;
+    const mark = await this.#store.getHandoff(markId(hash), owner);
+    const { at } = Object(mark?.messages[0]);
+    if (typeof at !== "number" || Date.now() - at > MARKED) return;
     throw new ChatError("chat_cancelled", callsWereCancelled);
   }
 }
 
 /** No id of a handoff, which has hexadecimal digits only. */
-function idOf({ hash }: RequestIdentity): string {
+function markId(hash: string): string {
   return `run_${hash}`;
 }

@@ -1,5 +1,6 @@
 import { v7 as uuid } from "uuid";
 import type { GrantWatch } from "../access/index.ts";
+import type { Reach } from "../http/wire/index.ts";
 import type { CompletionRequest } from "./completion-request.ts";
 import type { TurnEngine } from "./engine.ts";
 import { fromFunctions, functionWithoutCall } from "./functions.ts";
@@ -8,7 +9,6 @@ import type { LoopMemory } from "./loop-memory.ts";
 import { type ModelMessage, type ModelToolCall, type ModelUsage, textOf } from "./model.ts";
 import type { ModelEndpoint } from "./provider.ts";
 import { type ChatServices, requireChatGrant } from "./services.ts";
-import type { ChatReach } from "./tools.ts";
 import { isTool, type MessagePart, type Turn, type TurnEnd, type TurnEvent } from "./turn.ts";
 
 /** What came of a request. */
@@ -26,7 +26,7 @@ export interface Completion {
 }
 
 interface CompletionOptions extends Pick<Turn, "headers"> {
-  readonly reach: ChatReach;
+  readonly reach: Reach;
   /** The client went away, or changed its mind. */
   readonly signal: AbortSignal;
   readonly emit: (event: TurnEvent) => void;

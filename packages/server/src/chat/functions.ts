@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { CompletionRequest } from "./completion-request.ts";
-import { functionHandoffId } from "./handoff.ts";
+import { functionHandoffId, type HandoverOptions } from "./handoff.ts";
 import type { ModelMessage } from "./model.ts";
 
 /** A call in the older form of Chat Completions, which has no id and comes alone. */
@@ -12,7 +12,7 @@ interface FunctionCall {
 interface TranslatedRequest {
   readonly request: CompletionRequest;
   /** Of a client that knows only the older form: under which id a call that it is handed is found again. */
-  readonly handoffId?: (call: FunctionCall) => string;
+  readonly handoffId?: HandoverOptions["handoffId"];
 }
 
 /** Whether the client offers its tools as `functions`, and so reads calls in their form. */

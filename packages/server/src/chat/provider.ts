@@ -71,7 +71,10 @@ export async function* streamCompletion(
       return;
     } catch (thrown) {
       signal.throwIfAborted();
-      const error = thrown instanceof ProviderError ? thrown : unreachable(endpoint, thrown);
+      const error =
+        thrown instanceof ProviderError
+          ? thrown
+          : failure("unreachable", endpoint, "cannot be reached", thrown);
       const pause = pauseBefore(attempt, error, backoff);
       if (hasBegun || attempt > retries || !mayPass(error) || pause > LONGEST_WAIT) throw error;
       onRetry?.({ attempt, waitMs: pause, reason: error.message });
@@ -180,7 +183,7 @@ async function* readAnswer(
   }
   const text = await joined(all);
   const chunk = checked(endpoint, toOnlyChunk(parsed(endpoint, text)));
-  if (chunk.choices.length === 0) throw noCompletion(endpoint, text);
+  if (chunk.choices.length === 0) throw nonsense(endpoint, "no completion, because it has no choices", text);
   yield chunk;
 }
 
@@ -217,7 +220,7 @@ function parsed(endpoint: ModelEndpoint, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw notJson(endpoint, text);
+    throw nonsense(endpoint, "not JSON", text);
   }
 }
 
@@ -289,17 +292,14 @@ async function* readEvents(pieces: AsyncIterable<string>, longest: number): Asyn
       isTooLong ||= type === "max-buffer-size-exceeded";
     },
   });
-  // Some servers leave out the empty line at the end.
-  for await (const piece of ended(pieces, "\n\n")) {
+  for await (const piece of pieces) {
     parser.feed(piece);
     yield* events.splice(0);
     if (isTooLong) throw new EventTooLong();
   }
-}
-
-async function* ended(pieces: AsyncIterable<string>, last: string): AsyncGenerator<string> {
-  yield* pieces;
-  yield last;
+  // Some servers leave out the empty line at the end.
+  parser.feed("\n\n");
+  yield* events;
 }
 
 /**
@@ -396,16 +396,21 @@ function detailsOf(answer: unknown): OwnDetails & { message?: string } {
   return { ...Object.fromEntries(texts), ...(number >= 400 && number < 600 ? { status: number } : {}) };
 }
 
-/** No connection came about. */
-function unreachable(endpoint: ModelEndpoint, thrown: unknown): ProviderError {
-  const message = `${place(endpoint)} cannot be reached: ${reasonOf(endpoint, thrown)}.`;
-  return new ProviderError("unreachable", endpoint.provider, message);
+/** What could not be done with a provider, and why. `problem`: what its name is followed by. */
+export function failure(
+  kind: ProviderErrorKind,
+  endpoint: ModelEndpoint,
+  problem: string,
+  thrown: unknown,
+): ProviderError {
+  const message = `${place(endpoint)} ${problem}: ${reasonOf(endpoint, thrown)}.`;
+  return new ProviderError(kind, endpoint.provider, message);
 }
 
-/** The list of a provider's models could not be had. */
-export function notListed(endpoint: ModelEndpoint, thrown: unknown): ProviderError {
-  const message = `${place(endpoint)} does not list its models: ${reasonOf(endpoint, thrown)}.`;
-  return new ProviderError("unreachable", endpoint.provider, message);
+/** The provider sent something that makes no sense. */
+function nonsense(endpoint: ModelEndpoint, what: string, text: string): ProviderError {
+  const message = `${place(endpoint)} sent something that is ${what}: ${shownWords(endpoint, text, LONGEST_NONSENSE)}`;
+  return new ProviderError("failed", endpoint.provider, message);
 }
 
 /** The answer ended in the middle. `thrown`: what broke it off, if anything did. */
@@ -413,18 +418,6 @@ function cutOff(endpoint: ModelEndpoint, thrown?: unknown): ProviderError {
   const reason = thrown === undefined ? "" : ` (${reasonOf(endpoint, thrown)})`;
   const message = `The answer of ${place(endpoint, "the")} broke off before its end${reason}.`;
   return new ProviderError("cut", endpoint.provider, message);
-}
-
-function notJson(endpoint: ModelEndpoint, text: string): ProviderError {
-  const shown = shownWords(endpoint, text, LONGEST_NONSENSE);
-  const message = `${place(endpoint)} sent something that is not JSON: ${shown}`;
-  return new ProviderError("failed", endpoint.provider, message);
-}
-
-function noCompletion(endpoint: ModelEndpoint, text: string): ProviderError {
-  const shown = shownWords(endpoint, text, LONGEST_NONSENSE);
-  const message = `${place(endpoint)} sent something that is no completion, because it has no choices: ${shown}`;
-  return new ProviderError("failed", endpoint.provider, message);
 }
 
 /** More characters at once than are taken in. */

@@ -1,6 +1,6 @@
 import { writtenForms } from "../access/index.ts";
 import { addressProblem, type Config, type ModelTraits, shownAddress } from "../config/index.ts";
-import { askProvider, type ModelEndpoint, notListed } from "./provider.ts";
+import { askProvider, failure, type ModelEndpoint } from "./provider.ts";
 
 type ProvidersConfig = NonNullable<Config["providers"]>;
 type ProviderConfig = ProvidersConfig[string];
@@ -169,7 +169,7 @@ export class Providers {
       const list = Array.isArray(data) ? data : [];
       return list.map((entry) => Object(entry).id).filter((id) => typeof id === "string");
     } catch (thrown) {
-      throw notListed(endpoint, thrown);
+      throw failure("unreachable", endpoint, "does not list its models", thrown);
     }
   }
 }

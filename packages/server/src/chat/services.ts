@@ -2,10 +2,10 @@ import type { Logger, ToolRegistry } from "@toolrack/core";
 import type { Grant } from "../access/index.ts";
 import type { ApprovalInbox, CallDesk, CallRecorder } from "../calls/index.ts";
 import type { Config } from "../config/index.ts";
+import type { Expert } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
 import type { StreamOptions } from "./provider.ts";
 import type { Providers } from "./providers.ts";
-import type { ChatExpert } from "./tools.ts";
 
 /** What conversations work with. */
 export interface ChatServices {
@@ -17,7 +17,7 @@ export interface ChatServices {
   readonly providers: Providers;
   readonly config: ChatConfig;
   /** Without it there are no experts. */
-  readonly experts?: (nameOrId: string) => ChatExpert | undefined;
+  readonly experts?: (nameOrId: string) => Expert | undefined;
   readonly logger: Logger;
   /** How a provider that failed is asked again. */
   readonly retry?: Pick<StreamOptions, "retries" | "backoff">;

@@ -1,4 +1,5 @@
 import { setTimeout as wait } from "node:timers/promises";
+import type { Reach } from "../http/wire/index.ts";
 import type { ChatMessage, ChatSession } from "../store/index.ts";
 import { StoreUnavailable } from "../store/index.ts";
 import type { TurnEngine } from "./engine.ts";
@@ -12,7 +13,6 @@ import {
   instructions,
   toHistory,
 } from "./sessions.ts";
-import type { ChatReach } from "./tools.ts";
 import { settleOpenCalls, type Turn, type TurnEnd } from "./turn.ts";
 import type { ActiveTurn } from "./turns.ts";
 
@@ -36,7 +36,7 @@ export class SessionRunner {
   async run(
     session: ChatSession,
     active: ActiveTurn,
-    reach: ChatReach,
+    reach: Reach,
     endpoint: ModelEndpoint,
     headers?: Turn["headers"],
   ): Promise<void> {

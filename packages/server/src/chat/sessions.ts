@@ -1,10 +1,10 @@
 import { v7 as uuid } from "uuid";
 import { masterGrant } from "../access/index.ts";
+import type { Reach } from "../http/wire/index.ts";
 import type { ChatMessage, ChatSession, ChatStore, Page, SessionChanges } from "../store/index.ts";
 import { toModelMessages } from "./messages.ts";
 import { type ModelContentPart, type ModelMessage, type ModelUsage, textOf } from "./model.ts";
 import { ChatError } from "./services.ts";
-import type { ChatReach } from "./tools.ts";
 import { isTool, type MessagePart, type TurnEnd } from "./turn.ts";
 
 interface NewSession {
@@ -24,10 +24,7 @@ export class ChatSessions {
   }
 
   /** For the owner of the process, unless told. */
-  create(
-    { grant, expert }: ChatReach = { grant: masterGrant },
-    wanted: NewSession = {},
-  ): Promise<ChatSession> {
+  create({ grant, expert }: Reach = { grant: masterGrant }, wanted: NewSession = {}): Promise<ChatSession> {
     const { title = "", model = "", system } = wanted;
     return this.#store.addSession({
       id: uuid(),
@@ -40,7 +37,7 @@ export class ChatSessions {
   }
 
   /** A caller that is no admin has its own. Throws `ChatError`, in the same words for one of others and one that never was. */
-  async require({ grant }: Pick<ChatReach, "grant">, id: string): Promise<ChatSession> {
+  async require({ grant }: Pick<Reach, "grant">, id: string): Promise<ChatSession> {
     const session = await this.#store.getSession(id);
     if (session !== undefined && (grant.admin || session.owner === grant.id)) return session;
     throw new ChatError("chat_session_not_found", `This token knows no conversation "${id}".`);
@@ -48,7 +45,7 @@ export class ChatSessions {
 
   /** Throws `InvalidCursorError`. */
   list(
-    { grant }: Pick<ChatReach, "grant">,
+    { grant }: Pick<Reach, "grant">,
     query: { limit?: number; cursor?: string },
   ): Promise<Page<ChatSession>> {
     return this.#store.listSessions({ ...query, ...(grant.admin ? {} : { owner: grant.id }) });
@@ -70,7 +67,7 @@ function titleOf(content: UserContent): string {
 }
 
 /** What a model is told before everything else. */
-export function instructions({ state }: ChatSession, { expert }: ChatReach): ModelMessage[] {
+export function instructions({ state }: ChatSession, { expert }: Reach): ModelMessage[] {
   const said = [expert?.instructions, state.system].filter((text) => text !== undefined && text !== "");
   return said.length === 0 ? [] : [{ role: "system", content: said.join("\n\n") }];
 }

@@ -12,8 +12,8 @@ import {
 import { type Grant, masterGrant } from "../access/index.ts";
 import type { CallDesk, CallRequest, EndedCall } from "../calls/index.ts";
 import { isMetaTool } from "../calls/index.ts";
-import { findExpert } from "../http/wire/index.ts";
-import type { Experts } from "../skills/index.ts";
+import { findExpert, type Reach } from "../http/wire/index.ts";
+import type { Expert, Experts } from "../skills/index.ts";
 import type { CallStore } from "../store/index.ts";
 import type { ModelTool } from "./model.ts";
 import { unknownTool } from "./notices.ts";
@@ -48,7 +48,7 @@ export interface ToolWish {
 
 type RunContext = Omit<CallRequest, "name" | "input" | "grant" | "allow"> & {
   /** Default: everything. */
-  readonly reach?: ChatReach;
+  readonly reach?: Reach;
   /** How many tools the model was given. Default: as many as it would be given. */
   readonly given?: number;
 };
@@ -64,7 +64,7 @@ const MOST_FOUND = 500;
 export const usualBudget = 16_000;
 
 /** Whoever has the process has the rack. */
-const ownersReach: ChatReach = { grant: masterGrant };
+const ownersReach: Reach = { grant: masterGrant };
 
 /** The tools as a model is shown them, and the way its calls take to the rack. */
 export class ToolsService {
@@ -82,7 +82,7 @@ export class ToolsService {
    * many as the budget allows, and two through which the model finds and calls all others. Nothing about a choice changes
    * while the conversation lasts, so that the provider's prompt cache holds. Within reach is everything, unless told.
    */
-  async getTools(reach: ChatReach = ownersReach, wish: ToolWish = {}): Promise<OfferedTools> {
+  async getTools(reach: Reach = ownersReach, wish: ToolWish = {}): Promise<OfferedTools> {
     const { budget = usualBudget } = wish;
     const snapshot = this.#registry.snapshot();
     const visible = snapshot.list().filter((tool) => sees(reach, tool));
@@ -93,15 +93,15 @@ export class ToolsService {
     if (isAffordable) return this.#offer(all);
     const meta = visible.filter(({ name }) => isMetaTool(name));
     const left = budget - this.#total([...meta, ...reader]);
-    const chosen =
-      wish.chosen === undefined
-        ? this.#choose(snapshot, own, wish.query ?? "", left)
-        : named(own, wish.chosen);
+    const known = wish.chosen && new Set(wish.chosen);
+    const chosen = known
+      ? own.filter(({ name }) => known.has(name))
+      : this.#choose(snapshot, own, wish.query ?? "", left);
     return { ...this.#offer([...chosen, ...meta, ...reader]), chosen: chosen.map(({ name }) => name) };
   }
 
   /** What each tool within reach would take, the most expensive first. */
-  getCosts(reach: ChatReach): ToolCost[] {
+  getCosts(reach: Reach): ToolCost[] {
     const visible = this.#registry.list().filter((tool) => sees(reach, tool) && !isHelper(tool.name));
     return this.#costsOf(visible).sort((one, other) => other.tokens - one.tokens);
   }
@@ -120,12 +120,12 @@ export class ToolsService {
   }
 
   /** What a model is told that called a tool which is not there. `given`: how many tools it was given. */
-  unknown(reach: ChatReach, name: string, given: number): string {
+  unknown(reach: Reach, name: string, given: number): string {
     return unknownTool(name, this.nearest(reach, name), given);
   }
 
   /** Names within reach that come closest to one that is not there. */
-  nearest(reach: ChatReach, name: string): string[] {
+  nearest(reach: Reach, name: string): string[] {
     const seen = this.#registry.list().filter((tool) => sees(reach, tool) && !isHelper(tool.name));
     const names = new Set(seen.map((tool) => tool.name));
     // Models put the name of a group before it: `functions.read_file`.
@@ -205,33 +205,13 @@ function byName(one: ToolInfo, other: ToolInfo): number {
   return one.name < other.name ? -1 : 1;
 }
 
-function named(own: readonly ToolInfo[], names: readonly string[]): ToolInfo[] {
-  const wanted = new Set(names);
-  return own.filter(({ name }) => wanted.has(name));
-}
-
-/** The expert as whom somebody talks. */
-export interface ChatExpert {
-  readonly id: string;
-  readonly name: string;
-  readonly instructions?: string;
-  allows(tool: ToolInfo): boolean;
-}
-
-/** Who talks to a model, and which tools there are for them. */
-export interface ChatReach {
-  readonly grant: Grant;
-  readonly allow?: (tool: ToolInfo) => boolean;
-  readonly expert?: ChatExpert;
-}
-
 /** Tools that show and reach nothing beyond what their caller may use, so that everybody may use them. */
 function isHelper(name: string): boolean {
   return isMetaTool(name) || name === readResultName;
 }
 
 /** A caller that may use an expert may use the tools of it, and no others there. */
-export function chatReach(grant: Grant, expert?: ChatExpert): ChatReach {
+export function chatReach(grant: Grant, expert?: Expert): Reach {
   if (expert !== undefined) {
     const allow = (tool: ToolInfo) => isHelper(tool.name) || expert.allows(tool);
     return { grant: { ...grant, mayUse: () => true }, allow, expert };
@@ -240,7 +220,7 @@ export function chatReach(grant: Grant, expert?: ChatExpert): ChatReach {
   return { grant: { ...grant, mayUse: (tool) => isHelper(tool.name) || grant.mayUse(tool) } };
 }
 
-function sees({ grant, allow }: ChatReach, tool: ToolInfo): boolean {
+function sees({ grant, allow }: Reach, tool: ToolInfo): boolean {
   return grant.mayUse(tool) && allow?.(tool) !== false;
 }
 
@@ -272,16 +252,14 @@ export function readResultTool(calls: Pick<CallStore, "get" | "readResult">): To
     },
     metadata: { readOnly: true, idempotent: true, openWorld: false },
     execute: async ({ input, sessionID, caller }) => {
-      const { callId, offset = 0, limit = USUAL_LIMIT } = input as Wanted;
+      const { callId, offset = 0, limit = USUAL_LIMIT } = Object(input);
       const call = await calls.get(callId);
       const isOwn =
         call !== undefined && sessionID !== "" && call.sessionID === sessionID && call.caller === caller;
       const page = isOwn ? await calls.readResult(callId, offset, limit) : undefined;
       if (page === undefined) {
-        return {
-          type: "error",
-          content: `This conversation has no call "${callId}". Use a callId that a result names.`,
-        };
+        const content = `This conversation has no call "${callId}". Use a callId that a result names.`;
+        return { type: "error", content };
       }
       const end = offset + page.text.length;
       if (page.text === "") return `There is nothing at ${offset}: the result has ${page.total} characters.`;
@@ -290,12 +268,6 @@ export function readResultTool(calls: Pick<CallStore, "get" | "readResult">): To
         : page.text;
     },
   });
-}
-
-interface Wanted {
-  readonly callId: string;
-  readonly offset?: number;
-  readonly limit?: number;
 }
 
 /**
@@ -319,7 +291,7 @@ export function requestedReach(
   }: { readonly skills: { readonly experts: Experts }; readonly registry: ToolRegistry },
   grant: Grant,
   named: string | undefined,
-): ChatReach {
+): Reach {
   if (named !== undefined) return chatReach(grant, findExpert(grant, experts, named));
   if (grant.admin || registry.list().some((tool) => grant.mayUse(tool))) return chatReach(grant);
   const own = experts.list().filter(({ name, id }) => grant.mayUseExpert(name) || grant.mayUseExpert(id));

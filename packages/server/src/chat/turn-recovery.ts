@@ -92,6 +92,7 @@ export class TurnRecovery {
     signal: AbortSignal,
   ): Promise<void> {
     const { approvals } = this.#services;
+    const { sessionId } = turn.message;
     // Readers know it by the id that it was announced with.
     const { callId } = part;
     let agreedAt: number | undefined;
@@ -105,24 +106,16 @@ export class TurnRecovery {
         shown = approval.state;
         turn.feed.publish({ type: "approval", approval: shownApproval(approval) });
       }
-      if (isNested && approval?.state !== "pending") await this.#closeOthers(turn, callId);
+      if (isNested && approval?.state !== "pending") await this.#closeOthers(sessionId, callId);
       if (approval === undefined || approval.state === "denied" || approval.state === "expired") {
         part.state = isNested
-          ? await this.#interrupted(
-              part,
-              refusedInside(approval),
-              await this.#questions(turn.message.sessionId),
-            )
+          ? await this.#interrupted(part, refusedInside(approval), await this.#questions(sessionId))
           : failed(part, refusalOf(part, approval));
       } else if (approval.state === "allowed" && isNested) {
         // The tool may be another one by now.
         if (isRepeatable(this.#services.registry.get(part.name)))
           return this.#beginAgain(part, approval, turn);
-        part.state = await this.#interrupted(
-          part,
-          notices.serverEnded,
-          await this.#questions(turn.message.sessionId),
-        );
+        part.state = await this.#interrupted(part, notices.serverEnded, await this.#questions(sessionId));
       } else if (approval.state === "allowed") {
         agreedAt ??= Date.now();
         await this.#takeResumed(part, agreedAt);
@@ -133,11 +126,11 @@ export class TurnRecovery {
   }
 
   /** What else the call had asked is asked anew when it is made again, or not at all. */
-  async #closeOthers(turn: ActiveTurn, parentCallId: string): Promise<void> {
-    const others = (await this.#questions(turn.message.sessionId)).filter(
-      (question) => question.parentCallId === parentCallId && question.state === "pending",
-    );
-    for (const { id } of others) await this.#deny(id, "the call that asked was interrupted");
+  async #closeOthers(sessionId: string, callId: string): Promise<void> {
+    for (const { id, parentCallId, state } of await this.#questions(sessionId)) {
+      if (parentCallId === callId && state === "pending")
+        await this.#deny(id, "the call that asked was interrupted");
+    }
   }
 
   /** The call is made again with the others that are left, and need not ask once more. */
@@ -239,11 +232,7 @@ export class TurnRecovery {
     const found: StoredApproval[] = [];
     let cursor: string | undefined;
     do {
-      const page = await approvals.list({
-        session,
-        limit: PAGE,
-        ...(cursor === undefined ? {} : { cursor }),
-      });
+      const page = await approvals.list({ session, limit: PAGE, ...(cursor && { cursor }) });
       found.push(...page.items);
       cursor = page.next;
     } while (cursor !== undefined);

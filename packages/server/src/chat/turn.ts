@@ -1,11 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ProgressUpdate, RackEvent, ToolState } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
+import type { Reach } from "../http/wire/index.ts";
 import type { StoredApproval } from "../store/index.ts";
 import type { ModelMessage, ModelTool, ModelUsage } from "./model.ts";
 import * as notices from "./notices.ts";
 import type { ModelEndpoint } from "./provider.ts";
-import type { ChatReach, OfferedTools } from "./tools.ts";
+import type { OfferedTools } from "./tools.ts";
 
 type LoopVerdict = Extract<RackEvent, { type: "loop" }>["verdict"];
 
@@ -287,7 +288,7 @@ export function separator(before: string): string {
 export interface Turn {
   readonly id: string;
   readonly sessionID: string;
-  readonly reach: ChatReach;
+  readonly reach: Reach;
   readonly endpoint: ModelEndpoint;
   /** What the model is told before the turn. */
   readonly history: readonly ModelMessage[];
