@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { JsonSchemaObject } from "@toolrack/core";
+import { mapSchemas, propertiesOf } from "@toolrack/core/internal/schema";
 import { type ApiDescription, describeServer } from "./write-http-reference.ts";
 
 /** Where the types of the HTTP API stand, from the root of the repo. */
@@ -80,18 +81,9 @@ function isAskedFor(route: string, source: string): boolean {
 
 /** The schema without members that the console does not name, at any depth. */
 function onlyNamed(schema: JsonSchemaObject, words: ReadonlySet<string>): JsonSchemaObject {
-  const inner = (part: unknown) => onlyNamed(objectSchema(part), words);
-  const { properties, items, anyOf, oneOf, allOf, additionalProperties } = schema;
-  const kept = Object.entries(properties ?? {}).filter(([key]) => words.has(key));
-  return {
-    ...schema,
-    ...(properties && { properties: Object.fromEntries(kept.map(([key, part]) => [key, inner(part)])) }),
-    ...(items !== undefined && { items: inner(items) }),
-    ...(typeof additionalProperties === "object" && { additionalProperties: inner(additionalProperties) }),
-    ...(Array.isArray(anyOf) && { anyOf: anyOf.map(inner) }),
-    ...(Array.isArray(oneOf) && { oneOf: oneOf.map(inner) }),
-    ...(Array.isArray(allOf) && { allOf: allOf.map(inner) }),
-  };
+  const kept = Object.entries(propertiesOf(schema)).filter(([key]) => words.has(key));
+  const narrowed = "properties" in schema ? { ...schema, properties: Object.fromEntries(kept) } : schema;
+  return mapSchemas(narrowed, (child) => onlyNamed(objectSchema(child), words));
 }
 
 /** An interface, which extends the largest one whose members it all has. */

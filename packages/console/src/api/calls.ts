@@ -26,7 +26,7 @@ export function runTool(
   body: { readonly arguments: unknown; readonly callId: string; readonly sessionID?: string },
   watcher: CallWatcher = {},
 ): Promise<CallAnswer> {
-  return follow("/api/tools/{name}/calls", { name }, { ...body, keep: true }, watcher);
+  return follow("POST /api/tools/{name}/calls", { name }, { ...body, keep: true }, watcher);
 }
 
 /**
@@ -37,7 +37,7 @@ export function startReplay(callId: string, body: { readonly arguments?: unknown
   const id = newId();
   return new Promise((resolve, reject) => {
     follow(
-      "/api/calls/{callId}/replay",
+      "POST /api/calls/{callId}/replay",
       { callId },
       { ...body, callId: id, keep: true },
       { state: () => resolve(id) },
@@ -51,17 +51,17 @@ export function tryTool(
   body: { readonly tool: SkillToolDraft; readonly arguments: unknown; readonly callId: string },
   watcher: CallWatcher,
 ): Promise<CallAnswer> {
-  return follow("/api/skills/{id}/try", { id: skillId }, body, watcher);
+  return follow("POST /api/skills/{id}/try", { id: skillId }, body, watcher);
 }
 
 async function follow(
-  address: string,
+  route: string,
   path: Readonly<Record<string, string>>,
   body: { readonly callId?: string; readonly arguments?: unknown; readonly keep?: boolean },
   watcher: CallWatcher,
 ): Promise<CallAnswer> {
   const headers = { accept: "text/event-stream" };
-  const response = await open(`POST ${address}`, { path, body, headers });
+  const response = await open(route, { path, body, headers });
   if (response.body === null) throw new ApiError(0, "unreachable", "");
   // Only a call whose id is known can be found in the records.
   const longest = body.callId === undefined ? Number.POSITIVE_INFINITY : LONGEST_ANSWER;

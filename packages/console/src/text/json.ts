@@ -1,10 +1,5 @@
 import { t } from "../i18n/i18n.ts";
 
-/** An object with keys: neither null nor a list. */
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** Whether two JSON values are the same; the order of keys does not matter. */
 export function sameJson(left: unknown, right: unknown): boolean {
   if (Object.is(left, right)) return true;

@@ -3,6 +3,17 @@ import { t, te } from "../i18n/index.ts";
 
 export type ShownStatus = CallStatus | "cancelled" | "denied";
 
+export interface NamedCall {
+  /** The name that models are given. */
+  readonly toolName: string;
+  readonly displayName?: string;
+}
+
+/** What people call the tool of a call or a question. */
+export function nameOf({ toolName, displayName }: NamedCall): string {
+  return displayName ?? toolName;
+}
+
 interface StandingCall {
   readonly callId?: string;
   readonly status: CallStatus;

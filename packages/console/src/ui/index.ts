@@ -1,8 +1,9 @@
 export { default as ActionButton } from "./ActionButton.vue";
+export { default as CallLink } from "./CallLink.vue";
 export { default as CodeBlock } from "./CodeBlock.vue";
 export { default as ConflictNote } from "./ConflictNote.vue";
 export { default as CopyButton } from "./CopyButton.vue";
-export { errorText, loopEvidence, shownStatus } from "./call-texts.ts";
+export { errorText, loopEvidence, nameOf, shownStatus } from "./call-texts.ts";
 export { default as DiffView } from "./DiffView.vue";
 export { default as DraftForm } from "./DraftForm.vue";
 export { dropUnsavedWork, isSamePlace, useDraft, useUnsavedWork } from "./drafts.ts";
@@ -32,6 +33,7 @@ export {
   useServerInfo,
 } from "./remote.ts";
 export { default as Segmented } from "./Segmented.vue";
+export { default as SelectBox } from "./SelectBox.vue";
 export { default as SplitPage } from "./SplitPage.vue";
 export { default as StatisticsSummary } from "./StatisticsSummary.vue";
 export { default as StatusMark } from "./StatusMark.vue";
@@ -42,6 +44,8 @@ export {
   setTheme,
   theme,
   themes,
+  toCall,
+  toTool,
   useCopy,
   useQuery,
   useShortcuts,

@@ -159,3 +159,13 @@ export function useView<View extends string>(
     set: (view) => void query.set({ [key]: view === views()[0] ? undefined : view }),
   });
 }
+
+/** Where a call is looked at. */
+export function toCall(callId: string) {
+  return { name: "call", params: { callId } };
+}
+
+/** Where a tool is run, or where more is said about it. */
+export function toTool(tool: string, tab?: "about") {
+  return { name: "tools", params: { tool }, query: tab === undefined ? {} : { tab } };
+}

@@ -2,7 +2,6 @@ import { createServer, type Server } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
 import { join } from "node:path";
 import type { Logger, ToolRegistry } from "@toolrack/core";
-import type { CallOrigins } from "../access/index.ts";
 import {
   Authenticator,
   ensureMasterToken,
@@ -12,7 +11,7 @@ import {
   ToolSwitches,
 } from "../access/index.ts";
 import type { CallLog } from "../calls/index.ts";
-import { ApprovalInbox, type CallOffice, openCallOffice } from "../calls/index.ts";
+import { ApprovalInbox, type CallBook, type CallOffice, openCallOffice } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import type { LoadReport, ToolFiles } from "../files/index.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
@@ -56,7 +55,7 @@ export interface ServedApp {
   readonly report: LoadReport;
   readonly sandbox: () => Promise<Sandbox>;
   /** Who is behind a call. */
-  readonly origins: CallOrigins;
+  readonly book: CallBook;
   readonly log: CallLog;
 }
 
@@ -124,8 +123,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 
   const whole: HttpSettings = { ...defaultHttpSettings, ...withoutUndefined(settings) };
   const { maxCallsPerTool } = whole;
-  const { origins } = app;
-  const office = openOffice ?? openCallOffice({ registry, store, origins, logger, maxCallsPerTool });
+  const office = openOffice ?? openCallOffice({ book: app.book, store, logger, maxCallsPerTool });
   const { desk, recorder } = office;
   const feed = new EventFeed({ size: whole.feedSize, heartbeat: whole.heartbeat });
   const metrics = new Metrics();

@@ -75,7 +75,7 @@ export function skillTransferRoutes({ skills, sandbox, workspace }: HttpServices
         const files = await folderFiles(skill, () => skills.filesOf(skill), name).catch((thrown: Error) => {
           throw new HttpError("invalid_request", `The skill cannot be exported. ${thrown.message}`);
         });
-        const bytes = writeZip(files.map((file) => ({ ...file, path: `${name}/${file.path}` })));
+        const bytes = await writeZip(files.map((file) => ({ ...file, path: `${name}/${file.path}` })));
         outgoing.writeHead(200, {
           "Content-Type": "application/zip",
           "Content-Disposition": `attachment; filename="${name}.zip"`,
