@@ -1,9 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ProgressUpdate, RackEvent, ToolState } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
-import type { StoredApproval } from "../../store/index.ts";
-import type { ModelUsage } from "../model/deltas.ts";
-import type { Echo } from "./tool-calls.ts";
+import type { Reach } from "../http/wire/index.ts";
+import type { StoredApproval } from "../store/index.ts";
+import type { ModelMessage, ModelTool, ModelUsage } from "./model.ts";
+import * as notices from "./notices.ts";
+import type { ModelEndpoint } from "./provider.ts";
+import type { OfferedTools } from "./tools.ts";
 
 type LoopVerdict = Extract<RackEvent, { type: "loop" }>["verdict"];
 
@@ -112,8 +115,8 @@ export class TurnFeed {
     return this.#listeners.size > 0;
   }
 
-  publish(type: TurnEvent["type"], data: TurnEvent): void {
-    const entry = { number: ++this.#last, type, data };
+  publish(data: TurnEvent): void {
+    const entry = { number: ++this.#last, type: data.type, data };
     this.#entries.push(entry);
     // In large steps, because each moves all that is left.
     if (this.#entries.length > this.#most * 1.25) this.keep(this.#most);
@@ -152,12 +155,23 @@ export function eventsBetween(before: readonly MessagePart[], after: readonly Me
 }
 
 function eventsOfCall(before: ToolPart | undefined, part: ToolPart): TurnEvent[] {
-  const { id, callId, name, displayName, arguments: written, client, state } = part;
-  const call = { id, callId, name, displayName, arguments: written, ...(client && { client }) };
-  const events: TurnEvent[] = before === undefined ? [{ type: "call", ...call }] : [];
+  const { callId, name, state } = part;
+  const events: TurnEvent[] = before === undefined ? [callEvent(part)] : [];
   const hasChanged =
     before === undefined ? state.status !== "pending" : !isDeepStrictEqual(before.state, state);
   return hasChanged ? [...events, { type: "state", callId, name, state }] : events;
+}
+
+/** What readers are told of a call that the model asks for. */
+export function callEvent({
+  id,
+  callId,
+  name,
+  displayName,
+  arguments: written,
+  client,
+}: ToolPart): TurnEvent {
+  return { type: "call", id, callId, name, displayName, arguments: written, ...(client && { client }) };
 }
 
 /**
@@ -205,4 +219,120 @@ export function isSettled({ state }: ToolPart): boolean {
 /** Text of the parts that a reader is shown as the answer. */
 export function textOfParts(parts: readonly MessagePart[], type: TextPart["type"] = "text"): string {
   return parts.map((part) => (part.type === type ? part.text : "")).join("");
+}
+
+/** The calls of the rack's tools that have not ended. */
+export function openCalls(parts: readonly MessagePart[]): ToolPart[] {
+  return parts.filter(isTool).filter((part) => !part.client && !isSettled(part));
+}
+
+/** Every call gets an answer, or no provider would take the conversation any more. Answers with those that had none. */
+export function settleOpenCalls(parts: readonly MessagePart[]): ToolPart[] {
+  const open = openCalls(parts);
+  for (const part of open) part.state = failed(part, notices.stoppedCall);
+  return open;
+}
+
+export function shownApproval(approval: StoredApproval): ShownApproval {
+  const { id, callId, toolName, displayName, input, message, state, expiresAt, reason } = approval;
+  return { id, callId, toolName, displayName, input, message, state, expiresAt, reason };
+}
+
+/** The state of a call that ended without the rack. */
+export function failed({ state }: Pick<ToolPart, "state">, error: string): ToolState {
+  const now = Date.now();
+  const start = "time" in state ? state.time.start : now;
+  return { status: "error", input: state.input, error, time: { start, end: now } };
+}
+
+/**
+ * What a provider said beside a call and asks for in the next rounds of the same turn, such as signatures of thoughts.
+ * Nobody else is sent it.
+ */
+export interface Echo {
+  readonly provider: string;
+  /** More members of the call. */
+  readonly call?: Readonly<Record<string, unknown>>;
+  /** More members of the message; with the first call of a round. */
+  readonly message?: Readonly<Record<string, unknown>>;
+  /** The member of the message that holds the round's reasoning; with the first call of a round. */
+  readonly reasoning?: string;
+}
+
+/** The number of the round that comes after the parts. */
+export function nextRound(parts: readonly MessagePart[]): number {
+  return (parts.at(-1)?.round ?? 0) + 1;
+}
+
+/** Adds what was said to the turn, and tells of it. */
+export function appendText(
+  { parts, emit }: Pick<Turn, "parts" | "emit">,
+  type: TextPart["type"],
+  round: number,
+  text: string,
+  logprobs?: unknown,
+): void {
+  if (text === "") return;
+  const last = parts.at(-1);
+  if (last?.type === type && last.round === round) last.text += text;
+  else parts.push({ type, round, text });
+  emit({ type, text, ...(logprobs === undefined ? {} : { logprobs }) });
+}
+
+/** What stands between the text of one round and that of the next. */
+export function separator(before: string): string {
+  return before === "" || before.endsWith("\n\n") ? "" : before.endsWith("\n") ? "\n" : "\n\n";
+}
+
+/** All that a turn is given: from one message of a person to the end of the answer. */
+export interface Turn {
+  readonly id: string;
+  readonly sessionID: string;
+  readonly reach: Reach;
+  readonly endpoint: ModelEndpoint;
+  /** What the model is told before the turn. */
+  readonly history: readonly ModelMessage[];
+  /** What else is said to the provider, such as `temperature`. */
+  readonly body?: Readonly<Record<string, unknown>>;
+  /** Tools that the client runs itself. */
+  readonly clientTools?: readonly ModelTool[];
+  /** What the conversation is about: decides which tools are offered when not all can be. */
+  readonly query: string;
+  /** The tools that were chosen for the conversation before. */
+  readonly chosen?: readonly string[] | undefined;
+  /** The turn as it is so far. The engine adds to it. */
+  readonly parts: MessagePart[];
+  /** Tokens that the turn took before it was taken up again. */
+  readonly usage?: ModelUsage | undefined;
+  /** The calls whose results were taken out of the history before, by the model's ids. */
+  readonly compacted?: Iterable<string>;
+  /** The rack's id of a call in the history, by the model's. */
+  readonly callIdOf?: (toolCallId: string) => string | undefined;
+  /** Ends the turn and cancels its calls. */
+  readonly signal: AbortSignal;
+  /** What carries a trace on, to the calls and to the provider: `traceparent`, `tracestate`, `baggage`. */
+  readonly headers?: Readonly<Record<string, string | string[] | undefined>> | undefined;
+  readonly emit: (event: TurnEvent) => void;
+  /** Keeps the parts, or only waits. Awaited before a call is made, so that what may have happened is known afterwards. */
+  readonly save?: () => Promise<void>;
+}
+
+/** A turn with all that the engine itself adds to it. */
+export interface OpenTurn extends Turn {
+  readonly body: Readonly<Record<string, unknown>>;
+  readonly clientTools: readonly ModelTool[];
+  readonly offered: OfferedTools;
+  readonly limits: TurnLimits;
+  /** Tokens that the model can read at a time. */
+  readonly contextTokens: number;
+  /** The server ends: the turn is left as it is, and its calls too. */
+  readonly leaving: AbortSignal;
+}
+
+export interface TurnLimits {
+  readonly maxRounds: number;
+  readonly maxSeconds: number;
+  readonly maxTokens: number;
+  /** Characters of one answer of the model. */
+  readonly maxAnswer: number;
 }

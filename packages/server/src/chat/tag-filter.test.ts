@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { TagFilter } from "./model-messages.ts";
+import { TagFilter } from "./tags.ts";
 
 const split = (text: string, size: number) => text.match(new RegExp(`[^]{1,${size}}`, "g")) ?? [];
 

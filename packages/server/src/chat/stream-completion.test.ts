@@ -1,11 +1,9 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import { type StreamOptions, streamCompletion } from "./completion.ts";
 import { type CompletionChunk, DeltaMerger } from "./deltas.ts";
-
-import type { ProviderError } from "./failure.ts";
-import { type ModelEndpoint, openEndpoint } from "./providers.ts";
+import { type ModelEndpoint, type ProviderError, type StreamOptions, streamCompletion } from "./provider.ts";
+import { openEndpoint } from "./providers.ts";
 
 let server: Server | undefined;
 afterEach(() => {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { ModelMessage } from "../model/providers.ts";
-import type { ToolPart } from "./events.ts";
-import { Compactor, tokensOf } from "./model-asker.ts";
-import { toModelMessages } from "./model-messages.ts";
+import { Compactor, tokensOf } from "./compactor.ts";
+import { toModelMessages } from "./messages.ts";
+import type { ModelMessage } from "./model.ts";
+import type { ToolPart } from "./turn.ts";
 
 const round = (id: string, size: number): ModelMessage[] => [
   {

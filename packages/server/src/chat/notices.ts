@@ -1,11 +1,3 @@
-import type { TurnEnd } from "./events.ts";
-
-/** What stands at the end of an answer that the rack ended, so that nobody takes it for whole. */
-export function noticeOf({ reason, message }: TurnEnd): string | undefined {
-  if (reason === "limit" || reason === "loop") return `[${message}]`;
-  return undefined;
-}
-
 export const roundLimit = (rounds: number): string =>
   `Stopped after ${rounds} rounds of tool calls, which is the limit of one turn (chat.maxRounds). Send a message to go on.`;
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { readSse } from "./completion.ts";
-import { type CompletionChunk, DeltaMerger } from "./deltas.ts";
-import { calledIn } from "./providers.ts";
+import { type CompletionChunk, DeltaMerger, toChunk } from "./deltas.ts";
+import { calledIn } from "./model.ts";
+import { readSse } from "./provider.ts";
 
 const piece = (delta: object, finish_reason: string | null = null): CompletionChunk => ({
   choices: [{ index: 0, delta, finish_reason }],
@@ -153,7 +153,7 @@ describe("pieces of calls", () => {
 
   it("that are nothing of the kind are passed over", () => {
     const merger = merged([
-      {},
+      toChunk({}),
       { choices: [] },
       { choices: [{ delta: null }] },
       piece({ tool_calls: [null, "x"] }),

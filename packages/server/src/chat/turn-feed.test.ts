@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { type FeedEntry, TurnFeed } from "./events.ts";
+import { type FeedEntry, TurnFeed } from "./turn.ts";
 
-const say = (feed: TurnFeed, text: string) => feed.publish("text", { type: "text", text });
+const say = (feed: TurnFeed, text: string) => feed.publish({ type: "text", text });
 // Who reads an entry is told what it holds by its type.
 const textOf = ({ data }: FeedEntry) => (data.type === "text" ? data.text : data.type);
 

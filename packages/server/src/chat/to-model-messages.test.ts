@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import type { ToolPart } from "./events.ts";
-import { toModelMessages } from "./model-messages.ts";
+import { toModelMessages } from "./messages.ts";
+import type { ToolPart } from "./turn.ts";
 
 const part = (written: string, state: ToolPart["state"]): ToolPart => ({
   type: "tool",

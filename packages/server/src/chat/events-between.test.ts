@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { eventsBetween, type MessagePart, type ToolPart } from "./events.ts";
+import { eventsBetween, type MessagePart, type ToolPart } from "./turn.ts";
 
 const time = { start: 1, end: 2 };
 const call: ToolPart = {
