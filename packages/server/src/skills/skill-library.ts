@@ -1,8 +1,7 @@
 import { join } from "node:path";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import type { Unapproved } from "../access/index.ts";
-import { Lookout } from "../helpers/index.ts";
-import type { Store } from "../store/index.ts";
+import { defined, Lookout, reasonOf } from "../helpers/index.ts";
 import {
   type NewSkillTool,
   newId,
@@ -11,30 +10,30 @@ import {
   type SkillChanges,
   type SkillFile,
   type SkillToolChanges,
+  type Store,
   type StoredSkillTool,
 } from "../store/index.ts";
+import { Experts } from "./experts.ts";
+import { otherFiles, pruneMaterialised, readFirstSkillFiles } from "./folder.ts";
+import { type FailedFolder, FolderReader, loadStoredSkill, withOneOwner, withTrust } from "./loader.ts";
+import type { SkillSurroundings } from "./ready-tool.ts";
+import { foldersNamedIn } from "./script-command.ts";
 import {
   checkPaths,
   checkSkill,
-  checkTool,
   checkToolFields,
+  type LoadedSkill,
   missingSkill,
   missingTool,
   namingField,
   SkillInputError,
   SkillReadOnlyError,
-  toolOf,
-  withChanges,
+  type ToolNames,
   withFiles,
-} from "./checks.ts";
-import { Experts } from "./experts.ts";
-import { otherFiles } from "./export.ts";
-import { type LoadedSkill, pruneMaterialised, readFirstSkillFiles } from "./folder.ts";
-import { type FailedFolder, FolderReader, loadStoredSkill, withOneOwner, withTrust } from "./loader.ts";
-import { foldersNamedIn } from "./script-command.ts";
+} from "./skill.ts";
 import { SkillSource } from "./source.ts";
-import type { SkillSurroundings } from "./tool.ts";
-import type { ToolNames } from "./tools-file.ts";
+import { adaptSkillTool } from "./tool.ts";
+import { UsageError } from "./usage.ts";
 
 export interface SkillLibraryOptions {
   readonly registry: ToolRegistry;
@@ -70,17 +69,12 @@ export class SkillLibrary {
     const { registry, workspace, folders, names, store, unapproved } = options;
     this.#options = options;
     this.#surroundings = { ...options.surroundings, registry, workspace };
-    this.#source = new SkillSource({ surroundings: this.#surroundings, names });
+    this.#source = new SkillSource(this.#surroundings, names);
     const { sandbox } = this.#surroundings;
-    this.#folders = new FolderReader({
-      workspace,
-      folders,
-      sandbox,
-      ...(unapproved === undefined ? {} : { unapproved }),
-    });
+    this.#folders = new FolderReader({ workspace, folders, sandbox, ...defined({ unapproved }) });
     this.experts = new Experts({
       registry,
-      ...(store === undefined ? {} : { store: store.experts }),
+      ...defined({ store: store?.experts }),
       skillId: (idOrName) => this.find(idOrName)?.id,
     });
   }
@@ -109,7 +103,9 @@ export class SkillLibrary {
 
   /** By its id or name. Throws `SkillMissingError`. */
   requireTool(skill: LoadedSkill, idOrName: string): StoredSkillTool {
-    return toolOf(skill, idOrName);
+    const found = skill.tools.find(({ id, name }) => id === idOrName || name === idOrName);
+    if (found === undefined) throw missingTool(skill, idOrName);
+    return found;
   }
 
   /** What a tool is called by on the rack; undefined while it is not there. */
@@ -152,7 +148,7 @@ export class SkillLibrary {
     this.#lookout = new Lookout({
       look: () => this.#inTurn(look),
       failed(error) {
-        const reason = error instanceof Error ? error.message : String(error);
+        const reason = reasonOf(error);
         // Once, and not every second while the database is away.
         if (complaint !== reason) logger.warn(`Skills could not be read: ${reason}`);
         complaint = reason;
@@ -228,7 +224,7 @@ export class SkillLibrary {
     return this.#inTurn(async () => {
       const skill = this.#editable(idOrName);
       await this.#store().skills.remove(skill.id);
-      this.#source.remove(skill.id);
+      this.#source.replaceAll(this.list().filter(({ id }) => id !== skill.id));
       await this.#written();
       return skill;
     });
@@ -254,8 +250,10 @@ export class SkillLibrary {
   ): Promise<StoredSkillTool> {
     return this.#inTurn(async () => {
       const skill = this.#editable(skillId);
-      const old = toolOf(skill, toolId);
-      await this.#check(skill, withChanges(old, changes));
+      const old = this.requireTool(skill, toolId);
+      const entries = Object.entries({ ...old, ...changes }).filter(([, value]) => value !== null);
+      // Without what is null it is exactly that.
+      await this.#check(skill, Object.fromEntries(entries) as unknown as NewSkillTool);
       const updated = await namingField(this.#store().skills.updateTool(old.id, changes, version));
       await this.#show(skill.id);
       if (updated === undefined) throw missingTool(skill, toolId);
@@ -266,7 +264,7 @@ export class SkillLibrary {
   removeTool(skillId: string, toolId: string): Promise<StoredSkillTool> {
     return this.#inTurn(async () => {
       const skill = this.#editable(skillId);
-      const tool = toolOf(skill, toolId);
+      const tool = this.requireTool(skill, toolId);
       await this.#store().skills.removeTool(tool.id);
       await this.#show(skill.id);
       return tool;
@@ -307,8 +305,22 @@ export class SkillLibrary {
     });
   }
 
-  #check(skill: LoadedSkill, tool: NewSkillTool): Promise<ToolInfo> {
-    return checkTool(skill, tool, this.#surroundings, this.#store().skills);
+  /** The tool as it would be on the rack. Throws `SkillInputError` that names the field. */
+  async #check(skill: LoadedSkill, tool: NewSkillTool): Promise<ToolInfo> {
+    checkToolFields(tool);
+    const usual = { id: newId(), description: "", usage: "", enabled: true, createdAt: 0, updatedAt: 0 };
+    const candidate: StoredSkillTool = { ...usual, ...tool, skillId: skill.id };
+    const { workspace } = this.#options;
+    // The first script of a skill is what brings its files to where scripts find them.
+    const placed =
+      skill.owner === "database"
+        ? await loadStoredSkill(skill, [candidate], this.#store().skills, workspace)
+        : skill;
+    try {
+      return adaptSkillTool(placed, candidate, this.#surroundings, { names: "id", prefix: placed.id });
+    } catch (thrown) {
+      throw thrown instanceof UsageError ? SkillInputError.of(thrown.field, thrown.message) : thrown;
+    }
   }
 
   async #reload(): Promise<void> {
@@ -357,7 +369,12 @@ export class SkillLibrary {
     const loaded = await this.#withTrust(
       await loadStoredSkill(stored, await skills.listTools(id), skills, workspace),
     );
-    this.#source.put(loaded);
+    const all = this.list();
+    const isNew = !all.some((skill) => skill.id === id);
+    this.#source.replaceAll([
+      ...all.map((skill) => (skill.id === id ? loaded : skill)),
+      ...(isNew ? [loaded] : []),
+    ]);
     await this.#written();
     return loaded;
   }
