@@ -1,7 +1,7 @@
 import "./main.css";
 import { createApp } from "vue";
 import { openSession } from "./api/index.ts";
-import { i18n, preferredLanguage, setLanguage } from "./i18n/i18n.ts";
+import { i18n, preferredLanguage, setLanguage } from "./i18n/index.ts";
 import App from "./shell/App.vue";
 import { openRouter } from "./shell/navigation.ts";
 

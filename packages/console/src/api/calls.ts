@@ -1,9 +1,10 @@
 import { ApiError, readJson } from "./api-error.ts";
 import { readEvents } from "./events.ts";
+import type { Call } from "./generated-types.ts";
 import type { LargeCall } from "./large-call.worker.ts";
 import { open } from "./request.ts";
 import { currentSession } from "./session.ts";
-import type { Call, CallAnswer, CallLine, CallProgress, SkillToolDraft } from "./types.ts";
+import type { CallAnswer, CallLine, CallProgress, CallStatus, SkillToolDraft } from "./types.ts";
 
 export interface CallWatcher {
   readonly state?: (state: { readonly status: string; readonly title?: string }) => void;
@@ -25,7 +26,7 @@ export function runTool(
   body: { readonly arguments: unknown; readonly callId: string; readonly sessionID?: string },
   watcher: CallWatcher = {},
 ): Promise<CallAnswer> {
-  return follow("/api/tools/{name}/calls", { name }, { ...body, keep: true }, watcher);
+  return follow("POST /api/tools/{name}/calls", { name }, { ...body, keep: true }, watcher);
 }
 
 /**
@@ -36,7 +37,7 @@ export function startReplay(callId: string, body: { readonly arguments?: unknown
   const id = newId();
   return new Promise((resolve, reject) => {
     follow(
-      "/api/calls/{callId}/replay",
+      "POST /api/calls/{callId}/replay",
       { callId },
       { ...body, callId: id, keep: true },
       { state: () => resolve(id) },
@@ -50,17 +51,17 @@ export function tryTool(
   body: { readonly tool: SkillToolDraft; readonly arguments: unknown; readonly callId: string },
   watcher: CallWatcher,
 ): Promise<CallAnswer> {
-  return follow("/api/skills/{id}/try", { id: skillId }, body, watcher);
+  return follow("POST /api/skills/{id}/try", { id: skillId }, body, watcher);
 }
 
 async function follow(
-  address: string,
+  route: string,
   path: Readonly<Record<string, string>>,
   body: { readonly callId?: string; readonly arguments?: unknown; readonly keep?: boolean },
   watcher: CallWatcher,
 ): Promise<CallAnswer> {
   const headers = { accept: "text/event-stream" };
-  const response = await open(`POST ${address}`, { path, body, headers });
+  const response = await open(route, { path, body, headers });
   if (response.body === null) throw new ApiError(0, "unreachable", "");
   // Only a call whose id is known can be found in the records.
   const longest = body.callId === undefined ? Number.POSITIVE_INFINITY : LONGEST_ANSWER;
@@ -84,6 +85,10 @@ async function follow(
   }
 }
 
+export function isUnderWay({ status }: { readonly status: CallStatus }): boolean {
+  return status === "running" || status === "pending";
+}
+
 /** Milliseconds between looks, and for how long a server may be away. */
 const LOOK_EVERY = 1_000;
 const LONGEST_AWAY = 60_000;
@@ -95,7 +100,7 @@ export async function findAnswer(callId: string | undefined, watcher: CallWatche
     try {
       const call = await readCall(callId);
       lastAnswer = Date.now();
-      if (call.status !== "running" && call.status !== "pending") return answerOf(call);
+      if (!isUnderWay(call)) return answerOf(call);
       watcher.found?.(call);
     } catch (thrown) {
       // One that nobody knows was lost before it was written down.

@@ -1,5 +1,5 @@
 import { ApiError, readJson } from "./api-error.ts";
-import type { Call } from "./types.ts";
+import type { Call } from "./generated-types.ts";
 
 /** What the page is told: the record, or why there is none. */
 export type LargeCall = { readonly call: Call } | Pick<ApiError, "status" | "code" | "message">;

@@ -1,4 +1,4 @@
-import { type ComputedRef, type InjectionKey, inject, provide, type Ref } from "vue";
+import { type Component, type ComputedRef, type InjectionKey, inject, provide, type Ref } from "vue";
 import type { ApiError } from "../api/index.ts";
 
 /** What all fields of one form share. */
@@ -15,6 +15,8 @@ export interface FormContext {
   /** Changes when all values come from elsewhere: what was typed and is no value yet is then of no use. */
   readonly replaced: Readonly<Ref<number>>;
   idOf(path: string): string;
+  /** Draws the control of any field. Given here, as fields hold fields, and files must not import each other in circles. */
+  readonly body: Component;
 }
 
 /** What every control of a form is told: whether it can be used, and what people hear who do not see it. */
@@ -38,15 +40,11 @@ export function useForm(): FormContext {
   return context;
 }
 
-/** What the server said about places in the arguments, by path. */
-export function issuesOf(error: ApiError): ReadonlyMap<string, string> {
-  const { issues } = error.details;
-  if (error.code !== "invalid_arguments" || !Array.isArray(issues)) return new Map();
-  const found = new Map<string, string>();
-  for (const issue of issues) {
-    if (typeof issue?.path === "string" && typeof issue.message === "string" && !found.has(issue.path)) {
-      found.set(issue.path, issue.message);
-    }
-  }
-  return found;
+/** What the server said about places in the arguments, by path; of several about one place, the first. */
+export function issuesOf(error: ApiError | undefined): ReadonlyMap<string, string> {
+  const issues: unknown = error?.code === "invalid_arguments" ? error.details.issues : [];
+  const known = (Array.isArray(issues) ? issues : []).filter(
+    (issue) => typeof issue?.path === "string" && typeof issue.message === "string",
+  );
+  return new Map(known.toReversed().map(({ path, message }) => [path, message]));
 }

@@ -1,7 +1,4 @@
-/** An object with keys: neither null nor a list. */
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
+import { t } from "../i18n/i18n.ts";
 
 /** Whether two JSON values are the same; the order of keys does not matter. */
 export function sameJson(left: unknown, right: unknown): boolean {
@@ -49,10 +46,7 @@ export function isExact(written: string): boolean {
 }
 
 /** What is wrong with a JSON text, for who types it. */
-export function jsonProblem(
-  { message, inexact }: Extract<ParsedJson, { ok: false }>,
-  t: (key: string, values: Record<string, string>) => string,
-): string {
+export function jsonProblem({ message, inexact }: Extract<ParsedJson, { ok: false }>): string {
   return inexact === undefined
     ? t("form.notJson", { problem: message })
     : t("form.inexact", { number: inexact });

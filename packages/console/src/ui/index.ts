@@ -1,13 +1,15 @@
 export { default as ActionButton } from "./ActionButton.vue";
+export { default as CallLink } from "./CallLink.vue";
 export { default as CodeBlock } from "./CodeBlock.vue";
 export { default as ConflictNote } from "./ConflictNote.vue";
 export { default as CopyButton } from "./CopyButton.vue";
-export { shownStatus, useErrorText, useLoopEvidence } from "./call-texts.ts";
+export { errorText, loopEvidence, nameOf, shownStatus } from "./call-texts.ts";
 export { default as DiffView } from "./DiffView.vue";
 export { default as DraftForm } from "./DraftForm.vue";
 export { dropUnsavedWork, isSamePlace, useDraft, useUnsavedWork } from "./drafts.ts";
 export { default as EmptyState } from "./EmptyState.vue";
 export { default as ErrorNote } from "./ErrorNote.vue";
+export { default as FormField } from "./FormField.vue";
 export { default as LeaveQuestion } from "./LeaveQuestion.vue";
 export {
   keepReloads,
@@ -31,6 +33,7 @@ export {
   useServerInfo,
 } from "./remote.ts";
 export { default as Segmented } from "./Segmented.vue";
+export { default as SelectBox } from "./SelectBox.vue";
 export { default as SplitPage } from "./SplitPage.vue";
 export { default as StatisticsSummary } from "./StatisticsSummary.vue";
 export { default as StatusMark } from "./StatusMark.vue";
@@ -41,7 +44,10 @@ export {
   setTheme,
   theme,
   themes,
+  toCall,
+  toTool,
   useCopy,
+  useQuery,
   useShortcuts,
   useView,
 } from "./screen.ts";

@@ -117,8 +117,8 @@ export interface Attempt {
   attempt(work: () => Promise<unknown>): Promise<boolean>;
 }
 
-/** Something that a person asks the server to do, and that may be refused. */
-export function useAttempt(): Attempt {
+/** Something that a person asks the server to do, and that may be refused. `after` runs after each, done or not. */
+export function useAttempt(after?: () => unknown): Attempt {
   const isBusy = ref(false);
   const failure = shallowRef<ApiError>();
   return {
@@ -135,6 +135,7 @@ export function useAttempt(): Attempt {
         return false;
       } finally {
         isBusy.value = false;
+        await after?.();
       }
     },
   };

@@ -135,21 +135,37 @@ function isElsewhere(event: KeyboardEvent): boolean {
   return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
 }
 
-/**
- * Which of some views the address names under a key; the first one, which it need not name, where it names none. To choose
- * another one leaves the rest of the address as it is: that may say what is being edited in the other views.
- */
+/** What stands in the address behind `?`. A change leaves the rest of it as it is, and `undefined` takes a key away. */
+export function useQuery() {
+  const route = useRoute();
+  const router = useRouter();
+  return {
+    text: (key: string) => (typeof route.query[key] === "string" ? route.query[key] : ""),
+    async set(change: Readonly<Record<string, string | undefined>>, how: "replace" | "push" = "replace") {
+      const kept = Object.entries({ ...route.query, ...change }).filter(([, value]) => value !== undefined);
+      await router[how]({ query: Object.fromEntries(kept) });
+    },
+  };
+}
+
+/** Which of some views the address names under a key; the first one, which it need not name, where it names none. */
 export function useView<View extends string>(
   key: string,
   views: () => readonly View[],
 ): WritableComputedRef<View> {
-  const route = useRoute();
-  const router = useRouter();
+  const query = useQuery();
   return computed({
-    get: () => views().find((known) => known === route.query[key]) ?? views()[0]!,
-    set(view) {
-      const { [key]: _, ...query } = route.query;
-      void router.replace({ query: view === views()[0] ? query : { ...query, [key]: view } });
-    },
+    get: () => views().find((known) => known === query.text(key)) ?? views()[0]!,
+    set: (view) => void query.set({ [key]: view === views()[0] ? undefined : view }),
   });
+}
+
+/** Where a call is looked at. */
+export function toCall(callId: string) {
+  return { name: "call", params: { callId } };
+}
+
+/** Where a tool is run, or where more is said about it. */
+export function toTool(tool: string, tab?: "about") {
+  return { name: "tools", params: { tool }, query: tab === undefined ? {} : { tab } };
 }

@@ -1,4 +1,4 @@
-import type { JsonSchemaObject } from "../schema/types.ts";
+import { isRecord, type JsonSchemaObject } from "../schema/visit.ts";
 import type { ToolInfo } from "../tool/define.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
 import { parseDataUrl } from "./mcp.ts";
@@ -8,7 +8,6 @@ import {
   callIdOr,
   type FormattedTools,
   formatTools,
-  isRecord,
   modelText,
   type ToolCallRequest,
   type ToolDefinition,

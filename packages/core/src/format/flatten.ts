@@ -1,6 +1,7 @@
-import type { JsonSchema, JsonSchemaObject } from "../schema/types.ts";
-import { describeConstraint, type TakeNote, withRemarks } from "./modern-schema.ts";
 import {
+  isRecord,
+  type JsonSchema,
+  type JsonSchemaObject,
   type JsonType,
   propertiesOf,
   requiredOf,
@@ -8,8 +9,9 @@ import {
   schemaFrom,
   schemasIn,
   typesOf,
-} from "./references.ts";
-import { distinctJson, isRecord, sameJson } from "./tools.ts";
+} from "../schema/visit.ts";
+import { describeConstraint, type TakeNote, withRemarks } from "./modern-schema.ts";
+import { distinctJson, sameJson } from "./tools.ts";
 
 /** Keywords that tell a reader something and constrain nothing. */
 export const annotationKeywords: readonly string[] = [

@@ -1,17 +1,20 @@
-import type { JsonSchema, JsonSchemaObject } from "../schema/types.ts";
-import { annotationKeywords, mergeSchemas } from "./flatten.ts";
-import { geminiFrame, geminiRemarks, geminiWords } from "./gemini.ts";
-import { describeConstraint, pointer, type TakeNote, withRemarks } from "./modern-schema.ts";
 import {
+  isRecord,
+  type JsonSchema,
+  type JsonSchemaObject,
   type JsonType,
+  pointer,
   propertiesOf,
   requiredOf,
   resolveReference,
   schemaFrom,
   schemasIn,
   typesOf,
-} from "./references.ts";
-import { distinctJson, isRecord } from "./tools.ts";
+} from "../schema/visit.ts";
+import { annotationKeywords, mergeSchemas } from "./flatten.ts";
+import { geminiFrame, geminiRemarks, geminiWords } from "./gemini.ts";
+import { describeConstraint, type TakeNote, withRemarks } from "./modern-schema.ts";
+import { distinctJson } from "./tools.ts";
 
 /** How deep references are written out. Where that grows too large, the next smaller depth is taken. */
 const referenceDepths = [8, 5, 3, 2, 1];

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { JsonSchemaObject } from "../schema/types.ts";
+import { isRecord, type JsonSchemaObject } from "../schema/visit.ts";
 import { parseGeminiFunctionCalls, toGeminiFunctionResponse, toGeminiTools } from "./gemini.ts";
-import { isRecord } from "./tools.ts";
 
 const define = (name: string, inputSchema: JsonSchemaObject) => ({ name, inputSchema, metadata: {} });
 

@@ -1,15 +1,14 @@
-import type { JsonSchemaObject } from "../schema/types.ts";
+import { isRecord, type JsonSchemaObject, type JsonType } from "../schema/visit.ts";
 import type { ToolInfo } from "../tool/define.ts";
 import type { ToolResult } from "../tool/result.ts";
 import { toGeminiSchema } from "./gemini-schema.ts";
 import { describeConstraint, prepareSchema, type TakeNote, withRemarks } from "./modern-schema.ts";
-import { type JsonType, renameProperties } from "./references.ts";
+import { renameProperties } from "./references.ts";
 import {
   callIdOr,
   type FormattedTools,
   formatTools,
   isMadeUpCallId,
-  isRecord,
   modelText,
   type ToolCallRequest,
   type ToolDefinition,

@@ -1,7 +1,17 @@
-import type { JsonSchema, JsonSchemaObject } from "../schema/types.ts";
+import { renameLimit, renameTuple } from "../schema/keywords.ts";
+import {
+  isJsonType,
+  isRecord,
+  isSchema,
+  type JsonSchema,
+  type JsonSchemaObject,
+  mapSchemas,
+  pointer,
+  typesOf,
+} from "../schema/visit.ts";
 import { flattenRoot } from "./flatten.ts";
-import { isJsonType, isSchema, keepReferences, mapSubschemas, typesOf } from "./references.ts";
-import { cloneJson, isRecord } from "./tools.ts";
+import { keepReferences } from "./references.ts";
+import { cloneJson } from "./tools.ts";
 
 /**
  * The schema in the words of 2020-12, which is what providers check schemas against: tuples, exclusive bounds,
@@ -15,7 +25,7 @@ export function toModernSchema(schema: JsonSchemaObject, note: TakeNote): JsonSc
 
 function modernise(node: JsonSchema, path: string, note: TakeNote): JsonSchema {
   if (!isRecord(node)) return node;
-  const schema = mapSubschemas(node, path, (child, childPath) => modernise(child, childPath, note));
+  const schema = mapSchemas(node, (child, steps) => modernise(child, pointer(path, ...steps), note));
   delete schema.$schema;
   takeOutInvalid(schema, path, note);
   translate(schema, (keyword, by) => note(path, keyword, "rewritten", `Said with \`${by}\`.`));
@@ -73,18 +83,22 @@ function takeOutInvalid(schema: Record<string, unknown>, path: string, note: Tak
   }
 }
 
+const exclusiveLimits = [
+  ["exclusiveMinimum", "minimum"],
+  ["exclusiveMaximum", "maximum"],
+] as const;
+
 type Replaced = (keyword: string, by: string) => void;
 
 function translate(schema: Record<string, unknown>, replaced: Replaced): void {
-  if (Array.isArray(schema.items)) {
-    if (schema.items.length > 0) schema.prefixItems = schema.items;
-    delete schema.items;
-    if (schema.additionalItems !== undefined) schema.items = schema.additionalItems;
+  if (renameTuple(schema)) {
+    if (!isFilledList(schema.prefixItems)) delete schema.prefixItems;
     replaced("items", "prefixItems");
   }
   delete schema.additionalItems;
-  translateBound(schema, "exclusiveMinimum", "minimum", replaced);
-  translateBound(schema, "exclusiveMaximum", "maximum", replaced);
+  for (const [exclusive, inclusive] of exclusiveLimits) {
+    if (renameLimit(schema, exclusive, inclusive)) replaced(inclusive, exclusive);
+  }
   if (isRecord(schema.dependencies)) {
     const entries = Object.entries(schema.dependencies);
     const lists = entries.filter(([, value]) => Array.isArray(value));
@@ -99,21 +113,6 @@ function translate(schema: Record<string, unknown>, replaced: Replaced): void {
     replaced("nullable", "type");
   }
   delete schema.nullable;
-}
-
-function translateBound(
-  schema: Record<string, unknown>,
-  exclusive: string,
-  inclusive: string,
-  replaced: Replaced,
-): void {
-  if (typeof schema[exclusive] !== "boolean") return;
-  const isExclusive = schema[exclusive] === true && typeof schema[inclusive] === "number";
-  delete schema[exclusive];
-  if (!isExclusive) return;
-  schema[exclusive] = schema[inclusive];
-  delete schema[inclusive];
-  replaced(inclusive, exclusive);
 }
 
 function takeOutImpossible(schema: Record<string, unknown>, path: string, note: TakeNote): void {
@@ -230,10 +229,6 @@ export interface FormatNote {
 
 /** Takes down what a lowering step did; the formatter knows which tool it is about. */
 export type TakeNote = (path: string, keyword: string, action: FormatAction, message: string) => void;
-
-export function pointer(path: string, ...keys: (string | number)[]): string {
-  return path + keys.map((key) => `/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
-}
 
 /** The description cut at a word to the provider's limit. */
 export function clipDescription(

@@ -1,16 +1,19 @@
-import type { JsonSchema, JsonSchemaObject } from "../schema/types.ts";
-import { annotationKeywords, mergeSchemas } from "./flatten.ts";
-import { pointer, type TakeNote, withRemarks } from "./modern-schema.ts";
 import {
-  acceptsNull,
+  isRecord,
+  type JsonSchema,
+  type JsonSchemaObject,
   type JsonType,
+  pointer,
   propertiesOf,
   requiredOf,
   resolveReference,
   schemaFrom,
   schemasIn,
   typesOf,
-} from "./references.ts";
+} from "../schema/visit.ts";
+import { annotationKeywords, mergeSchemas } from "./flatten.ts";
+import { type TakeNote, withRemarks } from "./modern-schema.ts";
+import { acceptsNull } from "./references.ts";
 import {
   isOfType,
   NotStrict,
@@ -20,7 +23,7 @@ import {
   strictValues,
   toNullable,
 } from "./strict-arguments.ts";
-import { distinctJson, isRecord } from "./tools.ts";
+import { distinctJson } from "./tools.ts";
 
 type StrictSchema =
   | { readonly ok: true; readonly schema: JsonSchemaObject }

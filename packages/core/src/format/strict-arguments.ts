@@ -1,16 +1,18 @@
-import type { JsonSchema, JsonSchemaObject } from "../schema/types.ts";
-import { describeConstraint, type TakeNote, withRemarks } from "./modern-schema.ts";
 import {
-  acceptsNull,
+  describingSchemas,
+  isRecord,
+  type JsonSchema,
+  type JsonSchemaObject,
   type JsonType,
-  mapSubschemas,
-  parseObject,
   propertiesOf,
   resolveReference,
   typeOfValue,
   typesOf,
-} from "./references.ts";
-import { distinctJson, isRecord, type ToolDefinition } from "./tools.ts";
+  walkSchemas,
+} from "../schema/visit.ts";
+import { describeConstraint, type TakeNote, withRemarks } from "./modern-schema.ts";
+import { acceptsNull, parseObject } from "./references.ts";
+import { distinctJson, type ToolDefinition } from "./tools.ts";
 
 /**
  * Arguments of a strict call in the shape of the tool's own schema: a `null` that only says "not given" is
@@ -25,7 +27,7 @@ export function fromStrictArguments(args: unknown, definition: Pick<ToolDefiniti
 function restore(value: unknown, schemas: readonly JsonSchema[], root: JsonSchemaObject): unknown {
   if (typeof value !== "object" || value === null) return value;
   const possible = schemas
-    .flatMap((schema) => expand(schema, root, []))
+    .flatMap((schema) => describingSchemas(schema, root))
     .filter((schema) => fits(value, schema, root));
   if (Array.isArray(value)) {
     return value.map((item, index) =>
@@ -49,22 +51,6 @@ function restore(value: unknown, schemas: readonly JsonSchema[], root: JsonSchem
     return !isMeant && isOptional ? [] : [[key, null]];
   });
   return Object.fromEntries(entries);
-}
-
-/** The schema, what it refers to, and its branches, as a flat list of descriptions. */
-function expand(schema: JsonSchema, root: JsonSchemaObject, seen: readonly string[]): JsonSchemaObject[] {
-  if (!isRecord(schema)) return [];
-  const parts: JsonSchema[] = [];
-  let path = seen;
-  if (typeof schema.$ref === "string" && !seen.includes(schema.$ref)) {
-    path = [...seen, schema.$ref];
-    parts.push(resolveReference(root, schema.$ref) ?? true);
-  }
-  for (const keyword of ["allOf", "anyOf", "oneOf"]) {
-    const list = schema[keyword];
-    if (Array.isArray(list)) parts.push(...list);
-  }
-  return [schema, ...parts.flatMap((part) => expand(part, root, path))];
 }
 
 /** Whether the value can be meant by the schema, judged by its type and by the values that tell branches apart. */
@@ -167,14 +153,13 @@ export class StrictDefinitions {
     const known = this.#targets.get(reference);
     if (known !== undefined) return known;
     const found = new Set<string>();
-    const visit = (schema: JsonSchema): JsonSchema => {
-      if (!isRecord(schema)) return schema;
-      if (typeof schema.$ref === "string") found.add(schema.$ref);
-      mapSubschemas(schema, "", visit);
-      return schema;
-    };
     const target = resolveReference(this.#root, reference);
-    if (target !== undefined) visit(target);
+    if (isRecord(target)) {
+      walkSchemas(target, ({ schema }) => {
+        if (typeof schema.$ref === "string") found.add(schema.$ref);
+        return true;
+      });
+    }
     const list = [...found];
     this.#targets.set(reference, list);
     return list;

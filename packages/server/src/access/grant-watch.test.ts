@@ -30,7 +30,7 @@ it("ends what a token taken back has, and nothing of one that was issued while i
     await arrived.promise;
     return known;
   };
-  const watch = new GrantWatch({ list }, logger);
+  const watch = new GrantWatch({ tokens: { list }, follower: store.follower }, logger);
   const ended: string[] = [];
   const old = await issue("old");
   const gone = await issue("gone");
@@ -48,7 +48,10 @@ it("ends what a token taken back has, and nothing of one that was issued while i
 
 it("ends nothing that was let go while it was looked", async () => {
   const arrived = Promise.withResolvers<void>();
-  const watch = new GrantWatch({ list: () => arrived.promise.then(() => []) }, logger);
+  const watch = new GrantWatch(
+    { tokens: { list: () => arrived.promise.then(() => []) }, follower: store.follower },
+    logger,
+  );
   const end = vi.fn();
   const release = watch.watch({ id: "gone" }, end);
   const looked = watch.look();

@@ -1,7 +1,6 @@
 import type { Logger } from "@toolrack/core";
 import { matchesPattern, type RackItem, toolMatcher } from "../config/index.ts";
-import { Lookout } from "../helpers/index.ts";
-import type { StoredToken, TokenStore } from "../store/index.ts";
+import type { Follower, Following, StoredToken, TokenStore } from "../store/index.ts";
 
 /** What the bearer of a token may do. */
 export interface Grant {
@@ -73,12 +72,16 @@ interface Watched {
 export class GrantWatch {
   readonly #tokens: Pick<TokenStore, "list">;
   readonly #watched = new Set<Watched>();
-  readonly #lookout: Lookout;
+  readonly #following: Following;
 
-  constructor(tokens: Pick<TokenStore, "list">, logger: Logger) {
-    this.#tokens = tokens;
-    this.#lookout = new Lookout({
-      look: () => this.#look(),
+  constructor(
+    store: { readonly tokens: Pick<TokenStore, "list">; readonly follower: Follower },
+    logger: Logger,
+  ) {
+    this.#tokens = store.tokens;
+    this.#following = store.follower.follow("tokens", {
+      isNeeded: () => this.#watched.size > 0,
+      refresh: () => this.#look(),
       failed: (error) =>
         logger.warn("It could not be looked whether the tokens of what is under way are still good:", error),
     });
@@ -89,13 +92,12 @@ export class GrantWatch {
     if (grant.id === masterGrant.id) return () => {};
     const watched = { grant, end };
     this.#watched.add(watched);
-    this.#lookout.start();
-    return () => this.#release(watched);
+    return () => void this.#watched.delete(watched);
   }
 
   /** Ends what is to be ended now. Never rejects. */
   look(): Promise<void> {
-    return this.#lookout.look();
+    return this.#following.look();
   }
 
   /** Why the token is no longer good, in a sentence for people. Undefined when it is. Rejects when that cannot be looked up. */
@@ -112,18 +114,13 @@ export class GrantWatch {
       if (!this.#watched.has(watched)) continue;
       const why = whyEnded(watched.grant, known);
       if (why === undefined) continue;
-      this.#release(watched);
+      this.#watched.delete(watched);
       watched.end(why);
     }
   }
 
   async #known(): Promise<ReadonlySet<string>> {
     return new Set((await this.#tokens.list()).map(({ id }) => id));
-  }
-
-  #release(watched: Watched): void {
-    this.#watched.delete(watched);
-    if (this.#watched.size === 0) void this.#lookout.stop();
   }
 }
 

@@ -1,9 +1,9 @@
 import type { Logger, ToolRegistry } from "@toolrack/core";
-import type { Store, ToolSwitch } from "../store/index.ts";
+import type { Following, Store, ToolSwitch } from "../store/index.ts";
 
 export interface ToolSwitchesParts {
   readonly registry: ToolRegistry;
-  readonly store: Pick<Store, "toolSwitches">;
+  readonly store: Pick<Store, "toolSwitches" | "registryVersion" | "follower">;
   readonly logger: Logger;
   /** Knows which names a name has given way to; what was switched off under it stays off under these. */
   readonly names?: { successorsOf(toolName: string): readonly string[] } | undefined;
@@ -19,6 +19,7 @@ export class ToolSwitches {
   readonly #logger: Logger;
   readonly #names: ToolSwitchesParts["names"];
   readonly #unsubscribe: () => void;
+  readonly #following: Following;
   readonly #listeners = new Set<(decided: ToolSwitch) => void>();
   #decided: ReadonlyMap<string, ToolSwitch> = new Map();
   /** How often it was begun to read them, and which of those times they are of. */
@@ -37,6 +38,11 @@ export class ToolSwitches {
     this.#names = names;
     this.#unsubscribe = registry.subscribe((event) => {
       if (event.type === "tools") this.#apply();
+    });
+    this.#following = store.follower.follow("registry", {
+      version: () => store.registryVersion.read(),
+      refresh: () => this.refresh(),
+      failed: (error) => logger.warn("What other processes switched could not be read:", error),
     });
   }
 
@@ -96,6 +102,7 @@ export class ToolSwitches {
   }
 
   close(): void {
+    void this.#following.stop();
     this.#unsubscribe();
   }
 

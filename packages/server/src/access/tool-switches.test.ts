@@ -95,7 +95,7 @@ it("keeps what is decided here while an older look is on its way", async () => {
       return read;
     },
   };
-  const switches = await ToolSwitches.open({ registry, store: { toolSwitches }, logger });
+  const switches = await ToolSwitches.open({ registry, store: { ...store, toolSwitches }, logger });
   isHeld = true;
   const looked = switches.refresh();
   await vi.waitUntil(() => reads.length === 1);

@@ -3,8 +3,14 @@ import type { Logger, ToolRegistry } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
 import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
 import type { ApprovalInbox, CallDesk, CallRecorder } from "../calls/index.ts";
-import { Lookout } from "../helpers/index.ts";
-import type { ChatMessage, ChatSession, MessagePage, MessageQuery, Store } from "../store/index.ts";
+import type {
+  ChatMessage,
+  ChatSession,
+  Following,
+  MessagePage,
+  MessageQuery,
+  Store,
+} from "../store/index.ts";
 import { CompletionService } from "./completion-service.ts";
 import type { StreamOptions } from "./model/completion.ts";
 import { type ChatConfig, type ModelEndpoint, type Providers, usualChat } from "./model/providers.ts";
@@ -46,14 +52,14 @@ export class ChatService {
   readonly #grants: GrantWatch;
   readonly #unsubscribe: () => void;
   #isClosing = false;
-  #following: Lookout | undefined;
+  #following: Following | undefined;
 
   constructor(parts: ChatParts) {
     this.#parts = parts;
     this.providers = parts.providers;
     this.tools = new ToolsService(parts.registry, parts.desk);
     this.#memory = new LoopMemory(parts);
-    this.#grants = new GrantWatch(parts.store.tokens, parts.logger);
+    this.#grants = new GrantWatch(parts.store, parts.logger);
     this.completions = new CompletionService(this, parts, this.#memory, this.#grants);
     this.sessions = new ChatSessions(parts.store.chat);
     this.#recovery = new TurnRecovery(parts);
@@ -218,14 +224,13 @@ export class ChatService {
     }
   }
 
-  /** Does the same every so many milliseconds, for processes that share the store and die. */
-  follow(interval: number): void {
-    this.#following ??= new Lookout({
-      look: () => this.recover(),
+  /** Does the same every so many seconds, for processes that share the store and die. */
+  follow(seconds: number): void {
+    this.#following ??= this.#parts.store.follower.follow("left turns", {
+      refresh: () => this.recover(),
       failed: (error) => this.#parts.logger.debug("Turns of other processes could not be taken up:", error),
-      interval,
+      seconds,
     });
-    this.#following.start();
   }
 
   /** Leaves every turn as it is, for the next start to take up. Resolves when all is written. */
@@ -315,7 +320,7 @@ export interface ChatParts {
   readonly registry: ToolRegistry;
   readonly desk: CallDesk;
   readonly recorder: Pick<CallRecorder, "flush">;
-  readonly store: Pick<Store, "chat" | "calls" | "tokens">;
+  readonly store: Pick<Store, "chat" | "calls" | "tokens" | "follower">;
   readonly approvals: ApprovalInbox;
   readonly providers: Providers;
   readonly config: ChatConfig;

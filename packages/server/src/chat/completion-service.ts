@@ -1,6 +1,7 @@
 import type { JsonSchemaObject } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
 import type { GrantWatch } from "../access/index.ts";
+import { s } from "../http/wire/index.ts";
 import { type ChatParts, type ChatService, requireChatGrant } from "./chat-service.ts";
 import { fromFunctions, functionWithoutCall } from "./completion-runs.ts";
 import { handOver, takeBack } from "./handoff.ts";
@@ -167,47 +168,81 @@ function firstWords(messages: readonly ModelMessage[]): string {
   return first === undefined ? "" : textOf(first);
 }
 
-/** A request to `/v1/chat/completions`. What is not named here goes to the provider as it is. */
-export interface CompletionRequest {
-  readonly model?: string | null;
-  readonly messages: readonly ModelMessage[];
-  readonly tools?: readonly ModelTool[] | null;
-  readonly stream?: boolean | null;
-  readonly stream_options?: { readonly include_usage?: boolean } | null;
-  readonly n?: number | null;
-  readonly response_format?: { readonly type?: unknown } | null;
-  /** What only the rack understands. */
-  readonly toolrack?: { readonly events?: boolean; readonly expert?: string };
-  readonly [key: string]: unknown;
-}
-
-const functionCall = {
-  type: "object",
-  properties: { name: { type: "string" }, arguments: { type: "string" } },
-  required: ["name", "arguments"],
-  additionalProperties: true,
-} as const;
-
-const toolCall = {
-  type: "object",
-  properties: {
-    id: { type: "string" },
-    function: functionCall,
-    custom: {
-      type: "object",
-      properties: { name: { type: "string" }, input: { type: "string" } },
-      required: ["name", "input"],
-      additionalProperties: true,
+const open = { additionalProperties: true };
+const functionCall = s.object({ name: s.text(), arguments: s.text() }, open);
+/** Of a `ModelMessage`: what else it holds is passed on as it is. */
+const message: JsonSchemaObject = s.object(
+  {
+    role: s.choice(["system", "developer", "user", "assistant", "tool", "function"]),
+    "content?": {
+      type: ["string", "array", "null"],
+      items: s.object({ type: s.text(), "text?": s.text() }, open),
     },
+    "tool_calls?": s.nullable(
+      s.list(
+        s.object(
+          {
+            id: s.text(),
+            "function?": functionCall,
+            "custom?": s.object({ name: s.text(), input: s.text() }, open),
+          },
+          { ...open, anyOf: [{ required: ["function"] }, { required: ["custom"] }] },
+        ),
+      ),
+    ),
+    "function_call?": s.nullable(functionCall),
+    "tool_call_id?": s.nullable(s.text()),
+    "name?": s.nullable(s.text()),
   },
-  required: ["id"],
-  anyOf: [{ required: ["function"] }, { required: ["custom"] }],
-  additionalProperties: true,
+  open,
+);
+
+const functionChoice: JsonSchemaObject = {
+  ...s.object({ name: s.text() }, open),
+  type: ["string", "object", "null"],
+  description: "The older form of `tool_choice`.",
+};
+
+const requestMembers = {
+  "model?": s.nullable(
+    s.text({ maxLength: 200, description: "As `GET /v1/models` lists it. Default: the config's." }),
+  ),
+  messages: s.list<ModelMessage>(message, { minItems: 1 }),
+  "tools?": s.nullable<readonly ModelTool[]>(
+    s.list(s.object({ type: s.text() }, open), {
+      maxItems: 1024,
+      description: "Tools that the client runs itself, beside those of the rack.",
+    }),
+  ),
+  "functions?": s.nullable(
+    s.list(s.object({ name: s.text({ minLength: 1 }) }, open), {
+      maxItems: 1024,
+      description: "The older form of `tools`: calls come back as `function_call`, one at a time.",
+    }),
+  ),
+  "function_call?": functionChoice,
+  "stream?": s.nullable(s.boolean()),
+  "stream_options?": s.nullable(s.object({ "include_usage?": s.boolean() }, open)),
+  "n?": s.nullable(
+    s.integer({ minimum: 1, maximum: 1, description: "Only 1: tools are run for one answer." }),
+  ),
+  "toolrack?": s.closed(
+    {
+      "events?": s.boolean("Tell of the tools that are run; see the guide."),
+      "expert?": s.text({ minLength: 1, maxLength: 128, description: "Offer this expert's tools only." }),
+    },
+    "What only the rack understands; it is not sent to the provider.",
+  ),
 } as const;
+
+/** A request to `/v1/chat/completions`. What is not named here goes to the provider as it is. */
+export type CompletionRequest = s.Values<typeof requestMembers> & { readonly [key: string]: unknown };
+
+export const completionRequestSchema: s.Schema<CompletionRequest> = s.object(requestMembers, open);
 
 /** Whether the client reads the answer as JSON, so that nothing but the last word of the model may be in it. */
-export function wantsJson({ response_format }: Pick<CompletionRequest, "response_format">): boolean {
-  const type = response_format?.type;
+export function wantsJson({ response_format }: CompletionRequest): boolean {
+  const { type } = Object(response_format);
   return type === "json_object" || type === "json_schema";
 }
 
@@ -229,96 +264,3 @@ export function unsupported(
   if (strange === undefined) return undefined;
   return `This model is told of tools by text, which is known how for tools of the types \`function\` and \`custom\`, but not for \`${strange}\`.`;
 }
-
-export const completionRequestSchema = {
-  type: "object",
-  properties: {
-    model: {
-      type: ["string", "null"],
-      maxLength: 200,
-      description: "As `GET /v1/models` lists it. Default: the config's.",
-    },
-    messages: {
-      type: "array",
-      minItems: 1,
-      items: {
-        type: "object",
-        properties: {
-          role: { enum: ["system", "developer", "user", "assistant", "tool", "function"] },
-          content: {
-            type: ["string", "array", "null"],
-            items: {
-              type: "object",
-              properties: { type: { type: "string" }, text: { type: "string" } },
-              required: ["type"],
-              additionalProperties: true,
-            },
-          },
-          tool_calls: { type: ["array", "null"], items: toolCall },
-          function_call: { ...functionCall, type: ["object", "null"] },
-          tool_call_id: { type: ["string", "null"] },
-          name: { type: ["string", "null"] },
-        },
-        required: ["role"],
-        additionalProperties: true,
-      },
-    },
-    tools: {
-      type: ["array", "null"],
-      maxItems: 1024,
-      description: "Tools that the client runs itself, beside those of the rack.",
-      items: {
-        type: "object",
-        properties: { type: { type: "string" } },
-        required: ["type"],
-        additionalProperties: true,
-      },
-    },
-    functions: {
-      type: ["array", "null"],
-      maxItems: 1024,
-      description: "The older form of `tools`: calls come back as `function_call`, one at a time.",
-      items: {
-        type: "object",
-        properties: { name: { type: "string", minLength: 1 } },
-        required: ["name"],
-        additionalProperties: true,
-      },
-    },
-    function_call: {
-      type: ["string", "object", "null"],
-      description: "The older form of `tool_choice`.",
-      properties: { name: { type: "string" } },
-      required: ["name"],
-      additionalProperties: true,
-    },
-    stream: { type: ["boolean", "null"] },
-    stream_options: {
-      type: ["object", "null"],
-      properties: { include_usage: { type: "boolean" } },
-      additionalProperties: true,
-    },
-    n: {
-      type: ["integer", "null"],
-      minimum: 1,
-      maximum: 1,
-      description: "Only 1: tools are run for one answer.",
-    },
-    toolrack: {
-      type: "object",
-      description: "What only the rack understands; it is not sent to the provider.",
-      properties: {
-        events: { type: "boolean", description: "Tell of the tools that are run; see the guide." },
-        expert: {
-          type: "string",
-          minLength: 1,
-          maxLength: 128,
-          description: "Offer this expert's tools only.",
-        },
-      },
-      additionalProperties: false,
-    },
-  },
-  required: ["messages"],
-  additionalProperties: true,
-} as const satisfies JsonSchemaObject;

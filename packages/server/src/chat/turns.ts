@@ -1,7 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { type Logger, type RecalledCall, recallCalls } from "@toolrack/core";
-import { Lookout } from "../helpers/index.ts";
-import type { ChatMessage, ChatSession, ChatStore, StoredCall } from "../store/index.ts";
+import type { ChatMessage, ChatSession, ChatStore, Store, StoredCall } from "../store/index.ts";
 import type { ChatParts, ChatService } from "./chat-service.ts";
 import type { ModelEndpoint } from "./model/providers.ts";
 import {
@@ -35,7 +34,7 @@ export class ActiveTurns {
   constructor(parts: Pick<ChatParts, "store" | "approvals" | "logger">) {
     this.#store = parts.store.chat;
     this.#followers = new TurnFollowers(parts);
-    this.#marks = new StopMarks(parts.store.chat, parts.logger);
+    this.#marks = new StopMarks(parts.store, parts.logger);
   }
 
   /** Turns under way in this process. */
@@ -237,12 +236,12 @@ export class TurnRunner {
 class StopMarks {
   readonly #store: Pick<ChatStore, "findStopped">;
   readonly #turns = new Map<string, ActiveTurn>();
-  readonly #lookout: Lookout;
 
-  constructor(store: Pick<ChatStore, "findStopped">, logger: Logger) {
-    this.#store = store;
-    this.#lookout = new Lookout({
-      look: () => this.#look(),
+  constructor({ chat, follower }: Pick<Store, "chat" | "follower">, logger: Logger) {
+    this.#store = chat;
+    follower.follow("stopped turns", {
+      isNeeded: () => this.#turns.size > 0,
+      refresh: () => this.#look(),
       failed: (error) =>
         logger.debug("It could not be looked for turns that were stopped on another node:", error),
     });
@@ -251,11 +250,7 @@ class StopMarks {
   /** Until the turn has ended. */
   watch(turn: ActiveTurn): void {
     this.#turns.set(turn.message.id, turn);
-    this.#lookout.start();
-    void turn.done.then(() => {
-      this.#turns.delete(turn.message.id);
-      if (this.#turns.size === 0) void this.#lookout.stop();
-    });
+    void turn.done.then(() => this.#turns.delete(turn.message.id));
   }
 
   async #look(): Promise<void> {

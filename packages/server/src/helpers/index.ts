@@ -18,4 +18,4 @@ export {
   shellQuote,
   unlessAborted,
 } from "./values.ts";
-export { Lookout, watchFile, watchFiles } from "./watch.ts";
+export { watchFile, watchFiles } from "./watch.ts";

@@ -1,63 +1,6 @@
 import { stat } from "node:fs/promises";
 import { watch } from "chokidar";
 
-interface LookoutOptions {
-  /** What is done each time. May reject. */
-  readonly look: () => Promise<void>;
-  /** Is told when a look rejects. Must not throw. The next look comes all the same. */
-  readonly failed: (error: unknown) => void;
-  /** Milliseconds from one look to the next. Default: a second. */
-  readonly interval?: number;
-}
-
-/**
- * Looks again and again, from `start` to `stop`, for what other processes did. While one look is under way no other is
- * begun, so that a store that hangs is not asked over and over. Does not keep the process alive.
- */
-export class Lookout {
-  readonly #look: LookoutOptions["look"];
-  readonly #failed: LookoutOptions["failed"];
-  readonly #interval: number;
-  #timer: NodeJS.Timeout | undefined;
-  #looking: Promise<void> | undefined;
-
-  constructor({ look, failed, interval = 1_000 }: LookoutOptions) {
-    this.#look = look;
-    this.#failed = failed;
-    this.#interval = interval;
-  }
-
-  /** The first look comes after the interval. Does nothing when it has been started. */
-  start(): void {
-    this.#timer ??= setInterval(() => this.#lookAgain(), this.#interval).unref();
-  }
-
-  /** Can be started again. Resolves when the look under way, which goes on, has ended; never rejects. */
-  async stop(): Promise<void> {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
-    await this.#looking;
-  }
-
-  /**
-   * Looks at once, whether it has been started or not. A look under way is not waited for: it may have seen what was
-   * before. Never rejects.
-   */
-  async look(): Promise<void> {
-    try {
-      await this.#look();
-    } catch (error) {
-      this.#failed(error);
-    }
-  }
-
-  #lookAgain(): void {
-    this.#looking ??= this.look().finally(() => {
-      this.#looking = undefined;
-    });
-  }
-}
-
 /**
  * Calls `onChange` after a file changed, came or went: at once where the system tells of it, and otherwise within about
  * a second. The system tells nothing of a link that is turned to another file, of a file behind a link that was away, and
@@ -76,13 +19,21 @@ export function watchFile(path: string, onChange: () => Promise<unknown>): { clo
     seen = now;
     if (isChanged) await onChange();
   };
-  // Who is told of a change tells of its own failures.
-  const lookout = new Lookout({ look, failed: () => {} });
-  lookout.start();
-  void lookout.look();
+  let looking: Promise<void> | undefined;
+  const lookAgain = () => {
+    // Whoever is told of a change reports its own failures.
+    looking ??= look()
+      .catch(() => {})
+      .finally(() => {
+        looking = undefined;
+      });
+  };
+  const timer = setInterval(lookAgain, 1_000).unref();
+  lookAgain();
   return {
     async close() {
-      await Promise.all([lookout.stop(), watcher.close()]);
+      clearInterval(timer);
+      await Promise.all([looking, watcher.close()]);
     },
   };
 }

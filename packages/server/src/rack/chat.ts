@@ -17,8 +17,8 @@ export interface OpenChatParts {
   readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
 }
 
-/** How often it is looked for turns of processes that died. */
-const FOLLOWING = 10_000;
+/** Seconds from one look for turns of processes that died to the next. */
+const FOLLOWING = 10;
 
 /**
  * Opens conversations with models on a rack. With a provider, the tools that help a model along are hung up: one that

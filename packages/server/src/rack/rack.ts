@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger, ToolRegistry } from "@toolrack/core";
-import type { CallOrigins } from "../access/index.ts";
 import { ensureMasterToken, openSecrets, type Secrets } from "../access/index.ts";
 import {
   ApprovalInbox,
+  type CallBook,
   type CallOffice,
   identityOf,
   issuesOf,
@@ -12,7 +12,6 @@ import {
   resumeCall,
 } from "../calls/index.ts";
 import { loadEnvironment } from "../config/index.ts";
-import { Lookout } from "../helpers/index.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
 import type { ExpertView } from "../mcp/serve/index.ts";
 import { createMcpSurface, type McpSurface } from "../mcp/serve/index.ts";
@@ -20,7 +19,6 @@ import type { Expert } from "../skills/index.ts";
 import { openStore, type Store } from "../store/index.ts";
 import { type App, openWorkspace } from "./app.ts";
 import { openMcpServers } from "./mcp-servers.ts";
-import { RegistryFollower } from "./registry-follower.ts";
 
 export interface OpenRackOptions {
   readonly logger: Logger;
@@ -37,16 +35,11 @@ export interface OpenedRack {
   /** To be closed by who serves it, before calls are waited for: some of them wait for a client. */
   readonly mcp: McpSurface;
   readonly mcpServers: McpServers;
-  /** Takes up what other processes on the same store change. */
-  readonly follower: RegistryFollower;
-  readonly origins: CallOrigins;
   readonly secrets: Secrets;
   /** How many calls a process that died had left running. */
   readonly interrupted: number;
 }
 
-/** How often it is looked for secrets that were set, here or elsewhere. */
-const LOOK_FOR_SECRETS = 1_000;
 /** How long tools may take to clean up. */
 const PATIENCE = 6_000;
 
@@ -71,11 +64,10 @@ export async function openRack(
   const token = await ensureMasterToken(root);
   const secrets = () => [token, ...known.values()];
   // The rack, whose calls they follow, asks the inbox.
-  let origins: CallOrigins | undefined;
-  const originOf = (callId: string) => origins?.of(callId);
+  let book: CallBook | undefined;
+  const originOf = (callId: string) => book?.of(callId);
   let rack: Rack | undefined;
   let mcpServers: McpServers | undefined;
-  opened.defer(keepKnowing(known, async () => mcpServers?.followSecrets(), logger));
   const approvals = await ApprovalInbox.open({
     store,
     logger,
@@ -97,7 +89,7 @@ export async function openRack(
     approval: approvals.policy,
   });
   opened.defer(() => Promise.race([app.close(), wait(PATIENCE, undefined, { ref: false })]));
-  origins = app.origins;
+  book = app.book;
   app.skills.follow();
 
   const servers = await openMcpServers({
@@ -110,15 +102,11 @@ export async function openRack(
   mcpServers = servers;
   opened.defer(() => servers.close());
   if (options.watch) servers.watch();
-  const follower = new RegistryFollower(store.registryVersion, logger);
-  opened.defer(() => Promise.race([follower.close(), wait(PATIENCE, undefined, { ref: false })]));
-  follower.follow(servers);
+  opened.defer(() => Promise.race([store.follower.close(), wait(PATIENCE, undefined, { ref: false })]));
 
   const calls = openCallOffice({
-    registry: app.registry,
-    calls: store.calls,
-    tokens: store.tokens,
-    origins: app.origins,
+    book: app.book,
+    store,
     logger,
     ...(app.config.server?.maxCallsPerTool === undefined
       ? {}
@@ -139,8 +127,8 @@ export async function openRack(
     expertById: (id) => expertView(app.skills.experts.byId(id)),
     onExpertsChanged: (listener) => app.skills.experts.subscribe(listener),
   });
-  opened.defer(followOthers(store, approvals, logger));
-  return { app, store, approvals, calls, mcp, mcpServers, follower, origins, secrets: known, interrupted };
+  followOthers({ store, approvals, secrets: known, servers, logger });
+  return { app, store, approvals, calls, mcp, mcpServers, secrets: known, interrupted };
 }
 
 /** An expert as MCP clients see it. */
@@ -158,21 +146,38 @@ interface Rack {
   readonly approvalTimeout: number | undefined;
 }
 
-/** How often what other processes did on the same store is taken up. */
-const FOLLOWING = 10_000;
+/** Seconds from one look for what processes left behind that died to the next. */
+const LOOK_FOR_REMAINS = 10;
 
-/** Settles what processes that died left behind, and learns of rules that others made. Answers how to end it. */
-function followOthers(store: Store, approvals: ApprovalInbox, logger: Logger): () => Promise<void> {
-  const lookout = new Lookout({
-    async look() {
+/** Takes up what other processes on the same store do, until the store's follower is closed. */
+function followOthers(rack: {
+  readonly store: Store;
+  readonly approvals: ApprovalInbox;
+  readonly secrets: Secrets;
+  readonly servers: McpServers;
+  readonly logger: Logger;
+}): void {
+  const { store, approvals, secrets, servers, logger } = rack;
+  const warn = (text: string) => (error: unknown) =>
+    logger.warn(`${text}: ${error instanceof Error ? error.message : String(error)}`);
+  store.follower.follow("registry", {
+    version: () => store.registryVersion.read(),
+    refresh: () => servers.refresh(),
+    failed: warn("What other processes changed could not be read"),
+  });
+  // Secrets that were set elsewhere are masked here too, and a server may have waited for one.
+  store.follower.follow("secrets", {
+    refresh: () => secrets.refresh().then(() => servers.followSecrets()),
+    failed: warn("Secrets that were set meanwhile could not be read"),
+  });
+  store.follower.follow("remains", {
+    seconds: LOOK_FOR_REMAINS,
+    async refresh() {
       await store.calls.settleInterrupted();
       await approvals.refresh();
     },
     failed: (error) => logger.debug("What other processes did could not be taken up:", error),
-    interval: FOLLOWING,
   });
-  lookout.start();
-  return () => Promise.race([lookout.stop(), wait(PATIENCE, undefined, { ref: false })]);
 }
 
 /** How long what is on its way to the disk may take when the server ends. */
@@ -187,29 +192,4 @@ async function within(closing: Promise<void>, what: string, logger: Logger): Pro
   logger.error(
     `${what} did not close within ${LAST_WRITES / 1000} s. What it had not written yet may be lost.`,
   );
-}
-
-/** Learns of secrets that were set, so that they are masked here too, and tells who waits for one. Answers how to end it. */
-function keepKnowing(known: Secrets, onLook: () => Promise<void>, logger: Logger): () => Promise<void> {
-  let looking: Promise<void> | undefined;
-  let complaint = "";
-  const complain = (error: unknown) => {
-    const reason = error instanceof Error ? error.message : String(error);
-    // Said once, not every time.
-    if (reason !== complaint) logger.warn(`Secrets that were set meanwhile could not be read: ${reason}`);
-    complaint = reason;
-  };
-  const timer = setInterval(() => {
-    looking ??= known
-      .refresh()
-      .then(onLook)
-      .catch(complain)
-      .finally(() => {
-        looking = undefined;
-      });
-  }, LOOK_FOR_SECRETS);
-  return async () => {
-    clearInterval(timer);
-    await Promise.race([looking, wait(PATIENCE, undefined, { ref: false })]);
-  };
 }

@@ -50,7 +50,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   const opened = new AsyncDisposableStack();
   try {
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined }, opened);
-    const { app, store, approvals, calls, mcp, mcpServers, follower, origins, secrets, interrupted } = rack;
+    const { app, store, approvals, calls, mcp, mcpServers, secrets, interrupted } = rack;
     if (options.watchdog === true) {
       const { registry, log } = app;
       opened.defer(startWatchdog({ registry, logFile: log.file, endsWithParent: false }));
@@ -66,10 +66,9 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       approvals,
       calls,
       mcpServers,
-      follower,
       extensions: [chatExtension(chat)],
       secrets,
-      clients: mcp.parts.clients,
+      clients: mcp.serving.clients,
       mounts: mcp.mounts(),
       pages: serveConsole(findConsole()),
       ...(options.program === undefined ? {} : { program: options.program }),
@@ -87,7 +86,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       registry: app.registry,
       store,
       desk: calls.desk,
-      origins,
+      book: app.book,
       logger,
     });
     for (const tool of schedules.tools) {
@@ -170,7 +169,7 @@ const DRAIN = 500;
 export async function serveStdio(directory: string, options: ServeStdioOptions): Promise<void> {
   const { logger, streams, expert, onReload, signal } = options;
   await using opened = new AsyncDisposableStack();
-  const { app, store, approvals, calls, mcp, mcpServers, follower } = await openRack(
+  const { app, store, approvals, calls, mcp, mcpServers } = await openRack(
     resolve(directory),
     { logger, watch: onReload !== undefined },
     opened,
@@ -180,9 +179,6 @@ export async function serveStdio(directory: string, options: ServeStdioOptions):
     opened.defer(startWatchdog({ registry, logFile: app.log.file, endsWithParent: true }));
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   opened.defer(async () => switches.close());
-  // Tools are switched on the server, which is another process.
-  const unfollow = follower.follow(switches);
-  opened.defer(async () => unfollow());
   opened.defer(() => calls.close(DRAIN));
   // Before the calls drain: one that waits for a person would hold them up for nothing.
   opened.defer(() => approvals.stop());

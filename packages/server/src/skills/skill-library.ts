@@ -1,8 +1,9 @@
 import { join } from "node:path";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import type { Unapproved } from "../access/index.ts";
-import { defined, Lookout, reasonOf } from "../helpers/index.ts";
+import { defined, reasonOf } from "../helpers/index.ts";
 import {
+  type Following,
   type NewSkillTool,
   newId,
   type SeenVersion,
@@ -38,7 +39,7 @@ import { UsageError } from "./usage.ts";
 export interface SkillLibraryOptions {
   readonly registry: ToolRegistry;
   /** Without it, only folders have skills, and nothing can be changed. */
-  readonly store?: Pick<Store, "skills" | "experts" | "registryVersion">;
+  readonly store?: Pick<Store, "skills" | "experts" | "registryVersion" | "follower">;
   /** Absolute. */
   readonly workspace: string;
   /** Absolute folders, each of whose folders may be a skill. */
@@ -63,7 +64,7 @@ export class SkillLibrary {
   /** What the rows looked like when they were read last. */
   #fingerprint: string | undefined;
   #pending: Promise<unknown> = Promise.resolve();
-  #lookout: Lookout | undefined;
+  #following: Following | undefined;
 
   constructor(options: SkillLibraryOptions) {
     const { registry, workspace, folders, names, store, unapproved } = options;
@@ -134,8 +135,7 @@ export class SkillLibrary {
   /** Follows what other processes change in the database, until it is closed. */
   follow(): void {
     const { store, logger } = this.#options;
-    if (store === undefined || this.#lookout !== undefined) return;
-    let complaint = "";
+    if (store === undefined || this.#following !== undefined) return;
     let looks = 0;
     const look = async () => {
       this.#fingerprint ??= await store.skills.fingerprint();
@@ -143,25 +143,20 @@ export class SkillLibrary {
       // Rows that somebody edits with a client of the database count no version. Looking for them costs more.
       const isEdited = !isCounted && looks++ % 2 === 0 && (await this.#isEdited());
       if (isCounted || isEdited) await this.#reload();
-      complaint = "";
     };
-    this.#lookout = new Lookout({
-      look: () => this.#inTurn(look),
+    this.#following = store.follower.follow("skills", {
+      refresh: () => this.#inTurn(look),
       failed(error) {
-        const reason = reasonOf(error);
-        // Once, and not every second while the database is away.
-        if (complaint !== reason) logger.warn(`Skills could not be read: ${reason}`);
-        complaint = reason;
+        logger.warn(`Skills could not be read: ${reasonOf(error)}`);
       },
     });
-    this.#lookout.start();
-    void this.#lookout.look();
+    void this.#following.look();
     const inUse = new Set(this.list().flatMap(({ directory }) => directory ?? []));
     void pruneMaterialised(join(this.#options.workspace, ".toolrack", "skills"), inUse);
   }
 
   async close(): Promise<void> {
-    await this.#lookout?.stop();
+    await this.#following?.stop();
     await this.#pending;
   }
 
@@ -326,7 +321,7 @@ export class SkillLibrary {
   async #reload(): Promise<void> {
     const { store, logger } = this.#options;
     const version = (await store?.registryVersion.read()) ?? 0;
-    if (this.#lookout !== undefined) this.#fingerprint = await store?.skills.fingerprint();
+    if (this.#following !== undefined) this.#fingerprint = await store?.skills.fingerprint();
     const { skills: inFolders, failed } = await this.#folders.readAll();
     const stored = await this.#readStored();
     const { skills, shadowed } = withOneOwner(inFolders, stored);
@@ -383,7 +378,7 @@ export class SkillLibrary {
   async #written(): Promise<void> {
     const version = await this.#store().registryVersion.read();
     if (version === this.#version + 1) this.#version = version;
-    if (this.#lookout !== undefined) this.#fingerprint = await this.#store().skills.fingerprint();
+    if (this.#following !== undefined) this.#fingerprint = await this.#store().skills.fingerprint();
     await this.experts.load();
     this.#tell();
   }

@@ -1,4 +1,4 @@
-import { ApiError, type Call, type CallFacts, readCall, readPages } from "../../api/index.ts";
+import { ApiError, type Call, type CallFacts, isUnderWay, readCall, readPages } from "../../api/index.ts";
 
 /** A chain that is longer is shown as far as this. */
 const MOST_CALLS = 2_000;
@@ -69,7 +69,7 @@ export function waterfall<Facts extends CallFacts>(
   return calls.map(({ call, level }, index) => {
     const begin = begins[index]!;
     const end = ends[index]!;
-    const before = isEnded(call) ? Math.max(0, end - begin - (call.runDuration ?? end - begin)) : 0;
+    const before = !isUnderWay(call) ? Math.max(0, end - begin - (call.runDuration ?? end - begin)) : 0;
     const length = within(end) - within(begin);
     return {
       call,
@@ -124,9 +124,5 @@ function flatten<Facts extends CallFacts>(
 }
 
 function lengthOf(call: CallFacts, begin: number, now: number): number {
-  return isEnded(call) ? (call.duration ?? 0) : Math.max(0, now - begin);
-}
-
-function isEnded({ status }: CallFacts): boolean {
-  return status !== "running" && status !== "pending";
+  return isUnderWay(call) ? Math.max(0, now - begin) : (call.duration ?? 0);
 }

@@ -5,6 +5,7 @@ import {
   type CallPage,
   type CallSummary,
   currentSession,
+  isUnderWay,
   type RackEvent,
   request,
   useEvents,
@@ -192,10 +193,6 @@ export function withEnd(
     ...(duration === undefined ? {} : { duration }),
     ...(error === undefined ? {} : { error }),
   });
-}
-
-function isUnderWay({ status }: CallSummary): boolean {
-  return status === "running" || status === "pending";
 }
 
 export interface FeedRow {

@@ -1,15 +1,11 @@
 import type { McpServer, McpServerTool } from "../../api/index.ts";
-import { isRecord, mendJson, withoutFences } from "../../text/index.ts";
-
-export interface PastedServer {
-  readonly key: string;
-  readonly entry: Entry;
-}
+import { t } from "../../i18n/index.ts";
+import { isRecord, mendJson, parseJson, withoutFences } from "../../text/index.ts";
 
 export type Pasted =
   | {
       readonly ok: true;
-      readonly servers: readonly PastedServer[];
+      readonly servers: readonly { readonly key: string; readonly entry: Entry }[];
       /** The one server has no name yet. */
       readonly isNameless: boolean;
       /** Names of what stands among the servers and is none. */
@@ -28,8 +24,15 @@ export async function readPasted(text: string): Promise<Pasted> {
   if (bare === "") return { ok: false, problem: "empty", message: "" };
   const found = entriesOf(await mendJson(bare)) ?? entriesOf(await mendJson(`{${bare}}`));
   if (found !== undefined) return { ok: true, ...found };
-  const reason = reasonOf(bare);
-  return { ok: false, problem: reason === "" ? "no-servers" : "not-json", message: reason };
+  const read = parseJson(bare);
+  const isJson = read.ok || read.inexact !== undefined;
+  return { ok: false, problem: isJson ? "no-servers" : "not-json", message: isJson ? "" : read.message };
+}
+
+/** What is wrong with it, for who pasted it. */
+export function pasteProblem({ problem, message }: Extract<Pasted, { ok: false }>): string {
+  if (problem === "empty") return "";
+  return problem === "not-json" ? t("form.notJson", { problem: message }) : t("mcpServers.noServersInIt");
 }
 
 type Found = Omit<Extract<Pasted, { ok: true }>, "ok">;
@@ -77,16 +80,6 @@ function clean(name: string): string {
   return name.replace(/[^A-Za-z0-9_-]+/g, "-").replace(/^-+|-+$/g, "");
 }
 
-/** Why it is no JSON; empty for what is. */
-function reasonOf(text: string): string {
-  try {
-    JSON.parse(text);
-    return "";
-  } catch (thrown) {
-    return thrown instanceof Error ? thrown.message : String(thrown);
-  }
-}
-
 /** How a server is reached, as some client writes it. */
 export type Entry = Readonly<Record<string, unknown>>;
 
@@ -106,7 +99,8 @@ export function isEntry(value: unknown): value is Entry {
 export function toEntry(given: Entry): Entry {
   const { command, environment, httpUrl, serverUrl, type, ...rest } = given;
   return {
-    ...typeOf(type),
+    // opencode's types say what the rest of the entry says as well.
+    ...(type === undefined || type === "local" || type === "remote" ? {} : { type }),
     ...commandOf(command),
     ...rest,
     // opencode
@@ -116,11 +110,6 @@ export function toEntry(given: Entry): Entry {
     // Gemini, where `url` alone means the older transport
     ...(typeof httpUrl === "string" ? { url: httpUrl, type: "http" } : {}),
   };
-}
-
-/** opencode's words say what the rest of the entry says as well. */
-function typeOf(type: unknown): Entry {
-  return type === undefined || type === "local" || type === "remote" ? {} : { type };
 }
 
 function commandOf(command: unknown): Entry {
@@ -153,9 +142,7 @@ function shown(value: unknown): string {
 }
 
 /** How a server stands, for people: one whose process was ended because nobody called it rests. */
-export function stateOf({
-  state,
-  resting,
-}: Pick<McpServer, "state" | "resting">): McpServer["state"] | "resting" {
+export function stateOf(server: Pick<McpServer, "state" | "resting">): McpServer["state"] | "resting" {
+  const { state, resting } = server;
   return state === "ready" && resting ? "resting" : state;
 }

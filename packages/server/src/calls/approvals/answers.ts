@@ -10,9 +10,8 @@ import {
   type ToolRegistry,
 } from "@toolrack/core";
 import { type Grant, grantOf, masterGrant } from "../../access/index.ts";
-import { Lookout } from "../../helpers/index.ts";
 import type { AnsweredFor, ApprovalRule, ApprovalStore, Store, StoredApproval } from "../../store/index.ts";
-import type { CallDesk } from "../call-service.ts";
+import type { CallService } from "../call-service.ts";
 import type { InboxParts, ResumedCall } from "./inbox.ts";
 import { type QuestionMask, restoreMasked } from "./shown-arguments.ts";
 
@@ -150,31 +149,29 @@ export class AnswersOfOthers {
   readonly #waiting = new Set<string>();
   /** Answers that make a rule, seen once. */
   readonly #seen = new Set<string>();
-  readonly #lookout: Lookout;
 
   /** `take` is given an answer again until its question is left. */
   constructor(
-    store: Pick<ApprovalStore, "findDecided">,
+    { approvals, follower }: Pick<Store, "approvals" | "follower">,
     logger: Logger,
     take: (approval: StoredApproval) => Promise<void>,
   ) {
-    this.#store = store;
+    this.#store = approvals;
     this.#take = take;
-    this.#lookout = new Lookout({
-      look: () => this.#look(),
+    follower.follow("approvals", {
+      isNeeded: () => this.#waiting.size > 0,
+      refresh: () => this.#look(),
       failed: (error) => logger.debug("It could not be looked for answers that other processes took:", error),
     });
   }
 
   watch(id: string): void {
     this.#waiting.add(id);
-    this.#lookout.start();
   }
 
   leave(id: string): void {
     this.#waiting.delete(id);
     this.#seen.delete(id);
-    if (this.#waiting.size === 0) void this.#lookout.stop();
   }
 
   async #look(): Promise<void> {
@@ -259,7 +256,7 @@ export class CarriedAnswers {
 /** Makes a call anew that somebody agreed to after its process had ended: with the rights that its caller has now. */
 export async function resumeCall(
   { callId, approval }: ResumedCall,
-  desk: CallDesk,
+  desk: CallService,
   store: Pick<Store, "tokens">,
 ): Promise<void> {
   const { caller, toolName, sessionID, input, callId: replayOf } = approval;

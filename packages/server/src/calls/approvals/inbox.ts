@@ -90,7 +90,7 @@ export class ApprovalInbox {
     this.#reading = { mask: this.#mask, ...(check === undefined ? {} : { check }) };
     this.#writes = new PendingWrites(logger);
     this.#rules = new RuleBook(store.approvals, parts.formerNameOf);
-    this.#others = new AnswersOfOthers(store.approvals, logger, (approval) => this.#takeAnswer(approval));
+    this.#others = new AnswersOfOthers(store, logger, (approval) => this.#takeAnswer(approval));
   }
 
   /** Closes what processes that are gone left open. */
@@ -419,7 +419,7 @@ function canBeMadeAnew({ stage, input }: ApprovalRequest, shown: ApprovalRequest
 }
 
 export interface InboxParts {
-  readonly store: Pick<Store, "approvals" | "calls">;
+  readonly store: Pick<Store, "approvals" | "calls" | "follower">;
   readonly logger: Logger;
   /** Secret values; they are masked in what is kept and shown. */
   readonly secrets?: () => Iterable<string>;

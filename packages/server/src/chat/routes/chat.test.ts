@@ -21,10 +21,8 @@ beforeAll(async () => {
       const logger = { debug() {}, info() {}, warn() {}, error() {} };
       const approvals = await ApprovalInbox.open({ store, logger });
       const calls = openCallOffice({
-        registry: app.registry,
-        calls: store.calls,
-        tokens: store.tokens,
-        origins: app.origins,
+        book: app.book,
+        store,
         logger,
       });
       return { approvals, calls, chat: await openChat({ app, store, approvals, calls, logger }) };

@@ -3,13 +3,14 @@ import { v7 as uuid } from "uuid";
 import type { HttpExtension } from "../../http/wire/index.ts";
 import {
   callerGone,
-  defineRoute,
   HttpError,
   jsonText,
   openEventStream,
-  type Reply,
   type Route,
   type RouteRequest,
+  routesFor,
+  s,
+  sent,
 } from "../../http/wire/index.ts";
 import type { ChatService } from "../chat-service.ts";
 import { CompletionMarks, CompletionRuns, identify, offersFunctions } from "../completion-runs.ts";
@@ -24,22 +25,23 @@ import { answerText, ChunkMaker, finishReason, separator, toCompletion } from ".
 import type { ListedModel } from "../model/providers.ts";
 import { requestedReach } from "../tools.ts";
 import { type TurnEvent, textOfParts } from "../turn/events.ts";
-import { chatRoutes } from "./chat.ts";
+import { chatRoutes, chatSchemas } from "./chat.ts";
 import type { ChatRouteParts } from "./chat-stream.ts";
-import { chatSchemas, errorOfEnd, requireChat, sayingWhy } from "./chat-stream.ts";
+import { errorOfEnd, requireChat, sayingWhy } from "./chat-stream.ts";
 
-/** What OpenAI's clients expect of their server. The rack's tools are run on the way. */
 /** Conversations and the OpenAI-compatible endpoint over HTTP. Without a chat the routes say how to configure one. */
 export function chatExtension(chat?: ChatService): HttpExtension {
   return {
     schemas: chatSchemas,
-    routes: (parts) => [...completionRoutes({ ...parts, chat }), ...chatRoutes({ ...parts, chat })],
+    routes: (parts) =>
+      [...completionRoutes({ ...parts, chat }), ...chatRoutes({ ...parts, chat })].map(sayingWhy),
     async grantsChanged() {
       await chat?.dropUnwelcome();
     },
   };
 }
 
+/** What OpenAI's clients expect of their server. The rack's tools are run on the way. */
 function completionRoutes(parts: ChatRouteParts): Route[] {
   const marks = new CompletionMarks(parts.store.chat, parts.logger);
   const runs = new CompletionRuns((identity) => marks.add(identity));
@@ -47,85 +49,50 @@ function completionRoutes(parts: ChatRouteParts): Route[] {
     const { providers } = requireChat(parts);
     const listed = await providers.list();
     const found = listed.find(({ id }) => id === wanted);
-    if (found !== undefined) return { body: modelView(found) };
+    if (found !== undefined) return modelView(found);
     // A request may call it by another name.
     const { provider, model } = await providers.resolve(wanted);
     const own = listed.filter((one) => one.provider === provider);
     const isListed = own.some(({ id }) => id === model || id === `${provider}/${model}`);
     // A provider that lists nothing may have any.
-    if (isListed || own.length === 0) return { body: modelView({ id: wanted, provider }) };
+    if (isListed || own.length === 0) return modelView({ id: wanted, provider });
     throw new HttpError("model_not_found", `There is no model "${wanted}". GET /v1/models lists them.`);
   };
-  const modelRoute = {
-    method: "GET",
-    tag: "chat",
-    access: "token",
-    responses: { 200: { description: "The model.", schema: { type: "object" } } },
-    errors: ["provider_missing", "model_not_found"],
-  } as const;
-  const part = { type: "string", minLength: 1, maxLength: 200 } as const;
+  const errors = ["provider_missing", "model_not_found"] as const;
+  const part = s.text({ minLength: 1, maxLength: 200 });
+  const route = routesFor("chat", "token");
   return [
-    defineRoute({
-      method: "GET",
-      path: "/v1/models",
-      id: "listModels",
-      tag: "chat",
-      summary: "The models of all providers, as OpenAI lists them",
-      access: "token",
-      responses: {
-        200: {
-          description: "The list.",
-          schema: {
-            type: "object",
-            properties: {
-              data: {
-                type: "array",
-                items: { type: "object", properties: { id: { type: "string" } }, required: ["id"] },
-              },
-            },
-            required: ["data"],
-          },
-        },
-      },
+    route("GET /v1/models", "listModels", "The models of all providers, as OpenAI lists them", {
+      answer: ["The list.", s.object({ data: s.list(s.object({ id: s.text() })) })],
       errors: ["provider_missing"],
-      handle: () =>
-        sayingWhy(async () => {
-          const listed = await requireChat(parts).providers.list();
-          return { body: { object: "list", data: listed.map(modelView) } };
-        }),
+      async handle() {
+        const listed = await requireChat(parts).providers.list();
+        return { object: "list", data: listed.map(modelView) };
+      },
     }),
-    defineRoute<{ id: string }>({
-      ...modelRoute,
-      path: "/v1/models/{id}",
-      id: "getModel",
-      summary: "One model, as OpenAI tells of it",
+    route("GET /v1/models/{id}", "getModel", "One model, as OpenAI tells of it", {
       params: { id: part },
-      handle: ({ params }) => sayingWhy(() => findModel(params.id)),
+      answer: ["The model.", s.anyObject()],
+      errors,
+      handle: ({ params }) => findModel(params.id),
     }),
-    defineRoute<{ provider: string; name: string }>({
-      ...modelRoute,
-      path: "/v1/models/{provider}/{name}",
-      id: "getProviderModel",
-      summary: "The same for a name with a slash that is not encoded",
-      params: { provider: part, name: part },
-      handle: ({ params: { provider, name } }) => sayingWhy(() => findModel(`${provider}/${name}`)),
-    }),
-    defineRoute<object, object, CompletionRequest>({
-      method: "POST",
-      path: "/v1/chat/completions",
-      id: "createChatCompletion",
-      tag: "chat",
-      summary: "Asks a model that has the rack's tools",
+    route(
+      "GET /v1/models/{provider}/{name}",
+      "getProviderModel",
+      "The same for a name with a slash that is not encoded",
+      {
+        params: { provider: part, name: part },
+        answer: ["The model.", s.anyObject()],
+        errors,
+        handle: ({ params: { provider, name } }) => findModel(`${provider}/${name}`),
+      },
+    ),
+    route("POST /v1/chat/completions", "createChatCompletion", "Asks a model that has the rack's tools", {
       description:
         "Takes and answers what OpenAI's Chat Completions do, streamed or not. The tools within the token's reach are offered to the model and run here; `tools` of the request, or the older `functions`, are offered too, and handed back when the model calls them. Send `X-Toolrack-Events: 1`, or `toolrack: {events: true}`, to be told of the tools that are run. Closing the connection ends all of it.",
-      access: "token",
-      body: { required: true, schema: completionRequestSchema },
-      responses: {
-        200: [
-          { description: "The answer.", schema: { type: "object" } },
-          { description: "Or its chunks.", contentType: "text/event-stream", schema: { type: "string" } },
-        ],
-      },
+      body: completionRequestSchema,
+      answer: ["The answer.", s.anyObject()],
+      stream: "Or its chunks.",
       errors: [
         "stopping",
         "provider_missing",
@@ -138,8 +105,7 @@ function completionRoutes(parts: ChatRouteParts): Route[] {
         "chat_cancelled",
         "chat_forbidden",
       ],
-      handle: ({ body, grant, incoming, outgoing }) =>
-        sayingWhy(() => complete(parts, { runs, marks }, body, { grant, incoming, outgoing })),
+      handle: (request) => complete(parts, { runs, marks }, request),
     }),
   ];
 }
@@ -147,9 +113,8 @@ function completionRoutes(parts: ChatRouteParts): Route[] {
 async function complete(
   parts: ChatRouteParts,
   { runs, marks }: { readonly runs: CompletionRuns; readonly marks: CompletionMarks },
-  body: CompletionRequest,
-  { grant, incoming, outgoing }: Pick<RouteRequest<never, never, never>, "grant" | "incoming" | "outgoing">,
-): Promise<Reply> {
+  { body, grant, incoming, outgoing }: RouteRequest<unknown, unknown, CompletionRequest>,
+): Promise<unknown> {
   const chat = requireChat(parts);
   const named = body.toolrack?.expert ?? header(incoming, "x-toolrack-expert");
   const reach = requestedReach(parts, grant, named);
@@ -183,7 +148,7 @@ async function complete(
       const error = errorOfEnd(completion.end);
       if (error !== undefined) throw error;
       const form = { tellsEvents, isJson: wantsJson(body), isFunctions: offersFunctions(body) };
-      return { body: toCompletion(completion, form) };
+      return toCompletion(completion, form);
     }
     const alive = setInterval(stream.keepAlive, parts.settings.heartbeat);
     try {
@@ -251,7 +216,7 @@ class CompletionStream {
   };
 
   /** `isTold`: what happened was told as it happened. */
-  end(completion: Completion, isTold: boolean): Reply {
+  end(completion: Completion, isTold: boolean): typeof sent {
     const { end, calls, usage, facts } = completion;
     const error = errorOfEnd(end);
     if (error !== undefined) {
@@ -268,7 +233,7 @@ class CompletionStream {
       if (this.#wantsUsage) this.#write(this.#chunks.usage(usage));
     }
     this.#outgoing.end("data: [DONE]\n\n");
-    return "sent";
+    return sent;
   }
 
   #rest({ parts }: Completion, isTold: boolean): void {

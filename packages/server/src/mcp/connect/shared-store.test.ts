@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
 import { ToolSwitches } from "../../access/switches.ts";
-import { RegistryFollower } from "../../rack/registry-follower.ts";
 import { UpstreamRack } from "./testing/upstream-rack.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -20,13 +19,15 @@ async function twoRacks(inFile: object = {}) {
   const other = stack.adopt(await UpstreamRack.create(one.directory), (rack) => rack.close());
   for (const rack of [one, other]) {
     await rack.open(inFile);
-    const follower = new RegistryFollower(rack.store.registryVersion, silent);
-    stack.defer(() => follower.close());
-    follower.follow(rack.servers);
     const { registry, store, servers } = rack;
+    const following = store.follower.follow("registry", {
+      version: () => store.registryVersion.read(),
+      refresh: () => servers.refresh(),
+      failed: (error) => expect.unreachable(String(error)),
+    });
+    stack.defer(() => following.stop());
     const switches = await ToolSwitches.open({ registry, store, logger: silent, names: servers });
     stack.defer(async () => switches.close());
-    follower.follow(switches);
   }
   return { one, other, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Pace } from "./carry.ts";
+import { Pace } from "./notices.ts";
 
 test("a few notices go out at once; who says more and more is slowed down", async () => {
   const pace = new Pace();

@@ -1,6 +1,6 @@
 import { deflateRawSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import type { SkillFile } from "../../store/skill-tables.ts";
+import type { SkillFile } from "../../store/skills.ts";
 import { readZip, writeZip } from "./archive.ts";
 
 const limits = { files: 10, bytes: 1_000_000 };

@@ -1,4 +1,5 @@
-import { compileSchema, nearestNames, type SchemaIssue } from "@toolrack/core";
+import { compileSchema, hashValue, nearestNames, type SchemaIssue } from "@toolrack/core";
+import { messageOf } from "../failures.ts";
 
 /** How an upstream server is reached: a process that talks over its standard streams, or an address. */
 type ServerTransport = "stdio" | "http" | "sse";
@@ -184,6 +185,11 @@ function describe({ path, message, expected, received }: SchemaIssue): string {
   return path === "" ? said : `${path}: ${said}`;
 }
 
+/** Of the part of an entry that decides which program or address it is. */
+export function fingerprintOf({ type, command, args, url, cwd, toolrack }: ServerEntry): string {
+  return hashValue([type, command, args, url, cwd, toolrack?.install]);
+}
+
 /** Whether an entry starts a process. */
 export function isLocal({ url, type }: ServerEntry): boolean {
   return url === undefined && (type === undefined || type === "stdio");
@@ -222,7 +228,7 @@ function checkInstall({ toolrack: { install } = {} }: Omit<ServerEntry, "type">)
   try {
     packageSpec(install);
   } catch (thrown) {
-    throw new Error(`toolrack.install: ${(thrown as Error).message}`);
+    throw new Error(`toolrack.install: ${messageOf(thrown)}`);
   }
 }
 

@@ -1,11 +1,9 @@
-import { lstat, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
-import { basename, isAbsolute, resolve } from "node:path";
+import { basename, resolve } from "node:path";
 import { parseEnv } from "node:util";
-import { serversIn } from "../../../access/index.ts";
-import { problemOfKey } from "../../../config/index.ts";
-import { isRecord, parseJsonc } from "../../../helpers/index.ts";
-import { isLocal, readServerEntry, type ServerEntry } from "./entry.ts";
+import { ConfigurationError, messageOf } from "../failures.ts";
+import { isLocal, type ServerEntry } from "./entry.ts";
 
 /** An entry that can be acted on: every variable replaced, every path absolute. */
 export type ResolvedEntry = {
@@ -56,7 +54,7 @@ export const basics: readonly string[] =
 
 /**
  * Replaces the variables of an entry. `where` begins what a message says about a key: the file or table, and the
- * server. Throws an `Error` that names the key.
+ * server. Throws a `ConfigurationError` that names the key.
  */
 export async function resolveEntry(
   entry: ServerEntry,
@@ -70,7 +68,7 @@ export async function resolveEntry(
     const address = await one(entry.url ?? "", "url");
     const url = URL.parse(address);
     if (url === null || !/^https?:$/.test(url.protocol)) {
-      throw new Error(`${where}.url is no address that begins with http:// or https://.`);
+      throw new ConfigurationError(`${where}.url is no address that begins with http:// or https://.`);
     }
     const own = await expandAll(entry.headers ?? {}, `${where}.headers`, surroundings);
     const headers = { ...own, ...takeCredentials(url, own, where) };
@@ -105,7 +103,9 @@ function takeCredentials(
   const { username, password } = url;
   if (username === "" && password === "") return {};
   if (Object.keys(headers).some((name) => /^authorization$/i.test(name))) {
-    throw new Error(`${where} has credentials in its url and an Authorization header. Keep one of them.`);
+    throw new ConfigurationError(
+      `${where} has credentials in its url and an Authorization header. Keep one of them.`,
+    );
   }
   url.username = "";
   url.password = "";
@@ -123,9 +123,8 @@ function plain(text: string): string {
 }
 
 async function readEnvFile(path: string, where: string, directory: string): Promise<Record<string, string>> {
-  const place = isAbsolute(path) ? path : resolve(directory, path);
-  const text = await readFile(place, "utf8").catch((error: Error) => {
-    throw new Error(`${where}.envFile cannot be read: ${error.message}`);
+  const text = await readFile(resolve(directory, path), "utf8").catch((error: Error) => {
+    throw new ConfigurationError(`${where}.envFile cannot be read: ${error.message}`);
   });
   // Node types the values as possibly missing; it only lists those that are there.
   return parseEnv(text) as Record<string, string>;
@@ -149,7 +148,10 @@ const DEEPEST = 16;
  * is the key that the text stands at.
  */
 export function expand(text: string, where: string, surroundings: Surroundings): Promise<string> {
-  return expandInside(text, where, surroundings, DEEPEST);
+  return expandInside(text, where, surroundings, DEEPEST).catch((thrown: unknown) => {
+    // Of a secret that cannot be read, too.
+    throw thrown instanceof ConfigurationError ? thrown : new ConfigurationError(messageOf(thrown));
+  });
 }
 
 async function expandInside(
@@ -166,7 +168,9 @@ async function expandInside(
     const inside = text.slice(at + 2, end);
     const { value, fallback } = await lookUp(inside, where, surroundings);
     if (value === undefined && depth === 0) {
-      throw new Error(`${where} has more than ${DEEPEST} defaults inside each other. Write fewer.`);
+      throw new ConfigurationError(
+        `${where} has more than ${DEEPEST} defaults inside each other. Write fewer.`,
+      );
     }
     expanded += value ?? (await expandInside(fallback ?? "", where, surroundings, depth - 1));
     from = end + 1;
@@ -183,7 +187,7 @@ function endOf(text: string, start: number, where: string): number {
     open += found[0] === "}" ? -1 : 1;
     if (open === 0) return found.index;
   }
-  throw new Error(
+  throw new ConfigurationError(
     `${where} has a "\${" without the "}" that ends it. Write \${NAME}; a text that is to hold "\${" itself can be kept as a secret and written \${secret:NAME}.`,
   );
 }
@@ -218,16 +222,16 @@ async function lookUp(inside: string, where: string, surroundings: Surroundings)
   if (isSecret && fallback === undefined && name !== "") {
     const secret = await surroundings.secret(name);
     if (secret !== undefined) return { value: secret };
-    throw new Error(
+    throw new ConfigurationError(
       `${where} uses the secret "${name}", which is not set. Set it: toolrack secrets set ${name}`,
     );
   }
   const value = !isSecret && Object.hasOwn(environment, name) ? environment[name] : undefined;
   if (value !== undefined && (value !== "" || fallback === undefined)) return { value };
   const problem = problemOf(inside, name, isSecret);
-  if (problem !== undefined) throw new Error(`${where} uses ${problem}`);
+  if (problem !== undefined) throw new ConfigurationError(`${where} uses ${problem}`);
   if (fallback !== undefined) return { fallback };
-  throw new Error(
+  throw new ConfigurationError(
     `${where} uses \${${inside}}, but the variable ${name} is not set. Set it in the environment or in .env, or write \${${name}:-default}.`,
   );
 }
@@ -288,81 +292,5 @@ export class FollowedSecrets {
       if (now !== before) return true;
     }
     return false;
-  }
-}
-
-/** What a file said. A broken entry does not keep the others from being used. */
-export interface McpFile {
-  readonly entries: ReadonlyMap<string, ServerEntry>;
-  /** All of them as they are written. */
-  readonly given: ReadonlyMap<string, unknown>;
-  /** What is wrong with the others, by key. */
-  readonly problems: ReadonlyMap<string, string>;
-  /** Those of the others whose key is one. */
-  readonly invalid: ReadonlyMap<string, { readonly given: unknown; readonly reason: string }>;
-}
-
-export const nothing: McpFile = {
-  entries: new Map(),
-  given: new Map(),
-  problems: new Map(),
-  invalid: new Map(),
-};
-
-/** Reads an `mcp.json`; empty when there is none. Throws when the file as a whole cannot be read. */
-export async function readMcpFile(path: string): Promise<McpFile> {
-  const text = await readFile(path, "utf8").catch(async (error: NodeJS.ErrnoException) => {
-    // A link to a file that is not there is no file that was taken away: while the file is replaced, it is just that.
-    if (error.code === "ENOENT" && (await lstat(path).catch(() => undefined)) === undefined) return undefined;
-    throw new Error(`${path} cannot be read: ${error.message}`);
-  });
-  if (text === undefined) return nothing;
-  return toMcpFile(parse(text, path), path);
-}
-
-/**
- * The servers of a parsed file, in the form of most clients (`mcpServers`) or that of VS Code (`servers`). Where it has
- * both, they are taken together, and of two with one key the first counts.
- */
-async function toMcpFile(document: unknown, path: string): Promise<McpFile> {
-  const { mcpServers, servers } = isRecord(document) ? document : {};
-  const listed = mcpServers ?? servers;
-  if (listed === undefined && isRecord(document) && Object.keys(document).length === 0) return nothing;
-  if (!isRecord(listed)) {
-    throw new Error(`${path} has no servers. It must be an object with "mcpServers": { "name": { … } }.`);
-  }
-  const entries = new Map<string, ServerEntry>();
-  const problems = new Map<string, string>();
-  const invalid = new Map<string, { readonly given: unknown; readonly reason: string }>();
-  const isSecond = listed !== servers && servers !== undefined && servers !== null;
-  const others = isSecond && isRecord(servers) ? servers : {};
-  if (isSecond && !isRecord(servers)) {
-    problems.set("servers", `"servers" of ${path} is no object, and is left out.`);
-  }
-  for (const key of Object.keys(others)) {
-    if (!Object.hasOwn(listed, key)) continue;
-    const twice = `The entry "${key}" of ${path} stands under "mcpServers" and under "servers". The one under "mcpServers" counts. Take out the other.`;
-    problems.set(`servers.${key}`, twice);
-  }
-  const all = serversIn(document);
-  for (const [key, given] of all) {
-    const wrongKey = problemOfKey(key);
-    try {
-      if (wrongKey !== undefined) throw new Error(wrongKey);
-      entries.set(key, await readServerEntry(given));
-    } catch (thrown) {
-      const reason = `The entry "${key}" of ${path} is not valid. ${(thrown as Error).message}`;
-      problems.set(key, reason);
-      if (wrongKey === undefined) invalid.set(key, { given, reason });
-    }
-  }
-  return { entries, given: all, problems, invalid };
-}
-
-function parse(text: string, path: string): unknown {
-  try {
-    return parseJsonc(text);
-  } catch (thrown) {
-    throw new Error(`${path} is not valid JSON: ${(thrown as Error).message}`);
   }
 }

@@ -1,5 +1,4 @@
 import { describe, expect, it, vi } from "vitest";
-import { RegistryFollower } from "../../../rack/registry-follower.ts";
 import { type AuthorizationOptions, AuthorizationServer } from "../testing/authorization-server.fixture.ts";
 import { LegacyHttpServer } from "../testing/legacy-http-server.fixture.ts";
 import { ModernHttpServer } from "../testing/modern-http-server.fixture.ts";
@@ -9,8 +8,6 @@ vi.setConfig({ testTimeout: 60_000 });
 
 /** Where the rack would be reached. Nothing listens there: the tests bring back themselves what a browser would. */
 const CALLBACK = "http://127.0.0.1:7300/oauth/callback";
-
-const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
 class Scene {
   readonly rack: UpstreamRack;
@@ -386,8 +383,11 @@ describe("two processes on one store", () => {
   it("follow a sign-in and a sign-out of each other", async () => {
     await using scene = await Scene.set();
     const other = await both(scene);
-    const follower = new RegistryFollower(other.store.registryVersion, silent);
-    follower.follow(other.servers);
+    const following = other.store.follower.follow("registry", {
+      version: () => other.store.registryVersion.read(),
+      refresh: () => other.servers.refresh(),
+      failed: (error) => expect.unreachable(String(error)),
+    });
     try {
       await scene.signIn();
       await other.until("guarded", "ready");
@@ -398,7 +398,7 @@ describe("two processes on one store", () => {
       await other.until("guarded", "needs-auth");
       expect(other.servers.get("guarded").signIn).toMatchObject({ signedIn: false });
     } finally {
-      await follower.close();
+      await following.stop();
       await other.close();
     }
   });

@@ -1,15 +1,13 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import type { StoredOAuthClientInformation } from "@modelcontextprotocol/client";
+import { isRecord } from "../../../helpers/index.ts";
 import { McpServerError } from "../../../store/index.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import { resolveEntry, type Surroundings } from "../config/resolve-entry.ts";
-import { commandFor } from "../managed-server.ts";
-import { UpstreamError } from "../protocol/failures.ts";
-import { ConfigurationError } from "../upstream-state.ts";
-import { type BegunSignIn, joinScopes, resolveOAuth, type SignInTarget } from "./oauth-flow.ts";
-
-import { type KeptSignIn, type SignInVault, signInProblem } from "./vault.ts";
+import { ConfigurationError, commandFor, messageOf, sentence, UpstreamError } from "../failures.ts";
+import type { BegunSignIn } from "./oauth-flow.ts";
+import { joinScopes, type KeptSignIn, resolveOAuth, type SignInTarget, type SignInVault } from "./vault.ts";
 
 export interface SignInParts {
   readonly key: string;
@@ -222,14 +220,10 @@ export class SignIn {
   async #target(): Promise<SignInTarget> {
     const { key, entry, place, surroundings } = this.#parts;
     const where = `${place}: ${key}`;
-    try {
-      const resolved = await resolveEntry(entry, where, surroundings);
-      if (resolved.kind !== "address") throw new Error(`${where} has no url to sign in at.`);
-      const settings = await resolveOAuth(entry.toolrack?.oauth ?? {}, where, surroundings);
-      return { url: resolved.url, headers: resolved.headers, settings, clientName: CLIENT_NAME };
-    } catch (thrown) {
-      throw new ConfigurationError((thrown as Error).message);
-    }
+    const resolved = await resolveEntry(entry, where, surroundings);
+    if (resolved.kind !== "address") throw new ConfigurationError(`${where} has no url to sign in at.`);
+    const settings = await resolveOAuth(entry.toolrack?.oauth ?? {}, where, surroundings);
+    return { url: resolved.url, headers: resolved.headers, settings, clientName: CLIENT_NAME };
   }
 
   /** What may be used now: read, renewed or, for a machine, got. */
@@ -312,7 +306,7 @@ export class SignIn {
 
   /** Has the tokens taken back. Says whether that was done; never rejects because of the other side. */
   async #giveBack(kept: KeptSignIn, target: SignInTarget): Promise<boolean> {
-    const { revokeSignIn } = await import("./vault.ts");
+    const { revokeSignIn } = await import("./oauth-flow.ts");
     return revokeSignIn(kept, target).catch(() => false);
   }
 
@@ -387,4 +381,29 @@ function refusalIn(answer: URLSearchParams): string {
 function isSame(one: string, other: string): boolean {
   const [left, right] = [Buffer.from(one), Buffer.from(other)];
   return left.length === right.length && timingSafeEqual(left, right);
+}
+
+/** What went wrong between the rack and an authorization server, in words. They are not masked yet. */
+function signInProblem(thrown: unknown): string {
+  const cause = thrown instanceof Error && thrown.message === "fetch failed" ? thrown.cause : undefined;
+  const plain = messageOf(cause instanceof Error ? cause : thrown);
+  return issueIn(thrown) ?? oddAnswer(thrown) ?? plain;
+}
+
+/** Of a text that has the wrong form, Zod lists everything that is wrong with it; one thing of it is enough to know. */
+function issueIn(thrown: unknown): string | undefined {
+  const issues: unknown = thrown instanceof Error && "issues" in thrown ? thrown.issues : undefined;
+  const [first] = Array.isArray(issues) ? issues : [];
+  if (!isRecord(first)) return undefined;
+  const path = Array.isArray(first.path) ? first.path.join(".") : "";
+  return `What the authorization server says about itself cannot be used: ${sentence(`${path}: ${String(first.message)}`)}`;
+}
+
+/** Those who answer with a good status and no JSON say nothing about why. */
+function oddAnswer(thrown: unknown): string | undefined {
+  if (!(thrown instanceof SyntaxError)) return undefined;
+  const what = /end of JSON input/.test(thrown.message)
+    ? "an answer that is empty or cut off"
+    : "something that is no JSON";
+  return `The authorization server sent ${what} where it should have described itself, a client or tokens. Tell whoever runs it, or register the rack there by hand and name the client in the entry: toolrack.oauth.clientId.`;
 }
