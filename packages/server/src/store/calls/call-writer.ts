@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { IdTable, type LogLevel, type ToolErrorResponse } from "@toolrack/core";
+import type { LogLevel, ToolErrorResponse } from "@toolrack/core";
 import type { CallRow } from "../schema.ts";
 import { StoreUnavailable } from "../store-unavailable.ts";
 import type { CallJournal } from "./call-journal.ts";
@@ -17,7 +17,7 @@ const MOST_EMPTY = 1024;
 
 /** Calls that have begun and whose rows are held back for a moment, in the order in which they began. */
 export class StartQueue {
-  readonly #byId = new IdTable<Start>();
+  readonly #byId = new Map<string, Start>();
   #queue: Start[] = [];
   #first = 0;
 
@@ -119,7 +119,7 @@ export class CallWriter {
   readonly #delay: number;
   readonly #starts = new StartQueue();
   /** Calls whose started row has been written, or is being written. */
-  readonly #running = new IdTable<true>();
+  readonly #running = new Map<string, true>();
   /** Calls that ended in this turn. */
   #ended: Entry[] = [];
   #turn: NodeJS.Immediate | undefined;

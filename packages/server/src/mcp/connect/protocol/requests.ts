@@ -1,6 +1,6 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
-import { type CallClient, IdTable, type ProgressUpdate } from "@toolrack/core";
+import type { CallClient, ProgressUpdate } from "@toolrack/core";
 import { isRecord } from "../../../helpers/index.ts";
 import { GivenUp, onlyAccepted, UpstreamError } from "./failures.ts";
 
@@ -82,7 +82,7 @@ const askingMethods: ReadonlySet<string> = new Set(["tools/call", "prompts/get",
  */
 export class RequestLane {
   readonly #options: LaneOptions;
-  readonly #pending = new IdTable<Pending, number>();
+  readonly #pending = new Map<number, Pending>();
   readonly #scope: AsyncLocalStorage<Answering> | undefined;
   readonly #envelope: Envelope;
   readonly #questions: ServerQuestions;
@@ -117,8 +117,7 @@ export class RequestLane {
       ofTask: (params) => this.#tasks.requestFor(params),
       underWay: () => [
         ...this.#tasks.requests,
-        ...this.#pending
-          .values()
+        ...[...this.#pending.values()]
           .map(({ request }) => request)
           .filter(({ method }) => askingMethods.has(method)),
         ...(this.#givenUp.isEmpty ? [] : ["given up" as const]),

@@ -4,7 +4,6 @@ import {
   isJSONRPCResultResponse,
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
-import { IdTable } from "@toolrack/core";
 import type { Grant } from "../../../access/index.ts";
 import type { EndedCall } from "../../../calls/index.ts";
 import { isRecord } from "../../../helpers/index.ts";
@@ -188,7 +187,7 @@ type Id = string | number;
  * nothing of them, so that whoever ends them looks here too.
  */
 export class SessionCalls {
-  readonly #byId = new IdTable<Exchange<EndedCall>, Id>();
+  readonly #byId = new Map<Id, Exchange<EndedCall>>();
 
   get size(): number {
     return this.#byId.size;

@@ -9,7 +9,6 @@ import {
   UnsupportedProtocolVersionError,
 } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
-import { IdTable } from "@toolrack/core";
 import type { EndedCall } from "../../../calls/index.ts";
 import { isRecord } from "../../../helpers/index.ts";
 import type { Era } from "../../wire/index.ts";
@@ -194,14 +193,14 @@ class StdioFront {
   #room: Promise<void> | undefined;
   readonly #speech = new StdioSpeech();
   /** Calls that were begun here and are to be answered here, by the ids of their requests. */
-  readonly #calls = new IdTable<Exchange<EndedCall>, string | number>();
+  readonly #calls = new Map<string | number, Exchange<EndedCall>>();
   /**
    * Calls that the SDK was given and has not come for yet. An id may be used again once it is cancelled, so that there
    * may be several of it; the SDK comes for them in the order in which it was given them.
    */
   readonly #handedOn = new Map<string | number, Exchange<EndedCall>[]>();
   /** Lists that are about to be answered. What stands for each is another object for each request. */
-  readonly #lists = new IdTable<object, string | number>();
+  readonly #lists = new Map<string | number, object>();
 
   constructor(hot: HotPath, viewer: Viewer, current: () => CurrentServer | undefined, outlet: () => Outlet) {
     this.#hot = hot;

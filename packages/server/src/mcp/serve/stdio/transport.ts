@@ -5,7 +5,6 @@ import {
   parseJSONRPCMessage,
   type Transport,
 } from "@modelcontextprotocol/server";
-import { IdTable } from "@toolrack/core";
 import { headOfLongMessage, isRecord } from "../../../helpers/index.ts";
 import type { Outlet } from "../carry.ts";
 import { isNews } from "../changes.ts";
@@ -65,7 +64,7 @@ export class StdioTransport implements Transport {
   #ending: string | undefined;
   #drained: Promise<void> | undefined;
   /** Requests of the client that wait for their answer, and ours that wait for the client's. */
-  readonly #waiting = new IdTable<true, string | number>();
+  readonly #waiting = new Map<string | number, true>();
   readonly #asked = new Set<string | number>();
   /** Subscriptions, which have no end of their own. */
   readonly #listening = new Set<string | number>();
