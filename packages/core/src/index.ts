@@ -41,7 +41,7 @@ export {
 } from "./format/anthropic.ts";
 export { parseGeminiFunctionCalls, toGeminiFunctionResponse, toGeminiTools } from "./format/gemini.ts";
 export { fromMcpResult, parseMcpToolCall, toMcpResult, toMcpTools } from "./format/mcp.ts";
-export type { FormatNote } from "./format/modern-schema.ts";
+export type { FormatNote } from "./format/notes.ts";
 export {
   parseOpenAIResponsesCalls,
   parseOpenAIToolCalls,

@@ -198,7 +198,9 @@ export class Requester {
         if (abort === undefined && isSent) {
           // The server may not stop at once, and what it asks until then is about this.
           if (askingMethods.has(method)) this.#givenUp.add(id);
-          this.#cancel(id, reason);
+          const meta = modern === undefined ? {} : { _meta: this.#statelessMeta(undefined, false) };
+          const params = { ...meta, requestId: id, reason: messageOf(reason ?? "cancelled") };
+          this.#send({ method: "notifications/cancelled", params });
         } else abort?.abort();
         reject(reason);
       };
@@ -270,12 +272,6 @@ export class Requester {
       [CLIENT_CAPABILITIES_META_KEY]: hasTasks ? { ...capabilities, extensions } : capabilities,
       ...(hearsLog ? { [LOG_LEVEL_META_KEY]: level } : {}),
     };
-  }
-
-  #cancel(id: number, reason: unknown): void {
-    const meta = this.#options.modern === undefined ? {} : { _meta: this.#statelessMeta(undefined, false) };
-    const params = { ...meta, requestId: id, reason: messageOf(reason ?? "cancelled") };
-    this.#send({ method: "notifications/cancelled", params });
   }
 
   /** Sends what nobody waits for. */
