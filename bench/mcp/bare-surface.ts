@@ -1,8 +1,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Logger, ToolRegistry } from "@toolrack/core";
-import { CallOrigins } from "../../packages/server/src/access/callers.ts";
 import { masterGrant } from "../../packages/server/src/access/grants.ts";
+import { CallBook } from "../../packages/server/src/calls/call-book.ts";
 import { openCallOffice } from "../../packages/server/src/calls/call-service.ts";
 import { Offerings } from "../../packages/server/src/calls/offerings.ts";
 import { createMcpSurface, type McpSurface } from "../../packages/server/src/mcp/serve/surface.ts";
@@ -19,10 +19,8 @@ export function openBareSurface(registry: ToolRegistry): McpSurface {
     get: async () => undefined,
   } as never; // Nobody asks for more.
   const calls = openCallOffice({
-    registry,
-    calls: nothing,
-    tokens: nothing,
-    origins: new CallOrigins(registry),
+    book: new CallBook(registry),
+    store: { calls: nothing, tokens: nothing, follower: { follow: () => ({}) } as never }, // Nothing changes.
     logger: silent,
   });
   return createMcpSurface({

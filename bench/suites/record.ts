@@ -33,16 +33,22 @@ export const record: Suite<RecordSample> = {
     const directory = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
     const { openStore } = await import("../../packages/server/src/store/store.ts");
     const { CallRecorder } = await import("../../packages/server/src/calls/recorder.ts");
+    const { CallBook } = await import("../../packages/server/src/calls/call-book.ts");
+    const { masterGrant } = await import("../../packages/server/src/access/grants.ts");
     const store = await openStore({ directory });
     const registry = makeRegistry();
-    const recorder = new CallRecorder(registry, store.calls, console);
+    const book = new CallBook(registry);
+    const recorder = new CallRecorder(book, store.calls, console);
     const common = { toolName: "add", displayName: "add", sessionID: "", caller: "bench" };
     try {
       const call = makeCaller(registry);
       const sample = await measure(async (n, callId) => {
-        const recorded = recorder.announce({ ...common, callId, timestamp: Date.now() });
+        const live = book.enter({ ...common, callId, timestamp: Date.now() }, masterGrant);
+        const recording = live.recorded();
         await call(n, callId);
-        if (!(await recorded).recorded) throw new Error("a call was not recorded");
+        const { recorded } = await recording;
+        book.leave(live);
+        if (!recorded) throw new Error("a call was not recorded");
       }, together);
       const { items } = await store.calls.list({ limit: 1 });
       if (items[0]?.callId !== idOf(warmUp + calls - 1)) throw new Error("the last call has no record");

@@ -82,6 +82,16 @@ export interface Call {
   }[];
 }
 
+export interface CallAnswer {
+  readonly callId: string;
+  readonly toolName: string;
+  readonly status: "completed" | "error";
+  readonly duration: number;
+  readonly result: ToolResult;
+  readonly recorded: boolean;
+  readonly replayOf?: string;
+}
+
 export interface CallPage {
   readonly items: readonly CallSummary[];
   readonly next?: string;
@@ -433,11 +443,13 @@ export interface Answers {
   readonly "PATCH /api/tools": { readonly changed: readonly string[]; readonly missing: readonly string[] };
   readonly "GET /api/tools/{name}": Tool;
   readonly "PATCH /api/tools/{name}": Tool;
+  readonly "POST /api/tools/{name}/calls": CallAnswer;
   readonly "GET /api/calls": CallPage;
   readonly "GET /api/calls/{callId}": Call;
   readonly "DELETE /api/calls/{callId}": Call;
   readonly "GET /api/calls/{callId}/result": ResultPage;
   readonly "GET /api/calls/{callId}/record": Call;
+  readonly "POST /api/calls/{callId}/replay": CallAnswer;
   readonly "GET /api/stats": Statistics;
   readonly "GET /api/approvals": ApprovalPage;
   readonly "GET /api/approvals/{id}": Approval;
@@ -480,6 +492,7 @@ export interface Answers {
   readonly "GET /api/skills/{id}/tools/{toolId}": SkillTool;
   readonly "PATCH /api/skills/{id}/tools/{toolId}": SkillTool;
   readonly "DELETE /api/skills/{id}/tools/{toolId}": { readonly id: string };
+  readonly "POST /api/skills/{id}/try": CallAnswer;
   readonly "GET /api/experts": { readonly items: readonly Expert[] };
   readonly "POST /api/experts": Expert;
   readonly "GET /api/experts/{id}": Expert;

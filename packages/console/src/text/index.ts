@@ -1,7 +1,7 @@
+export { isRecord } from "@toolrack/core/internal/schema";
 export { copyText, keep, kept, saveFile } from "./browser.ts";
 export {
   isExact,
-  isRecord,
   jsonProblem,
   mendJson,
   type ParsedJson,

@@ -1,4 +1,4 @@
-import { withoutPrototypeKeys } from "./copy.ts";
+import { isPlainObject, withoutPrototypeKeys } from "./copy.ts";
 import {
   describeFailure,
   describeReceived,
@@ -86,12 +86,6 @@ function checkKeywords(schema: JsonSchemaObject): JsonSchemaObject {
     `Expected a JSON Schema, got an object without any of its keywords (it has ${shown}). ` +
       'If these are the arguments, write { "type": "object", "properties": { … } } around them.',
   );
-}
-
-function isPlainObject(value: object): value is JsonSchemaObject {
-  if (typeof value !== "object" || Array.isArray(value)) return false;
-  const prototype = Object.getPrototypeOf(value);
-  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 function nameOf(value: object): string {

@@ -1,4 +1,3 @@
-export { CallOrigins } from "./callers.ts";
 export { EncryptionKey, osKeyring } from "./encryption.ts";
 export { type Grant, GrantWatch, grantOf, grantOfOwner, masterGrant } from "./grants.ts";
 export { type GuardedWrite, guardWrite, type WritingCall } from "./guarded-write.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CallLines } from "./live-calls.ts";
+import { CallLines } from "./call-book.ts";
 
 function gather(count: number, textOf: (n: number) => string) {
   const lines = new CallLines();

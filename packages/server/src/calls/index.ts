@@ -12,19 +12,18 @@ export {
 export { ApprovalInbox, INBOX, ownServer, RESUMED } from "./approvals/inbox.ts";
 export { verdictByRules } from "./approvals/rules.ts";
 export { shownArguments } from "./approvals/shown-arguments.ts";
+export { type AnnouncedCall, CallBook, type LogEvent, newCallId } from "./call-book.ts";
 export {
-  CallDesk,
   type CallOffice,
   CallRefused,
   type CallRequest,
+  CallService as CallDesk,
   type EndedCall,
-  type LogEvent,
   openCallOffice,
   parseToolReference,
   unknownTool,
 } from "./call-service.ts";
 export type { InternalTool, InternalToolContext } from "./internal-tool.ts";
-export { newCallId } from "./live-calls.ts";
 export { CallLog, type CallLogOptions, knownSecrets, LineGatherer } from "./log.ts";
 export { type LogLine, type LogQuery, logText, matcher, parse, readLog, toLogLine } from "./log-line.ts";
 export {
@@ -65,7 +64,7 @@ export {
   readRacks,
   unknownRack,
 } from "./rack-identity.ts";
-export { type AnnouncedCall, CallRecorder } from "./recorder.ts";
+export { CallRecorder } from "./recorder.ts";
 export { importTasks, SCHEDULE_TOOL } from "./schedule-tool.ts";
 export { creatorOfGrant, maySee, scheduleView, startSchedules } from "./schedules.ts";
 export { bestFit, isUsableTemplate, matchUriTemplate, parseUriTemplate } from "./uri-templates.ts";

@@ -1,6 +1,6 @@
 import { validate, version } from "uuid";
 import { expect, test } from "vitest";
-import { newCallId } from "./live-calls.ts";
+import { newCallId } from "./call-book.ts";
 
 test("ids are UUIDs of version 7, all different, in the order in which they were made", () => {
   const ids = Array.from({ length: 20_000 }, newCallId);

@@ -4,13 +4,15 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { Tool, ToolRegistry } from "@toolrack/core";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { masterGrant } from "../access/grants.ts";
 import { openStore, type Store } from "../store/store.ts";
-
+import { CallBook } from "./call-book.ts";
 import { CallRecorder } from "./recorder.ts";
 
 let directory: string;
 let store: Store;
 let registry: ToolRegistry;
+let book: CallBook;
 let recorder: CallRecorder;
 let release: () => void;
 let errors: unknown[];
@@ -21,7 +23,8 @@ beforeEach(async () => {
   registry = new ToolRegistry();
   errors = [];
   const logger = { debug() {}, info() {}, warn() {}, error: (text: unknown) => errors.push(text) };
-  recorder = new CallRecorder(registry, store.calls, logger);
+  book = new CallBook(registry);
+  recorder = new CallRecorder(book, store.calls, logger);
   const held = new Promise<void>((resolve) => {
     release = resolve;
   });
@@ -92,12 +95,12 @@ it("counts and tells of a record that is safe in the journal and that the databa
   const database = new DatabaseSync(join(directory, "toolrack.db"));
   database.exec("create trigger refuse before insert on calls begin select raise(abort, 'not now'); end");
   const common = { toolName: "inner", displayName: "inner", sessionID: "", caller: "test", timestamp: 1 };
-  const recording = recorder.announce({ ...common, callId: "kept" });
+  const recording = book.enter({ ...common, callId: "kept" }, masterGrant).recorded();
   await registry.execute("inner", {}, { callId: "kept" });
   expect((await recording).recorded).toBe(true);
   await expect.poll(() => recorder.failures, { timeout: 10_000 }).toBe(1);
   expect(errors).toEqual([expect.stringContaining("refuses the record of call kept: not now")]);
-  const refused = recorder.announce({ ...common, callId: "lost" });
+  const refused = book.enter({ ...common, callId: "lost" }, masterGrant).recorded();
   await registry.execute("inner", {}, { callId: "lost" });
   expect((await refused).recorded).toBe(false);
   expect(recorder.failures).toBe(2);

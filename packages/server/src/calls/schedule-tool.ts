@@ -83,7 +83,7 @@ export function scheduleTool(parts: ScheduleParts, onChange: () => void): ToolIn
     },
     metadata: { category: "toolbox", permissions: ["schedule:manage"] },
     execute: async ({ input, callId }) => {
-      const creator = await creatorOfCall(parts.origins.of(callId), parts.store);
+      const creator = await creatorOfCall(parts.book.of(callId), parts.store);
       const visible = async (state?: "active") =>
         (await schedules.list(state === undefined ? {} : { state })).filter((one) => maySee(creator, one));
       if (input.action === "list") {

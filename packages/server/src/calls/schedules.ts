@@ -2,18 +2,18 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { InvalidArgumentError, type Logger, type ToolInfo, type ToolRegistry } from "@toolrack/core";
 import { Cron } from "croner";
 import { v7 as uuid } from "uuid";
-import type { CallOrigins } from "../access/index.ts";
 import { type Grant, grantOf, masterGrant } from "../access/index.ts";
 import type { ScheduleTiming, Store, StoredSchedule } from "../store/index.ts";
-import type { CallDesk } from "./call-service.ts";
+import type { CallBook } from "./call-book.ts";
+import type { CallService } from "./call-service.ts";
 import { SCHEDULE_TOOL, scheduleTool } from "./schedule-tool.ts";
 
 export interface ScheduleParts {
   readonly registry: ToolRegistry;
   readonly store: Pick<Store, "schedules" | "tokens">;
   /** Where runs are handed in like all other calls: noted when they begin, limited, and recorded. */
-  readonly desk: Pick<CallDesk, "run">;
-  readonly origins: Pick<CallOrigins, "of">;
+  readonly desk: Pick<CallService, "run">;
+  readonly book: Pick<CallBook, "of">;
   readonly logger: Logger;
 }
 

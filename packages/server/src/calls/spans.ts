@@ -9,7 +9,8 @@ import {
   type TimeInput,
   trace,
 } from "@opentelemetry/api";
-import { IdTable, type RackEvent, type ToolCallRecord, type ToolInfo, type ToolResult } from "@toolrack/core";
+import type { ToolCallRecord, ToolInfo, ToolResult } from "@toolrack/core";
+import type { CallFollower, LiveCall } from "./call-book.ts";
 
 /** The names of OpenTelemetry's conventions for generative AI. They may still change, so they stand here only. */
 const names = {
@@ -31,53 +32,43 @@ const LONGEST_VALUE = 8_000;
 const capturesContent = process.env.OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT === "true";
 
 /** A span for every call. Does nothing, and costs next to nothing, in a process without an OpenTelemetry SDK. */
-export class CallSpans {
+export class CallSpans implements CallFollower {
   readonly #tracer = trace.getTracer("toolrack");
-  readonly #open = new IdTable<Span>();
-  /** The call that `run` is making at this moment. */
-  #begun: string | undefined;
+
+  /** Whether a call that comes with these headers needs `run`. */
+  isWanted(headers: TraceHeaders | undefined): boolean {
+    return headers !== undefined || isTracing();
+  }
 
   /** Makes a call inside a span of its own, which continues the trace that the request's headers name. */
   run<Answer>(
-    call: { readonly callId: string; readonly toolName: string; readonly info: ToolInfo | undefined },
-    headers: Readonly<Record<string, string | string[] | undefined>> | undefined,
+    call: LiveCall,
+    info: ToolInfo | undefined,
+    headers: TraceHeaders | undefined,
     execute: () => Answer,
   ): Answer {
-    if (headers === undefined && !isTracing()) return execute();
     const remote = propagation.extract(context.active(), headers ?? {});
-    const span = this.#start(call.callId, call.toolName, remote, call.info);
-    const before = this.#begun;
-    this.#begun = call.callId;
-    try {
-      // Without an SDK there is nothing to carry on.
-      if (span.spanContext().traceId === INVALID_TRACEID) return execute();
-      return context.with(trace.setSpan(remote, span), execute);
-    } finally {
-      this.#begun = before;
-    }
+    const span = this.#start(call, remote, info);
+    // Without an SDK there is nothing to carry on.
+    if (span.spanContext().traceId === INVALID_TRACEID) return execute();
+    return context.with(trace.setSpan(remote, span), execute);
   }
 
-  readonly listen = (event: RackEvent): void => {
-    // A call that a tool makes begins in the context of that tool, so its span finds its parent by itself.
-    if (event.type === "state" && event.status === "pending" && isTracing() && !this.#knows(event.callId)) {
-      this.#start(event.callId, event.toolName, context.active());
-    }
-    if (event.type === "record") this.#end(event.record, event.result);
-  };
-
-  #knows(callId: string): boolean {
-    return callId === this.#begun || this.#open.get(callId) !== undefined;
+  /** A call that a tool makes begins in the context of that tool, so its span finds its parent by itself. */
+  begun(call: LiveCall): void {
+    if (call.span === undefined && isTracing()) this.#start(call, context.active());
   }
 
-  #start(callId: string, toolName: string, parent: ReturnType<typeof context.active>, info?: ToolInfo): Span {
+  #start(call: LiveCall, parent: ReturnType<typeof context.active>, info?: ToolInfo): Span {
+    const { callId, toolName } = call;
     const startTime: TimeInput = Date.now();
     const span = this.#tracer.startSpan(
       `execute_tool ${toolName}`,
       { kind: SpanKind.INTERNAL, startTime },
       parent,
     );
+    call.span = span;
     if (!span.isRecording()) return span;
-    this.#open.set(callId, span);
     span.setAttributes({
       [names.operation]: "execute_tool",
       [names.tool]: toolName,
@@ -88,10 +79,9 @@ export class CallSpans {
     return span;
   }
 
-  #end(record: ToolCallRecord, result: ToolResult): void {
-    const span = this.#open.get(record.callId);
-    if (span === undefined) return;
-    this.#open.delete(record.callId);
+  ended(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult): void {
+    const span = call?.span;
+    if (span === undefined || !span.isRecording()) return;
     // The call may have been made by an alias.
     span.updateName(`execute_tool ${record.toolName}`).setAttribute(names.tool, record.toolName);
     if (record.sessionID !== "") span.setAttribute(names.conversation, record.sessionID);
@@ -107,6 +97,8 @@ export class CallSpans {
     span.end();
   }
 }
+
+type TraceHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 /** Whether somebody in this process has brought an OpenTelemetry SDK; it may come at any time. */
 function isTracing(): boolean {

@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Tool, type ToolCallRecord, ToolRegistry, type ToolResult } from "@toolrack/core";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { CallOrigins } from "../access/callers.ts";
 import { grantOf } from "../access/grants.ts";
 import { issueToken } from "../access/tokens.ts";
 import { openStore, type Store } from "../store/store.ts";
+import { CallBook } from "./call-book.ts";
 import { openCallOffice } from "./call-service.ts";
 
 import { type Schedules, startSchedules } from "./schedules.ts";
@@ -75,9 +75,9 @@ async function startNode(): Promise<Node> {
   const say = (text: unknown) => void warnings.push(String(text));
   const logger = { debug() {}, info() {}, warn: say, error: say };
   const own = await openStore({ directory });
-  const origins = new CallOrigins(registry);
-  const { desk } = openCallOffice({ registry, store: own, origins, logger });
-  const schedules = await startSchedules({ registry, store: own, desk, origins, logger });
+  const book = new CallBook(registry);
+  const { desk } = openCallOffice({ book, store: own, logger });
+  const schedules = await startSchedules({ registry, store: own, desk, book, logger });
   for (const tool of schedules.tools) registry.register(tool);
   const call: Node["call"] = (input, caller = "ai") => registry.execute("schedule_tool", input, { caller });
   const node = { store: own, registry, schedules, runs, warnings, call };

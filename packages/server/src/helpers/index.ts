@@ -6,12 +6,15 @@ export { ProcessGroup, type ProcessStat, processIds, processStat } from "./proce
 export { productVersion } from "./product-version.ts";
 export { StackMapper } from "./stack-mapper.ts";
 export {
+  asRecord,
   DependencyError,
+  defined,
   headOfLongMessage,
   isRecord,
   LoadError,
   type LoadFailure,
   plainHost,
+  reasonOf,
   shellQuote,
   unlessAborted,
 } from "./values.ts";

@@ -3,6 +3,11 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** What was thrown, in words. */
+export function reasonOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
 /** What comes first: the end of the work, or the signal, whose reason is thrown. The work goes on by itself then. */
 export async function unlessAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
   const { promise, reject } = Promise.withResolvers<never>();
@@ -112,4 +117,17 @@ export function plainHost(host: string): string {
     .toLowerCase()
     .replace(/^\[|\]$/g, "")
     .replace(/\.$/, "");
+}
+
+/** The object itself, or an empty one for anything that has no keys. For data that nobody has checked. */
+export function asRecord(value: unknown): Record<string, unknown> {
+  return isRecord(value) ? value : {};
+}
+
+type Defined<Members> = { [Key in keyof Members]?: Exclude<Members[Key], undefined> };
+
+/** Without the members that are undefined: `{ name, ...defined({ mark, sourcePath }) }`. */
+export function defined<Members extends object>(members: Members): Defined<Members> {
+  const present = Object.entries(members).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(present) as Defined<Members>; // Exactly what the type says.
 }

@@ -7,8 +7,8 @@ import {
   type ToolInfo,
   ToolRegistry,
 } from "@toolrack/core";
-import { CallOrigins, MaskedValues, readMasterToken, type Secrets, ToolSecrets } from "../access/index.ts";
-import { CallLog, knownSecrets, Offerings } from "../calls/index.ts";
+import { MaskedValues, readMasterToken, type Secrets, ToolSecrets } from "../access/index.ts";
+import { CallBook, CallLog, knownSecrets, Offerings } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import { type ConfigOrigin, loadEnvironment, readConfig } from "../config/index.ts";
 import type { InternalSurroundings, LoadReport, SingleFileTools } from "../files/index.ts";
@@ -67,7 +67,7 @@ export interface App {
   readonly skills: SkillLibrary;
   readonly log: CallLog;
   /** Who is behind a call. */
-  readonly origins: CallOrigins;
+  readonly book: CallBook;
   /** Where unreviewed code runs. Opened by the first who asks, and closed with the workspace. */
   readonly sandbox: () => Promise<Sandbox>;
   /**
@@ -151,7 +151,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     secrets,
     ...(options.approval === undefined ? {} : { approval: options.approval }),
   });
-  const origins = new CallOrigins(registry);
+  const book = new CallBook(registry);
   const log = new CallLog({ ...config.log, file: logFileOf(root, config) });
   registry.subscribe(log.listen);
 
@@ -181,9 +181,9 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     builtins: [
       ...(config.builtins === false || options.builtins === false
         ? []
-        : loadBuiltins(surroundings, (callId) => origins.isAdmin(callId)).map(withBuiltinName)),
+        : loadBuiltins(surroundings, (callId) => book.isAdmin(callId)).map(withBuiltinName)),
       { ...buildReloadTool(() => files.load()), origin: "built-in toolbox/buildReload_tool" },
-      { ...logTool(log, origins), origin: "built-in toolbox/log_tool" },
+      { ...logTool(log, book), origin: "built-in toolbox/log_tool" },
     ],
   });
   provided = {
@@ -230,7 +230,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     offerings,
     skills,
     log,
-    origins,
+    book,
     sandbox: late.sandbox,
     async store() {
       const store = options.store ?? (await late.store());

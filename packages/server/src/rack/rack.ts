@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger, ToolRegistry } from "@toolrack/core";
-import type { CallOrigins } from "../access/index.ts";
 import { ensureMasterToken, openSecrets, type Secrets } from "../access/index.ts";
 import {
   ApprovalInbox,
+  type CallBook,
   type CallOffice,
   identityOf,
   issuesOf,
@@ -35,7 +35,6 @@ export interface OpenedRack {
   /** To be closed by who serves it, before calls are waited for: some of them wait for a client. */
   readonly mcp: McpSurface;
   readonly mcpServers: McpServers;
-  readonly origins: CallOrigins;
   readonly secrets: Secrets;
   /** How many calls a process that died had left running. */
   readonly interrupted: number;
@@ -65,8 +64,8 @@ export async function openRack(
   const token = await ensureMasterToken(root);
   const secrets = () => [token, ...known.values()];
   // The rack, whose calls they follow, asks the inbox.
-  let origins: CallOrigins | undefined;
-  const originOf = (callId: string) => origins?.of(callId);
+  let book: CallBook | undefined;
+  const originOf = (callId: string) => book?.of(callId);
   let rack: Rack | undefined;
   let mcpServers: McpServers | undefined;
   const approvals = await ApprovalInbox.open({
@@ -90,7 +89,7 @@ export async function openRack(
     approval: approvals.policy,
   });
   opened.defer(() => Promise.race([app.close(), wait(PATIENCE, undefined, { ref: false })]));
-  origins = app.origins;
+  book = app.book;
   app.skills.follow();
 
   const servers = await openMcpServers({
@@ -106,9 +105,8 @@ export async function openRack(
   opened.defer(() => Promise.race([store.follower.close(), wait(PATIENCE, undefined, { ref: false })]));
 
   const calls = openCallOffice({
-    registry: app.registry,
+    book: app.book,
     store,
-    origins: app.origins,
     logger,
     ...(app.config.server?.maxCallsPerTool === undefined
       ? {}
@@ -130,7 +128,7 @@ export async function openRack(
     onExpertsChanged: (listener) => app.skills.experts.subscribe(listener),
   });
   followOthers({ store, approvals, secrets: known, servers, logger });
-  return { app, store, approvals, calls, mcp, mcpServers, origins, secrets: known, interrupted };
+  return { app, store, approvals, calls, mcp, mcpServers, secrets: known, interrupted };
 }
 
 /** An expert as MCP clients see it. */

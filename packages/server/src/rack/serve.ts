@@ -50,7 +50,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   const opened = new AsyncDisposableStack();
   try {
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined }, opened);
-    const { app, store, approvals, calls, mcp, mcpServers, origins, secrets, interrupted } = rack;
+    const { app, store, approvals, calls, mcp, mcpServers, secrets, interrupted } = rack;
     if (options.watchdog === true) {
       const { registry, log } = app;
       opened.defer(startWatchdog({ registry, logFile: log.file, endsWithParent: false }));
@@ -86,7 +86,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       registry: app.registry,
       store,
       desk: calls.desk,
-      origins,
+      book: app.book,
       logger,
     });
     for (const tool of schedules.tools) {

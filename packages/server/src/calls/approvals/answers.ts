@@ -11,7 +11,7 @@ import {
 } from "@toolrack/core";
 import { type Grant, grantOf, masterGrant } from "../../access/index.ts";
 import type { AnsweredFor, ApprovalRule, ApprovalStore, Store, StoredApproval } from "../../store/index.ts";
-import type { CallDesk } from "../call-service.ts";
+import type { CallService } from "../call-service.ts";
 import type { InboxParts, ResumedCall } from "./inbox.ts";
 import { type QuestionMask, restoreMasked } from "./shown-arguments.ts";
 
@@ -256,7 +256,7 @@ export class CarriedAnswers {
 /** Makes a call anew that somebody agreed to after its process had ended: with the rights that its caller has now. */
 export async function resumeCall(
   { callId, approval }: ResumedCall,
-  desk: CallDesk,
+  desk: CallService,
   store: Pick<Store, "tokens">,
 ): Promise<void> {
   const { caller, toolName, sessionID, input, callId: replayOf } = approval;

@@ -21,9 +21,8 @@ beforeAll(async () => {
       const logger = { debug() {}, info() {}, warn() {}, error() {} };
       const approvals = await ApprovalInbox.open({ store, logger });
       const calls = openCallOffice({
-        registry: app.registry,
+        book: app.book,
         store,
-        origins: app.origins,
         logger,
       });
       return { approvals, calls, chat: await openChat({ app, store, approvals, calls, logger }) };

@@ -130,7 +130,7 @@ function askerOf(cli: Cli, yes: boolean): NonNullable<ApprovalPolicy["ask"]> {
 async function openRecorder(cli: Cli, app: App): Promise<CallRecorder | undefined> {
   try {
     const [store, { CallRecorder }] = await Promise.all([app.store(), import("../../calls/index.ts")]);
-    return new CallRecorder(app.registry, store.calls, talkingLogger(cli));
+    return new CallRecorder(app.book, store.calls, talkingLogger(cli));
   } catch (thrown) {
     const reason = thrown instanceof Error ? thrown.message : String(thrown);
     cli.talk(`warning: the call is kept in ${app.log.file} only. ${reason}`);

@@ -10,12 +10,7 @@ const logger = { debug() {}, info() {}, warn() {}, error() {} };
 /** A surface of its own on the rack that is served, for tests that look inside. Its experts are those of the rack. */
 export async function surfaceParts({ serving: { app, store } }: ServedRack) {
   const { experts } = app.skills;
-  const { desk, recorder } = openCallOffice({
-    registry: app.registry,
-    store,
-    origins: app.origins,
-    logger,
-  });
+  const { desk, recorder } = openCallOffice({ book: app.book, store, logger });
   return createMcpSurface({
     registry: app.registry,
     desk,
