@@ -48,7 +48,7 @@ export function converse<Result>(
     const { ended } = dialog;
     if (ended === undefined) {
       scope.runInAsyncScope(() => {
-        carry(serving, request, dialog, finish).catch((thrown) => request.fail(thrown));
+        relay(serving, request, dialog, finish).catch((thrown) => request.fail(thrown));
       });
       return;
     }
@@ -72,7 +72,7 @@ function end<Result>(request: ClientRequest, result: Result, finish: Finish<Resu
 const BURST = 32;
 const PAUSE = 100;
 
-async function carry<Result>(
+async function relay<Result>(
   serving: McpServing,
   request: ClientRequest,
   dialog: ClientDialog<Result>,
