@@ -1,5 +1,28 @@
+import { describeThrown, type ThrownData } from "../../thrown.ts";
+
+/** What the sandbox refuses names Node's own options, which nobody here can set; this says what to do instead. */
+const explanations: Readonly<Record<string, (what: string) => string>> = {
+  // Begins as for a file that is not there, which is what it is to the tool, so that tests for that find it.
+  FileSystemRead: (what) =>
+    `ENOENT: ${what} is not in the sandbox. A tool reads its scratch directory and its packages only; give it the content as an argument.`,
+  FileSystemWrite: (what) =>
+    `EACCES: ${what} cannot be written. A tool writes into its scratch directory only, and keeps data in this.api.storage.`,
+  ChildProcess: (what) =>
+    `${what} was not started. A tool starts programs with await this.api.execute(command, args).`,
+  WorkerThreads: () => "No thread was started: a tool is one thread.",
+};
+
+/** What the tool or its host threw, as data. What Node's permissions refused has a message that helps. */
+export function describeFailure(thrown: unknown): ThrownData {
+  const described = describeThrown(thrown);
+  if (described.code !== "ERR_ACCESS_DENIED") return described;
+  const { permission, resource } = thrown as Record<string, unknown>; // An object, as it has a code.
+  const what = typeof resource === "string" && resource !== "" ? JSON.stringify(resource) : "This";
+  return { ...described, message: explanations[String(permission)]?.(what) ?? described.message };
+}
+
 /** What JSON would turn into `{}` without a word. */
-export const UNREADABLE_RESULT =
+const UNREADABLE_RESULT =
   "The tool returned a stream, a response or a generator, which is not a result. Read it, and return what it gave.";
 
 const DEEPEST = 100;
@@ -43,8 +66,7 @@ function encodeObject(value: object, parents: readonly object[]): unknown {
   if (value instanceof Set) return [...value].map((item) => encode(item, inside) ?? null);
   if (Array.isArray(value)) return value.map((item) => encode(item, inside) ?? null);
   if (isStream(value)) throw new TypeError(UNREADABLE_RESULT);
-  const { toJSON } = value as { toJSON?: unknown };
-  if (typeof toJSON === "function") return encode(toJSON.call(value), inside);
+  if ("toJSON" in value && typeof value.toJSON === "function") return encode(value.toJSON(), inside);
   return encodeEntries(Object.entries(value), inside);
 }
 
@@ -64,8 +86,8 @@ function encodeError({ name, message }: Error): unknown {
 function isStream(value: object): boolean {
   return (
     Symbol.asyncIterator in value ||
-    typeof (value as { getReader?: unknown }).getReader === "function" ||
-    (typeof (value as { next?: unknown }).next === "function" && Symbol.iterator in value) ||
+    ("getReader" in value && typeof value.getReader === "function") ||
+    ("next" in value && typeof value.next === "function" && Symbol.iterator in value) ||
     value instanceof Response
   );
 }

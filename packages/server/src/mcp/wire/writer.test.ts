@@ -1,14 +1,16 @@
 import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
-import { LineWriter } from "./lines.ts";
+import { MessageWriter } from "./writer.ts";
 
 const MEGABYTE = 1024 * 1024;
 
 function unread() {
   const output = new PassThrough();
   const heard: unknown[] = [];
-  const writer = new LineWriter(output, {
+  const writer = new MessageWriter(output, {
+    frame: ["", "\n"],
+    most: 64 * MEGABYTE,
     freed: () => heard.push("freed"),
     overflowed: (characters) => heard.push(characters),
   });
@@ -17,9 +19,10 @@ function unread() {
 
 test("news that a client did not read are told once, in the place of the last", async () => {
   const { output, writer } = unread();
-  writer.writeNews("tools");
+  const tell = (kind: string) => writer.send({ method: `${kind}/list_changed` });
+  tell("tools");
   writer.write("x".repeat(MEGABYTE));
-  for (let at = 0; at < 100; at++) for (const news of ["prompts", "tools", "prompts"]) writer.writeNews(news);
+  for (let at = 0; at < 100; at++) for (const kind of ["prompts", "tools", "prompts"]) tell(kind);
   writer.write("answer");
   writer.flush();
   expect(writer.flow.isFull).toBe(true);
@@ -29,7 +32,7 @@ test("news that a client did not read are told once, in the place of the last", 
   });
   writer.flush();
   output.end();
-  const lines = (await all).split("\n").map((line) => line.slice(0, 10));
+  const lines = (await all).split("\n").map((line) => /"(\w+)\//.exec(line)?.[1] ?? line.slice(0, 10));
   expect(lines).toEqual(["tools", "x".repeat(10), "answer", "tools", "prompts", ""]);
 });
 
