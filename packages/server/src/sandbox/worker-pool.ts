@@ -1,11 +1,11 @@
 import type { Logger } from "@toolrack/core";
 import { defaultLimits, type WorkerLimits, withDefaultLimits } from "../config/index.ts";
+import { defined } from "../helpers/index.ts";
 import type { Confinement, WorkerShape } from "./confinement/confinement.ts";
 import type { EgressProxies } from "./egress.ts";
 import {
   describeNetwork,
   type Invocation,
-  type LogLine,
   nesting,
   SandboxError,
   type SandboxStats,
@@ -38,8 +38,6 @@ export class WorkerPool {
   readonly #leaving = new Set<WorkerGroup>();
   readonly #blank = new Set<Worker>();
   readonly #all = new Set<Worker>();
-  /** Who hears what a worker says outside a call. */
-  readonly #listeners = new WeakMap<Worker, NonNullable<WorkerSpec["onLog"]>>();
   readonly #tick: NodeJS.Timeout;
   #ticks = 0;
   #refill: NodeJS.Timeout | undefined;
@@ -110,12 +108,11 @@ export class WorkerPool {
     const shape: WorkerShape = {
       memoryMb: limits.memoryMb,
       scratchMb: limits.scratchMb,
-      ...(spec.dependencies === undefined ? {} : { dependencies: spec.dependencies }),
-      ...(hasNetwork ? { egressSocket: await proxies.socketFor(spec.hosts) } : {}),
+      ...defined({ dependencies: spec.dependencies }),
+      ...(hasNetwork && { egressSocket: await proxies.socketFor(spec.hosts) }),
     };
     if (this.#isClosed) throw closed(spec.label);
     const worker = (fitsBlank(shape) ? await this.#takeBlank() : undefined) ?? this.#launch(shape);
-    if (spec.onLog !== undefined) this.#listeners.set(worker, spec.onLog);
     await worker.load(spec, limits, describeNetwork(spec, confinement.level));
     return worker;
   }
@@ -165,7 +162,7 @@ export class WorkerPool {
         group?.advance();
         this.#sweep();
       },
-      onLog: (label, log) => (this.#listeners.get(worker) ?? ((said) => this.#log(label, said)))(log),
+      onLog: (label, { level, text }) => this.#options.logger[level](`${label}: ${text}`),
     });
     this.#all.add(worker);
     return worker;
@@ -197,10 +194,6 @@ export class WorkerPool {
   #sweep(): void {
     for (const [key, group] of this.#groups) if (group.isEmpty) this.#groups.delete(key);
     for (const group of this.#leaving) if (group.isEmpty) this.#leaving.delete(group);
-  }
-
-  #log(label: string, { level, text }: LogLine): void {
-    this.#options.logger[level](`${label}: ${text}`);
   }
 }
 

@@ -1,8 +1,9 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { closeSync, existsSync, lstatSync, openSync, readlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { defined } from "../../helpers/index.ts";
 import { type EgressAddress, egressEnvironment } from "../egress.ts";
-import { type ProgramOrder, programBootstrap } from "../program-bootstrap.ts";
+import { type ProgramOrder, programBootstrap } from "../program.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
 import {
   type Confinement,
@@ -61,7 +62,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
         [
           ...nodeFlags({ read: [code], write: [scratch], network: egressSocket !== undefined, memoryMb }),
           "-e",
-          workerBootstrap({ ...(uid === undefined ? {} : { uid }), ...network }),
+          workerBootstrap({ ...defined({ uid }), ...network }),
         ],
       );
       return { child, codeDirectory: code, release() {} };
@@ -83,7 +84,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
           ...scratchAt("/tmp", limits.scratchMb),
           ...["--chdir", programDirectory],
         ],
-        ["--disable-sigusr1", "-e", programBootstrap({ ...(uid === undefined ? {} : { uid }), ...network })],
+        ["--disable-sigusr1", "-e", programBootstrap({ ...defined({ uid }), ...network })],
       );
       const order: ProgramOrder = {
         command: [

@@ -142,7 +142,7 @@ const probeCode = `module.exports = { methods: { look() {
 async function checkConfined(worker: Worker): Promise<void> {
   const signal = AbortSignal.timeout(defaultLimits.initMs);
   const answer = await worker.invoke({ method: "look", params: null, signal });
-  const { open, uid } = answer as { open: string[]; uid: number };
+  const { open, uid } = answer as { open: string[]; uid: number }; // The probe is our own code.
   if (open.length > 0) throw new Error(`a worker could reach ${open.join(" and ")}`);
   if (uid === 0) throw new Error("a worker ran as root");
 }

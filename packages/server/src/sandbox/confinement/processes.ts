@@ -182,7 +182,8 @@ async function folderBytes(folder: string, most: number): Promise<number> {
         else bytes += await sizeOf(inner);
       }
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT") return Number.POSITIVE_INFINITY;
+      const { code } = error as NodeJS.ErrnoException; // What the file system says.
+      if (code !== "ENOENT") return Number.POSITIVE_INFINITY;
     }
   }
   return bytes;
