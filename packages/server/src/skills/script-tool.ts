@@ -296,7 +296,7 @@ def answer(message):
     try:
         text = json.dumps(message, ensure_ascii=False, default=str, allow_nan=False)
     except ValueError:
-        # What JSON has no word for is null, as in JavaScript.
+        # JavaScript writes null too for what JSON has no word for.
         text = json.dumps(plain(json.loads(json.dumps(message, default=str))), ensure_ascii=False)
     out.write("\\n" + request["marker"] + text + "\\n")
     out.flush()
@@ -320,9 +320,11 @@ try:
         async def wait(): return await value
         value = asyncio.run(wait())
     answer({"value": value})
-except SystemExit as error:
+except SystemExit:
+    error = sys.exc_info()[1]
     message = request["file"] + " ended with sys.exit(" + repr(error.code) + ") instead of returning a value."
     answer({"error": {"message": message, "stack": traceback.format_exc()}})
-except BaseException as error:
+except BaseException:
+    error = sys.exc_info()[1]
     answer({"error": {"message": str(error) or type(error).__name__, "stack": traceback.format_exc()}})
 `;

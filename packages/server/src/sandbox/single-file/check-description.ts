@@ -359,25 +359,28 @@ function missingVariables(
     const description = properties[name]?.description;
     return typeof description === "string" ? `${name} (${description})` : name;
   });
-  const solution = `Ask the operator to run: ${commandsFor(tool, missing)}`;
-  const message = `MISSING_ENV_VAR: the tool "${tool}" needs ${described.join(", ")}, which is not set, so it did not run. ${solution}`;
-  return new BusinessError(message, {
-    recoverable: false,
-    data: { code: "MISSING_ENV_VAR", missing, solution, retryable: false },
-  });
+  const problem = `the tool "${tool}" needs ${described.join(", ")}, which is not set`;
+  return variableError("MISSING_ENV_VAR", tool, missing, problem, { missing });
 }
 
 function wrongVariables(tool: string, wrong: readonly string[], expected: string): BusinessError {
-  const solution = `Ask the operator to run: ${commandsFor(tool, wrong)}`;
-  const message = `INVALID_ENV_VAR: ${wrong.join(", ")} of the tool "${tool}" must be ${expected}, and what is set is not, so it did not run. ${solution}`;
-  return new BusinessError(message, {
-    recoverable: false,
-    data: { code: "INVALID_ENV_VAR", wrong, solution, retryable: false },
-  });
+  const problem = `${wrong.join(", ")} of the tool "${tool}" must be ${expected}, and what is set is not`;
+  return variableError("INVALID_ENV_VAR", tool, wrong, problem, { wrong });
 }
 
-function commandsFor(tool: string, names: readonly string[]): string {
-  return names.map((name) => `toolrack secrets set ${tool} ${name}`).join(" && ");
+function variableError(
+  code: string,
+  tool: string,
+  names: readonly string[],
+  problem: string,
+  data: object,
+): BusinessError {
+  const commands = names.map((name) => `toolrack secrets set ${tool} ${name}`).join(" && ");
+  const solution = `Ask the operator to run: ${commands}`;
+  return new BusinessError(`${code}: ${problem}, so it did not run. ${solution}`, {
+    recoverable: false,
+    data: { code, ...data, solution, retryable: false },
+  });
 }
 
 const LONGEST = 60;
