@@ -222,7 +222,7 @@ function numbering(): string {
   }
 }
 
-/** Whether that very process runs. One that belongs to somebody else may not be signalled, and runs. */
+/** Whether that very process runs. A process of another user refuses our signal, so it runs. */
 function isRunning(id: number, started: string): boolean {
   if (id === process.pid) return started === STARTED;
   const seen = processStat(id);

@@ -44,7 +44,7 @@ export async function runPnpm({ directory, args, npmrc, signal, onProgress }: Pn
     child.once("error", reject);
     child.once("close", resolve);
   });
-  // Whoever awaits it below hears of the failure; reading the report comes first.
+  // The failure is thrown where `ended` is awaited below; until then it is no unhandled rejection.
   ended.catch(() => {});
   let failure: ReportLine | undefined;
   let resolved = 0;

@@ -100,7 +100,7 @@ function endOf({ child }: Launched): Promise<[number | null, string | null]> {
   });
 }
 
-/** How the program itself ended, which bubblewrap does not pass on. At level 2 nobody reports, as nobody is between. */
+/** How the program itself ended, as our process in the sandbox reports it; bubblewrap does not pass it on. At level 2 the program is started directly, and there is no report. */
 function collectReport({ child }: Launched): () => ProgramEnd | undefined {
   let text = "";
   // Stdio 3 is a pipe; Node's types know only the first three.
@@ -132,7 +132,7 @@ export class ProgramSlots {
     else await turn(slots.waiting, signal);
     return () => {
       const [next] = slots.waiting;
-      // The place is handed on, so that nobody who comes later is faster.
+      // The next program in the queue takes over the place, so that no later one gets it first.
       if (next !== undefined) return next();
       slots.running--;
       if (slots.running === 0) this.#names.delete(name);

@@ -30,7 +30,7 @@ const refillMs = 100;
 
 const blankShape: WorkerShape = { memoryMb: defaultLimits.memoryMb, scratchMb: defaultLimits.scratchMb };
 
-/** Keeps workers: blank ones for whoever comes next, warm ones for the code they have loaded. */
+/** Keeps workers: blank ones for the next tool that needs one, warm ones for the code they have loaded. */
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #groups = new Map<string, WorkerGroup>();
@@ -93,7 +93,7 @@ export class WorkerPool {
     const deadline = setTimeout(() => {
       for (const worker of workers) if (worker.running > 0) worker.kill(closed("The sandbox"));
     }, defaultLimits.graceMs);
-    // Whoever is still there then was being started, or does not end by itself.
+    // A worker that is still there then was being started, or does not end by itself.
     const last = setTimeout(() => {
       for (const worker of workers) worker.kill();
     }, defaultLimits.graceMs + defaultLimits.cleanupMs);
@@ -210,7 +210,7 @@ function closed(label: string): SandboxError {
   return new SandboxError("sandbox_ended", `${label} was ended, because the server closes.`);
 }
 
-/** How long nobody is started after a start that failed, unless a worker is free before. */
+/** After a start that failed, no worker is started for so long, unless another one is free before. */
 const restMs = 5_000;
 
 interface WaitingCall {

@@ -344,7 +344,7 @@ interface RunningCall {
 
 const memoryWords = /heap out of memory|out of memory|bad_alloc|allocation failed|Cannot allocate memory/i;
 
-/** Why a process ended that nobody told to: an error for the calls it had. */
+/** The error for the calls of a process that ended although the host did not end it. */
 function describeEnd(
   label: string,
   exitCode: number | null,

@@ -119,7 +119,7 @@ async function specOf(
   };
 }
 
-/** What a script is told about the call. Nothing in it opens a door. */
+/** What a script is told about the call. Nothing in it gives it any rights. */
 function contextOf({ skill, tool }: ReadyTool, context: ToolContext): Record<string, unknown> {
   const { expertId } = context.extra;
   return {

@@ -33,7 +33,7 @@ function whatLevel2DoesNotStop(): string {
   const always =
     "Level 2 holds a tool by Node's own permissions alone: it does not stop one that uses an error in Node.";
   if (process.getuid?.() === 0) return always;
-  // Signals are the one door that neither Node's permissions nor limits close.
+  // Neither Node's permissions nor limits keep a process from sending signals.
   return `${always} As the server is not root, the tool has the server's own user: by signals it can stop the server and other programs of that user, and open the debugger of that user's other Node programs, though not of the server.`;
 }
 

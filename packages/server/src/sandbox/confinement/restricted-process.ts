@@ -71,7 +71,7 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
 
 /**
  * Without root, a tool has the server's own user and may send it signals. At SIGUSR1 Node would open its debugger, and with it
- * the whole server, to everybody on this machine; not where somebody listens to the signal.
+ * the whole server, to everybody on this machine; not where the program listens to the signal.
  */
 function keepDebuggerClosed(): void {
   if (process.listenerCount("SIGUSR1") === 0) process.on("SIGUSR1", () => {});

@@ -140,15 +140,13 @@ function claimsOf({ skill: { name, mark }, tools }: Claimant): Claim[] {
   const ids = tools.flatMap(({ id }) => id ?? []);
   return [
     { field: "name", value: name, refusal: `There is a skill "${name}" already.` },
-    ...[mark ?? []]
-      .flat()
-      .map(
-        (value): Claim => ({
-          field: "mark",
-          value,
-          refusal: `Another skill has the mark "${value}" already.`,
-        }),
-      ),
+    ...[mark ?? []].flat().map(
+      (value): Claim => ({
+        field: "mark",
+        value,
+        refusal: `Another skill has the mark "${value}" already.`,
+      }),
+    ),
     ...ids.map(
       (value): Claim => ({ field: "id", value, refusal: `There is a tool with the id "${value}" already.` }),
     ),
