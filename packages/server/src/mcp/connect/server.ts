@@ -26,7 +26,7 @@ import { Upstream, type UpstreamSurroundings } from "./upstream.ts";
 /** What all servers share. */
 export interface ServerSurroundings extends UpstreamSurroundings {
   readonly registry: ToolRegistry;
-  readonly offerings: Offerings | undefined;
+  readonly offerings?: Offerings | undefined;
   readonly store: McpServerStore;
   readonly surroundings: Surroundings;
   readonly pinning: PinningPolicy;

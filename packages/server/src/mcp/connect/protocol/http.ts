@@ -122,7 +122,10 @@ function upstreamFetch(
 ): Fetch {
   return async (input, init) => {
     const answering = scope?.getStore();
-    if (answering?.request.routingName !== undefined) route(init?.headers, answering.request.routingName);
+    const { routingName } = answering?.request ?? {};
+    // The SDK names in a header what the requests are about that it knows, where the protocol wants that.
+    if (routingName !== undefined && init?.headers instanceof Headers && init.headers.has("mcp-method"))
+      init.headers.set("mcp-name", headerValue(routingName));
     const response = await fetch(input, init);
     const { status, headers } = response;
     if (answering !== undefined) {
@@ -154,11 +157,6 @@ export function onlyAccepted(): UpstreamError {
 
 function isEventStream(headers: Headers): boolean {
   return /^\s*text\/event-stream/i.test(headers.get("content-type") ?? "");
-}
-
-/** The SDK names in a header what the requests are about that it knows, where the protocol wants that. */
-function route(headers: unknown, name: string): void {
-  if (headers instanceof Headers && headers.has("mcp-method")) headers.set("mcp-name", headerValue(name));
 }
 
 async function refusalIn(response: Response, id: unknown, hasSession: boolean): Promise<UpstreamError> {

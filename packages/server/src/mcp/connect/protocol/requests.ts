@@ -7,7 +7,7 @@ import {
   PROTOCOL_VERSION_META_KEY,
   type Transport,
 } from "@modelcontextprotocol/client";
-import { type CallClient, IdTable } from "@toolrack/core";
+import type { CallClient } from "@toolrack/core";
 import { isRecord } from "../../../helpers/index.ts";
 import { messageOf, UpstreamError } from "../failures.ts";
 import { onlyAccepted, tooLargeIn } from "./http.ts";
@@ -65,7 +65,7 @@ const extensions = Object.freeze({ [TASKS_EXTENSION]: {} });
  */
 export class Requester {
   readonly #options: RequesterOptions;
-  readonly #pending = new IdTable<Pending, number>();
+  readonly #pending = new Map<number, Pending>();
   readonly #questions: ServerQuestions;
   readonly #tasks: TaskRuns;
   readonly #turns = new Turns(LONGEST_TURN);
@@ -98,8 +98,7 @@ export class Requester {
       ofTask: (params) => this.#tasks.requestFor(params),
       underWay: () => [
         ...this.#tasks.requests,
-        ...this.#pending
-          .values()
+        ...[...this.#pending.values()]
           .map(({ request }) => request)
           .filter(({ method }) => askingMethods.has(method)),
         ...(this.#givenUp.isEmpty ? [] : ["given up" as const]),
@@ -198,7 +197,9 @@ export class Requester {
         if (abort === undefined && isSent) {
           // The server may not stop at once, and what it asks until then is about this.
           if (askingMethods.has(method)) this.#givenUp.add(id);
-          this.#cancel(id, reason);
+          const meta = modern === undefined ? {} : { _meta: this.#statelessMeta(undefined, false) };
+          const params = { ...meta, requestId: id, reason: messageOf(reason ?? "cancelled") };
+          this.#send({ method: "notifications/cancelled", params });
         } else abort?.abort();
         reject(reason);
       };
@@ -270,12 +271,6 @@ export class Requester {
       [CLIENT_CAPABILITIES_META_KEY]: hasTasks ? { ...capabilities, extensions } : capabilities,
       ...(hearsLog ? { [LOG_LEVEL_META_KEY]: level } : {}),
     };
-  }
-
-  #cancel(id: number, reason: unknown): void {
-    const meta = this.#options.modern === undefined ? {} : { _meta: this.#statelessMeta(undefined, false) };
-    const params = { ...meta, requestId: id, reason: messageOf(reason ?? "cancelled") };
-    this.#send({ method: "notifications/cancelled", params });
   }
 
   /** Sends what nobody waits for. */
