@@ -128,7 +128,10 @@ export class CallBook {
   /** To be made before any call is. */
   constructor(registry: ToolRegistry) {
     this.registry = registry;
-    this.#unsubscribe = registry.subscribe((event) => this.#listen(event));
+    this.#unsubscribe = registry.subscribe(
+      (event) => this.#listen(event),
+      ["state", "progress", "log", "waiting", "record"],
+    );
   }
 
   /** Returns a function that ends it. */

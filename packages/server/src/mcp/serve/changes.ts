@@ -46,9 +46,7 @@ export class ChangePublisher {
   constructor(parts: PublishParts, resourceUpdated: (uri: string) => void) {
     this.#parts = parts;
     this.#stops = [
-      parts.registry.subscribe((event) => {
-        if (event.type === "tools") this.#gather(["tools"]);
-      }),
+      parts.registry.subscribe(() => this.#gather(["tools"]), ["tools"]),
       parts.offerings.subscribe((change) => {
         if (change.kind === "resource") resourceUpdated(change.uri);
         // A skill shows as resources.
