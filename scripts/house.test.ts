@@ -20,7 +20,7 @@ describe("the rooms of the server", () => {
       return forbiddenImports([file])[0]?.split(": ").at(-1);
     };
     expect(broken("calls/recorder.ts", "http/index.ts")).toBe("upward");
-    expect(broken("http/app.ts", "mcp/serve/index.ts")).toBe("sideways");
+    expect(broken("http/router.ts", "mcp/serve/index.ts")).toBe("sideways");
     expect(broken("mcp/serve/tools.ts", "mcp/connect/upstream.ts")).toBe("past the door");
     expect(broken("calls/index.ts", "store/index.ts", 'export { Store } from "../store/index.ts";')).toBe(
       "a door gives away another room's things",

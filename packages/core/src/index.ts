@@ -37,7 +37,7 @@ export {
 } from "./format/anthropic.ts";
 export { parseGeminiFunctionCalls, toGeminiFunctionResponse, toGeminiTools } from "./format/gemini.ts";
 export { fromMcpResult, parseMcpToolCall, toMcpResult, toMcpTools } from "./format/mcp.ts";
-export type { FormatNote } from "./format/modern-schema.ts";
+export type { FormatNote } from "./format/notes.ts";
 export {
   parseOpenAIResponsesCalls,
   parseOpenAIToolCalls,
@@ -60,16 +60,10 @@ export { jsonSchemaFlaws } from "./schema/check-json-schema.ts";
 export { compileSchema } from "./schema/compile-schema.ts";
 export { tooMuchJson } from "./schema/copy.ts";
 export { hashValue } from "./schema/hash.ts";
-export { referenceKeywords, sameValueKeywords, schemaKeywords } from "./schema/json-schema-keywords.ts";
+export type { SchemaIssue } from "./schema/issue.ts";
 export { loadLinearPatterns, type Pattern, toPattern } from "./schema/pattern.ts";
-export type {
-  CompiledSchema,
-  InferInput,
-  JsonSchema,
-  JsonSchemaObject,
-  SchemaIssue,
-} from "./schema/types.ts";
-export { SchemaError } from "./schema/types.ts";
+export { type CompiledSchema, type InferInput, SchemaError } from "./schema/types.ts";
+export type { JsonSchema, JsonSchemaObject } from "./schema/visit.ts";
 export type {
   AskRequest,
   CallClient,

@@ -1,9 +1,10 @@
 import { ApiError, readJson } from "./api-error.ts";
 import { readEvents } from "./events.ts";
+import type { Call } from "./generated-types.ts";
 import type { LargeCall } from "./large-call.worker.ts";
 import { open } from "./request.ts";
 import { currentSession } from "./session.ts";
-import type { Call, CallAnswer, CallLine, CallProgress, SkillToolDraft } from "./types.ts";
+import type { CallAnswer, CallLine, CallProgress, CallStatus, SkillToolDraft } from "./types.ts";
 
 export interface CallWatcher {
   readonly state?: (state: { readonly status: string; readonly title?: string }) => void;
@@ -16,27 +17,21 @@ export interface CallWatcher {
 /** A longer answer is not taken from the stream, where it would hold up the page, but read from the record. */
 const LONGEST_ANSWER = 1_000_000;
 
-/**
- * Makes a call and tells of it while it is under way. Rejects with an `ApiError` when the call was refused. The call goes on
- * when the page is loaded anew or the network fails: who has its id finds it again, and cancels it by that.
- */
+/** Makes a call and reports on it while it runs. The call outlives the page: its id finds it again, and cancels it. */
 export function runTool(
   name: string,
   body: { readonly arguments: unknown; readonly callId: string; readonly sessionID?: string },
   watcher: CallWatcher = {},
 ): Promise<CallAnswer> {
-  return follow("/api/tools/{name}/calls", { name }, { ...body, keep: true }, watcher);
+  return follow("POST /api/tools/{name}/calls", { name }, { ...body, keep: true }, watcher);
 }
 
-/**
- * Makes a recorded call again, with other arguments if given. Resolves with the id of the new call as soon as there is one
- * to be seen: it may wait for a person, and its record says what becomes of it. Rejects when it is refused before.
- */
+/** Repeats a recorded call. Resolves with the id of the new call once it exists, even if it waits for an approval. */
 export function startReplay(callId: string, body: { readonly arguments?: unknown }): Promise<string> {
   const id = newId();
   return new Promise((resolve, reject) => {
     follow(
-      "/api/calls/{callId}/replay",
+      "POST /api/calls/{callId}/replay",
       { callId },
       { ...body, callId: id, keep: true },
       { state: () => resolve(id) },
@@ -44,29 +39,28 @@ export function startReplay(callId: string, body: { readonly arguments?: unknown
   });
 }
 
-/** Calls a tool of a skill that has not been saved. */
 export function tryTool(
   skillId: string,
   body: { readonly tool: SkillToolDraft; readonly arguments: unknown; readonly callId: string },
   watcher: CallWatcher,
 ): Promise<CallAnswer> {
-  return follow("/api/skills/{id}/try", { id: skillId }, body, watcher);
+  return follow("POST /api/skills/{id}/try", { id: skillId }, body, watcher);
 }
 
 async function follow(
-  address: string,
+  route: string,
   path: Readonly<Record<string, string>>,
   body: { readonly callId?: string; readonly arguments?: unknown; readonly keep?: boolean },
   watcher: CallWatcher,
 ): Promise<CallAnswer> {
   const headers = { accept: "text/event-stream" };
-  const response = await open(`POST ${address}`, { path, body, headers });
+  const response = await open(route, { path, body, headers });
   if (response.body === null) throw new ApiError(0, "unreachable", "");
   // Only a call whose id is known can be found in the records.
   const longest = body.callId === undefined ? Number.POSITIVE_INFINITY : LONGEST_ANSWER;
   const events = readEvents(response.body, { longest });
   for (;;) {
-    // A connection that breaks is one that has no more to say.
+    // A broken connection counts as one that has ended.
     const { done, value: streamed } = await events
       .next()
       .catch(() => ({ done: true, value: undefined }) as const);
@@ -84,6 +78,10 @@ async function follow(
   }
 }
 
+export function isUnderWay({ status }: { readonly status: CallStatus }): boolean {
+  return status === "running" || status === "pending";
+}
+
 /** Milliseconds between looks, and for how long a server may be away. */
 const LOOK_EVERY = 1_000;
 const LONGEST_AWAY = 60_000;
@@ -95,10 +93,10 @@ export async function findAnswer(callId: string | undefined, watcher: CallWatche
     try {
       const call = await readCall(callId);
       lastAnswer = Date.now();
-      if (call.status !== "running" && call.status !== "pending") return answerOf(call);
+      if (!isUnderWay(call)) return answerOf(call);
       watcher.found?.(call);
     } catch (thrown) {
-      // One that nobody knows was lost before it was written down.
+      // A call that the server does not know was lost before it was recorded.
       if (!(thrown instanceof ApiError) || thrown.code !== "unreachable") throw unreachable(thrown);
     }
     await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY));

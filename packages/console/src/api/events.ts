@@ -1,4 +1,5 @@
 import { onScopeDispose, ref } from "vue";
+import { isRecord } from "../text/index.ts";
 import { ApiError } from "./api-error.ts";
 import { open } from "./request.ts";
 
@@ -6,13 +7,12 @@ export interface StreamedEvent {
   readonly event: string;
   readonly id?: string;
   readonly data: string;
-  /** The data was longer than wanted and was not kept. */
   readonly oversized: boolean;
 }
 
 /**
- * Reads a stream of server-sent events. Text is decoded as it comes, so that a character cut in two by the network
- * arrives whole. Data beyond `longest` characters is let go as it arrives: the reader asks for it in pages instead.
+ * Reads server-sent events. Data longer than `longest` is dropped as it arrives: the reader asks for it in
+ * pages instead.
  */
 export async function* readEvents(
   body: ReadableStream<Uint8Array>,
@@ -23,7 +23,7 @@ export async function* readEvents(
   const reader = body.getReader();
   let line = "";
   let lineIsCut = false;
-  let draft = newDraft();
+  let draft: Draft = { event: undefined, data: [], oversized: false };
   try {
     for (;;) {
       const { done, value } = await reader.read();
@@ -38,16 +38,12 @@ export async function* readEvents(
         }
         if (index === lines.length - 1) break; // The rest of this line has not come yet.
         const whole = line.endsWith("\r") ? line.slice(0, -1) : line;
-        if (whole === "" && draft.event !== undefined) {
-          yield {
-            event: draft.event,
-            data: draft.data.join("\n"),
-            oversized: draft.oversized,
-            ...idOf(draft),
-          };
+        if (whole !== "") take(draft, whole, lineIsCut);
+        else {
+          const { event, data, ...rest } = draft;
+          if (event !== undefined) yield { ...rest, event, data: data.join("\n") };
+          draft = { event: undefined, data: [], oversized: false };
         }
-        if (whole === "") draft = newDraft();
-        else take(draft, whole, lineIsCut);
         line = "";
         lineIsCut = false;
       }
@@ -62,13 +58,9 @@ const LONGEST_FIELD_NAME = 16;
 
 interface Draft {
   event: string | undefined;
-  id: string | undefined;
+  id?: string;
   data: string[];
   oversized: boolean;
-}
-
-function newDraft(): Draft {
-  return { event: undefined, id: undefined, data: [], oversized: false };
 }
 
 function take(draft: Draft, line: string, isCut: boolean): void {
@@ -80,10 +72,6 @@ function take(draft: Draft, line: string, isCut: boolean): void {
   if (field === "id") draft.id = value;
   if (field === "data" && isCut) draft.oversized = true;
   if (field === "data" && !isCut) draft.data.push(value);
-}
-
-function idOf({ id }: Draft): { id?: string } {
-  return id === undefined ? {} : { id };
 }
 
 export type StreamState = "connecting" | "open" | "waiting" | "closed";
@@ -101,17 +89,14 @@ const LONGEST_SILENCE = 40_000;
 
 type Listener = (event: RackEvent) => void;
 
-/**
- * The one connection that tells the console what happens. It resumes where it broke off, and tells its listeners
- * `reset` when what happened in between is not known any more.
- */
+/** The one connection for events. It resumes where it broke off; `reset` tells listeners that events were lost. */
 export class EventStream {
   readonly state = ref<StreamState>("closed");
   /** When the next attempt is made, while it waits. */
   readonly retryAt = ref(0);
   readonly #listeners = new Set<Listener>();
   #lastId: string | undefined;
-  /** There was a connection before, though it may have broken before it said where it was. */
+  /** There was a connection before, which may have broken before it gave an id. */
   #hasBegun = false;
   #run: AbortController | undefined;
   #wake: (() => void) | undefined;
@@ -142,7 +127,6 @@ export class EventStream {
     this.state.value = "closed";
   }
 
-  /** Tries now instead of later. */
   retryNow(): void {
     this.#wake?.();
   }
@@ -173,9 +157,7 @@ export class EventStream {
     let opened = false;
     try {
       stillAlive();
-      const headers: Record<string, string> =
-        this.#lastId === undefined ? {} : { "last-event-id": this.#lastId };
-      const response = await open("GET /api/events", { signal, headers });
+      const response = await open("GET /api/events", { signal, headers: resumeAfter(this.#lastId) });
       opened = true;
       this.#hasBegun = true;
       this.state.value = "open";
@@ -184,7 +166,8 @@ export class EventStream {
         if (id !== undefined) this.#lastId = id;
         // The first `ready` is the beginning; a later one means that the server did not know where we were.
         if (event === "ready" && !isResumed) continue;
-        this.#tell({ type: event === "ready" ? "reset" : event, data: dataOf(data) });
+        const told = { type: event === "ready" ? "reset" : event, data: dataOf(data) };
+        for (const listener of this.#listeners) listener(told);
       }
     } catch (thrown) {
       if (thrown instanceof ApiError && thrown.status === 401) this.pause();
@@ -192,10 +175,6 @@ export class EventStream {
       clearTimeout(watch);
     }
     return opened;
-  }
-
-  #tell(event: RackEvent): void {
-    for (const listener of this.#listeners) listener(event);
   }
 
   #sleep(milliseconds: number): Promise<void> {
@@ -210,13 +189,16 @@ export class EventStream {
   }
 }
 
-function dataOf(text: string): RackEvent["data"] {
-  const value: unknown = JSON.parse(text);
-  // Every event of the feed carries an object; anything else is nothing a listener could read.
-  return typeof value === "object" && value !== null ? (value as RackEvent["data"]) : {};
+export function resumeAfter(lastId: string | undefined): Record<string, string> {
+  return lastId === undefined ? {} : { "last-event-id": lastId };
 }
 
-/** The console's connection. There is one, whatever is on the screen. */
+/** Every event of the feed carries an object; anything else is nothing a listener could read. */
+function dataOf(text: string): RackEvent["data"] {
+  const value: unknown = JSON.parse(text);
+  return isRecord(value) ? value : {};
+}
+
 export const eventStream = new EventStream();
 
 /** Hears of events whose type begins with one of the given texts, and of `reset`, for as long as the page lives. */

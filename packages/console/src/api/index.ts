@@ -1,42 +1,32 @@
+export type { JsonSchema, ToolResult } from "@toolrack/core";
 export { ApiError } from "./api-error.ts";
-export { type CallWatcher, findAnswer, newId, readCall, runTool, startReplay, tryTool } from "./calls.ts";
-export { eventStream, type RackEvent, readEvents, useEvents } from "./events.ts";
+export {
+  type CallWatcher,
+  findAnswer,
+  isUnderWay,
+  newId,
+  readCall,
+  runTool,
+  startReplay,
+  tryTool,
+} from "./calls.ts";
+export { eventStream, type RackEvent, readEvents, resumeAfter, useEvents } from "./events.ts";
+// All of it: the generator writes what the console asks for, and types.ts has the last word on a name.
+export type * from "./generated-types.ts";
 export { open, readPages, request, unlessForbidden } from "./request.ts";
 export { currentSession, followOtherTabs, openSession, signIn, signOut } from "./session.ts";
 export { loopsOf, type RackStatistics, readCalls, readStatistics } from "./statistics.ts";
 export type {
-  Approval,
-  ApprovalRule,
-  Call,
   CallAnswer,
   CallFacts,
   CallLine,
-  CallPage,
   CallProgress,
   CallStatus,
-  CallSummary,
   ChatMessage,
   ChatPart,
-  ChatSession,
-  ChatTextPart,
   ChatToolPart,
-  Expert,
-  FileReport,
-  JsonSchema,
   LoopVerdict,
-  McpServer,
-  McpServerTool,
-  Reload,
-  Server,
-  Skill,
   SkillFile,
-  SkillImport,
-  SkillSummary,
-  SkillTool,
   SkillToolDraft,
   SkillToolType,
-  Token,
-  Tool,
-  ToolResult,
-  ToolSummary,
 } from "./types.ts";

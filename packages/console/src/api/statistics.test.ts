@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
+import type { CallSummary } from "./generated-types.ts";
 import { fillBuckets, summariseCalls } from "./statistics.ts";
-import type { CallSummary } from "./types.ts";
 
 it("counts calls and failures over all and by slices of time", () => {
   const calls = [call(0, 10), call(10, 20), call(99, 30, "error"), call(100, 40), call(5, 0, "running")];

@@ -1,10 +1,11 @@
 import { ApiError } from "./api-error.ts";
+import { isUnderWay } from "./calls.ts";
+import type { CallSummary, Statistics } from "./generated-types.ts";
 import { readPages, request } from "./request.ts";
-import type { CallSummary, LoopVerdict, Statistics } from "./types.ts";
+import type { LoopVerdict } from "./types.ts";
 
 export interface RackStatistics extends CallStatistics {
   readonly tools: readonly (CallTotals & { readonly toolName: string })[];
-  /** Made of so many of the latest calls only. */
   readonly latest?: number;
 }
 
@@ -72,8 +73,7 @@ export function summariseCalls(
   const width = (until - since) / slices;
   const groups: CallSummary[][] = Array.from({ length: slices }, () => []);
   const ended = calls.filter(
-    ({ status, timestamp }) =>
-      isEnded(status) && timestamp !== undefined && timestamp >= since && timestamp < until,
+    (call) => !isUnderWay(call) && since <= (call.timestamp ?? -1) && call.timestamp! < until,
   );
   for (const call of ended) groups[Math.floor((call.timestamp! - since) / width)]?.push(call);
   const buckets = groups.map((group, index) => ({ at: since + index * width, ...totals(group) }));
@@ -90,21 +90,15 @@ function totals(calls: readonly CallSummary[]): CallTotals {
   };
 }
 
-function isEnded(status: CallSummary["status"]): boolean {
-  return status === "completed" || status === "error" || status === "interrupted";
-}
-
 function percentile(sorted: readonly number[], part: number): number | undefined {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];
 }
 
 /** All slices of the time that was asked about: the server leaves out those in which nothing happened. */
-export function fillBuckets({
-  since,
-  until,
-  interval,
-  buckets,
-}: Pick<Statistics, "since" | "until" | "interval" | "buckets">): CallStatistics["buckets"] {
+export function fillBuckets(
+  statistics: Pick<Statistics, "since" | "until" | "interval" | "buckets">,
+): CallStatistics["buckets"] {
+  const { since, until, interval, buckets } = statistics;
   const known = new Map(buckets.map((bucket) => [bucket.at, bucket]));
   const first = Math.floor(since / interval) * interval;
   const count = Math.floor((until - first) / interval) + 1;
@@ -116,13 +110,7 @@ export function fillBuckets({
 }
 
 export interface CaughtLoop {
-  readonly callId: string;
-  readonly tool: string;
-  /** The name that models are given. */
-  readonly toolName: string;
-  readonly session: string;
-  readonly at: number;
-  readonly action: LoopVerdict["action"];
+  readonly call: CallSummary;
   readonly verdict: LoopVerdict;
 }
 
@@ -130,22 +118,10 @@ export interface CaughtLoop {
 export function loopsOf(calls: readonly CallSummary[]): CaughtLoop[] {
   const seen = new Set<string>();
   return calls.flatMap((call) => {
-    const { loop } = call.flags ?? {};
-    if (loop === undefined) return [];
-    const key = `${call.sessionID} ${loop.fingerprint ?? call.callId}`;
-    if (seen.has(key)) return [];
+    const verdict = call.flags?.loop;
+    const key = `${call.sessionID} ${verdict?.fingerprint ?? call.callId}`;
+    if (verdict === undefined || seen.has(key)) return [];
     seen.add(key);
-    const { callId, toolName, displayName = toolName, sessionID = "", timestamp = 0 } = call;
-    return [
-      {
-        callId,
-        tool: displayName,
-        toolName,
-        session: sessionID,
-        at: timestamp,
-        action: loop.action,
-        verdict: loop,
-      },
-    ];
+    return [{ call, verdict }];
   });
 }

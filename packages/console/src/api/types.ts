@@ -1,44 +1,8 @@
 import type { CallFlags, ToolResult } from "@toolrack/core";
 import type * as Document from "./generated-types.ts";
-import type { Answers, Call, CallSummary } from "./generated-types.ts";
+import type { Call, CallSummary } from "./generated-types.ts";
 
 /** What the HTTP API answers, in the console's words. The shapes are the server's own; see `generated-types.ts`. */
-
-export type {
-  ContentBlock,
-  FilePart as Attachment,
-  JsonSchema,
-  ResultPage,
-  ToolResult,
-} from "@toolrack/core";
-export type {
-  Answers,
-  Approval,
-  ApprovalPage,
-  ApprovalRule,
-  Call,
-  CallPage,
-  CallSummary,
-  ChatSession,
-  ChatTextPart,
-  Client,
-  Expert,
-  FileReport,
-  McpServer,
-  McpServerTool,
-  Reload,
-  Secret,
-  Server,
-  Skill,
-  SkillImport,
-  SkillSummary,
-  SkillTool,
-  Statistics,
-  Token,
-  Tool,
-  ToolPage,
-  ToolSummary,
-} from "./generated-types.ts";
 
 /** What a call under way and one that has ended, in a list or alone, have in common. */
 export type CallFacts = Pick<Call, keyof Call & keyof CallSummary>;
@@ -58,8 +22,6 @@ export interface CallProgress {
   readonly message?: string;
 }
 
-export type McpServerList = Answers["GET /api/mcp-servers"];
-export type SkillList = Answers["GET /api/skills"];
 export type SkillFile = Document.Skill["files"][number];
 export type SkillToolType = Document.SkillTool["type"];
 
@@ -78,9 +40,7 @@ export interface SkillToolDraft {
 
 /** A call in an answer, with what the events of its turn said of it. */
 export interface ChatToolPart extends Document.ChatToolPart {
-  /** What the tool said last, while it runs. */
   readonly progress?: CallProgress;
-  /** What the loop guard said of it. */
   readonly loop?: LoopVerdict;
 }
 export type ChatPart = Document.ChatTextPart | ChatToolPart;

@@ -6,7 +6,7 @@ export { default as JsonTree } from "./JsonTree.vue";
 export { default as LongText } from "./LongText.vue";
 export { default as MediaView } from "./MediaView.vue";
 export { default as ResultView } from "./ResultView.vue";
-export { mediaOf, messageOf, resultSize } from "./result.ts";
+export { mediaOf, messageOf, resultSize, shareOf } from "./result.ts";
 
 /** Comes with its parser when the first page of Markdown is shown. */
 export const MarkdownView = defineAsyncComponent(() => import("./MarkdownView.vue"));

@@ -1,38 +1,19 @@
 import MarkdownIt, { type Token } from "markdown-it";
 import { isSafeLink } from "./result.ts";
 
-/** A part of a line of Markdown. What has parts of its own may hold further marks. */
-export type Inline =
-  | { readonly kind: "text"; readonly text: string }
-  | { readonly kind: "code"; readonly text: string }
-  | { readonly kind: "strong" | "emphasis" | "strike"; readonly parts: readonly Inline[] }
-  | { readonly kind: "link"; readonly parts: readonly Inline[]; readonly href: string };
-
-export interface ListItem {
-  /** Of a list of tasks: whether it is done. */
+/** A part of a page of Markdown: an element by its tag, or words, whose tag is empty. Tags of HTML in it stay words. */
+export interface MarkdownNode {
+  readonly tag: string;
+  readonly text?: string;
+  readonly children: readonly MarkdownNode[];
+  readonly href?: string;
+  /** Of a list with numbers: the first one. */
+  readonly start?: number;
+  /** Of an item in a list of tasks: whether it is done. */
   readonly isDone?: boolean;
-  readonly blocks: readonly MarkdownBlock[];
 }
 
-/** A text in Markdown, as the parts that a page is made of. There is no HTML in it: tags stay text. */
-export type MarkdownBlock =
-  | { readonly kind: "heading"; readonly level: number; readonly text: readonly Inline[] }
-  | { readonly kind: "paragraph"; readonly text: readonly Inline[] }
-  | { readonly kind: "code"; readonly text: string }
-  | {
-      readonly kind: "list";
-      /** The first number; a list without numbers has none. */
-      readonly start?: number;
-      readonly items: readonly ListItem[];
-    }
-  | { readonly kind: "quote"; readonly blocks: readonly MarkdownBlock[] }
-  | { readonly kind: "table"; readonly head: Inline[][]; readonly rows: Inline[][][] }
-  | { readonly kind: "rule" };
-
-/**
- * Models write neither indented code, nor headings that are underlined, nor definitions of links, but lines that look
- * like them. Such lines stay text.
- */
+/** Models never mean indented code, underlined headings or link definitions, so lines that look like them stay text. */
 const reader = new MarkdownIt({ html: false, linkify: false }).disable(["code", "lheading", "reference"]);
 reader.normalizeLink = (address) => address;
 reader.normalizeLinkText = (address) => address.replace(/^mailto:/i, "");
@@ -42,181 +23,99 @@ reader.validateLink = (address) => isSafeLink(address) || /^data:image\//i.test(
 /** The search for the ends of pictures that have none takes ever longer; nobody shows so many. */
 const MOST_PICTURES = 5_000;
 
-export function parseMarkdown(text: string): MarkdownBlock[] {
-  if (text.split("![").length > MOST_PICTURES) return [{ kind: "paragraph", text: [textOf(text)] }];
-  return new Tree(reader.parse(withNestedLists(text), {})).blocks();
+export function parseMarkdown(text: string): readonly MarkdownNode[] {
+  if (text.split("![").length > MOST_PICTURES) return [{ tag: "p", children: [textOf(text)] }];
+  return treeOf(reader.parse(withNestedLists(text), {}));
 }
 
-/** Makes a tree of the parser's flat list of tokens, in which `…_open` and `…_close` stand around what is inside. */
-class Tree {
-  readonly #tokens: readonly Token[];
-  #at = 0;
-
-  constructor(tokens: readonly Token[]) {
-    this.#tokens = tokens;
-  }
-
-  /** The blocks up to the end of the one that they are in. */
-  blocks(end?: string): MarkdownBlock[] {
-    const blocks: MarkdownBlock[] = [];
-    for (let token = this.#next(); token !== undefined && token.type !== end; token = this.#next()) {
-      blocks.push(this.#block(token));
-    }
-    return blocks;
-  }
-
-  #next(): Token | undefined {
-    return this.#tokens[this.#at++];
-  }
-
-  #block(token: Token): MarkdownBlock {
-    switch (token.type) {
-      case "heading_open":
-        return {
-          kind: "heading",
-          level: Number(token.tag.slice(1)),
-          text: this.#inlineUntil("heading_close"),
-        };
-      case "fence":
-        return { kind: "code", text: token.content.replace(/\n$/, "") };
-      case "bullet_list_open":
-        return { kind: "list", items: this.#items("bullet_list_close") };
-      case "ordered_list_open":
-        return {
-          kind: "list",
-          start: Number(token.attrGet("start") ?? 1),
-          items: this.#items("ordered_list_close"),
-        };
-      case "blockquote_open":
-        return { kind: "quote", blocks: this.blocks("blockquote_close") };
-      case "table_open":
-        return this.#table();
-      case "hr":
-        return { kind: "rule" };
-      default:
-        return { kind: "paragraph", text: this.#inlineUntil("paragraph_close") };
-    }
-  }
-
-  #items(end: string): ListItem[] {
-    const items: ListItem[] = [];
-    while (this.#next()?.type === "list_item_open") items.push(itemOf(this.blocks("list_item_close")));
-    this.#expect(end);
-    return items;
-  }
-
-  #table(): MarkdownBlock {
-    const rows: Inline[][][] = [];
-    for (
-      let token = this.#next();
-      token !== undefined && token.type !== "table_close";
-      token = this.#next()
-    ) {
-      if (token.type === "tr_open") rows.push([]);
-      if (token.type === "inline") rows.at(-1)?.push(inlineOf(token));
-    }
-    const [head = [], ...body] = rows;
-    return { kind: "table", head, rows: body };
-  }
-
-  #inlineUntil(end: string): Inline[] {
-    const token = this.#next();
-    const parts = token?.type === "inline" ? inlineOf(token) : [];
-    if (token?.type !== end) this.#expect(end);
-    return parts;
-  }
-
-  #expect(type: string): void {
-    while (this.#at <= this.#tokens.length && this.#tokens[this.#at - 1]?.type !== type) this.#at++;
-  }
-}
-
-/** `[x]` at the beginning of an item makes a task of it. */
-function itemOf(blocks: readonly MarkdownBlock[]): ListItem {
-  const [first, ...rest] = blocks;
-  const [text, ...others] = first?.kind === "paragraph" ? first.text : [];
-  const [, box, after = ""] = (text?.kind === "text" && /^\[([ xX])\] +(.*)$/s.exec(text.text)) || [];
-  if (box === undefined) return { blocks };
-  const paragraph: MarkdownBlock = { kind: "paragraph", text: [{ kind: "text", text: after }, ...others] };
-  return { isDone: box !== " ", blocks: [paragraph, ...rest] };
-}
-
-const marks: Readonly<Record<string, "strong" | "emphasis" | "strike" | "link">> = {
-  strong_open: "strong",
-  em_open: "emphasis",
-  s_open: "strike",
-  link_open: "link",
-};
-
-function inlineOf({ children }: Token): Inline[] {
-  const tokens = children ?? [];
+/** Makes a tree of the parser's flat list of tokens, in which those that open and close stand around what is inside. */
+function treeOf(tokens: readonly Token[], isInLink = false): readonly MarkdownNode[] {
   let at = 0;
-  const read = (end?: string, isInLink = false): Inline[] => {
-    const parts: Inline[] = [];
-    for (let token = tokens[at++]; token !== undefined && token.type !== end; token = tokens[at++]) {
-      const kind = marks[token.type];
-      if (kind === "link") {
-        const inner = read("link_close", true);
-        parts.push(...linkTo(String(token.attrGet("href") ?? ""), inner, isInLink));
-      } else if (kind !== undefined) {
-        parts.push({ kind, parts: read(token.type.replace("open", "close"), isInLink) });
-      } else if (token.type === "code_inline") parts.push({ kind: "code", text: token.content });
-      else if (token.type === "image") parts.push(...pictureOf(token, isInLink));
-      else if (token.type === "softbreak" || token.type === "hardbreak") parts.push(textOf("\n"));
-      else parts.push(...(isInLink ? [textOf(token.content)] : withAddresses(token.content)));
+  const read = (inLink: boolean): MarkdownNode[] => {
+    const nodes: MarkdownNode[] = [];
+    for (let token = tokens[at++]; token !== undefined && token.nesting !== -1; token = tokens[at++]) {
+      if (token.nesting === 1) nodes.push(...elementOf(token, read(inLink || token.tag === "a"), inLink));
+      else nodes.push(...leafOf(token, inLink));
     }
-    return joined(parts);
+    return joined(nodes);
   };
-  return read();
+  return read(isInLink);
 }
 
-/** A picture would be fetched from elsewhere, so it is a link to it; one that leads nowhere is what it is called. */
-function pictureOf(token: Token, isInLink: boolean): Inline[] {
-  const href = String(token.attrGet("src") ?? "");
-  return linkTo(href, [textOf(token.content || href.slice(0, 80))], isInLink);
+function elementOf(token: Token, children: readonly MarkdownNode[], isInLink: boolean): MarkdownNode[] {
+  const { tag } = token;
+  if (tag === "a") return linkTo(String(token.attrGet("href") ?? ""), children, isInLink);
+  if (tag === "ol") return [{ tag, children, start: Number(token.attrGet("start") ?? 1) }];
+  return [tag === "li" ? itemOf(children) : { tag, children }];
+}
+
+function leafOf(token: Token, isInLink: boolean): readonly MarkdownNode[] {
+  switch (token.type) {
+    case "inline":
+      return treeOf(token.children ?? [], isInLink);
+    case "fence":
+      return [{ tag: "pre", text: token.content.replace(/\n$/, ""), children: [] }];
+    case "code_inline":
+      return [{ tag: "code", text: token.content, children: [] }];
+    case "hr":
+      return [{ tag: "hr", children: [] }];
+    case "softbreak":
+    case "hardbreak":
+      return [textOf("\n")];
+    case "image": {
+      // A picture would be fetched from elsewhere, so it is a link to it; one that leads nowhere is what it is called.
+      const href = String(token.attrGet("src") ?? "");
+      return linkTo(href, [textOf(token.content || href.slice(0, 80))], isInLink);
+    }
+    default:
+      return isInLink ? [textOf(token.content)] : withAddresses(token.content);
+  }
+}
+
+function itemOf(children: readonly MarkdownNode[]): MarkdownNode {
+  const [first, ...rest] = children;
+  const [words, ...others] = first?.tag === "p" ? first.children : [];
+  const [, box, after = ""] = (words?.tag === "" && /^\[([ xX])\] +(.*)$/s.exec(words.text ?? "")) || [];
+  if (box === undefined) return { tag: "li", children };
+  const paragraph = { tag: "p", children: [textOf(after), ...others] };
+  return { tag: "li", isDone: box !== " ", children: [paragraph, ...rest] };
 }
 
 /** A link has no link inside, and an empty one is called by its address. */
-function linkTo(href: string, parts: readonly Inline[], isInLink: boolean): Inline[] {
-  const shown = parts.length === 0 ? [textOf(href)] : parts;
-  return isInLink || !isSafeLink(href) ? [...shown] : [{ kind: "link", parts: shown, href }];
+function linkTo(href: string, children: readonly MarkdownNode[], isInLink: boolean): MarkdownNode[] {
+  const shown = children.length === 0 ? [textOf(href)] : children;
+  return isInLink || !isSafeLink(href) ? [...shown] : [{ tag: "a", href, children: shown }];
 }
 
 /** Ends where a sentence around it goes on, in Chinese too. */
 const address = /(?<![A-Za-z0-9_])https?:\/\/[^\s<>"'`*，。；：！？、（）「」『』《》【】]+/g;
 
-/** A text with the addresses in it made into links. */
-function withAddresses(text: string): Inline[] {
-  const parts: Inline[] = [];
+function withAddresses(text: string): MarkdownNode[] {
+  const parts: MarkdownNode[] = [];
   let at = 0;
   for (const { 0: found, index } of text.matchAll(address)) {
     let href = found;
     // What ends the sentence around it is not part of it, nor is a bracket that was opened before it.
-    while (/[.,;:!?\])}~_|]$/.test(href) && !(href.endsWith(")") && isBalanced(href)))
-      href = href.slice(0, -1);
+    const isBalanced = () => href.split("(").length >= href.split(")").length;
+    while (/[.,;:!?\])}~_|]$/.test(href) && !(href.endsWith(")") && isBalanced())) href = href.slice(0, -1);
     if (!/:\/\/./.test(href)) continue;
-    parts.push(textOf(text.slice(at, index)), { kind: "link", parts: [textOf(href)], href });
+    parts.push(textOf(text.slice(at, index)), { tag: "a", href, children: [textOf(href)] });
     at = index + href.length;
   }
   return [...parts, textOf(text.slice(at))];
 }
 
-function isBalanced(text: string): boolean {
-  return text.split("(").length >= text.split(")").length;
-}
-
-function textOf(text: string): Inline {
-  return { kind: "text", text };
+function textOf(text: string): MarkdownNode {
+  return { tag: "", text, children: [] };
 }
 
 /** Texts that follow each other become one, and empty ones go. */
-function joined(parts: readonly Inline[]): Inline[] {
-  const result: Inline[] = [];
-  for (const part of parts) {
+function joined(nodes: readonly MarkdownNode[]): MarkdownNode[] {
+  const result: MarkdownNode[] = [];
+  for (const node of nodes) {
     const last = result.at(-1);
-    if (part.kind === "text" && last?.kind === "text")
-      result[result.length - 1] = textOf(last.text + part.text);
-    else if (part.kind !== "text" || part.text !== "") result.push(part);
+    if (node.tag === "" && last?.tag === "") result[result.length - 1] = textOf(`${last.text}${node.text}`);
+    else if (node.tag !== "" || node.text !== "") result.push(node);
   }
   return result;
 }

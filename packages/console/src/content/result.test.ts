@@ -1,5 +1,8 @@
+// @vitest-environment happy-dom
 import { expect, it } from "vitest";
 import type { CallLine } from "../api/index.ts";
+import { en } from "../i18n/en.ts";
+import { setLanguage } from "../i18n/index.ts";
 import {
   dataSize,
   foldLines,
@@ -68,25 +71,23 @@ it("counts pictures and files that came with the text", () => {
   expect(dataSize("https://example.com/x.png")).toBe(0);
 });
 
-const t = (key: string, values: Record<string, unknown>) => `<${[key, ...Object.values(values)].join(" ")}>`;
-
-it("tells a person of a denial in words that are not for a model", () => {
+it("tells a person of a denial in words that are not for a model", async () => {
+  await setLanguage("en", { remember: false });
   const denied = (because: string) =>
-    messageOf(
-      {
-        code: "approval_denied",
-        message: `Running "wipe" was refused${because}. It did not run. Do not repeat the call unchanged.`,
-      },
-      t,
-    );
-  expect(denied(", without giving a reason")).toBe("<errors.denied>");
-  expect(denied(": not on a Friday.\nAsk Ann")).toBe("<errors.deniedBecause not on a Friday.\nAsk Ann>");
+    messageOf({
+      code: "approval_denied",
+      message: `Running "wipe" was refused${because}. It did not run. Do not repeat the call unchanged.`,
+    });
+  expect(denied(", without giving a reason")).toBe(en.errors.denied);
+  expect(denied(": not on a Friday.\nAsk Ann")).toBe(
+    "The tool did not run. The call was denied: not on a Friday.\nAsk Ann",
+  );
 });
 
 it("leaves every other message as it is", () => {
   const late = 'Nobody answered within 5 min whether "wipe" may run, so it did not run.';
-  expect(messageOf({ code: "approval_denied", message: late }, t)).toBe(late);
-  expect(messageOf({ code: "execution_failed", message: "no such file" }, t)).toBe("no such file");
+  expect(messageOf({ code: "approval_denied", message: late })).toBe(late);
+  expect(messageOf({ code: "execution_failed", message: "no such file" })).toBe("no such file");
 });
 
 const lines = (count: number): CallLine[] =>

@@ -1,34 +1,18 @@
-import type { CallLine, ToolResult } from "../api/index.ts";
-
-export interface WholeText {
-  /** As much of the beginning as is at hand. */
-  readonly text: string;
-  readonly total: number;
-  /** The call whose record has the rest. */
-  readonly callId: string | undefined;
-}
+import type { CallLine, CallProgress, ToolResult } from "../api/index.ts";
+import { t } from "../i18n/index.ts";
+import { isRecord } from "../text/index.ts";
 
 /**
- * The text of a result as the tool gave it. What a model is given has its middle cut out and a note put there; people
- * are shown the beginning, and the rest from the record.
+ * The start of a result, its full length, and the call whose record has the rest. The note that models get
+ * in the middle goes.
  */
-export function wholeOf({ content, metadata }: ToolResult, total = 0, callId?: string): WholeText {
-  const cut = metadata?.truncated;
-  if (
-    typeof cut === "object" &&
-    cut !== null &&
-    "head" in cut &&
-    "total" in cut &&
-    typeof cut.head === "number" &&
-    typeof cut.total === "number"
-  ) {
-    const origin = "callId" in cut && typeof cut.callId === "string" ? cut.callId : callId;
-    return { text: content.slice(0, cut.head), total: cut.total, callId: origin };
-  }
-  return { text: content, total: Math.max(total, content.length), callId };
+export function wholeOf({ content, metadata }: ToolResult, total = 0, callId?: string) {
+  const { head, total: all, callId: origin } = isRecord(metadata?.truncated) ? metadata.truncated : {};
+  if (typeof head !== "number" || typeof all !== "number")
+    return { text: content, total: Math.max(total, content.length), callId };
+  return { text: content.slice(0, head), total: all, callId: typeof origin === "string" ? origin : callId };
 }
 
-/** A file or address that came with a result. */
 export interface Medium {
   readonly kind: "image" | "audio" | "video" | "file" | "link";
   readonly url: string;
@@ -84,30 +68,25 @@ const denial =
   /^Running ".*?" was refused(?:: (?<reason>.*)|, without giving a reason)\. It did not run\. Do not repeat the call unchanged\.$/s;
 
 /** What went wrong with a call, for people. What was written for the model that made it is said in other words. */
-export function messageOf(
-  { code, message }: { readonly code: string; readonly message: string },
-  t: (key: string, values: Record<string, unknown>) => string,
-): string {
+export function messageOf({ code, message }: { readonly code: string; readonly message: string }): string {
   const found = code === "approval_denied" ? denial.exec(message) : null;
   if (found === null) return message;
   const reason = found.groups?.reason;
-  return reason === undefined ? t("errors.denied", {}) : t("errors.deniedBecause", { reason });
+  return reason === undefined ? t("errors.denied") : t("errors.deniedBecause", { reason });
+}
+
+/** How much of a call is done, from 0 to 1; undefined where nobody knows. */
+export function shareOf({ progress, total }: CallProgress = {}): number | undefined {
+  return progress === undefined || !total ? undefined : Math.min(1, progress / total);
 }
 
 /** Lines at each end of a long log that are shown at first. */
 const SHOWN = 20;
 
-export interface FoldedLines {
-  readonly lines: readonly CallLine[];
-  /** Before which line the others are left out; -1 when all are there. */
-  readonly at: number;
-  readonly hidden: number;
-}
-
-/** The beginning and the end of a long log, or all of it. */
-export function foldLines(lines: readonly CallLine[], showsAll: boolean): FoldedLines {
+/** The beginning and the end of a long log, or all of it; `hidden` lines are left out before the line `at`, if any. */
+export function foldLines(lines: readonly CallLine[], showsAll: boolean) {
   const hidden = lines.length - 2 * SHOWN;
-  // Less than a few lines are no longer than what would stand for them.
+  // Hiding fewer lines would save no space.
   if (showsAll || hidden < 5) return { lines, at: -1, hidden: 0 };
   return { lines: [...lines.slice(0, SHOWN), ...lines.slice(-SHOWN)], at: SHOWN, hidden };
 }
@@ -116,23 +95,12 @@ export function logAsText(lines: readonly CallLine[]): string {
   return lines.map(({ at, level, text }) => `${new Date(at).toISOString()} ${level} ${text}`).join("\n");
 }
 
-/** `14:03:22.417` */
-export function timeOf(at: number, locale: string): string {
-  return new Intl.DateTimeFormat(locale, {
-    hour: "2-digit",
-    minute: "2-digit",
-    second: "2-digit",
-    fractionalSecondDigits: 3,
-    hourCycle: "h23",
-  }).format(at);
-}
-
 /** How long a block may be: small enough that laying out those on the screen takes no time. */
 const LONGEST = 32 * 1024;
 
 /**
- * A text in blocks that are shown under each other. Blocks end at line breaks, which are left out because the end of a
- * block is one; only a line that is longer than a block is cut.
+ * Cuts a text into blocks at line breaks, which are left out because a block ends a line. Only a longer
+ * line is cut.
  */
 export function intoBlocks(text: string): string[] {
   const blocks: string[] = [];

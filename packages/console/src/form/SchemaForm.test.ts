@@ -1,10 +1,13 @@
 // @vitest-environment happy-dom
-import { mount } from "@vue/test-utils";
-import { expect, it } from "vitest";
+import { config, mount } from "@vue/test-utils";
+import { beforeAll, expect, it } from "vitest";
 import { nextTick, ref } from "vue";
-import { createI18n } from "vue-i18n";
-import { en } from "../i18n/en.ts";
+import { setLanguage } from "../i18n/index.ts";
+import { components } from "../ui/index.ts";
 import SchemaForm from "./SchemaForm.vue";
+
+config.global.components = components;
+beforeAll(() => setLanguage("en", { remember: false }));
 
 const shapes: Record<string, { schema: Record<string, unknown>; values: unknown[] }> = {
   "plain types": {
@@ -326,9 +329,7 @@ function open(
   const value = ref(start);
   const changes: unknown[] = [];
   const problems: boolean[] = [];
-  const i18n = createI18n({ legacy: false, locale: "en", messages: { en } });
   const wrapper = mount(SchemaForm, {
-    global: { plugins: [i18n] },
     ...(attachTo === undefined ? {} : { attachTo }),
     props: {
       schema,

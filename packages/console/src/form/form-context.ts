@@ -1,7 +1,6 @@
-import { type ComputedRef, type InjectionKey, inject, provide, type Ref } from "vue";
+import { type Component, type ComputedRef, type InjectionKey, inject, provide, type Ref } from "vue";
 import type { ApiError } from "../api/index.ts";
 
-/** What all fields of one form share. */
 export interface FormContext {
   /** What the server said about places in the arguments, by path. */
   readonly issues: ComputedRef<ReadonlyMap<string, string>>;
@@ -10,14 +9,14 @@ export interface FormContext {
   report(path: string, isProblem: boolean): void;
   /** Whether what is typed there, or anywhere in it, is no value yet. */
   isBroken(path: string): boolean;
-  /** How many bytes the arguments may have in all, where that is known. */
   readonly largest: ComputedRef<number | undefined>;
   /** Changes when all values come from elsewhere: what was typed and is no value yet is then of no use. */
   readonly replaced: Readonly<Ref<number>>;
   idOf(path: string): string;
+  /** Draws the control of any field. Given here, as fields hold fields, and files must not import each other in circles. */
+  readonly body: Component;
 }
 
-/** What every control of a form is told: whether it can be used, and what people hear who do not see it. */
 export interface ControlAttributes {
   readonly id: string;
   readonly disabled: boolean;
@@ -38,15 +37,11 @@ export function useForm(): FormContext {
   return context;
 }
 
-/** What the server said about places in the arguments, by path. */
-export function issuesOf(error: ApiError): ReadonlyMap<string, string> {
-  const { issues } = error.details;
-  if (error.code !== "invalid_arguments" || !Array.isArray(issues)) return new Map();
-  const found = new Map<string, string>();
-  for (const issue of issues) {
-    if (typeof issue?.path === "string" && typeof issue.message === "string" && !found.has(issue.path)) {
-      found.set(issue.path, issue.message);
-    }
-  }
-  return found;
+/** What the server said about places in the arguments, by path; of several about one place, the first. */
+export function issuesOf(error: ApiError | undefined): ReadonlyMap<string, string> {
+  const issues: unknown = error?.code === "invalid_arguments" ? error.details.issues : [];
+  const known = (Array.isArray(issues) ? issues : []).filter(
+    (issue) => typeof issue?.path === "string" && typeof issue.message === "string",
+  );
+  return new Map(known.toReversed().map(({ path, message }) => [path, message]));
 }

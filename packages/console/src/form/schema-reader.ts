@@ -1,4 +1,5 @@
-import { isRecord } from "../text/index.ts";
+import { isRecord, resolveReference, typeOfValue } from "@toolrack/core/internal/schema";
+import { sameJson } from "../text/index.ts";
 import type {
   Child,
   Choice,
@@ -10,18 +11,18 @@ import type {
 } from "./field-node.ts";
 
 /**
- * Brings any JSON Schema, of any draft, into the one form that fields are drawn from. It never throws: what it cannot
- * read becomes `any`, which is edited as JSON. `key` is the property's name, which often says what a text is.
+ * Turns any JSON Schema of any draft into the tree that fields are drawn from. What it cannot read is
+ * edited as JSON.
  */
 export function normalise(schema: unknown, root: unknown = schema, key = ""): FieldNode {
   return new Reader(root).read(schema, key);
 }
 
 class Reader {
-  readonly #root: unknown;
+  readonly #root: Keywords;
 
   constructor(root: unknown) {
-    this.#root = root;
+    this.#root = isRecord(root) ? root : {};
   }
 
   read(schema: unknown, key: string): FieldNode {
@@ -84,16 +85,10 @@ class Reader {
       const only = this.#shapeOf(merged[0]!, key, depth + 1);
       return { nullable: nullable || only.nullable, shape: only.shape };
     }
-    const fixed = merged.map(fixedValues);
-    if (fixed.every((values) => values !== undefined)) {
-      const choices = merged.flatMap((branch, index) =>
-        fixed[index]!.map((value) => choiceFor(value, branch)),
-      );
-      const named = choices.filter(({ value }) => value !== null);
-      return {
-        nullable: nullable || named.length < choices.length,
-        shape: { kind: "choice", choices: named },
-      };
+    if (merged.every((branch) => fixedValues(branch) !== undefined)) {
+      const all = merged.flatMap((branch) => fixedValues(branch)!.map((value) => choiceFor(value, branch)));
+      const choices = all.filter(({ value }) => value !== null);
+      return { nullable: nullable || choices.length < all.length, shape: { kind: "choice", choices } };
     }
     const options: UnionOption[] = merged.map((branch, index) => ({
       label: labelOf(branch, index),
@@ -179,7 +174,6 @@ function factsOf(keywords: Keywords, nullable: boolean): FieldFacts {
   };
 }
 
-/** The values of `const` or `enum`, as far as `type` allows them. */
 function fixedValues(keywords: Keywords): readonly unknown[] | undefined {
   if ("const" in keywords) return [keywords.const];
   if (!Array.isArray(keywords.enum)) return undefined;
@@ -232,22 +226,21 @@ function typesOf(keywords: Keywords): readonly string[] {
   return [...new Set([...named, ...orNull])];
 }
 
+const revealing: readonly (readonly [type: string, keywords: readonly string[]])[] = [
+  ["object", ["properties", "additionalProperties", "patternProperties"]],
+  ["array", ["items", "prefixItems"]],
+  ["string", ["pattern", "minLength", "maxLength"]],
+  ["number", ["minimum", "maximum"]],
+];
+
 function inferred(keywords: Keywords): string[] {
   if ("enum" in keywords || "const" in keywords) return [];
-  if ("properties" in keywords || "additionalProperties" in keywords || "patternProperties" in keywords)
-    return ["object"];
-  if ("items" in keywords || "prefixItems" in keywords) return ["array"];
-  if ("pattern" in keywords || "minLength" in keywords || "maxLength" in keywords) return ["string"];
-  if ("minimum" in keywords || "maximum" in keywords) return ["number"];
-  return [];
+  const found = revealing.find(([, names]) => names.some((name) => name in keywords));
+  return found === undefined ? [] : [found[0]];
 }
 
 function isOfType(value: unknown, type: string): boolean {
-  if (type === "null") return value === null;
-  if (type === "array") return Array.isArray(value);
-  if (type === "object") return isRecord(value);
-  if (type === "integer") return Number.isInteger(value);
-  return typeof value === type;
+  return type === typeOfValue(value) || type === typeof value;
 }
 
 function labelOf(branch: Keywords, index: number): string {
@@ -282,63 +275,21 @@ export function mergeSchemas(first: Keywords, second: Keywords): Keywords {
   if (properties.length === 2) merged.properties = mergeProperties(properties[0]!, properties[1]!);
   const required = [first.required, second.required].filter((list) => Array.isArray(list));
   if (required.length === 2) merged.required = [...new Set(required.flat())];
-  if (Array.isArray(first.enum) && Array.isArray(second.enum)) {
-    const texts = new Set(second.enum.map((value) => JSON.stringify(value)));
-    merged.enum = first.enum.filter((value) => texts.has(JSON.stringify(value)));
-  }
+  const { enum: allowed } = second;
+  if (Array.isArray(first.enum) && Array.isArray(allowed))
+    merged.enum = first.enum.filter((value) => allowed.some((one) => sameJson(one, value)));
   // Both unions hold, and a field can offer only one: the second one is tried, the server knows about the other.
   if ("anyOf" in first && "oneOf" in second) delete merged.anyOf;
   return merged;
 }
 
+/** By entries: a property may be called `__proto__`, which an assignment would take for something else. */
 function mergeProperties(first: Keywords, second: Keywords): Keywords {
-  const merged: Record<string, unknown> = { ...first };
-  for (const [key, schema] of Object.entries(second)) {
-    const before = merged[key];
-    define(merged, key, isRecord(before) && isRecord(schema) ? mergeSchemas(before, schema) : schema);
-  }
-  return merged;
-}
-
-/** A property may be called `__proto__`, which an assignment would take for something else. */
-function define(target: Record<string, unknown>, key: string, value: unknown): void {
-  Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
-}
-
-/** What a `$ref` within the same document points at; undefined for anything else, which is never fetched. */
-export function resolveReference(root: unknown, reference: string): unknown {
-  if (reference === "#" || reference === "") return root;
-  if (!reference.startsWith("#")) return undefined;
-  if (!reference.startsWith("#/")) return findAnchor(root, reference.slice(1), 0);
-  let at: unknown = root;
-  for (const step of reference.slice(2).split("/")) {
-    const key = decode(step).replaceAll("~1", "/").replaceAll("~0", "~");
-    if (typeof at !== "object" || at === null || !Object.hasOwn(at, key)) return undefined;
-    // The key is known to be there; arrays are reached by their numbers.
-    at = (at as Record<string, unknown>)[key];
-  }
-  return at;
-}
-
-const DEEPEST_ANCHOR = 12;
-
-function findAnchor(schema: unknown, anchor: string, depth: number): unknown {
-  if (typeof schema !== "object" || schema === null || depth > DEEPEST_ANCHOR) return undefined;
-  if ("$anchor" in schema && schema.$anchor === anchor) return schema;
-  if ("$dynamicAnchor" in schema && schema.$dynamicAnchor === anchor) return schema;
-  for (const part of Object.values(schema)) {
-    const found = findAnchor(part, anchor, depth + 1);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
-function decode(step: string): string {
-  try {
-    return decodeURIComponent(step);
-  } catch {
-    return step;
-  }
+  const merged = Object.entries(second).map(([key, schema]) => {
+    const before = Object.hasOwn(first, key) ? first[key] : undefined;
+    return [key, isRecord(before) && isRecord(schema) ? mergeSchemas(before, schema) : schema];
+  });
+  return Object.fromEntries([...Object.entries(first), ...merged]);
 }
 
 const longTexts =

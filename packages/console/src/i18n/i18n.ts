@@ -1,12 +1,12 @@
 import { createI18n } from "vue-i18n";
-import { keep, kept } from "../text/index.ts";
-import type { en } from "./en.ts";
+import { keep, kept } from "../text/browser.ts";
+import type { Messages } from "./en.ts";
 
 export const languages = [
   { code: "en", name: "English" },
   { code: "zh-CN", name: "简体中文" },
 ] as const;
-export type Language = (typeof languages)[number]["code"];
+type Language = (typeof languages)[number]["code"];
 
 const KEY = "toolrack.language";
 
@@ -15,7 +15,14 @@ const loaders: Record<Language, () => Promise<Messages>> = {
   "zh-CN": async () => (await import("./zh-cn.ts")).zhCN,
 };
 
-export const i18n = createI18n({ legacy: false, locale: "en", fallbackLocale: false, messages: {} });
+export const i18n = createI18n<[Messages], Language, false>({
+  legacy: false,
+  locale: "en",
+  fallbackLocale: false,
+});
+
+/** The text of a key in the language of the console, and whether there is one. What draws it follows the language. */
+export const { t, te, locale: language } = i18n.global;
 
 /** What the person chose, or else the first of the browser's languages that there is. */
 export function preferredLanguage(): Language {
@@ -29,19 +36,9 @@ export function preferredLanguage(): Language {
   return "en";
 }
 
-export async function setLanguage(
-  language: Language,
-  options: { readonly remember: boolean },
-): Promise<void> {
-  // Message objects are typed by Messages; vue-i18n's own type asks for an index signature that they do not have.
-  i18n.global.setLocaleMessage(language, (await loaders[language]()) as never);
-  // The type of the locale is narrowed to the languages named at creation, of which there are none yet.
-  i18n.global.locale.value = language as never;
-  document.documentElement.lang = language;
-  if (options.remember) keep(KEY, language);
+export async function setLanguage(chosen: Language, options: { readonly remember: boolean }): Promise<void> {
+  i18n.global.setLocaleMessage(chosen, await loaders[chosen]());
+  language.value = chosen;
+  document.documentElement.lang = chosen;
+  if (options.remember) keep(KEY, chosen);
 }
-
-/** The texts of the console: the keys of the English ones, in any language. */
-export type Messages = Texts<typeof en>;
-
-type Texts<Shape> = { readonly [Key in keyof Shape]: Shape[Key] extends string ? string : Texts<Shape[Key]> };

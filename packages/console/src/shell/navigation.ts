@@ -25,118 +25,55 @@ export interface Page {
   readonly icon: Component;
   /** After `g`, the key that leads here. */
   readonly key: string;
-  readonly routes: readonly RouteRecordRaw[];
+  readonly route: RouteRecordRaw;
 }
 
 /** Everything the navigation shows. A new page is one more entry, and its text in both languages. */
 export const pages: readonly Page[] = [
+  page("home", House, "h", "/", () => import("../pages/home/HomePage.vue")),
+  page("tools", Wrench, "t", "/tools/:tool?", () => import("../pages/tools/ToolsPage.vue")),
+  page("calls", Activity, "c", "/calls", () => import("../pages/calls/CallsPage.vue")),
+  page("approvals", ShieldCheck, "a", "/approvals", () => import("../pages/approvals/ApprovalsPage.vue")),
+  page("chat", MessageSquare, "d", "/chat/:session?", () => import("../pages/chat/ChatPage.vue")),
+  page("skills", Sparkles, "k", "/skills/:skill?", () => import("../pages/skills/SkillsPage.vue")),
+  page("mcpServers", Plug, "m", "/mcp-servers/:server?", () => {
+    return import("../pages/mcp-servers/McpServersPage.vue");
+  }),
+  page("reloads", RefreshCw, "r", "/reloads", () => import("../pages/reloads/ReloadsPage.vue")),
+  page("settings", Settings, "s", "/settings", () => import("../pages/settings/SettingsPage.vue")),
+];
+
+function page(name: string, icon: Component, key: string, path: string, component: LazyPage): Page {
+  return { name, icon, key, route: { path, name, component } };
+}
+type LazyPage = () => Promise<{ default: Component }>;
+
+/** Addresses that belong to a page of the navigation without being it. */
+const further: readonly RouteRecordRaw[] = [
   {
-    name: "home",
-    icon: House,
-    key: "h",
-    routes: [{ path: "/", name: "home", component: () => import("../pages/home/HomePage.vue") }],
+    path: "/calls/:callId",
+    name: "call",
+    component: () => import("../pages/call/CallPage.vue"),
+    meta: { page: "calls" },
   },
   {
-    name: "tools",
-    icon: Wrench,
-    key: "t",
-    routes: [
-      { path: "/tools/:tool?", name: "tools", component: () => import("../pages/tools/ToolsPage.vue") },
-    ],
+    path: "/experts/:expert?",
+    name: "experts",
+    component: () => import("../pages/skills/SkillsPage.vue"),
+    meta: { page: "skills" },
   },
-  {
-    name: "calls",
-    icon: Activity,
-    key: "c",
-    routes: [
-      { path: "/calls", name: "calls", component: () => import("../pages/calls/CallsPage.vue") },
-      {
-        path: "/calls/:callId",
-        name: "call",
-        component: () => import("../pages/call/CallPage.vue"),
-        meta: { page: "calls" },
-      },
-    ],
-  },
-  {
-    name: "approvals",
-    icon: ShieldCheck,
-    key: "a",
-    routes: [
-      {
-        path: "/approvals",
-        name: "approvals",
-        component: () => import("../pages/approvals/ApprovalsPage.vue"),
-      },
-    ],
-  },
-  {
-    name: "chat",
-    icon: MessageSquare,
-    key: "d",
-    routes: [
-      { path: "/chat/:session?", name: "chat", component: () => import("../pages/chat/ChatPage.vue") },
-    ],
-  },
-  {
-    name: "skills",
-    icon: Sparkles,
-    key: "k",
-    routes: [
-      { path: "/skills/:skill?", name: "skills", component: () => import("../pages/skills/SkillsPage.vue") },
-      {
-        path: "/experts/:expert?",
-        name: "experts",
-        component: () => import("../pages/skills/SkillsPage.vue"),
-        meta: { page: "skills" },
-      },
-    ],
-  },
-  {
-    name: "mcpServers",
-    icon: Plug,
-    key: "m",
-    routes: [
-      {
-        path: "/mcp-servers/:server?",
-        name: "mcpServers",
-        component: () => import("../pages/mcp-servers/McpServersPage.vue"),
-      },
-    ],
-  },
-  {
-    name: "reloads",
-    icon: RefreshCw,
-    key: "r",
-    routes: [
-      { path: "/reloads", name: "reloads", component: () => import("../pages/reloads/ReloadsPage.vue") },
-    ],
-  },
-  {
-    name: "settings",
-    icon: Settings,
-    key: "s",
-    routes: [
-      { path: "/settings", name: "settings", component: () => import("../pages/settings/SettingsPage.vue") },
-    ],
-  },
+  { path: "/:rest(.*)*", name: "nowhere", component: () => import("../pages/NowherePage.vue") },
 ];
 
 /** Reads the address at once, so it is made after the token was taken out of it. */
 export function openRouter(): Router {
-  const router = createRouter({
-    history: createWebHistory(),
-    routes: [
-      ...pages.flatMap(({ routes }) => routes),
-      { path: "/:rest(.*)*", name: "nowhere", component: () => import("../pages/NowherePage.vue") },
-    ],
-  });
+  const routes = [...pages.map(({ route }) => route), ...further];
+  const router = createRouter({ history: createWebHistory(), routes });
   watchNavigation(router);
   return router;
 }
 
 export interface FailedNavigation {
-  /** Where somebody wanted to go. */
   readonly to: string;
   readonly error: ApiError;
 }
@@ -147,8 +84,8 @@ export const failedNavigation = shallowRef<FailedNavigation>();
 const KEY = "toolrack.reloaded";
 
 /**
- * Pages are fetched when they are first opened. That fails while the server is away, which is told, and after the server
- * was upgraded: the files that this tab knows of are gone, and the new ones come by loading the address anew, once.
+ * Loading a page fails while the server is away, which is shown, and after an upgrade: then the address is
+ * loaded anew, once.
  */
 export function watchNavigation(router: Router, reload = (path: string) => location.assign(path)): void {
   router.onError(async (thrown: unknown, to: RouteLocationNormalized) => {

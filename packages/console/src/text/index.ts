@@ -1,16 +1,7 @@
+export { isRecord } from "@toolrack/core/internal/schema";
 export { copyText, keep, kept, saveFile } from "./browser.ts";
 export {
-  formatAgo,
-  formatBytes,
-  formatDuration,
-  formatMoment,
-  formatNumber,
-  formatPercent,
-  momentLabels,
-} from "./format.ts";
-export {
   isExact,
-  isRecord,
   jsonProblem,
   mendJson,
   type ParsedJson,

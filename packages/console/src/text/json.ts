@@ -1,7 +1,4 @@
-/** An object with keys: neither null nor a list. */
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
+import { t } from "../i18n/i18n.ts";
 
 /** Whether two JSON values are the same; the order of keys does not matter. */
 export function sameJson(left: unknown, right: unknown): boolean {
@@ -48,20 +45,15 @@ export function isExact(written: string): boolean {
   return !/^[+-]?\d+$/.test(written) || BigInt(written.replace("+", "")) === BigInt(value);
 }
 
-/** What is wrong with a JSON text, for who types it. */
-export function jsonProblem(
-  { message, inexact }: Extract<ParsedJson, { ok: false }>,
-  t: (key: string, values: Record<string, string>) => string,
-): string {
+export function jsonProblem({ message, inexact }: Extract<ParsedJson, { ok: false }>): string {
   return inexact === undefined
     ? t("form.notJson", { problem: message })
     : t("form.inexact", { number: inexact });
 }
 
 /**
- * The value of JSON as people have it in documents, files and chats: with comments, with commas too many, with single
- * quotes or none, cut off, or between code fences. Undefined for what shows no object or list at all: any text could be
- * mended into a string. What mends is fetched when it is first needed.
+ * Reads JSON with comments, extra commas, single quotes or code fences. Undefined for what shows no object
+ * or list at all.
  */
 export async function mendJson(text: string): Promise<unknown> {
   const bare = withoutFences(text);

@@ -1,11 +1,8 @@
 // @vitest-environment happy-dom
-import { mount } from "@vue/test-utils";
 import { expect, it } from "vitest";
-import { createI18n } from "vue-i18n";
 import type { LoopVerdict } from "../api/index.ts";
-import { en } from "../i18n/en.ts";
-import { zhCN } from "../i18n/zh-cn.ts";
-import { shownStatus, useLoopEvidence } from "./call-texts.ts";
+import { setLanguage } from "../i18n/index.ts";
+import { loopEvidence, shownStatus } from "./call-texts.ts";
 
 it("tells a call that was cancelled from one that failed", () => {
   expect(shownStatus({ status: "error", error: { code: "cancelled" } })).toBe("cancelled");
@@ -35,24 +32,11 @@ const signals: Record<NonNullable<LoopVerdict["signal"]>, true> = {
   refused: true,
 };
 
-function evidenceIn(locale: "en" | "zh-CN"): ReturnType<typeof useLoopEvidence> {
-  let found: ReturnType<typeof useLoopEvidence> | undefined;
-  const i18n = createI18n({ legacy: false, locale, messages: { en, "zh-CN": zhCN } });
-  const component = {
-    setup() {
-      found = useLoopEvidence();
-      return () => null;
-    },
-  };
-  mount(component, { global: { plugins: [i18n] } });
-  return found!;
-}
-
-it.each(["en", "zh-CN"] as const)("says every kind of loop in %s", (locale) => {
-  const evidenceOf = evidenceIn(locale);
+it.each(["en", "zh-CN"] as const)("says every kind of loop in %s", async (language) => {
+  await setLanguage(language, { remember: false });
   for (const signal of Object.keys(signals) as (keyof typeof signals)[]) {
     const evidence = "the words of the server since call #7";
-    const text = evidenceOf({ action: "nudge", signal, count: 4, period: 3, evidence }, "hello");
+    const text = loopEvidence({ action: "nudge", signal, count: 4, period: 3, evidence }, "hello");
     expect(text).not.toContain("the words of the server");
     expect(text).toMatch(/4/);
     expect(text).toMatch(/7/);
@@ -60,8 +44,10 @@ it.each(["en", "zh-CN"] as const)("says every kind of loop in %s", (locale) => {
   }
 });
 
-it("leaves what it does not know to the server", () => {
-  const evidenceOf = evidenceIn("zh-CN");
-  expect(evidenceOf({ action: "nudge", count: 2, evidence: "something new" }, "hello")).toBe("something new");
-  expect(evidenceOf({ action: "nudge", count: 2 }, "hello")).toBe("hello");
+it("leaves what it does not know to the server", async () => {
+  await setLanguage("zh-CN", { remember: false });
+  expect(loopEvidence({ action: "nudge", count: 2, evidence: "something new" }, "hello")).toBe(
+    "something new",
+  );
+  expect(loopEvidence({ action: "nudge", count: 2 }, "hello")).toBe("hello");
 });

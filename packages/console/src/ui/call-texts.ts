@@ -1,7 +1,16 @@
-import { useI18n } from "vue-i18n";
 import type { ApiError, CallStatus, LoopVerdict } from "../api/index.ts";
+import { t, te } from "../i18n/index.ts";
 
 export type ShownStatus = CallStatus | "cancelled" | "denied";
+
+export interface NamedCall {
+  readonly toolName: string;
+  readonly displayName?: string;
+}
+
+export function nameOf({ toolName, displayName }: NamedCall): string {
+  return displayName ?? toolName;
+}
 
 interface StandingCall {
   readonly callId?: string;
@@ -9,10 +18,7 @@ interface StandingCall {
   readonly error?: { readonly code: string } | undefined;
 }
 
-/**
- * How a call stands, for people: one that somebody cancelled or denied did not fail, and one that waits for an answer
- * does not run, where the calls that wait are given.
- */
+/** The status for people: a cancelled or denied call did not fail, and one of the `waiting` calls does not run. */
 export function shownStatus(call: StandingCall, waiting?: ReadonlySet<string>): ShownStatus {
   const { callId, status, error } = call;
   if (status === "running" && callId !== undefined && waiting?.has(callId)) return "pending";
@@ -22,25 +28,18 @@ export function shownStatus(call: StandingCall, waiting?: ReadonlySet<string>): 
 }
 
 /** Says in the language of the console what repeats, how often and since when. What it does not know the server says. */
-export function useLoopEvidence(): (verdict: LoopVerdict, tool: string) => string {
-  const { t, te } = useI18n();
-  return ({ signal, count, period, evidence = "" }, tool) => {
-    const since = /#(\d+)/.exec(evidence)?.[1];
-    const key = `loops.evidence.${signal}`;
-    if (since === undefined || !te(key)) return evidence || tool;
-    return t(key, { count, period: period ?? 1, tool, since });
-  };
+export function loopEvidence({ signal, count, period, evidence = "" }: LoopVerdict, tool: string): string {
+  const since = /#(\d+)/.exec(evidence)?.[1];
+  const key = `loops.evidence.${signal}`;
+  if (since === undefined || !te(key)) return evidence || tool;
+  return t(key, { count, period: period ?? 1, tool, since });
 }
 
 /** What a person is told of a failure: what the server said, unless there are words of this language for it. */
-export function useErrorText(): (error: ApiError) => string {
-  const { t, te } = useI18n();
-  return ({ code, status, message }) => {
-    if (code === "unreachable") return t("errors.unreachable");
-    if (code === "forbidden") return t("errors.forbidden");
-    if (code === "unexpected") return t("errors.unexpected", { problem: message });
-    if (code === "unreadable") return [t("errors.unreadable", { status }), message].join("\n").trim();
-    const known = `errors.codes.${code}`;
-    return te(known) ? t(known) : message || code;
-  };
+export function errorText({ code, status, message }: ApiError): string {
+  if (code === "unreachable" || code === "forbidden") return t(`errors.${code}`);
+  if (code === "unexpected") return t("errors.unexpected", { problem: message });
+  if (code === "unreadable") return [t("errors.unreadable", { status }), message].join("\n").trim();
+  const known = `errors.codes.${code}`;
+  return te(known) ? t(known) : message || code;
 }

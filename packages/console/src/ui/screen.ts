@@ -57,14 +57,12 @@ query.addEventListener("change", ({ matches }) => {
 
 export const narrowScreen = readonly(isNarrow);
 
-/** What came of the last copy, for a moment. */
 export type CopyState = "" | "copied" | "failed";
 
 const MOMENT = 1_600;
-/** Who has to copy by hand reads it first. */
+/** Longer, as the person has to read how to copy by hand. */
 const LONGER = 6_000;
 
-/** Copies, and says so. */
 export function useCopy(): { readonly state: Ref<CopyState>; copy(text: string): Promise<void> } {
   const state = ref<CopyState>("");
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -84,11 +82,7 @@ export function useCopy(): { readonly state: Ref<CopyState>; copy(text: string):
   };
 }
 
-/**
- * Keys for the whole page. Nothing happens while somebody types, nor while an input method is composing: there Enter
- * and letters belong to the word that is being written; nor in a dialog, which stands before the page. `mod+k` stands for
- * Ctrl or Command.
- */
+/** Keys for the whole page, but not in fields, dialogs and input methods. `mod+k` stands for Ctrl or Command. */
 export function useShortcuts(handlers: Readonly<Record<string, (event: KeyboardEvent) => void>>): void {
   let prefix = "";
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -135,21 +129,35 @@ function isElsewhere(event: KeyboardEvent): boolean {
   return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
 }
 
-/**
- * Which of some views the address names under a key; the first one, which it need not name, where it names none. To choose
- * another one leaves the rest of the address as it is: that may say what is being edited in the other views.
- */
+/** What stands in the address behind `?`. A change leaves the rest of it as it is, and `undefined` takes a key away. */
+export function useQuery() {
+  const route = useRoute();
+  const router = useRouter();
+  return {
+    text: (key: string) => (typeof route.query[key] === "string" ? route.query[key] : ""),
+    async set(change: Readonly<Record<string, string | undefined>>, how: "replace" | "push" = "replace") {
+      const kept = Object.entries({ ...route.query, ...change }).filter(([, value]) => value !== undefined);
+      await router[how]({ query: Object.fromEntries(kept) });
+    },
+  };
+}
+
+/** Which of some views the address names under a key; the first one, which it need not name, where it names none. */
 export function useView<View extends string>(
   key: string,
   views: () => readonly View[],
 ): WritableComputedRef<View> {
-  const route = useRoute();
-  const router = useRouter();
+  const query = useQuery();
   return computed({
-    get: () => views().find((known) => known === route.query[key]) ?? views()[0]!,
-    set(view) {
-      const { [key]: _, ...query } = route.query;
-      void router.replace({ query: view === views()[0] ? query : { ...query, [key]: view } });
-    },
+    get: () => views().find((known) => known === query.text(key)) ?? views()[0]!,
+    set: (view) => void query.set({ [key]: view === views()[0] ? undefined : view }),
   });
+}
+
+export function toCall(callId: string) {
+  return { name: "call", params: { callId } };
+}
+
+export function toTool(tool: string, tab?: "about") {
+  return { name: "tools", params: { tool }, query: tab === undefined ? {} : { tab } };
 }

@@ -1,4 +1,4 @@
-import type { SchemaIssue } from "../schema/types.ts";
+import type { SchemaIssue } from "../schema/issue.ts";
 
 /** What a caller reads when a call is refused or fails: what happened, where, and what to do next. */
 

@@ -1,14 +1,13 @@
-import type { JsonSchemaObject } from "../schema/types.ts";
+import { isRecord, type JsonSchemaObject } from "../schema/visit.ts";
 import type { ToolInfo } from "../tool/define.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
+import { prepareSchema } from "./flatten.ts";
 import { parseDataUrl } from "./mcp.ts";
-import { prepareSchema } from "./modern-schema.ts";
 import { renameProperties } from "./references.ts";
 import {
   callIdOr,
   type FormattedTools,
   formatTools,
-  isRecord,
   modelText,
   type ToolCallRequest,
   type ToolDefinition,

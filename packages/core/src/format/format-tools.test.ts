@@ -2,7 +2,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { JsonSchemaObject } from "../schema/types.ts";
+import type { JsonSchemaObject } from "../schema/visit.ts";
 import type { ToolInfo } from "../tool/define.ts";
 import { toAnthropicTools } from "./anthropic.ts";
 import { toGeminiTools } from "./gemini.ts";

@@ -1,15 +1,13 @@
 import { toolErrorCodes } from "../error/codes.ts";
 import type { ToolErrorResponse } from "../error/tool-error.ts";
-import type { JsonSchemaObject } from "../schema/types.ts";
+import { isRecord, type JsonSchemaObject, typesOf } from "../schema/visit.ts";
 import type { ToolInfo, ToolMetadata } from "../tool/define.ts";
 import type { ContentBlock, FilePart, ToolResult } from "../tool/result.ts";
-import { typesOf } from "./references.ts";
 import {
   callIdAt,
   cloneJson,
   type FormattedTools,
   formatTools,
-  isRecord,
   sameJson,
   type ToolCallRequest,
   type ToolDefinition,

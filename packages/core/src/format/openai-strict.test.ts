@@ -1,9 +1,8 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
-import type { JsonSchemaObject } from "../schema/types.ts";
+import { isRecord, type JsonSchemaObject } from "../schema/visit.ts";
 import { type OpenAITool, toOpenAITools } from "./openai.ts";
 import { fromStrictArguments } from "./strict-arguments.ts";
-import { isRecord } from "./tools.ts";
 
 const person = {
   type: "object",

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { JsonSchemaObject } from "../schema/types.ts";
+import type { JsonSchemaObject } from "../schema/visit.ts";
 import {
   parseOpenAIResponsesCalls,
   parseOpenAIToolCalls,

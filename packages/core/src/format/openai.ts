@@ -1,16 +1,24 @@
-import type { JsonSchema, JsonSchemaObject } from "../schema/types.ts";
+import {
+  isRecord,
+  type JsonSchema,
+  type JsonSchemaObject,
+  mapSchemas,
+  pointer,
+  typesOf,
+} from "../schema/visit.ts";
 import type { ToolInfo } from "../tool/define.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
-import { clipDescription, prepareSchema, type TakeNote, toModernSchema } from "./modern-schema.ts";
+import { prepareSchema } from "./flatten.ts";
+import { toModernSchema } from "./modern-schema.ts";
+import { clipDescription, type TakeNote } from "./notes.ts";
 import { toStrictSchema } from "./openai-strict.ts";
-import { mapSubschemas, typesOf } from "./references.ts";
+
 import { fromStrictArguments } from "./strict-arguments.ts";
 import {
   callIdOr,
   type FormattedTool,
   type FormattedTools,
   formatTools,
-  isRecord,
   modelText,
   type ToolCallRequest,
   type ToolDefinition,
@@ -142,7 +150,7 @@ function isRequirement(branch: unknown): boolean {
 function withItems(schema: JsonSchemaObject, path: string, note: TakeNote): JsonSchemaObject {
   const visit = (node: JsonSchema, at: string): JsonSchema => {
     if (!isRecord(node)) return node;
-    const copy = mapSubschemas(node, at, visit);
+    const copy = mapSchemas(node, (child, steps) => visit(child, pointer(at, ...steps)));
     if (copy.items !== undefined || !typesOf(copy)?.includes("array") || copy.$ref !== undefined) return copy;
     note(at, "items", "rewritten", "Missing, so sent as a schema that takes anything.");
     return { ...copy, items: {} };

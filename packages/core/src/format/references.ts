@@ -1,6 +1,14 @@
-import type { JsonSchema, JsonSchemaObject } from "../schema/types.ts";
-import { pointer, type TakeNote, toModernSchema, withRemarks } from "./modern-schema.ts";
-import { isRecord } from "./tools.ts";
+import {
+  isRecord,
+  type JsonSchema,
+  type JsonSchemaObject,
+  mapSchemas,
+  pointer,
+  resolveReference,
+  typesOf,
+} from "../schema/visit.ts";
+import { toModernSchema } from "./modern-schema.ts";
+import { type TakeNote, withRemarks } from "./notes.ts";
 
 /**
  * Makes every `$ref` of a rewritten schema point to something again: what moved is put under `$defs`, and a
@@ -22,7 +30,7 @@ export function keepReferences(
 
   function visit(node: JsonSchema, path: string): JsonSchema {
     if (!isRecord(node)) return node;
-    const copy = mapSubschemas(node, path, visit);
+    const copy = mapSchemas(node, (child, steps) => visit(child, pointer(path, ...steps)));
     const reference = node.$ref;
     if (typeof reference !== "string") return copy;
     const home = moved.get(reference);
@@ -55,50 +63,6 @@ export function keepReferences(
     ]);
     return home;
   }
-}
-
-/** What a `$ref` inside a document points to. Nothing outside the document is ever fetched. */
-export function resolveReference(root: JsonSchemaObject, reference: string): JsonSchema | undefined {
-  if (reference === "#" || reference === "#/") return root;
-  if (reference.startsWith("#/")) return resolvePointer(root, reference.slice(2));
-  if (reference.startsWith("#")) return findAnchored(root, reference.slice(1));
-  if (typeof root.$id === "string" && reference.startsWith(`${root.$id}#`)) {
-    return resolveReference(root, reference.slice(root.$id.length));
-  }
-  return reference === root.$id ? root : undefined;
-}
-
-function resolvePointer(root: JsonSchemaObject, path: string): JsonSchema | undefined {
-  let current: unknown = root;
-  for (const token of path.split("/")) {
-    const key = decodeToken(token);
-    if (Array.isArray(current)) current = current[Number(key)];
-    else if (isRecord(current) && Object.hasOwn(current, key)) current = current[key];
-    else return undefined;
-  }
-  return isSchema(current) ? current : undefined;
-}
-
-function decodeToken(token: string): string {
-  let decoded = token;
-  try {
-    decoded = decodeURIComponent(token);
-  } catch {
-    // A stray percent sign: the token is meant as it stands.
-  }
-  return decoded.replaceAll("~1", "/").replaceAll("~0", "~");
-}
-
-function findAnchored(root: JsonSchemaObject, anchor: string): JsonSchema | undefined {
-  let found: JsonSchema | undefined;
-  const visit = (schema: JsonSchema): JsonSchema => {
-    if (found !== undefined || !isRecord(schema)) return schema;
-    if (schema.$anchor === anchor || schema.$dynamicAnchor === anchor) found = schema;
-    else mapSubschemas(schema, "", visit);
-    return schema;
-  };
-  visit(root);
-  return found;
 }
 
 /** A schema whose arguments have names the provider takes, and the way back. */
@@ -163,122 +127,6 @@ function freeKey(key: string, accepts: RegExp, taken: ReadonlySet<string>): stri
   let name = stem;
   for (let next = 2; taken.has(name); next++) name = `${stem}_${next}`;
   return name;
-}
-
-const mapKeywords = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
-const listKeywords = ["allOf", "anyOf", "oneOf", "prefixItems"];
-const singleKeywords = [
-  "items",
-  "additionalItems",
-  "additionalProperties",
-  "unevaluatedItems",
-  "unevaluatedProperties",
-  "contains",
-  "propertyNames",
-  "not",
-  "if",
-  "then",
-  "else",
-  "contentSchema",
-];
-
-/**
- * A copy of a schema with each schema directly inside it replaced. Values that merely look like schemas
- * (`default`, `enum`, `const`, `examples`) are left alone, and so is what is not a schema at all.
- */
-export function mapSubschemas(
-  schema: JsonSchemaObject,
-  path: string,
-  replace: (subschema: JsonSchema, path: string) => JsonSchema,
-): Record<string, unknown> {
-  const copy: Record<string, unknown> = { ...schema };
-  for (const keyword of singleKeywords) {
-    const value = schema[keyword];
-    if (isSchema(value)) copy[keyword] = replace(value, pointer(path, keyword));
-    // Before 2020-12, a list under `items` was a tuple.
-    if (keyword === "items" && Array.isArray(value)) copy[keyword] = replaceList(value, keyword);
-  }
-  for (const keyword of listKeywords) {
-    const value = schema[keyword];
-    if (Array.isArray(value)) copy[keyword] = replaceList(value, keyword);
-  }
-  for (const keyword of mapKeywords) {
-    const value = schema[keyword];
-    if (!isRecord(value)) continue;
-    copy[keyword] = Object.fromEntries(
-      Object.entries(value).map(([key, subschema]) => [
-        key,
-        isSchema(subschema) ? replace(subschema, pointer(path, keyword, key)) : subschema,
-      ]),
-    );
-  }
-  return copy;
-
-  function replaceList(list: readonly unknown[], keyword: string): unknown[] {
-    return list.map((subschema, index) =>
-      isSchema(subschema) ? replace(subschema, pointer(path, keyword, index)) : subschema,
-    );
-  }
-}
-
-export function isSchema(value: unknown): value is JsonSchema {
-  return typeof value === "boolean" || isRecord(value);
-}
-
-/** The value as a schema; what is none accepts anything. */
-export function schemaFrom(value: unknown): JsonSchema {
-  return isSchema(value) ? value : true;
-}
-
-/** The schemas of a list keyword such as `anyOf`; none when there is no list. */
-export function schemasIn(list: unknown): JsonSchema[] {
-  return Array.isArray(list) ? list.map(schemaFrom) : [];
-}
-
-export function propertiesOf(schema: JsonSchemaObject): Readonly<Record<string, JsonSchema>> {
-  if (!isRecord(schema.properties)) return {};
-  return Object.fromEntries(
-    Object.entries(schema.properties).map(([key, value]) => [key, schemaFrom(value)]),
-  );
-}
-
-export function requiredOf(schema: JsonSchemaObject): readonly string[] {
-  return Array.isArray(schema.required) ? schema.required : [];
-}
-
-export type JsonType = "string" | "number" | "integer" | "boolean" | "null" | "object" | "array";
-
-const jsonTypes: readonly JsonType[] = ["string", "number", "integer", "boolean", "null", "object", "array"];
-
-/** Keywords that speak of one type only, from which an author's forgotten `type` can be told. */
-const keywordsOfType: readonly [JsonType, readonly string[]][] = [
-  ["object", ["properties", "patternProperties", "additionalProperties", "required", "propertyNames"]],
-  ["array", ["items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"]],
-  ["string", ["pattern", "format", "minLength", "maxLength", "contentEncoding", "contentMediaType"]],
-  ["number", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]],
-];
-
-/** The types a schema names, or lets be told from its other keywords; nothing when it takes any value. */
-export function typesOf(schema: JsonSchemaObject): JsonType[] | undefined {
-  if (isJsonType(schema.type)) return [schema.type];
-  if (Array.isArray(schema.type)) return schema.type.filter(isJsonType);
-  if ("const" in schema) return [typeOfValue(schema.const)];
-  if (Array.isArray(schema.enum)) return [...new Set(schema.enum.map(typeOfValue))];
-  const found = keywordsOfType.find(([, keywords]) => keywords.some((keyword) => keyword in schema));
-  return found && [found[0]];
-}
-
-export function typeOfValue(value: unknown): JsonType {
-  if (value === null) return "null";
-  if (Array.isArray(value)) return "array";
-  if (typeof value === "number") return Number.isInteger(value) ? "integer" : "number";
-  if (typeof value === "string") return "string";
-  if (typeof value === "boolean") return "boolean";
-  return "object";
-}
-
-export function isJsonType(value: unknown): value is JsonType {
-  return jsonTypes.some((type) => type === value);
 }
 
 /** Whether `null` is a value its author meant to allow. */

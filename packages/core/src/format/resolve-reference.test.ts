@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { keepReferences, resolveReference } from "./references.ts";
+import { resolveReference } from "../schema/visit.ts";
+import { keepReferences } from "./references.ts";
 
 const root = {
   $id: "https://example.com/tool",

@@ -1,7 +1,14 @@
-import type { JsonSchema } from "../schema/types.ts";
+import {
+  describingSchemas,
+  isRecord,
+  type JsonSchema,
+  type JsonSchemaObject,
+  type JsonType,
+  propertiesOf,
+  typesOf,
+} from "../schema/visit.ts";
 import type { ToolResult } from "../tool/result.ts";
-import { type JsonType, propertiesOf, resolveReference, typesOf } from "./references.ts";
-import { callIdAt, isRecord, modelText, type ToolCallRequest, type ToolDefinition } from "./tools.ts";
+import { callIdAt, modelText, type ToolCallRequest, type ToolDefinition } from "./tools.ts";
 
 /** What a model without native tool calls wrote. */
 export interface TagText {
@@ -103,7 +110,7 @@ export function fromTagArguments(args: unknown, definition: Pick<ToolDefinition,
   return Object.fromEntries(
     Object.entries(args).map(([key, value]) => {
       const property = Object.hasOwn(properties, key) ? properties[key] : undefined;
-      return [key, typeof value === "string" ? toType(value, wantedTypes(property, root, 0)) : value];
+      return [key, typeof value === "string" ? toType(value, wantedTypes(property, root)) : value];
     }),
   );
 }
@@ -220,18 +227,8 @@ function encode(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
 }
 
-function wantedTypes(
-  schema: JsonSchema | undefined,
-  root: ToolDefinition["inputSchema"],
-  depth: number,
-): JsonType[] {
-  if (!isRecord(schema) || depth > 8) return [];
-  const own = typesOf(schema) ?? [];
-  const branches = [schema.anyOf, schema.oneOf, schema.allOf].flatMap((list) =>
-    Array.isArray(list) ? list : [],
-  );
-  if (typeof schema.$ref === "string") branches.push(resolveReference(root, schema.$ref));
-  return [...own, ...branches.flatMap((branch) => wantedTypes(branch, root, depth + 1))];
+function wantedTypes(property: JsonSchema | undefined, root: JsonSchemaObject): JsonType[] {
+  return describingSchemas(property, root).flatMap((schema) => typesOf(schema) ?? []);
 }
 
 function toType(text: string, types: readonly JsonType[]): unknown {

@@ -1,9 +1,9 @@
 import { compileSchema } from "../schema/compile-schema.ts";
-import type { JsonSchemaObject } from "../schema/types.ts";
+import { isRecord, type JsonSchemaObject } from "../schema/visit.ts";
 import type { ToolInfo, ToolMetadata } from "../tool/define.ts";
 import { canonicalName } from "../tool/name.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
-import type { FormatNote, TakeNote } from "./modern-schema.ts";
+import type { FormatNote, TakeNote } from "./notes.ts";
 
 /** Tools as a provider takes them, and the way back from what the provider says of them. */
 export interface FormattedTools<Tool> {
@@ -202,10 +202,6 @@ function textOf(result: ToolResult, isAlone: boolean): string {
 function fileLine(file: FilePart): string {
   const name = file.filename === undefined ? file.mime : `${file.filename}, ${file.mime}`;
   return file.url.startsWith("data:") ? `[attached: ${name}]` : `[attached: ${name}, ${file.url}]`;
-}
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** A deep copy holding nothing but JSON. Throws for what JSON cannot hold, such as a circular object. */

@@ -1,5 +1,4 @@
-import { describeReceived } from "./describe-expected.ts";
-import { issuePath } from "./json-schema-issues.ts";
+import { describeReceived, issuePath } from "./issue.ts";
 import {
   type Dialect,
   dialectOf,
@@ -7,22 +6,26 @@ import {
   isKnownKeyword,
   isMetaschema,
   plainKeywords,
-  referenceKeywords,
-  schemaKeywords,
-  toRegExp,
-  typeNames,
-} from "./json-schema-keywords.ts";
-import { isRiskyPattern } from "./pattern.ts";
+} from "./keywords.ts";
+import { isRiskyPattern, toRegExp } from "./pattern.ts";
+import { type AddressedSchema, Addresses, findEndless, isFragment } from "./references.ts";
+import { SchemaError } from "./types.ts";
 import {
-  type Addresses,
-  addressesIn,
-  findEndless,
-  isFragment,
+  arrangementOf,
+  isJsonType,
+  isRecord,
   isSchema,
-  resolvePointer,
+  type JsonSchemaObject,
+  jsonTypes,
+  keysOf,
+  memberAt,
+  pointerSteps,
+  referenceKeywords,
   type SchemaPlace,
-} from "./references.ts";
-import { type JsonSchemaObject, SchemaError } from "./types.ts";
+  type SchemaSteps,
+  visitMembers,
+  walkSchemas,
+} from "./visit.ts";
 
 /** What compiling needs to know of a schema, seen on the way through it. */
 export interface JsonSchemaFacts {
@@ -46,19 +49,11 @@ export interface SchemaFlaw {
   readonly problem: string;
 }
 
-/** One schema on the way from the root. Chains of frames give paths and find circular objects. */
-interface Frame {
-  readonly schema: Readonly<Record<string, unknown>>;
-  readonly parent: Frame | undefined;
-  readonly steps: readonly (string | number)[];
-  readonly depth: number;
-}
-
+/** What one walk through a schema gathers. */
 interface Walk {
   readonly root: JsonSchemaObject;
-  readonly seen: Map<object, Frame>;
-  readonly waiting: Frame[];
-  readonly references: { readonly target: string; readonly frame: Frame }[];
+  readonly seen: Map<object, SchemaPlace>;
+  readonly references: { readonly target: string; readonly place: SchemaPlace }[];
   readonly anchors: Set<string>;
   /** Whoever is told of flaws did not write the schema, and is given no advice. */
   readonly onFlaw: ((flaw: SchemaFlaw) => void) | undefined;
@@ -82,7 +77,6 @@ export function checkJsonSchema(
   const walk: Walk = {
     root,
     seen: new Map(),
-    waiting: [{ schema: root, parent: undefined, steps: [], depth: 0 }],
     references: [],
     anchors: new Set(),
     onFlaw,
@@ -91,90 +85,124 @@ export function checkJsonSchema(
     usesInheritedNames: false,
     usesRiskyPatterns: false,
   };
-  for (let frame = walk.waiting.pop(); frame !== undefined; frame = walk.waiting.pop()) visit(frame, walk);
+  walkSchemas(root, (place) => isFirstVisit(place, walk) && checkPlace(place, walk));
   let usesMetaschema = false;
-  for (const { target, frame } of walk.references) {
+  for (const { target, place } of walk.references) {
     if (isMetaschema(target)) usesMetaschema = true;
-    else checkReference(target, frame, walk);
+    else checkReference(target, place, walk);
   }
   if (walk.hasReferences) refuseEndless(walk);
-  const { usesInheritedNames, usesRiskyPatterns } = walk;
+  const { usesInheritedNames, usesRiskyPatterns, hasReferences } = walk;
   return {
     dialect: dialectOf(root),
     usesMetaschema,
     usesInheritedNames,
     usesRiskyPatterns,
-    usesReferences: walk.hasReferences,
+    usesReferences: hasReferences,
   };
 }
 
-function visit(frame: Frame, walk: Walk): void {
-  if (walk.seen.has(frame.schema)) {
-    refuseCircular(frame, walk);
-    return;
+function isFirstVisit(place: SchemaPlace, walk: Walk): boolean {
+  if (place.depth > maximumDepth) {
+    blame(walk, place, undefined, `nests more than ${maximumDepth} levels; use $ref and $defs instead.`);
+    return false;
   }
-  if (frame.depth > maximumDepth) {
-    blame(walk, frame, undefined, `nests more than ${maximumDepth} levels; use $ref and $defs instead.`);
-    return;
+  if (!walk.seen.has(place.schema)) {
+    walk.seen.set(place.schema, place);
+    return true;
   }
-  walk.seen.set(frame.schema, frame);
-  for (const keyword in frame.schema) {
-    const value = frame.schema[keyword];
-    if (value === undefined) continue;
-    const arrangement = schemaKeywords[keyword];
-    if (arrangement !== undefined) visitSchemas(frame, keyword, value, arrangement, walk);
-    else checkPlainKeyword(frame, keyword, value, walk);
+  for (let above = place.parent; above !== undefined; above = above.parent) {
+    if (above.schema !== place.schema) continue;
+    const advice = 'write the recursion as { "$ref": "#/$defs/<name>" }';
+    blame(walk, place, undefined, `contains itself as an object; ${advice}.`);
+    break;
+  }
+  return false;
+}
+
+/** Checks all keywords of one schema. Always says to go on below it. */
+function checkPlace(place: SchemaPlace, walk: Walk): true {
+  const { schema } = place;
+  for (const keyword in schema) {
+    const value = schema[keyword];
+    if (value !== undefined) checkKeyword(place, keyword, value, walk);
+  }
+  visitMembers(schema, (member, steps) => {
+    const isNames = steps[0] === "dependencies" && Array.isArray(member);
+    if (isSchema(member) || isNames || (member === undefined && typeof steps[1] !== "number")) return;
+    blame(walk, place, steps, `must be a schema (an object, true or false), ${got(member)}.`);
+  });
+  return true;
+}
+
+function checkKeyword(place: SchemaPlace, keyword: string, value: unknown, walk: Walk): void {
+  switch (arrangementOf(keyword)) {
+    case "list":
+      if (!Array.isArray(value)) blame(walk, place, [keyword], `must be an array of schemas, ${got(value)}.`);
+      return;
+    case "map":
+      checkMap(place, keyword, value, walk);
+      return;
+    case undefined:
+      checkPlainKeyword(place, keyword, value, walk);
   }
 }
 
-function visitSchemas(frame: Frame, keyword: string, value: unknown, arrangement: string, walk: Walk): void {
-  const isList = arrangement === "list" || (arrangement === "schema-or-list" && Array.isArray(value));
-  if (isList) {
-    if (Array.isArray(value)) {
-      for (const [index, schema] of value.entries()) push(frame, [keyword, index], schema, walk);
-    } else blame(walk, frame, [keyword], `must be an array of schemas, ${got(value)}.`);
-    return;
-  }
-  if (arrangement !== "map") {
-    push(frame, [keyword], value, walk);
-    return;
-  }
+function checkMap(place: SchemaPlace, keyword: string, value: unknown, walk: Walk): void {
   if (!isRecord(value)) {
-    blame(walk, frame, [keyword], `must be an object of schemas, ${got(value)}.`);
+    const wanted = keyword === "dependencies" ? "an object" : "an object of schemas";
+    blame(walk, place, [keyword], `must be ${wanted}, ${got(value)}.`);
     return;
   }
   for (const name of Object.keys(value)) {
-    if (keyword === "properties" && name in Object.prototype) walk.usesInheritedNames = true;
-    if (keyword === "patternProperties") checkPattern(frame, [keyword, name], name, walk);
-    if (value[name] !== undefined) push(frame, [keyword, name], value[name], walk);
+    const isKey = keyword === "properties" || keyword === "dependencies";
+    if (isKey && name in Object.prototype) walk.usesInheritedNames = true;
+    if (keyword === "patternProperties") checkPattern(place, [keyword, name], name, walk);
+    if (keyword === "dependencies" && Array.isArray(value[name]))
+      checkNames(place, [keyword, name], value[name], walk);
   }
 }
 
-function push(parent: Frame, steps: readonly (string | number)[], schema: unknown, walk: Walk): void {
-  if (typeof schema === "boolean") return;
-  if (isRecord(schema)) walk.waiting.push({ schema, parent, steps, depth: parent.depth + 1 });
-  else blame(walk, parent, steps, `must be a schema (an object, true or false), ${got(schema)}.`);
-}
-
-function checkPlainKeyword(frame: Frame, keyword: string, value: unknown, walk: Walk): void {
-  const wanted = plainKeywords[keyword];
+function checkPlainKeyword(place: SchemaPlace, keyword: string, value: unknown, walk: Walk): void {
+  const wanted = Object.hasOwn(plainKeywords, keyword) ? plainKeywords[keyword] : undefined;
   if (wanted === undefined) return;
-  const isWanted = forms[wanted];
-  if (isWanted !== undefined && !isWanted.fits(value)) {
-    blame(walk, frame, [keyword], `must be ${isWanted.name}, ${got(value)}.`);
+  const form = forms[wanted];
+  if (form !== undefined && !form.fits(value)) {
+    blame(walk, place, [keyword], `must be ${form.name}, ${got(value)}.`);
     return;
   }
-  if (wanted === "strings") checkNames(frame, [keyword], value, walk);
-  if (/^\$(?:dynamic|recursive)?ref$/i.test(keyword)) walk.hasReferences = true;
-  if (keyword === "type") checkType(frame, value, walk);
-  else if (keyword === "enum" && !Array.isArray(value)) {
-    blame(walk, frame, [keyword], `must be an array of the allowed values, ${got(value)}.`);
-  } else if (keyword === "pattern") checkPattern(frame, [keyword], String(value), walk);
-  else if (keyword === "$ref") walk.references.push({ target: String(value), frame });
-  else if (keyword === "$anchor" || keyword === "$dynamicAnchor") walk.anchors.add(String(value));
-  else if (keyword === "$id" && frame.parent !== undefined) walk.hasNestedIds = true;
-  else if (keyword === "dependentRequired" || keyword === "dependencies")
-    checkDependencies(frame, keyword, value, walk);
+  if (referenceKeywords.includes(keyword)) walk.hasReferences = true;
+  switch (keyword) {
+    case "type":
+      checkType(place, value, walk);
+      break;
+    case "enum":
+      if (!Array.isArray(value))
+        blame(walk, place, [keyword], `must be an array of the allowed values, ${got(value)}.`);
+      break;
+    case "required":
+      checkNames(place, [keyword], value, walk);
+      break;
+    case "dependentRequired":
+      if (!isRecord(value)) blame(walk, place, [keyword], `must be an object, ${got(value)}.`);
+      for (const name of keysOf(value)) {
+        if (name in Object.prototype) walk.usesInheritedNames = true;
+        checkNames(place, [keyword, name], memberAt(value, [name]), walk);
+      }
+      break;
+    case "pattern":
+      checkPattern(place, [keyword], String(value), walk);
+      break;
+    case "$ref":
+      walk.references.push({ target: String(value), place });
+      break;
+    case "$anchor":
+    case "$dynamicAnchor":
+      walk.anchors.add(String(value));
+      break;
+    case "$id":
+      if (place.parent !== undefined) walk.hasNestedIds = true;
+  }
 }
 
 const forms: Readonly<Record<string, { readonly name: string; readonly fits: (value: unknown) => boolean }>> =
@@ -188,120 +216,73 @@ const forms: Readonly<Record<string, { readonly name: string; readonly fits: (va
     string: { name: "a string", fits: (value) => typeof value === "string" },
   };
 
-function checkType(frame: Frame, value: unknown, walk: Walk): void {
-  const names: readonly unknown[] = Array.isArray(value) ? value : [value];
-  for (const name of names) {
-    if (typeNames.some((known) => known === name)) continue;
-    blame(walk, frame, ["type"], `must be one of ${typeNames.join(", ")}, ${got(name)}.`);
-    return;
-  }
+function checkType(place: SchemaPlace, value: unknown, walk: Walk): void {
+  const odd = (Array.isArray(value) ? value : [value]).filter((name) => !isJsonType(name));
+  if (odd.length === 0) return;
+  blame(walk, place, ["type"], `must be one of ${jsonTypes.join(", ")}, ${got(odd[0])}.`);
 }
 
-function checkNames(frame: Frame, steps: readonly string[], value: unknown, walk: Walk): void {
+function checkNames(place: SchemaPlace, steps: SchemaSteps, value: unknown, walk: Walk): void {
   if (!Array.isArray(value) || !value.every((name) => typeof name === "string")) {
-    blame(walk, frame, steps, `must be an array of property names, ${got(value)}.`);
+    blame(walk, place, steps, `must be an array of property names, ${got(value)}.`);
     return;
   }
   if (value.some((name) => name in Object.prototype)) walk.usesInheritedNames = true;
 }
 
-function checkDependencies(frame: Frame, keyword: string, value: unknown, walk: Walk): void {
-  if (!isRecord(value)) {
-    blame(walk, frame, [keyword], `must be an object, ${got(value)}.`);
-    return;
-  }
-  for (const name of Object.keys(value)) {
-    if (name in Object.prototype) walk.usesInheritedNames = true;
-    const needed = value[name];
-    if (keyword === "dependencies" && !Array.isArray(needed)) push(frame, [keyword, name], needed, walk);
-    else checkNames(frame, [keyword, name], needed, walk);
-  }
-}
-
-function checkPattern(frame: Frame, steps: readonly string[], pattern: string, walk: Walk): void {
+function checkPattern(place: SchemaPlace, steps: SchemaSteps, pattern: string, walk: Walk): void {
   try {
     toRegExp(pattern);
     walk.usesRiskyPatterns ||= isRiskyPattern(pattern);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    blame(walk, frame, steps, `is not a regular expression: ${reason}.`);
+    blame(walk, place, steps, `is not a regular expression: ${reason}.`);
   }
 }
 
 /** References into documents with their own ids are left to the validator, which knows how to resolve them. */
-function checkReference(target: string, frame: Frame, walk: Walk): void {
+function checkReference(target: string, place: SchemaPlace, walk: Walk): void {
   const rootId = typeof walk.root.$id === "string" ? walk.root.$id.replace(/#$/, "") : undefined;
   if (walk.hasNestedIds) return;
   const own = rootId !== undefined && target.startsWith(rootId) ? target.slice(rootId.length) : target;
   if (own === "" || own === "#") return;
+  const refuse = (problem: string) => blame(walk, place, ["$ref"], `points to ${problem}.`);
+  const shown = JSON.stringify(target);
   if (own.startsWith("#/")) {
-    if (resolvePointer(walk.root, own) !== undefined) return;
-    blame(walk, frame, ["$ref"], `points to ${JSON.stringify(target)}, which is not in this schema.`);
-    return;
+    if (memberAt(walk.root, pointerSteps(own)) === undefined) refuse(`${shown}, which is not in this schema`);
+  } else if (own.startsWith("#")) {
+    if (!walk.anchors.has(own.slice(1))) refuse(`${shown}, but no $anchor has that name`);
+  } else if (rootId === undefined || /^[a-z][a-z0-9+.-]*:/i.test(own)) {
+    const advice = ": copy the definition into $defs and refer to #/$defs/<name>";
+    const rule = `another document, ${shown}. Other documents are never fetched`;
+    refuse(`${rule}${walk.onFlaw === undefined ? advice : ""}`);
   }
-  if (own.startsWith("#")) {
-    if (walk.anchors.has(own.slice(1))) return;
-    blame(walk, frame, ["$ref"], `points to ${JSON.stringify(target)}, but no $anchor has that name.`);
-    return;
-  }
-  if (rootId !== undefined && !/^[a-z][a-z0-9+.-]*:/i.test(own)) return;
-  const problem = `points to another document, ${JSON.stringify(target)}. Other documents are never fetched`;
-  const advice = ": copy the definition into $defs and refer to #/$defs/<name>";
-  blame(walk, frame, ["$ref"], `${problem}${walk.onFlaw === undefined ? advice : ""}.`);
 }
 
 function refuseEndless(walk: Walk): void {
-  const { root, seen } = walk;
-  const found = findEndless(root);
+  const found = findEndless(walk.root);
   if (found === undefined) return;
-  const frame = seen.get(found.schema) ?? seen.get(root)!;
+  const place = walk.seen.get(found.schema) ?? walk.seen.get(walk.root)!;
   const advice = walk.onFlaw === undefined ? " Change its $ref." : "";
-  blame(walk, frame, undefined, `${found.problem}, so no value could be checked.${advice}`);
+  blame(walk, place, undefined, `${found.problem}, so no value could be checked.${advice}`);
 }
 
-function refuseCircular(frame: Frame, walk: Walk): void {
-  for (let above = frame.parent; above !== undefined; above = above.parent) {
-    if (above.schema !== frame.schema) continue;
-    blame(
-      walk,
-      frame,
-      undefined,
-      'contains itself as an object; write the recursion as { "$ref": "#/$defs/<name>" }.',
-    );
+function blame({ onFlaw }: Walk, place: SchemaPlace, steps: SchemaSteps | undefined, problem: string): void {
+  if (onFlaw !== undefined) {
+    onFlaw({ schema: place.schema, steps: steps?.filter((step) => step !== undefined), problem });
     return;
   }
-}
-
-function blame(
-  { onFlaw }: Walk,
-  frame: Frame,
-  steps: readonly (string | number)[] | undefined,
-  problem: string,
-): void {
-  if (onFlaw === undefined) throw failure(frame, steps, problem);
-  onFlaw({ schema: frame.schema, steps, problem });
-}
-
-function failure(
-  frame: Frame,
-  steps: readonly (string | number)[] | undefined,
-  problem: string,
-): SchemaError {
-  const segments: (string | number)[] = [...(steps ?? [])];
-  for (let above: Frame | undefined = frame; above !== undefined; above = above.parent)
+  const segments: unknown[] = [...(steps ?? [])];
+  for (let above: SchemaPlace | undefined = place; above !== undefined; above = above.parent)
     segments.unshift(...above.steps);
-  const path = issuePath(segments);
-  return new SchemaError(`Invalid JSON Schema: ${path === "" ? "the schema" : `\`${path}\``} ${problem}`, {
+  const path = issuePath(segments.filter((step) => step !== undefined));
+  throw new SchemaError(`Invalid JSON Schema: ${path === "" ? "the schema" : `\`${path}\``} ${problem}`, {
     path,
   });
 }
 
 function got(value: unknown): string {
   return `got ${describeReceived(value)}`;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /**
@@ -315,10 +296,10 @@ export function jsonSchemaFlaws(root: JsonSchemaObject): SchemaFlaw[] {
   }
   const flaws: SchemaFlaw[] = [];
   checkJsonSchema(root, (flaw) => flaws.push(flaw));
-  const addresses = addressesIn(root);
-  const schemas = new Set<unknown>(addresses.places.map(({ schema }) => schema));
+  const addresses = new Addresses(root);
+  const schemas = new Set<unknown>(addresses.schemas.map(({ schema }) => schema));
   const taken = new Set<string>();
-  for (const place of addresses.places) {
+  for (const place of addresses.schemas) {
     const { schema } = place;
     const blame = (keyword: string, problem: string) => flaws.push({ schema, steps: [keyword], problem });
     if (Array.isArray(schema.enum) && schema.enum.length === 0) blame("enum", "allows no value at all.");
@@ -352,7 +333,7 @@ export function jsonSchemaFlaws(root: JsonSchemaObject): SchemaFlaw[] {
 }
 
 /** What the schema is called, by the keyword that says so; undefined for what can be no name. */
-function namesOf({ schema, base }: SchemaPlace): [keyword: string, name: string | undefined][] {
+function namesOf({ schema, base }: AddressedSchema): [keyword: string, name: string | undefined][] {
   const names: [string, string | undefined][] = [];
   const { $id, $anchor, $dynamicAnchor } = schema;
   if (isFragment($id)) names.push(["$id", base + $id]);
@@ -370,7 +351,7 @@ function holdsNames(value: unknown): boolean {
   const waiting = [value];
   while (waiting.length > 0) {
     const part = waiting.pop();
-    if (!isSchema(part)) continue;
+    if (!isRecord(part)) continue;
     if (["$id", "$anchor", "$dynamicAnchor"].some((keyword) => Object.hasOwn(part, keyword))) return true;
     for (const inner of Object.values(part)) waiting.push(inner);
   }
@@ -379,7 +360,7 @@ function holdsNames(value: unknown): boolean {
 
 function isThere(
   target: string,
-  { base }: SchemaPlace,
+  { base }: AddressedSchema,
   addresses: Addresses,
   schemas: ReadonlySet<unknown>,
   dialect: Dialect,

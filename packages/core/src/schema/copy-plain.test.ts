@@ -1,7 +1,8 @@
 import vm from "node:vm";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { copyPlain, tooMuchJson, UnsafeValue, withoutPrototypeKeys } from "./copy.ts";
+import { copyPlain, tooMuchJson, withoutPrototypeKeys } from "./copy.ts";
+import { UnsafeValue } from "./issue.ts";
 
 const polluted = () =>
   JSON.parse('{"a":{"__proto__":{"admin":true},"b":1},"list":[{"__proto__":1}],"__proto__":{"x":1}}');

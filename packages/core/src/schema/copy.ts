@@ -1,5 +1,5 @@
-import { issuePath } from "./json-schema-issues.ts";
-import type { JsonSchemaObject, SchemaIssue } from "./types.ts";
+import { issuePath, UnsafeValue } from "./issue.ts";
+import { isRecord, type JsonSchemaObject } from "./visit.ts";
 
 /** Deeper than any argument a tool takes, and shallow enough for every validator's stack. */
 const maximumDepth = 500;
@@ -10,18 +10,6 @@ const maximumSize = 1_000_000;
 const mostKeys = 100_000;
 /** A text as short as this is read in no time, whatever is in it. */
 const harmlessText = 64 * 1024;
-
-/** What the quick look takes on; anything beyond goes the careful way. */
-const ordinaryDepth = 50;
-const ordinarySize = 10_000;
-
-/** Thrown, and caught by the validators, when a value is no finite tree. */
-export class UnsafeValue {
-  readonly issue: SchemaIssue;
-  constructor(issue: SchemaIssue) {
-    this.issue = issue;
-  }
-}
 
 /** Counts the members seen in one walk. Module state instead of an object: this runs on every call. */
 let seen = 0;
@@ -43,33 +31,31 @@ export function copyPlain(value: unknown): unknown {
 export function withoutPrototypeKeys(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   seen = 0;
-  if (isOrdinary(value, 0)) return value;
-  seen = 0;
-  if (!hasPrototypeKey(value, 0, value)) return value;
+  if (isHarmless(value, 0)) return value;
   seen = 0;
   return copyMember(value, false, 0, value);
 }
 
-/** A value of which a quick look shows that there is nothing to do: plain, small, and without such keys. */
-function isOrdinary(value: object, depth: number): boolean {
-  if (depth > ordinaryDepth) return false;
+/** Whether there is nothing to take out of a value, and nothing to refuse. */
+function isHarmless(value: object, depth: number): boolean {
+  if (depth >= maximumDepth) return false;
   if (Array.isArray(value)) {
     seen += value.length;
-    for (let index = 0; index < value.length; index++) {
+    for (let index = 0; index < value.length && seen <= maximumSize; index++) {
       const member: unknown = value[index];
-      if (typeof member === "object" && member !== null && !isOrdinary(member, depth + 1)) return false;
+      if (typeof member === "object" && member !== null && !isHarmless(member, depth + 1)) return false;
     }
-    return seen <= ordinarySize;
+    return seen <= maximumSize;
   }
   // Who made an object is read faster than its prototype.
-  if (value.constructor !== Object) return false;
+  if (value.constructor !== Object && !isPlainObject(value)) return true;
   for (const key in value) {
     if (key === "__proto__") return false;
     const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
-    if (typeof member === "object" && member !== null && !isOrdinary(member, depth + 1)) return false;
+    if (typeof member === "object" && member !== null && !isHarmless(member, depth + 1)) return false;
     seen++;
   }
-  return seen <= ordinarySize;
+  return seen <= maximumSize;
 }
 
 /** How many members a tree has, counted up to a limit. For trees that `copyPlain` made. */
@@ -124,7 +110,7 @@ function endOfText(text: string, from: number): number {
 
 /** `flatten` says whether instances of classes are copied as plain objects or left as they are. */
 function copyMember(value: object, flatten: boolean, depth: number, root: object): unknown {
-  if (depth >= maximumDepth) throw tooDeep(root);
+  if (depth >= maximumDepth) throw unsafe(root, "levels of nesting", maximumDepth, "more than 500 levels");
   if (Array.isArray(value)) {
     count(value.length, root);
     const copy: unknown[] = value.slice();
@@ -135,121 +121,69 @@ function copyMember(value: object, flatten: boolean, depth: number, root: object
     }
     return copy;
   }
-  if (!isPlain(value, flatten)) return value;
-  // Spreading is the fastest way to copy a small object, and the only one that never runs a setter.
-  const copy: Record<string, unknown> = { ...value };
+  const isPlain = isPlainObject(value);
+  if (!isPlain && !(flatten && Object.prototype.toString.call(value) === "[object Object]")) return value;
+  const source: Record<string, unknown> = isPlain ? value : { ...value };
+  const copy: Record<string, unknown> = {};
   let size = 0;
-  let hasLeftovers = false;
-  for (const key in copy) {
+  for (const key in source) {
+    const member = source[key];
     size++;
-    const member = copy[key];
-    if (typeof member === "object" && member !== null) {
-      if (key === "__proto__") hasLeftovers = true;
-      else copy[key] = copyMember(member, flatten, depth + 1, root);
-    } else if (member === undefined || key === "__proto__") hasLeftovers = true;
+    if (member === undefined || key === "__proto__") continue;
+    const isContainer = typeof member === "object" && member !== null;
+    copy[key] = isContainer ? copyMember(member, flatten, depth + 1, root) : member;
   }
   count(size, root);
-  return hasLeftovers ? withoutLeftovers(copy) : copy;
+  return copy;
 }
 
-function withoutLeftovers(copy: Record<string, unknown>): Record<string, unknown> {
-  const clean: Record<string, unknown> = {};
-  for (const key in copy) {
-    if (key !== "__proto__" && copy[key] !== undefined) clean[key] = copy[key];
-  }
-  return clean;
-}
-
-function hasPrototypeKey(value: object, depth: number, root: object): boolean {
-  if (depth >= maximumDepth) throw tooDeep(root);
-  let found = false;
-  if (Array.isArray(value)) {
-    count(value.length, root);
-    for (const member of value) {
-      if (typeof member === "object" && member !== null && hasPrototypeKey(member, depth + 1, root))
-        found = true;
-    }
-    return found;
-  }
-  if (!isPlain(value, false)) return false;
-  let size = 0;
-  for (const key in value) {
-    size++;
-    if (key === "__proto__") found = true;
-    const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
-    if (typeof member === "object" && member !== null && hasPrototypeKey(member, depth + 1, root))
-      found = true;
-  }
-  count(size, root);
-  return found;
-}
-
-/** Plain in any realm: made by `{}`, by `Object.create(null)`, or, when flattening, by a class of the author's. */
-function isPlain(value: object, flatten: boolean): boolean {
+/** Plain in any realm: made by `{}` or by `Object.create(null)`. */
+export function isPlainObject(value: unknown): value is Record<string, unknown> {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
   const prototype = Object.getPrototypeOf(value);
-  if (prototype === Object.prototype || prototype === null) return true;
-  if (Object.getPrototypeOf(prototype) === null) return true;
-  return flatten && Object.prototype.toString.call(value) === "[object Object]";
+  return prototype === Object.prototype || prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 function count(members: number, root: object): void {
   seen += members;
-  if (seen <= maximumSize) return;
-  const circle = circleIn(root);
-  if (circle !== undefined) throw circular(circle);
-  const limit = maximumSize.toLocaleString("en-US");
-  throw refusal("", `at most ${limit} members in all`, "a larger value");
+  if (seen > maximumSize) throw unsafe(root, "members in all", maximumSize, "a larger value");
 }
 
-/** A circle is as deep as one likes, so it is looked for only where a value turns out too deep. */
-function tooDeep(root: object): UnsafeValue {
-  const circle = circleIn(root);
-  if (circle !== undefined) return circular(circle);
-  return refusal("", `at most ${maximumDepth} levels of nesting`, `more than ${maximumDepth} levels`);
+/** A circle is as deep as one likes, so it is looked for only where a value turns out too deep or too large. */
+function unsafe(root: object, measure: string, limit: number, received: string): UnsafeValue {
+  const circle = pathOfCircle(root);
+  if (circle === undefined)
+    return refusal("", `at most ${limit.toLocaleString("en-US")} ${measure}`, received);
+  return refusal(issuePath(circle), "a value without circular references", "a circular reference");
 }
 
-function circular(chain: readonly object[]): UnsafeValue {
-  return refusal(issuePath(pathTo(chain)), "a value without circular references", "a circular reference");
-}
-
-/** The containers from the root to the one that stands for an ancestor of its own, if there is one. */
-function circleIn(root: object): readonly object[] | undefined {
+/** The keys that lead from the root to a container that stands for an ancestor of its own, if there is one. */
+function pathOfCircle(root: object): readonly unknown[] | undefined {
   const cleared = new Set<object>();
   const chain: object[] = [];
-  return find(root);
+  const path: (string | number)[] = [];
+  return leadsBack(root) ? path : undefined;
 
-  function find(value: object): readonly object[] | undefined {
-    if (chain.includes(value)) return [...chain, value];
-    if (cleared.has(value) || chain.length > maximumDepth) return undefined;
+  function leadsBack(value: object): boolean {
+    if (chain.includes(value)) return true;
+    if (cleared.has(value) || chain.length > maximumDepth) return false;
     chain.push(value);
-    for (const member of Object.values(value)) {
+    for (const [key, member] of Object.entries(value)) {
       if (typeof member !== "object" || member === null) continue;
-      const found = find(member);
-      if (found !== undefined) return found;
+      path.push(Array.isArray(value) ? Number(key) : key);
+      if (leadsBack(member)) return true;
+      path.pop();
     }
     chain.pop();
     cleared.add(value);
-    return undefined;
+    return false;
   }
 }
 
 function refusal(path: string, expected: string, received: string): UnsafeValue {
   const where = path === "" ? "" : ` at \`${path}\``;
-  return new UnsafeValue({
-    path,
-    expected,
-    received,
-    message: `Expected ${expected}, got ${received}${where}.`,
-  });
-}
-
-/** The keys that lead through a chain of containers, found again from the containers themselves. */
-function pathTo(chain: readonly object[]): (string | number)[] {
-  return chain.slice(1).map((child, index) => {
-    const parent = chain[index]!;
-    if (Array.isArray(parent)) return parent.indexOf(child);
-    return Object.entries(parent).find(([, member]) => member === child)?.[0] ?? "?";
-  });
+  const message = `Expected ${expected}, got ${received}${where}.`;
+  return new UnsafeValue({ path, expected, received, message });
 }
 
 export type Copier = (value: unknown) => unknown;
@@ -351,10 +285,6 @@ function copied({ local, copier }: { local: string; copier: string | undefined }
   return copier === undefined
     ? `typeof ${local} === "object" && ${local} !== null ? copyPlain(${local}) : ${local}`
     : `${copier}(${local})`;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** A change to one member of a value, at any depth. */

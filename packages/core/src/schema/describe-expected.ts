@@ -1,5 +1,4 @@
-import { resolvePointer } from "./references.ts";
-import type { JsonSchemaObject } from "./types.ts";
+import { isRecord, type JsonSchemaObject, listOf, resolveReference, subjectOf, typesOf } from "./visit.ts";
 
 const maximumDepth = 3;
 const maximumChoices = 12;
@@ -10,9 +9,9 @@ export function describeExpected(schema: unknown, root: JsonSchemaObject, depth 
   if (!isRecord(schema) || depth > maximumDepth) return "a value";
   if ("const" in schema) return literal(schema.const);
   if (Array.isArray(schema.enum)) return oneOf(schema.enum);
-  const reference = followReference(schema, root);
+  const reference = followed(schema, root);
   if (reference !== undefined) return describeExpected(reference, root, depth + 1);
-  const types = typesOf(schema);
+  const types = namedTypes(schema);
   if (types.length > 0) return types.map((type) => describeType(type, schema, root, depth)).join(" or ");
   const choices = schema.anyOf ?? schema.oneOf;
   if (Array.isArray(choices))
@@ -23,8 +22,8 @@ export function describeExpected(schema: unknown, root: JsonSchemaObject, depth 
       " and ",
     );
   if (schema.not !== undefined) return describeAllBut(schema.not, root, depth);
-  const implied = Object.keys(subjects).find((keyword) => schema[keyword] !== undefined);
-  return implied === undefined ? "a value" : describeType(subjects[implied], schema, root, depth);
+  const [implied] = typesOf(schema) ?? [];
+  return implied === undefined ? "a value" : describeType(implied, schema, root, depth);
 }
 
 /**
@@ -38,44 +37,23 @@ export function describeKeyword(
   value: unknown,
 ): string {
   if (!isRecord(schema)) return "a value";
-  const isAssertion = Object.hasOwn(subjects, keyword);
+  const subject = subjectOf(keyword);
   const isPlainType = keyword === "type" && !("const" in schema) && !Array.isArray(schema.enum);
-  if (!isAssertion && !isPlainType) return describeExpected(schema, root);
-  const types = typesOf(schema);
+  if (subject === undefined && !isPlainType) return describeExpected(schema, root);
+  const types = namedTypes(schema);
   if (types.length > 0) return types.map((type) => describeType(type, schema, root, 0)).join(" or ");
-  return describeType(typeof value === "number" ? "number" : subjects[keyword], schema, root, 0);
+  return describeType(typeof value === "number" ? "number" : subject, schema, root, 0);
 }
 
 /** What is left when `not` forbids a schema. Where words would forbid too much, the schema itself is shown. */
 export function describeAllBut(forbidden: unknown, root: JsonSchemaObject, depth = 0): string {
-  const schema = (isRecord(forbidden) ? followReference(forbidden, root) : undefined) ?? forbidden;
+  const schema = (isRecord(forbidden) ? followed(forbidden, root) : undefined) ?? forbidden;
   if (!isRecord(schema) || Object.keys(schema).length === 0) return "nothing";
   const words = describeExpected(schema, root, depth + 1);
   const isVague =
     words === "a value" || Object.values(schema.properties ?? {}).some((part) => !isConstant(part));
   return `anything but ${isVague ? `a value that fits ${literal(schema)}` : words}`;
 }
-
-/** The type that a keyword speaks about. It lets all values of other types pass. */
-const subjects: Readonly<Record<string, string>> = {
-  pattern: "string",
-  format: "string",
-  minLength: "string",
-  maxLength: "string",
-  minimum: "number",
-  maximum: "number",
-  multipleOf: "number",
-  exclusiveMinimum: "number",
-  exclusiveMaximum: "number",
-  items: "array",
-  minItems: "array",
-  maxItems: "array",
-  uniqueItems: "array",
-  properties: "object",
-  required: "object",
-  minProperties: "object",
-  maxProperties: "object",
-};
 
 /** `one of "a", "b"`, or the literal itself when there is only one. */
 export function oneOf(values: readonly unknown[]): string {
@@ -133,7 +111,7 @@ function describeForm(schema: JsonSchemaObject): string {
     isConstant(property) ? [`${name} ${literal(property.const)}`] : [],
   );
   if (constants.length > 0) return `object with ${constants.join(" and ")}`;
-  const required: readonly unknown[] = Array.isArray(schema.required) ? schema.required : [];
+  const required = listOf(schema.required);
   if (required.length === 0) return describeObject(schema);
   return `object with ${required.slice(0, 6).join(", ")}${required.length > 6 ? ", …" : ""}`;
 }
@@ -169,19 +147,14 @@ function describeArray(schema: JsonSchemaObject, root: JsonSchemaObject, depth: 
   return size === "" ? `array of ${items}${unique}` : `array${size}${unique}, each ${items}`;
 }
 
-function typesOf(schema: JsonSchemaObject): readonly unknown[] {
-  const types: readonly unknown[] = Array.isArray(schema.type)
-    ? schema.type
-    : schema.type
-      ? [schema.type]
-      : [];
+/** The types that a schema names, with OpenAPI's way to allow null. */
+function namedTypes(schema: JsonSchemaObject): readonly unknown[] {
+  const types = Array.isArray(schema.type) ? schema.type : schema.type ? [schema.type] : [];
   return schema.nullable === true && types.length > 0 && !types.includes("null") ? [...types, "null"] : types;
 }
 
-function followReference(schema: JsonSchemaObject, root: JsonSchemaObject): unknown {
-  if (typeof schema.$ref !== "string") return undefined;
-  if (schema.$ref === "#") return root;
-  return schema.$ref.startsWith("#/") ? resolvePointer(root, schema.$ref) : undefined;
+function followed(schema: JsonSchemaObject, root: JsonSchemaObject): unknown {
+  return typeof schema.$ref === "string" ? resolveReference(root, schema.$ref) : undefined;
 }
 
 function isConstant(schema: unknown): schema is { readonly const: unknown } {
@@ -194,102 +167,4 @@ function literal(value: unknown): string {
 
 function clip(text: string): string {
   return text.length > 80 ? `${text.slice(0, 79)}…` : text;
-}
-
-function isRecord(value: unknown): value is JsonSchemaObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-const longest = 80;
-
-/** What came, in a few words: `string "abc"`, `number 4`, `array of 3 items`, `nothing`. Never throws. */
-export function describeReceived(value: unknown): string {
-  switch (typeof value) {
-    case "undefined":
-      return "nothing";
-    case "string":
-      return `string ${clipReceived(JSON.stringify(value.length > longest ? value.slice(0, longest) : value))}`;
-    case "number":
-      return Number.isFinite(value) ? `number ${value}` : `${value}`;
-    case "boolean":
-      return `boolean ${value}`;
-    case "bigint":
-      return clipReceived(`bigint ${value}`);
-    case "object":
-      return value === null ? "null" : describeReceivedObject(value);
-    default:
-      return typeof value;
-  }
-}
-
-function describeReceivedObject(value: object): string {
-  try {
-    if (Array.isArray(value))
-      return value.length === 1 ? "array of 1 item" : `array of ${value.length} items`;
-    const tag = Object.prototype.toString.call(value).slice(8, -1);
-    if (tag !== "Object") return clipReceived(tag);
-    const keys = Object.keys(value);
-    if (keys.length === 0) return "empty object";
-    return clipReceived(`object with ${keys.slice(0, 6).join(", ")}${keys.length > 6 ? ", …" : ""}`);
-  } catch {
-    // A proxy may refuse to be looked at.
-    return "object";
-  }
-}
-
-function clipReceived(text: string): string {
-  return text.length > longest ? `${text.slice(0, longest - 1)}…` : text;
-}
-
-/** The key that was most likely meant, or `undefined` when none is close. */
-export function nearestKey(key: string, known: Iterable<string>): string | undefined {
-  const wanted = normalize(key);
-  let nearest: string | undefined;
-  let best = Math.max(1, Math.floor(wanted.length / 3)) + 1;
-  for (const candidate of known) {
-    const other = normalize(candidate);
-    if (Math.abs(other.length - wanted.length) >= best) continue;
-    const distance = editDistance(wanted, other);
-    if (distance >= best) continue;
-    best = distance;
-    nearest = candidate;
-  }
-  return nearest;
-}
-
-/** `filePath`, `file_path` and `file-path` are one word to whoever mixes them up. Clipped to bound the work. */
-function normalize(key: string): string {
-  return key
-    .slice(0, 64)
-    .replace(/[^\p{L}\p{N}]/gu, "")
-    .toLowerCase();
-}
-
-/** Levenshtein distance in which swapping two neighbours costs one. */
-function editDistance(left: string, right: string): number {
-  let beforePrevious: number[] = [];
-  let previous = Array.from({ length: right.length + 1 }, (_, index) => index);
-  for (let row = 1; row <= left.length; row++) {
-    const current = [row];
-    for (let column = 1; column <= right.length; column++) {
-      const same = left[row - 1] === right[column - 1];
-      let cost = Math.min(
-        previous[column]! + 1,
-        current[column - 1]! + 1,
-        previous[column - 1]! + (same ? 0 : 1),
-      );
-      if (
-        row > 1 &&
-        column > 1 &&
-        left[row - 1] === right[column - 2] &&
-        left[row - 2] === right[column - 1]
-      ) {
-        cost = Math.min(cost, beforePrevious[column - 2]! + 1);
-      }
-      current.push(cost);
-    }
-    beforePrevious = previous;
-    previous = current;
-  }
-  return previous[right.length]!;
 }

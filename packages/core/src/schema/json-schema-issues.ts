@@ -1,8 +1,7 @@
 import type { ErrorObject } from "ajv/dist/core.js";
-import { UnsafeValue } from "./copy.ts";
 import { anyOf, describeAllBut, describeExpected, describeKeyword } from "./describe-expected.ts";
-import { pointerSteps } from "./references.ts";
-import { type JsonSchemaObject, maximumIssues, mismatch, type SchemaIssue, unknownKey } from "./types.ts";
+import { maximumIssues, mismatch, type SchemaIssue, unknownKey } from "./issue.ts";
+import { isRecord, type JsonSchemaObject, keysOf, listOf, memberAt, pointerSteps } from "./visit.ts";
 
 type Segments = (string | number)[];
 
@@ -66,7 +65,7 @@ function explainBranches(
 ): SchemaIssue[] {
   if (error.keyword !== "anyOf" && error.keyword !== "oneOf") return [explain(error, value, root)];
   const segments = segmentsOf(error.instancePath, value);
-  const branches: readonly unknown[] = Array.isArray(error.schema) ? error.schema : [];
+  const branches = listOf(error.schema);
   const passing: unknown = error.params.passingSchemas;
   if (Array.isArray(passing)) {
     const forms = passing.map((index) => describeExpected(branches[Number(index)], root, 1));
@@ -103,8 +102,7 @@ function likeliestBranch(
 
 function isInBranch(error: ErrorObject, branch: unknown, branchPath: string): boolean {
   if (error.schemaPath.startsWith(`${branchPath}/`)) return true;
-  const reference =
-    typeof branch === "object" && branch !== null && "$ref" in branch ? branch.$ref : undefined;
+  const reference = isRecord(branch) ? branch.$ref : undefined;
   return typeof reference === "string" && error.schemaPath.startsWith(`${reference}/`);
 }
 
@@ -123,14 +121,13 @@ function explain(error: ErrorObject, value: unknown, root: JsonSchemaObject): Sc
     case "dependentRequired":
     case "dependencies": {
       const name = String(params.missingProperty);
-      const properties = isRecord(parentSchema?.properties) ? parentSchema.properties : {};
-      return mismatch([...segments, name], describeExpected(properties[name], root), undefined);
+      const property = memberAt(parentSchema?.properties, [name]);
+      return mismatch([...segments, name], describeExpected(property, root), undefined);
     }
     case "additionalProperties":
     case "unevaluatedProperties": {
       const key = String(params.additionalProperty ?? params.unevaluatedProperty);
-      const known = isRecord(parentSchema?.properties) ? Object.keys(parentSchema.properties) : [];
-      return unknownKey(segments, key, memberAt(error.data, [key]), known);
+      return unknownKey(segments, key, memberAt(error.data, [key]), keysOf(parentSchema?.properties));
     }
     case "propertyNames": {
       const key = String(params.propertyName);
@@ -175,65 +172,4 @@ function segmentsOf(pointer: string, value: unknown): Segments {
     place = memberAt(place, [step]);
   }
   return segments;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
-
-/** A path as people write it: `items[0].name`, `headers["x-id"]`; empty for the value itself. */
-export function issuePath(segments: readonly unknown[]): string {
-  let path = "";
-  for (const segment of segments) path += step(segment, path === "");
-  return path;
-}
-
-function step(segment: unknown, isFirst: boolean): string {
-  if (typeof segment === "number") return `[${segment}]`;
-  const key = String(segment);
-  if (!identifier.test(key)) return `[${JSON.stringify(key)}]`;
-  return isFirst ? key : `.${key}`;
-}
-
-/** The part of a value at a path, or `undefined` where there is none. Inherited members do not count. */
-export function memberAt(value: unknown, path: readonly unknown[]): unknown {
-  let place = value;
-  for (const step of path) {
-    if (typeof place !== "object" || place === null) return undefined;
-    const key = step as PropertyKey; // Anything else is turned into a string, and then is not found.
-    if (!Object.hasOwn(place, key)) return undefined;
-    place = (place as Record<PropertyKey, unknown>)[key]; // Arrays and objects are both read by key.
-  }
-  return place;
-}
-
-/** The issue that stands for whatever was thrown while a value was looked at. */
-export function describeFailure(error: unknown): SchemaIssue {
-  if (error instanceof UnsafeValue) return error.issue;
-  if (error instanceof RangeError) {
-    return {
-      path: "",
-      expected: "a value that can be checked",
-      received: "a value that is nested too deeply or too large",
-      message: "The value is nested too deeply or too large to be checked; send a smaller one.",
-    };
-  }
-  const reason = reasonOf(error);
-  return {
-    path: "",
-    expected: "a value that can be checked",
-    received: "a value on which the check failed",
-    message: `The value could not be checked: ${reason}`,
-  };
-}
-
-function reasonOf(error: unknown): string {
-  try {
-    return error instanceof Error ? error.message : String(error);
-  } catch {
-    // An object without a usable toString was thrown.
-    return "the check threw.";
-  }
 }

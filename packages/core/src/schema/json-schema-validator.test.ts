@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 import { compileSchema } from "./compile-schema.ts";
+import type { SchemaIssue } from "./issue.ts";
 import { loadEngine } from "./json-schema-validator.ts";
-import type { SchemaIssue, ValidateOptions } from "./types.ts";
+import type { ValidateOptions } from "./types.ts";
 
 const weather = {
   type: "object",

@@ -2,20 +2,13 @@ import type { KeywordDefinition, Options, ValidateFunction } from "ajv/dist/core
 import { checkJsonSchema, type JsonSchemaFacts } from "./check-json-schema.ts";
 import { type Copier, compileCopier, copyPlain, countMembers } from "./copy.ts";
 import { hashValue } from "./hash.ts";
-import { describeFailure, jsonSchemaIssues } from "./json-schema-issues.ts";
-import { type Dialect, plainJsonSchema, prepareJsonSchema } from "./json-schema-keywords.ts";
+import { describeFailure, maximumIssues, type SchemaIssue, unknownKey } from "./issue.ts";
+import { jsonSchemaIssues } from "./json-schema-issues.ts";
+import { type Dialect, plainJsonSchema, prepareJsonSchema } from "./keywords.ts";
 import { KeyGuide, type KnownKeys, knownKeys } from "./known-keys.ts";
 import { areLinearPatternsLoaded, loadLinearPatterns, toPattern } from "./pattern.ts";
-import {
-  type CompiledSchema,
-  type JsonSchemaObject,
-  maximumIssues,
-  SchemaError,
-  type SchemaIssue,
-  type SchemaOutcome,
-  unknownKey,
-  type ValidateOptions,
-} from "./types.ts";
+import { type CompiledSchema, SchemaError, type SchemaOutcome, type ValidateOptions } from "./types.ts";
+import type { JsonSchemaObject } from "./visit.ts";
 
 /** Listing every error of a larger value would cost more memory than the answer is worth. */
 const largestFullyExplained = 5_000;
@@ -371,38 +364,4 @@ function decimalOf(number: number): Decimal {
 /** As a whole number of units of ten to the power of `exponent`. */
 function scaled(decimal: Decimal, exponent: number): bigint {
   return decimal.digits * 10n ** BigInt(decimal.exponent - exponent);
-}
-
-const formats: Readonly<Record<string, string>> = {
-  email: "email",
-  url: "uri",
-  uuid: "uuid",
-  guid: "uuid",
-  datetime: "date-time",
-  date: "date",
-  time: "time",
-  duration: "duration",
-  ip: "ip",
-  ipv4: "ipv4",
-  ipv6: "ipv6",
-  hostname: "hostname",
-};
-
-/** Writes one of Zod's string formats into a JSON Schema: as a format where there is one, else as a pattern. */
-export function writeStringFormat(json: Record<string, unknown>, format: string, pattern: unknown): void {
-  const known = formats[format];
-  if (format === "base64" || format === "base64url") json.contentEncoding = format;
-  else if (known !== undefined) json.format = known;
-  else if (pattern instanceof RegExp) writePattern(json, pattern.source);
-}
-
-/** JSON Schema has one `pattern`; further ones go into `allOf`. */
-export function writePattern(json: Record<string, unknown>, pattern: string): void {
-  if (json.pattern === undefined) json.pattern = pattern;
-  else json.allOf = [...(Array.isArray(json.allOf) ? json.allOf : []), { pattern }];
-}
-
-/** A text as the pattern that matches exactly it. */
-export function escapePattern(text: string): string {
-  return text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
 }

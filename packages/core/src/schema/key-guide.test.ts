@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { issuePath } from "./json-schema-issues.ts";
+import { issuePath } from "./issue.ts";
 import { KeyGuide } from "./known-keys.ts";
-import type { JsonSchemaObject } from "./types.ts";
+import type { JsonSchemaObject } from "./visit.ts";
 
 function find(schema: JsonSchemaObject, value: unknown) {
   const { unlisted, doubtful } = new KeyGuide(schema).find(value);

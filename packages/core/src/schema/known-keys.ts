@@ -1,6 +1,15 @@
-import { followed, isRecord, keysOf, listOf, namesIn, valuesOf } from "./json-schema-keywords.ts";
+import { isPlainObject } from "./copy.ts";
+import { maximumIssues } from "./issue.ts";
 import { type Pattern, toPattern } from "./pattern.ts";
-import { type JsonSchemaObject, maximumIssues } from "./types.ts";
+import {
+  isRecord,
+  type JsonSchemaObject,
+  keysOf,
+  listOf,
+  namesIn,
+  resolveReference,
+  valuesOf,
+} from "./visit.ts";
 
 /** The top-level keys a schema knows by name or by pattern. */
 export interface KnownKeys {
@@ -8,65 +17,13 @@ export interface KnownKeys {
   readonly patterns: readonly Pattern[];
 }
 
-/** Keywords that speak about keys in ways a list of names cannot answer for. */
-const openKeywords = [
-  "additionalProperties",
-  "unevaluatedProperties",
-  "propertyNames",
-  "minProperties",
-  "maxProperties",
-  "not",
-  "$dynamicRef",
-  "$recursiveRef",
-];
-const singleBranches = ["if", "then", "else"];
-const listBranches = ["allOf", "anyOf", "oneOf"];
-
 /**
  * The keys that may be kept, the rest being unknown. `undefined` when the schema lists no properties, or says
  * anything about other keys: whatever is in doubt is kept.
  */
 export function knownKeys(root: JsonSchemaObject): KnownKeys | undefined {
-  const names = new Set<string>();
-  const patterns: Pattern[] = [];
-  const seen = new Set<unknown>();
-  if (!listsProperties(root, root, new Set()) || !collect(root)) return undefined;
-  return { names, patterns };
-
-  /** Returns false when the question cannot be decided. */
-  function collect(schema: unknown): boolean {
-    if (!isRecord(schema) || seen.has(schema)) return true;
-    seen.add(schema);
-    if (openKeywords.some((keyword) => schema[keyword] !== undefined)) return false;
-    for (const name of keysOf(schema.properties)) names.add(name);
-    for (const pattern of keysOf(schema.patternProperties)) patterns.push(toPattern(pattern));
-    for (const name of namesIn(schema.required)) names.add(name);
-    for (const keyword of ["dependentRequired", "dependencies", "dependentSchemas"]) {
-      for (const name of keysOf(schema[keyword])) names.add(name);
-    }
-    for (const needed of valuesOf(schema.dependentRequired))
-      for (const name of namesIn(needed)) names.add(name);
-    return branches(schema).every(collect);
-  }
-
-  function branches(schema: JsonSchemaObject): unknown[] {
-    const found = singleBranches.map((keyword) => schema[keyword]);
-    for (const keyword of listBranches) found.push(...listOf(schema[keyword]));
-    found.push(...valuesOf(schema.dependentSchemas), ...valuesOf(schema.dependencies));
-    // A reference that cannot be followed here makes `true`, which hides nothing, into an open question.
-    if (typeof schema.$ref === "string") found.push(followed(root, schema.$ref) ?? { not: {} });
-    return found;
-  }
-}
-
-/** Whether every value of the schema goes through a list of properties. */
-function listsProperties(root: JsonSchemaObject, schema: unknown, seen: Set<unknown>): boolean {
-  if (!isRecord(schema) || seen.has(schema)) return false;
-  seen.add(schema);
-  if (isRecord(schema.properties)) return true;
-  if (typeof schema.$ref === "string" && listsProperties(root, followed(root, schema.$ref), seen))
-    return true;
-  return listOf(schema.allOf).some((part) => listsProperties(root, part, seen));
+  const { isClosed, names, patterns } = readKeyPlace(root, [root], undefined);
+  return isClosed ? { names, patterns } : undefined;
 }
 
 export interface FoundKey {
@@ -107,11 +64,10 @@ export class KeyGuide {
 
   #visit(schemas: readonly unknown[], value: object, path: readonly (string | number)[], found: FoundKeys) {
     if (Array.isArray(value)) return this.#visitItems(schemas, value, path, found);
-    const prototype = Object.getPrototypeOf(value);
-    if (prototype !== null && Object.getPrototypeOf(prototype) !== null) return;
+    if (!isPlainObject(value)) return;
     const place = this.#placeOf(schemas, value);
     for (const key in value) {
-      const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
+      const member = value[key];
       if (place.isClosed && !place.certain.has(key)) {
         const list = isListed(place, key) ? found.doubtful : found.unlisted;
         if (found.unlisted.length >= maximumIssues) return;
@@ -203,15 +159,20 @@ interface KeyPlace {
 
 /** Keywords that speak about keys in ways a list of names cannot answer for. */
 const openingKeywords = [
-  "additionalProperties",
-  "unevaluatedProperties",
-  "propertyNames",
-  "$dynamicRef",
-  "$recursiveRef",
+  ...["additionalProperties", "unevaluatedProperties", "propertyNames", "$dynamicRef", "$recursiveRef"],
 ];
+/** Those for which a key counts whatever its name is, so that none may be dropped. */
+const countingKeywords = ["minProperties", "maxProperties", "not"];
 
-/** Reads all that the schemas, which hold at once, say about a value. */
-function readKeyPlace(root: JsonSchemaObject, schemas: readonly unknown[], value: object): KeyPlace {
+/**
+ * Reads all that the schemas, which hold at once, say about the keys of a value, or, without one, of any value. Then a
+ * list of properties in an alternative does not count: the value may mean another one.
+ */
+function readKeyPlace(
+  root: JsonSchemaObject,
+  schemas: readonly unknown[],
+  value: object | undefined,
+): KeyPlace {
   const place: KeyPlace = {
     parts: [],
     names: new Set(),
@@ -221,6 +182,7 @@ function readKeyPlace(root: JsonSchemaObject, schemas: readonly unknown[], value
     isClosed: false,
     isFixed: true,
   };
+  const opening = value === undefined ? [...openingKeywords, ...countingKeywords] : openingKeywords;
   const seen = new Map<unknown, boolean>();
   let isOpen = false;
   const lists = schemas.map((schema) => collect(schema, false));
@@ -234,12 +196,15 @@ function readKeyPlace(root: JsonSchemaObject, schemas: readonly unknown[], value
     if (before !== undefined) return before;
     seen.set(schema, false);
     place.parts.push(schema);
-    if (openingKeywords.some((keyword) => schema[keyword] !== undefined)) isOpen = true;
-    for (const name of mentioned(schema)) add(name, isAlternative);
+    if (opening.some((keyword) => schema[keyword] !== undefined)) isOpen = true;
+    for (const name of mentioned(schema)) {
+      place.names.add(name);
+      if (!isAlternative) place.certain.add(name);
+    }
     for (const pattern of keysOf(schema.patternProperties)) place.patterns.push(toPattern(pattern));
     let lists = isRecord(schema.properties);
     if (typeof schema.$ref === "string") {
-      const target = followed(root, schema.$ref);
+      const target = resolveReference(root, schema.$ref);
       if (target === undefined) isOpen = true;
       else if (collect(target, isAlternative)) lists = true;
     }
@@ -247,7 +212,7 @@ function readKeyPlace(root: JsonSchemaObject, schemas: readonly unknown[], value
     for (const keyword of ["anyOf", "oneOf"]) {
       const branches = fittingBranches(listOf(schema[keyword]));
       const doListAll = branches.map((branch) => collect(branch, isAlternative || branches.length > 1));
-      if (branches.length > 0 && doListAll.every(Boolean)) lists = true;
+      if (value !== undefined && branches.length > 0 && doListAll.every(Boolean)) lists = true;
     }
     const dependent = [...valuesOf(schema.dependentSchemas), ...valuesOf(schema.dependencies)];
     for (const part of [schema.then, schema.else, ...dependent]) collect(part, isAlternative);
@@ -259,13 +224,8 @@ function readKeyPlace(root: JsonSchemaObject, schemas: readonly unknown[], value
     return lists;
   }
 
-  function add(name: string, isAlternative: boolean): void {
-    place.names.add(name);
-    if (!isAlternative) place.certain.add(name);
-  }
-
   function fittingBranches(branches: readonly unknown[]): readonly unknown[] {
-    if (branches.length < 2) return branches;
+    if (branches.length < 2 || value === undefined) return branches;
     place.isFixed = false;
     const fitting = branches.filter((branch) => mayFit(root, branch, value));
     return fitting.length === 0 ? branches : fitting;
@@ -276,7 +236,7 @@ function readKeyPlace(root: JsonSchemaObject, schemas: readonly unknown[], value
 function mayFit(root: JsonSchemaObject, schema: unknown, value: object): boolean {
   let branch = schema;
   for (let step = 0; step < 10 && isRecord(branch) && typeof branch.$ref === "string"; step++)
-    branch = followed(root, branch.$ref);
+    branch = resolveReference(root, branch.$ref);
   if (!isRecord(branch)) return branch !== false;
   const type = Array.isArray(value) ? "array" : "object";
   if (branch.type !== undefined && branch.type !== type && !listOf(branch.type).includes(type)) return false;
@@ -321,16 +281,10 @@ export function lostKeys(value: unknown, parsed: unknown): FoundKey[] {
       });
       return;
     }
-    if (!isPlain(before) || !isPlain(after)) return;
+    if (!isPlainObject(before) || !isPlainObject(after)) return;
     for (const key of Object.keys(before)) {
       if (Object.hasOwn(after, key)) compare(before[key], after[key], [...path, key]);
       else if (before[key] !== undefined) lost.push({ parent: path, key, value: before[key] });
     }
   }
-}
-
-function isPlain(value: unknown): value is Record<string, unknown> {
-  if (typeof value !== "object" || value === null) return false;
-  const prototype = Object.getPrototypeOf(value);
-  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }

@@ -1,9 +1,18 @@
 import type { RE2JS } from "re2js";
-import { toRegExp } from "./json-schema-keywords.ts";
 
 /** As much of a `RegExp` as a pattern from outside needs. */
 export interface Pattern {
   test(text: string): boolean;
+}
+
+/** `pattern` is read with Unicode rules; the many patterns those rules forbid are read without. */
+export function toRegExp(pattern: string, flags = ""): RegExp {
+  const stateless = flags.replace(/[gyuv]/g, "");
+  try {
+    return new RegExp(pattern, `${stateless}u`);
+  } catch {
+    return new RegExp(pattern, stateless);
+  }
 }
 
 let linear: typeof RE2JS | undefined;

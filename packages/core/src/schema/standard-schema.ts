@@ -1,15 +1,8 @@
-import { isPromise, type LibrarySchema } from "./compile-schema.ts";
-import { memberAt } from "./json-schema-issues.ts";
+import { maximumIssues, mismatch, type SchemaIssue } from "./issue.ts";
 import { knownKeys } from "./known-keys.ts";
-import { finishLibrarySchema } from "./library-json-schema.ts";
-import {
-  type JsonSchemaObject,
-  maximumIssues,
-  mismatch,
-  SchemaError,
-  type SchemaIssue,
-  type SchemaOutcome,
-} from "./types.ts";
+import { finishLibrarySchema, isPromise, type LibrarySchema } from "./library-validator.ts";
+import { SchemaError, type SchemaOutcome } from "./types.ts";
+import { type JsonSchemaObject, memberAt } from "./visit.ts";
 
 /** As much of the Standard Schema contract as is used. */
 export interface StandardSchema {

@@ -3,7 +3,8 @@ import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import * as zm from "zod/mini";
 import { compileSchema } from "./compile-schema.ts";
-import { compileZod, loadZodCompiler, type Zod4Schema } from "./zod.ts";
+import { compileZod, loadZodCompiler } from "./zod.ts";
+import type { Zod4Schema } from "./zod-definition.ts";
 
 const schema = z.object({
   text: z.string().min(1).max(5).optional(),

@@ -24,7 +24,7 @@ describe("the JSON Schema of Zod 3", () => {
       z.number().int().gt(0).lte(9).multipleOf(3),
       { type: "integer", exclusiveMinimum: 0, maximum: 9, multipleOf: 3 },
     ],
-    ["literals", z.literal("a"), { const: "a" }],
+    ["literals", z.literal("a"), { type: "string", const: "a" }],
     ["enums", z.enum(["a", "b"]), { type: "string", enum: ["a", "b"] }],
     ["native enums", z.nativeEnum({ A: 0, B: "b", 0: "A" } as const), { enum: [0, "b"] }],
     [

@@ -2,9 +2,10 @@ import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import * as zm from "zod/mini";
 import { compileSchema } from "./compile-schema.ts";
-import { convertZod4, finishLibrarySchema } from "./library-json-schema.ts";
+import { finishLibrarySchema } from "./library-validator.ts";
 
-import type { Zod4Schema } from "./zod.ts";
+import type { Zod4Schema } from "./zod-definition.ts";
+import { convertZod } from "./zod-json-schema.ts";
 
 const json = (schema: unknown) => compileSchema(schema).jsonSchema();
 
@@ -114,7 +115,7 @@ describe("the JSON Schema of Zod 4", () => {
       p: z.uuid().optional(),
     });
     const made = compileSchema({ ...json(schema) });
-    const read = compileSchema({ ...finishLibrarySchema(convertZod4(schema as unknown as Zod4Schema)) }); // Zod hides its insides.
+    const read = compileSchema({ ...finishLibrarySchema(convertZod(schema as unknown as Zod4Schema)) }); // Zod hides its insides.
     const values = [
       {},
       { a: "xx", b: 4, c: { d: true } },

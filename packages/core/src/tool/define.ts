@@ -1,7 +1,8 @@
 import { invalidArguments } from "../error/messages.ts";
 import { InvalidArgumentError, isToolError, toToolError } from "../error/tool-error.ts";
 import { compileSchema } from "../schema/compile-schema.ts";
-import type { InferInput, SchemaIssue } from "../schema/types.ts";
+import type { SchemaIssue } from "../schema/issue.ts";
+import type { InferInput } from "../schema/types.ts";
 import type { ToolContext } from "./context.ts";
 import { type ToolResult, toResult } from "./result.ts";
 

@@ -1,4 +1,5 @@
 import { compileSchema, type JsonSchemaObject, type ToolInfo } from "@toolrack/core";
+import { resolveReference } from "@toolrack/core/internal/schema";
 import { isRecord, shellQuote } from "../helpers/index.ts";
 
 /** A parameter of a tool, as the command line sees it. */
@@ -23,19 +24,10 @@ export function follow(schema: unknown, root: JsonSchemaObject): JsonSchemaObjec
   // A reference may lead to a reference; one that leads back to itself says nothing.
   for (let hops = 0; hops < 16 && typeof at.$ref === "string"; hops++) {
     const { $ref, ...beside } = at;
-    const target = pointer(root, String($ref));
+    const target = resolveReference(root, String($ref));
     at = isRecord(target) ? { ...target, ...beside } : beside;
   }
   return at;
-}
-
-function pointer(root: JsonSchemaObject, reference: string): unknown {
-  if (!reference.startsWith("#")) return undefined;
-  const keys = decodeURIComponent(reference.slice(1)).split("/").slice(1);
-  return keys.reduce<unknown>((at, key) => {
-    const name = key.replaceAll("~1", "/").replaceAll("~0", "~");
-    return isRecord(at) && Object.hasOwn(at, name) ? at[name] : undefined;
-  }, root);
 }
 
 /** The properties of an object schema, those of its `allOf` parts too. */

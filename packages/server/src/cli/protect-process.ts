@@ -26,14 +26,13 @@ export function protectProcess({ onIncident }: ProtectOptions): ProtectedProcess
   const write = process.stdout.write.bind(process.stdout);
   const exit = process.exit.bind(process);
 
-  // console.log and process.stdout.write of a tool go where talk belongs.
-  process.stdout.write = ((...args: Parameters<typeof process.stderr.write>) =>
-    process.stderr.write(...args)) as typeof process.stdout.write;
+  // console.log and process.stdout.write of a tool go where talk belongs: to standard error.
+  process.stdout.write = process.stderr.write.bind(process.stderr);
   attributeConsole();
-  process.exit = ((code?: number) => {
+  process.exit = (code) => {
     onIncident(`a tool called process.exit(${code ?? ""})`);
     throw new Error("process.exit() is not available to tools: throw an error, or return a result.");
-  }) as typeof process.exit;
+  };
   process.on("uncaughtException", (error) => onIncident(`an error that no tool caught: ${textOf(error)}`));
   process.on("unhandledRejection", (reason) =>
     onIncident(`a rejection that no tool handled: ${textOf(reason)}`),

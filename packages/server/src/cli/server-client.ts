@@ -43,13 +43,6 @@ export class ServerClient {
     });
   }
 
-  /** Whether this token, which is a client's and not the operator's, is given what is at the path. */
-  async admits(token: string, path: string): Promise<boolean> {
-    const response = await this.#fetch(path, "GET", undefined, { authorization: `Bearer ${token}` });
-    await response.body?.cancel();
-    return response.ok;
-  }
-
   /** The answer's body. Throws `CliError` for a refusal, with its code and its words. */
   async ask<Body>(path: string, method = "GET", body?: unknown): Promise<Body> {
     const response = await this.#fetch(path, method, body);

@@ -6,7 +6,9 @@ export { ProcessGroup, type ProcessStat, processIds, processStat } from "./proce
 export { productVersion } from "./product-version.ts";
 export { StackMapper } from "./stack-mapper.ts";
 export {
+  asRecord,
   DependencyError,
+  defined,
   headOfLongMessage,
   isRecord,
   LoadError,

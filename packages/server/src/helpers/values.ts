@@ -118,3 +118,16 @@ export function plainHost(host: string): string {
     .replace(/^\[|\]$/g, "")
     .replace(/\.$/, "");
 }
+
+/** The object itself, or an empty one for anything that has no keys. For data that nobody has checked. */
+export function asRecord(value: unknown): Record<string, unknown> {
+  return isRecord(value) ? value : {};
+}
+
+type Defined<Members> = { [Key in keyof Members]?: Exclude<Members[Key], undefined> };
+
+/** Without the members that are undefined: `{ name, ...defined({ mark, sourcePath }) }`. */
+export function defined<Members extends object>(members: Members): Defined<Members> {
+  const present = Object.entries(members).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(present) as Defined<Members>; // Exactly what the type says.
+}

@@ -5,9 +5,9 @@ import type { ToolErrorCode, ToolResult, ToolState } from "@toolrack/core";
 import type { Grant } from "../access/index.ts";
 import type { AnnouncedCall, CallDesk, CallRequest, EndedCall } from "../calls/index.ts";
 import type { CallLine, CallStore, StoredCall } from "../store/index.ts";
-import type { HttpParts } from "./app.ts";
-import type { Reply } from "./wire/index.ts";
+import type { HttpServices } from "./services.ts";
 import {
+  acceptsStream,
   callerGone,
   eventText,
   HttpError,
@@ -15,6 +15,7 @@ import {
   json,
   jsonText,
   openEventStream,
+  sent,
 } from "./wire/index.ts";
 
 interface WantedCall extends Omit<CallRequest, "signal" | "headers" | "watcher"> {
@@ -28,13 +29,12 @@ export async function serveCall(
   { keep = false, ...call }: WantedCall,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-): Promise<Reply> {
+): Promise<CallAnswer | typeof sent> {
   const gone = keep ? undefined : callerGone(incoming, outgoing);
-  const signal = gone === undefined ? {} : { signal: gone.signal };
-  const request = { ...call, ...signal, headers: incoming.headers };
+  const request = { ...call, signal: gone?.signal, headers: incoming.headers };
   try {
     if (acceptsStream(incoming)) return await streamCall(desk, request, outgoing);
-    return { body: answerOf(await desk.run(request), call.replayOf) };
+    return answerOf(await desk.run(request), call.replayOf);
   } finally {
     gone?.release();
   }
@@ -47,7 +47,11 @@ const MOST_WAITING = 1024 * 1024;
  * `state`, `progress` and `log` events while the call is under way, and one last event: `result` with what a JSON answer
  * would hold, or `error` with the envelope of the refusal.
  */
-async function streamCall(desk: CallDesk, request: CallRequest, outgoing: ServerResponse): Promise<Reply> {
+async function streamCall(
+  desk: CallDesk,
+  request: CallRequest,
+  outgoing: ServerResponse,
+): Promise<typeof sent> {
   const send = (event: string, data: unknown) => {
     // Nobody is there any more, and the call goes on.
     if (outgoing.destroyed) return;
@@ -76,14 +80,10 @@ async function streamCall(desk: CallDesk, request: CallRequest, outgoing: Server
     send("error", refusal.toEnvelope());
   }
   outgoing.end();
-  return "sent";
+  return sent;
 }
 
-function acceptsStream({ headers }: IncomingMessage): boolean {
-  return /\btext\/event-stream\b/i.test(headers.accept ?? "");
-}
-
-type CallParts = Pick<HttpParts, "store" | "desk" | "recorder">;
+type CallParts = Pick<HttpServices, "store" | "desk" | "recorder">;
 
 /** Chains are no deeper than the pipeline allows; the rest is for damaged records. */
 const DEEPEST = 64;
@@ -139,15 +139,8 @@ function answerOf(ended: EndedCall, replayOf?: string): CallAnswer {
   const refusal = refusalOf(ended);
   if (refusal !== undefined) throw refusal;
   const { callId, record, result, recorded } = ended;
-  return {
-    callId,
-    toolName: record.toolName,
-    status: record.status,
-    duration: record.duration,
-    result,
-    recorded,
-    ...(replayOf === undefined ? {} : { replayOf }),
-  };
+  const { toolName, status, duration } = record;
+  return { callId, toolName, status, duration, result, recorded, replayOf };
 }
 
 /** The codes with which the pipeline refuses a call before the tool runs. The rest is what came of a run. */
@@ -221,10 +214,10 @@ export function activeView(
     // Also while it waits for a person: a list says the same.
     status: "running",
     parameters: state.input,
-    ...(state.title === undefined ? {} : { title: state.title }),
-    ...(state.metadata === undefined ? {} : { metadata: state.metadata }),
-    ...("time" in state ? { startedAt: state.time.start } : {}),
-    ...(log.length === 0 ? {} : { log }),
+    title: state.title,
+    metadata: state.metadata,
+    startedAt: "time" in state ? state.time.start : undefined,
+    log: log.length === 0 ? undefined : log,
   };
 }
 
@@ -276,7 +269,7 @@ export async function sendRecord(
   call: StoredCall,
   calls: Pick<CallStore, "readResult">,
   outgoing: ServerResponse,
-): Promise<Reply> {
+): Promise<typeof sent> {
   const { callId } = call;
   // Whoever cannot be given the text is told so while there is still a status to say it with.
   const first = await calls.readResult(callId, 0, PIECE);
@@ -288,7 +281,7 @@ export async function sendRecord(
     // Whoever hung up wants no more of it.
     if (error.code !== "ERR_STREAM_PREMATURE_CLOSE") throw error;
   });
-  return "sent";
+  return sent;
 }
 
 async function* piecesOf(

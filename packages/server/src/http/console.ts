@@ -1,7 +1,14 @@
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { extname, join, relative, sep } from "node:path";
+
+/** Where the built console is: beside the program when it was packed with it, or in the repository. */
+export function findConsole(): string {
+  const packed = join(import.meta.dirname, "files");
+  const built = join(import.meta.dirname, "..", "..", "..", "console", "dist");
+  return existsSync(join(packed, "index.html")) ? packed : built;
+}
 
 /** Answers a request for the console and says so, or leaves it to others. */
 export type ConsoleHandler = (incoming: IncomingMessage, outgoing: ServerResponse) => boolean;

@@ -1,3 +1,3 @@
-export { serveConsole } from "./console.ts";
-export { findConsole } from "./console-files.ts";
-export { type HttpSettings, startServer } from "./server.ts";
+export { findConsole, serveConsole } from "./console.ts";
+export { startServer } from "./server.ts";
+export type { HttpSettings } from "./services.ts";

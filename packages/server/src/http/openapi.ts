@@ -1,7 +1,9 @@
 import type { JsonSchemaObject } from "@toolrack/core";
-import { ref, schemas } from "./schemas/common.ts";
+import { schemas } from "./schemas/server.ts";
 import type { Route } from "./wire/index.ts";
-import { type HttpErrorCode, httpErrorCodes } from "./wire/index.ts";
+import { type HttpErrorCode, httpErrorCodes, s } from "./wire/index.ts";
+
+const json = "application/json";
 
 /** The OpenAPI 3.1 document of the table of routes. Its request schemas are the very ones that requests are checked with. */
 export function describeApi(
@@ -32,7 +34,8 @@ export function describeApi(
 }
 
 function operationOf(route: Route): Record<string, unknown> {
-  const { id, tag, summary, description, access, params = {}, query = {}, body } = route;
+  const { id, tag, summary, description, access, params = {}, query = {} } = route;
+  const schema = bodyOf(route);
   const parameters = [
     ...Object.entries(params).map(([name, schema]) => parameter(name, "path", schema)),
     ...Object.entries(query).map(([name, schema]) => parameter(name, "query", schema)),
@@ -45,12 +48,12 @@ function operationOf(route: Route): Record<string, unknown> {
     ...(access === "open" ? { security: [] } : {}),
     ...(access === "admin" ? { "x-access": "admin" } : {}),
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(body === undefined
+    ...(schema === undefined
       ? {}
       : {
           requestBody: {
-            required: body.required === true,
-            content: { "application/json": { schema: body.schema } },
+            required: route.body !== undefined,
+            content: { [json]: { schema } },
           },
         }),
     responses: { ...successes(route), ...failures(route) },
@@ -63,14 +66,21 @@ function parameter(name: string, place: "path" | "query", schema: JsonSchemaObje
   return { name, in: place, ...(place === "path" ? { required: true } : {}), ...said, schema: rest };
 }
 
-function successes(route: Route): Record<string, unknown> {
-  const entries = Object.entries(route.responses).map(([status, response]) => {
-    const kinds = [response].flat();
-    const content = kinds.map(({ contentType, schema }) => [mediaType(contentType), { schema }]);
-    const description = kinds.map((kind) => kind.description).join(" ");
-    return [status, { description, content: Object.fromEntries(content) }];
-  });
-  return Object.fromEntries(entries);
+function bodyOf({ body, optionalBody }: Route): JsonSchemaObject | undefined {
+  return body ?? optionalBody;
+}
+
+function successes({ answer, stream, empty }: Route): Record<string, unknown> {
+  const [description, schema, contentType = json] = answer;
+  const content = { [contentType.split(";")[0]!]: { schema } };
+  const said = stream === undefined ? description : `${description} ${stream}`;
+  const streamed = stream === undefined ? {} : { "text/event-stream": { schema: s.text() } };
+  return {
+    200: { description: said, content: { ...content, ...streamed } },
+    ...(empty === undefined
+      ? {}
+      : { 204: { description: empty, content: { [json]: { schema: s.text() } } } }),
+  };
 }
 
 function failures(route: Route): Record<string, unknown> {
@@ -79,13 +89,15 @@ function failures(route: Route): Record<string, unknown> {
     status,
     {
       description: codes.map((code) => `\`${code}\`: ${httpErrorCodes[code].when}`).join("\n\n"),
-      content: { "application/json": { schema: ref("Error") } },
+      content: { [json]: { schema: s.ref("Error") } },
     },
   ]);
   return Object.fromEntries(entries);
 }
 
-function commonErrors({ access, params, query, body }: Route): HttpErrorCode[] {
+function commonErrors(route: Route): HttpErrorCode[] {
+  const { access, params, query } = route;
+  const body = bodyOf(route);
   const errors: HttpErrorCode[] = ["host_not_allowed", "origin_not_allowed", "internal_error"];
   if (params !== undefined || query !== undefined || body !== undefined) errors.push("invalid_request");
   if (access !== "open") errors.push("unauthorized", "rate_limited", "store_unavailable");
@@ -97,10 +109,6 @@ function commonErrors({ access, params, query, body }: Route): HttpErrorCode[] {
 
 function statusOf(code: HttpErrorCode): number {
   return httpErrorCodes[code].status;
-}
-
-function mediaType(contentType = "application/json"): string {
-  return contentType.split(";")[0]!;
 }
 
 function codeList(): string {

@@ -1,69 +1,81 @@
-import { type IncomingMessage, ServerResponse, STATUS_CODES } from "node:http";
+import {
+  type IncomingMessage,
+  type OutgoingHttpHeader,
+  type OutgoingHttpHeaders,
+  ServerResponse,
+  STATUS_CODES,
+} from "node:http";
 import { isIP } from "node:net";
 import type { Duplex } from "node:stream";
-import { type CompiledSchema, compileSchema, type JsonSchemaObject } from "@toolrack/core";
-import type { Authentication } from "../access/index.ts";
+import type { Authentication, Authenticator } from "../access/index.ts";
 import { type Grant, masterGrant } from "../access/index.ts";
-import type { HttpParts } from "./app.ts";
-import type { Route } from "./wire/index.ts";
-import { HttpError, readQuery } from "./wire/index.ts";
+import { HttpError } from "./wire/index.ts";
 
-/** What every request passes before anything is done for it. Both refuse by throwing `HttpError`. */
-export interface Door {
+interface GuardOptions {
+  readonly authenticator: Authenticator;
+  readonly allowedHosts: readonly string[];
+  readonly allowedOrigins: readonly string[];
+  /** For each token but the master. `false` sets no limit. */
+  readonly rateLimit: false | RateLimit;
+  /** True once the server was told to stop. */
+  readonly stopping: () => boolean;
+}
+
+/** What every request passes before anything is done for it. Each check refuses by throwing `HttpError`. */
+export class RequestGuard {
+  readonly #options: GuardOptions;
+  readonly #hosts: ReadonlySet<string>;
+  readonly #origins: ReadonlySet<string>;
+  readonly #limiter: RateLimiter | undefined;
+
+  constructor(options: GuardOptions) {
+    this.#options = options;
+    this.#hosts = new Set(options.allowedHosts.map((host) => host.toLowerCase()));
+    this.#origins = new Set(options.allowedOrigins);
+    this.#limiter = options.rateLimit === false ? undefined : new RateLimiter(options.rateLimit);
+  }
+
   /** Whether the server answers for the host that the request names. */
-  knowsHost(incoming: IncomingMessage): boolean;
-  /**
-   * Which host is meant, and whose page asks. Answers with headers when the request only asks whether it may be made;
-   * those are the whole answer.
-   */
-  check(incoming: IncomingMessage, outgoing: ServerResponse): Record<string, string> | undefined;
-  /** Lets in who bears a token, no more often than it may: at once when the token is known. */
-  admit(incoming: IncomingMessage, queryToken?: string | null): Grant | Promise<Grant>;
-}
+  knowsHost({ headers }: IncomingMessage): boolean {
+    return isKnownHost(headers.host, this.#hosts);
+  }
 
-export function openDoor({ authenticator, settings, limiter, stopping }: HttpParts): Door {
-  const hosts = new Set(settings.allowedHosts.map((host) => host.toLowerCase()));
-  const origins = new Set(settings.allowedOrigins);
-  const letIn = (found: Authentication): Grant => {
+  /** Checks which host is meant, and whose page asks. Answers a request that only asks whether it may be made, and says so. */
+  check(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
+    const { host, origin } = incoming.headers;
+    checkHost(host, this.#hosts);
+    if (origin === undefined || !checkOrigin(origin, host, this.#origins)) return false;
+    for (const [name, value] of Object.entries(corsHeaders(origin))) outgoing.setHeader(name, value);
+    const isPreflight =
+      incoming.method === "OPTIONS" && incoming.headers["access-control-request-method"] !== undefined;
+    if (isPreflight) outgoing.writeHead(204, preflightHeaders).end();
+    return isPreflight;
+  }
+
+  /** The grant of the caller's token, no more often than it may ask: at once when the token is known. */
+  admit({ headers }: IncomingMessage, queryToken?: string | null): Grant | Promise<Grant> {
+    const { authorization } = headers;
+    const found = this.#options.authenticator.authenticate({ authorization, query: queryToken ?? undefined });
+    return found instanceof Promise ? found.then((one) => this.#admitted(one)) : this.#admitted(found);
+  }
+
+  /** Throws when the caller makes more requests than it may. A request that does the work of several counts as several. */
+  charge(grant: Grant, count: number): void {
+    // The master is the operator, who must get in when somebody else is flooding the server.
+    const wait = grant === masterGrant ? 0 : (this.#limiter?.take(grant.id, count) ?? 0);
+    if (wait === 0) return;
+    const message = `This token makes too many requests; wait ${wait.toFixed(2)} seconds.`;
+    throw new HttpError("rate_limited", message, { headers: { "Retry-After": String(Math.ceil(wait)) } });
+  }
+
+  #admitted(found: Authentication): Grant {
     if (!found.ok) throw unauthorized(found.reason);
-    const { grant } = found;
-    charge(limiter, grant, 1);
-    if (stopping()) {
-      throw new HttpError("stopping", "The server is stopping and takes no new work.", {
-        headers: { Connection: "close" },
-      });
-    }
-    return grant;
-  };
-  return {
-    knowsHost: ({ headers }) => isKnownHost(headers.host, hosts),
-    check(incoming, outgoing) {
-      const { host, origin } = incoming.headers;
-      checkHost(host, hosts);
-      if (!checkOrigin(origin, host, origins) || origin === undefined) return undefined;
-      for (const [name, value] of Object.entries(corsHeaders(origin))) outgoing.setHeader(name, value);
-      const asks =
-        incoming.method === "OPTIONS" && incoming.headers["access-control-request-method"] !== undefined;
-      return asks ? preflightHeaders() : undefined;
-    },
-    admit(incoming, queryToken) {
-      const { authorization } = incoming.headers;
-      const found = authenticator.authenticate({ authorization, query: queryToken ?? undefined });
-      return found instanceof Promise ? found.then(letIn) : letIn(found);
-    },
-  };
-}
-
-/** Throws when the bearer makes more requests than it may. A request that does the work of several counts as several. */
-export function charge(limiter: RateLimiter | undefined, grant: Grant, count: number): void {
-  // The master is the operator, who must get in when somebody else is flooding the server.
-  const wait = grant === masterGrant ? 0 : (limiter?.take(grant.id, count) ?? 0);
-  if (wait > 0) throw rateLimited(wait);
-}
-
-function rateLimited(wait: number): HttpError {
-  const message = `This token makes too many requests; wait ${wait.toFixed(2)} seconds.`;
-  return new HttpError("rate_limited", message, { headers: { "Retry-After": String(Math.ceil(wait)) } });
+    this.charge(found.grant, 1);
+    if (!this.#options.stopping()) return found.grant;
+    throw new HttpError("stopping", "The server is stopping and takes no new work.", {
+      headers: { Connection: "close" },
+    });
+  }
 }
 
 type Complaint = Extract<Authentication, { ok: false }>["reason"];
@@ -84,54 +96,15 @@ function unauthorized(reason: Complaint): HttpError {
   });
 }
 
-interface RequestCheck {
-  params(values: Record<string, string>): Promise<unknown>;
-  query(search: string): Promise<unknown>;
-  body(value: unknown): Promise<unknown>;
-}
-
-/** Checks what a request says with the schemas of its route; those that the API's description shows. */
-export function checkerOf({ params = {}, query = {}, body }: Route): RequestCheck {
-  const paramSchema = compileSchema(objectOf(params, Object.keys(params)));
-  const querySchema = compileSchema(objectOf(query, []));
-  const bodySchema = body === undefined ? undefined : compileSchema(body.schema);
-  return {
-    params: (values) => checked("path", paramSchema, values),
-    query: (search) => checked("query", querySchema, readQuery(search, query)),
-    async body(value) {
-      if (bodySchema === undefined) return undefined;
-      if (value === undefined && body?.required) {
-        throw new HttpError("invalid_request", "This request needs a body.", {
-          details: { in: "body", issues: [] },
-        });
-      }
-      return checked("body", bodySchema, value ?? {});
-    },
-  };
-}
-
-function objectOf(
-  properties: Readonly<Record<string, JsonSchemaObject>>,
-  required: readonly string[],
-): JsonSchemaObject {
-  return { type: "object", properties, required, additionalProperties: false };
-}
-
-async function checked(place: string, schema: CompiledSchema, value: unknown): Promise<unknown> {
-  const outcome = await schema.validate(value, { strict: true });
-  if (outcome.ok) return outcome.value;
-  const { issues } = outcome;
-  const list = issues.map(({ path, message }) => (path === "" ? message : `${path}: ${message}`)).join("; ");
-  const message = `The ${place} of the request does not fit: ${list}`;
-  throw new HttpError("invalid_request", message, { details: { in: place, issues } });
-}
-
 /**
  * Refuses requests for other hosts. A page of an attacker whose name was pointed at this machine (DNS rebinding)
  * still names its own host. IP addresses cannot be pointed elsewhere, so they are taken as they are.
  */
 function checkHost(host: string | undefined, allowed: ReadonlySet<string>): void {
   if (isKnownHost(host, allowed)) return;
+  if (host !== undefined && /[\s/?#@\\]/.test(host.trim())) {
+    throw new HttpError("bad_request", "The URL or the Host header of the request cannot be read.");
+  }
   const name = host === undefined ? "" : hostName(host);
   throw new HttpError(
     "host_not_allowed",
@@ -177,8 +150,6 @@ function checkOrigin(
   );
 }
 
-const lifetime = "600";
-
 function corsHeaders(origin: string): Record<string, string> {
   return {
     "Access-Control-Allow-Origin": origin,
@@ -187,18 +158,11 @@ function corsHeaders(origin: string): Record<string, string> {
   };
 }
 
-function preflightHeaders(): Record<string, string> {
-  return {
-    "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
-    "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID",
-    "Access-Control-Max-Age": lifetime,
-  };
-}
-
-interface Bucket {
-  tokens: number;
-  filledAt: number;
-}
+const preflightHeaders = {
+  "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
+  "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID",
+  "Access-Control-Max-Age": "600",
+};
 
 interface RateLimit {
   /** How many a second in the long run. */
@@ -211,22 +175,19 @@ interface RateLimit {
 export class RateLimiter {
   readonly #limit: RateLimit;
   readonly #now: () => number;
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #buckets = new Map<string, { tokens: number; filledAt: number }>();
 
   constructor(limit: RateLimit, now: () => number = () => performance.now()) {
     this.#limit = limit;
     this.#now = now;
   }
 
-  /** Takes as many, all or none. Answers 0, or after how many seconds there will be enough. */
+  /** Takes as many, all or none. Returns 0, or after how many seconds there will be enough. */
   take(key: string, count = 1): number {
     const { perSecond, burst } = this.#limit;
     const now = this.#now();
-    let bucket = this.#buckets.get(key);
-    if (bucket === undefined) {
-      bucket = { tokens: burst, filledAt: now };
-      this.#buckets.set(key, bucket);
-    }
+    const bucket = this.#buckets.get(key) ?? { tokens: burst, filledAt: now };
+    this.#buckets.set(key, bucket);
     bucket.tokens = Math.min(burst, bucket.tokens + ((now - bucket.filledAt) / 1000) * perSecond);
     bucket.filledAt = now;
     // More than fit into the bucket at once are let through when it is full.
@@ -297,20 +258,22 @@ const entries = Object.entries(securityHeaders);
 const flat = entries.flat();
 const names: ReadonlySet<string> = new Set(entries.map(([name]) => name.toLowerCase()));
 
+type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
+
 /**
  * An answer that has the security headers, whoever gives it. They are added when its head is written, which happens once
  * whatever way it is given: an answer whose other headers come as one list then costs Node no header object. A header
  * that the answer itself has stays as it is.
  */
 export class GuardedResponse extends ServerResponse<IncomingMessage> {
-  override writeHead(status: number, ...given: unknown[]): this {
-    const [headers] = given;
-    // What was given is passed on as it came; the types of Node's two forms do not fit into one.
-    if (isPlainList(headers) && this.getHeaderNames().length === 0) {
-      return super.writeHead(status, flat.concat(headers) as never);
+  override writeHead(status: number, reason?: string | Headers, headers?: Headers): this {
+    if (isPlainList(reason) && this.getHeaderNames().length === 0) {
+      return super.writeHead(status, flat.concat(reason));
     }
     for (const [name, value] of entries) if (!this.hasHeader(name)) this.setHeader(name, value);
-    return super.writeHead(status, ...(given as [never]));
+    return typeof reason === "string"
+      ? super.writeHead(status, reason, headers)
+      : super.writeHead(status, reason);
   }
 }
 
@@ -323,4 +286,45 @@ function isPlainList(headers: unknown): headers is string[] {
     if (typeof name !== "string" || names.has(name.toLowerCase())) return false;
   }
   return true;
+}
+
+/**
+ * Sees to it that a request names one host, as HTTP/1.1 demands. HTTP/1.0 does not know the header; health checks still
+ * speak it, and browsers, against which the host is checked, do not.
+ */
+export function settleHost(incoming: IncomingMessage): void {
+  const { rawHeaders, headers, httpVersion } = incoming;
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]!;
+    if (name.length === 4 && name.toLowerCase() === "host") hosts++;
+  }
+  if (hosts === 1) return;
+  if (hosts > 1) throw new HttpError("bad_request", "The request names more than one Host.");
+  if (httpVersion !== "1.0") {
+    throw new HttpError("bad_request", "The request has no Host header, which HTTP/1.1 demands.");
+  }
+  headers.host = "localhost";
+}
+
+const SLASH = "/".charCodeAt(0);
+
+/**
+ * Brings the target of a request into its usual form, a path. A request that names the whole address, as those to a proxy
+ * do, is for the host of that address, whatever its Host header says. To be called when that has been settled.
+ */
+export function settleTarget(incoming: IncomingMessage): void {
+  const { url = "" } = incoming;
+  if (url.charCodeAt(0) === SLASH || url === "*") return;
+  // Whoever puts a name and password before the host wants it to look like another one.
+  const found = /^https?:\/\/([^/?#@]+)([/?].*)?$/i.exec(url);
+  if (found === null) {
+    throw new HttpError(
+      "bad_request",
+      "The target of the request is neither a path nor an address that begins with http://.",
+    );
+  }
+  const [, host, rest = "/"] = found;
+  incoming.headers.host = host;
+  incoming.url = rest.startsWith("/") ? rest : `/${rest}`;
 }

@@ -8,7 +8,8 @@ import { ApprovalInbox } from "../calls/approvals/inbox.ts";
 import type { ChatService } from "../chat/chat-service.ts";
 import { chatExtension } from "../chat/routes/completions.ts";
 import type { App, OpenOptions } from "../index.ts";
-import { openStore, type Store, type StoredToken } from "../store/store.ts";
+import { openStore, type Store } from "../store/store.ts";
+import type { StoredToken } from "../store/tokens.ts";
 
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 import { type RunningServer, type ServerOptions, startServer } from "./server.ts";

@@ -1,7 +1,6 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type Server } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
 import { join } from "node:path";
-import { getRequestListener } from "@hono/node-server";
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import {
   Authenticator,
@@ -19,9 +18,8 @@ import type { McpServers } from "../mcp/connect/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
-import { createHttpApp, type HttpParts, mountServer } from "./app.ts";
+import type { ConsoleHandler } from "./console.ts";
 import { EventFeed } from "./events.ts";
-import { oauthCallbackMount } from "./identity.ts";
 import { Metrics } from "./metrics.ts";
 import {
   publishApprovals,
@@ -34,14 +32,17 @@ import {
 } from "./publish.ts";
 import {
   GuardedResponse,
-  openDoor,
-  RateLimiter,
+  RequestGuard,
   refuseBrokenRequest,
   refuseConnect,
   unknownExpectation,
 } from "./request-guard.ts";
+import { Router } from "./router.ts";
+import { apiRoutes } from "./routes/index.ts";
+import { oauthCallbackMount } from "./routes/mcp-servers.ts";
+import { defaultHttpSettings, type HttpServices, type HttpSettings } from "./services.ts";
 import type { HttpExtension, Mount } from "./wire/index.ts";
-import { HttpError, sendError } from "./wire/index.ts";
+import { sendError } from "./wire/index.ts";
 
 /** The part of an opened workspace that is served. */
 export interface ServedApp {
@@ -68,13 +69,13 @@ export interface ServerOptions extends Partial<HttpSettings> {
   /** The upstream MCP servers. They belong to whoever opened them. */
   readonly mcpServers?: McpServers;
   /** Answers a request for a page of the console and says so, or leaves it to the API. */
-  readonly pages?: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean;
+  readonly pages?: ConsoleHandler;
   /** Routes of other surfaces, after the API's own. */
   readonly extensions?: readonly HttpExtension[];
   /** Those of the workspace are opened when not given. */
   readonly secrets?: Secrets;
   /** The MCP clients that were seen. */
-  readonly clients?: HttpParts["clients"];
+  readonly clients?: HttpServices["clients"];
   /** The words that start the program again, from any folder. */
   readonly program?: readonly string[];
   /** What is served beside the API. */
@@ -138,19 +139,13 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   // After those who tell of changes: its own changes are told after the ones that it answers.
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   unsubscribe.push(() => switches.close(), publishLibrary(feed, { skills: app.skills, switches }));
-  const { directory } = app.workspace;
-  const parts: HttpParts = {
-    workspace: app.workspace,
-    config: app.config,
-    registry,
-    files,
-    sandbox: app.sandbox,
-    skills: app.skills,
+  const authenticator = new Authenticator(token, store.tokens);
+  const services: HttpServices = {
+    ...app,
     store,
-    log: app.log,
     approvals,
     switches,
-    secrets: secrets ?? (await openSecrets({ directory: join(directory, ".toolrack"), store })),
+    secrets: secrets ?? (await openSecrets({ directory: join(app.workspace.directory, ".toolrack"), store })),
     reloads,
     clients,
     program,
@@ -158,24 +153,21 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     grantsChanged: async () => {
       for (const extension of extensions) await extension.grantsChanged?.();
     },
-    authenticator: new Authenticator(token, store.tokens),
+    authenticator,
+    guard: new RequestGuard({ ...whole, authenticator, stopping: () => stopping }),
     desk,
     recorder,
     feed,
     metrics,
-    limiter: whole.rateLimit === false ? undefined : new RateLimiter(whole.rateLimit),
     settings: whole,
     logger,
     prove: (at, nonce) => serverProof(token, at, nonce),
     stopping: () => stopping,
   };
-
-  const server = makeServer(
-    parts,
-    extensions,
-    mcpServers === undefined ? mounts : [...mounts, oauthCallbackMount(mcpServers)],
-    pages,
-  );
+  const signIns = mcpServers === undefined ? [] : [oauthCallbackMount(mcpServers)];
+  const routes = apiRoutes(services, extensions);
+  const router = new Router(services, { routes, mounts: [...mounts, ...signIns], pages });
+  const server = makeServer(router, services);
   const stop = async () => {
     stopping = true;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
@@ -212,25 +204,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 const LAST_WORDS = 1_000;
 const SWEEP = 10;
 
-function makeServer(
-  parts: HttpParts,
-  extensions: readonly HttpExtension[],
-  mounts: readonly Mount[],
-  pages: NonNullable<ServerOptions["pages"]>,
-): Server {
-  const { headersTimeout, requestTimeout } = parts.settings;
-  const door = openDoor(parts);
-  const http = createHttpApp(parts, door, extensions);
-  const serveMount = mountServer(mounts, door, parts);
-  const answer = getRequestListener(http.fetch, {
-    // Tools run in this process: its globals stay what Node makes them.
-    overrideGlobalObjects: false,
-    errorHandler(thrown) {
-      const error = new HttpError("bad_request", "The URL or the Host header of the request cannot be read.");
-      parts.logger.debug("A request was refused:", thrown);
-      return Response.json(error.toEnvelope(), { status: error.status });
-    },
-  });
+function makeServer(router: Router, services: HttpServices): Server {
+  const { headersTimeout, requestTimeout } = services.settings;
   const options = {
     ServerResponse: GuardedResponse,
     headersTimeout,
@@ -239,19 +214,13 @@ function makeServer(
     // Node would refuse it in words of its own.
     requireHostHeader: false,
   };
-  const server = createServer(options, (incoming, outgoing) => {
-    outgoing.on("error", () => {}); // The caller went away; whoever waits for it is told by `close`.
-    const unclear = settleHost(incoming) ?? settleTarget(incoming);
-    if (unclear !== undefined) return sendError(unclear, incoming, outgoing, parts, "(none)");
-    if (serveMount(incoming, outgoing)) return;
-    if (!door.knowsHost(incoming) || !pages(incoming, outgoing)) void answer(incoming, outgoing);
-  });
+  const server = createServer(options, (incoming, outgoing) => void router.answer(incoming, outgoing));
   // A caller may close its side once it has asked. Node's types do not know this property; `net` has had it always.
   Object.assign(server, { httpAllowHalfOpen: true });
   server.on("clientError", refuseBrokenRequest);
   server.on("connect", refuseConnect);
   server.on("checkExpectation", (incoming, outgoing) => {
-    sendError(unknownExpectation(), incoming, outgoing, parts, "(none)");
+    sendError(unknownExpectation(), incoming, outgoing, services, "(none)");
   });
   return server;
 }
@@ -291,82 +260,3 @@ function urlOf(server: Server, host: string): string {
 function withoutUndefined(settings: Partial<HttpSettings>): Partial<HttpSettings> {
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
 }
-
-/**
- * Sees to it that a request names one host, as HTTP/1.1 demands. HTTP/1.0 does not know the header; health checks still
- * speak it, and browsers, against which the host is checked, do not.
- */
-function settleHost(incoming: IncomingMessage): HttpError | undefined {
-  const { rawHeaders, headers, httpVersion } = incoming;
-  let hosts = 0;
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at]!;
-    if (name.length === 4 && name.toLowerCase() === "host") hosts++;
-  }
-  if (hosts === 1) return undefined;
-  if (hosts > 1) return new HttpError("bad_request", "The request names more than one Host.");
-  if (httpVersion !== "1.0") {
-    return new HttpError("bad_request", "The request has no Host header, which HTTP/1.1 demands.");
-  }
-  headers.host = "localhost";
-  return undefined;
-}
-
-const SLASH = "/".charCodeAt(0);
-
-/**
- * Brings the target of a request into its usual form, a path. A request that names the whole address, as those to a proxy
- * do, is for the host of that address, whatever its Host header says. To be called when that has been settled.
- */
-function settleTarget(incoming: IncomingMessage): HttpError | undefined {
-  const { url = "" } = incoming;
-  if (url.charCodeAt(0) === SLASH || url === "*") return undefined;
-  // Whoever puts a name and password before the host wants it to look like another one.
-  const found = /^https?:\/\/([^/?#@]+)([/?].*)?$/i.exec(url);
-  if (found === null) {
-    return new HttpError(
-      "bad_request",
-      "The target of the request is neither a path nor an address that begins with http://.",
-    );
-  }
-  const [, host, rest = "/"] = found;
-  incoming.headers.host = host;
-  incoming.url = rest.startsWith("/") ? rest : `/${rest}`;
-  return undefined;
-}
-
-/** How the HTTP surface behaves. Every value has a safe default. */
-export interface HttpSettings {
-  /** Host names under which the server is reached, beside `localhost` and IP addresses. */
-  readonly allowedHosts: readonly string[];
-  /** Origins such as `https://app.example` whose pages may use the API. Default: only the server's own pages. */
-  readonly allowedOrigins: readonly string[];
-  /** The largest body, in bytes. Default 10 MiB. */
-  readonly maxBody: number;
-  /** Requests a second, and at once, for each token but the master. `false` sets no limit. */
-  readonly rateLimit: false | { readonly perSecond: number; readonly burst: number };
-  /** How many calls of one tool may be under way through this surface. Default 256. */
-  readonly maxCallsPerTool: number;
-  /** How long the headers, and the whole request, may take to arrive, in milliseconds. */
-  readonly headersTimeout: number;
-  readonly requestTimeout: number;
-  /** How long calls may go on after the server was told to stop, in milliseconds. Default 10,000. */
-  readonly drainTimeout: number;
-  /** How often a silent event stream shows that it lives, in milliseconds. Default 15,000. */
-  readonly heartbeat: number;
-  /** How many events a reader that lost its connection can catch up with. Default 10,000. */
-  readonly feedSize: number;
-}
-
-const defaultHttpSettings: HttpSettings = {
-  allowedHosts: [],
-  allowedOrigins: [],
-  maxBody: 10 * 1024 * 1024,
-  rateLimit: { perSecond: 100, burst: 200 },
-  maxCallsPerTool: 256,
-  headersTimeout: 10_000,
-  requestTimeout: 60_000,
-  drainTimeout: 10_000,
-  heartbeat: 15_000,
-  feedSize: 10_000,
-};

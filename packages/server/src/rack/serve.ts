@@ -68,7 +68,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       mcpServers,
       extensions: [chatExtension(chat)],
       secrets,
-      clients: mcp.parts.clients,
+      clients: mcp.serving.clients,
       mounts: mcp.mounts(),
       pages: serveConsole(findConsole()),
       ...(options.program === undefined ? {} : { program: options.program }),

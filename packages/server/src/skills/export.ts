@@ -2,11 +2,11 @@ import { randomUUID } from "node:crypto";
 import { lstatSync } from "node:fs";
 import { mkdir, realpath, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { crc32 } from "node:zlib";
+import { asRecord, defined, isRecord, reasonOf } from "../helpers/index.ts";
 import type { SkillFile } from "../store/index.ts";
 import {
   LARGEST_SKILL_TEXT,
-  type LoadedSkill,
+  otherFiles,
   readRegularFile,
   readSkillFiles,
   readSkillText,
@@ -14,8 +14,9 @@ import {
   writeSkillFiles,
   writeSkillText,
 } from "./folder.ts";
+import { type LoadedSkill, shortHash, slugOf } from "./skill.ts";
 import type { SkillLibrary } from "./skill-library.ts";
-import { shortHash, slugOf, writeToolsFile } from "./tools-file.ts";
+import { writeToolsFile } from "./tools-file.ts";
 
 interface Exported {
   /** Absolute, in the order of the skills. */
@@ -37,10 +38,10 @@ export async function exportSkills(
   for (const skill of skills) {
     const name = names.get(skill.id);
     try {
-      const options = { replace, ...(name === undefined ? {} : { name }) };
+      const options = { replace, ...defined({ name }) };
       folders.push(await exportSkill(skill, () => library.filesOf(skill), parent, options));
     } catch (thrown) {
-      failed.push({ name: skill.name, reason: thrown instanceof Error ? thrown.message : String(thrown) });
+      failed.push({ name: skill.name, reason: reasonOf(thrown) });
     }
   }
   return { folders, failed };
@@ -73,31 +74,21 @@ export function folderNames(skills: readonly LoadedSkill[]): Map<string, string>
 export function skillTextOf(skill: LoadedSkill, folderName = folderNameOf(skill)): Promise<string> {
   const { instructions: body, frontMatterText: source } = skill;
   const frontMatter = frontMatterOf(skill, folderName);
-  return writeSkillText({ frontMatter, body, ...(source === undefined ? {} : { source }) });
+  return writeSkillText({ frontMatter, body, ...defined({ source }) });
 }
 
 function frontMatterOf(skill: LoadedSkill, folderName: string): Record<string, unknown> {
   const { id, name, mark, description, enabled, owner, sourcePath } = skill;
   const { name: _name, metadata, ...rest } = skill.frontMatter;
   const own = {
-    ...(typeof metadata === "object" && metadata !== null ? metadata : {}),
+    ...(isRecord(metadata) && metadata),
     [skillMetadataKeys.id]: id,
     ...(folderName === name ? {} : { [skillMetadataKeys.title]: name }),
     ...(mark === undefined ? {} : { [skillMetadataKeys.mark]: mark }),
     ...(sourcePath === undefined || owner === "folder" ? {} : { [skillMetadataKeys.sourcePath]: sourcePath }),
     ...(enabled ? {} : { [skillMetadataKeys.enabled]: "false" }),
   };
-  return {
-    name: folderName,
-    description,
-    ...rest,
-    metadata: own,
-  };
-}
-
-/** Files beside `SKILL.md` and `tools.json`. */
-export function otherFiles(files: readonly SkillFile[]): SkillFile[] {
-  return files.filter(({ path }) => path !== "SKILL.md" && path !== "tools.json");
+  return { name: folderName, description, ...rest, metadata: own };
 }
 
 /** All files of a skill's folder. Throws for a folder with too many. */
@@ -177,65 +168,8 @@ async function exportedId(folder: string): Promise<unknown> {
     if (!lstatSync(folder).isDirectory()) return undefined;
     const text = await readRegularFile(join(folder, "SKILL.md"), LARGEST_SKILL_TEXT);
     const { metadata } = (await readSkillText(text.toString("utf8"))).frontMatter;
-    return (metadata as Record<string, unknown> | null | undefined)?.[skillMetadataKeys.id];
+    return asRecord(metadata)[skillMetadataKeys.id];
   } catch {
     return undefined;
   }
-}
-
-/** A zip archive of the files, uncompressed: a skill is small, and every system opens it. The same files give the same bytes. */
-export function writeZip(files: readonly SkillFile[]): Buffer {
-  const parts: Buffer[] = [];
-  const directory: Buffer[] = [];
-  let offset = 0;
-  for (const file of files) {
-    const name = Buffer.from(file.path);
-    const local = localHeader(file, name);
-    directory.push(centralHeader(file, name, offset), name);
-    parts.push(local, name, file.content);
-    offset += local.length + name.length + file.content.length;
-  }
-  const central = Buffer.concat(directory);
-  const end = Buffer.alloc(22);
-  end.writeUInt32LE(0x06054b50, 0);
-  end.writeUInt16LE(files.length, 8);
-  end.writeUInt16LE(files.length, 10);
-  end.writeUInt32LE(central.length, 12);
-  end.writeUInt32LE(offset, 16);
-  return Buffer.concat([...parts, central, end]);
-}
-
-const VERSION = 20;
-const MADE_ON_UNIX = 3 << 8;
-const UTF8_NAMES = 1 << 11;
-/** The earliest day that the format knows. */
-const FIRST_OF_1980 = (1 << 5) | 1;
-
-function localHeader(file: SkillFile, name: Buffer): Buffer {
-  const header = Buffer.alloc(30);
-  header.writeUInt32LE(0x04034b50, 0);
-  writeFacts(header, 4, file, name);
-  return header;
-}
-
-function centralHeader(file: SkillFile, name: Buffer, offset: number): Buffer {
-  const header = Buffer.alloc(46);
-  header.writeUInt32LE(0x02014b50, 0);
-  header.writeUInt16LE(MADE_ON_UNIX | VERSION, 4);
-  writeFacts(header, 6, file, name);
-  // The upper half holds the mode that Unix gives the file.
-  header.writeUInt32LE((0o100000 | (file.executable ? 0o755 : 0o644)) * 0x10000, 38);
-  header.writeUInt32LE(offset, 42);
-  return header;
-}
-
-/** What both headers say of a file, in the same order. */
-function writeFacts(header: Buffer, at: number, { content }: SkillFile, name: Buffer): void {
-  header.writeUInt16LE(VERSION, at);
-  header.writeUInt16LE(UTF8_NAMES, at + 2);
-  header.writeUInt16LE(FIRST_OF_1980, at + 8);
-  header.writeUInt32LE(crc32(content), at + 10);
-  header.writeUInt32LE(content.length, at + 14);
-  header.writeUInt32LE(content.length, at + 18);
-  header.writeUInt16LE(name.length, at + 22);
 }

@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { SkillBundle } from "../store/skill-tables.ts";
+import type { SkillBundle } from "../store/skills.ts";
 import { exportSkill, exportSkills } from "./export.ts";
 import { readSkillFiles } from "./folder.ts";
 

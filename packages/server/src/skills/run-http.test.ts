@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { NewSkillTool } from "../store/skill-tables.ts";
+import type { NewSkillTool } from "../store/skills.ts";
 import { TestLibrary, TestService } from "./testing/library.fixture.ts";
 
 const loopback = ["127.0.0.1"];

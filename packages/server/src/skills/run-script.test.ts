@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { NewSkillTool, SkillFile } from "../store/skill-tables.ts";
+import type { NewSkillTool, SkillFile } from "../store/skills.ts";
 import { TestLibrary } from "./testing/library.fixture.ts";
 
 const file = (path: string, text: string): SkillFile => ({

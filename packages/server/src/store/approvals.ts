@@ -1,11 +1,9 @@
 import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
 import { sql } from "kysely";
-import { InvalidCursorError } from "./errors.ts";
-import { problemOfRulePattern, toKey, toStorableText } from "./forms.ts";
+import { problemOfRulePattern, toKey } from "./forms.ts";
 import type { Instance } from "./instances.ts";
+import { changesRows, flag, json, key, type Page, plain, RowMap, readPage, text, whole } from "./rows.ts";
 import type { ApprovalRow, ApprovalRuleRow, StoreDatabase } from "./schema.ts";
-import type { Page } from "./store.ts";
-import { formatCursor, fromJson, pageLimit, parseCursor, toJson } from "./values.ts";
 
 /** A question that was put to a person, and the answer. */
 export interface StoredApproval extends ApprovalRequest {
@@ -50,59 +48,54 @@ export interface ApprovalQuery {
   readonly cursor?: string;
 }
 
-export interface ApprovalStore {
-  /**
-   * Resolves when the question is safely written. `isResumable`: the call can be made anew if its process ends before
-   * anybody answered, so the question stays open then.
-   */
-  add(id: string, request: ApprovalRequest, isResumable?: boolean): Promise<StoredApproval>;
-  get(id: string): Promise<StoredApproval | undefined>;
-  /** Throws `InvalidCursorError`. */
-  list(query: ApprovalQuery): Promise<Page<StoredApproval>>;
-  /**
-   * The first answer counts, whoever gives it and on whichever node; `isAccepted` is false for any later one, and for
-   * one that comes too late. Undefined when there is no such question.
-   */
-  decide(
-    id: string,
-    decision: ApprovalDecision,
-    decidedBy: string,
-    rule?: AnsweredFor,
-  ): Promise<{ readonly isAccepted: boolean; readonly approval: StoredApproval } | undefined>;
-  /**
-   * As `decide`, for a question whose call waits in another process: that process finds the answer and takes it. Not
-   * accepted, though still pending, is one about to expire, which could not be found in time, and one of this process.
-   */
-  decideElsewhere: ApprovalStore["decide"];
-  /** Those of the given questions that no longer wait, whoever decided them. */
-  findDecided(ids: readonly string[]): Promise<StoredApproval[]>;
-  /**
-   * Takes what `decideElsewhere` agreed to for a call that can be made anew: true for the one process that may go on with
-   * the call.
-   */
-  take(id: string): Promise<boolean>;
-  /** Takes what was agreed to with `decideElsewhere` when the process that should have taken it no longer lives. */
-  takeOrphans(): Promise<StoredApproval[]>;
-  /** Whether the question waits for an answer, but the process whose call asked it no longer lives. */
-  isOrphan(id: string): Promise<boolean>;
-  /** Denies the orphans whose call cannot be made anew: an answer could change nothing any more. Answers how many. */
-  closeOrphans(reason: string, decidedBy: string): Promise<number>;
-  /** Ends the questions that nobody answered in time. Answers how many. */
-  expire(now: number): Promise<number>;
-  /** Rejects for a pattern that could not be read back as it was given. */
-  addRule(rule: ApprovalRule): Promise<void>;
-  /** The oldest first. */
-  listRules(): Promise<ApprovalRule[]>;
-  removeRule(id: string): Promise<boolean>;
-}
-
 /** In `resumable`: the call can be made anew; and it was agreed to on another node, but nobody went on with it yet. */
 const RESUMABLE = 1;
 export const TO_TAKE = 2;
 /** The least time that the process of a call is left to find an answer, in milliseconds. */
 const TIME_TO_TAKE = 5_000;
 
-export class ApprovalRepository implements ApprovalStore {
+const approvals = new RowMap<StoredApproval, Omit<ApprovalRow, "instance" | "resumable">>({
+  id: plain(),
+  callId: key(),
+  parentCallId: key(),
+  toolName: key(),
+  displayName: key(),
+  input: json(),
+  message: text(),
+  details: json(),
+  dangerous: flag(),
+  // Questions from before this was kept are all of the first kind.
+  stage: {
+    ...plain<StoredApproval["stage"]>(),
+    read: (stage) => (stage === "during" ? stage : "before"),
+    hasDefault: true,
+  },
+  sessionID: key(),
+  caller: key(),
+  state: plain(),
+  createdAt: plain(),
+  expiresAt: whole(),
+  decidedAt: plain(),
+  decidedBy: key(),
+  reason: text(),
+  arguments: json("edited_input"),
+  rule: json(),
+});
+
+const rules = new RowMap<ApprovalRule, ApprovalRuleRow>({
+  id: plain(),
+  tool: plain(),
+  decision: plain(),
+  input: json(),
+  // Null where it is not said, so that older rules and newer ones read the same.
+  exact: flag(),
+  sessionID: key(),
+  caller: key(),
+  createdBy: key(),
+  createdAt: plain(),
+});
+
+export class ApprovalRepository {
   readonly #db: StoreDatabase;
   readonly #instance: Instance;
 
@@ -111,65 +104,51 @@ export class ApprovalRepository implements ApprovalStore {
     this.#instance = instance;
   }
 
+  /**
+   * Resolves when the question is safely written. `isResumable`: the call can be made anew if its process ends before
+   * anybody answered, so the question stays open then.
+   */
   async add(id: string, request: ApprovalRequest, isResumable = false): Promise<StoredApproval> {
-    const row = {
-      ...toRow(id, request),
+    const row: ApprovalRow = {
+      ...approvals.toRow({ ...request, id, state: "pending", createdAt: Date.now() }),
       instance: this.#instance.id,
       resumable: isResumable ? RESUMABLE : 0,
     };
     await this.#db.insertInto("approvals").values(row).execute();
-    return toApproval(row);
+    return approvals.toRecord(row);
   }
 
   async get(id: string): Promise<StoredApproval | undefined> {
-    const row = await this.#db
-      .selectFrom("approvals")
-      .selectAll()
-      .where("id", "=", asId(id))
-      .executeTakeFirst();
-    return row === undefined ? undefined : toApproval(row);
+    const all = this.#db.selectFrom("approvals").selectAll();
+    const row = await all.where("id", "=", asId(id)).executeTakeFirst();
+    return row && approvals.toRecord(row);
   }
 
+  /** Throws `InvalidCursorError`. */
   async list({ state, session, limit, cursor }: ApprovalQuery): Promise<Page<StoredApproval>> {
-    const count = pageLimit(limit);
     let selection = this.#db.selectFrom("approvals").selectAll();
     if (state !== undefined) selection = selection.where("state", "=", state);
     if (session !== undefined) selection = selection.where("session_id", "=", toKey(session));
-    if (cursor !== undefined) {
-      const after = parseCursor(cursor);
-      if (asId(after.id) !== after.id) throw new InvalidCursorError();
-      selection = selection
-        .where("created_at", "<=", after.time)
-        .where(({ or, eb }) => or([eb("created_at", "<", after.time), eb("id", "<", after.id)]));
-    }
-    const rows = await selection
-      .orderBy("created_at", "desc")
-      .orderBy("id", "desc")
-      .limit(count + 1)
-      .execute();
-    const items = rows.slice(0, count).map(toApproval);
-    const last = items.at(-1);
-    if (rows.length <= count || last === undefined) return { items };
-    return { items, next: formatCursor({ time: last.createdAt, id: last.id }) };
+    return readPage(selection, {
+      limit,
+      cursor,
+      time: "created_at",
+      id: "id",
+      isId: (id) => asId(id) === id,
+      toItem: approvals.toRecord,
+      placeOf: ({ createdAt, id }) => ({ time: createdAt, id }),
+    });
   }
 
+  /** Whether the question waits for an answer, but the process whose call asked it no longer lives. */
   async isOrphan(id: string): Promise<boolean> {
-    const row = await this.#db
-      .selectFrom("approvals")
-      .select("instance")
-      .where("id", "=", asId(id))
-      .where("state", "=", "pending")
-      .executeTakeFirst();
+    const row = await this.#pending().where("id", "=", asId(id)).executeTakeFirst();
     return row !== undefined && (await this.#instance.findDead([row.instance ?? ""])).length > 0;
   }
 
+  /** Denies the orphans whose call cannot be made anew: an answer could change nothing any more. Returns how many. */
   async closeOrphans(reason: string, decidedBy: string): Promise<number> {
-    const owners = await this.#db
-      .selectFrom("approvals")
-      .select("instance")
-      .distinct()
-      .where("state", "=", "pending")
-      .execute();
+    const owners = await this.#pending().distinct().execute();
     const dead = await this.#instance.findDead(owners.map(({ instance }) => instance ?? ""));
     if (dead.length === 0) return 0;
     const { numUpdatedRows } = await this.#db
@@ -182,42 +161,52 @@ export class ApprovalRepository implements ApprovalStore {
     return Number(numUpdatedRows);
   }
 
-  async decide(id: string, decision: ApprovalDecision, decidedBy: string, rule?: AnsweredFor) {
-    const update = this.#deciding(id, decision, decidedBy, rule).where("expires_at", ">", Date.now());
-    return this.#decided(id, (await update.executeTakeFirst()).numUpdatedRows);
+  /**
+   * The first answer counts, whoever gives it and on whichever node; `isAccepted` is false for any later one, and for
+   * one that comes too late. Undefined when there is no such question.
+   */
+  async decide(
+    id: string,
+    decision: ApprovalDecision,
+    decidedBy: string,
+    rule?: AnsweredFor,
+  ): Promise<{ readonly isAccepted: boolean; readonly approval: StoredApproval } | undefined> {
+    const change = this.#deciding(id, decision, decidedBy, rule).where("expires_at", ">", Date.now());
+    return this.#decided(id, await changesRows(change));
   }
 
-  async decideElsewhere(id: string, decision: ApprovalDecision, decidedBy: string, rule?: AnsweredFor) {
-    const update = this.#deciding(id, decision, decidedBy, rule)
+  /**
+   * As `decide`, for a question whose call waits in another process: that process finds the answer and takes it. Not
+   * accepted, though still pending, is one about to expire, which could not be found in time, and one of this process.
+   */
+  async decideElsewhere(...[id, decision, decidedBy, rule]: Parameters<ApprovalRepository["decide"]>) {
+    const change = this.#deciding(id, decision, decidedBy, rule)
       .set({
         resumable: sql<number>`case when resumable = ${sql.lit(RESUMABLE)} then ${sql.lit(TO_TAKE)} else resumable end`,
       })
       .where("expires_at", ">", Date.now() + TIME_TO_TAKE)
       .where("instance", "!=", this.#instance.id);
-    return this.#decided(id, (await update.executeTakeFirst()).numUpdatedRows);
+    return this.#decided(id, await changesRows(change));
   }
 
+  /** Those of the given questions that no longer wait, whoever decided them. */
   async findDecided(ids: readonly string[]): Promise<StoredApproval[]> {
     if (ids.length === 0) return [];
-    const rows = await this.#db
-      .selectFrom("approvals")
-      .selectAll()
-      .where("id", "in", ids)
-      .where("state", "!=", "pending")
-      .execute();
-    return rows.map(toApproval);
+    const all = this.#db.selectFrom("approvals").selectAll();
+    const rows = await all.where("id", "in", ids).where("state", "!=", "pending").execute();
+    return rows.map(approvals.toRecord);
   }
 
-  async take(id: string): Promise<boolean> {
-    const { numUpdatedRows } = await this.#db
-      .updateTable("approvals")
-      .set({ resumable: 0 })
-      .where("id", "=", asId(id))
-      .where("resumable", "=", TO_TAKE)
-      .executeTakeFirst();
-    return numUpdatedRows > 0n;
+  /**
+   * Takes what `decideElsewhere` agreed to for a call that can be made anew: true for the one process that may go on with
+   * the call.
+   */
+  take(id: string): Promise<boolean> {
+    const row = this.#db.updateTable("approvals").set({ resumable: 0 }).where("id", "=", asId(id));
+    return changesRows(row.where("resumable", "=", TO_TAKE));
   }
 
+  /** Takes what was agreed to with `decideElsewhere` when the process that should have taken it no longer lives. */
   async takeOrphans(): Promise<StoredApproval[]> {
     const rows = await this.#db
       .selectFrom("approvals")
@@ -233,34 +222,12 @@ export class ApprovalRepository implements ApprovalStore {
     const dead = new Set(await this.#instance.findDead(rows.map(({ instance }) => instance ?? "")));
     const taken: StoredApproval[] = [];
     for (const row of rows.filter(({ instance }) => dead.has(instance ?? ""))) {
-      if (await this.take(row.id)) taken.push(toApproval(row));
+      if (await this.take(row.id)) taken.push(approvals.toRecord(row));
     }
     return taken;
   }
 
-  #deciding(id: string, decision: ApprovalDecision, decidedBy: string, rule: AnsweredFor | undefined) {
-    const edited = decision.decision === "allow" ? decision.arguments : undefined;
-    return this.#db
-      .updateTable("approvals")
-      .set({
-        state: decision.decision === "allow" ? "allowed" : "denied",
-        decided_at: Date.now(),
-        decided_by: toKey(decidedBy),
-        reason: decision.reason === undefined ? null : toStorableText(decision.reason),
-        edited_input: edited === undefined ? null : toJson(edited),
-        rule: rule === undefined ? null : toJson(rule),
-      })
-      .where("id", "=", asId(id))
-      .where("state", "=", "pending");
-  }
-
-  async #decided(id: string, updated: bigint) {
-    const isAccepted = updated > 0n;
-    if (!isAccepted) await this.expire(Date.now());
-    const approval = await this.get(id);
-    return approval === undefined ? undefined : { isAccepted, approval };
-  }
-
+  /** Ends the questions that nobody answered in time. Returns how many. */
   async expire(now: number): Promise<number> {
     const { numUpdatedRows } = await this.#db
       .updateTable("approvals")
@@ -271,127 +238,64 @@ export class ApprovalRepository implements ApprovalStore {
     return Number(numUpdatedRows);
   }
 
+  /** Rejects for a pattern that could not be read back as it was given. */
   async addRule(rule: ApprovalRule): Promise<void> {
     const problem = problemOfRulePattern(rule.tool);
     if (problem !== undefined) throw new Error(problem);
-    await this.#db
-      .insertInto("approval_rules")
-      .values({
-        id: rule.id,
-        tool: rule.tool,
-        decision: rule.decision,
-        session_id: rule.sessionID === undefined ? null : toKey(rule.sessionID),
-        created_by: toKey(rule.createdBy),
-        created_at: rule.createdAt,
-        input: rule.input === undefined ? null : toJson(rule.input),
-        caller: rule.caller === undefined ? null : toKey(rule.caller),
-        exact: rule.exact === true ? 1 : null,
-      })
-      .execute();
+    await this.#db.insertInto("approval_rules").values(rules.toRow(rule)).execute();
   }
 
+  /** The oldest first. */
   async listRules(): Promise<ApprovalRule[]> {
-    const rows = await this.#db
-      .selectFrom("approval_rules")
-      .selectAll()
-      .orderBy("created_at")
-      .orderBy("id")
-      .execute();
-    return rows.map(toRule);
+    const all = this.#db.selectFrom("approval_rules").selectAll();
+    return (await all.orderBy("created_at").orderBy("id").execute()).map(rules.toRecord);
   }
 
-  async removeRule(id: string): Promise<boolean> {
-    const { numDeletedRows } = await this.#db
-      .deleteFrom("approval_rules")
-      .where("id", "=", asId(id))
-      .executeTakeFirst();
-    return numDeletedRows > 0n;
+  removeRule(id: string): Promise<boolean> {
+    return changesRows(this.#db.deleteFrom("approval_rules").where("id", "=", asId(id)));
   }
 
   /** Deletes answered questions, and rules of sessions, that are older than the given time. */
   async prune(oldest: number): Promise<void> {
-    await this.#db
-      .deleteFrom("approval_rules")
-      .where("session_id", "is not", null)
-      .where("created_at", "<", Math.floor(oldest))
-      .execute();
-    await this.#db
-      .deleteFrom("approvals")
-      .where("state", "!=", "pending")
-      .where("created_at", "<", Math.floor(oldest))
-      .execute();
+    const time = Math.floor(oldest);
+    const ofSessions = this.#db.deleteFrom("approval_rules").where("session_id", "is not", null);
+    await ofSessions.where("created_at", "<", time).execute();
+    const answered = this.#db.deleteFrom("approvals").where("state", "!=", "pending");
+    await answered.where("created_at", "<", time).execute();
+  }
+
+  #pending() {
+    return this.#db.selectFrom("approvals").select("instance").where("state", "=", "pending");
+  }
+
+  #deciding(id: string, decision: ApprovalDecision, decidedBy: string, rule: AnsweredFor | undefined) {
+    const isAllowed = decision.decision === "allow";
+    const changes = approvals.toChanges({
+      state: isAllowed ? "allowed" : "denied",
+      decidedAt: Date.now(),
+      decidedBy,
+      reason: decision.reason ?? null,
+      arguments: (isAllowed ? decision.arguments : undefined) ?? null,
+      rule: rule ?? null,
+    });
+    return this.#db
+      .updateTable("approvals")
+      .set(changes)
+      .where("id", "=", asId(id))
+      .where("state", "=", "pending");
+  }
+
+  async #decided(id: string, isAccepted: boolean) {
+    if (!isAccepted) await this.expire(Date.now());
+    const approval = await this.get(id);
+    return approval && { isAccepted, approval };
   }
 }
+
+/** What others need of it. */
+export type ApprovalStore = Omit<ApprovalRepository, "prune">;
 
 /** Ids are made here, of plain letters. Anything else is none, and some engines do not even compare it with one. */
 function asId(id: string): string {
   return /^[\w-]*$/.test(id) ? id : "";
-}
-
-function toRow(id: string, request: ApprovalRequest): Omit<ApprovalRow, "instance" | "resumable"> {
-  return {
-    id,
-    call_id: toKey(request.callId),
-    parent_call_id: request.parentCallId === undefined ? null : toKey(request.parentCallId),
-    tool_name: toKey(request.toolName),
-    display_name: toKey(request.displayName),
-    session_id: toKey(request.sessionID),
-    caller: toKey(request.caller),
-    dangerous: request.dangerous ? 1 : 0,
-    state: "pending",
-    created_at: Date.now(),
-    expires_at: Math.round(request.expiresAt),
-    decided_at: null,
-    decided_by: null,
-    message: toStorableText(request.message),
-    input: toJson(request.input),
-    details: request.details === undefined ? null : toJson(request.details),
-    reason: null,
-    edited_input: null,
-    rule: null,
-    stage: request.stage,
-  };
-}
-
-function toApproval(row: ApprovalRow): StoredApproval {
-  const details = fromJson<NonNullable<StoredApproval["details"]>>(row.details);
-  const edited = fromJson<NonNullable<StoredApproval["arguments"]>>(row.edited_input);
-  const rule = fromJson<AnsweredFor>(row.rule);
-  return {
-    id: row.id,
-    callId: row.call_id,
-    ...(row.parent_call_id === null ? {} : { parentCallId: row.parent_call_id }),
-    toolName: row.tool_name,
-    displayName: row.display_name,
-    input: fromJson<StoredApproval["input"]>(row.input) ?? {},
-    message: row.message,
-    ...(details === undefined ? {} : { details }),
-    dangerous: row.dangerous === 1,
-    stage: row.stage ?? "before",
-    sessionID: row.session_id,
-    caller: row.caller,
-    state: row.state,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-    ...(row.decided_at === null ? {} : { decidedAt: row.decided_at }),
-    ...(row.decided_by === null ? {} : { decidedBy: row.decided_by }),
-    ...(row.reason === null ? {} : { reason: row.reason }),
-    ...(edited === undefined ? {} : { arguments: edited }),
-    ...(rule === undefined ? {} : { rule }),
-  };
-}
-
-function toRule(row: ApprovalRuleRow): ApprovalRule {
-  const input = fromJson<NonNullable<ApprovalRule["input"]>>(row.input);
-  return {
-    id: row.id,
-    tool: row.tool,
-    decision: row.decision,
-    ...(input === undefined ? {} : { input }),
-    ...(row.exact === 1 ? { exact: true } : {}),
-    ...(row.session_id === null ? {} : { sessionID: row.session_id }),
-    ...(row.caller === null ? {} : { caller: row.caller }),
-    createdBy: row.created_by,
-    createdAt: row.created_at,
-  };
 }

@@ -1,15 +1,15 @@
 import { realpathSync } from "node:fs";
 import { CompiledQuery, type Dialect, Kysely, MysqlDialect, PostgresDialect } from "kysely";
-import type { PoolConnection, PoolOptions } from "mysql2";
+import type { PoolConnection } from "mysql2";
 import type { PoolConfig } from "pg";
-import { mysqlAddress, saidBy } from "./forms.ts";
-import type { StoreDatabase, Tables } from "./schema.ts";
+import { type Reachability, reporting, StoreUnavailable } from "./database-errors.ts";
+import { mysqlAddress } from "./forms.ts";
+import type { Engine, StoreDatabase, Tables } from "./schema.ts";
 import { createSqliteDialect } from "./sqlite.ts";
 import { SqliteReader } from "./sqlite-reader.ts";
-import { type Reachability, reporting, StoreUnavailable } from "./store-unavailable.ts";
-import { PromisedWrites } from "./values.ts";
 
 export interface OpenedDatabase {
+  readonly engine: Engine;
   readonly db: StoreDatabase;
   /** Runs a query that may look at many rows, without holding up anything else. */
   scan<Row>(query: Scan<Row>): Promise<Row[]>;
@@ -42,56 +42,74 @@ export async function openDatabase(
     reachability,
   );
   const pending = new PromisedWrites();
-  return { db, pending, scan: (query) => query.execute(), close: () => db.destroy() };
+  return { engine, db, pending, scan: (query) => query.execute(), close: () => db.destroy() };
 }
 
-interface SharedDatabase {
-  readonly db: StoreDatabase;
-  readonly reader: SqliteReader;
-  readonly pending: PromisedWrites;
-  users: number;
+/** What this process has promised to write to a database, and a reader of it must see. */
+export class PromisedWrites {
+  readonly #writers = new Set<PromisedWriter>();
+
+  /** Answers how to take it off again. */
+  add(writer: PromisedWriter): () => void {
+    this.#writers.add(writer);
+    return () => void this.#writers.delete(writer);
+  }
+
+  /** To be awaited before calls are read: all of them, or one. Never rejects. */
+  async commit(callId?: string): Promise<void> {
+    for (const writer of this.#writers) await writer.commit(callId);
+  }
 }
 
-const shared = new Map<string, SharedDatabase>();
+interface PromisedWriter {
+  /** Resolves when the database has the calls that are safe by now, or only the one that is named. Never rejects. */
+  commit(callId?: string): Promise<void>;
+}
+
+const shared = new Map<string, { readonly opened: OpenedDatabase; users: number }>();
 
 /**
  * One connection for each file in a process. SQLite waits for a lock by blocking the thread: a second connection would
  * keep the first from ever letting go of it.
  */
 function openShared(file: string): OpenedDatabase {
-  const known = shared.get(pathOf(file));
-  const database = known ?? {
-    db: connect(createSqliteDialect(file)),
-    reader: new SqliteReader(file),
-    pending: new PromisedWrites(),
-    users: 0,
-  };
+  const database = shared.get(pathOf(file)) ?? { opened: openSqlite(file), users: 0 };
   const path = pathOf(file);
   shared.set(path, database);
   database.users++;
   return {
-    db: database.db,
-    pending: database.pending,
-    async scan<Row>(query: Scan<Row>) {
-      const { sql, parameters } = query.compile();
-      // The thread answers with what the query itself would have.
-      return (await database.reader.query(sql, parameters).catch(inStoreWords)) as Row[];
-    },
+    ...database.opened,
     async close() {
       if (--database.users > 0) return;
       shared.delete(path);
-      await database.reader.close();
-      await database.db.destroy();
+      await database.opened.close();
+    },
+  };
+}
+
+function openSqlite(file: string): OpenedDatabase {
+  const db = connect(createSqliteDialect(file));
+  const reader = new SqliteReader(file);
+  return {
+    engine: "sqlite",
+    db,
+    pending: new PromisedWrites(),
+    async scan<Row>(query: Scan<Row>) {
+      const { sql, parameters } = query.compile();
+      const rows = await reader.query(sql, parameters).catch((error) => {
+        throw StoreUnavailable.from(error) ?? error;
+      });
+      return rows as Row[]; // The thread answers with what the query itself would have.
+    },
+    async close() {
+      await reader.close();
+      await db.destroy();
     },
   };
 }
 
 function connect(dialect: Dialect, reachability = nobodyListens): StoreDatabase {
   return new Kysely<Tables>({ dialect: reporting(dialect, reachability) });
-}
-
-function inStoreWords(error: unknown): never {
-  throw StoreUnavailable.from(error) ?? error;
 }
 
 /** Also for a file that is not there yet. */
@@ -102,8 +120,6 @@ function pathOf(file: string): string {
     return file;
   }
 }
-
-export type Engine = "sqlite" | "postgres" | "mysql";
 
 /** Which engine a `DATABASE_URL` means; SQLite when there is none. */
 export function engineOf(url: string | undefined): Engine {
@@ -116,36 +132,6 @@ export function engineOf(url: string | undefined): Engine {
   throw new Error(
     `The database URL ${found}. It must begin with postgres://, mysql:// or mariadb://; leave it out to keep records in SQLite.`,
   );
-}
-
-/** Lock conflicts, and connections that were refused or lost. Data and statements that are wrong are not. */
-export function isTransientError(error: unknown): boolean {
-  const { code, errcode, fatal, message } = saidBy(error);
-  // SQLite: busy and locked, with the finer distinctions in the upper bits.
-  if (typeof errcode === "number") return (errcode & 0xff) === 5 || (errcode & 0xff) === 6;
-  // MySQL's driver marks so what ends a connection.
-  if (fatal === true) return true;
-  if (typeof code === "string") return transientCodes.test(code);
-  // The PostgreSQL driver gives these no code.
-  return /connection (terminated|timeout|ended)|timeout exceeded when trying to connect|query read timeout/i.test(
-    String(message),
-  );
-}
-
-const transientCodes =
-  /^(08...|40...|53...|55P03|57P0[1-3]|E(CONN|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|AI_AGAIN).*|PROTOCOL_.*|ER_LOCK_.*|ER_CON_COUNT_ERROR|ER_SERVER_SHUTDOWN)$/;
-
-/** Whether a row with the same key is there already. */
-export function isDuplicateKey(error: unknown): boolean {
-  const { code, errcode } = error as { code?: unknown; errcode?: unknown };
-  // SQLite: constraint of a primary key, and of a unique index.
-  return errcode === 1555 || errcode === 2067 || code === "23505" || code === "ER_DUP_ENTRY";
-}
-
-/** SQLite: the row is one that the table never takes, or has already. */
-export function isConstraintError(error: unknown): boolean {
-  const { errcode } = error as { errcode?: unknown };
-  return typeof errcode === "number" && (errcode & 0xff) === 19;
 }
 
 const INT8 = 20;
@@ -179,7 +165,12 @@ async function createPostgresDialect(url: string): Promise<Dialect> {
 async function createMysqlDialect(url: string): Promise<Dialect> {
   // Loaded only where it is used: most workspaces keep their records in SQLite.
   const { default: mysql } = await import("mysql2");
-  const pool = mysql.createPool(poolOptions(url));
+  const pool = mysql.createPool({
+    ...mysqlAddress(url),
+    charset: "utf8mb4_bin",
+    connectTimeout: 10_000,
+    connectionLimit: 10,
+  });
   pool.on("connection", limitQueries);
   return new MysqlDialect({
     pool,
@@ -206,13 +197,4 @@ function limitQueries(connection: PoolConnection): void {
   const limited = (sql: string, values: unknown[], done: () => void) =>
     query({ sql, values, timeout: QUERY_LIMIT }, done);
   Object.assign(connection, { query: limited });
-}
-
-function poolOptions(url: string): PoolOptions {
-  return {
-    ...mysqlAddress(url),
-    charset: "utf8mb4_bin",
-    connectTimeout: 10_000,
-    connectionLimit: 10,
-  };
 }

@@ -1,10 +1,9 @@
-import { isDuplicateKey } from "./database.ts";
+import { isDuplicateKey } from "./database-errors.ts";
 import { ExpertConflictError, SkillChangedError } from "./errors.ts";
 import { newId, toStorableText } from "./forms.ts";
-import type { RegistryVersion } from "./instances.ts";
-import type { StoreDatabase } from "./schema.ts";
-import type { ExpertRow, SeenVersion } from "./skill-tables.ts";
-import { toJson } from "./values.ts";
+import { changesRows, looseJson, plain, RowMap, text, textOrEmpty } from "./rows.ts";
+import type { ExpertRow, StoreDatabase } from "./schema.ts";
+import { laterThan, type RegistryVersion, refuseUnseen, type SeenVersion, whereSeen } from "./versions.ts";
 
 /** A named set of skills and single tools: what one kind of caller is given. */
 export interface StoredExpert {
@@ -26,17 +25,19 @@ export interface StoredExpert {
 export type NewExpert = Pick<StoredExpert, "name"> & Partial<Omit<StoredExpert, "createdAt" | "updatedAt">>;
 export type ExpertChanges = Partial<Omit<StoredExpert, "id" | "createdAt" | "updatedAt">>;
 
-/** Every change counts in the registry's version. A name or id that is taken is refused with `ExpertConflictError`. */
-export interface ExpertStore {
-  /** In order of their making. */
-  list(): Promise<StoredExpert[]>;
-  add(expert: NewExpert): Promise<StoredExpert>;
-  /** Every change gives a later `updatedAt`. Another version than the one seen is refused with `SkillChangedError`. */
-  update(id: string, changes: ExpertChanges, version?: SeenVersion): Promise<StoredExpert | undefined>;
-  remove(id: string): Promise<boolean>;
-}
+const experts = new RowMap<Omit<StoredExpert, "skills">, Omit<ExpertRow, "name_key">>({
+  id: plain(),
+  name: text(),
+  description: textOrEmpty(),
+  instructions: textOrEmpty(),
+  // What is no list of patterns allows nothing.
+  tools: { ...looseJson(patternsIn), hasDefault: true },
+  createdAt: plain(),
+  updatedAt: plain(),
+});
 
-export class ExpertRepository implements ExpertStore {
+/** Every change counts in the registry's version. A name or id that is taken is refused with `ExpertConflictError`. */
+export class ExpertRepository {
   readonly #db: StoreDatabase;
   readonly #version: RegistryVersion;
 
@@ -45,68 +46,59 @@ export class ExpertRepository implements ExpertStore {
     this.#version = version;
   }
 
+  /** In order of their making. */
   async list(): Promise<StoredExpert[]> {
-    const rows = await this.#db
-      .selectFrom("experts")
-      .selectAll()
-      .orderBy("created_at")
-      .orderBy("id")
-      .execute();
+    const all = this.#db.selectFrom("experts").selectAll();
+    const rows = await all.orderBy("created_at").orderBy("id").execute();
     const links = await this.#db.selectFrom("expert_skills").selectAll().orderBy("position").execute();
     const skills = Map.groupBy(links, ({ expert_id }) => expert_id);
-    return rows.map((row) => toExpert(row, skills.get(row.id)?.map(({ skill_id }) => skill_id) ?? []));
+    return rows.map((row) => ({
+      ...experts.toRecord(row),
+      skills: skills.get(row.id)?.map(({ skill_id }) => skill_id) ?? [],
+    }));
   }
 
   add(expert: NewExpert): Promise<StoredExpert> {
     const id = expert.id ?? newId();
     return this.#change(async (db) => {
-      const row = toRow(expert, id, Date.now());
-      await refuseTaken(db, keyOf(row.name), id);
+      const now = Date.now();
+      const row = toRow({ ...NOTHING, ...expert, id, createdAt: now, updatedAt: now });
+      await refuseTaken(db, row.name_key, id);
       if ((await find(db, id)) !== undefined) {
         throw new ExpertConflictError("id", `There is an expert with the id "${id}" already.`);
       }
       await db.insertInto("experts").values(row).execute();
-      return toExpert(row, await linkSkills(db, id, expert.skills ?? []));
+      return { ...experts.toRecord(row), skills: await linkSkills(db, id, expert.skills ?? []) };
     });
   }
 
+  /** Every change gives a later `updatedAt`. Another version than the one seen is refused with `SkillChangedError`. */
   update(id: string, changes: ExpertChanges, { seen }: SeenVersion = {}): Promise<StoredExpert | undefined> {
     return this.#change(async (db) => {
       const old = await find(db, id);
       if (old === undefined) return undefined;
-      if (seen !== undefined && seen !== old.updatedAt) throw new SkillChangedError(old);
-      const now = Math.max(Date.now(), old.updatedAt + 1);
-      const row = toRow({ ...old, ...changes }, id, now, old.createdAt);
-      await refuseTaken(db, keyOf(row.name), id);
-      const { id: _, ...values } = row;
-      const one = db.updateTable("experts").set(values).where("id", "=", id);
-      // Another node may have written since the look above.
-      const { numUpdatedRows } = await (seen === undefined
-        ? one
-        : one.where("updated_at", "=", seen)
-      ).executeTakeFirst();
-      if (numUpdatedRows === 0n) throw new SkillChangedError(old);
-      if (changes.skills === undefined) return toExpert(row, old.skills);
+      refuseUnseen(seen, old);
+      const { id: _, ...row } = toRow({ ...old, ...changes, updatedAt: laterThan(old.updatedAt) });
+      await refuseTaken(db, row.name_key, id);
+      const change = db.updateTable("experts").set(row).where("id", "=", id).where(whereSeen(seen));
+      if (!(await changesRows(change))) throw new SkillChangedError(old);
+      const expert = experts.toRecord({ id, ...row });
+      if (changes.skills === undefined) return { ...expert, skills: old.skills };
       await db.deleteFrom("expert_skills").where("expert_id", "=", id).execute();
-      return toExpert(row, await linkSkills(db, id, changes.skills));
+      return { ...expert, skills: await linkSkills(db, id, changes.skills) };
     });
   }
 
   remove(id: string): Promise<boolean> {
     return this.#change(async (db) => {
       await db.deleteFrom("expert_skills").where("expert_id", "=", id).execute();
-      const { numDeletedRows } = await db.deleteFrom("experts").where("id", "=", id).executeTakeFirst();
-      return numDeletedRows > 0n;
+      return changesRows(db.deleteFrom("experts").where("id", "=", id));
     });
   }
 
   async #change<Result>(edit: (db: StoreDatabase) => Promise<Result>): Promise<Result> {
     try {
-      return await this.#db.transaction().execute(async (db) => {
-        const result = await edit(db);
-        await this.#version.bump(db);
-        return result;
-      });
+      return await this.#version.change(edit);
     } catch (thrown) {
       if (!isDuplicateKey(thrown)) throw thrown;
       throw new ExpertConflictError("name", "An expert with this name was made at the same moment.");
@@ -114,19 +106,17 @@ export class ExpertRepository implements ExpertStore {
   }
 }
 
+/** What others need of it. */
+export type ExpertStore = Pick<ExpertRepository, keyof ExpertRepository>;
+
+const NOTHING = { description: "", instructions: "", tools: [] };
+
 async function find(db: StoreDatabase, id: string): Promise<StoredExpert | undefined> {
   const row = await db.selectFrom("experts").selectAll().where("id", "=", id).executeTakeFirst();
   if (row === undefined) return undefined;
-  const links = await db
-    .selectFrom("expert_skills")
-    .select("skill_id")
-    .where("expert_id", "=", id)
-    .orderBy("position")
-    .execute();
-  return toExpert(
-    row,
-    links.map(({ skill_id }) => skill_id),
-  );
+  const links = db.selectFrom("expert_skills").select("skill_id").where("expert_id", "=", id);
+  const skills = await links.orderBy("position").execute();
+  return { ...experts.toRecord(row), skills: skills.map(({ skill_id }) => skill_id) };
 }
 
 async function linkSkills(db: StoreDatabase, id: string, skills: readonly string[]): Promise<string[]> {
@@ -148,43 +138,10 @@ async function refuseTaken(db: StoreDatabase, key: string, own: string): Promise
   throw new ExpertConflictError("name", `There is an expert "${twin.name}" already (${twin.id}).`);
 }
 
-function toRow(expert: NewExpert, id: string, now: number, createdAt = now): ExpertRow {
-  const name = toStorableText(expert.name);
-  return {
-    id,
-    name,
-    name_key: keyOf(name),
-    created_at: createdAt,
-    updated_at: now,
-    description: toStorableText(expert.description ?? ""),
-    instructions: toStorableText(expert.instructions ?? ""),
-    tools: toJson(expert.tools ?? []),
-  };
+function toRow(expert: Omit<StoredExpert, "skills">) {
+  return { ...experts.toRow(expert), name_key: toStorableText(expert.name).toLowerCase() };
 }
 
-function toExpert(row: ExpertRow, skills: readonly string[]): StoredExpert {
-  return {
-    id: row.id,
-    name: row.name,
-    description: row.description ?? "",
-    instructions: row.instructions ?? "",
-    skills,
-    tools: patternsIn(row.tools),
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  };
-}
-
-function keyOf(name: string): string {
-  return name.toLowerCase();
-}
-
-/** A row that somebody wrote by hand may hold anything; what is no list of patterns allows nothing. */
-function patternsIn(json: string | null): string[] {
-  try {
-    const value: unknown = JSON.parse(json ?? "[]");
-    return Array.isArray(value) ? value.filter((pattern) => typeof pattern === "string") : [];
-  } catch {
-    return [];
-  }
+function patternsIn(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((pattern) => typeof pattern === "string") : [];
 }

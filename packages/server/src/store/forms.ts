@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import type { ConnectionOptions } from "mysql2";
-
 import { parse, v7 } from "uuid";
 
 /**
@@ -64,14 +63,7 @@ export function mysqlAddress(url: string): ConnectionOptions {
   };
 }
 
-/** There is no room left where the data is kept, or the user may have no more of it. */
-export function isFullDisk(error: unknown): boolean {
-  const { code, errcode } = saidBy(error);
-  if (typeof errcode === "number") return (errcode & 0xff) === 13;
-  return typeof code === "string" && /^(?:ENOSPC|EDQUOT|53100|ER_DISK_FULL|ER_RECORD_FILE_FULL)$/.test(code);
-}
-
-export const LONGEST_KEY = 200;
+const LONGEST_KEY = 200;
 
 /**
  * The text as every engine can hold it. PostgreSQL refuses the character NUL, and half of a surrogate pair has no form in
@@ -83,13 +75,6 @@ export function toStorableText(text: string): string {
 }
 
 /** Whether a text is its own key, so that it is read back as it was written. MySQL ignores blanks at the end when it compares. */
-export function isKey(text: string): boolean {
+function isKey(text: string): boolean {
   return text.length <= LONGEST_KEY && !text.includes("\0") && !text.endsWith(" ") && text.isWellFormed();
-}
-
-/** What the database itself said, where the store has put it in words of its own. */
-export function saidBy(error: unknown): Record<string, unknown> {
-  const { cause, code } = (error ?? {}) as Record<string, unknown>;
-  // Anything thrown may have any property.
-  return ((code === "store_unavailable" ? cause : error) ?? {}) as Record<string, unknown>;
 }

@@ -1,5 +1,7 @@
 export type { AnsweredFor, ApprovalQuery, ApprovalRule, ApprovalStore, StoredApproval } from "./approvals.ts";
-export type { CallLine } from "./calls/call-writer.ts";
+export type { CallQuery } from "./calls/call-query.ts";
+export type { CallLine, StartedCall, StoredCall } from "./calls/call-row.ts";
+export type { CallStore } from "./calls/calls.ts";
 export type { HeldRecords } from "./calls/held-calls.ts";
 export type {
   ChatMessage,
@@ -9,7 +11,8 @@ export type {
   MessagePage,
   MessageQuery,
   SessionChanges,
-} from "./chat-tables.ts";
+} from "./chat.ts";
+export { isFullDisk, StoreUnavailable, type UnavailableReason } from "./database-errors.ts";
 export {
   ExpertConflictError,
   InvalidCursorError,
@@ -22,7 +25,6 @@ export {
 export type { ExpertChanges, ExpertStore, NewExpert, StoredExpert } from "./experts.ts";
 export { Follower, type Following } from "./follower.ts";
 export {
-  isFullDisk,
   mostHeld,
   mysqlAddress,
   newId,
@@ -31,7 +33,6 @@ export {
   skillToolTypes,
   toKey,
 } from "./forms.ts";
-export type { RegistryVersion } from "./instances.ts";
 export type {
   McpServerStore,
   McpToolChange,
@@ -40,11 +41,11 @@ export type {
   ToolOverride,
 } from "./mcp-servers.ts";
 export type { RepairReport } from "./repair/repair-database.ts";
+export type { Page } from "./rows.ts";
 export type { NewSchedule, ScheduleTiming, StoredSchedule } from "./schedules.ts";
 export type {
   NewSkill,
   NewSkillTool,
-  SeenVersion,
   SkillBundle,
   SkillChanges,
   SkillFile,
@@ -52,19 +53,10 @@ export type {
   SkillToolChanges,
   StoredSkill,
   StoredSkillTool,
-} from "./skill-tables.ts";
-export type {
-  CallQuery,
-  CallStore,
-  Page,
-  StartedCall,
-  Store,
-  StoredCall,
-  StoredToken,
-  TokenStore,
-} from "./store.ts";
-export { StoreUnavailable, type UnavailableReason } from "./store-unavailable.ts";
-export type { SecretInfo, ToolSwitch } from "./tokens.ts";
+} from "./skills.ts";
+export type { Store } from "./store.ts";
+export type { SecretInfo, StoredToken, TokenStore, ToolSwitch } from "./tokens.ts";
+export type { RegistryVersion, SeenVersion } from "./versions.ts";
 
 import type { problemsOf, repairDatabase as Repair } from "./repair/repair-database.ts";
 // Most commands never open the database: what does is loaded when it is asked for.

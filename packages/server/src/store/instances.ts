@@ -3,8 +3,7 @@ import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmSync, statSy
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { type RawBuilder, sql } from "kysely";
-import type { Engine } from "./database.ts";
-import type { StoreDatabase } from "./schema.ts";
+import type { Engine, StoreDatabase } from "./schema.ts";
 
 const HEARTBEAT_INTERVAL = 10_000;
 const HEARTBEAT_LIMIT = 60_000;
@@ -52,14 +51,16 @@ export class Instance {
 
   /** Takes away the locks that nobody holds any more. To be called when what their processes left is settled. */
   async sweep(): Promise<void> {
-    const free = lockedInstances(this.#directory).filter(
-      (id) => id !== this.id && probeInstanceLock(this.#directory, id) === "free",
+    // A lock that is just being made is held by nobody yet.
+    const youngest = Date.now() - BEING_MADE;
+    const others = lockedInstances(this.#directory).filter(
+      (id) => id !== this.id && madeAt(lockOf(this.#directory, id)) < youngest,
     );
-    await this.forget(free);
+    await this.forget(others.filter((id) => probeInstanceLock(this.#directory, id) === "free"));
   }
 
   async forget(dead: readonly string[]): Promise<void> {
-    for (const id of dead) removeInstanceLock(this.#directory, id);
+    for (const id of dead) rmSync(lockOf(this.#directory, id), { force: true });
     if (dead.length > 0) await this.#db.deleteFrom("instances").where("id", "in", dead).execute();
   }
 
@@ -135,7 +136,7 @@ class InstanceLock implements Disposable {
 
   constructor(directory: string, id: string) {
     mkdirSync(directory, { recursive: true, mode: 0o700 });
-    this.#path = join(directory, `${id}.lock`);
+    this.#path = lockOf(directory, id);
     closeSync(openSync(this.#path, "a", 0o600));
     // Whoever looks for locks that nobody holds may hold this one for a moment.
     this.#holder = new DatabaseSync(this.#path, { timeout: LONGEST_PROBE });
@@ -150,7 +151,7 @@ class InstanceLock implements Disposable {
 
 /** `absent`: no process with this id has its locks in this directory, or it ended in order. */
 function probeInstanceLock(directory: string, id: string): "held" | "free" | "absent" {
-  const path = join(directory, `${id}.lock`);
+  const path = lockOf(directory, id);
   if (!existsSync(path)) return "absent";
   const probe = new DatabaseSync(path);
   try {
@@ -163,21 +164,16 @@ function probeInstanceLock(directory: string, id: string): "held" | "free" | "ab
   }
 }
 
-/** The ids of all instances that have, or left, a lock here. One that is just being made is held by nobody yet. */
+/** The ids of all instances that have, or left, a lock here. */
 function lockedInstances(directory: string): string[] {
-  const youngest = Date.now() - BEING_MADE;
-  return readdirSync(directory)
-    .filter((name) => name.endsWith(".lock") && madeAt(join(directory, name)) < youngest)
-    .map((name) => name.slice(0, -".lock".length));
+  if (!existsSync(directory)) return [];
+  const locks = readdirSync(directory).filter((name) => name.endsWith(".lock"));
+  return locks.map((name) => name.slice(0, -".lock".length));
 }
 
 /** The ids of the instances whose processes live, and have the store of this directory open. */
 export function livingInstances(directory: string): string[] {
-  if (!existsSync(directory)) return [];
-  return readdirSync(directory)
-    .filter((name) => name.endsWith(".lock"))
-    .map((name) => name.slice(0, -".lock".length))
-    .filter((id) => probeInstanceLock(directory, id) === "held");
+  return lockedInstances(directory).filter((id) => probeInstanceLock(directory, id) === "held");
 }
 
 /** Infinity when it is gone meanwhile. */
@@ -185,42 +181,6 @@ function madeAt(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Number.POSITIVE_INFINITY;
 }
 
-function removeInstanceLock(directory: string, id: string): void {
-  rmSync(join(directory, `${id}.lock`), { force: true });
-}
-
-/** Counts the changes to the tools that the database describes, so that every node knows when to read them again. */
-export class RegistryVersion {
-  readonly #db: StoreDatabase;
-
-  constructor(db: StoreDatabase) {
-    this.#db = db;
-  }
-
-  read(): Promise<number> {
-    return readVersion(this.#db);
-  }
-
-  /**
-   * One more than any version before. Given a transaction, it counts in it, so that no node sees the new version before
-   * what it stands for; others that count wait until it ends.
-   */
-  async bump(transaction?: StoreDatabase): Promise<number> {
-    if (transaction === undefined) return this.#db.transaction().execute((own) => this.bump(own));
-    await transaction
-      .updateTable("registry_version")
-      .set(({ eb }) => ({ version: eb("version", "+", 1) }))
-      .where("id", "=", 1)
-      .execute();
-    return readVersion(transaction);
-  }
-}
-
-async function readVersion(db: StoreDatabase): Promise<number> {
-  const { version } = await db
-    .selectFrom("registry_version")
-    .select("version")
-    .where("id", "=", 1)
-    .executeTakeFirstOrThrow();
-  return version;
+function lockOf(directory: string, id: string): string {
+  return join(directory, `${id}.lock`);
 }

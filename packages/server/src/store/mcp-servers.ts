@@ -1,8 +1,8 @@
-import { isDuplicateKey } from "./database.ts";
+import { isDuplicateKey } from "./database-errors.ts";
 import { toKey } from "./forms.ts";
-import type { RegistryVersion } from "./instances.ts";
-import type { StoreDatabase } from "./schema.ts";
-import { fromJson, toJson } from "./values.ts";
+import { changesRows, flag, key, looseJson, plain, RowMap } from "./rows.ts";
+import type { McpServerRow, McpToolRow, StoreDatabase } from "./schema.ts";
+import type { RegistryVersion } from "./versions.ts";
 
 /** What an operator said about one tool of an upstream server. */
 export interface ToolOverride {
@@ -28,12 +28,9 @@ export interface StoredMcpServer {
 }
 
 /** A part that is undefined stays as it is; null takes it away. */
-interface McpServerChange {
-  readonly entry?: object | null;
-  readonly enabled?: boolean | null;
-  readonly verdict?: object | null;
-  readonly catalogue?: object | null;
-}
+type McpServerChange = {
+  readonly [Part in "entry" | "enabled" | "verdict" | "catalogue"]?: StoredMcpServer[Part] | null;
+};
 
 export interface StoredMcpTool {
   readonly server: string;
@@ -63,40 +60,41 @@ export interface ClaimedName {
 }
 
 /**
+ * What somebody decided is handed on as it stands where it is no JSON, so that it can be shown and mended. What was only
+ * learnt is learnt again.
+ */
+const decided = looseJson((value, written) => value ?? written);
+const learnt = looseJson((value) => (typeof value === "object" && value !== null ? value : undefined));
+
+const servers = new RowMap<StoredMcpServer, McpServerRow>({
+  key: key("server_key"),
+  entry: decided,
+  enabled: flag(),
+  verdict: learnt,
+  catalogue: learnt,
+  createdAt: plain(),
+  updatedAt: plain(),
+});
+
+const tools = new RowMap<StoredMcpTool, Omit<McpToolRow, "tool_key">>({
+  server: key("server_key"),
+  name: plain(),
+  approved: decided,
+  pending: learnt,
+  approvedAt: plain(),
+  approvedBy: key(),
+  override: learnt,
+});
+
+/** Names that are written at once. */
+const MOST_NAMES = 200;
+
+/**
  * Whatever changes what other processes on the same store do with a server counts as a new version of the registry: its
  * entry, its switch, what was agreed to and said about its tools, its names. What a process only learnt does not, nor what
  * was there before.
  */
-export interface McpServerStore {
-  /** By key, without what was learnt about them: `verdict` and `catalogue`. */
-  list(): Promise<StoredMcpServer[]>;
-  get(key: string): Promise<StoredMcpServer | undefined>;
-  /** A new one, as its entry says. False where there is an entry already, which stays as it is. */
-  add(key: string, entry: object): Promise<boolean>;
-  /** Makes the row when there is none. */
-  put(key: string, change: McpServerChange): Promise<void>;
-  /** With everything that is kept about its tools but their names. Says whether there was such a server. */
-  remove(key: string): Promise<boolean>;
-  /** By name. */
-  tools(server: string): Promise<StoredMcpTool[]>;
-  /** Makes the row when there is none. */
-  putTool(server: string, name: string, change: McpToolChange): Promise<void>;
-  /** Those of servers that were removed too. */
-  names(): Promise<ClaimedName[]>;
-  /** Another than before when there are new ones: none is ever taken away. */
-  countNames(): Promise<number>;
-  /** Adds to those that the server has. */
-  claimNames(server: string, names: readonly string[]): Promise<void>;
-  /** Counts a version for something about a server that is kept elsewhere. */
-  tellOthers(): Promise<void>;
-}
-
-/** A server of which nothing is known. */
-const NOTHING = { entry: null, enabled: null, verdict: null, catalogue: null };
-/** Names that are written at once. */
-const MOST_NAMES = 200;
-
-export class McpServerRepository implements McpServerStore {
+export class McpServerRepository {
   readonly #db: StoreDatabase;
   readonly #version: RegistryVersion;
 
@@ -105,277 +103,148 @@ export class McpServerRepository implements McpServerStore {
     this.#version = version;
   }
 
+  /** By key, without what was learnt about them: `verdict` and `catalogue`. */
   async list(): Promise<StoredMcpServer[]> {
-    const rows = await this.#db
+    const all = this.#db
       .selectFrom("mcp_servers")
-      .select(["server_key", "enabled", "created_at", "updated_at", "entry"])
-      .orderBy("server_key")
-      .execute();
-    return rows.map((row) => toStoredServer({ ...row, verdict: null, catalogue: null }));
+      .select(["server_key", "enabled", "created_at", "updated_at", "entry"]);
+    const rows = await all.orderBy("server_key").execute();
+    return rows.map((row) => servers.toRecord({ ...row, verdict: null, catalogue: null }));
   }
 
   async get(key: string): Promise<StoredMcpServer | undefined> {
-    const row = await this.#db
-      .selectFrom("mcp_servers")
-      .selectAll()
-      .where("server_key", "=", toKey(key))
-      .executeTakeFirst();
-    return row === undefined ? undefined : toStoredServer(row);
+    const found = this.#db.selectFrom("mcp_servers").selectAll().where("server_key", "=", toKey(key));
+    const row = await found.executeTakeFirst();
+    return row && servers.toRecord(row);
   }
 
+  /** A new one, as its entry says. False where there is an entry already, which stays as it is. */
   async add(key: string, entry: object): Promise<boolean> {
-    const server_key = toKey(key);
-    const columns = serverColumns({ entry, enabled: null });
-    let isAdded = false;
-    await this.#write(async (db) => {
-      const now = Date.now();
-      // Something may have been learnt about it, or said of one with this key in a file.
-      const row = await db
-        .selectFrom("mcp_servers")
-        .select("server_key")
-        .where("server_key", "=", server_key)
-        .executeTakeFirst();
-      if (row === undefined) {
-        await db
-          .insertInto("mcp_servers")
-          .values({ server_key, ...NOTHING, ...columns, created_at: now, updated_at: now })
-          .execute();
-        isAdded = true;
+    return this.#write(
+      async (db) => {
+        // Something may have been learnt about it, or said of one with this key in a file.
+        const found = db.selectFrom("mcp_servers").select("entry").where("server_key", "=", toKey(key));
+        const change = { entry, enabled: null };
+        if ((await found.executeTakeFirst()) !== undefined) {
+          return changesRows(updatedServer(db, key, change).where("entry", "is", null));
+        }
+        await insertServer(db, key, change);
         return true;
-      }
-      const { numUpdatedRows } = await db
-        .updateTable("mcp_servers")
-        .set({ ...columns, updated_at: now })
-        .where("server_key", "=", server_key)
-        .where("entry", "is", null)
-        .executeTakeFirst();
-      isAdded = numUpdatedRows > 0n;
-      return isAdded;
-    });
-    return isAdded;
+      },
+      (isAdded) => isAdded,
+    );
   }
 
+  /** Makes the row when there is none. */
   async put(key: string, change: McpServerChange): Promise<void> {
-    const columns = serverColumns(change);
     const isForOthers = change.entry !== undefined || change.enabled !== undefined;
-    await this.#write(async (db) => {
-      const now = Date.now();
-      const { numUpdatedRows } = await db
-        .updateTable("mcp_servers")
-        .set({ ...columns, updated_at: now })
-        .where("server_key", "=", toKey(key))
-        .executeTakeFirst();
-      if (numUpdatedRows > 0n) return isForOthers;
-      await db
-        .insertInto("mcp_servers")
-        .values({ server_key: toKey(key), ...NOTHING, ...columns, created_at: now, updated_at: now })
-        .execute();
-      return isForOthers;
-    });
+    await this.#write(
+      async (db) => {
+        if (!(await changesRows(updatedServer(db, key, change)))) await insertServer(db, key, change);
+      },
+      () => isForOthers,
+    );
   }
 
-  async remove(key: string): Promise<boolean> {
-    let removed = 0n;
-    await this.#write(async (db) => {
+  /** With everything that is kept about its tools but their names. Says whether there was such a server. */
+  remove(key: string): Promise<boolean> {
+    return this.#write(async (db) => {
       await db.deleteFrom("mcp_tools").where("server_key", "=", toKey(key)).execute();
-      const { numDeletedRows } = await db
-        .deleteFrom("mcp_servers")
-        .where("server_key", "=", toKey(key))
-        .executeTakeFirst();
-      removed = numDeletedRows;
-      return true;
+      return changesRows(db.deleteFrom("mcp_servers").where("server_key", "=", toKey(key)));
     });
-    return removed > 0n;
   }
 
+  /** By name. */
   async tools(server: string): Promise<StoredMcpTool[]> {
-    const rows = await this.#db
-      .selectFrom("mcp_tools")
-      .selectAll()
-      .where("server_key", "=", toKey(server))
-      .orderBy("tool_key")
-      .execute();
-    return rows.map((row) => toStoredTool(server, row));
+    const found = this.#db.selectFrom("mcp_tools").selectAll().where("server_key", "=", toKey(server));
+    return (await found.orderBy("tool_key").execute()).map((row) => ({ ...tools.toRecord(row), server }));
   }
 
-  async putTool(server: string, name: string, change: McpToolChange): Promise<void> {
-    const place = { server_key: toKey(server), tool_key: toKey(name) };
-    const columns = toolColumns(change);
-    const isForOthers = change.approved !== undefined || change.override !== undefined;
-    await this.#write(async (db) => {
-      const { numUpdatedRows } = await db
-        .updateTable("mcp_tools")
-        .set({ name, ...columns })
-        .where("server_key", "=", place.server_key)
-        .where("tool_key", "=", place.tool_key)
-        .executeTakeFirst();
-      if (numUpdatedRows > 0n) return isForOthers;
-      const empty = { approved: null, pending: null, approved_at: null, approved_by: null, override: null };
-      await db
-        .insertInto("mcp_tools")
-        .values({ ...place, name, ...empty, ...columns })
-        .execute();
-      return isForOthers;
+  /** Makes the row when there is none. */
+  async putTool(server: string, name: string, { approved, pending, override }: McpToolChange): Promise<void> {
+    const columns = tools.toChanges({
+      approved: approved?.definition,
+      approvedAt: approved?.at,
+      approvedBy: approved?.by,
+      pending,
+      override,
     });
+    const tool_key = toKey(name);
+    await this.#write(
+      async (db) => {
+        const row = db.updateTable("mcp_tools").set({ name, ...columns });
+        const own = row.where("server_key", "=", toKey(server)).where("tool_key", "=", tool_key);
+        if (await changesRows(own)) return;
+        const fresh = { ...tools.toRow({ server, name }), tool_key, ...columns };
+        await db.insertInto("mcp_tools").values(fresh).execute();
+      },
+      () => approved !== undefined || override !== undefined,
+    );
   }
 
+  /** Those of servers that were removed too. */
   async names(): Promise<ClaimedName[]> {
-    const rows = await this.#db.selectFrom("mcp_names").selectAll().execute();
-    return rows.map(({ name_key, server_key }) => ({ name: name_key, server: server_key }));
+    return this.#db.selectFrom("mcp_names").select(["name_key as name", "server_key as server"]).execute();
   }
 
+  /** Another than before when there are new ones: none is ever taken away. */
   async countNames(): Promise<number> {
-    const { count } = await this.#db
-      .selectFrom("mcp_names")
-      .select(({ fn }) => fn.countAll().as("count"))
-      .executeTakeFirstOrThrow();
-    return Number(count);
+    const counted = this.#db.selectFrom("mcp_names").select(({ fn }) => fn.countAll().as("count"));
+    return Number((await counted.executeTakeFirstOrThrow()).count);
   }
 
+  /** Adds to those that the server has. */
   async claimNames(server: string, names: readonly string[]): Promise<void> {
     const server_key = toKey(server);
-    await this.#write(async (db) => {
-      const rows = await db
-        .selectFrom("mcp_names")
-        .select("name_key")
-        .where("server_key", "=", server_key)
-        .execute();
-      const known = new Set(rows.map(({ name_key }) => name_key));
-      const fresh = [...new Set(names)].filter((name) => !known.has(name));
-      for (let from = 0; from < fresh.length; from += MOST_NAMES) {
-        const values = fresh.slice(from, from + MOST_NAMES).map((name_key) => ({ name_key, server_key }));
-        await db.insertInto("mcp_names").values(values).execute();
-      }
-      return fresh.length > 0;
-    });
+    await this.#write(
+      async (db) => {
+        const rows = await db
+          .selectFrom("mcp_names")
+          .select("name_key")
+          .where("server_key", "=", server_key)
+          .execute();
+        const known = new Set(rows.map(({ name_key }) => name_key));
+        const fresh = [...new Set(names)].filter((name) => !known.has(name));
+        for (let from = 0; from < fresh.length; from += MOST_NAMES) {
+          const values = fresh.slice(from, from + MOST_NAMES).map((name_key) => ({ name_key, server_key }));
+          await db.insertInto("mcp_names").values(values).execute();
+        }
+        return fresh.length;
+      },
+      (added) => added > 0,
+    );
   }
 
+  /** Counts a version for something about a server that is kept elsewhere. */
   async tellOthers(): Promise<void> {
     await this.#version.bump();
   }
 
-  /** All or nothing, and counted for other processes if the work answers that it is for them. */
-  async #write(work: (db: StoreDatabase) => Promise<boolean>): Promise<void> {
-    const write = () =>
-      this.#db.transaction().execute(async (transaction) => {
-        if (await work(transaction)) await this.#version.bump(transaction);
-      });
+  /** All or nothing, and counted for other processes unless it is not for them. */
+  async #write<Result>(
+    edit: (db: StoreDatabase) => Promise<Result>,
+    isForOthers?: (result: Result) => boolean,
+  ): Promise<Result> {
     try {
-      await write();
+      return await this.#version.change(edit, isForOthers);
     } catch (error) {
       // Somebody else has made the row in between.
       if (!isDuplicateKey(error)) throw error;
-      await write();
+      return this.#version.change(edit, isForOthers);
     }
   }
 }
 
-function serverColumns({ entry, enabled, verdict, catalogue }: McpServerChange): Partial<McpServerRow> {
-  return {
-    ...(entry === undefined ? {} : { entry: jsonOf(entry) }),
-    ...(enabled === undefined ? {} : { enabled: enabled === null ? null : Number(enabled) }),
-    ...(verdict === undefined ? {} : { verdict: jsonOf(verdict) }),
-    ...(catalogue === undefined ? {} : { catalogue: jsonOf(catalogue) }),
-  };
+/** What others need of it. */
+export type McpServerStore = Pick<McpServerRepository, keyof McpServerRepository>;
+
+function updatedServer(db: StoreDatabase, key: string, change: McpServerChange) {
+  const columns = servers.toChanges({ ...change, updatedAt: Date.now() });
+  return db.updateTable("mcp_servers").set(columns).where("server_key", "=", toKey(key));
 }
 
-function toolColumns({ approved, pending, override }: McpToolChange): Partial<McpToolRow> {
-  return {
-    ...(approved === undefined
-      ? {}
-      : {
-          approved: toJson(approved.definition),
-          approved_at: approved.at,
-          approved_by: toKey(approved.by),
-        }),
-    ...(pending === undefined ? {} : { pending: jsonOf(pending) }),
-    ...(override === undefined ? {} : { override: jsonOf(override) }),
-  };
-}
-
-function jsonOf(value: object | null): string | null {
-  return value === null ? null : toJson(value);
-}
-
-/**
- * What somebody decided is handed on as it stands where it is no JSON, so that it can be shown and mended. What was only
- * learnt is learnt again.
- */
-function toStoredServer(row: McpServerRow): StoredMcpServer {
-  const entry = jsonOrText(row.entry);
-  const verdict = jsonOrNothing<object>(row.verdict);
-  const catalogue = jsonOrNothing<object>(row.catalogue);
-  return {
-    key: row.server_key,
-    ...(entry === undefined ? {} : { entry }),
-    ...(row.enabled === null ? {} : { enabled: row.enabled === 1 }),
-    ...(verdict === undefined ? {} : { verdict }),
-    ...(catalogue === undefined ? {} : { catalogue }),
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  };
-}
-
-function toStoredTool(server: string, row: McpToolRow): StoredMcpTool {
-  const approved = jsonOrText(row.approved);
-  const pending = jsonOrNothing<object>(row.pending);
-  const override = jsonOrNothing<object>(row.override);
-  return {
-    server,
-    name: row.name,
-    ...(approved === undefined ? {} : { approved }),
-    ...(pending === undefined ? {} : { pending }),
-    ...(row.approved_at === null ? {} : { approvedAt: row.approved_at }),
-    ...(row.approved_by === null ? {} : { approvedBy: row.approved_by }),
-    ...(override === undefined ? {} : { override }),
-  };
-}
-
-function jsonOrText(column: string | null): unknown {
-  try {
-    return fromJson<unknown>(column);
-  } catch {
-    return column;
-  }
-}
-
-function jsonOrNothing<Value>(column: string | null): Value | undefined {
-  try {
-    return fromJson<Value>(column);
-  } catch {
-    return undefined;
-  }
-}
-
-/** The tables of upstream MCP servers as queries see them. */
-export interface McpServerTables {
-  mcp_servers: McpServerRow;
-  mcp_tools: McpToolRow;
-  mcp_names: McpNameRow;
-}
-
-interface McpServerRow {
-  server_key: string;
-  enabled: number | null;
-  created_at: number;
-  updated_at: number;
-  entry: string | null;
-  verdict: string | null;
-  catalogue: string | null;
-}
-
-interface McpToolRow {
-  server_key: string;
-  tool_key: string;
-  approved_at: number | null;
-  approved_by: string | null;
-  name: string;
-  approved: string | null;
-  pending: string | null;
-  override: string | null;
-}
-
-interface McpNameRow {
-  name_key: string;
-  server_key: string;
+async function insertServer(db: StoreDatabase, key: string, change: McpServerChange): Promise<void> {
+  const now = Date.now();
+  const row = { ...servers.toRow({ key, createdAt: now, updatedAt: now }), ...servers.toChanges(change) };
+  await db.insertInto("mcp_servers").values(row).execute();
 }

@@ -1,6 +1,6 @@
 import { toKey } from "./forms.ts";
+import { changesRows, json, key, plain, RowMap, whole } from "./rows.ts";
 import type { ScheduleRow, StoreDatabase } from "./schema.ts";
-import { toJson } from "./values.ts";
 
 export type ScheduleTiming =
   | { readonly kind: "once"; readonly at: number }
@@ -41,59 +41,44 @@ interface ScheduleStep {
   readonly callId?: string;
 }
 
-export interface ScheduleStore {
-  /** Resolves when it is safely written. */
-  add(schedule: NewSchedule): Promise<StoredSchedule>;
-  get(id: string): Promise<StoredSchedule | undefined>;
-  /** The soonest first; those that will not run any more last. */
-  list(query?: { readonly state?: StoredSchedule["state"] }): Promise<StoredSchedule[]>;
-  /** Active ones whose time has come, at most 100, the longest overdue first. */
-  listDue(now: number): Promise<StoredSchedule[]>;
-  /** When the next active one is due. */
-  nextRunAt(): Promise<number | undefined>;
-  /**
-   * Takes a due time off the schedule, before its call is made. True for one caller only, on all nodes and across
-   * crashes: whoever gets it makes the call, so that no time is run twice.
-   */
-  advance(id: string, step: ScheduleStep): Promise<boolean>;
-  /** False when it is not active. */
-  cancel(id: string): Promise<boolean>;
-}
-
 const DUE_AT_ONCE = 100;
 
-export class ScheduleRepository implements ScheduleStore {
+const schedules = new RowMap<StoredSchedule, ScheduleRow>({
+  id: plain(),
+  toolName: key(),
+  arguments: json("input"),
+  caller: key(),
+  timing: json(),
+  missed: plain(),
+  state: plain(),
+  nextRunAt: whole(),
+  lastRunAt: plain(),
+  lastCallId: key(),
+  runs: plain(),
+  createdAt: plain(),
+  endedAt: plain(),
+});
+
+export class ScheduleRepository {
   readonly #db: StoreDatabase;
 
   constructor(db: StoreDatabase) {
     this.#db = db;
   }
 
+  /** Resolves when it is safely written. */
   async add(schedule: NewSchedule): Promise<StoredSchedule> {
-    const row: ScheduleRow = {
-      id: schedule.id,
-      tool_name: toKey(schedule.toolName),
-      caller: toKey(schedule.caller),
-      state: "active",
-      next_run_at: Math.round(schedule.nextRunAt),
-      last_run_at: null,
-      last_call_id: null,
-      runs: 0,
-      missed: schedule.missed,
-      created_at: Date.now(),
-      timing: toJson(schedule.timing),
-      input: toJson(schedule.arguments),
-      ended_at: null,
-    };
+    const row = schedules.toRow({ ...schedule, state: "active", runs: 0, createdAt: Date.now() });
     await this.#db.insertInto("schedules").values(row).execute();
-    return toSchedule(row);
+    return schedules.toRecord(row);
   }
 
   async get(id: string): Promise<StoredSchedule | undefined> {
     const row = await this.#db.selectFrom("schedules").selectAll().where("id", "=", id).executeTakeFirst();
-    return row === undefined ? undefined : toSchedule(row);
+    return row && schedules.toRecord(row);
   }
 
+  /** The soonest first; those that will not run any more last. */
   async list({ state }: { readonly state?: StoredSchedule["state"] } = {}): Promise<StoredSchedule[]> {
     const all = this.#db.selectFrom("schedules").selectAll();
     const rows = await (state === undefined ? all : all.where("state", "=", state))
@@ -103,35 +88,28 @@ export class ScheduleRepository implements ScheduleStore {
       .orderBy("created_at", "desc")
       .orderBy("id")
       .execute();
-    return rows.map(toSchedule);
+    return rows.map(schedules.toRecord);
   }
 
+  /** Active ones whose time has come, at most 100, the longest overdue first. */
   async listDue(now: number): Promise<StoredSchedule[]> {
-    const rows = await this.#db
-      .selectFrom("schedules")
-      .selectAll()
-      .where("state", "=", "active")
-      .where("next_run_at", "<=", Math.floor(now))
-      .orderBy("next_run_at")
-      .orderBy("id")
-      .limit(DUE_AT_ONCE)
-      .execute();
-    return rows.map(toSchedule);
+    const due = this.#active().selectAll().where("next_run_at", "<=", Math.floor(now));
+    const rows = await due.orderBy("next_run_at").orderBy("id").limit(DUE_AT_ONCE).execute();
+    return rows.map(schedules.toRecord);
   }
 
+  /** When the next active one is due. */
   async nextRunAt(): Promise<number | undefined> {
-    const row = await this.#db
-      .selectFrom("schedules")
-      .select("next_run_at")
-      .where("state", "=", "active")
-      .orderBy("next_run_at")
-      .limit(1)
-      .executeTakeFirst();
-    return row?.next_run_at ?? undefined;
+    const next = this.#active().select("next_run_at").orderBy("next_run_at").limit(1);
+    return (await next.executeTakeFirst())?.next_run_at ?? undefined;
   }
 
-  async advance(id: string, { dueAt, nextRunAt, callId }: ScheduleStep): Promise<boolean> {
-    const { numUpdatedRows } = await this.#db
+  /**
+   * Takes a due time off the schedule, before its call is made. True for one caller only, on all nodes and across
+   * crashes: whoever gets it makes the call, so that no time is run twice.
+   */
+  advance(id: string, { dueAt, nextRunAt, callId }: ScheduleStep): Promise<boolean> {
+    const change = this.#db
       .updateTable("schedules")
       .set(({ eb }) => ({
         state: nextRunAt === undefined ? "finished" : "active",
@@ -143,46 +121,25 @@ export class ScheduleRepository implements ScheduleStore {
       }))
       .where("id", "=", id)
       .where("state", "=", "active")
-      .where("next_run_at", "=", dueAt)
-      .executeTakeFirst();
-    return numUpdatedRows > 0n;
+      .where("next_run_at", "=", dueAt);
+    return changesRows(change);
   }
 
-  async cancel(id: string): Promise<boolean> {
-    const { numUpdatedRows } = await this.#db
+  /** False when it is not active. */
+  cancel(id: string): Promise<boolean> {
+    const change = this.#db
       .updateTable("schedules")
-      .set({ state: "cancelled", next_run_at: null, ended_at: Date.now() })
-      .where("id", "=", id)
-      .where("state", "=", "active")
-      .executeTakeFirst();
-    return numUpdatedRows > 0n;
+      .set({ state: "cancelled", next_run_at: null, ended_at: Date.now() });
+    return changesRows(change.where("id", "=", id).where("state", "=", "active"));
   }
 
   /** Deletes those that ended before the given time. */
   async prune(oldest: number): Promise<void> {
-    await this.#db
-      .deleteFrom("schedules")
-      .where("state", "!=", "active")
-      .where("ended_at", "<", Math.floor(oldest))
-      .execute();
+    const ended = this.#db.deleteFrom("schedules").where("state", "!=", "active");
+    await ended.where("ended_at", "<", Math.floor(oldest)).execute();
   }
-}
 
-function toSchedule(row: ScheduleRow): StoredSchedule {
-  return {
-    id: row.id,
-    toolName: row.tool_name,
-    // Both were written by `add` above.
-    arguments: JSON.parse(row.input) as StoredSchedule["arguments"],
-    timing: JSON.parse(row.timing) as StoredSchedule["timing"],
-    caller: row.caller,
-    missed: row.missed,
-    state: row.state,
-    ...(row.next_run_at === null ? {} : { nextRunAt: row.next_run_at }),
-    ...(row.last_run_at === null ? {} : { lastRunAt: row.last_run_at }),
-    ...(row.last_call_id === null ? {} : { lastCallId: row.last_call_id }),
-    runs: row.runs,
-    createdAt: row.created_at,
-    ...(row.ended_at === null ? {} : { endedAt: row.ended_at }),
-  };
+  #active() {
+    return this.#db.selectFrom("schedules").where("state", "=", "active");
+  }
 }

@@ -1,168 +1,129 @@
-import { type CreateTableBuilder, type Kysely, type RawBuilder, sql } from "kysely";
-import type { ChatTables } from "./chat-tables.ts";
-import type { Engine } from "./database.ts";
-import type { McpServerTables } from "./mcp-servers.ts";
-import type { SkillTables } from "./skill-tables.ts";
+import type { Kysely } from "kysely";
+import type { SkillToolType } from "./forms.ts";
+
+export type Engine = "sqlite" | "postgres" | "mysql";
+
+export type StoreDatabase = Kysely<Tables>;
 
 /** The tables as queries see them. The columns are explained where the migrations make them. */
-export interface Tables extends SkillTables, McpServerTables, ChatTables {
+export interface Tables {
   calls: CallRow;
   instances: { id: string; heartbeat_at: number };
   tokens: TokenRow;
   approvals: ApprovalRow;
   approval_rules: ApprovalRuleRow;
-  secrets: { name: string; value: string; created_at: number; updated_at: number };
+  secrets: Texts<"name" | "value"> & Numbers<"created_at" | "updated_at">;
   schedules: ScheduleRow;
   tool_switches: ToolSwitchRow;
-  registry_version: { id: number; version: number };
+  registry_version: Numbers<"id" | "version">;
+  skills: SkillRow;
+  skill_tools: SkillToolRow;
+  skill_files: Texts<"skill_id" | "path" | "content"> & Numbers<"executable">;
+  experts: ExpertRow;
+  expert_skills: Texts<"expert_id" | "skill_id"> & Numbers<"position">;
+  mcp_servers: McpServerRow;
+  mcp_tools: McpToolRow;
+  mcp_names: Texts<"name_key" | "server_key">;
+  chat_sessions: ChatSessionRow;
+  chat_messages: ChatMessageRow;
+  chat_handoffs: Texts<"id" | "owner" | "session_id" | "messages"> & Numbers<"created_at">;
 }
 
-export type StoreDatabase = Kysely<Tables>;
+type Texts<Column extends string> = Record<Column, string>;
+type Numbers<Column extends string> = Record<Column, number>;
+type OptionalTexts<Column extends string> = Record<Column, string | null>;
+type OptionalNumbers<Column extends string> = Record<Column, number | null>;
 
-export interface CallRow {
-  call_id: string;
-  parent_call_id: string | null;
-  replay_of: string | null;
-  tool_name: string;
-  display_name: string;
-  session_id: string;
-  message_id: string;
-  caller: string;
-  tid: string | null;
-  depth: number;
+export interface CallRow
+  extends Texts<
+      "call_id" | "tool_name" | "display_name" | "session_id" | "message_id" | "caller" | "instance"
+    >,
+    Texts<"parameters_hash" | "parameters" | "result_text">,
+    OptionalTexts<"parent_call_id" | "replay_of" | "tid" | "result_blob" | "more_blob">,
+    OptionalTexts<"flags" | "error" | "more" | "log">,
+    Numbers<"depth" | "timestamp" | "size" | "result_size">,
+    OptionalNumbers<"duration" | "run_duration" | "after_duration"> {
   state: "running" | "completed" | "error" | "interrupted";
-  timestamp: number;
-  duration: number | null;
-  run_duration: number | null;
-  instance: string;
-  size: number;
   result_type: "text" | "json" | "error";
-  result_size: number;
-  result_blob: string | null;
-  more_blob: string | null;
-  parameters_hash: string;
-  flags: string | null;
-  parameters: string;
-  error: string | null;
-  result_text: string;
-  more: string | null;
-  log: string | null;
-  after_duration: number | null;
 }
 
-export interface TokenRow {
-  id: string;
-  name: string;
-  hash: string;
-  scopes: string;
-  created_at: number;
-  last_used_at: number | null;
-  expires_at: number | null;
-}
+export interface TokenRow
+  extends Texts<"id" | "name" | "hash" | "scopes">,
+    Numbers<"created_at">,
+    OptionalNumbers<"last_used_at" | "expires_at"> {}
 
-export interface ApprovalRow {
-  id: string;
-  call_id: string;
-  parent_call_id: string | null;
-  tool_name: string;
-  display_name: string;
-  session_id: string;
-  caller: string;
-  dangerous: number;
+export interface ApprovalRow
+  extends Texts<
+      "id" | "call_id" | "tool_name" | "display_name" | "session_id" | "caller" | "message" | "input"
+    >,
+    OptionalTexts<
+      "parent_call_id" | "decided_by" | "details" | "reason" | "edited_input" | "instance" | "rule"
+    >,
+    Numbers<"dangerous" | "created_at" | "expires_at">,
+    OptionalNumbers<"decided_at" | "resumable"> {
   state: "pending" | "allowed" | "denied" | "expired";
-  created_at: number;
-  expires_at: number;
-  decided_at: number | null;
-  decided_by: string | null;
-  message: string;
-  input: string;
-  details: string | null;
-  reason: string | null;
-  edited_input: string | null;
   stage: "before" | "during" | null;
-  instance: string | null;
-  resumable: number | null;
-  rule: string | null;
 }
 
-export interface ApprovalRuleRow {
-  id: string;
-  tool: string;
+export interface ApprovalRuleRow
+  extends Texts<"id" | "tool" | "created_by">,
+    OptionalTexts<"session_id" | "input" | "caller">,
+    Numbers<"created_at">,
+    OptionalNumbers<"exact"> {
   decision: "allow" | "ask" | "deny";
-  session_id: string | null;
-  created_by: string;
-  created_at: number;
-  input: string | null;
-  caller: string | null;
-  exact: number | null;
 }
 
-export interface ScheduleRow {
-  id: string;
-  tool_name: string;
-  caller: string;
+export interface ScheduleRow
+  extends Texts<"id" | "tool_name" | "caller" | "timing" | "input">,
+    OptionalTexts<"last_call_id">,
+    Numbers<"runs" | "created_at">,
+    OptionalNumbers<"next_run_at" | "last_run_at" | "ended_at"> {
   state: "active" | "finished" | "cancelled";
-  next_run_at: number | null;
-  last_run_at: number | null;
-  last_call_id: string | null;
-  runs: number;
   missed: "run" | "skip";
-  created_at: number;
-  timing: string;
-  input: string;
-  ended_at: number | null;
 }
 
-export interface ToolSwitchRow {
-  name_key: string;
-  tool_name: string;
-  enabled: number;
-  switched_by: string;
-  switched_at: number;
+export interface ToolSwitchRow
+  extends Texts<"name_key" | "tool_name" | "switched_by">,
+    Numbers<"enabled" | "switched_at"> {}
+
+/** In rows of skills and experts, what may be null was left out by whoever wrote the row by hand. */
+export interface SkillRow
+  extends Texts<"id" | "name">,
+    OptionalTexts<"mark" | "source_path" | "description" | "front_matter" | "front_matter_text" | "skill_md">,
+    Numbers<"enabled" | "trusted" | "created_at" | "updated_at"> {}
+
+export interface SkillToolRow
+  extends Texts<"id" | "skill_id" | "name">,
+    OptionalTexts<"method" | "display_name" | "command" | "endpoint" | "description" | "usage">,
+    Numbers<"enabled" | "position" | "created_at" | "updated_at"> {
+  type: SkillToolType | null;
 }
 
-interface ColumnTypes {
-  /** A text that somebody else chose and that is compared exactly, up to 255 characters. */
-  readonly key: RawBuilder<unknown>;
-  /** An id, hash or word of our own, up to 80 ASCII characters. */
-  readonly code: RawBuilder<unknown>;
-  /** Text of any length. */
-  readonly text: RawBuilder<unknown>;
-  /** Milliseconds since the epoch, or a size. */
-  readonly whole: RawBuilder<unknown>;
-  readonly real: RawBuilder<unknown>;
-}
+export interface ExpertRow
+  extends Texts<"id" | "name">,
+    OptionalTexts<"name_key" | "description" | "instructions" | "tools">,
+    Numbers<"created_at" | "updated_at"> {}
 
-/** One meaning for the three engines: exact comparison, every character of Unicode, no small limits. */
-export function columnTypes(engine: Engine): ColumnTypes {
-  const numbers = { whole: sql`bigint`, real: sql`double precision` };
-  switch (engine) {
-    case "sqlite":
-      return { ...numbers, key: sql`varchar(255)`, code: sql`varchar(80)`, text: sql`text` };
-    case "postgres":
-      // Without the collation, order and speed would depend on the locale the database was made with.
-      return {
-        ...numbers,
-        key: sql`varchar(255) collate "C"`,
-        code: sql`varchar(80) collate "C"`,
-        text: sql`text`,
-      };
-    case "mysql":
-      // `text` would end at 64 KiB there.
-      return {
-        ...numbers,
-        key: sql`varchar(255)`,
-        code: sql`varchar(80) character set ascii collate ascii_bin`,
-        text: sql`longtext`,
-      };
-  }
-}
+export interface McpServerRow
+  extends Texts<"server_key">,
+    OptionalTexts<"entry" | "verdict" | "catalogue">,
+    Numbers<"created_at" | "updated_at">,
+    OptionalNumbers<"enabled"> {}
 
-/** MySQL's own defaults may be latin1, and compare without regard to case. */
-export function withTableOptions<Table extends string, Column extends string>(
-  table: CreateTableBuilder<Table, Column>,
-  engine: Engine,
-): CreateTableBuilder<Table, Column> {
-  if (engine !== "mysql") return table;
-  return table.modifyEnd(sql`engine=InnoDB default character set utf8mb4 collate utf8mb4_bin`);
+export interface McpToolRow
+  extends Texts<"server_key" | "tool_key" | "name">,
+    OptionalTexts<"approved_by" | "approved" | "pending" | "override">,
+    OptionalNumbers<"approved_at"> {}
+
+export interface ChatSessionRow
+  extends Texts<"id" | "owner" | "model" | "title" | "state">,
+    OptionalTexts<"expert" | "turn" | "instance">,
+    Numbers<"created_at" | "updated_at"> {}
+
+export interface ChatMessageRow
+  extends Texts<"id" | "session_id" | "body">,
+    Numbers<"position" | "created_at" | "updated_at"> {
+  role: "user" | "assistant";
+  /** `stopping`: it runs, and somebody asked to stop it. */
+  status: "running" | "completed" | "stopped" | "interrupted" | "error" | "stopping";
 }

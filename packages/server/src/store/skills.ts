@@ -1,30 +1,142 @@
-import { isDuplicateKey } from "./database.ts";
+import { isRecord } from "../helpers/index.ts";
+import { isDuplicateKey } from "./database-errors.ts";
 import { SkillChangedError, SkillConflictError } from "./errors.ts";
-import { newId } from "./forms.ts";
-import type { RegistryVersion } from "./instances.ts";
-import type { StoreDatabase } from "./schema.ts";
+import { newId, type SkillToolType } from "./forms.ts";
+import { changesRows, flag, looseJson, plain, RowMap, text, textOrEmpty } from "./rows.ts";
+import type { SkillRow, SkillToolRow, StoreDatabase } from "./schema.ts";
 import {
-  type NewSkillTool,
+  laterThan,
+  type RegistryVersion,
+  refuseUnseen,
   type SeenVersion,
-  type SkillBundle,
-  type SkillChanges,
-  type SkillFile,
-  type SkillFileRow,
   SkillFingerprint,
-  type SkillStore,
-  type SkillToolChanges,
-  type StoredSkill,
-  type StoredSkillTool,
-  toSkill,
-  toSkillRow,
-  toSkillTool,
-  toToolRow,
-} from "./skill-tables.ts";
+  whereSeen,
+} from "./versions.ts";
+
+/** A named set of tools, with instructions on when and how to use them. */
+export interface StoredSkill {
+  readonly id: string;
+  /** For people: `SearXNG Search`. No two skills share it. */
+  readonly name: string;
+  /** What readable names of its tools begin with, instead of what the name gives. */
+  readonly mark?: string;
+  readonly description: string;
+  /** Markdown below the front matter of its `SKILL.md`. */
+  readonly instructions: string;
+  /** Everything else that its `SKILL.md` says of it, such as `license` or `metadata`. */
+  readonly frontMatter: Readonly<Record<string, unknown>>;
+  /** The front matter as somebody wrote it, so that an export can keep its wording and comments. */
+  readonly frontMatterText?: string;
+  /** Where its scripts lie, relative to the workspace, when they are not kept as files of the skill itself. */
+  readonly sourcePath?: string;
+  readonly enabled: boolean;
+  /** False for what came from elsewhere: then its scripts have no network, and its tools no secrets. */
+  readonly trusted: boolean;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+export interface StoredSkillTool {
+  /** Unique among all tools of all skills; the name that models are given. */
+  readonly id: string;
+  readonly skillId: string;
+  /** Unique within the skill: `web_search`. */
+  readonly name: string;
+  /** For people: `网页搜索`. */
+  readonly displayName?: string;
+  readonly description: string;
+  readonly type: SkillToolType;
+  /** What it takes, as it was written: usually JSON. Empty for nothing. */
+  readonly usage: string;
+  readonly command?: string;
+  readonly endpoint?: string;
+  readonly method?: string;
+  readonly enabled: boolean;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+/** A file beside `SKILL.md`. */
+export interface SkillFile {
+  /** Relative, with `/`. */
+  readonly path: string;
+  readonly content: Buffer;
+  readonly executable: boolean;
+}
+
+export type SkillChanges = Partial<
+  Omit<StoredSkill, "id" | "createdAt" | "updatedAt" | "mark" | "sourcePath">
+> & {
+  /** Null takes it away. */
+  readonly mark?: string | null;
+  readonly sourcePath?: string | null;
+};
+
+export type SkillToolChanges = Partial<
+  Pick<StoredSkillTool, "name" | "description" | "type" | "usage" | "enabled">
+> & {
+  readonly displayName?: string | null;
+  readonly command?: string | null;
+  readonly endpoint?: string | null;
+  readonly method?: string | null;
+};
+
+export type NewSkill = Pick<StoredSkill, "name"> & Partial<Omit<StoredSkill, "createdAt" | "updatedAt">>;
+export type NewSkillTool = Pick<StoredSkillTool, "name" | "type"> &
+  Partial<Omit<StoredSkillTool, "skillId" | "createdAt" | "updatedAt">>;
+
+/** A skill with all that belongs to it. */
+export interface SkillBundle {
+  readonly skill: NewSkill;
+  readonly tools: readonly NewSkillTool[];
+  readonly files: readonly SkillFile[];
+}
 
 /** Rows in one statement: every engine limits how many values a statement may have. */
 const AT_ONCE = 500;
 
-export class SkillRepository implements SkillStore {
+const skills = new RowMap<StoredSkill, SkillRow>({
+  id: plain(),
+  name: text(),
+  mark: plain(),
+  description: textOrEmpty(),
+  instructions: textOrEmpty("skill_md"),
+  frontMatter: { ...looseJson((value) => (isRecord(value) ? value : {})), hasDefault: true },
+  frontMatterText: text(),
+  sourcePath: text(),
+  enabled: flag(),
+  trusted: flag(),
+  createdAt: plain(),
+  updatedAt: plain(),
+});
+
+const tools = new RowMap<StoredSkillTool, Omit<SkillToolRow, "position">>({
+  id: plain(),
+  skillId: plain(),
+  name: text(),
+  displayName: text(),
+  description: textOrEmpty(),
+  type: plain(),
+  usage: textOrEmpty(),
+  command: text(),
+  endpoint: text(),
+  method: plain(),
+  enabled: flag(),
+  createdAt: plain(),
+  updatedAt: plain(),
+});
+
+/** A row that was written by hand need not say what kind of tool it is. */
+function toTool(row: SkillToolRow): StoredSkillTool {
+  return tools.toRecord({ ...row, type: row.type ?? (row.endpoint === null ? "script" : "http") });
+}
+
+/**
+ * Skills, their tools and files. Every change resolves when it is safely written, and counts in the registry's version.
+ * What another row has already is refused with `SkillConflictError`.
+ */
+export class SkillRepository {
   readonly #db: StoreDatabase;
   readonly #version: RegistryVersion;
   readonly #fingerprint: SkillFingerprint;
@@ -35,108 +147,90 @@ export class SkillRepository implements SkillStore {
     this.#fingerprint = new SkillFingerprint(db);
   }
 
+  /** Another one after any change of skills and experts by somebody else, also one that counted no version. */
   fingerprint(): Promise<string> {
     return this.#fingerprint.read();
   }
 
+  /** In order of their making. */
   async list(): Promise<StoredSkill[]> {
-    const rows = await this.#db
-      .selectFrom("skills")
-      .selectAll()
-      .orderBy("created_at")
-      .orderBy("id")
-      .execute();
-    return rows.map(toSkill);
+    const all = this.#db.selectFrom("skills").selectAll();
+    return (await all.orderBy("created_at").orderBy("id").execute()).map(skills.toRecord);
   }
 
   async get(id: string): Promise<StoredSkill | undefined> {
-    const row = await this.#db.selectFrom("skills").selectAll().where("id", "=", id).executeTakeFirst();
-    return row === undefined ? undefined : toSkill(row);
+    const row = await findSkill(this.#db, id);
+    return row && skills.toRecord(row);
   }
 
+  /** Of one skill, or of all; those of a skill in their order. */
   async listTools(skillId?: string): Promise<StoredSkillTool[]> {
     const all = this.#db.selectFrom("skill_tools").selectAll();
-    const rows = await (skillId === undefined ? all : all.where("skill_id", "=", skillId))
-      .orderBy("skill_id")
-      .orderBy("position")
-      .orderBy("id")
-      .execute();
-    return rows.map(toSkillTool);
+    const wanted = skillId === undefined ? all : all.where("skill_id", "=", skillId);
+    return (await wanted.orderBy("skill_id").orderBy("position").orderBy("id").execute()).map(toTool);
   }
 
   async getTool(id: string): Promise<StoredSkillTool | undefined> {
-    const row = await this.#db.selectFrom("skill_tools").selectAll().where("id", "=", id).executeTakeFirst();
-    return row === undefined ? undefined : toSkillTool(row);
+    const row = await findTool(this.#db, id);
+    return row && toTool(row);
   }
 
   async listFiles(skillId: string): Promise<SkillFile[]> {
-    const rows = await this.#db
-      .selectFrom("skill_files")
-      .selectAll()
-      .where("skill_id", "=", skillId)
-      .orderBy("path")
-      .execute();
-    return rows.map(({ path, content, executable }) => ({
+    const files = this.#db.selectFrom("skill_files").selectAll().where("skill_id", "=", skillId);
+    return (await files.orderBy("path").execute()).map(({ path, content, executable }) => ({
       path,
       content: Buffer.from(content, "base64"),
       executable: executable === 1,
     }));
   }
 
+  /** With its tools and files, all or nothing. Ids that are not given are made. */
   add(bundle: SkillBundle): Promise<StoredSkill> {
     const id = bundle.skill.id ?? newId();
     return this.#change(async (db) => {
-      if (await isThere(db, "skills", "id", id)) {
+      if ((await findSkill(db, id)) !== undefined) {
         throw new SkillConflictError("id", `There is a skill with the id "${id}" already.`);
       }
       return insertSkill(db, id, bundle, Date.now(), new Map());
     });
   }
 
+  /** The same in the place of the skill with this id; tools keep the time of their making. */
   replace(id: string, bundle: SkillBundle): Promise<StoredSkill> {
     return this.#change(async (db) => {
-      const old = await db.selectFrom("skills").select("created_at").where("id", "=", id).executeTakeFirst();
-      const tools = await db
-        .selectFrom("skill_tools")
-        .select(["id", "created_at"])
-        .where("skill_id", "=", id)
-        .execute();
+      const old = await findSkill(db, id);
+      const before = db.selectFrom("skill_tools").select(["id", "created_at"]).where("skill_id", "=", id);
+      const born = new Map((await before.execute()).map((tool) => [tool.id, tool.created_at]));
       await removeRows(db, id);
-      const born = new Map(tools.map((tool) => [tool.id, tool.created_at]));
       return insertSkill(db, id, bundle, old?.created_at ?? Date.now(), born);
     });
   }
 
+  /** With `files`, those instead of the ones that are there, in the same step. Every change gives a later `updatedAt`. */
   update(
     id: string,
     changes: SkillChanges,
     files?: readonly SkillFile[],
-    version?: SeenVersion,
+    { seen }: SeenVersion = {},
   ): Promise<StoredSkill | undefined> {
     return this.#change(async (db) => {
-      const row = await db.selectFrom("skills").selectAll().where("id", "=", id).executeTakeFirst();
-      if (row === undefined) return undefined;
-      refuseUnseen(version, toSkill(row));
-      const now = laterThan(row.updated_at);
-      const next = toSkillRow(withoutNull({ ...toSkill(row), ...changes }), id, now, row.created_at);
+      const old = await findSkill(db, id);
+      if (old === undefined) return undefined;
+      const skill = skills.toRecord(old);
+      refuseUnseen(seen, skill);
+      const next = { ...old, ...skills.toChanges({ ...changes, updatedAt: laterThan(old.updated_at) }) };
       await refuseTakenSkill(db, next.name, next.mark, id);
-      const { id: _, ...values } = next;
-      const one = db.updateTable("skills").set(values).where("id", "=", id);
-      const { seen } = version ?? {};
-      // Another node may have written since the look above.
-      const { numUpdatedRows } = await (seen === undefined
-        ? one
-        : one.where("updated_at", "=", seen)
-      ).executeTakeFirst();
-      if (numUpdatedRows === 0n) throw new SkillChangedError(toSkill(row));
+      const change = db.updateTable("skills").set(next).where("id", "=", id).where(whereSeen(seen));
+      if (!(await changesRows(change))) throw new SkillChangedError(skill);
       if (files !== undefined) {
         await db.deleteFrom("skill_files").where("skill_id", "=", id).execute();
         await insertFiles(db, id, files);
       }
-      return toSkill(next);
+      return skills.toRecord(next);
     });
   }
 
+  /** With its tools and files, and out of every expert. */
   remove(id: string): Promise<boolean> {
     return this.#change(async (db) => {
       await db.deleteFrom("expert_skills").where("skill_id", "=", id).execute();
@@ -144,69 +238,44 @@ export class SkillRepository implements SkillStore {
     });
   }
 
+  /** Undefined when there is no such skill. */
   addTool(skillId: string, tool: NewSkillTool): Promise<StoredSkillTool | undefined> {
     return this.#change(async (db) => {
-      if (!(await isThere(db, "skills", "id", skillId))) return undefined;
-      const last = await db
-        .selectFrom("skill_tools")
-        .select("position")
-        .where("skill_id", "=", skillId)
-        .orderBy("position", "desc")
-        .limit(1)
-        .executeTakeFirst();
-      const position = (last?.position ?? -1) + 1;
-      const row = toToolRow(tool, { id: tool.id ?? newId(), skillId, position, now: Date.now() });
+      if ((await findSkill(db, skillId)) === undefined) return undefined;
+      const others = db.selectFrom("skill_tools").select("position").where("skill_id", "=", skillId);
+      const last = await others.orderBy("position", "desc").limit(1).executeTakeFirst();
+      const row = newToolRow(tool, skillId, (last?.position ?? -1) + 1, Date.now());
       await refuseTakenTool(db, skillId, row.name);
-      if (await isThere(db, "skill_tools", "id", row.id)) throw takenToolId(row.id);
+      if ((await findTool(db, row.id)) !== undefined) throw takenToolId(row.id);
       await db.insertInto("skill_tools").values(row).execute();
-      return toSkillTool(row);
+      return toTool(row);
     });
   }
 
   updateTool(
     id: string,
     changes: SkillToolChanges,
-    version?: SeenVersion,
+    { seen }: SeenVersion = {},
   ): Promise<StoredSkillTool | undefined> {
     return this.#change(async (db) => {
-      const row = await db.selectFrom("skill_tools").selectAll().where("id", "=", id).executeTakeFirst();
-      if (row === undefined) return undefined;
-      refuseUnseen(version, toSkillTool(row));
-      const next = toToolRow(withoutNull({ ...toSkillTool(row), ...changes }), {
-        id,
-        skillId: row.skill_id,
-        position: row.position,
-        now: laterThan(row.updated_at),
-        createdAt: row.created_at,
-      });
-      await refuseTakenTool(db, row.skill_id, next.name, id);
-      const { id: _, ...values } = next;
-      const one = db.updateTable("skill_tools").set(values).where("id", "=", id);
-      const { seen } = version ?? {};
-      const { numUpdatedRows } = await (seen === undefined
-        ? one
-        : one.where("updated_at", "=", seen)
-      ).executeTakeFirst();
-      if (numUpdatedRows === 0n) throw new SkillChangedError(toSkillTool(row));
-      return toSkillTool(next);
+      const old = await findTool(db, id);
+      if (old === undefined) return undefined;
+      refuseUnseen(seen, toTool(old));
+      const next = { ...old, ...tools.toChanges({ ...changes, updatedAt: laterThan(old.updated_at) }) };
+      await refuseTakenTool(db, old.skill_id, next.name, id);
+      const change = db.updateTable("skill_tools").set(next).where("id", "=", id).where(whereSeen(seen));
+      if (!(await changesRows(change))) throw new SkillChangedError(toTool(old));
+      return toTool(next);
     });
   }
 
   removeTool(id: string): Promise<boolean> {
-    return this.#change(async (db) => {
-      const { numDeletedRows } = await db.deleteFrom("skill_tools").where("id", "=", id).executeTakeFirst();
-      return numDeletedRows > 0n;
-    });
+    return this.#change((db) => changesRows(db.deleteFrom("skill_tools").where("id", "=", id)));
   }
 
-  /** In one transaction with the registry's version, so that no node sees the one without the other. */
   async #change<Result>(edit: (db: StoreDatabase) => Promise<Result>): Promise<Result> {
     try {
-      return await this.#db.transaction().execute(async (db) => {
-        const result = await edit(db);
-        await this.#version.bump(db);
-        return result;
-      });
+      return await this.#version.change(edit);
     } catch (thrown) {
       // Another node was faster than the question before the insert.
       if (!isDuplicateKey(thrown)) throw thrown;
@@ -218,30 +287,30 @@ export class SkillRepository implements SkillStore {
   }
 }
 
-/** A moment that no version before had, whatever the clock says. */
-function laterThan(updatedAt: number): number {
-  return Math.max(Date.now(), updatedAt + 1);
+/** What others need of it. */
+export type SkillStore = Pick<SkillRepository, keyof SkillRepository>;
+
+function findSkill(db: StoreDatabase, id: string): Promise<SkillRow | undefined> {
+  return db.selectFrom("skills").selectAll().where("id", "=", id).executeTakeFirst();
 }
 
-function refuseUnseen({ seen }: SeenVersion = {}, now: StoredSkill | StoredSkillTool): void {
-  if (seen !== undefined && seen !== now.updatedAt) throw new SkillChangedError(now);
+function findTool(db: StoreDatabase, id: string): Promise<SkillToolRow | undefined> {
+  return db.selectFrom("skill_tools").selectAll().where("id", "=", id).executeTakeFirst();
 }
 
 async function insertSkill(
   db: StoreDatabase,
   id: string,
-  { skill, tools, files }: SkillBundle,
+  bundle: SkillBundle,
   createdAt: number,
   born: ReadonlyMap<string, number>,
 ): Promise<StoredSkill> {
   const now = Date.now();
-  const row = toSkillRow(skill, id, now, createdAt);
+  const empty = { description: "", instructions: "", frontMatter: {}, enabled: true, trusted: true };
+  const row = skills.toRow({ ...empty, ...bundle.skill, id, createdAt, updatedAt: now });
   await refuseTakenSkill(db, row.name, row.mark, id);
-  refuseTwins(tools);
-  const toolRows = tools.map((tool, position) => {
-    const own = tool.id ?? newId();
-    return toToolRow(tool, { id: own, skillId: id, position, now, createdAt: born.get(own) ?? now });
-  });
+  refuseTwins(bundle.tools);
+  const toolRows = bundle.tools.map((tool, position) => newToolRow(tool, id, position, now, born));
   await db.insertInto("skills").values(row).execute();
   for (let at = 0; at < toolRows.length; at += AT_ONCE) {
     const part = toolRows.slice(at, at + AT_ONCE);
@@ -250,17 +319,31 @@ async function insertSkill(
     if (taken !== undefined) throw takenToolId(taken.id);
     await db.insertInto("skill_tools").values(part).execute();
   }
-  await insertFiles(db, id, files);
-  return toSkill(row);
+  await insertFiles(db, id, bundle.files);
+  return skills.toRecord(row);
+}
+
+/** `born`: when those were made that were there before. */
+function newToolRow(
+  tool: NewSkillTool,
+  skillId: string,
+  position: number,
+  now: number,
+  born?: ReadonlyMap<string, number>,
+): SkillToolRow {
+  const id = tool.id ?? newId();
+  const createdAt = born?.get(id) ?? now;
+  const empty = { description: "", usage: "", enabled: true };
+  return { ...tools.toRow({ ...empty, ...tool, id, skillId, createdAt, updatedAt: now }), position };
 }
 
 async function insertFiles(db: StoreDatabase, skillId: string, files: readonly SkillFile[]): Promise<void> {
   // One by one: together they may be more than a statement can hold.
   for (const { path, content, executable } of files) {
-    const row: SkillFileRow = {
+    const row = {
       skill_id: skillId,
       path,
-      executable: executable ? 1 : 0,
+      executable: Number(executable),
       content: content.toString("base64"),
     };
     await db.insertInto("skill_files").values(row).execute();
@@ -270,8 +353,7 @@ async function insertFiles(db: StoreDatabase, skillId: string, files: readonly S
 async function removeRows(db: StoreDatabase, id: string): Promise<boolean> {
   await db.deleteFrom("skill_files").where("skill_id", "=", id).execute();
   await db.deleteFrom("skill_tools").where("skill_id", "=", id).execute();
-  const { numDeletedRows } = await db.deleteFrom("skills").where("id", "=", id).executeTakeFirst();
-  return numDeletedRows > 0n;
+  return changesRows(db.deleteFrom("skills").where("id", "=", id));
 }
 
 async function refuseTakenSkill(
@@ -330,23 +412,4 @@ function takenToolName(name: string, id?: string): SkillConflictError {
 
 function takenToolId(id: string): SkillConflictError {
   return new SkillConflictError("id", `There is a tool with the id "${id}" already.`);
-}
-
-async function isThere(
-  db: StoreDatabase,
-  table: "skills" | "skill_tools",
-  column: "id",
-  value: string,
-): Promise<boolean> {
-  const row = await db.selectFrom(table).select(column).where(column, "=", value).executeTakeFirst();
-  return row !== undefined;
-}
-
-type WithoutNull<Value> = { [Key in keyof Value]: Exclude<Value[Key], null> };
-
-/** What was taken away is left out. */
-function withoutNull<Value extends object>(value: Value): WithoutNull<Value> {
-  const entries = Object.entries(value).filter(([, member]) => member !== null && member !== undefined);
-  // Exactly the members that are null are gone.
-  return Object.fromEntries(entries) as WithoutNull<Value>;
 }

@@ -11,7 +11,7 @@ import {
   SqliteDriver,
   type SqliteStatement,
 } from "kysely";
-import { isTransientError } from "./database.ts";
+import { isTransientError } from "./database-errors.ts";
 
 /** SQLite waits for another process by blocking this one, so it does not wait long; the driver waits on without. */
 const BUSY_TIMEOUT = 50;

@@ -2,194 +2,44 @@ import { chmodSync, copyFileSync, existsSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Logger, ToolCallRecord, ToolResult } from "@toolrack/core";
-import { type Kysely, sql } from "kysely";
+import type { Logger } from "@toolrack/core";
+import { sql } from "kysely";
 import { makeOwnFolder } from "../helpers/index.ts";
 import { ApprovalRepository, type ApprovalStore } from "./approvals.ts";
 import { BlobDirectory } from "./blobs.ts";
 import { CallJournals } from "./calls/call-journal.ts";
-import {
-  type CallStatistics,
-  collectBlobs,
-  pruneCalls,
-  type StatisticsQuery,
-} from "./calls/call-statistics.ts";
-import type { CallLine } from "./calls/call-writer.ts";
-import { CallRepository } from "./calls/calls.ts";
-import type { HeldRecords } from "./calls/held-calls.ts";
-import { ChatRepository } from "./chat.ts";
-import type { ChatStore } from "./chat-tables.ts";
-import { type Engine, engineOf, type OpenedDatabase, openDatabase } from "./database.ts";
+import { collectBlobs, pruneCalls } from "./calls/call-statistics.ts";
+import { CallRepository, type CallStore } from "./calls/calls.ts";
+import { ChatRepository, type ChatStore } from "./chat.ts";
+import { engineOf, type OpenedDatabase, openDatabase } from "./database.ts";
+import { type Reachability, StoreUnavailable } from "./database-errors.ts";
 import { ExpertRepository, type ExpertStore } from "./experts.ts";
 import { Follower } from "./follower.ts";
-import { Instance, livingInstances, RegistryVersion } from "./instances.ts";
+import { Instance, livingInstances } from "./instances.ts";
 import { McpServerRepository, type McpServerStore } from "./mcp-servers.ts";
-import { migrate } from "./migrations/migrate.ts";
+import { migrate } from "./migrations.ts";
 import { problemsOf } from "./repair/repair-database.ts";
 import { readWriteAheadLog } from "./repair/write-ahead-log.ts";
-import { ScheduleRepository, type ScheduleStore } from "./schedules.ts";
-import type { SkillStore } from "./skill-tables.ts";
-import { SkillRepository } from "./skills.ts";
-import { type Reachability, StoreUnavailable } from "./store-unavailable.ts";
+import { ScheduleRepository } from "./schedules.ts";
+import type { Engine } from "./schema.ts";
+import { SkillRepository, type SkillStore } from "./skills.ts";
 import {
   SecretRepository,
-  type SecretStore,
   TokenRepository,
+  type TokenStore,
   ToolSwitchRepository,
   type ToolSwitchStore,
 } from "./tokens.ts";
-
-/** A call as it is kept. */
-export interface StoredCall extends Omit<ToolCallRecord, "status"> {
-  /** `error` also for a call that was interrupted. */
-  readonly status: "running" | "completed" | "error";
-  /** The bounded one; a larger whole is a blob, read by page. Empty while the call runs. */
-  readonly result: ToolResult;
-  /** Characters of the whole result text. */
-  readonly resultSize: number;
-  /** The call that this one repeats. */
-  readonly replayOf?: string;
-  /** `interrupted`: the process died while it ran. */
-  readonly outcome: "running" | "completed" | "error" | "interrupted";
-  /** What the tool said while it ran, where it said something. Not in lists. */
-  readonly log?: readonly CallLine[];
-}
-
-/** A call that has begun, noted so that a crash leaves a trace. */
-export interface StartedCall {
-  readonly callId: string;
-  readonly parentCallId?: string;
-  readonly toolName: string;
-  readonly displayName: string;
-  readonly sessionID: string;
-  readonly caller: string;
-  readonly timestamp: number;
-  /** How many calls it is away from the first one of its chain. Default 0. */
-  readonly depth?: number;
-  readonly parameters: Record<string, unknown>;
-}
-
-export interface CallQuery {
-  /** Glob over the tool's name: `*` for any characters, `?` for one. */
-  readonly tool?: string;
-  readonly status?: "running" | "completed" | "error" | "interrupted";
-  readonly session?: string;
-  readonly minDuration?: number;
-  readonly maxDuration?: number;
-  /** Milliseconds since the epoch. */
-  readonly since?: number;
-  readonly until?: number;
-  /** Anywhere in the arguments, the recorded result or the error, whatever the case of Latin letters. */
-  readonly text?: string;
-  /** The call that made them. */
-  readonly parent?: string;
-  /** A call, all that it made, and all that those made. */
-  readonly root?: string;
-  /** Glob over the caller. */
-  readonly caller?: string;
-  /** Only calls that no other call made. */
-  readonly top?: boolean;
-  /** Only calls that bear this flag. */
-  readonly flag?: "loop";
-  /** At most 500; default 50. Newest first. */
-  readonly limit?: number;
-  /** From the page before. */
-  readonly cursor?: string;
-}
-
-export interface Page<Item> {
-  readonly items: readonly Item[];
-  readonly next?: string;
-}
-
-/** Is told of a call by its id, and why the database refuses it. */
-export type RefusalListener = (callId: string, reason: unknown) => void;
-
-export interface CallStore {
-  /**
-   * Notes a call under an id that its caller chose, before it begins. False when there is a call with that id, here or at
-   * another process: of all that ask for the same id, one is told true. So a caller whose connection broke can ask again
-   * under the same id, also after the process was killed, and nothing is run twice. Rejects when the store cannot be read.
-   */
-  claim(call: StartedCall): Promise<boolean>;
-  /** Returns at once; written with the next batch. */
-  started(call: StartedCall): void;
-  /**
-   * Resolves when it is safe, whatever happens to the process: in the database, or in a journal beside it from which the
-   * database has it a moment later, and at the next start if the process ends before. Every method here knows of it from
-   * then on. `whole` is the whole text, when `result` has only a part of it. A call with the id of an earlier one is kept
-   * beside it, under that id with an ending of its own. Resolves with `held` when the store cannot take it now: it is kept
-   * in memory and written when the store can. Rejects when the database never takes it.
-   */
-  finished(
-    record: ToolCallRecord,
-    result: ToolResult,
-    replayOf?: string,
-    whole?: string,
-    log?: readonly CallLine[],
-  ): Promise<"safe" | "held">;
-  /** The records that wait in memory until the store can take them. */
-  readonly held: HeldRecords;
-  /**
-   * Tells of calls that are safe in the journal and that the database refuses, once for each. They stay there and are
-   * tried again, by the next process at the latest.
-   */
-  onRefused(listener: RefusalListener): void;
-  get(callId: string): Promise<StoredCall | undefined>;
-  /**
-   * Running calls too. So that a page stays small, an item has the first 2,000 characters of the result's text and
-   * nothing else of the result, and no arguments longer than 16,000: `get` has all. Throws `InvalidCursorError`.
-   */
-  list(query: CallQuery): Promise<Page<StoredCall>>;
-  /** A page of the whole text of the result, in characters. Rejects when its blob is not on this node. */
-  readResult(
-    callId: string,
-    offset: number,
-    limit: number,
-  ): Promise<{ text: string; total: number } | undefined>;
-  /** Counts and times of calls that have ended. */
-  statistics(query: StatisticsQuery): Promise<CallStatistics>;
-  /**
-   * Settles what a process that died left running; never a call of a process that lives, here or on another node.
-   * Answers how many. To be called at the start, and on a shared database every minute or so.
-   */
-  settleInterrupted(): Promise<number>;
-}
-
-export interface StoredToken {
-  readonly id: string;
-  readonly name: string;
-  readonly scopes: {
-    readonly tools?: readonly string[];
-    readonly experts?: readonly string[];
-    readonly admin?: boolean;
-    /** Patterns of the tools whose calls it may approve. Default: none. */
-    readonly approve?: readonly string[];
-    /** May talk to models. Default: when it may use tools or experts. */
-    readonly chat?: boolean;
-  };
-  readonly createdAt: number;
-  readonly lastUsedAt?: number;
-  readonly expiresAt?: number;
-}
-
-export interface TokenStore {
-  /** Only the hash is kept. */
-  add(token: StoredToken, hash: string): Promise<void>;
-  findByHash(hash: string): Promise<StoredToken | undefined>;
-  list(): Promise<StoredToken[]>;
-  remove(id: string): Promise<boolean>;
-  touch(id: string, at: number): Promise<void>;
-}
+import { RegistryVersion } from "./versions.ts";
 
 /** Everything that outlives the process, on SQLite, PostgreSQL or MySQL/MariaDB. */
 export interface Store {
-  readonly engine: "sqlite" | "postgres" | "mysql";
+  readonly engine: Engine;
   readonly calls: CallStore;
   readonly tokens: TokenStore;
   readonly approvals: ApprovalStore;
-  readonly secrets: SecretStore;
-  readonly schedules: ScheduleStore;
+  readonly secrets: SecretRepository;
+  readonly schedules: ScheduleRepository;
   readonly skills: SkillStore;
   readonly mcpServers: McpServerStore;
   readonly experts: ExpertStore;
@@ -236,19 +86,10 @@ export async function openStore({ directory, url = "", logger = console }: Store
   const { database, instance } = await open(engine, place, locks, reachability, isCut).catch((error) => {
     throw new Error(`Cannot open ${shown}: ${reasonOf(error)}${adviceFor(error)}`, { cause: error });
   });
-  const { db, scan, pending } = database;
+  const { db } = database;
   const blobs = new BlobDirectory(join(directory, "blobs"));
-  const journals = new CallJournals({ db, directory: locks, instance, logger });
-  const calls = new CallRepository({
-    db,
-    scan,
-    pending,
-    engine,
-    blobs,
-    instance,
-    journals,
-    logger,
-  });
+  const journals = new CallJournals(db, locks, instance, logger);
+  const calls = new CallRepository(database, { blobs, instance, journals, logger });
   await calls.settle();
   const approvals = new ApprovalRepository(db, instance);
   const schedules = new ScheduleRepository(db);
@@ -305,8 +146,7 @@ async function open(
     // Pages of the changes that were cut off may be in the file already, beside older ones that belong to them.
     const [problem] = isCut ? problemsOf(place, true) : [];
     if (problem !== undefined) throw new StoreUnavailable("damaged", new Error(problem));
-    // The tables that the type speaks of are only made by the migrations.
-    await migrate(database.db as unknown as Kysely<unknown>, engine);
+    await migrate(database.db, engine);
     return { database, instance: await Instance.start(database.db, engine, locks) };
   } catch (error) {
     await database.close().catch(() => {});

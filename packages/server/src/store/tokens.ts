@@ -1,50 +1,62 @@
-import { isDuplicateKey } from "./database.ts";
-import { toKey, toStorableText } from "./forms.ts";
-import type { RegistryVersion } from "./instances.ts";
+import { isDuplicateKey } from "./database-errors.ts";
+import { toKey } from "./forms.ts";
+import { changesRows, flag, json, key, plain, RowMap, text } from "./rows.ts";
 import type { StoreDatabase, TokenRow, ToolSwitchRow } from "./schema.ts";
-import type { StoredToken, TokenStore } from "./store.ts";
-import { toJson } from "./values.ts";
+import type { RegistryVersion } from "./versions.ts";
 
-export class TokenRepository implements TokenStore {
+export interface StoredToken {
+  readonly id: string;
+  readonly name: string;
+  readonly scopes: {
+    readonly tools?: readonly string[];
+    readonly experts?: readonly string[];
+    readonly admin?: boolean;
+    /** Patterns of the tools whose calls it may approve. Default: none. */
+    readonly approve?: readonly string[];
+    /** May talk to models. Default: when it may use tools or experts. */
+    readonly chat?: boolean;
+  };
+  readonly createdAt: number;
+  readonly lastUsedAt?: number;
+  readonly expiresAt?: number;
+}
+
+const tokens = new RowMap<StoredToken, Omit<TokenRow, "hash">>({
+  id: plain(),
+  name: text(),
+  scopes: json(),
+  createdAt: plain(),
+  lastUsedAt: plain(),
+  expiresAt: plain(),
+});
+
+export class TokenRepository {
   readonly #db: StoreDatabase;
 
   constructor(db: StoreDatabase) {
     this.#db = db;
   }
 
+  /** Only the hash is kept. */
   async add(token: StoredToken, hash: string): Promise<void> {
     await this.#db
       .insertInto("tokens")
-      .values({
-        id: token.id,
-        name: toStorableText(token.name),
-        hash,
-        scopes: toJson(token.scopes),
-        created_at: token.createdAt,
-        last_used_at: token.lastUsedAt ?? null,
-        expires_at: token.expiresAt ?? null,
-      })
+      .values({ ...tokens.toRow(token), hash })
       .execute();
   }
 
   async findByHash(hash: string): Promise<StoredToken | undefined> {
     const row = await this.#db.selectFrom("tokens").selectAll().where("hash", "=", hash).executeTakeFirst();
-    return row === undefined ? undefined : toToken(row);
+    return row && tokens.toRecord(row);
   }
 
   async list(): Promise<StoredToken[]> {
-    const rows = await this.#db
-      .selectFrom("tokens")
-      .selectAll()
-      .orderBy("created_at")
-      .orderBy("id")
-      .execute();
-    return rows.map(toToken);
+    const all = this.#db.selectFrom("tokens").selectAll();
+    return (await all.orderBy("created_at").orderBy("id").execute()).map(tokens.toRecord);
   }
 
-  async remove(id: string): Promise<boolean> {
-    const { numDeletedRows } = await this.#db.deleteFrom("tokens").where("id", "=", id).executeTakeFirst();
-    return numDeletedRows > 0n;
+  remove(id: string): Promise<boolean> {
+    return changesRows(this.#db.deleteFrom("tokens").where("id", "=", id));
   }
 
   async touch(id: string, at: number): Promise<void> {
@@ -58,17 +70,8 @@ export class TokenRepository implements TokenStore {
   }
 }
 
-function toToken(row: TokenRow): StoredToken {
-  return {
-    id: row.id,
-    name: row.name,
-    // Written by `add` above.
-    scopes: JSON.parse(row.scopes) as StoredToken["scopes"],
-    createdAt: row.created_at,
-    ...(row.last_used_at === null ? {} : { lastUsedAt: row.last_used_at }),
-    ...(row.expires_at === null ? {} : { expiresAt: row.expires_at }),
-  };
-}
+/** What others need of it. */
+export type TokenStore = Pick<TokenRepository, keyof TokenRepository>;
 
 /** What may be known of a secret. */
 export interface SecretInfo {
@@ -78,25 +81,14 @@ export interface SecretInfo {
 }
 
 /** Keeps values that have been encrypted before they come here. */
-export interface SecretStore {
-  /** Replaces the value that is there. */
-  set(name: string, encrypted: string): Promise<void>;
-  /** Only while the value that is there is `before`. Says whether it was. */
-  replace(name: string, encrypted: string, before: string): Promise<boolean>;
-  get(name: string): Promise<string | undefined>;
-  /** By name. */
-  list(): Promise<SecretInfo[]>;
-  /** Given a value, only while it is that one. */
-  remove(name: string, encrypted?: string): Promise<boolean>;
-}
-
-export class SecretRepository implements SecretStore {
+export class SecretRepository {
   readonly #db: StoreDatabase;
 
   constructor(db: StoreDatabase) {
     this.#db = db;
   }
 
+  /** Replaces the value that is there. */
   async set(name: string, encrypted: string): Promise<void> {
     if (toKey(name) !== name) {
       throw new Error(
@@ -105,11 +97,9 @@ export class SecretRepository implements SecretStore {
     }
     if (await this.#update(name, encrypted)) return;
     const now = Date.now();
+    const row = { name, value: encrypted, created_at: now, updated_at: now };
     try {
-      await this.#db
-        .insertInto("secrets")
-        .values({ name, value: encrypted, created_at: now, updated_at: now })
-        .execute();
+      await this.#db.insertInto("secrets").values(row).execute();
     } catch (error) {
       // Somebody else has set it in between.
       if (!isDuplicateKey(error)) throw error;
@@ -117,51 +107,34 @@ export class SecretRepository implements SecretStore {
     }
   }
 
+  /** Only while the value that is there is `before`. Says whether it was. */
   replace(name: string, encrypted: string, before: string): Promise<boolean> {
     return this.#update(name, encrypted, before);
   }
 
   async get(name: string): Promise<string | undefined> {
-    const row = await this.#db
-      .selectFrom("secrets")
-      .select("value")
-      .where("name", "=", toKey(name))
-      .executeTakeFirst();
-    return row?.value;
+    const found = this.#db.selectFrom("secrets").select("value").where("name", "=", toKey(name));
+    return (await found.executeTakeFirst())?.value;
   }
 
+  /** By name. */
   async list(): Promise<SecretInfo[]> {
-    const rows = await this.#db
+    const all = this.#db
       .selectFrom("secrets")
-      .select(["name", "created_at", "updated_at"])
-      .orderBy("name")
-      .execute();
-    return rows.map(({ name, created_at, updated_at }) => ({
-      name,
-      createdAt: created_at,
-      updatedAt: updated_at,
-    }));
+      .select(["name", "created_at as createdAt", "updated_at as updatedAt"]);
+    return all.orderBy("name").execute();
   }
 
-  async remove(name: string, encrypted?: string): Promise<boolean> {
+  /** Given a value, only while it is that one. */
+  remove(name: string, encrypted?: string): Promise<boolean> {
     const row = this.#db.deleteFrom("secrets").where("name", "=", toKey(name));
-    const { numDeletedRows } = await (encrypted === undefined
-      ? row
-      : row.where("value", "=", encrypted)
-    ).executeTakeFirst();
-    return numDeletedRows > 0n;
+    return changesRows(encrypted === undefined ? row : row.where("value", "=", encrypted));
   }
 
-  async #update(name: string, encrypted: string, before?: string): Promise<boolean> {
-    const row = this.#db
-      .updateTable("secrets")
-      .set({ value: encrypted, updated_at: Date.now() })
-      .where("name", "=", toKey(name));
-    const { numUpdatedRows } = await (before === undefined
-      ? row
-      : row.where("value", "=", before)
-    ).executeTakeFirst();
-    return numUpdatedRows > 0n;
+  #update(name: string, encrypted: string, before?: string): Promise<boolean> {
+    const changed = this.#db.updateTable("secrets").set({ value: encrypted, updated_at: Date.now() });
+    const row = changed.where("name", "=", toKey(name));
+    return changesRows(before === undefined ? row : row.where("value", "=", before));
   }
 }
 
@@ -174,14 +147,14 @@ export interface ToolSwitch {
   readonly at: number;
 }
 
-export interface ToolSwitchStore {
-  /** In place of what was decided before. Resolves when it is safely written. */
-  set(decided: ToolSwitch): Promise<void>;
-  /** By name. */
-  list(): Promise<ToolSwitch[]>;
-}
+const switches = new RowMap<ToolSwitch, Omit<ToolSwitchRow, "name_key">>({
+  toolName: key(),
+  enabled: flag(),
+  by: key("switched_by"),
+  at: plain("switched_at"),
+});
 
-export class ToolSwitchRepository implements ToolSwitchStore {
+export class ToolSwitchRepository {
   readonly #db: StoreDatabase;
   readonly #version: RegistryVersion;
 
@@ -190,39 +163,28 @@ export class ToolSwitchRepository implements ToolSwitchStore {
     this.#version = version;
   }
 
+  /** In place of what was decided before. Resolves when it is safely written. */
   async set(decided: ToolSwitch): Promise<void> {
-    const row: ToolSwitchRow = {
-      // Names that differ by case only are one.
-      name_key: toKey(decided.toolName.toLowerCase()),
-      tool_name: toKey(decided.toolName),
-      enabled: decided.enabled ? 1 : 0,
-      switched_by: toKey(decided.by),
-      switched_at: decided.at,
-    };
-    try {
-      await this.#write(row);
-    } catch (error) {
+    // Names that differ by case only are one.
+    const row = { ...switches.toRow(decided), name_key: toKey(decided.toolName.toLowerCase()) };
+    const write = () =>
+      this.#version.change(async (db) => {
+        await db.deleteFrom("tool_switches").where("name_key", "=", row.name_key).execute();
+        await db.insertInto("tool_switches").values(row).execute();
+      });
+    await write().catch((error) => {
       // Somebody else has set it in between.
       if (!isDuplicateKey(error)) throw error;
-      await this.#write(row);
-    }
-  }
-
-  async list(): Promise<ToolSwitch[]> {
-    const rows = await this.#db.selectFrom("tool_switches").selectAll().orderBy("name_key").execute();
-    return rows.map((row) => ({
-      toolName: row.tool_name,
-      enabled: row.enabled === 1,
-      by: row.switched_by,
-      at: row.switched_at,
-    }));
-  }
-
-  async #write(row: ToolSwitchRow): Promise<void> {
-    await this.#db.transaction().execute(async (transaction) => {
-      await transaction.deleteFrom("tool_switches").where("name_key", "=", row.name_key).execute();
-      await transaction.insertInto("tool_switches").values(row).execute();
-      await this.#version.bump(transaction);
+      return write();
     });
   }
+
+  /** By name. */
+  async list(): Promise<ToolSwitch[]> {
+    const rows = await this.#db.selectFrom("tool_switches").selectAll().orderBy("name_key").execute();
+    return rows.map(switches.toRecord);
+  }
 }
+
+/** What others need of it. */
+export type ToolSwitchStore = Pick<ToolSwitchRepository, keyof ToolSwitchRepository>;

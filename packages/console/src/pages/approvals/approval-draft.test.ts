@@ -1,5 +1,8 @@
+// @vitest-environment happy-dom
 import { expect, it } from "vitest";
 import type { Approval } from "../../api/index.ts";
+import { setLanguage } from "../../i18n/index.ts";
+import { zhCN } from "../../i18n/zh-cn.ts";
 import { draftOf, forgetDraft, maskedPlaces, reasonOf, suggestedPattern } from "./approval-draft.ts";
 
 const question = (id: string) => ({ id, input: { path: "a.md" } });
@@ -53,11 +56,11 @@ it("tells where a mask stands in the place of a secret", () => {
 const because = (reason?: string) =>
   ({ id: "a", callId: "c", toolName: "t", message: "", input: {}, reason }) as unknown as Approval; // The rest is not read.
 
-it("says what the rack wrote in the language of the console, and what a person wrote in their words", () => {
-  const t = (key: string) => `<${key}>`;
-  expect(reasonOf(because("the call ended before anybody answered"), t)).toBe("<approvals.callGone>");
-  expect(reasonOf(because("the server stopped before anybody answered"), t)).toBe("<approvals.serverGone>");
-  expect(reasonOf(because("not today"), t)).toBe("not today");
-  expect(reasonOf(because("constructor"), t)).toBe("constructor");
-  expect(reasonOf(because(), t)).toBe("");
+it("says what the rack wrote in the language of the console, and what a person wrote in their words", async () => {
+  await setLanguage("zh-CN", { remember: false });
+  expect(reasonOf(because("the call ended before anybody answered"))).toBe(zhCN.approvals.callGone);
+  expect(reasonOf(because("the server stopped before anybody answered"))).toBe(zhCN.approvals.serverGone);
+  expect(reasonOf(because("not today"))).toBe("not today");
+  expect(reasonOf(because("constructor"))).toBe("constructor");
+  expect(reasonOf(because())).toBe("");
 });

@@ -1,29 +1,25 @@
-import { type Ref, ref } from "vue";
+import { ref } from "vue";
 import type { Approval } from "../../api/index.ts";
+import { t } from "../../i18n/index.ts";
 import { isRecord } from "../../text/index.ts";
 
-/** What somebody has made of a question and not sent yet. */
-export interface ApprovalDraft {
-  /** The arguments, with what was changed of them. */
-  readonly value: Ref<unknown>;
-  readonly scope: Ref<Scope>;
-  readonly pattern: Ref<string>;
-  readonly isPatternTouched: Ref<boolean>;
-  readonly isExact: Ref<boolean>;
-  readonly reason: Ref<string>;
-  readonly isDenying: Ref<boolean>;
-}
-
-/** Questions that ended while nobody looked leave theirs behind. */
+/** Drafts of questions that ended elsewhere stay behind. */
 const MOST = 200;
-const drafts = new Map<string, ApprovalDraft>();
+const drafts = new Map<string, ReturnType<typeof newDraft>>();
 
 /** The draft of a question: the same one wherever and however often it is shown, until it is forgotten. */
-export function draftOf({ id, input }: Pick<Approval, "id" | "input">): ApprovalDraft {
-  const known = drafts.get(id);
-  if (known !== undefined) return known;
-  const made: ApprovalDraft = {
-    value: ref<unknown>(input),
+export function draftOf({ id, input }: Pick<Approval, "id" | "input">): ReturnType<typeof newDraft> {
+  const draft = drafts.get(id) ?? newDraft(input);
+  const [oldest] = drafts.keys();
+  if (!drafts.has(id) && drafts.size >= MOST) drafts.delete(oldest!);
+  drafts.set(id, draft);
+  return draft;
+}
+
+/** What somebody makes of a question before it is answered: the arguments as they are changed, and how it is answered. */
+function newDraft(input: unknown) {
+  return {
+    value: ref(input),
     scope: ref<Scope>("once"),
     pattern: ref(""),
     isPatternTouched: ref(false),
@@ -31,10 +27,6 @@ export function draftOf({ id, input }: Pick<Approval, "id" | "input">): Approval
     reason: ref(""),
     isDenying: ref(false),
   };
-  const [oldest] = drafts.keys();
-  if (drafts.size >= MOST && oldest !== undefined) drafts.delete(oldest);
-  drafts.set(id, made);
-  return made;
 }
 
 export function forgetDraft(id: string): void {
@@ -44,10 +36,7 @@ export function forgetDraft(id: string): void {
 export const scopes = ["once", "session", "pattern"] as const;
 export type Scope = (typeof scopes)[number];
 
-/**
- * A pattern to begin with, which fits the arguments as they are and nothing else: a star that a model wrote is not taken
- * for one that stands for anything. It is the person's to widen.
- */
+/** A first pattern, which fits exactly these arguments: stars in them are escaped. The person may widen it. */
 export function suggestedPattern(value: unknown): unknown {
   if (typeof value === "string") return value.replaceAll("*", "[*]");
   if (Array.isArray(value)) return value.map(suggestedPattern);
@@ -71,7 +60,7 @@ const known: Readonly<Record<string, string>> = {
 };
 
 /** Why a question was answered so: a person's own words, or those of the rack in the language of the console. */
-export function reasonOf({ reason = "" }: Approval, t: (key: string) => string): string {
+export function reasonOf({ reason = "" }: Approval): string {
   const key = Object.hasOwn(known, reason) ? known[reason] : undefined;
   return key === undefined ? reason : t(key);
 }

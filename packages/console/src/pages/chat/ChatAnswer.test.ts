@@ -1,9 +1,12 @@
 // @vitest-environment happy-dom
-import { mount } from "@vue/test-utils";
-import { expect, it } from "vitest";
-import { createI18n } from "vue-i18n";
-import { en } from "../../i18n/en.ts";
+import { config, mount } from "@vue/test-utils";
+import { beforeAll, expect, it } from "vitest";
+import { setLanguage } from "../../i18n/index.ts";
+import { components } from "../../ui/index.ts";
 import ChatAnswer from "./ChatAnswer.vue";
+
+config.global.components = components;
+beforeAll(() => setLanguage("en", { remember: false }));
 
 it("says of an answer that was too large to be read how large it is, instead of what the server puts in its place", () => {
   const answer = mount(ChatAnswer, {
@@ -19,7 +22,6 @@ it("says of an answer that was too large to be read how large it is, instead of 
       retry: "",
       isLast: true,
     },
-    global: { plugins: [createI18n({ legacy: false, locale: "en", messages: { en } })] },
   });
   expect(answer.text()).toBe("This message is too large to be shown here (73.4 MB).");
 });

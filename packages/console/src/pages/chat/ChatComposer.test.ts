@@ -1,9 +1,12 @@
 // @vitest-environment happy-dom
-import { mount, type VueWrapper } from "@vue/test-utils";
-import { beforeEach, expect, it } from "vitest";
-import { createI18n } from "vue-i18n";
-import { en } from "../../i18n/en.ts";
+import { config, mount, type VueWrapper } from "@vue/test-utils";
+import { beforeAll, beforeEach, expect, it } from "vitest";
+import { setLanguage } from "../../i18n/index.ts";
+import { components } from "../../ui/index.ts";
 import ChatComposer from "./ChatComposer.vue";
+
+config.global.components = components;
+beforeAll(() => setLanguage("en", { remember: false }));
 
 beforeEach(() => sessionStorage.clear());
 
@@ -52,10 +55,8 @@ it("gives back what was not taken, to the conversation it was for", async () => 
 });
 
 function open(conversation: string): VueWrapper {
-  const i18n = createI18n({ legacy: false, locale: "en", messages: { en } });
   return mount(ChatComposer, {
     props: { conversation, isRunning: false, disabled: false },
-    global: { plugins: [i18n] },
   });
 }
 

@@ -1,4 +1,4 @@
-import { computed, onScopeDispose, type Ref, reactive, ref, type ShallowRef, shallowRef, watch } from "vue";
+import { computed, onScopeDispose, reactive, ref, shallowRef, watch } from "vue";
 import {
   ApiError,
   type ChatMessage,
@@ -10,29 +10,9 @@ import {
   open,
   readEvents,
   request,
+  resumeAfter,
 } from "../../api/index.ts";
 import { useReread } from "../../ui/index.ts";
-
-export interface Conversation {
-  readonly session: ShallowRef<ChatSession | undefined>;
-  readonly messages: ShallowRef<readonly ChatMessage[]>;
-  readonly isRunning: Readonly<Ref<boolean>>;
-  /** There are messages before the first one that is shown. */
-  readonly hasEarlier: Readonly<Ref<boolean>>;
-  /** The server takes nothing that this token says in it. */
-  readonly isClosed: Readonly<Ref<boolean>>;
-  /** Why it could not be read, or what was said was not taken. */
-  readonly failure: ShallowRef<ApiError | undefined>;
-  /** What is being waited for, when the provider is asked again. */
-  readonly retry: Ref<string>;
-  /** Shows another conversation, or an empty one. A turn of the one before goes on at the server. */
-  show(id: string): Promise<void>;
-  /** Puts the page of messages before the first one in front of it, and says so just before. Rejects with an `ApiError`. */
-  showEarlier(onRead: () => void): Promise<void>;
-  /** Says something; begins a conversation when none is shown. Resolves with its id as soon as it is taken. */
-  say(text: string, wanted: { readonly model: string; readonly expert: string }): Promise<string | undefined>;
-  stop(): Promise<void>;
-}
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 10_000;
@@ -40,10 +20,12 @@ const LONGEST_WAIT = 10_000;
 const FRAME = 40;
 
 /** One conversation on the screen. A lost connection is taken up again where it broke off. */
-export function useConversation(): Conversation {
+export function useConversation() {
   const session = shallowRef<ChatSession>();
   const messages = shallowRef<readonly ChatMessage[]>([]);
+  /** Why it could not be read, or what was said was not taken. */
   const failure = shallowRef<ApiError>();
+  /** What is being waited for, when the provider is asked again. */
   const retry = ref("");
   const isSending = ref(false);
   const previous = ref<number>();
@@ -52,7 +34,9 @@ export function useConversation(): Conversation {
   onScopeDispose(() => shown.abort());
 
   const isRunning = computed(() => isSending.value || messages.value.at(-1)?.status === "running");
+  /** There are messages before the first one that is shown. */
   const hasEarlier = computed(() => previous.value !== undefined);
+  /** The server takes nothing that this token says in it. */
   const isClosed = computed(() => session.value !== undefined && isClosedTo(session.value.owner));
   const fail = (thrown: unknown) => {
     failure.value = ApiError.of(thrown);
@@ -71,6 +55,7 @@ export function useConversation(): Conversation {
     latest = undefined;
   }
 
+  /** Shows another conversation, or an empty one. A turn of the one before goes on at the server. */
   async function show(id: string): Promise<void> {
     shown.abort();
     shown = new AbortController();
@@ -84,14 +69,10 @@ export function useConversation(): Conversation {
     retry.value = "";
     if (id === "") return;
     try {
-      const {
-        messages: last,
-        previous: before,
-        ...rest
-      } = await request("GET /api/chat/sessions/{id}", { path: { id }, signal });
-      session.value = rest;
-      previous.value = before;
-      messages.value = last;
+      const found = await request("GET /api/chat/sessions/{id}", { path: { id }, signal });
+      session.value = found;
+      previous.value = found.previous;
+      messages.value = found.messages;
     } catch (thrown) {
       if (!signal.aborted) fail(thrown);
       return;
@@ -99,12 +80,13 @@ export function useConversation(): Conversation {
     if (messages.value.at(-1)?.status === "running") void follow(id, undefined, signal);
   }
 
-  // What failed to be said is said again by whoever wrote it.
+  // Only reading is repeated; a message that failed is sent again by its author.
   useReread(
     () => (session.value === undefined && shownId !== "" ? failure.value : undefined),
     () => show(shownId),
   );
 
+  /** Puts the page of messages before the first one in front of it, and says so just before. Rejects with an `ApiError`. */
   async function showEarlier(onRead: () => void): Promise<void> {
     const { id } = session.value ?? {};
     const before = previous.value;
@@ -121,6 +103,7 @@ export function useConversation(): Conversation {
     }
   }
 
+  /** Says something; begins a conversation when none is shown. Resolves with its id as soon as it is taken. */
   async function say(
     text: string,
     { model, expert }: { readonly model: string; readonly expert: string },
@@ -136,12 +119,8 @@ export function useConversation(): Conversation {
       const { id } = session.value;
       const body = { content: text, ...(model === "" ? {} : { model }) };
       const headers = { accept: "text/event-stream" };
-      const response = await open("POST /api/chat/sessions/{id}/messages", {
-        path: { id },
-        body,
-        headers,
-        signal,
-      });
+      const asked = { path: { id }, body, headers, signal };
+      const response = await open("POST /api/chat/sessions/{id}/messages", asked);
       messages.value = [
         ...messages.value,
         { id: `said ${Date.now()}`, role: "user", status: "completed", content: text },
@@ -167,11 +146,8 @@ export function useConversation(): Conversation {
     let wait = FIRST_WAIT;
     while (!signal.aborted) {
       try {
-        response ??= await open("GET /api/chat/sessions/{id}/events", {
-          path: { id },
-          headers: lastId === undefined ? {} : { "last-event-id": lastId },
-          signal,
-        });
+        const asked = { path: { id }, headers: resumeAfter(lastId), signal };
+        response ??= await open("GET /api/chat/sessions/{id}/events", asked);
         wait = FIRST_WAIT;
         for await (const { event, id: eventId, data } of readEvents(response.body ?? new ReadableStream())) {
           if (signal.aborted) return;
@@ -198,81 +174,59 @@ export function useConversation(): Conversation {
       await request("POST /api/chat/sessions/{id}/stop", { path: { id }, body: {} }).catch(fail);
   }
 
-  return {
-    session,
-    messages,
-    isRunning,
-    hasEarlier,
-    isClosed,
-    failure,
-    retry,
-    show,
-    showEarlier,
-    say,
-    stop,
-  };
+  return { session, messages, isRunning, hasEarlier, isClosed, failure, retry, show, showEarlier, say, stop };
 }
 
-/** The server answered, and will not answer otherwise: it does not know the conversation any more. */
+/** A repeated request would be refused again. */
 function isFinal({ status }: ApiError): boolean {
   return status >= 400 && status < 500 && status !== 429;
 }
 
-/** Something that happened in a turn: the name of the event, and what it carries. */
 export interface TurnEvent {
   readonly type: string;
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/**
- * An answer after something happened in its turn. Events that change nothing in it give the same message back. The
- * shapes of what events carry are the server's, which `GET /openapi.json` and its own tests hold.
- */
+/** The answer after an event of its turn. */
 export function applyEvent(message: ChatMessage, { type, data }: TurnEvent): ChatMessage {
+  const parts = message.parts ?? [];
   switch (type) {
     case "turn":
       return { ...message, id: String(data.messageId) };
     case "message":
-      return data as unknown as ChatMessage;
+      return read<ChatMessage>(data);
     case "text":
     case "reasoning":
     case "refusal":
-      return { ...message, parts: appended(message.parts ?? [], type, String(data.text ?? "")) };
+      return { ...message, parts: appended(parts, type, String(data.text ?? "")) };
     case "call": {
-      const { id, callId, name, displayName, arguments: args } = data as unknown as ChatToolPart;
-      const part: ChatToolPart = {
-        type: "tool",
-        id,
-        callId,
-        name,
-        displayName,
-        arguments: args,
-        state: { status: "pending" },
-      };
-      return { ...message, parts: [...(message.parts ?? []), part] };
+      const { id, callId, name, displayName, arguments: args } = read<ChatToolPart>(data);
+      const call = { type: "tool", id, callId, name, displayName, arguments: args } as const;
+      return { ...message, parts: [...parts, { ...call, state: { status: "pending" } }] };
     }
     case "state":
-      return changed(message, data.callId, { state: data.state as ChatToolPart["state"] });
+      return changed(message, data.callId, { state: read(data.state) });
     case "progress":
-      return changed(message, data.callId, {
-        progress: data.update as NonNullable<ChatToolPart["progress"]>,
-      });
+      return changed(message, data.callId, { progress: read(data.update) });
     case "loop":
-      return changed(message, data.callId, { loop: data.verdict as NonNullable<ChatToolPart["loop"]> });
+      return changed(message, data.callId, { loop: read(data.verdict) });
     case "usage":
-      return { ...message, usage: data.total as NonNullable<ChatMessage["usage"]> };
+      return { ...message, usage: read(data.total) };
     case "end":
-      return ended(message, data.end as ChatMessage["end"]);
+      return ended(message, read(data.end));
     default:
       return message;
   }
 }
 
+function read<Carried>(data: unknown): Carried {
+  return data as Carried; // The shapes of events are the server's, and its own tests hold them.
+}
+
 function appended(parts: readonly ChatPart[], type: ChatTextPart["type"], text: string): readonly ChatPart[] {
   const last = parts.at(-1);
-  if (last?.type !== type) return [...parts, { type, text }];
-  // Only a part of texts has a type that a text event has.
-  return [...parts.slice(0, -1), { type, text: (last as ChatTextPart).text + text }];
+  if (last === undefined || last.type === "tool" || last.type !== type) return [...parts, { type, text }];
+  return [...parts.slice(0, -1), { type, text: last.text + text }];
 }
 
 function changed(message: ChatMessage, callId: unknown, change: Partial<ChatToolPart>): ChatMessage {
@@ -290,8 +244,8 @@ function ended(message: ChatMessage, end: ChatMessage["end"]): ChatMessage {
 }
 
 /**
- * Of the calls of an answer that the loop guard spoke about: those at which it is shown, one for each loop and the latest
- * of it, and the last of all. A loop that ended the answer is told of at its end, and nowhere else.
+ * The calls at which a loop is shown (the latest of each loop) and the last of all. A loop that ended the
+ * answer shows at its end.
  */
 export function loopsIn({ parts = [], end }: Pick<ChatMessage, "parts" | "end">): {
   readonly shown: ReadonlySet<string>;
@@ -313,7 +267,6 @@ function keyOf({ name, loop }: ChatToolPart): string {
 
 const owners = reactive(new Set<string>());
 
-/** Whether the server has refused what this token says in conversations of that owner. */
 export function isClosedTo(owner: string): boolean {
   return owners.has(owner);
 }

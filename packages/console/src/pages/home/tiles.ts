@@ -2,15 +2,13 @@ import { Plug, Repeat } from "@lucide/vue";
 import { type Component, type ComputedRef, computed } from "vue";
 import type { RouteLocationRaw } from "vue-router";
 import { loopsOf, request, unlessForbidden, useEvents } from "../../api/index.ts";
-import { type Remote, useLive } from "../../ui/index.ts";
+import { useLive } from "../../ui/index.ts";
 import { readTroubled } from "../tools/rack.ts";
 
-/** A number on the first page, and where more is said about it. */
 export interface HomeTile {
   readonly key: string;
   readonly icon: Component;
   readonly count: number;
-  /** How many there are, where the count is of those that are well. */
   readonly of?: number;
   readonly to: RouteLocationRaw;
   readonly look: string;
@@ -35,34 +33,19 @@ export function useHealthTiles(): ComputedRef<readonly HomeTile[]> {
     const wanted = (servers.value.value?.items ?? []).filter(({ enabled }) => enabled);
     const count = wanted.filter(({ state }) => state === "ready").length;
     const isDown = wanted.some(({ state }) => state !== "ready" && state !== "starting");
-    const mcpServers: HomeTile = {
-      key: "mcpServers",
-      icon: Plug,
-      count,
-      of: wanted.length,
-      to: { name: "mcpServers" },
-      look: isDown ? "text-bad" : "text-good",
-    };
-    const caught: HomeTile = {
-      key: "loops",
-      icon: Repeat,
-      count: loops.value.value ?? 0,
-      to: { name: "reloads" },
-      look: "text-warn",
-    };
-    return [...(wanted.length === 0 ? [] : [mcpServers]), caught];
+    const look = isDown ? "text-bad" : "text-good";
+    const up = { key: "mcpServers", icon: Plug, count, of: wanted.length, to: { name: "mcpServers" }, look };
+    const caught = loops.value.value ?? 0;
+    return [
+      ...(wanted.length === 0 ? [] : [up]),
+      { key: "loops", icon: Repeat, count: caught, to: { name: "reloads" }, look: "text-warn" },
+    ];
   });
 }
 
-export interface RackCounts {
-  readonly ready: number;
-  readonly disabled: number;
-  readonly troubled: number;
-}
-
 /** How much is on the rack, counted by the server: there may be ten thousand tools. */
-export function useRackCounts(): Remote<RackCounts> {
-  const remote = useLive(
+export function useRackCounts() {
+  return useLive(
     async (signal) => {
       const count = (status?: string) =>
         request("GET /api/tools", { query: { limit: 1, status }, signal }).then(({ total }) => total);
@@ -71,5 +54,4 @@ export function useRackCounts(): Remote<RackCounts> {
     },
     ["tools.", "tool.", "reload."],
   );
-  return remote;
 }

@@ -1,15 +1,11 @@
 import type { McpServer, McpServerTool } from "../../api/index.ts";
-import { isRecord, mendJson, withoutFences } from "../../text/index.ts";
-
-export interface PastedServer {
-  readonly key: string;
-  readonly entry: Entry;
-}
+import { t } from "../../i18n/index.ts";
+import { isRecord, mendJson, parseJson, withoutFences } from "../../text/index.ts";
 
 export type Pasted =
   | {
       readonly ok: true;
-      readonly servers: readonly PastedServer[];
+      readonly servers: readonly { readonly key: string; readonly entry: Entry }[];
       /** The one server has no name yet. */
       readonly isNameless: boolean;
       /** Names of what stands among the servers and is none. */
@@ -18,18 +14,23 @@ export type Pasted =
   | { readonly ok: false; readonly problem: "empty" | "not-json" | "no-servers"; readonly message: string };
 
 /**
- * Reads what people copy from the documentation of a server or the file of another client: `mcpServers`, `servers`
- * (VS Code), `mcp` (opencode), `context_servers` (Zed), the entries without what is around them, or one entry alone. Code
- * fences, comments, commas too many and missing outer braces are taken as they come. What stands under a name that only
- * servers stand under is one, whatever it says: the server judges it.
+ * Reads what people copy from documentation or from the file of another client: `mcpServers`, `servers`
+ * (VS Code), `mcp` (opencode), `context_servers` (Zed), bare entries or one entry. What stands under such
+ * a name is a server, whatever it says.
  */
 export async function readPasted(text: string): Promise<Pasted> {
   const bare = withoutFences(text);
   if (bare === "") return { ok: false, problem: "empty", message: "" };
   const found = entriesOf(await mendJson(bare)) ?? entriesOf(await mendJson(`{${bare}}`));
   if (found !== undefined) return { ok: true, ...found };
-  const reason = reasonOf(bare);
-  return { ok: false, problem: reason === "" ? "no-servers" : "not-json", message: reason };
+  const read = parseJson(bare);
+  const isJson = read.ok || read.inexact !== undefined;
+  return { ok: false, problem: isJson ? "no-servers" : "not-json", message: isJson ? "" : read.message };
+}
+
+export function pasteProblem({ problem, message }: Extract<Pasted, { ok: false }>): string {
+  if (problem === "empty") return "";
+  return problem === "not-json" ? t("form.notJson", { problem: message }) : t("mcpServers.noServersInIt");
 }
 
 type Found = Omit<Extract<Pasted, { ok: true }>, "ok">;
@@ -53,7 +54,6 @@ function entriesOf(value: unknown, isKnown = false): Found | undefined {
   return servers.length === 0 ? undefined : { servers, isNameless: false, skipped };
 }
 
-/** A name that an entry suggests, where none was given. */
 function nameFor({ command, args, url, toolrack }: Entry): string {
   if (typeof url === "string") {
     const host = /^\w+:\/\/([^/:?#]+)/.exec(url)?.[1] ?? "";
@@ -77,17 +77,6 @@ function clean(name: string): string {
   return name.replace(/[^A-Za-z0-9_-]+/g, "-").replace(/^-+|-+$/g, "");
 }
 
-/** Why it is no JSON; empty for what is. */
-function reasonOf(text: string): string {
-  try {
-    JSON.parse(text);
-    return "";
-  } catch (thrown) {
-    return thrown instanceof Error ? thrown.message : String(thrown);
-  }
-}
-
-/** How a server is reached, as some client writes it. */
 export type Entry = Readonly<Record<string, unknown>>;
 
 /** Whether something says how a server is started or where it is, in the words of any client. */
@@ -106,7 +95,8 @@ export function isEntry(value: unknown): value is Entry {
 export function toEntry(given: Entry): Entry {
   const { command, environment, httpUrl, serverUrl, type, ...rest } = given;
   return {
-    ...typeOf(type),
+    // opencode's types say what the rest of the entry says as well.
+    ...(type === undefined || type === "local" || type === "remote" ? {} : { type }),
     ...commandOf(command),
     ...rest,
     // opencode
@@ -116,11 +106,6 @@ export function toEntry(given: Entry): Entry {
     // Gemini, where `url` alone means the older transport
     ...(typeof httpUrl === "string" ? { url: httpUrl, type: "http" } : {}),
   };
-}
-
-/** opencode's words say what the rest of the entry says as well. */
-function typeOf(type: unknown): Entry {
-  return type === undefined || type === "local" || type === "remote" ? {} : { type };
 }
 
 function commandOf(command: unknown): Entry {
@@ -152,10 +137,8 @@ function shown(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value, undefined, 2);
 }
 
-/** How a server stands, for people: one whose process was ended because nobody called it rests. */
-export function stateOf({
-  state,
-  resting,
-}: Pick<McpServer, "state" | "resting">): McpServer["state"] | "resting" {
+/** The state for people: a server whose process was ended because nobody called it is resting. */
+export function stateOf(server: Pick<McpServer, "state" | "resting">): McpServer["state"] | "resting" {
+  const { state, resting } = server;
   return state === "ready" && resting ? "resting" : state;
 }

@@ -2,17 +2,9 @@ import type { JsonSchemaObject } from "@toolrack/core";
 import type { SkillToolType } from "../../api/index.ts";
 import { isRecord } from "../../text/index.ts";
 
-/** A rule of the format of skills that is broken: what its text is called, and what stands in it. */
+/** A rule of the format of skills that is broken: its text `skills.rules.KEY`, and what stands in it. */
 export interface Breach {
-  readonly key:
-    | "name"
-    | "noDescription"
-    | "longDescription"
-    | "longCompatibility"
-    | "metadataTexts"
-    | "notText"
-    | "unknownKeys"
-    | "manyLines";
+  readonly key: string;
   readonly named: Readonly<Record<string, string | number>>;
 }
 
@@ -52,15 +44,13 @@ export function breachesOf(skill: {
   return breaches;
 }
 
-/** Lower-case letters and digits, joined by single dashes, at most 64. */
 export function isPlainName(name: string): boolean {
   return name.length <= 64 && /^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(name.trim());
 }
 
 /**
- * The schema of the arguments that a tool's `usage` describes, for the form that tries it: a JSON Schema, `{parameters}`
- * with settings beside it, `{properties}`, or a list of parameters. What says nothing takes any object. The server reads
- * the same forms, and has the last word.
+ * The schema of the arguments in a tool's `usage`: a JSON Schema, `{parameters}`, `{properties}` or a list
+ * of parameters.
  */
 export function parametersOf(usage: unknown): JsonSchemaObject {
   if (Array.isArray(usage)) return fromList(usage);
@@ -71,15 +61,9 @@ export function parametersOf(usage: unknown): JsonSchemaObject {
 }
 
 function fromList(list: readonly unknown[]): JsonSchemaObject {
-  const named = list.filter(
-    (entry) => isRecord(entry) && typeof entry.name === "string" && entry.name !== "",
-  );
-  // Only those that were found to have a name are left.
-  const entries = named.map((entry) => entry as Record<string, unknown> & { name: string });
-  return withPlainProperties({
-    type: "object",
-    properties: Object.fromEntries(entries.map(({ name, ...rest }) => [name, rest])),
-  });
+  const named = list.filter(isRecord).filter(({ name }) => typeof name === "string" && name !== "");
+  const properties = Object.fromEntries(named.map(({ name, ...rest }) => [name, rest]));
+  return withPlainProperties({ type: "object", properties });
 }
 
 /** Without what is the rack's own: where a parameter goes, its other name, and a `required` of a single one. */
@@ -96,6 +80,7 @@ function withPlainProperties(schema: Record<string, unknown>): JsonSchemaObject 
 
 /** The form of a list of parameters, which is the shortest way to say what a tool takes. */
 export function parameterListSchema(type: SkillToolType): JsonSchemaObject {
+  const types = ["string", "integer", "number", "boolean", "array", "object"];
   const places = { in: { type: "string", enum: ["query", "path", "header", "body"] } };
   return {
     type: "array",
@@ -103,11 +88,7 @@ export function parameterListSchema(type: SkillToolType): JsonSchemaObject {
       type: "object",
       properties: {
         name: { type: "string" },
-        type: {
-          type: "string",
-          enum: ["string", "integer", "number", "boolean", "array", "object"],
-          default: "string",
-        },
+        type: { type: "string", enum: types, default: "string" },
         description: { type: "string" },
         required: { type: "boolean" },
         ...(type === "http" ? places : {}),
@@ -157,9 +138,3 @@ function toBase64(bytes: Uint8Array): string {
   }
   return btoa(text);
 }
-
-/** What the two lists of the page are called. */
-export const kindTexts = {
-  skills: { short: "skills.short", add: "skills.add", none: "skills.none", choose: "skills.choose" },
-  experts: { short: "experts.short", add: "experts.add", none: "experts.none", choose: "experts.choose" },
-} as const;

@@ -3,7 +3,7 @@ import {
   type EffectScope,
   effectScope,
   onScopeDispose,
-  type Ref,
+  reactive,
   ref,
   shallowRef,
   watch,
@@ -25,37 +25,17 @@ import {
 import { keep, kept } from "../../text/index.ts";
 import { waitingApprovals } from "../../ui/index.ts";
 
-export interface Run {
-  readonly isRunning: Ref<boolean>;
-  readonly callId: Ref<string>;
-  readonly startedAt: Ref<number>;
-  readonly progress: Ref<CallProgress | undefined>;
-  /** What the tool said on its way, newest last. */
-  readonly lines: Ref<readonly CallLine[]>;
-  /** The question that the call waits for. */
-  readonly question: Readonly<Ref<Approval | undefined>>;
-  readonly answer: Ref<CallAnswer | undefined>;
-  readonly previous: Ref<CallAnswer | undefined>;
-  readonly refusal: Ref<ApiError | undefined>;
-  start(args: unknown): Promise<void>;
-  /** Shows a call that was made before, and its end when it is still under way. */
-  show(callId: string): Promise<void>;
-  cancel(reason: string): Promise<void>;
-}
-
-/** A way to make the call other than by the name of a tool on the rack. */
-export interface RunOptions {
-  make(args: unknown, callId: string, watcher: CallWatcher): Promise<CallAnswer>;
-}
+export type Run = ReturnType<typeof useRun>;
 
 const MOST_LINES = 200;
 
-/** Running one tool, from the press of the button to the answer. */
-export function useRun(tool: () => string, options?: RunOptions): Run {
+/** One call after another, each from the press of the button to the answer. `make` makes the call. */
+export function useRun(make: (args: unknown, callId: string, watcher: CallWatcher) => Promise<CallAnswer>) {
   const isRunning = ref(false);
   const callId = ref("");
   const startedAt = ref(0);
   const progress = ref<CallProgress>();
+  /** What the tool said on its way, newest last. */
   const lines = shallowRef<readonly CallLine[]>([]);
   const answer = shallowRef<CallAnswer>();
   const previous = shallowRef<CallAnswer>();
@@ -72,22 +52,19 @@ export function useRun(tool: () => string, options?: RunOptions): Run {
     isGone = true;
   });
 
-  // A tool that stands for another asks in the name of the call that it makes. Who may not decide is shown no question.
-  const isMine = (approval: Approval) =>
-    approval.callId === callId.value || approval.parentCallId === callId.value;
-  const question = computed(() => (isRunning.value ? waitingApprovals.value.find(isMine) : undefined));
+  /** The question that the call, or one that it made, waits for. Only who may decide it knows of one. */
+  const question = computed(() => {
+    const isMine = (approval: Approval) => [approval.callId, approval.parentCallId].includes(callId.value);
+    return isRunning.value ? waitingApprovals.value.find(isMine) : undefined;
+  });
 
   function start(args: unknown): Promise<void> {
-    return perform(newId(), (id, watcher) =>
-      options === undefined
-        ? runTool(tool(), { arguments: args, callId: id }, watcher)
-        : options.make(args, id, watcher),
-    );
+    return perform(newId(), (id, watcher) => make(args, id, watcher));
   }
 
+  /** Shows a call that was made before, and its end when it is still under way. */
   async function show(id: string): Promise<void> {
-    if (isRunning.value || id === callId.value) return;
-    await perform(id, findAnswer);
+    if (!isRunning.value && id !== callId.value) await perform(id, findAnswer);
   }
 
   async function perform(
@@ -100,11 +77,11 @@ export function useRun(tool: () => string, options?: RunOptions): Run {
     progress.value = undefined;
     lines.value = [];
     refusal.value = undefined;
+    const log = (line: CallLine) => {
+      lines.value = [...lines.value, line].slice(-MOST_LINES);
+    };
     try {
-      const log = (line: CallLine) => {
-        lines.value = [...lines.value, line].slice(-MOST_LINES);
-      };
-      const watcher = {
+      const ended = await work(id, {
         progress(update: CallProgress) {
           progress.value = update;
           if (update.message) log({ at: Date.now(), level: "progress", text: update.message });
@@ -114,8 +91,7 @@ export function useRun(tool: () => string, options?: RunOptions): Run {
           startedAt.value = call.timestamp ?? startedAt.value;
           lines.value = (call.log ?? []).slice(-MOST_LINES);
         },
-      };
-      const ended = await work(id, watcher);
+      });
       if (isGone) return;
       previous.value = answer.value;
       answer.value = ended;
@@ -126,78 +102,59 @@ export function useRun(tool: () => string, options?: RunOptions): Run {
     }
   }
 
+  /** The end of the call comes by its own stream; that it had ended already is no failure. */
   async function cancel(reason: string): Promise<void> {
-    // The end of the call comes by its own stream; that it had ended already is no failure.
     const path = { callId: callId.value };
     await request("DELETE /api/calls/{callId}", { path, query: { reason } }).catch((thrown: unknown) => {
-      if (!(thrown instanceof ApiError) || !["call_ended", "call_not_found"].includes(thrown.code))
-        throw thrown;
+      const { code } = ApiError.of(thrown);
+      if (code !== "call_ended" && code !== "call_not_found") throw thrown;
     });
   }
 
-  return {
-    isRunning,
-    callId,
-    startedAt,
-    progress,
-    lines,
-    question,
-    answer,
-    previous,
-    refusal,
-    start,
-    show,
-    cancel,
-  };
+  const state = { isRunning, callId, startedAt, progress, lines, question, answer, previous, refusal };
+  return reactive({ ...state, start, show, cancel });
 }
 
-/** What somebody has on the desk for one tool: the arguments as far as they are filled in, and the run. */
-export interface ToolDesk {
-  readonly value: Ref<unknown>;
+/** The arguments of a tool as far as they are filled in, and its run. */
+export interface ToolDraft {
+  value: unknown;
   readonly run: Run;
-  /** The call whose arguments were taken last. */
   takenFrom: string | undefined;
 }
 
 const MOST = 30;
-const desks = new Map<string, { readonly desk: ToolDesk; readonly scope: EffectScope }>();
+const drafts = new Map<string, { readonly draft: ToolDraft; readonly scope: EffectScope }>();
 
 /**
- * The desk of a tool. It outlives the page: who looks at another tool and comes back finds what was typed, and a run that
- * is still under way. Nothing of it is written anywhere.
+ * The draft of a tool. It outlives the page, so that somebody who comes back finds typed arguments and a
+ * running call.
  */
-export function deskOf(tool: string, start: () => unknown): ToolDesk {
-  const known = desks.get(tool);
-  if (known !== undefined) {
-    desks.delete(tool);
-    desks.set(tool, known);
-    return known.desk;
-  }
+export function toolDraftOf(tool: string, start: () => unknown): ToolDraft {
   const scope = effectScope(true);
-  const desk = scope.run(
-    (): ToolDesk => ({ value: ref(start()), run: useRun(() => tool), takenFrom: undefined }),
-  )!; // A scope that was just made runs what it is given.
-  desks.set(tool, { desk, scope });
-  tidy();
-  return desk;
+  const made = drafts.get(tool) ?? { scope, draft: scope.run(() => newDraft(tool, start()))! };
+  drafts.delete(tool);
+  drafts.set(tool, made);
+  // Those that were not looked at for longest go first; a run under way keeps its draft.
+  for (const [name, known] of drafts) {
+    if (drafts.size <= MOST) break;
+    if (known.draft.run.isRunning) continue;
+    known.scope.stop();
+    drafts.delete(name);
+  }
+  return made.draft;
 }
 
-/** Desks that were not looked at for longest go first; a run under way keeps its desk. */
-function tidy(): void {
-  for (const [tool, { desk, scope }] of desks) {
-    if (desks.size <= MOST) return;
-    if (desk.run.isRunning.value) continue;
-    scope.stop();
-    desks.delete(tool);
-  }
+function newDraft(tool: string, value: unknown): ToolDraft {
+  const run = useRun((args, callId, watcher) => runTool(tool, { arguments: args, callId }, watcher));
+  return reactive({ value, run, takenFrom: undefined });
 }
 
 watch(
   () => currentSession.refusal,
   (refusal) => {
     if (refusal !== "missing") return;
-    for (const { scope } of desks.values()) scope.stop();
-    desks.clear();
+    for (const { scope } of drafts.values()) scope.stop();
+    drafts.clear();
   },
 );
 
@@ -206,29 +163,19 @@ export interface SavedCall {
   readonly args: unknown;
 }
 
-/** Sets of arguments that a person gave a name, kept in this browser for each tool. */
-export function useSavedCalls(tool: Ref<string>): {
-  readonly saved: Ref<readonly SavedCall[]>;
-  save(name: string, args: unknown): void;
-  remove(name: string): void;
-} {
-  const saved = ref<readonly SavedCall[]>([]);
-  const keyOf = () => `toolrack.saved.${tool.value}`;
-  watch(
-    tool,
-    () => {
-      saved.value = read(kept(keyOf()));
-    },
-    { immediate: true },
-  );
+/** Sets of arguments of a tool that a person gave a name, kept in this browser. */
+export function useSavedCalls(tool: string) {
+  const key = `toolrack.saved.${tool}`;
+  const saved = shallowRef(read(kept(key)));
   const store = (calls: readonly SavedCall[]) => {
     saved.value = calls;
-    keep(keyOf(), calls.length === 0 ? undefined : JSON.stringify(calls));
+    keep(key, calls.length === 0 ? undefined : JSON.stringify(calls));
   };
+  const without = (name: string) => saved.value.filter((call) => call.name !== name);
   return {
     saved,
-    save: (name, args) => store([...saved.value.filter((call) => call.name !== name), { name, args }]),
-    remove: (name) => store(saved.value.filter((call) => call.name !== name)),
+    save: (name: string, args: unknown) => store([...without(name), { name, args }]),
+    remove: (name: string) => store(without(name)),
   };
 }
 

@@ -12,7 +12,7 @@ test("names, descriptions, titles and enumerated values are collected from every
     },
     $defs: { range: { properties: { from: { description: "First day" } } } },
   });
-  expect(names).toEqual(["city", "unit", "stops", "platform", "when", "from"]);
+  expect(names).toEqual(["city", "unit", "stops", "when", "platform", "from"]);
   expect(descriptions).toEqual(["Where", "celsius", "kelvin", "Track", "now", "First day"]);
 });
 

@@ -1,4 +1,4 @@
-import type { JsonSchema } from "../../schema/types.ts";
+import { isRecord, type JsonSchema, keysOf, listOf, walkSchemas } from "../../schema/visit.ts";
 
 /** What search knows of a tool. */
 export interface SearchDocument {
@@ -85,44 +85,41 @@ export function schemaText(schema: JsonSchema): SchemaText {
   const names: string[] = [];
   const descriptions: string[] = [];
   let nodes = 0;
-  visit(schema, 0);
-  return { names, descriptions };
-
-  function visit(node: unknown, depth: number): void {
-    if (!isRecord(node) || depth > MAX_DEPTH || ++nodes > MAX_NODES) return;
-    for (const text of [node.title, node.description, node.const]) addText(text);
-    if (Array.isArray(node.enum)) for (const value of node.enum.slice(0, MAX_ENUM_VALUES)) addText(value);
-    visitMap(node.properties, depth, true);
-    for (const keyword of MAPS_OF_SCHEMAS) visitMap(node[keyword], depth, false);
-    for (const keyword of SCHEMAS) {
-      const value = node[keyword];
-      for (const child of Array.isArray(value) ? value : [value]) visit(child, depth + 1);
-    }
-  }
-
-  function visitMap(map: unknown, depth: number, named: boolean): void {
-    if (!isRecord(map) || depth >= MAX_DEPTH) return;
-    for (const [name, child] of Object.entries(map)) {
-      if (nodes >= MAX_NODES) return;
-      if (named) names.push(name);
-      visit(child, depth + 1);
-    }
-  }
-
-  function addText(text: unknown): void {
+  const addText = (text: unknown) => {
     if (typeof text === "string" && text !== "") descriptions.push(text);
+  };
+  if (isRecord(schema)) {
+    walkSchemas(schema, ({ schema: node, depth, steps: [keyword] }) => {
+      if (keyword !== undefined && !READ_KEYWORDS.has(keyword)) return false;
+      if (nodes >= MAX_NODES || depth > MAX_DEPTH) return false;
+      nodes++;
+      names.push(...keysOf(node.properties).slice(0, MAX_NODES - names.length));
+      for (const text of [node.title, node.description, node.const]) addText(text);
+      for (const value of listOf(node.enum).slice(0, MAX_ENUM_VALUES)) addText(value);
+      return true;
+    });
   }
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return { names, descriptions };
 }
 
 const MAX_DEPTH = 12;
 const MAX_NODES = 1_000;
 const MAX_ENUM_VALUES = 50;
-const MAPS_OF_SCHEMAS = ["patternProperties", "$defs", "definitions"];
-const SCHEMAS = ["items", "prefixItems", "anyOf", "oneOf", "allOf", "additionalProperties", "then", "else"];
+/** Conditions and what must not be say nothing about what a tool takes. */
+const READ_KEYWORDS = new Set([
+  ...[
+    "properties",
+    "patternProperties",
+    "$defs",
+    "definitions",
+    "items",
+    "prefixItems",
+    "anyOf",
+    "oneOf",
+    "allOf",
+  ],
+  ...["additionalProperties", "then", "else"],
+]);
 
 /**
  * What somebody may have meant by a term that no tool contains. The last word of a request may be unfinished,

@@ -1,95 +1,63 @@
-import { isInside, privatePaths, realRoots } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
-import { type Confinement, confinePath, showPath } from "../confine.ts";
-import { entryAt } from "../file/support/entries.ts";
-import { IgnoreRules, walk } from "../file/support/walk.ts";
+import type { InternalToolContext } from "../../calls/index.ts";
+import { amount, answer, defineTool, field, flag, list, object, optional, text, whole } from "../define.ts";
+import { walk } from "../file/support/walk.ts";
+import { locateExisting, showPath } from "../paths.ts";
+import { analyzeFile, type FileAnalysis, type LineCounts, languageOf } from "./support/analysis.ts";
+import type { CodeSymbol, Import } from "./support/outline.ts";
 
-import { analyzeFile, type FileAnalysis, languageOf } from "./support/analysis.ts";
-
-import { addCounts, type FolderAnalysis, renderFile, renderFolder } from "./support/render-analysis.ts";
-
-interface AnalyzeArguments {
+interface FolderAnalysis {
   readonly path: string;
-  readonly limit: number;
+  readonly files: readonly FileAnalysis[];
+  readonly skipped: readonly string[];
+  readonly isCut: boolean;
 }
 
-const counts = {
-  type: "object",
-  properties: {
-    lines: { type: "integer" },
-    code: { type: "integer" },
-    comments: { type: "integer" },
-    blank: { type: "integer" },
-  },
-  required: ["lines", "code", "comments", "blank"],
-} as const;
+const symbol = object({
+  kind: text(),
+  name: text(),
+  line: whole(),
+  endLine: whole(),
+  exported: flag(),
+  signature: optional(text()),
+  members: optional(field({ type: "array" })),
+});
 
-export default {
+export default defineTool({
   name: "analyze",
   description:
     "Shows what code consists of without reading it whole. Of a TypeScript or JavaScript file: functions, classes with " +
     "methods, interfaces, types, enums and variables with line ranges and whether they are exported, imports, exports " +
     "and syntax errors. Of other languages: lines of code, comments and blanks. Of a folder: a summary per file.",
-  inputSchema: {
-    type: "object",
-    properties: {
-      path: {
-        type: "string",
-        description: "The file or folder: relative to the workspace, or absolute inside it.",
-      },
-      limit: {
-        type: "integer",
-        minimum: 1,
-        maximum: 2000,
-        default: 200,
-        description: "Of a folder, the most files.",
-      },
-    },
-    required: ["path"],
+  input: {
+    path: text("The file or folder: relative to the workspace, or absolute inside it."),
+    limit: whole("Of a folder, the most files.", { minimum: 1, maximum: 2000, default: 200 }),
   },
-  outputSchema: {
-    type: "object",
-    properties: {
-      path: { type: "string" },
-      language: { type: "string", description: "Of a file." },
-      counts,
-      symbols: {
-        type: "array",
-        items: {
-          type: "object",
-          properties: {
-            kind: { type: "string" },
-            name: { type: "string" },
-            line: { type: "integer" },
-            endLine: { type: "integer" },
-            exported: { type: "boolean" },
-            signature: { type: "string" },
-            members: { type: "array" },
-          },
-          required: ["kind", "name", "line", "endLine", "exported"],
-        },
-      },
-      imports: { type: "array" },
-      exports: { type: "array", items: { type: "string" } },
-      problems: { type: "array", description: "Syntax errors: line, column, message." },
-      note: { type: "string" },
-      files: {
+  output: {
+    path: text(),
+    language: optional(text("Of a file.")),
+    counts: object({ lines: whole(), code: whole(), comments: whole(), blank: whole() }),
+    symbols: optional(list(symbol)),
+    imports: optional(field({ type: "array" })),
+    exports: optional(list(text())),
+    problems: optional(field({ type: "array", description: "Syntax errors: line, column, message." })),
+    note: optional(text()),
+    files: optional(
+      field({
         type: "array",
         description: "Of a folder: path, language, counts, symbols, exports, problems of each.",
-      },
-      truncated: { type: "boolean", description: "The folder has more files than the limit." },
-    },
-    required: ["path", "counts"],
+      }),
+    ),
+    truncated: optional(flag("The folder has more files than the limit.")),
   },
-  async handler(args: AnalyzeArguments, context: InternalToolContext) {
-    const { workspace } = context;
-    const real = await confinePath(workspace, args.path, { mustExist: true });
-    if ((await entryAt(real))?.isDirectory())
-      return folderResult(await analyzeFolder(real, args.limit, context));
-    return fileResult(await analyzeFile(workspace, real));
+  async handler(args, context) {
+    const { real, stats } = await locateExisting(context.workspace, args.path);
+    if (stats.isDirectory()) return folderResult(await analyzeFolder(real, args.limit, context));
+    const analysis = await analyzeFile(context.workspace, real);
+    const { outline, ...rest } = analysis;
+    return answer(renderFile(analysis), { ...rest, ...outline });
   },
   metadata: { category: "code", readOnly: true, idempotent: true, tags: ["outline", "symbols"] },
-} satisfies InternalTool;
+});
 
 async function analyzeFolder(
   real: string,
@@ -99,10 +67,7 @@ async function analyzeFolder(
   const { workspace, signal, progress } = context;
   const files: FileAnalysis[] = [];
   const skipped: string[] = [];
-  const found = walk(real, {
-    depth: Number.POSITIVE_INFINITY,
-    rules: await rulesFor(workspace, real),
-    isPrivate: await privatePaths(workspace),
+  const found = walk(workspace, real, {
     signal,
     onUnreadable: (relative, reason) => skipped.push(`${relative} (${reason})`),
   });
@@ -122,35 +87,120 @@ async function analyzeFolder(
   return { path: await showPath(workspace, real), files, skipped, isCut };
 }
 
-async function rulesFor(workspace: Confinement, folder: string): Promise<IgnoreRules> {
-  const root = (await realRoots(workspace)).find((candidate) => isInside(candidate, folder)) ?? folder;
-  return IgnoreRules.forFolder(root, folder);
-}
-
-function fileResult(analysis: FileAnalysis) {
-  const { outline, ...rest } = analysis;
-  return {
-    content: [{ type: "text", text: renderFile(analysis) }],
-    structuredContent: { ...rest, ...outline },
-  };
-}
-
 function folderResult(folder: FolderAnalysis) {
+  const { path, skipped, isCut } = folder;
   const files = folder.files.map(({ path, language, counts, outline, problems }) => ({
     path,
     language,
     counts,
-    ...(outline === undefined ? {} : { symbols: outline.symbols.length, exports: outline.exports }),
-    ...(problems === undefined ? {} : { problems: problems.length }),
+    ...(outline && { symbols: outline.symbols.length, exports: outline.exports }),
+    ...(problems && { problems: problems.length }),
   }));
-  return {
-    content: [{ type: "text", text: renderFolder(folder) }],
-    structuredContent: {
-      path: folder.path,
-      counts: addCounts(folder.files),
-      files,
-      truncated: folder.isCut,
-      ...(folder.skipped.length === 0 ? {} : { note: `Left out: ${folder.skipped.join(" ")}` }),
-    },
-  };
+  return answer(renderFolder(folder), {
+    path,
+    counts: addCounts(folder.files),
+    files,
+    truncated: isCut,
+    ...(skipped.length > 0 && { note: `Left out: ${skipped.join(" ")}` }),
+  });
+}
+
+const MOST_EXPORTS = 12;
+const ownWords = new Set(["constructor", "getter", "setter"]);
+
+/** An outline as a model reads it: one line per symbol, with the lines to read for it. */
+function renderFile(analysis: FileAnalysis): string {
+  const { path, language, counts, outline, problems = [], note } = analysis;
+  return [
+    `${path}: ${language}, ${renderCounts(counts)}`,
+    note,
+    section(
+      "Syntax errors",
+      problems.map(({ line, column, message }) => `  ${line}:${column}  ${message}`),
+    ),
+    section("Imports", (outline?.imports ?? []).map(renderImport)),
+    section(
+      "Symbols",
+      (outline?.symbols ?? []).flatMap((symbol) => renderSymbol(symbol, "  ")),
+    ),
+    outline === undefined || outline.exports.length === 0
+      ? undefined
+      : `Exports: ${outline.exports.join(", ")}`,
+  ]
+    .filter((part) => part !== undefined)
+    .join("\n");
+}
+
+/** One line per file, and the sums. */
+function renderFolder({ path, files, skipped, isCut }: FolderAnalysis): string {
+  const heading = path === "." ? "The workspace" : `${path}/`;
+  if (files.length === 0) return `${heading} has no code to analyse.`;
+  const number = amount(files.length, "file");
+  return [
+    `${heading}: ${number}, ${renderCounts(addCounts(files))}`,
+    ...byLanguage(files),
+    "",
+    ...files.map(renderSummary),
+    ...(isCut ? [`\n[Stopped at ${number}; there are more. Analyse a folder below, or raise limit.]`] : []),
+    ...(skipped.length === 0 ? [] : [`\n[Left out: ${skipped.join(" ")}]`]),
+  ].join("\n");
+}
+
+function addCounts(files: readonly FileAnalysis[]): LineCounts {
+  const sum = { lines: 0, code: 0, comments: 0, blank: 0 };
+  for (const { counts } of files) {
+    sum.lines += counts.lines;
+    sum.code += counts.code;
+    sum.comments += counts.comments;
+    sum.blank += counts.blank;
+  }
+  return sum;
+}
+
+function renderCounts({ lines, code, comments, blank }: LineCounts): string {
+  return `${amount(lines, "line")} (${code} code, ${comments} comments, ${blank} blank)`;
+}
+
+function section(title: string, lines: readonly string[]): string | undefined {
+  return lines.length === 0 ? undefined : `${title}\n${lines.join("\n")}`;
+}
+
+function renderImport({ from, names, line }: Import): string {
+  return `  ${line}  ${from}${names.length === 0 ? "" : `: ${names.join(", ")}`}`;
+}
+
+function renderSymbol(symbol: CodeSymbol, indent: string): string[] {
+  const { kind, name, line, endLine, exported, signature, members = [] } = symbol;
+  const range = line === endLine ? `${line}` : `${line}-${endLine}`;
+  // Some signatures begin with their own kind.
+  const isNamed = /^(async )?function\b/.test(signature ?? "") || ownWords.has(kind);
+  const what = signature === undefined ? `${kind} ${name}` : isNamed ? signature : `${kind} ${signature}`;
+  return [
+    `${indent}${range}  ${exported ? "export " : ""}${what}`,
+    ...members.flatMap((member) => renderSymbol(member, `${indent}  `)),
+  ];
+}
+
+function byLanguage(files: readonly FileAnalysis[]): string[] {
+  const groups = Map.groupBy(files, ({ language }) => language);
+  if (groups.size < 2) return [];
+  return [...groups]
+    .map(([language, group]) => ({ language, group, code: addCounts(group).code }))
+    .sort((a, b) => b.code - a.code)
+    .map(
+      ({ language, group, code }) =>
+        `  ${language}: ${amount(group.length, "file")}, ${amount(code, "line")} of code`,
+    );
+}
+
+function renderSummary({ path, counts, outline, problems = [] }: FileAnalysis): string {
+  const names = outline?.exports ?? [];
+  const more = names.length > MOST_EXPORTS ? `, and ${names.length - MOST_EXPORTS} more` : "";
+  const exports = names.length === 0 ? "" : `; exports ${names.slice(0, MOST_EXPORTS).join(", ")}${more}`;
+  const first = problems[0];
+  const broken =
+    first === undefined
+      ? ""
+      : `; ${amount(problems.length, "syntax error")}, first at line ${first.line}: ${first.message}`;
+  return `${path}  ${amount(counts.lines, "line")}${exports}${broken}`;
 }

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openTestWorkspace, type TestWorkspace } from "../testing/tool-rig.ts";
 import format from "./format.ts";
-import { runProgram } from "./support/programs.ts";
+import { runProgram } from "./support/formatters.ts";
 
 const biome = join(
   dirname(createRequire(import.meta.url).resolve("@biomejs/biome/package.json")),

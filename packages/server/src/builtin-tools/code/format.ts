@@ -1,78 +1,51 @@
-import type { Stats } from "node:fs";
 import { dirname, relative, resolve, sep } from "node:path";
-import { guardWrite, isInside, privatePaths, realRoots } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
-import { type Confinement, confinePath, showPath } from "../confine.ts";
-import { amount } from "../file/support/contents.ts";
-import { entryAt } from "../file/support/entries.ts";
-import { changedFiles, type FoundFormatter, fileStamps, findFormatter } from "./support/formatters.ts";
-
-import { type ProgramResult, runProgram } from "./support/programs.ts";
-
-interface FormatArguments {
-  readonly path: string;
-  readonly check: boolean;
-}
-
-/** What is formatted, and where. */
-interface Target {
-  readonly real: string;
-  readonly shown: string;
-  readonly root: string;
-  readonly isFolder: boolean;
-  readonly existing: Stats | undefined;
-}
+import { guardWrite, isInside, realRoots } from "../../access/index.ts";
+import { amount, answer, defineTool, field, flag, list, text } from "../define.ts";
+import { type Confinement, type ExistingPlace, locateExisting, showPath } from "../paths.ts";
+import {
+  changedFiles,
+  type FoundFormatter,
+  fileStamps,
+  findFormatter,
+  type ProgramResult,
+  runProgram,
+} from "./support/formatters.ts";
 
 const TIMEOUT = 60_000;
 const MOST_OUTPUT = 4000;
 const MOST_FILES = 200;
 
-export default {
+export default defineTool({
   name: "format",
   description:
     "Formats a file or folder with the formatter that the project itself uses: Biome, dprint or Prettier, found by its " +
     "config file or package.json. Answers which one ran and which files changed; with check: true nothing is written " +
     "and the files that are not formatted are named. Runs for at most 60 seconds.",
-  inputSchema: {
-    type: "object",
-    properties: {
-      path: {
-        type: "string",
-        description: "The file or folder: relative to the workspace, or absolute inside it.",
-      },
-      check: { type: "boolean", default: false, description: "Only say what would change." },
-    },
-    required: ["path"],
+  input: {
+    path: text("The file or folder: relative to the workspace, or absolute inside it."),
+    check: flag("Only say what would change.", { default: false }),
   },
-  outputSchema: {
-    type: "object",
-    properties: {
-      path: { type: "string" },
-      formatter: { enum: ["biome", "dprint", "prettier"] },
-      checked: { type: "boolean", description: "Nothing was written." },
-      files: {
-        type: "array",
-        items: { type: "string" },
-        description: "Changed, or with check not formatted.",
-      },
-    },
-    required: ["path", "formatter", "checked", "files"],
+  output: {
+    path: text(),
+    formatter: field({ enum: ["biome", "dprint", "prettier"] }),
+    checked: flag("Nothing was written."),
+    files: list(text(), "Changed, or with check not formatted."),
   },
-  async handler(args: FormatArguments, context: InternalToolContext) {
+  async handler(args, context) {
     const { workspace, signal } = context;
-    const target = await findTarget(workspace, args.path);
+    const place = await locateExisting(workspace, args.path);
+    const { real, shown, stats } = place;
     // Also to check: what a formatter says of a broken file shows a part of it.
-    const { shown, existing } = target;
-    await guardWrite(context, target.real, { shown, existing, verb: "Format", isAsked: true });
-    const found = await findFormatter(target.isFolder ? target.real : dirname(target.real), target.root);
-    const files = args.check
-      ? await check(workspace, target, found, signal)
-      : await write(workspace, target, found, signal);
-    const text = report(target.shown, found.formatter.label, files, args.check);
-    return {
-      content: [{ type: "text", text }],
-      structuredContent: { path: target.shown, formatter: found.formatter.name, checked: args.check, files },
-    };
+    await guardWrite(context, real, { shown, existing: stats, verb: "Format", isAsked: true });
+    const root = (await realRoots(workspace)).find((candidate) => isInside(candidate, real)) ?? real;
+    const found = await findFormatter(stats.isDirectory() ? real : dirname(real), root);
+    const files = await (args.check ? check : write)(workspace, place, found, signal);
+    return answer(report(shown, found.formatter.label, files, args.check), {
+      path: shown,
+      formatter: found.formatter.name,
+      checked: args.check,
+      files,
+    });
   },
   metadata: {
     category: "code",
@@ -81,43 +54,32 @@ export default {
     dangerous: true,
     confirm: "Run the project's own formatter?",
   },
-} satisfies InternalTool;
-
-async function findTarget(workspace: Confinement, path: string): Promise<Target> {
-  const real = await confinePath(workspace, path, { mustExist: true });
-  const roots = await realRoots(workspace);
-  const entry = await entryAt(real);
-  const root = roots.find((candidate) => isInside(candidate, real)) ?? real;
-  const shown = await showPath(workspace, real);
-  return { real, shown, root, isFolder: entry?.isDirectory() === true, existing: entry };
-}
+});
 
 async function check(
   workspace: Confinement,
-  target: Target,
+  { real, shown }: ExistingPlace,
   found: FoundFormatter,
   signal: AbortSignal,
 ): Promise<string[]> {
   const { formatter, folder } = found;
-  const result = await run(found, formatter.check(argument(folder, target.real)), signal);
+  const result = await run(found, formatter.check(argument(folder, real)), signal);
   const paths = formatter.unformatted(result);
-  if (paths === undefined) throw failed(target.shown, found, result);
+  if (paths === undefined) throw failed(shown, found, result);
   return Promise.all(paths.map((path) => showPath(workspace, resolve(folder, path))));
 }
 
 async function write(
   workspace: Confinement,
-  target: Target,
+  place: ExistingPlace,
   found: FoundFormatter,
   signal: AbortSignal,
 ): Promise<string[]> {
-  const isPrivate = await privatePaths(workspace);
-  const stamps = () => fileStamps(target.real, target.root, target.isFolder, isPrivate, signal);
-  const before = await stamps();
-  const result = await run(found, found.formatter.write(argument(found.folder, target.real)), signal);
-  const changed = changedFiles(before, await stamps());
+  const before = await fileStamps(workspace, place, signal);
+  const result = await run(found, found.formatter.write(argument(found.folder, place.real)), signal);
+  const changed = changedFiles(before, await fileStamps(workspace, place, signal));
   const files = await Promise.all(changed.map((path) => showPath(workspace, path)));
-  if (result.code !== 0) throw failed(target.shown, found, result, files);
+  if (result.code !== 0) throw failed(place.shown, found, result, files);
   return files;
 }
 

@@ -3,7 +3,7 @@ import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openTestWorkspace, type TestWorkspace } from "../testing/tool-rig.ts";
 import search from "./search.ts";
-import { runRipgrep } from "./support/programs.ts";
+import { runRipgrep } from "./support/ripgrep.ts";
 
 interface SearchResult {
   readonly matches: readonly {

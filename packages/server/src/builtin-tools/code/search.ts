@@ -1,122 +1,74 @@
 import { basename, dirname, join } from "node:path";
 import { privatePaths } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
-import { confinePath, showPath } from "../confine.ts";
-import { entryAt } from "../file/support/entries.ts";
-import { clipLine, type RipgrepLine, type RipgrepOutcome, runRipgrep } from "./support/programs.ts";
+import {
+  answer,
+  defineTool,
+  field,
+  flag,
+  list,
+  object,
+  optional,
+  text,
+  type Values,
+  whole,
+} from "../define.ts";
+import { locateExisting, showPath } from "../paths.ts";
+import { clipLine, type RipgrepLine, runRipgrep } from "./support/ripgrep.ts";
 
-interface SearchArguments {
-  readonly query: string;
-  readonly path: string;
-  readonly literal: boolean;
-  readonly ignoreCase: boolean;
-  readonly glob: readonly string[];
-  readonly context: number;
-  readonly limit: number;
-  readonly filesOnly: boolean;
-}
+const input = {
+  query: text("The regular expression, in ripgrep's syntax; with literal the exact text.", { minLength: 1 }),
+  path: text("The folder or file to search; by default the workspace.", { default: "." }),
+  literal: flag("Take the query as plain text.", { default: false }),
+  ignoreCase: flag("Let upper and lower case match each other.", { default: false }),
+  glob: list(
+    text(undefined, { minLength: 1 }),
+    'Only files that fit one of these, such as "*.ts" or "src/**"; "!*.test.ts" leaves files out.',
+    { default: [] },
+  ),
+  context: whole("Lines to show around a match.", { minimum: 0, maximum: 20, default: 0 }),
+  limit: whole("The most matches, or files.", { minimum: 1, maximum: 5000, default: 100 }),
+  filesOnly: flag("Only name the files that match.", { default: false }),
+};
 
-interface Match {
-  readonly path: string;
-  readonly line: number;
-  readonly column: number;
-  readonly text: string;
-  readonly before?: string[];
-  readonly after?: string[];
-}
+type SearchArguments = Values<typeof input>;
 
 interface Found {
   /** Everything to print, context too, in order. */
   readonly lines: RipgrepLine[];
   readonly matches: RipgrepLine[];
   readonly isCut: boolean;
-  readonly outcome: RipgrepOutcome;
+  /** What could not be searched. */
+  readonly complaints: string;
 }
 
-export default {
+const lines = optional(list(text()));
+
+const match = object({
+  path: text(),
+  line: whole(),
+  column: whole("Where the match begins in the line, from 1."),
+  text: text("The line; a long one is cut to the part around the match."),
+  before: lines,
+  after: lines,
+});
+
+export default defineTool({
   name: "search",
   description:
     "Searches the text of the workspace's files with a regular expression (ripgrep). Answers with path, line number and " +
     "line of every match, in order of path, at most 100 by default. Leaves out what .gitignore leaves out, .git, " +
     "node_modules, binary files and files over 32 MB. Finding nothing is a normal answer.",
-  inputSchema: {
-    type: "object",
-    properties: {
-      query: {
-        type: "string",
-        minLength: 1,
-        description: "The regular expression, in ripgrep's syntax; with literal the exact text.",
-      },
-      path: {
-        type: "string",
-        default: ".",
-        description: "The folder or file to search; by default the workspace.",
-      },
-      literal: { type: "boolean", default: false, description: "Take the query as plain text." },
-      ignoreCase: {
-        type: "boolean",
-        default: false,
-        description: "Let upper and lower case match each other.",
-      },
-      glob: {
-        type: "array",
-        items: { type: "string", minLength: 1 },
-        default: [],
-        description:
-          'Only files that fit one of these, such as "*.ts" or "src/**"; "!*.test.ts" leaves files out.',
-      },
-      context: {
-        type: "integer",
-        minimum: 0,
-        maximum: 20,
-        default: 0,
-        description: "Lines to show around a match.",
-      },
-      limit: {
-        type: "integer",
-        minimum: 1,
-        maximum: 5000,
-        default: 100,
-        description: "The most matches, or files.",
-      },
-      filesOnly: { type: "boolean", default: false, description: "Only name the files that match." },
-    },
-    required: ["query"],
+  input,
+  output: {
+    matches: optional(field({ type: "array", description: "Absent with filesOnly.", items: match.schema })),
+    files: list(text()),
+    truncated: flag("There are more matches than the limit."),
   },
-  outputSchema: {
-    type: "object",
-    properties: {
-      matches: {
-        type: "array",
-        description: "Absent with filesOnly.",
-        items: {
-          type: "object",
-          properties: {
-            path: { type: "string" },
-            line: { type: "integer" },
-            column: { type: "integer", description: "Where the match begins in the line, from 1." },
-            text: {
-              type: "string",
-              description: "The line; a long one is cut to the part around the match.",
-            },
-            before: { type: "array", items: { type: "string" } },
-            after: { type: "array", items: { type: "string" } },
-          },
-          required: ["path", "line", "column", "text"],
-        },
-      },
-      files: { type: "array", items: { type: "string" } },
-      truncated: { type: "boolean", description: "There are more matches than the limit." },
-    },
-    required: ["files", "truncated"],
-  },
-  async handler(args: SearchArguments, { workspace, signal }: InternalToolContext) {
-    const real = await confinePath(workspace, args.path, { mustExist: true });
-    const entry = await entryAt(real);
-    const isFolder = entry?.isDirectory() === true;
+  async handler(args, { workspace, signal }) {
+    const { real, stats } = await locateExisting(workspace, args.path);
+    const isFolder = stats.isDirectory();
     // A pipe without a writer would be searched for ever.
-    if (!isFolder && entry?.isFile() !== true)
-      throw new Error(`"${args.path}" is neither a file nor a folder.`);
+    if (!isFolder && !stats.isFile()) throw new Error(`"${args.path}" is neither a file nor a folder.`);
     const folder = isFolder ? real : dirname(real);
     const isPrivate = await privatePaths(workspace);
     const target = isFolder ? "./" : `./${basename(real)}`;
@@ -124,17 +76,14 @@ export default {
     const shownFolder = await showPath(workspace, folder);
     const show = (path: string) => (shownFolder === "." ? path : `${shownFolder}/${path}`);
     const files = [...new Set(found.matches.map(({ path }) => show(path)))];
-    return {
-      content: [{ type: "text", text: render(args, found, files, show) }],
-      structuredContent: {
-        ...(args.filesOnly ? {} : { matches: toMatches(found, args.context, show) }),
-        files,
-        truncated: found.isCut,
-      },
-    };
+    return answer(render(args, found, files, show), {
+      ...(!args.filesOnly && { matches: toMatches(found, args.context, show) }),
+      files,
+      truncated: found.isCut,
+    });
   },
   metadata: { category: "code", readOnly: true, idempotent: true, tags: ["search", "grep"] },
-} satisfies InternalTool;
+});
 
 async function search(
   args: SearchArguments,
@@ -146,7 +95,7 @@ async function search(
   const lines: RipgrepLine[] = [];
   const matches: RipgrepLine[] = [];
   let isCut = false;
-  const outcome = await runRipgrep(toOptions(args, target), folder, signal, (line) => {
+  const said = await runRipgrep(toOptions(args, target), folder, signal, (line) => {
     if (isPrivate(line.path)) return true;
     if (line.match !== undefined && matches.length === args.limit) {
       isCut = true;
@@ -159,11 +108,11 @@ async function search(
     signal.throwIfAborted();
     throw new Error(`ripgrep cannot search for this: ${error.message}`, { cause: error });
   });
-  const complaints = outcome.complaints
+  const complaints = said
     .split("\n")
     .filter((line) => !isPrivate(/^(?:rg: )?(?:\.\/)?(.*?): /.exec(line)?.[1] ?? "."))
     .join("\n");
-  return { lines, matches, isCut, outcome: { ...outcome, complaints } };
+  return { lines, matches, isCut, complaints };
 }
 
 function toOptions(args: SearchArguments, target: string): string[] {
@@ -189,7 +138,7 @@ function toOptions(args: SearchArguments, target: string): string[] {
   ];
 }
 
-function toMatches({ lines }: Found, context: number, show: (path: string) => string): Match[] {
+function toMatches({ lines }: Found, context: number, show: (path: string) => string) {
   return lines.flatMap((line, index) => {
     if (line.match === undefined) return [];
     return {
@@ -197,9 +146,10 @@ function toMatches({ lines }: Found, context: number, show: (path: string) => st
       line: line.line,
       column: line.match.start + 1,
       text: clipLine(line.text, line.match),
-      ...(context === 0
-        ? {}
-        : { before: nearby(lines, index, -1, context).reverse(), after: nearby(lines, index, 1, context) }),
+      ...(context > 0 && {
+        before: nearby(lines, index, -1, context).reverse(),
+        after: nearby(lines, index, 1, context),
+      }),
     };
   });
 }
@@ -223,9 +173,7 @@ function render(
   show: (path: string) => string,
 ): string {
   const complaints =
-    found.outcome.complaints === ""
-      ? ""
-      : `\n\n[Not everything could be searched: ${found.outcome.complaints}]`;
+    found.complaints === "" ? "" : `\n\n[Not everything could be searched: ${found.complaints}]`;
   const what = args.literal ? `"${args.query}"` : `/${args.query}/`;
   if (files.length === 0) {
     const where = args.path === "." ? "the workspace" : args.path;

@@ -1,53 +1,34 @@
 import { readdir } from "node:fs/promises";
 import { guardWrite } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
-import { confinePath, showPath } from "../confine.ts";
-import { amount } from "./support/contents.ts";
-import { countEntries, entryAt, kindOf, type Removed, removeEntry } from "./support/entries.ts";
-import { refuseRoot } from "./support/paths.ts";
+import { amount, answer, defineTool, field, flag, text, whole } from "../define.ts";
+import { locateExisting, type Place, refuseRoot } from "../paths.ts";
+import { countEntries, type EntryCount, kindOf, removeEntry } from "./support/entries.ts";
 
-interface DeleteArguments {
-  readonly path: string;
-  readonly recursive: boolean;
-}
-
-export default {
+export default defineTool({
   name: "delete",
   description:
     "Deletes a file, a link or a folder of the workspace for good. A link is deleted itself, never what it points to. " +
     "A folder that is not empty needs recursive: true.",
-  inputSchema: {
-    type: "object",
-    properties: {
-      path: {
-        type: "string",
-        description: "What to delete: relative to the workspace, or absolute inside it.",
-      },
-      recursive: { type: "boolean", default: false, description: "Delete a folder with everything in it." },
-    },
-    required: ["path"],
+  input: {
+    path: text("What to delete: relative to the workspace, or absolute inside it."),
+    recursive: flag("Delete a folder with everything in it.", { default: false }),
   },
-  outputSchema: {
-    type: "object",
-    properties: {
-      path: { type: "string" },
-      type: { enum: ["file", "directory", "symlink", "other"] },
-      files: { type: "integer", description: "Files and links deleted." },
-      folders: { type: "integer", description: "Folders deleted." },
-    },
-    required: ["path", "type", "files", "folders"],
+  output: {
+    path: text(),
+    type: field({ enum: ["file", "directory", "symlink", "other"] }),
+    files: whole("Files and links deleted."),
+    folders: whole("Folders deleted."),
   },
-  async handler(args: DeleteArguments, context: InternalToolContext) {
+  async handler(args, context) {
     const { workspace, signal, progress } = context;
-    const real = await confinePath(workspace, args.path, { mustExist: true, keepLink: true });
-    const shown = await showPath(workspace, real);
-    await refuseRoot(workspace, real, shown, "deleted");
-    const entry = await entryAt(real);
-    const type = entry === undefined ? "other" : kindOf(entry);
-    if (type === "directory" && !args.recursive) await refuseFull(real, shown);
-    await guardWrite(context, real, { shown, verb: "Delete", existing: entry, isAsked: true });
+    const place = await locateExisting(workspace, args.path, { keepLink: true });
+    const { real, shown, stats } = place;
+    await refuseRoot(workspace, place, "deleted");
+    const type = kindOf(stats);
+    if (type === "directory" && !args.recursive) await refuseFull(place);
+    await guardWrite(context, real, { shown, verb: "Delete", existing: stats, isAsked: true });
 
-    const removed: Removed = { files: 0, folders: 0 };
+    const removed: EntryCount = { files: 0, folders: 0 };
     const onProgress = () => progress(removed.files, undefined, `${countEntries(removed)} deleted`);
     await removeEntry(real, { signal, removed, onProgress }).catch((error: Error) => {
       throw new Error(
@@ -55,17 +36,19 @@ export default {
         { cause: error },
       );
     });
-    const isFull = removed.files > 0 || removed.folders > 1;
     const contents = { files: removed.files, folders: removed.folders - 1 };
-    const what =
-      type === "directory" ? `the folder ${shown}` : type === "symlink" ? `the link ${shown}` : shown;
-    const text = `Deleted ${what}${type === "directory" && isFull ? ` with ${countEntries(contents)} in it` : ""}.`;
-    return { content: [{ type: "text", text }], structuredContent: { path: shown, type, ...removed } };
+    const isFull = type === "directory" && contents.files + contents.folders > 0;
+    const what = { directory: "the folder ", symlink: "the link ", file: "", other: "" }[type];
+    return answer(`Deleted ${what}${shown}${isFull ? ` with ${countEntries(contents)} in it` : ""}.`, {
+      path: shown,
+      type,
+      ...removed,
+    });
   },
   metadata: { category: "file", dangerous: true, confirm: "Delete this file or folder for good?" },
-} satisfies InternalTool;
+});
 
-async function refuseFull(real: string, shown: string): Promise<void> {
+async function refuseFull({ real, shown }: Place): Promise<void> {
   const { length } = await readdir(real);
   if (length === 0) return;
   throw new Error(

@@ -1,22 +1,39 @@
 import { readlink } from "node:fs/promises";
-import { isInside, privatePaths, realRoots } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
 import { compileGlob } from "../../helpers/index.ts";
-import { type Confinement, confinePath, showPath } from "../confine.ts";
-import { amount, formatSize } from "./support/contents.ts";
-import { type EntryKind, entryAt } from "./support/entries.ts";
+import {
+  amount,
+  answer,
+  defineTool,
+  field,
+  flag,
+  formatSize,
+  list,
+  object,
+  optional,
+  text,
+  type Values,
+  whole,
+} from "../define.ts";
+import { type Confinement, entryAt, locateExisting } from "../paths.ts";
+import type { EntryKind } from "./support/entries.ts";
+import { renderTree, type WalkEntry, walk } from "./support/walk.ts";
 
-import { IgnoreRules, renderTree, type WalkEntry, walk } from "./support/walk.ts";
+const input = {
+  path: text("The folder; by default the workspace itself.", { default: "." }),
+  recursive: flag("Go into the folders below.", { default: false }),
+  depth: optional(whole("With recursive, how many levels deep; by default all of them.", { minimum: 1 })),
+  pattern: optional(
+    text(
+      "Only entries that fit this glob: *.ts and *.{ts,tsx} look at the name, a pattern with a slash such as src/**/*.test.ts at the path below the folder. A slash implies recursive.",
+      { minLength: 1 },
+    ),
+  ),
+  ignore: list(text(), "More to leave out, in the language of .gitignore.", { default: [] }),
+  all: flag("Show also what is left out by default.", { default: false }),
+  limit: whole("The most entries.", { minimum: 1, maximum: 20_000, default: 1000 }),
+};
 
-interface ListArguments {
-  readonly path: string;
-  readonly recursive: boolean;
-  readonly depth?: number;
-  readonly pattern?: string;
-  readonly ignore: readonly string[];
-  readonly all: boolean;
-  readonly limit: number;
-}
+type ListArguments = Values<typeof input>;
 
 interface ListedEntry {
   readonly name: string;
@@ -34,92 +51,43 @@ interface Listing {
   readonly unreadable: readonly string[];
 }
 
-export default {
+export default defineTool({
   name: "list",
   description:
     "Lists a folder of the workspace, or with recursive: true the whole tree under it: name, path, type, size and time " +
     "of change, folders first. Leaves out what .gitignore leaves out, .git and node_modules, unless all: true. Stops " +
     "at 1,000 entries by default and says so.",
-  inputSchema: {
-    type: "object",
-    properties: {
-      path: { type: "string", default: ".", description: "The folder; by default the workspace itself." },
-      recursive: { type: "boolean", default: false, description: "Go into the folders below." },
-      depth: {
-        type: "integer",
-        minimum: 1,
-        description: "With recursive, how many levels deep; by default all of them.",
-      },
-      pattern: {
-        type: "string",
-        minLength: 1,
-        description:
-          "Only entries that fit this glob: *.ts and *.{ts,tsx} look at the name, a pattern with a slash such as src/**/*.test.ts at the path below the folder. A slash implies recursive.",
-      },
-      ignore: {
-        type: "array",
-        items: { type: "string" },
-        default: [],
-        description: "More to leave out, in the language of .gitignore.",
-      },
-      all: { type: "boolean", default: false, description: "Show also what is left out by default." },
-      limit: {
-        type: "integer",
-        minimum: 1,
-        maximum: 20_000,
-        default: 1000,
-        description: "The most entries.",
-      },
-    },
+  input,
+  output: {
+    path: text(),
+    entries: list(
+      object({
+        name: text(),
+        path: text("As the file tools take it."),
+        type: field({ enum: ["file", "directory", "symlink", "other"] }),
+        size: optional(whole("Bytes; of files only.")),
+        modified: text("Time of the last change, ISO 8601."),
+        target: optional(text("Where a link points, as it is written.")),
+      }),
+    ),
+    truncated: flag("There are more entries than the limit."),
+    unreadable: optional(list(text(), "Folders that could not be read.")),
   },
-  outputSchema: {
-    type: "object",
-    properties: {
-      path: { type: "string" },
-      entries: {
-        type: "array",
-        items: {
-          type: "object",
-          properties: {
-            name: { type: "string" },
-            path: { type: "string", description: "As the file tools take it." },
-            type: { enum: ["file", "directory", "symlink", "other"] },
-            size: { type: "integer", description: "Bytes; of files only." },
-            modified: { type: "string", description: "Time of the last change, ISO 8601." },
-            target: { type: "string", description: "Where a link points, as it is written." },
-          },
-          required: ["name", "path", "type", "modified"],
-        },
-      },
-      truncated: { type: "boolean", description: "There are more entries than the limit." },
-      unreadable: {
-        type: "array",
-        items: { type: "string" },
-        description: "Folders that could not be read.",
-      },
-    },
-    required: ["path", "entries", "truncated"],
-  },
-  async handler(args: ListArguments, { workspace, signal }: InternalToolContext) {
-    const folder = await confinePath(workspace, args.path, { mustExist: true });
-    const shown = await showPath(workspace, folder);
-    const stats = await entryAt(folder);
-    if (!stats?.isDirectory())
+  async handler(args, { workspace, signal }) {
+    const { real, shown, stats } = await locateExisting(workspace, args.path);
+    if (!stats.isDirectory())
       throw new Error(`${shown} is not a folder. internal_file_read shows what is in a file.`);
-    const listing = await collect(workspace, folder, shown, args, signal);
+    const listing = await collect(workspace, real, shown, args, signal);
     const { entries, isCut, unreadable } = listing;
-    return {
-      content: [{ type: "text", text: render(shown, listing, args) }],
-      structuredContent: {
-        path: shown,
-        entries: entries.map(({ relative: _, ...entry }) => entry),
-        truncated: isCut,
-        ...(unreadable.length > 0 ? { unreadable } : {}),
-      },
-    };
+    return answer(render(shown, listing, args), {
+      path: shown,
+      entries: entries.map(({ relative: _, ...entry }) => entry),
+      truncated: isCut,
+      ...(unreadable.length > 0 && { unreadable }),
+    });
   },
   metadata: { category: "file", readOnly: true, idempotent: true },
-} satisfies InternalTool;
+});
 
 async function collect(
   workspace: Confinement,
@@ -132,10 +100,9 @@ async function collect(
   const unreadable: string[] = [];
   const fits = await matcher(args.pattern);
   const isRecursive = args.recursive || args.pattern?.includes("/") === true;
-  const found = walk(folder, {
-    depth: isRecursive ? (args.depth ?? Number.POSITIVE_INFINITY) : 1,
-    rules: await rulesFor(workspace, folder, args),
-    isPrivate: await privatePaths(workspace),
+  const found = walk(workspace, folder, {
+    depth: isRecursive ? args.depth : 1,
+    ignore: args.all ? "nothing" : args.ignore,
     signal,
     onUnreadable: (relative, reason) => unreadable.push(`${pathIn(shown, relative)} (${reason})`),
   });
@@ -148,17 +115,6 @@ async function collect(
   return { entries, isCut: false, unreadable };
 }
 
-async function rulesFor(
-  workspace: Confinement,
-  folder: string,
-  args: ListArguments,
-): Promise<IgnoreRules | undefined> {
-  if (args.all) return undefined;
-  const root = (await realRoots(workspace)).find((candidate) => isInside(candidate, folder)) ?? folder;
-  const rules = await IgnoreRules.forFolder(root, folder);
-  return rules.with(folder, args.ignore);
-}
-
 async function matcher(pattern: string | undefined): Promise<(entry: WalkEntry) => boolean> {
   if (pattern === undefined) return () => true;
   const glob = await compileGlob(pattern.replace(/^\.?\//, ""));
@@ -169,15 +125,16 @@ async function matcher(pattern: string | undefined): Promise<(entry: WalkEntry) 
 async function describe(entry: WalkEntry, folder: string): Promise<ListedEntry | undefined> {
   const stats = await entryAt(entry.path);
   if (stats === undefined) return undefined;
-  const target = entry.type === "symlink" ? await readlink(entry.path).catch(() => undefined) : undefined;
+  const { name, relative, type } = entry;
+  const target = type === "symlink" ? await readlink(entry.path).catch(() => undefined) : undefined;
   return {
-    name: entry.name,
-    relative: entry.relative,
-    path: pathIn(folder, entry.relative),
-    type: entry.type,
-    ...(entry.type === "file" ? { size: stats.size } : {}),
+    name,
+    relative,
+    path: pathIn(folder, relative),
+    type,
+    ...(type === "file" && { size: stats.size }),
     modified: stats.mtime.toISOString(),
-    ...(target === undefined ? {} : { target }),
+    ...(target !== undefined && { target }),
   };
 }
 

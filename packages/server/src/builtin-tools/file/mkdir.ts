@@ -1,55 +1,39 @@
 import { mkdir } from "node:fs/promises";
 import { guardWrite } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
-import { confinePath, showPath } from "../confine.ts";
-import { ensureFolder, entryAt } from "./support/entries.ts";
+import { answer, defineTool, flag, text } from "../define.ts";
+import { locate, type Place } from "../paths.ts";
+import { ensureFolder } from "./support/entries.ts";
 
-interface MkdirArguments {
-  readonly path: string;
-  readonly recursive: boolean;
-}
-
-export default {
+export default defineTool({
   name: "mkdir",
   description:
     "Creates a folder in the workspace, with the folders above it where they are missing. A folder that is already " +
     "there is fine and stays as it is.",
-  inputSchema: {
-    type: "object",
-    properties: {
-      path: { type: "string", description: "The folder: relative to the workspace, or absolute inside it." },
-      recursive: {
-        type: "boolean",
-        default: true,
-        description:
-          "Create missing folders above it. With false, a missing parent or an existing folder is an error.",
-      },
-    },
-    required: ["path"],
+  input: {
+    path: text("The folder: relative to the workspace, or absolute inside it."),
+    recursive: flag(
+      "Create missing folders above it. With false, a missing parent or an existing folder is an error.",
+      { default: true },
+    ),
   },
-  outputSchema: {
-    type: "object",
-    properties: { path: { type: "string" }, created: { type: "boolean" } },
-    required: ["path", "created"],
-  },
-  async handler(args: MkdirArguments, context: InternalToolContext) {
-    const { workspace } = context;
-    const real = await confinePath(workspace, args.path);
-    const shown = await showPath(workspace, real);
+  output: { path: text(), created: flag() },
+  async handler(args, context) {
+    const place = await locate(context.workspace, args.path);
+    const { real, shown, stats } = place;
     // A folder that is there already stays as it is.
-    if ((await entryAt(real)) === undefined)
-      await guardWrite(context, real, { shown, verb: "Make", above: false });
-    const created = args.recursive ? await ensureFolder(workspace, real) : await makeOne(real, shown);
-    const text = created ? `Created the folder ${shown}.` : `The folder ${shown} was already there.`;
-    return { content: [{ type: "text", text }], structuredContent: { path: shown, created } };
+    if (stats === undefined) await guardWrite(context, real, { shown, verb: "Make", above: false });
+    const created = args.recursive ? await ensureFolder(context.workspace, real) : await makeOne(place);
+    return answer(created ? `Created the folder ${shown}.` : `The folder ${shown} was already there.`, {
+      path: shown,
+      created,
+    });
   },
   metadata: { category: "file", idempotent: true },
-} satisfies InternalTool;
+});
 
-async function makeOne(real: string, shown: string): Promise<true> {
-  const entry = await entryAt(real);
-  if (entry !== undefined)
-    throw new Error(`${shown} already exists${entry.isDirectory() ? "" : " and is a file"}.`);
+async function makeOne({ real, shown, stats }: Place): Promise<true> {
+  if (stats !== undefined)
+    throw new Error(`${shown} already exists${stats.isDirectory() ? "" : " and is a file"}.`);
   await mkdir(real).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== "ENOENT" && error.code !== "ENOTDIR") throw error;
     const why =

@@ -1,9 +1,18 @@
-import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
 import {
   amount,
+  answer,
+  defineTool,
+  field,
+  flag,
+  formatSize,
+  optional,
+  text,
+  type Values,
+  whole,
+} from "../define.ts";
+import {
   decodeText,
   fileType,
-  formatSize,
   isReadableImage,
   looksBinary,
   type OpenFile,
@@ -14,107 +23,72 @@ import {
   textEncoding,
 } from "./support/contents.ts";
 
-interface ReadArguments {
-  readonly path: string;
-  readonly offset: number;
-  readonly limit: number;
-  readonly skipBytes: number;
-  readonly lineNumbers: boolean;
-  readonly encoding?: string;
-}
-
 const HEAD = 8192;
 const LONGEST_PAGE = 256 * 1024;
 const LARGEST_IMAGE = 2 * 1024 * 1024;
 
-export default {
+const input = {
+  path: text("The file: relative to the workspace, or absolute inside it."),
+  offset: whole("The first line to read, counted from 1.", { minimum: 1, default: 1 }),
+  limit: whole("The most lines to read.", { minimum: 1, default: 2000 }),
+  lineNumbers: flag("Put its number and a tab before every line.", { default: false }),
+  encoding: optional(
+    text(
+      "The file's encoding when it is neither UTF-8 nor marked as UTF-16, such as gbk, shift_jis or latin1.",
+    ),
+  ),
+  skipBytes: whole(
+    "Bytes of the first line to leave out. Only to read on inside a line longer than 256 KB; the note at its cut says the number.",
+    { minimum: 0, default: 0 },
+  ),
+};
+
+type ReadArguments = Values<typeof input>;
+
+export default defineTool({
   name: "read",
   description:
     "Reads a text file of the workspace. Answers with its lines, at most 2,000 lines or 256 KB per call; a longer " +
     "file ends with a note that says how to read on. An image up to 2 MB comes back as an image; of any other " +
     "binary file only type and size are told.",
-  inputSchema: {
-    type: "object",
-    properties: {
-      path: { type: "string", description: "The file: relative to the workspace, or absolute inside it." },
-      offset: {
-        type: "integer",
-        minimum: 1,
-        default: 1,
-        description: "The first line to read, counted from 1.",
-      },
-      limit: { type: "integer", minimum: 1, default: 2000, description: "The most lines to read." },
-      lineNumbers: {
-        type: "boolean",
-        default: false,
-        description: "Put its number and a tab before every line.",
-      },
-      encoding: {
-        type: "string",
-        description:
-          "The file's encoding when it is neither UTF-8 nor marked as UTF-16, such as gbk, shift_jis or latin1.",
-      },
-      skipBytes: {
-        type: "integer",
-        minimum: 0,
-        default: 0,
-        description:
-          "Bytes of the first line to leave out. Only to read on inside a line longer than 256 KB; the note at its cut says the number.",
-      },
-    },
-    required: ["path"],
-  },
-  outputSchema: {
-    type: "object",
-    properties: {
-      path: { type: "string" },
-      size: { type: "integer", description: "Bytes of the whole file." },
-      mimeType: { type: "string", description: "Of a binary file only." },
-      content: { type: "string", description: "The text exactly as in the file; absent for binary files." },
-      encoding: { type: "string" },
-      lineEnding: { enum: ["lf", "crlf", "mixed", "none"] },
-      firstLine: { type: "integer" },
-      lastLine: { type: "integer" },
-      totalLines: { type: "integer", description: "Absent when the file is too large to count." },
-      next: {
+  input,
+  output: {
+    path: text(),
+    size: whole("Bytes of the whole file."),
+    mimeType: optional(text("Of a binary file only.")),
+    content: optional(text("The text exactly as in the file; absent for binary files.")),
+    encoding: optional(text()),
+    lineEnding: optional(field({ enum: ["lf", "crlf", "mixed", "none"] })),
+    firstLine: optional(whole()),
+    lastLine: optional(whole()),
+    totalLines: optional(whole("Absent when the file is too large to count.")),
+    next: optional(
+      field({
         type: "object",
         description: "The arguments that read on; absent at the end of the file.",
         properties: { offset: { type: "integer" }, skipBytes: { type: "integer" } },
-      },
-    },
-    required: ["path", "size"],
+      }),
+    ),
   },
-  async handler(args: ReadArguments, { workspace, signal }: InternalToolContext) {
+  async handler(args, { workspace, signal }) {
     const file = await openRegularFile(workspace, args.path);
-    try {
-      const head = await readHead(file);
-      const type = fileType(head);
-      if (isReadableImage(type, head)) return await imageResult(file, type);
-      const encoding = textEncoding(head, args.encoding);
-      if (looksBinary(head, encoding)) return binaryResult(file, type);
-      const page = await readPage(file.handle, {
-        ...args,
-        lines: args.limit,
-        bytes: LONGEST_PAGE,
-        encoding,
-        signal,
-      });
-      if ("endsAt" in page) throw pastTheEnd(file, args, page.endsAt);
-      const text = looksBinary(page.bytes, encoding) ? undefined : decodeText(page.bytes, encoding);
-      if (text !== undefined) return textResult(file, args, page, text, encoding);
-      if (type !== undefined || looksBinary(page.bytes, encoding)) return binaryResult(file, type);
-      throw notThisEncoding(file, args, page, encoding);
-    } finally {
-      await file.handle.close();
-    }
+    await using handle = file.handle;
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(HEAD), 0, HEAD, 0);
+    const head = buffer.subarray(0, bytesRead);
+    const type = fileType(head);
+    if (isReadableImage(type, head)) return await imageResult(file, type);
+    const encoding = textEncoding(head, args.encoding);
+    if (looksBinary(head, encoding)) return binaryResult(file, type);
+    const { offset, skipBytes, limit: lines } = args;
+    const page = await readPage(handle, { offset, skipBytes, lines, bytes: LONGEST_PAGE, encoding, signal });
+    if ("endsAt" in page) throw pastTheEnd(file, args, page.endsAt);
+    const text = looksBinary(page.bytes, encoding) ? undefined : decodeText(page.bytes, encoding);
+    if (text !== undefined) return textResult(file, args, page, text, encoding);
+    if (type !== undefined || looksBinary(page.bytes, encoding)) return binaryResult(file, type);
+    throw notThisEncoding(file, args, page, encoding);
   },
   metadata: { category: "file", readOnly: true, idempotent: true },
-} satisfies InternalTool;
-
-async function readHead(file: OpenFile): Promise<Buffer> {
-  const { buffer, bytesRead } = await file.handle.read(Buffer.alloc(HEAD), 0, HEAD, 0);
-  return buffer.subarray(0, bytesRead);
-}
+});
 
 async function imageResult(file: OpenFile, mimeType: string) {
   const { size } = file.stats;
@@ -136,10 +110,7 @@ function binaryResult(file: OpenFile, type: string | undefined) {
   const mimeType = type ?? "application/octet-stream";
   const hint = type === undefined ? ' If it is text in UTF-16, pass encoding: "utf-16le".' : "";
   const text = `${file.shown} is a binary file (${mimeType}, ${formatSize(size)}). Its bytes are not shown.${hint}`;
-  return {
-    content: [{ type: "text", text }],
-    structuredContent: { path: file.shown, size, mimeType },
-  };
+  return answer(text, { path: file.shown, size, mimeType });
 }
 
 function textResult(file: OpenFile, args: ReadArguments, page: Page, text: string, encoding: TextEncoding) {
@@ -149,20 +120,17 @@ function textResult(file: OpenFile, args: ReadArguments, page: Page, text: strin
   const body = args.lineNumbers ? numberLines(shown, args.offset) : shown;
   const notes = [rangeNote(file, args, page, lastLine), formNote(encoding, lineEnding)].filter(Boolean);
   const gap = body === "" ? "" : body.endsWith("\n") ? "\n" : "\n\n";
-  return {
-    content: [{ type: "text", text: notes.length === 0 ? body : `${body}${gap}[${notes.join(" ")}]` }],
-    structuredContent: {
-      path: file.shown,
-      size: file.stats.size,
-      content: text,
-      encoding: encoding.label,
-      lineEnding,
-      firstLine: args.offset,
-      lastLine,
-      ...(page.totalLines === undefined ? {} : { totalLines: page.totalLines }),
-      ...(page.next === undefined ? {} : { next: page.next }),
-    },
-  };
+  return answer(notes.length === 0 ? body : `${body}${gap}[${notes.join(" ")}]`, {
+    path: file.shown,
+    size: file.stats.size,
+    content: text,
+    encoding: encoding.label,
+    lineEnding,
+    firstLine: args.offset,
+    lastLine,
+    ...(page.totalLines !== undefined && { totalLines: page.totalLines }),
+    ...(page.next && { next: page.next }),
+  });
 }
 
 function rangeNote(file: OpenFile, args: ReadArguments, page: Page, lastLine: number): string {
@@ -187,27 +155,16 @@ function formNote(encoding: TextEncoding, lineEnding: string): string {
 }
 
 function lineEndingOf(text: string): "lf" | "crlf" | "mixed" | "none" {
-  const all = count(text, "\n");
+  const all = text.split("\n").length - 1;
   if (all === 0) return "none";
-  const wide = count(text, "\r\n");
+  const wide = text.split("\r\n").length - 1;
   if (wide === 0) return "lf";
   return wide === all ? "crlf" : "mixed";
 }
 
-function count(text: string, part: string): number {
-  let found = 0;
-  for (let at = text.indexOf(part); at !== -1; at = text.indexOf(part, at + part.length)) found += 1;
-  return found;
-}
-
 function numberLines(text: string, first: number): string {
-  const lines = text.split("\n");
-  const isClosed = lines.at(-1) === "";
-  if (isClosed) lines.pop();
-  return (
-    lines.map((line, index) => `${first + index}\t${line}`).join("\n") +
-    (isClosed && lines.length > 0 ? "\n" : "")
-  );
+  let line = first;
+  return text.replace(/[^\n]*\n|[^\n]+$/g, (whole) => `${line++}\t${whole}`);
 }
 
 function pastTheEnd(file: OpenFile, args: ReadArguments, lines: number): Error {

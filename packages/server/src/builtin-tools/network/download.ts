@@ -17,60 +17,42 @@ import {
   tooLarge,
   withTimeLimit,
 } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
-import { confinePath, showPath } from "../confine.ts";
+import type { InternalToolContext } from "../../calls/index.ts";
+import { answer, defineTool, flag, optional, text, textMap, whole } from "../define.ts";
+import { confinePath, showPath } from "../paths.ts";
 
 const USUAL_BYTES = 100 * 1_048_576;
 const USUAL_TIMEOUT = 10 * 60_000;
 const LONGEST_TIMEOUT = 60 * 60_000;
 const PROGRESS_EVERY = 100;
 
-interface DownloadArguments {
-  readonly url: string;
-  readonly path?: string;
-  readonly overwrite?: boolean;
-  readonly maxBytes?: number;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly timeout?: number;
-}
-
-export default {
+export default defineTool({
   name: "download",
   description:
     "Downloads a URL into a file of the workspace and gives the path, size, content type and SHA-256. The file appears only when it is complete; a failed, cancelled or oversized download leaves nothing behind. Missing directories are made. Without `path`, or when `path` is a directory, the file is named as the server calls it. Only http and https, and only public addresses unless the operator allowed others; redirects are followed.",
-  inputSchema: {
-    type: "object",
-    properties: {
-      url: { type: "string", minLength: 1, description: "A whole address, with http:// or https://." },
-      path: {
-        type: "string",
-        minLength: 1,
-        description:
-          "File to write, or a directory (end it with / if it does not exist yet). Default: the workspace.",
-      },
-      overwrite: { type: "boolean", default: false, description: "Replace a file that is already there." },
-      maxBytes: {
-        type: "integer",
-        minimum: 1,
-        default: USUAL_BYTES,
-        description: "Largest file to accept; anything larger is refused.",
-      },
-      headers: { type: "object", additionalProperties: { type: "string" }, description: "Request headers." },
-      timeout: {
-        type: "integer",
-        minimum: 1,
-        maximum: LONGEST_TIMEOUT,
-        default: USUAL_TIMEOUT,
-        description: "Milliseconds for the whole download.",
-      },
-    },
-    required: ["url"],
-    additionalProperties: false,
+  input: {
+    url: text("A whole address, with http:// or https://.", { minLength: 1 }),
+    path: optional(
+      text(
+        "File to write, or a directory (end it with / if it does not exist yet). Default: the workspace.",
+        { minLength: 1 },
+      ),
+    ),
+    overwrite: flag("Replace a file that is already there.", { default: false }),
+    maxBytes: whole("Largest file to accept; anything larger is refused.", {
+      minimum: 1,
+      default: USUAL_BYTES,
+    }),
+    headers: optional(textMap("Request headers.")),
+    timeout: whole("Milliseconds for the whole download.", {
+      minimum: 1,
+      maximum: LONGEST_TIMEOUT,
+      default: USUAL_TIMEOUT,
+    }),
   },
-  async handler(args: DownloadArguments, ctx: InternalToolContext) {
+  isClosed: true,
+  async handler({ path = "./", overwrite, maxBytes, timeout, ...args }, ctx) {
     const startedAt = performance.now();
-    const { overwrite = false, maxBytes = USUAL_BYTES, path = "./" } = args;
-    const timeout = Math.min(args.timeout ?? USUAL_TIMEOUT, LONGEST_TIMEOUT);
     // Refused paths cost no request.
     const place = await findPlace(path, ctx);
     if (!place.isDirectory) {
@@ -111,17 +93,8 @@ export default {
         const contentType = message.headers["content-type"] ?? null;
         const elapsed = Math.round(performance.now() - startedAt);
         const text = `Saved ${saved.bytes.toLocaleString("en-US")} bytes to ${shown} in ${elapsed} ms.\nfrom: ${url}\ncontent-type: ${contentType ?? "not given"}\nsha256: ${saved.sha256}`;
-        return {
-          content: [{ type: "text", text }],
-          structuredContent: {
-            path: shown,
-            ...saved,
-            contentType,
-            url,
-            redirected: response.redirects > 0,
-            elapsed,
-          },
-        };
+        const redirected = response.redirects > 0;
+        return answer(text, { path: shown, ...saved, contentType, url, redirected, elapsed });
       } catch (error) {
         message.destroy();
         throw error;
@@ -136,7 +109,7 @@ export default {
     timeout: LONGEST_TIMEOUT + 5_000,
     tags: ["http", "file", "save"],
   },
-} satisfies InternalTool;
+});
 
 interface Place {
   /** As it was given, when it is a directory: what is joined to it must be checked anew. */
@@ -188,9 +161,6 @@ async function refusedByServer({ message, status, url }: OpenedResponse, signal:
   const { bytes, isTruncated } = await readBody(await decodedBody(message), 4_096, signal);
   const body = bodyText(bytes, parseContentType(message.headers["content-type"]), isTruncated) ?? "";
   const head = `${url} answered ${status} ${message.statusMessage ?? ""}`.trimEnd();
-  return {
-    content: [{ type: "text", text: `${head}, so nothing was saved.${body === "" ? "" : `\n\n${body}`}` }],
-    structuredContent: { status, url, body },
-    isError: true,
-  };
+  const text = `${head}, so nothing was saved.${body === "" ? "" : `\n\n${body}`}`;
+  return { ...answer(text, { status, url, body }), isError: true };
 }

@@ -16,7 +16,7 @@ import {
   shownHeaders,
   withTimeLimit,
 } from "../../access/index.ts";
-import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
+import { answer, defineTool, field, flag, optional, text, textMap, whole } from "../define.ts";
 
 const USUAL_TIMEOUT = 30_000;
 const LONGEST_TIMEOUT = 5 * 60_000;
@@ -37,92 +37,59 @@ const tellingHeaders = [
   "last-modified",
 ];
 
-type QueryValue = string | number | boolean | readonly (string | number | boolean)[];
+type QueryValues = Readonly<Record<string, unknown>>;
 
-interface RequestArguments {
-  readonly url: string;
-  readonly method?: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly query?: Readonly<Record<string, QueryValue>>;
-  readonly body?: unknown;
-  readonly timeout?: number;
-  readonly maxBytes?: number;
-  readonly followRedirects?: boolean;
-}
+const queryValue = { type: ["string", "number", "boolean"] };
 
-export default {
+export default defineTool({
   name: "request",
   description:
     "Sends an HTTP request and gives the answer: status, headers and body. JSON is indented, text decoded by its charset, small images are shown, other binary content is described (use internal_network_download to keep it). A status of 400 or above is reported as an error together with the body. Bodies are cut at `maxBytes`. Only http and https, and only public addresses: localhost, private networks and cloud metadata are refused unless the operator allowed them. Credentials are dropped when a redirect leads to another origin.",
-  inputSchema: {
-    type: "object",
-    properties: {
-      url: { type: "string", minLength: 1, description: "A whole address, with http:// or https://." },
-      method: { type: "string", enum: methods, default: "GET" },
-      headers: { type: "object", additionalProperties: { type: "string" }, description: "Request headers." },
-      query: {
+  input: {
+    url: text("A whole address, with http:// or https://.", { minLength: 1 }),
+    method: text(undefined, { enum: methods, default: "GET" }),
+    headers: optional(textMap("Request headers.")),
+    query: optional(
+      field<QueryValues>({
         type: "object",
-        additionalProperties: {
-          anyOf: [
-            { type: ["string", "number", "boolean"] },
-            { type: "array", items: { type: ["string", "number", "boolean"] } },
-          ],
-        },
+        additionalProperties: { anyOf: [queryValue, { type: "array", items: queryValue }] },
         description: "Parameters to add to the URL; they are encoded for you. A list repeats the parameter.",
-      },
-      body: {
+      }),
+    ),
+    body: optional(
+      field<unknown>({
         description:
           "A string is sent as it is; anything else is sent as JSON. The content-type is chosen to fit unless headers give one.",
-      },
-      timeout: {
-        type: "integer",
-        minimum: 1,
-        maximum: LONGEST_TIMEOUT,
-        default: USUAL_TIMEOUT,
-        description: "Milliseconds for the whole exchange, redirects and body included.",
-      },
-      maxBytes: {
-        type: "integer",
-        minimum: 1,
-        maximum: MOST_BYTES,
-        default: USUAL_BYTES,
-        description: "Most bytes of the body to read, counted after decompression.",
-      },
-      followRedirects: { type: "boolean", default: true, description: "Follow up to 5 redirects." },
-    },
-    required: ["url"],
-    additionalProperties: false,
+      }),
+    ),
+    timeout: whole("Milliseconds for the whole exchange, redirects and body included.", {
+      minimum: 1,
+      maximum: LONGEST_TIMEOUT,
+      default: USUAL_TIMEOUT,
+    }),
+    maxBytes: whole("Most bytes of the body to read, counted after decompression.", {
+      minimum: 1,
+      maximum: MOST_BYTES,
+      default: USUAL_BYTES,
+    }),
+    followRedirects: flag("Follow up to 5 redirects.", { default: true }),
   },
-  outputSchema: {
-    type: "object",
-    properties: {
-      status: { type: "integer" },
-      statusText: { type: "string" },
-      url: { type: "string", description: "Where the answer came from." },
-      redirected: { type: "boolean" },
-      headers: { type: "object", additionalProperties: { type: "string" } },
-      body: { description: "A value for JSON, a string for other text, null for binary content or none." },
-      bytes: { type: "integer", description: "How much of the body was read." },
-      truncated: { type: "boolean" },
-      elapsed: { type: "number", description: "Milliseconds." },
-    },
-    required: [
-      "status",
-      "statusText",
-      "url",
-      "redirected",
-      "headers",
-      "body",
-      "bytes",
-      "truncated",
-      "elapsed",
-    ],
+  isClosed: true,
+  output: {
+    status: whole(),
+    statusText: text(),
+    url: text("Where the answer came from."),
+    redirected: flag(),
+    headers: textMap(),
+    body: field({
+      description: "A value for JSON, a string for other text, null for binary content or none.",
+    }),
+    bytes: whole("How much of the body was read."),
+    truncated: flag(),
+    elapsed: field({ type: "number", description: "Milliseconds." }),
   },
-  async handler(args: RequestArguments, ctx: InternalToolContext) {
+  async handler({ method, timeout, maxBytes, followRedirects, ...args }, ctx) {
     const startedAt = performance.now();
-    const timeout = Math.min(args.timeout ?? USUAL_TIMEOUT, LONGEST_TIMEOUT);
-    const maxBytes = Math.min(args.maxBytes ?? USUAL_BYTES, MOST_BYTES);
-    const method = args.method ?? "GET";
     const url = withQuery(args.url, args.query);
     const outgoing = outgoingBody(method, args.body);
     const [response, part] = await withTimeLimit(url.host, timeout, ctx.signal, async (signal) => {
@@ -137,7 +104,7 @@ export default {
           ...requestHeaders(args.headers),
         },
         body: outgoing?.text,
-        followRedirects: args.followRedirects ?? true,
+        followRedirects,
         rules: createAddressRules(ctx.workspace.network.allowPrivate),
         signal,
       });
@@ -151,9 +118,9 @@ export default {
     timeout: LONGEST_TIMEOUT + 5_000,
     tags: ["http", "fetch", "api", "web"],
   },
-} satisfies InternalTool;
+});
 
-function withQuery(text: string, query: RequestArguments["query"] = {}): URL {
+function withQuery(text: string, query: QueryValues = {}): URL {
   const url = parseUrl(text);
   for (const [name, value] of Object.entries(query)) {
     for (const one of Array.isArray(value) ? value : [value]) url.searchParams.append(name, String(one));
@@ -207,24 +174,19 @@ function toResult(
     ...tellingHeaders.filter((name) => name in headers).map((name) => `${name}: ${headers[name]}`),
   ].join("\n");
   const said = json === undefined ? text : (prettyJson(text!) ?? text);
-  return {
-    content: [
-      { type: "text", text: `${head}\n\n${describeBody(said, type.mime, part, image !== undefined)}` },
-      ...(image === undefined ? [] : [image]),
-    ],
-    structuredContent: {
-      status,
-      statusText,
-      url,
-      redirected: redirects > 0,
-      headers,
-      body: json === undefined ? (text ?? null) : json,
-      bytes: bytes.length,
-      truncated: isTruncated,
-      elapsed,
-    },
-    isError: status >= 400,
-  };
+  const described = describeBody(said, type.mime, part, image !== undefined);
+  const { content, structuredContent } = answer(`${head}\n\n${described}`, {
+    status,
+    statusText,
+    url,
+    redirected: redirects > 0,
+    headers,
+    body: json === undefined ? (text ?? null) : json,
+    bytes: bytes.length,
+    truncated: isTruncated,
+    elapsed,
+  });
+  return { content: [...content, ...(image ? [image] : [])], structuredContent, isError: status >= 400 };
 }
 
 function describeBody(

@@ -1,104 +1,64 @@
-import { stat } from "node:fs/promises";
-import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
-import { confinePath } from "../confine.ts";
-import { type CommandOutcome, childEnvironment, FLOOD_LIMIT, runCommand } from "./support/commands.ts";
+import { type CommandOutcome, childEnvironment, FLOOD_LIMIT, runCommand } from "../commands.ts";
+import { answer, defineTool, either, field, list, optional, text, textMap, whole } from "../define.ts";
+import { type Confinement, locateExisting } from "../paths.ts";
 
 const USUAL_TIMEOUT = 60_000;
 const LONGEST_TIMEOUT = 10 * 60_000;
 const USUAL_OUTPUT = 64 * 1024;
 
-interface ExecuteArguments {
-  readonly command: string;
-  readonly args?: readonly string[];
-  readonly cwd?: string;
-  readonly timeout?: number;
-  readonly env?: Readonly<Record<string, string>>;
-  readonly stdin?: string;
-  readonly maxOutput?: number;
-}
-
-export default {
+export default defineTool({
   name: "execute",
   description:
     "Runs a command on the machine where the tools live and waits for it to end. Gives stdout, stderr, the exit code and the signal; a non-zero exit is reported as an error together with both streams. Without `args` the shell runs `command`, so pipes, `&&` and globs work; with `args` the program is started directly and nothing needs quoting. Runs in the workspace unless `cwd` says otherwise, has no terminal, and sees only basic environment variables plus `env`. On timeout the command and its process group are killed, and what it had written so far is returned. Of each stream the first and last 32 KB are kept. A process started with `&` goes on after the call, without its output being captured.",
-  inputSchema: {
-    type: "object",
-    properties: {
-      command: {
-        type: "string",
-        minLength: 1,
-        description: "A shell command line, or a program when `args` is given.",
-      },
-      args: {
-        type: "array",
-        items: { type: "string" },
-        description: "Arguments for the program. When given, even empty, no shell is involved.",
-      },
-      cwd: {
-        type: "string",
-        description: "Directory to run in, inside the workspace. Default: the workspace.",
-      },
-      timeout: {
-        type: "integer",
-        minimum: 1,
-        maximum: LONGEST_TIMEOUT,
-        default: USUAL_TIMEOUT,
-        description: "Longest run in milliseconds.",
-      },
-      env: {
-        type: "object",
-        additionalProperties: { type: "string" },
-        description: "Environment variables to add.",
-      },
-      stdin: { type: "string", description: "Text for the command's standard input. Default: no input." },
-      maxOutput: {
-        type: "integer",
-        minimum: 1_024,
-        maximum: 1_048_576,
-        default: USUAL_OUTPUT,
-        description: "Bytes to keep of each stream, half from the beginning and half from the end.",
-      },
-    },
-    required: ["command"],
-    additionalProperties: false,
+  input: {
+    command: text("A shell command line, or a program when `args` is given.", { minLength: 1 }),
+    args: optional(list(text(), "Arguments for the program. When given, even empty, no shell is involved.")),
+    cwd: optional(text("Directory to run in, inside the workspace. Default: the workspace.")),
+    timeout: whole("Longest run in milliseconds.", {
+      minimum: 1,
+      maximum: LONGEST_TIMEOUT,
+      default: USUAL_TIMEOUT,
+    }),
+    env: optional(textMap("Environment variables to add.")),
+    stdin: optional(text("Text for the command's standard input. Default: no input.")),
+    maxOutput: whole("Bytes to keep of each stream, half from the beginning and half from the end.", {
+      minimum: 1_024,
+      maximum: 1_048_576,
+      default: USUAL_OUTPUT,
+    }),
   },
-  outputSchema: {
-    type: "object",
-    properties: {
-      exitCode: { type: ["integer", "null"], description: "Null when a signal ended the command." },
-      signal: { type: ["string", "null"] },
-      stdout: { type: "string" },
-      stderr: { type: "string" },
-      stdoutBytes: { type: "integer", description: "How much was written in all." },
-      stderrBytes: { type: "integer" },
-      ended: { type: ["string", "null"], enum: ["timeout", "cancel", "flood", null] },
-      backgroundGroup: { type: ["integer", "null"], description: "Process group that is still running." },
-      elapsed: { type: "number", description: "Milliseconds." },
-    },
-    required: ["exitCode", "signal", "stdout", "stderr", "stdoutBytes", "stderrBytes", "ended", "elapsed"],
+  isClosed: true,
+  output: {
+    exitCode: either(["integer", "null"], "Null when a signal ended the command."),
+    signal: either(["string", "null"]),
+    stdout: text(),
+    stderr: text(),
+    stdoutBytes: whole("How much was written in all."),
+    stderrBytes: whole(),
+    ended: field({ type: ["string", "null"], enum: ["timeout", "cancel", "flood", null] }),
+    backgroundGroup: optional(either(["integer", "null"], "Process group that is still running.")),
+    elapsed: field({ type: "number", description: "Milliseconds." }),
   },
-  async handler(args: ExecuteArguments, ctx: InternalToolContext) {
-    const timeout = Math.min(args.timeout ?? USUAL_TIMEOUT, LONGEST_TIMEOUT);
-    const cwd = await directoryFor(args.cwd ?? ".", ctx);
+  async handler({ command, args, cwd = ".", env, timeout, ...options }, { workspace, signal }) {
+    const directory = await directoryFor(cwd, workspace);
     const startedAt = performance.now();
     const outcome = await runCommand({
-      command: args.command,
-      args: args.args,
-      cwd,
-      env: childEnvironment(args.env),
-      stdin: args.stdin,
+      ...options,
+      command,
+      args,
+      cwd: directory,
+      env: childEnvironment(env),
       timeout,
-      maxOutput: args.maxOutput ?? USUAL_OUTPUT,
-      signal: ctx.signal,
+      signal,
     }).catch((error: NodeJS.ErrnoException) => {
-      throw notStarted(error, args);
+      throw notStarted(error, command, args);
     });
     const elapsed = Math.round(performance.now() - startedAt);
     const stdout = outcome.stdout.toString();
     const stderr = outcome.stderr.toString();
+    const isError = outcome.exitCode !== 0 || outcome.ended !== undefined;
     return {
-      content: [{ type: "text", text: describe(outcome, stdout, stderr, elapsed, timeout) }],
-      structuredContent: {
+      ...answer(describe(outcome, stdout, stderr, elapsed, timeout), {
         exitCode: outcome.exitCode,
         signal: outcome.exitSignal,
         stdout,
@@ -108,8 +68,8 @@ export default {
         ended: outcome.ended ?? null,
         backgroundGroup: outcome.background ?? null,
         elapsed,
-      },
-      isError: outcome.exitCode !== 0 || outcome.ended !== undefined,
+      }),
+      isError,
     };
   },
   metadata: {
@@ -121,11 +81,11 @@ export default {
     timeout: LONGEST_TIMEOUT + 15_000,
     tags: ["shell", "command", "process"],
   },
-} satisfies InternalTool;
+});
 
-async function directoryFor(path: string, ctx: InternalToolContext): Promise<string> {
-  const directory = await confinePath(ctx.workspace, path, { mustExist: true });
-  if ((await stat(directory)).isDirectory()) return directory;
+async function directoryFor(path: string, workspace: Confinement): Promise<string> {
+  const { real, stats } = await locateExisting(workspace, path);
+  if (stats.isDirectory()) return real;
   throw new Error(`Cannot run in "${path}": it is a file. Give a directory as cwd, or leave cwd out.`);
 }
 
@@ -163,7 +123,11 @@ function summarise(
   return `${end} after ${elapsed} ms.${rest}`;
 }
 
-function notStarted(error: NodeJS.ErrnoException, { command, args }: ExecuteArguments): Error {
+function notStarted(
+  error: NodeJS.ErrnoException,
+  command: string,
+  args: readonly string[] | undefined,
+): Error {
   const program = args === undefined ? "the shell" : `"${command}"`;
   if (error.code === "ENOENT") {
     const isLine = args !== undefined && /\s/.test(command);

@@ -1,27 +1,28 @@
 import { statfs } from "node:fs/promises";
 import os from "node:os";
-import type { InternalTool, InternalToolContext } from "../../calls/index.ts";
+import { answer, defineTool, either, field, object, text, whole } from "../define.ts";
 
-export default {
+export default defineTool({
   name: "info",
   description:
     "Describes the machine where the tools run: operating system, kernel, CPU, memory, load, uptime, Node version, and the disk that holds the workspace. Use it to choose commands and sizes that fit. Shows no environment variables and no secrets.",
-  inputSchema: { type: "object", properties: {}, additionalProperties: false },
-  outputSchema: {
-    type: "object",
-    properties: {
-      os: object({ platform: "string", name: "string", kernel: "string", arch: "string" }),
-      cpu: object({ model: "string", count: "integer", usable: "integer" }),
-      load: { type: "array", items: { type: "number" }, description: "Average over 1, 5 and 15 minutes." },
-      memory: object({ total: "integer", free: "integer", limit: ["integer", "null"] }),
-      disk: object({ total: "integer", free: "integer" }),
-      uptime: { type: "integer", description: "Seconds." },
-      node: { type: "string" },
-      workspace: { type: "string" },
-    },
-    required: ["os", "cpu", "load", "memory", "disk", "uptime", "node", "workspace"],
+  input: {},
+  isClosed: true,
+  output: {
+    os: object({ platform: text(), name: text(), kernel: text(), arch: text() }),
+    cpu: object({ model: text(), count: whole(), usable: whole() }),
+    load: field({
+      type: "array",
+      items: { type: "number" },
+      description: "Average over 1, 5 and 15 minutes.",
+    }),
+    memory: object({ total: whole(), free: whole(), limit: either(["integer", "null"]) }),
+    disk: object({ total: whole(), free: whole() }),
+    uptime: whole("Seconds."),
+    node: text(),
+    workspace: text(),
   },
-  async handler(_args: unknown, { workspace }: InternalToolContext) {
+  async handler(_args, { workspace }) {
     const disk = await statfs(workspace.directory);
     const cpus = os.cpus();
     const info = {
@@ -49,18 +50,10 @@ export default {
       `Node: ${info.node}`,
       `Workspace: ${info.workspace}`,
     ];
-    return { content: [{ type: "text", text: lines.join("\n") }], structuredContent: info };
+    return answer(lines.join("\n"), info);
   },
   metadata: { category: "system", readOnly: true, idempotent: true, tags: ["machine", "hardware"] },
-} satisfies InternalTool;
-
-function object(properties: Record<string, string | string[]>) {
-  return {
-    type: "object",
-    properties: Object.fromEntries(Object.entries(properties).map(([name, type]) => [name, { type }])),
-    required: Object.keys(properties),
-  };
-}
+});
 
 /** The limit of a container, if one is set that is below what the machine has. */
 function memoryLimit(): number | null {

@@ -1,13 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { JsonSchemaObject } from "@toolrack/core";
-import type { ExtensionParts, Reply } from "../../http/wire/index.ts";
-import { eventText, HttpError, type HttpErrorCode, openEventStream } from "../../http/wire/index.ts";
+import type { ExtensionParts, Route, RouteRequest } from "../../http/wire/index.ts";
+import { eventText, HttpError, type HttpErrorCode, openEventStream, sent } from "../../http/wire/index.ts";
 import type { ChatMessage, ChatSession } from "../../store/index.ts";
-import { ChatError, type ChatService } from "../chat-service.ts";
-import { ProviderError } from "../model/failure.ts";
-import { howToConfigure, ModelMissing } from "../model/providers.ts";
+import type { ChatService } from "../chat-service.ts";
+import { ProviderError } from "../provider.ts";
+import { howToConfigure, ModelMissing } from "../providers.ts";
+import { ChatError } from "../services.ts";
 import { assistantBody, bodyOf } from "../sessions.ts";
-import { isTool, type MessagePart, type TurnEnd } from "../turn/events.ts";
+import { isTool, type MessagePart, type TurnEnd } from "../turn.ts";
 import type { ActiveTurn } from "../turns.ts";
 
 /** A message as it is answered with. */
@@ -34,7 +34,7 @@ export function streamTurn(
   after: number,
   outgoing: ServerResponse,
   heartbeat: number,
-): Reply {
+): typeof sent {
   if (!outgoing.headersSent) openEventStream(outgoing);
   const alive = setInterval(() => outgoing.write(": alive\n\n"), heartbeat);
   let unfollow = () => {};
@@ -54,7 +54,7 @@ export function streamTurn(
   });
   // It may have ended before it was followed.
   if (isOver || outgoing.destroyed) leave();
-  return "sent";
+  return sent;
 }
 
 export async function resumeTurn(
@@ -63,7 +63,7 @@ export async function resumeTurn(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   heartbeat: number,
-): Promise<Reply> {
+): Promise<typeof sent> {
   const turn = await chat.watch(session.id);
   const [feedId, digits] = String(incoming.headers["last-event-id"] ?? "").split(".");
   const last = Number(digits);
@@ -79,7 +79,7 @@ export async function resumeTurn(
     if (message !== undefined) outgoing.write(eventText("message", messageView(message)));
     const end = message === undefined ? undefined : bodyOf(message).end;
     outgoing.end(eventText("end", { type: "end", sessionId: session.id, messageId: message?.id, end }, id));
-    return "sent";
+    return sent;
   }
   openEventStream(outgoing);
   const { feed } = turn;
@@ -95,132 +95,10 @@ async function isNewest({ message }: ActiveTurn, chat: ChatService): Promise<boo
 }
 
 /** Who has read the end and asks again, as browsers do by themselves, stops asking at this. */
-function nothingMore(outgoing: ServerResponse): Reply {
+function nothingMore(outgoing: ServerResponse): typeof sent {
   outgoing.writeHead(204).end();
-  return "sent";
+  return sent;
 }
-
-export const text: JsonSchemaObject = { type: "string" };
-const moment: JsonSchemaObject = { type: "number", description: "Milliseconds since the epoch." };
-const count: JsonSchemaObject = { type: "number" };
-export const model: JsonSchemaObject = {
-  type: "string",
-  maxLength: 200,
-  description: "As `GET /v1/models` lists it.",
-};
-export const title: JsonSchemaObject = { type: "string", maxLength: 500 };
-
-const sessionSchema: JsonSchemaObject = {
-  type: "object",
-  properties: {
-    id: text,
-    title: { ...text, description: "The beginning of the first message, unless it was given one." },
-    model: { ...text, description: "Empty for the usual one." },
-    expert: text,
-    system: { ...text, description: "What the model is told at the beginning." },
-    owner: { ...text, description: "The id of the token that it belongs to." },
-    createdAt: moment,
-    updatedAt: moment,
-    running: { type: "boolean", description: "Whether a message is being answered." },
-  },
-  required: ["id", "title", "model", "owner", "createdAt", "updatedAt", "running"],
-};
-
-const messageSchema: JsonSchemaObject = {
-  type: "object",
-  properties: {
-    id: text,
-    sessionId: text,
-    position: { type: "integer" },
-    role: { enum: ["user", "assistant"] },
-    status: { enum: ["running", "completed", "stopped", "interrupted", "error"] },
-    createdAt: moment,
-    updatedAt: moment,
-    content: {
-      description: "Of a user's message: text, or parts as Chat Completions has them.",
-      anyOf: [
-        text,
-        {
-          type: "array",
-          items: { type: "object", properties: { type: text, text }, required: ["type"] },
-        },
-      ],
-    },
-    provider: text,
-    model: text,
-    unread: {
-      type: "integer",
-      description:
-        "Set when the message is too large to be read: its bytes. What it says is a note about that.",
-    },
-    parts: {
-      type: "array",
-      description:
-        "Of an answer: `text`, `reasoning`, `refusal` and `tool` parts; a `tool` part has the call's state.",
-      items: {
-        anyOf: [{ $ref: "#/components/schemas/ChatTextPart" }, { $ref: "#/components/schemas/ChatToolPart" }],
-      },
-    },
-    usage: {
-      type: "object",
-      properties: { prompt_tokens: count, completion_tokens: count, total_tokens: count },
-    },
-    end: {
-      type: "object",
-      description: "Why the turn ended.",
-      properties: { reason: text, message: text, code: text },
-      required: ["reason"],
-    },
-  },
-  required: ["id", "sessionId", "position", "role", "status", "createdAt", "updatedAt"],
-};
-
-/** The named schemas of conversations in `/openapi.json`. */
-export const chatSchemas = {
-  ChatSession: sessionSchema,
-  ChatMessage: messageSchema,
-  ChatTextPart: {
-    type: "object",
-    properties: { type: { enum: ["text", "reasoning", "refusal"] }, text },
-    required: ["type", "text"],
-  },
-  ChatToolPart: {
-    type: "object",
-    properties: {
-      type: { const: "tool" },
-      id: { ...text, description: "The model's id of the call." },
-      callId: { ...text, description: "The rack's, by which its record is found." },
-      name: text,
-      displayName: text,
-      arguments: { ...text, description: "As the model wrote them." },
-      state: {
-        type: "object",
-        properties: {
-          status: { enum: ["pending", "running", "completed", "error"] },
-          title: text,
-          output: text,
-          error: text,
-          attachments: { type: "array", items: { $ref: "#/components/schemas/FilePart" } },
-          time: { type: "object", properties: { start: moment, end: moment }, required: ["start"] },
-        },
-        required: ["status"],
-      },
-    },
-    required: ["type", "id", "callId", "name", "displayName", "arguments", "state"],
-  },
-} as const satisfies Readonly<Record<string, JsonSchemaObject>>;
-
-export const contentSchema: JsonSchemaObject = {
-  anyOf: [
-    { type: "string", minLength: 1 },
-    {
-      type: "array",
-      minItems: 1,
-      items: { type: "object", properties: { type: text }, required: ["type"], additionalProperties: true },
-    },
-  ],
-  description: 'Text, or `{type: "text"}` and `{type: "image_url"}` parts as Chat Completions has them.',
-};
 
 /** The service, or a refusal that says how to have one. */
 export function requireChat({ chat }: Pick<ChatRouteParts, "chat">): ChatService {
@@ -228,13 +106,18 @@ export function requireChat({ chat }: Pick<ChatRouteParts, "chat">): ChatService
   throw new HttpError("provider_missing", howToConfigure, { headers: noRetry });
 }
 
-/** Runs a handler whose refusals are those of conversations. */
-export async function sayingWhy<Answer>(work: () => Promise<Answer>): Promise<Answer> {
-  try {
-    return await work();
-  } catch (thrown) {
-    throw toHttpError(thrown);
-  }
+/** The same route, whose refusals are told in the form of the API. */
+export function sayingWhy(route: Route): Route {
+  return {
+    ...route,
+    async handle(request: RouteRequest<never, never, never>) {
+      try {
+        return await route.handle(request);
+      } catch (thrown) {
+        throw toHttpError(thrown);
+      }
+    },
+  };
 }
 
 /** What is said of a turn that ended without an answer; undefined for one that has some. */
@@ -250,12 +133,11 @@ export function errorOfEnd(end: TurnEnd): HttpError | undefined {
 const noRetry = { "X-Should-Retry": "false" };
 
 function toHttpError(thrown: unknown): unknown {
-  if (thrown instanceof ChatError) return new HttpError(thrown.code, thrown.message, { headers: noRetry });
-  if (thrown instanceof ModelMissing) return new HttpError(thrown.code, thrown.message, { headers: noRetry });
-  if (thrown instanceof ProviderError) {
-    return providerError(`provider_${thrown.kind}`, thrown.message, thrown);
+  if (thrown instanceof ChatError || thrown instanceof ModelMissing) {
+    return new HttpError(thrown.code, thrown.message, { headers: noRetry });
   }
-  return thrown;
+  if (!(thrown instanceof ProviderError)) return thrown;
+  return providerError(`provider_${thrown.kind}`, thrown.message, thrown);
 }
 
 const codes: Readonly<Record<string, HttpErrorCode>> = {
@@ -287,9 +169,4 @@ function providerError(
 export interface ChatRouteParts extends ExtensionParts {
   /** Conversations with models; undefined where there are none. */
   readonly chat: ChatService | undefined;
-}
-
-/** A named schema of conversations. */
-export function ref(name: keyof typeof chatSchemas): JsonSchemaObject {
-  return { $ref: `#/components/schemas/${name}` };
 }

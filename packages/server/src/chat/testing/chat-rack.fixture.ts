@@ -10,7 +10,7 @@ import { z } from "zod";
 import { issueToken } from "../../access/tokens.ts";
 import { Hold, type StreamEvent, StreamReader } from "../../http/server.fixture.ts";
 import { type Serving, serve } from "../../rack/serve.ts";
-import type { StoredToken } from "../../store/store.ts";
+import type { StoredToken } from "../../store/tokens.ts";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
 
 /** What JSON answers hold is looked at freely in tests. */

@@ -3,6 +3,7 @@ import { problemOfToolPattern } from "../../config/index.ts";
 import type { StoredToken } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
+import { removeToken } from "../install/rack-access.ts";
 import { formatTime, oneLine, parseDuration } from "../text.ts";
 import { withStore } from "../workspace.ts";
 
@@ -87,11 +88,8 @@ async function list(cli: Cli): Promise<void> {
 }
 
 async function remove(cli: Cli, named: string): Promise<void> {
-  const { id, name } = await withStore(cli, async ({ tokens: kept }) => {
-    const token = theOne(cli, await kept.list(), named);
-    await kept.remove(token.id);
-    return token;
-  });
+  const { id, name } = theOne(cli, await withStore(cli, (store) => store.tokens.list()), named);
+  await removeToken(cli, id);
   cli.answer({ id, name }, () => cli.talk(`The token "${oneLine(name)}" is removed.`));
 }
 

@@ -9,7 +9,9 @@ import { shellQuote } from "../../helpers/index.ts";
 import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import { configOf, entryAt, failuresIn, whereOf } from "../workspace.ts";
+import type { Check } from "./own-files.ts";
 import {
+  attempt,
   checkApprovals,
   checkDisk,
   checkKey,
@@ -18,15 +20,6 @@ import {
   checkStore,
   checkToken,
 } from "./own-files.ts";
-
-/** One thing that was looked at. `warn`: something does less than it could; `fail`: something does not work. */
-export interface Check {
-  readonly name: string;
-  readonly status: "ok" | "warn" | "fail";
-  readonly message: string;
-  /** What to do about it. */
-  readonly remedy?: string;
-}
 
 const NEEDED_NODE = 24;
 const DATABASE_LIMIT = 5_000;
@@ -167,19 +160,4 @@ async function checkDatabases({ registry, workspace }: App): Promise<Check[]> {
       ),
     ),
   );
-}
-
-export async function attempt(
-  name: string,
-  otherwise: "warn" | "fail",
-  remedy: string,
-  look: () => Promise<string>,
-): Promise<Check> {
-  try {
-    return { name, status: "ok", message: await look() };
-  } catch (thrown) {
-    const { code, message } = thrown as NodeJS.ErrnoException;
-    const isMissing = code === "ENOENT" && otherwise === "warn";
-    return { name, status: otherwise, message: isMissing ? "not installed" : message, remedy };
-  }
 }

@@ -3,11 +3,10 @@ import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { EncryptionKey, grantOf, osKeyring } from "../../access/index.ts";
 import { isAlive, readServerAddress } from "../../config/index.ts";
-import { shellQuote } from "../../helpers/index.ts";
+import { isRecord, shellQuote } from "../../helpers/index.ts";
 import type { App } from "../../rack/index.ts";
 import { ownEntries } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
-import { attempt, type Check } from "./checks.ts";
 
 const engines = { sqlite: "SQLite", postgres: "PostgreSQL", mysql: "MySQL or MariaDB" } as const;
 
@@ -173,4 +172,28 @@ function placeOf(url: string): string {
 
 function ownFolderOf({ workspace }: App): string {
   return join(workspace.directory, ".toolrack");
+}
+
+/** One thing that was looked at. `warn`: something does less than it could; `fail`: something does not work. */
+export interface Check {
+  readonly name: string;
+  readonly status: "ok" | "warn" | "fail";
+  readonly message: string;
+  /** What to do about it. */
+  readonly remedy?: string;
+}
+
+export async function attempt(
+  name: string,
+  otherwise: "warn" | "fail",
+  remedy: string,
+  look: () => Promise<string>,
+): Promise<Check> {
+  try {
+    return { name, status: "ok", message: await look() };
+  } catch (thrown) {
+    const message = thrown instanceof Error ? thrown.message : String(thrown);
+    const isMissing = isRecord(thrown) && thrown.code === "ENOENT" && otherwise === "warn";
+    return { name, status: otherwise, message: isMissing ? "not installed" : message, remedy };
+  }
 }

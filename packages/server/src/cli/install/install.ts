@@ -24,9 +24,11 @@ import {
   type ConnectionOptions,
   type ConnectionPlan,
   type FormerToken,
+  isGoodToken,
   makeClientToken,
   type NewToken,
   planConnection,
+  removeToken,
   takeBackToken,
 } from "./rack-access.ts";
 
@@ -57,9 +59,8 @@ export async function install(cli: Cli, id: ClientId | undefined, options: Insta
   // The file of a project is read there, and relative paths in it begin there.
   const startedIn = project ? cli.cwd : undefined;
   const isOwn = existing !== undefined && isOfRack(existing, { ...plan, startedIn });
-  const transport = plan.access === undefined ? "stdio" : "http";
-  const about = { client: id, file: path, key: name, transport };
-  if (isSameConnection(document.entry, plan.entry(TOKEN)) && (await isGood(plan, existing))) {
+  const about = { client: id, file: path, key: name, transport: plan.transport };
+  if (isSameConnection(document.entry, plan.entry(TOKEN)) && (await isGood(cli, plan, existing))) {
     cli.answer({ ...about, changed: false }, () =>
       cli.talk(`${clients[id].name} is connected already, by "${name}" in ${path}. Nothing was changed.`),
     );
@@ -75,12 +76,13 @@ export async function install(cli: Cli, id: ClientId | undefined, options: Insta
     return showEdits(cli, about, describeEdits(file.text ?? "", edits, secrets));
   }
 
-  const token = plan.access && (await makeClientToken(plan.access, clients[id].name, plan.expert));
+  const isOverHttp = plan.transport === "http";
+  const token = isOverHttp ? await makeClientToken(cli, clients[id].name, plan.expert) : undefined;
   const text = applyEdits(file.text ?? "", token === undefined ? edits : changes(token.token));
   const isThere = isClientThere(cli, id);
   const backup = await writeClientFile(file, text).catch(async (thrown) => {
     // Nobody has it: it is of no use, and must not stay good.
-    if (token !== undefined) await plan.access?.removeToken(token.id).catch(() => {});
+    if (token !== undefined) await removeToken(cli, token.id).catch(() => {});
     throw thrown;
   });
   const formerToken = await takeBack(cli, id, existing, text);
@@ -226,10 +228,14 @@ async function look(cli: Cli, id: ClientId, name: string, isProject: boolean): P
 }
 
 /** A token that has expired, was removed, or does not fit is made anew. */
-async function isGood({ access, expert }: ConnectionPlan, existing: RackEntry | undefined): Promise<boolean> {
-  if (access === undefined) return true;
+async function isGood(
+  cli: Cli,
+  { transport, expert }: ConnectionPlan,
+  existing: RackEntry | undefined,
+): Promise<boolean> {
+  if (transport === "stdio") return true;
   const token = tokenOf(existing);
-  return token !== undefined && (await access.isGood(token, expert));
+  return token !== undefined && (await isGoodToken(cli, token, expert));
 }
 
 /** Undefined when the entry had no token, or the text has it still, under another name. */
@@ -272,14 +278,14 @@ function showEdits(cli: Cli, about: { readonly file: string }, lines: readonly s
 
 function tell(
   cli: Cli,
-  { id, workspace, access, expert }: ConnectionPlan,
+  { id, workspace, transport, expert }: ConnectionPlan,
   written: { path: string; backup: string | undefined; token: NewToken | undefined; options: InstallOptions },
 ): void {
   const { path, backup, token, options } = written;
   const { name: client, next } = clients[id];
   const { name, project = false } = options;
   const what = expert === undefined ? "the tools" : `the expert "${oneLine(expert.name)}"`;
-  const how = access === undefined ? "starts" : "connects to";
+  const how = transport === "stdio" ? "starts" : "connects to";
   cli.talk(`Written: "${name}" in ${path}. ${client} ${how} ${what} of ${workspace}.`);
   if (backup !== undefined) cli.talk(`An earlier state of the file: ${backup}`);
   if (token?.expiresAt !== undefined) {

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { grantOf, hashToken, issueToken, type TokenWish } from "../../access/index.ts";
+import { grantOf, hashToken, issueToken } from "../../access/index.ts";
 
 import { readServerAddress } from "../../config/index.ts";
 import type { StoredToken } from "../../store/index.ts";
@@ -21,8 +21,8 @@ export interface ConnectionPlan {
   readonly id: ClientId;
   readonly workspace: string;
   readonly expert: NamedExpert | undefined;
-  /** Undefined when the client starts the program itself. */
-  readonly access: RackAccess | undefined;
+  /** Whether the client starts the program itself, or connects to the server. */
+  readonly transport: "stdio" | "http";
   /** Where the server of the workspace is reached. */
   readonly addresses: readonly string[];
   readonly entry: (token: string) => ClientEntry;
@@ -41,19 +41,18 @@ export async function planConnection(
   }
   const workspace = requireWorkspace(cli);
   const given = url === undefined ? undefined : baseOf(url);
-  const access = http ? await openRackAccess(cli, given === undefined) : undefined;
-  const noted = access?.address ?? (await readServerAddress(workspace))?.url;
-  const expert =
-    wanted === undefined ? undefined : await findExpert(access ?? accessOfStore(cli), cli, wanted);
+  const running = http && given === undefined ? (await ServerClient.find(cli)).url : undefined;
+  const noted = running ?? (await readServerAddress(workspace))?.url;
+  const expert = wanted === undefined ? undefined : await findExpert(cli, wanted);
   const { program } = cli.surroundings;
   const words = [...program, "mcp", "--dir", workspace, ...(expert ? ["--expert", expert.name] : [])];
-  const base = given ?? access?.address;
+  const base = given ?? running;
   const address = base && `${base}/mcp${expert ? `/${encodeURIComponent(expert.name)}` : ""}`;
   refuseVariables(address === undefined ? words : [address], client.name);
   const entry = (token: string) =>
     address === undefined || toAddress === undefined ? client.stdio(words) : toAddress(address, token);
   const addresses = [given, noted].filter((known) => known !== undefined);
-  return { id, workspace, expert, access, addresses, entry };
+  return { id, workspace, expert, transport: http ? "http" : "stdio", addresses, entry };
 }
 
 /** Throws when neither --dir nor a workspace around the current folder says which workspace is meant. */
@@ -96,77 +95,24 @@ export interface NamedExpert {
 
 export type NewToken = StoredToken & { readonly token: string };
 
-/** What the workspace knows of experts and tokens: asked of its server, or read from its store. */
-export interface RackAccess {
-  /** Of the server; undefined when it was not asked. */
-  readonly address: string | undefined;
-  experts(): Promise<readonly NamedExpert[]>;
-  tokenNames(): Promise<string[]>;
-  /** Whether the server still takes it, for the expert where there is one, and not as an operator's. */
-  isGood(token: string, expert: NamedExpert | undefined): Promise<boolean>;
-  makeToken(wish: TokenWish): Promise<NewToken>;
-  removeToken(id: string): Promise<void>;
-}
-
-/** The server that runs on the workspace. Unless it is needed, none need run: then the store is used. */
-async function openRackAccess(cli: Cli, needsServer: boolean): Promise<RackAccess> {
-  const server = needsServer ? await ServerClient.find(cli) : await ServerClient.findIfAny(cli);
-  return server === undefined ? accessOfStore(cli) : accessOfServer(server);
-}
-
-function accessOfServer(client: ServerClient): RackAccess {
-  return {
-    address: client.url,
-    experts: async () => (await client.ask<{ items: NamedExpert[] }>("/api/experts")).items,
-    tokenNames: async () =>
-      (await client.ask<{ items: StoredToken[] }>("/api/tokens")).items.map(({ name }) => name),
-    isGood: async (token, expert) => {
-      const wanted = expert === undefined ? "/api/tools?limit=1" : `/api/experts/${expert.id}`;
-      return (await client.admits(token, wanted)) && !(await client.admits(token, "/api/tokens"));
-    },
-    makeToken: (wish) => client.ask<NewToken>("/api/tokens", "POST", wish),
-    removeToken: (id) => client.ask(`/api/tokens/${id}`, "DELETE"),
-  };
-}
-
-function accessOfStore(cli: Cli): RackAccess {
-  return {
-    address: undefined,
-    experts: () => withStore(cli, ({ experts }) => experts.list()),
-    tokenNames: () => withStore(cli, async ({ tokens }) => (await tokens.list()).map(({ name }) => name)),
-    isGood: (token, expert) =>
-      withStore(cli, async ({ tokens }) => {
-        const found = await tokens.findByHash(hashToken(token));
-        if (found === undefined || (found.expiresAt ?? Number.POSITIVE_INFINITY) <= Date.now()) return false;
-        const { admin, mayUseExpert } = grantOf(found);
-        return !admin && (expert === undefined || mayUseExpert(expert.id) || mayUseExpert(expert.name));
-      }),
-    makeToken: (wish) =>
-      withStore(cli, async ({ tokens }) => {
-        const { token, stored } = await issueToken(tokens, wish);
-        return { ...stored, token };
-      }),
-    removeToken: (id) => withStore(cli, async ({ tokens }) => void (await tokens.remove(id))),
-  };
-}
-
-async function findExpert(access: RackAccess, cli: Cli, wanted: string): Promise<NamedExpert> {
+async function findExpert(cli: Cli, wanted: string): Promise<NamedExpert> {
   const folded = wanted.toLowerCase();
-  const among = (experts: readonly NamedExpert[]) =>
-    experts.find(({ id, name }) => id === wanted || name.toLowerCase() === folded);
-  const isServer = access.address !== undefined;
-  // A server knows an expert that somebody has just made on the command line only a moment later.
-  const stored = () =>
-    isServer
-      ? accessOfStore(cli)
-          .experts()
-          .catch(() => [])
-      : [];
-  const found = among(await access.experts()) ?? among(await stored());
+  const experts = await withStore(cli, (store) => store.experts.list());
+  const found = experts.find(({ id, name }) => id === wanted || name.toLowerCase() === folded);
   if (found !== undefined) return found;
   throw new CliError(`There is no expert "${wanted}". See: ${cli.commandLine("experts list")}`, {
     code: "expert_not_found",
     details: { name: wanted },
+  });
+}
+
+/** Whether the server still takes the token, for the expert where there is one, and not as an operator's. */
+export function isGoodToken(cli: Cli, token: string, expert: NamedExpert | undefined): Promise<boolean> {
+  return withStore(cli, async ({ tokens }) => {
+    const found = await tokens.findByHash(hashToken(token));
+    if (found === undefined || (found.expiresAt ?? Number.POSITIVE_INFINITY) <= Date.now()) return false;
+    const { admin, mayUseExpert } = grantOf(found);
+    return !admin && (expert === undefined || mayUseExpert(expert.id) || mayUseExpert(expert.name));
   });
 }
 
@@ -176,16 +122,27 @@ const DAYS = 30;
  * As the console's button makes it: never the operator's own, with which an agent could approve its own calls, and not
  * for models, of which the client has its own.
  */
-export async function makeClientToken(
-  access: RackAccess,
+export function makeClientToken(
+  cli: Cli,
   client: string,
   expert: NamedExpert | undefined,
 ): Promise<NewToken> {
-  return access.makeToken({
-    name: unusedName(client, await access.tokenNames()),
-    scopes: { ...(expert === undefined ? { tools: ["*"] } : { experts: [expert.id] }), chat: false },
-    expiresAt: Date.now() + DAYS * 86_400_000,
+  return withStore(cli, async ({ tokens }) => {
+    const taken = (await tokens.list()).map(({ name }) => name);
+    const { token, stored } = await issueToken(tokens, {
+      name: unusedName(client, taken),
+      scopes: { ...(expert === undefined ? { tools: ["*"] } : { experts: [expert.id] }), chat: false },
+      expiresAt: Date.now() + DAYS * 86_400_000,
+    });
+    return { ...stored, token };
   });
+}
+
+/** Removes a token, by the server where one runs, which then refuses it at once. */
+export async function removeToken(cli: Cli, id: string): Promise<void> {
+  const server = await ServerClient.findIfAny(cli);
+  if (server === undefined) await withStore(cli, ({ tokens }) => tokens.remove(id));
+  else await server.ask(`/api/tokens/${id}`, "DELETE");
 }
 
 /** The name, or the name with the first number that no other token has. */
@@ -217,8 +174,7 @@ export async function takeBackToken(cli: Cli, client: string, token: string): Pr
     const { id, name, scopes } = found;
     const isMade = name.startsWith(client) && /^(?: \d+)?$/.test(name.slice(client.length));
     if (!isMade || scopes.admin === true) return { removed: false, id, name };
-    const access = await openRackAccess(cli, false);
-    return await access.removeToken(id).then(
+    return await removeToken(cli, id).then(
       () => ({ removed: true, id, name }),
       () => ({ removed: false, id, name }),
     );

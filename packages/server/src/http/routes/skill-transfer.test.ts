@@ -1,8 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { writeZip } from "../../skills/export.ts";
-import { readZip } from "../../skills/import/upload.ts";
+import { readZip, writeZip } from "../../skills/import/archive.ts";
 import { TestServer } from "../server.fixture.ts";
 
 const skillText = '---\nname: travel-rules\ndescription: "Rules: of travel"\n---\n# Go\n';
@@ -10,6 +9,12 @@ const tools = JSON.stringify({
   tools: [{ name: "plan", type: "http", endpoint: "https://example.com/plan" }],
 });
 const logo = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0xff, 0x00]);
+/** An archive with a path that no proper program would write. */
+const escaping = await writeZip([
+  { path: "aa/bb/escape/SKILL.md", content: Buffer.from(skillText), executable: false },
+]).then((bytes) =>
+  Buffer.from(bytes.toString("latin1").replaceAll("aa/bb/", "../../"), "latin1").toString("base64"),
+);
 const folder = {
   "travel-rules/SKILL.md": skillText,
   "travel-rules/tools.json": tools,
@@ -171,7 +176,7 @@ describe("skills on their way", () => {
     ["no files", { files: {} }, "There is none"],
     ["both", { files: folder, archive: "" }, "either files or an archive"],
     ["what is no archive", { archive: Buffer.from("text").toString("base64") }, "no zip archive"],
-    ["an archive that leaves the folder", { archive: escaping() }, "is no path"],
+    ["an archive that leaves the folder", { archive: escaping }, "is no path"],
     ["files that are no skill", { files: { "readme.txt": "hello" } }, "has neither a SKILL.md"],
     ["a dump that cannot be read", { files: { "dump.sql": "INSERT INTO skills (id) VALUES (" } }, "line 1"],
   ])("refuses %s", async (_, body, reason) => {
@@ -193,8 +198,3 @@ describe("skills on their way", () => {
     return (await server.ask("/api/skills/travel-rules")).body.tools[0].id;
   }
 });
-
-function escaping(): string {
-  const file = { path: "../../escape/SKILL.md", content: Buffer.from(skillText), executable: false };
-  return writeZip([file]).toString("base64");
-}

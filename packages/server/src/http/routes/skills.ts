@@ -1,178 +1,92 @@
-import type { JsonSchemaObject } from "@toolrack/core";
 import { type Expert, expertNamePattern } from "../../skills/index.ts";
-import type { ExpertChanges, SkillChanges, SkillFile, StoredSkill } from "../../store/index.ts";
-import type { HttpParts } from "../app.ts";
-import { ref } from "../schemas/common.ts";
-import { defineRoute, findExpert, type Route, toolPattern } from "../wire/index.ts";
-import { skillDetail, skillSummary } from "./skill-tools.ts";
-import { refusing, refusingUnseen, seenVersion } from "./skill-transfer.ts";
+import type { SkillChanges, SkillFile } from "../../store/index.ts";
+import type { HttpServices } from "../services.ts";
+import { findExpert, type Route, routesFor, s, toolPattern } from "../wire/index.ts";
+import {
+  refusing,
+  refusingUnseen,
+  seenVersion,
+  skillDetail,
+  skillParams,
+  skillSummary,
+} from "./skill-answers.ts";
 
-interface SkillBody
-  extends Partial<Pick<StoredSkill, "description" | "instructions" | "frontMatter" | "enabled">> {
-  readonly name?: string;
-  readonly mark?: string | null;
-  readonly sourcePath?: string | null;
-  readonly trusted?: boolean;
-  readonly files?: Readonly<Record<string, string | null>>;
-  readonly updatedAt?: number;
-}
-
-const text = { type: "string", maxLength: 1_000_000 };
-const optional = (schema: JsonSchemaObject): JsonSchemaObject => ({ ...schema, type: [schema.type, "null"] });
+const long = (description: string) => s.text({ maxLength: 1_000_000, description });
+const gone = ["It is gone.", s.object({ id: s.text() })] as const;
 
 const fields = {
-  name: { type: "string", minLength: 1, maxLength: 128, description: "For people: `SearXNG Search`." },
-  description: { ...text, description: "What it is for, and when to use it." },
-  mark: optional({
-    type: "string",
-    maxLength: 50,
-    description: "What readable names of its tools begin with.",
-  }),
-  instructions: { ...text, description: "The Markdown of its SKILL.md." },
-  frontMatter: { type: "object", additionalProperties: true, description: "What else SKILL.md says." },
-  sourcePath: optional({
-    type: "string",
-    maxLength: 512,
-    description: "A folder of the workspace with its scripts.",
-  }),
-  enabled: { type: "boolean" },
-  files: {
-    type: "object",
-    additionalProperties: { type: ["string", "null"] },
-    description: "Text files beside its SKILL.md, by their paths; null removes one.",
-  },
-};
-
-export const skillParams = {
-  id: { type: "string", minLength: 1, maxLength: 128, description: "Its id or name." },
-};
+  name: s.text({ minLength: 1, maxLength: 128, description: "For people: `SearXNG Search`." }),
+  "description?": long("What it is for, and when to use it."),
+  "mark?": s.nullable(s.text({ maxLength: 50, description: "What readable names of its tools begin with." })),
+  "instructions?": long("The Markdown of its SKILL.md."),
+  "frontMatter?": s.anyObject({ additionalProperties: true, description: "What else SKILL.md says." }),
+  "sourcePath?": s.nullable(
+    s.text({ maxLength: 512, description: "A folder of the workspace with its scripts." }),
+  ),
+  "enabled?": s.boolean(),
+  "files?": s.map(s.nullable(s.text()), "Text files beside its SKILL.md, by their paths; null removes one."),
+} as const;
 
 /** Skills: read, made, changed and deleted. What is changed is on the rack when the answer comes. */
-export function skillRoutes({ skills }: HttpParts): Route[] {
+export function skillRoutes({ skills }: HttpServices): Route[] {
+  const route = routesFor("skills", "admin");
   return [
-    defineRoute({
-      method: "GET",
-      path: "/api/skills",
-      id: "listSkills",
-      tag: "skills",
-      summary: "The skills, and folders that could not be read",
-      access: "admin",
-      responses: {
-        200: {
-          description: "Those of folders first.",
-          schema: {
-            type: "object",
-            properties: {
-              items: { type: "array", items: ref("SkillSummary") },
-              failed: {
-                type: "array",
-                items: {
-                  type: "object",
-                  properties: { folder: { type: "string" }, reason: { type: "string" } },
-                  required: ["folder", "reason"],
-                },
-              },
-            },
-            required: ["items", "failed"],
-          },
-        },
-      },
+    route("GET /api/skills", "listSkills", "The skills, and folders that could not be read", {
+      answer: [
+        "Those of folders first.",
+        s.object({
+          items: s.list(s.ref("SkillSummary")),
+          failed: s.list(s.object({ folder: s.text(), reason: s.text() })),
+        }),
+      ],
       handle: () => ({
-        body: {
-          items: skills.list().map((skill) => skillSummary(skills, skill)),
-          failed: skills.failedFolders(),
-        },
+        items: skills.list().map((skill) => skillSummary(skills, skill)),
+        failed: skills.failedFolders(),
       }),
     }),
-    defineRoute<object, object, SkillBody & { readonly name: string }>({
-      method: "POST",
-      path: "/api/skills",
-      id: "addSkill",
-      tag: "skills",
-      summary: "Makes a skill",
-      access: "admin",
-      body: {
-        required: true,
-        schema: { type: "object", properties: fields, required: ["name"], additionalProperties: false },
-      },
-      responses: { 200: { description: "The skill.", schema: ref("Skill") } },
-      async handle({ body }) {
-        const { files = {}, mark, sourcePath, ...skill } = body;
+    route("POST /api/skills", "addSkill", "Makes a skill", {
+      body: s.closed(fields),
+      answer: ["The skill.", s.ref("Skill")],
+      handle({ body: { files = {}, mark, sourcePath, ...skill } }) {
         const bundle = {
           skill: { ...skill, ...(mark ? { mark } : {}), ...(sourcePath ? { sourcePath } : {}) },
           tools: [],
           files: Object.values(toFiles(files)).filter((file) => file !== null),
         };
-        return { body: await refusing(async () => skillDetail(skills, await skills.add(bundle))) };
+        return refusing(async () => skillDetail(skills, await skills.add(bundle)));
       },
     }),
-    defineRoute<{ id: string }>({
-      method: "GET",
-      path: "/api/skills/{id}",
-      id: "getSkill",
-      tag: "skills",
-      summary: "One skill with its tools and files",
-      access: "admin",
+    route("GET /api/skills/{id}", "getSkill", "One skill with its tools and files", {
       params: skillParams,
-      responses: { 200: { description: "The skill.", schema: ref("Skill") } },
+      answer: ["The skill.", s.ref("Skill")],
       errors: ["skill_not_found"],
-      handle: async ({ params }) => ({
-        body: await refusing(() => skillDetail(skills, skills.require(params.id))),
-      }),
+      handle: ({ params }) => refusing(() => skillDetail(skills, skills.require(params.id))),
     }),
-    defineRoute<{ id: string }, object, SkillBody>({
-      method: "PATCH",
-      path: "/api/skills/{id}",
-      id: "changeSkill",
-      tag: "skills",
-      summary: "Changes a skill",
+    route("PATCH /api/skills/{id}", "changeSkill", "Changes a skill", {
       description:
         "Only what the body has is changed. With `updatedAt`, only if nobody else changed it since. A skill of a folder is changed in its folder; here it can only be trusted, after a tool call wrote it.",
-      access: "admin",
       params: skillParams,
-      body: {
-        required: true,
-        schema: {
-          type: "object",
-          properties: {
-            ...fields,
-            ...seenVersion,
-            trusted: { type: "boolean", description: "Whether it may have secrets and the network." },
-          },
-          additionalProperties: false,
-        },
-      },
-      responses: { 200: { description: "The skill as it is now.", schema: ref("Skill") } },
+      body: s.closed({
+        ...s.partial(fields),
+        ...seenVersion,
+        "trusted?": s.boolean("Whether it may have secrets and the network."),
+      }),
+      answer: ["The skill as it is now.", s.ref("Skill")],
       errors: ["skill_not_found", "skill_changed", "skill_read_only"],
-      async handle({ params, body }) {
-        const { files, updatedAt: seen, ...changes } = body;
-        // The schema let through exactly what may be changed.
-        const edited = changes as SkillChanges;
-        return {
-          body: await refusingUnseen(changes, async () => {
-            const updated = await skills.update(params.id, edited, files && toFiles(files), { seen });
-            return skillDetail(skills, updated);
-          }),
-        };
+      handle({ params, body: { files, updatedAt: seen, ...changes } }) {
+        const edited: SkillChanges = changes;
+        return refusingUnseen(changes, async () => {
+          const updated = await skills.update(params.id, edited, files && toFiles(files), { seen });
+          return skillDetail(skills, updated);
+        });
       },
     }),
-    defineRoute<{ id: string }>({
-      method: "DELETE",
-      path: "/api/skills/{id}",
-      id: "removeSkill",
-      tag: "skills",
-      summary: "Deletes a skill with its tools",
+    route("DELETE /api/skills/{id}", "removeSkill", "Deletes a skill with its tools", {
       description: "Calls under way end as usual.",
-      access: "admin",
       params: skillParams,
-      responses: {
-        200: {
-          description: "It is gone.",
-          schema: { type: "object", properties: { id: { type: "string" } }, required: ["id"] },
-        },
-      },
+      answer: gone,
       errors: ["skill_not_found", "skill_read_only"],
-      handle: async ({ params }) => ({ body: { id: (await refusing(() => skills.remove(params.id))).id } }),
+      handle: async ({ params }) => ({ id: (await refusing(() => skills.remove(params.id))).id }),
     }),
   ];
 }
@@ -185,126 +99,73 @@ function toFiles(files: Readonly<Record<string, string | null>>): Record<string,
   return Object.fromEntries(entries);
 }
 
-const params = { id: { type: "string", minLength: 1, maxLength: 128, description: "Its name or id." } };
-const texts = { type: "array", maxItems: 1_000, items: { type: "string", minLength: 1, maxLength: 200 } };
+const params = { id: s.text({ minLength: 1, maxLength: 128, description: "Its name or id." }) };
+const patterns = (description: string) =>
+  s.list(s.text({ minLength: 1, maxLength: 200 }), { maxItems: 1_000, description });
 
 const expertFields = {
-  name: {
-    type: "string",
+  name: s.text({
     minLength: 1,
     maxLength: 64,
     pattern: expertNamePattern,
     description: "Stands in addresses, so without `/`, `?`, `#` and `%`.",
-  },
-  description: { type: "string", maxLength: 100_000 },
-  instructions: {
-    type: "string",
-    maxLength: 1_000_000,
-    description: "What a model is told that speaks as it.",
-  },
-  skills: { ...texts, description: "Ids or names of skills." },
-  tools: { ...texts, description: toolPattern },
-};
+  }),
+  "description?": s.text({ maxLength: 100_000 }),
+  "instructions?": long("What a model is told that speaks as it."),
+  "skills?": patterns("Ids or names of skills."),
+  "tools?": patterns(toolPattern),
+} as const;
 
 /** Experts: named sets of skills and tools. */
-export function expertRoutes({ skills: { experts } }: HttpParts): Route[] {
+export function expertRoutes({ skills: { experts } }: HttpServices): Route[] {
+  const route = routesFor("experts", "admin");
   return [
-    defineRoute({
-      method: "GET",
-      path: "/api/experts",
-      id: "listExperts",
-      tag: "experts",
-      summary: "The experts that the token may use",
+    route("GET /api/experts", "listExperts", "The experts that the token may use", {
       access: "token",
-      responses: {
-        200: {
-          description: "In order of their making.",
-          schema: {
-            type: "object",
-            properties: { items: { type: "array", items: ref("Expert") } },
-            required: ["items"],
-          },
-        },
+      answer: ["In order of their making.", s.items(s.ref("Expert"))],
+      handle({ grant }) {
+        const own = experts
+          .list()
+          .filter(({ id, name }) => grant.mayUseExpert(name) || grant.mayUseExpert(id));
+        return { items: own.map(viewOf) };
       },
-      handle: ({ grant }) => ({
-        body: {
-          items: experts
-            .list()
-            .filter(({ id, name }) => grant.mayUseExpert(name) || grant.mayUseExpert(id))
-            .map(viewOf),
-        },
-      }),
     }),
-    defineRoute<object, object, ExpertChanges & { readonly name: string }>({
-      method: "POST",
-      path: "/api/experts",
-      id: "addExpert",
-      tag: "experts",
-      summary: "Makes an expert",
-      access: "admin",
-      body: {
-        required: true,
-        schema: { type: "object", properties: expertFields, required: ["name"], additionalProperties: false },
-      },
-      responses: { 200: { description: "The expert.", schema: ref("Expert") } },
-      handle: async ({ body }) => ({ body: viewOf(await refusing(() => experts.create(body))) }),
+    route("POST /api/experts", "addExpert", "Makes an expert", {
+      body: s.closed(expertFields),
+      answer: ["The expert.", s.ref("Expert")],
+      handle: async ({ body }) => viewOf(await refusing(() => experts.create(body))),
     }),
-    defineRoute<{ id: string }>({
-      method: "GET",
-      path: "/api/experts/{id}",
-      id: "getExpert",
-      tag: "experts",
-      summary: "One expert",
+    route("GET /api/experts/{id}", "getExpert", "One expert", {
       access: "token",
       params,
-      responses: { 200: { description: "The expert.", schema: ref("Expert") } },
+      answer: ["The expert.", s.ref("Expert")],
       errors: ["expert_not_found"],
-      handle: ({ params: { id }, grant }) => ({ body: viewOf(findExpert(grant, experts, id)) }),
+      handle: ({ params: { id }, grant }) => viewOf(findExpert(grant, experts, id)),
     }),
-    defineRoute<{ id: string }, object, ExpertChanges & { readonly updatedAt?: number }>({
-      method: "PATCH",
-      path: "/api/experts/{id}",
-      id: "changeExpert",
-      tag: "experts",
-      summary: "Changes an expert",
+    route("PATCH /api/experts/{id}", "changeExpert", "Changes an expert", {
       description:
         "Only what the body has is changed. With `updatedAt`, only if nobody else changed it since.",
-      access: "admin",
       params,
-      body: {
-        required: true,
-        schema: {
-          type: "object",
-          properties: { ...expertFields, ...seenVersion },
-          additionalProperties: false,
-        },
-      },
-      responses: { 200: { description: "The expert as it is now.", schema: ref("Expert") } },
+      body: s.closed({ ...s.partial(expertFields), ...seenVersion }),
+      answer: ["The expert as it is now.", s.ref("Expert")],
       errors: ["expert_not_found", "skill_changed"],
-      handle: async ({ params: { id }, body: { updatedAt: seen, ...changes } }) => ({
-        body: viewOf(await refusingUnseen(changes, () => experts.update(id, changes, { seen }))),
-      }),
+      handle: async ({ params: { id }, body: { updatedAt: seen, ...changes } }) =>
+        viewOf(await refusingUnseen(changes, () => experts.update(id, changes, { seen }))),
     }),
-    defineRoute<{ id: string }>({
-      method: "DELETE",
-      path: "/api/experts/{id}",
-      id: "removeExpert",
-      tag: "experts",
-      summary: "Deletes an expert",
-      access: "admin",
+    route("DELETE /api/experts/{id}", "removeExpert", "Deletes an expert", {
       params,
-      responses: {
-        200: {
-          description: "It is gone.",
-          schema: { type: "object", properties: { id: { type: "string" } }, required: ["id"] },
-        },
-      },
+      answer: gone,
       errors: ["expert_not_found"],
-      handle: async ({ params: { id } }) => ({ body: { id: (await refusing(() => experts.remove(id))).id } }),
+      handle: async ({ params: { id } }) => ({ id: (await refusing(() => experts.remove(id))).id }),
     }),
   ];
 }
 
-function viewOf({ allows: _allows, version: _version, list, ...expert }: Expert): Record<string, unknown> {
-  return { ...expert, toolCount: list().length };
+function viewOf({
+  allows: _allows,
+  version: _version,
+  list: tools,
+  ...expert
+}: Expert): Record<string, unknown> {
+  return { ...expert, toolCount: tools().length };
 }

@@ -1,109 +1,55 @@
-import { issueToken, SecretError, type TokenWish } from "../../access/index.ts";
-import type { HttpParts } from "../app.ts";
-import { ref } from "../schemas/common.ts";
-import { defineRoute, HttpError, type Route, refuseToolPattern, toolPattern } from "../wire/index.ts";
+import { issueToken, SecretError } from "../../access/index.ts";
+import type { HttpServices } from "../services.ts";
+import { HttpError, Reply, type Route, refuseToolPattern, routesFor, s, toolPattern } from "../wire/index.ts";
 
-const patterns = { type: "array", items: { type: "string", minLength: 1, maxLength: 200 }, maxItems: 1_000 };
+const patterns = (description: string) =>
+  s.list(s.text({ minLength: 1, maxLength: 200 }), { maxItems: 1_000, description });
 
-export function tokenRoutes({
-  store: { tokens },
-  authenticator,
-  feed,
-  grantsChanged,
-  desk,
-}: HttpParts): Route[] {
+export function tokenRoutes(services: HttpServices): Route[] {
+  const { store, authenticator, feed, grantsChanged, desk } = services;
+  const route = routesFor("tokens", "admin");
   return [
-    defineRoute({
-      method: "GET",
-      path: "/api/tokens",
-      id: "listTokens",
-      tag: "tokens",
-      summary: "The tokens that were made, without their texts",
-      access: "admin",
-      responses: {
-        200: {
-          description: "The tokens, oldest first. The workspace's own is not among them.",
-          schema: {
-            type: "object",
-            properties: { items: { type: "array", items: ref("Token") } },
-            required: ["items"],
-          },
-        },
-      },
-      handle: async () => ({ body: { items: await tokens.list() } }),
+    route("GET /api/tokens", "listTokens", "The tokens that were made, without their texts", {
+      answer: ["The tokens, oldest first. The workspace's own is not among them.", s.items(s.ref("Token"))],
+      handle: async () => ({ items: await store.tokens.list() }),
     }),
-    defineRoute<object, object, TokenWish>({
-      method: "POST",
-      path: "/api/tokens",
-      id: "createToken",
-      tag: "tokens",
-      summary: "Makes a token, and shows its text this once",
+    route("POST /api/tokens", "createToken", "Makes a token, and shows its text this once", {
       description: "What the scopes do not mention, the token may not do. Only a hash of its text is kept.",
-      access: "admin",
-      body: {
-        required: true,
-        schema: {
-          type: "object",
-          properties: {
-            name: { type: "string", minLength: 1, maxLength: 100, pattern: "\\S" },
-            scopes: {
-              type: "object",
-              properties: {
-                tools: { ...patterns, description: toolPattern },
-                experts: { ...patterns, description: "Names of experts; `*` stands for anything." },
-                approve: {
-                  ...patterns,
-                  description: `Whose calls it may approve. ${toolPattern} Default: those of no tool.`,
-                },
-                admin: { type: "boolean", description: "May see and do everything." },
-                chat: {
-                  type: "boolean",
-                  description: "May talk to models. Default: true when it may use any tool or expert.",
-                },
-              },
-              additionalProperties: false,
-            },
-            expiresAt: { type: "integer", description: "Milliseconds since the epoch. Default never." },
-          },
-          required: ["name", "scopes"],
-          additionalProperties: false,
-        },
-      },
-      responses: { 200: { description: "The token and its text.", schema: ref("NewToken") } },
+      body: s.closed({
+        name: s.text({ minLength: 1, maxLength: 100, pattern: "\\S" }),
+        scopes: s.closed({
+          "tools?": patterns(toolPattern),
+          "experts?": patterns("Names of experts; `*` stands for anything."),
+          "approve?": patterns(`Whose calls it may approve. ${toolPattern} Default: those of no tool.`),
+          "admin?": s.boolean("May see and do everything."),
+          "chat?": s.boolean("May talk to models. Default: true when it may use any tool or expert."),
+        }),
+        "expiresAt?": s.integer("Milliseconds since the epoch. Default never."),
+      }),
+      answer: ["The token and its text.", s.ref("NewToken")],
       async handle({ body }) {
-        refusePast(body);
+        refusePast(body.expiresAt);
         for (const scope of ["tools", "approve"] as const) {
           for (const [index, pattern] of (body.scopes[scope] ?? []).entries()) {
             refuseToolPattern(`scopes.${scope}[${index}]`, pattern);
           }
         }
-        const { token, stored } = await issueToken(tokens, body);
-        return { body: { token, ...stored }, headers: { "Cache-Control": "no-store" } };
+        const { token, stored } = await issueToken(store.tokens, body);
+        return new Reply({ token, ...stored }, { headers: { "Cache-Control": "no-store" } });
       },
     }),
-    defineRoute<{ id: string }>({
-      method: "DELETE",
-      path: "/api/tokens/{id}",
-      id: "removeToken",
-      tag: "tokens",
-      summary: "Takes a token back",
+    route("DELETE /api/tokens/{id}", "removeToken", "Takes a token back", {
       description: "At once on this node, and within seconds on others.",
-      access: "admin",
-      params: { id: { type: "string", minLength: 1, maxLength: 64 } },
-      responses: {
-        200: {
-          description: "It opens nothing any more.",
-          schema: { type: "object", properties: { id: { type: "string" } }, required: ["id"] },
-        },
-      },
+      params: { id: s.text({ minLength: 1, maxLength: 64 }) },
+      answer: ["It opens nothing any more.", s.object({ id: s.text() })],
       errors: ["token_not_found"],
       async handle({ params: { id } }) {
-        const isRemoved = await tokens.remove(id);
+        const isRemoved = await store.tokens.remove(id);
         authenticator.forget();
         await feed.dropUnwelcome();
         await grantsChanged();
         await desk.dropUnwelcome();
-        if (isRemoved) return { body: { id } };
+        if (isRemoved) return { id };
         const message = `There is no token "${id}". GET /api/tokens lists them.`;
         throw new HttpError("token_not_found", message, { details: { id } });
       },
@@ -111,93 +57,46 @@ export function tokenRoutes({
   ];
 }
 
-function refusePast({ expiresAt }: TokenWish): void {
+function refusePast(expiresAt: number | undefined): void {
   if (expiresAt === undefined || expiresAt > Date.now()) return;
   const issue = { path: "expiresAt", message: "lies in the past, so that the token could never be used" };
-  throw new HttpError(
-    "invalid_request",
-    `The body of the request does not fit: expiresAt ${issue.message}.`,
-    {
-      details: { in: "body", issues: [issue] },
-    },
-  );
+  const message = `The body of the request does not fit: expiresAt ${issue.message}.`;
+  throw new HttpError("invalid_request", message, { details: { in: "body", issues: [issue] } });
 }
 
-const named = {
-  name: {
-    type: "string",
-    minLength: 1,
-    maxLength: 200,
-    description: "`NAME`, or `TOOL/NAME` for the only tool that is given it, with the slash written `%2F`.",
-  },
-};
-
 /** Values can be written and never read back. */
-export function secretRoutes({ secrets }: HttpParts): Route[] {
-  return [
-    defineRoute({
-      method: "GET",
-      path: "/api/secrets",
-      id: "listSecrets",
-      tag: "secrets",
-      summary: "The names of the secrets; never a value",
-      access: "admin",
-      responses: {
-        200: {
-          description: "The secrets by name.",
-          schema: {
-            type: "object",
-            properties: { items: { type: "array", items: ref("Secret") } },
-            required: ["items"],
-          },
-        },
-      },
-      handle: async () => ({ body: { items: await secrets.list() } }),
+export function secretRoutes({ secrets }: HttpServices): Route[] {
+  const route = routesFor("secrets", "admin");
+  const params = {
+    name: s.text({
+      minLength: 1,
+      maxLength: 200,
+      description: "`NAME`, or `TOOL/NAME` for the only tool that is given it, with the slash written `%2F`.",
     }),
-    defineRoute<{ name: string }, object, { value: string }>({
-      method: "PUT",
-      path: "/api/secrets/{name}",
-      id: "setSecret",
-      tag: "secrets",
-      summary: "Sets a secret, or replaces its value",
+  };
+  return [
+    route("GET /api/secrets", "listSecrets", "The names of the secrets; never a value", {
+      answer: ["The secrets by name.", s.items(s.ref("Secret"))],
+      handle: async () => ({ items: await secrets.list() }),
+    }),
+    route("PUT /api/secrets/{name}", "setSecret", "Sets a secret, or replaces its value", {
       description: "The value is kept encrypted, and masked in every record and log from now on.",
-      access: "admin",
-      params: named,
-      body: {
-        required: true,
-        schema: {
-          type: "object",
-          properties: { value: { type: "string", minLength: 1 } },
-          required: ["value"],
-          additionalProperties: false,
-        },
-      },
-      responses: { 200: { description: "The secret, without its value.", schema: ref("Secret") } },
+      params,
+      body: s.closed({ value: s.text({ minLength: 1 }) }),
+      answer: ["The secret, without its value.", s.ref("Secret")],
       errors: ["secret_invalid"],
       async handle({ params: { name }, body }) {
-        await secrets.set(name, body.value).catch(blame);
-        const items = await secrets.list();
-        return { body: items.find((secret) => secret.name === name) ?? unknownSecret(name) };
+        await secrets.set(name, body.value).catch((thrown) => {
+          throw thrown instanceof SecretError ? new HttpError("secret_invalid", thrown.message) : thrown;
+        });
+        return (await secrets.list()).find((secret) => secret.name === name) ?? unknownSecret(name);
       },
     }),
-    defineRoute<{ name: string }>({
-      method: "DELETE",
-      path: "/api/secrets/{name}",
-      id: "removeSecret",
-      tag: "secrets",
-      summary: "Deletes a secret",
-      access: "admin",
-      params: named,
-      responses: {
-        200: {
-          description: "No tool is given it any more.",
-          schema: { type: "object", properties: { name: { type: "string" } }, required: ["name"] },
-        },
-      },
+    route("DELETE /api/secrets/{name}", "removeSecret", "Deletes a secret", {
+      params,
+      answer: ["No tool is given it any more.", s.object({ name: s.text() })],
       errors: ["secret_not_found"],
-      async handle({ params: { name } }) {
-        return { body: (await secrets.remove(name)) ? { name } : unknownSecret(name) };
-      },
+      handle: async ({ params: { name } }) => ((await secrets.remove(name)) ? { name } : unknownSecret(name)),
     }),
   ];
 }
@@ -205,9 +104,4 @@ export function secretRoutes({ secrets }: HttpParts): Route[] {
 function unknownSecret(name: string): never {
   const message = `There is no secret "${name}". GET /api/secrets lists them.`;
   throw new HttpError("secret_not_found", message, { details: { name } });
-}
-
-function blame(thrown: unknown): never {
-  if (thrown instanceof SecretError) throw new HttpError("secret_invalid", thrown.message);
-  throw thrown;
 }

@@ -1,260 +1,168 @@
 import { redact, type ToolInfo, toDefinition } from "@toolrack/core";
 import { parseToolReference, unknownTool } from "../../calls/index.ts";
-
 import { skillToolInfo } from "../../skills/index.ts";
-import type { ToolSwitch } from "../../store/index.ts";
-import type { HttpParts } from "../app.ts";
 import { refusals, serveCall } from "../call-answers.ts";
-import { ref } from "../schemas/common.ts";
-import {
-  defineRoute,
-  expertQuery,
-  HttpError,
-  type Route,
-  type RouteRequest,
-  reachOf,
-} from "../wire/index.ts";
+import type { HttpServices } from "../services.ts";
+import { expertQuery, HttpError, type Reach, type Route, reachOf, routesFor, s } from "../wire/index.ts";
 
-interface ListQuery {
-  readonly q?: string;
-  readonly category?: string;
-  readonly tag?: string;
-  readonly status?: "ok" | "stale" | "disabled";
-  readonly expert?: string;
-  readonly limit?: number;
-  readonly cursor?: string;
-}
-
-interface CallBody {
-  readonly arguments?: unknown;
-  readonly sessionID?: string;
-  readonly messageID?: string;
-  readonly callId?: string;
-  readonly timeout?: number;
-  readonly keep?: boolean;
-  readonly dryRun?: boolean;
-}
-
-const named = {
-  name: {
-    type: "string",
-    minLength: 1,
-    description: "The tool's name, an alias, or `tool://` and one of them.",
-  },
-};
+const name = s.text({
+  minLength: 1,
+  description: "The tool's name, an alias, or `tool://` and one of them.",
+});
 
 /** What a caller may say about a call, beside its arguments. */
 export const callOptions = {
-  sessionID: {
-    type: "string",
+  // So that a caller can follow, or cancel, a call before it is answered.
+  "callId?": s.text({
+    pattern: "^[A-Za-z0-9_.:-]{1,128}$",
+    description: "The id the call is to have; made when not given.",
+  }),
+  "sessionID?": s.text({
     maxLength: 200,
     description: "Calls of one session share loop detection. Without one, it is off.",
-  },
-  messageID: { type: "string", maxLength: 200, description: "The model turn that makes the call." },
-  timeout: { type: "integer", minimum: 1, description: "Shortens the tool's own limit, in milliseconds." },
-  keep: {
-    type: "boolean",
+  }),
+  "messageID?": s.text({ maxLength: 200, description: "The model turn that makes the call." }),
+  "timeout?": s.integer({ minimum: 1, description: "Shortens the tool's own limit, in milliseconds." }),
+  "keep?": s.boolean({
     default: false,
     description:
       "`true`: the call goes on when the caller closes the connection. Its record, under `callId`, says how it ended.",
-  },
-} as const;
-
-/** So that a caller can follow, or cancel, a call before it is answered. */
-export const chosenCallId = {
-  type: "string",
-  pattern: "^[A-Za-z0-9_.:-]{1,128}$",
-  description: "The id the call is to have; made when not given.",
+  }),
 } as const;
 
 /** The answers to every request that makes one call. */
-export const callResponses: Route["responses"] = {
-  200: [
-    {
-      description:
-        "The tool ran, whatever came of it: `result.type` is `error` when it failed, ran too long or was cancelled. What was refused before the tool ran is a 4xx.",
-      schema: ref("CallAnswer"),
-    },
-    {
-      description:
-        "With `Accept: text/event-stream`: `state` and `progress` events, then `result` with the answer, or `error` with the envelope when the call was refused after the stream had opened.",
-      contentType: "text/event-stream",
-      schema: { type: "string" },
-    },
+export const callAnswer = {
+  answer: [
+    "The tool ran, whatever came of it: `result.type` is `error` when it failed, ran too long or was cancelled. What was refused before the tool ran is a 4xx.",
+    s.ref("CallAnswer"),
   ],
-};
+  stream:
+    "With `Accept: text/event-stream`: `state` and `progress` events, then `result` with the answer, or `error` with the envelope when the call was refused after the stream had opened.",
+} as const;
 
-export function toolRoutes(parts: HttpParts): Route[] {
-  const { registry, desk, switches } = parts;
+export function toolRoutes(services: HttpServices): Route[] {
+  const { registry, desk, switches, skills } = services;
+  const route = routesFor("tools", "token");
   return [
-    defineRoute<object, ListQuery>({
-      method: "GET",
-      path: "/api/tools",
-      id: "listTools",
-      tag: "tools",
-      summary: "The tools that the token may see",
+    route("GET /api/tools", "listTools", "The tools that the token may see", {
       description: "Sorted by name; with `q`, the enabled tools that fit it, best first.",
-      access: "token",
       query: {
-        q: { type: "string", description: "Words to search for." },
-        category: { type: "string" },
-        tag: { type: "string" },
-        status: { enum: ["ok", "stale", "disabled"] },
+        q: s.text("Words to search for."),
+        category: s.text(),
+        tag: s.text(),
+        status: s.choice(["ok", "stale", "disabled"]),
         expert: expertQuery,
-        limit: { type: "integer", minimum: 1, maximum: 1000, default: 100 },
-        cursor: { type: "string", pattern: "^\\d{1,9}$", description: "`next` of the page before." },
+        limit: s.integer({ minimum: 1, maximum: 1000, default: 100 }),
+        cursor: s.text({ pattern: "^\\d{1,9}$", description: "`next` of the page before." }),
       },
-      responses: { 200: { description: "A page of tools.", schema: ref("ToolPage") } },
+      answer: ["A page of tools.", s.ref("ToolPage")],
       errors: ["expert_not_found"],
-      handle: (request) => ({ body: listTools(parts, request) }),
+      handle({ query, grant }) {
+        const { q, limit = 100, cursor = 0, ...wish } = query;
+        const snapshot = registry.snapshot();
+        const all =
+          q === undefined
+            ? snapshot.getAll().sort(byName)
+            : snapshot.search(q, snapshot.getStats().totalTools);
+        const stale = staleTools(services);
+        const reach = reachOf(grant, skills.experts, query.expert);
+        const wanted = all.filter((info) => isWanted(info, reach, wish, stale));
+        const start = Number(cursor);
+        const end = start + limit;
+        return {
+          items: wanted.slice(start, end).map((info) => summaryOf(info, stale, services)),
+          total: wanted.length,
+          version: snapshot.version,
+          next: end < wanted.length ? String(end) : undefined,
+        };
+      },
     }),
-    defineRoute<{ name: string }>({
-      method: "GET",
-      path: "/api/tools/{name}",
-      id: "getTool",
-      tag: "tools",
-      summary: "One tool with its schemas",
-      access: "token",
-      params: named,
-      responses: { 200: { description: "The tool.", schema: ref("Tool") } },
+    route("GET /api/tools/{name}", "getTool", "One tool with its schemas", {
+      params: { name },
+      answer: ["The tool.", s.ref("Tool")],
       errors: ["tool_not_found"],
       async handle({ params, grant }) {
-        const info = registry.get(nameIn(params));
+        const info = registry.get(nameIn(params.name));
         if (info === undefined || !grant.mayUse(info)) {
           throw unknownTool(registry, params.name, grant.mayUse);
         }
-        return { body: await detailOf(info, parts) };
+        return detailOf(info, services);
       },
     }),
-    defineRoute<{ name: string }, object, { enabled: boolean }>({
-      method: "PATCH",
-      path: "/api/tools/{name}",
-      id: "switchTool",
-      tag: "tools",
-      summary: "Switches a tool on or off",
+    route("PATCH /api/tools/{name}", "switchTool", "Switches a tool on or off", {
       description:
         "Calls under way end as usual. The switch is kept: it outlives reloads and restarts, and holds for a tool that comes later under the same name.",
       access: "admin",
-      params: named,
-      body: {
-        required: true,
-        schema: {
-          type: "object",
-          properties: { enabled: { type: "boolean" } },
-          required: ["enabled"],
-          additionalProperties: false,
-        },
-      },
-      responses: { 200: { description: "The tool as it is now.", schema: ref("Tool") } },
+      params: { name },
+      body: s.closed({ enabled: s.boolean() }),
+      answer: ["The tool as it is now.", s.ref("Tool")],
       errors: ["tool_not_found"],
       async handle({ params, body, grant }) {
-        const info = registry.get(nameIn(params));
+        const info = registry.get(nameIn(params.name));
         if (info === undefined) throw unknownTool(registry, params.name, grant.mayUse);
         await switches.set(info.name, body.enabled, grant.caller);
         // A reload may have taken it away while the decision was written, which holds all the same.
-        return { body: await detailOf(registry.get(info.name) ?? info, parts) };
+        return detailOf(registry.get(info.name) ?? info, services);
       },
     }),
-    defineRoute<object, object, { names: readonly string[]; enabled: boolean }>({
-      method: "PATCH",
-      path: "/api/tools",
-      id: "switchTools",
-      tag: "tools",
-      summary: "Switches several tools on or off",
+    route("PATCH /api/tools", "switchTools", "Switches several tools on or off", {
       description: "Like one after the other. Names that no tool has are answered in `missing`.",
       access: "admin",
-      body: {
-        required: true,
-        schema: {
-          type: "object",
-          properties: {
-            names: { type: "array", minItems: 1, maxItems: 10_000, items: named.name },
-            enabled: { type: "boolean" },
-          },
-          required: ["names", "enabled"],
-          additionalProperties: false,
-        },
-      },
-      responses: {
-        200: {
-          description: "They are switched.",
-          schema: {
-            type: "object",
-            properties: {
-              changed: {
-                type: "array",
-                items: { type: "string" },
-                description:
-                  "Those that were otherwise before, by their names: what an undo has to switch back.",
-              },
-              missing: { type: "array", items: { type: "string" } },
-            },
-            required: ["changed", "missing"],
-          },
-        },
-      },
+      body: s.closed({ names: s.list(name, { minItems: 1, maxItems: 10_000 }), enabled: s.boolean() }),
+      answer: [
+        "They are switched.",
+        s.object({
+          changed: s.texts(
+            "Those that were otherwise before, by their names: what an undo has to switch back.",
+          ),
+          missing: s.texts(),
+        }),
+      ],
       async handle({ body: { names, enabled }, grant }) {
         const changed: string[] = [];
         const missing: string[] = [];
-        for (const name of new Set(names)) {
-          const info = registry.get(nameIn({ name }));
-          if (info === undefined) missing.push(name);
+        for (const wanted of new Set(names)) {
+          const info = registry.get(nameIn(wanted));
+          if (info === undefined) missing.push(wanted);
           else if (info.disabled === enabled) changed.push(info.name);
         }
         await switches.setAll(changed, enabled, grant.caller);
-        return { body: { changed, missing } };
+        return { changed, missing };
       },
     }),
-    defineRoute<{ name: string }, { expert?: string }, CallBody>({
-      method: "POST",
-      path: "/api/tools/{name}/calls",
-      id: "callTool",
-      tag: "calls",
-      summary: "Calls a tool",
+    routesFor("calls", "token")("POST /api/tools/{name}/calls", "callTool", "Calls a tool", {
       description:
         "Closing the connection before the answer has come cancels the call, unless it was made with `keep`.",
-      access: "token",
-      params: named,
+      params: { name },
       query: { expert: expertQuery },
-      body: {
-        schema: {
-          type: "object",
-          properties: {
-            arguments: { description: "An object, or its JSON as text the way a model wrote it." },
-            callId: chosenCallId,
-            dryRun: {
-              type: "boolean",
-              description:
-                "Only tools of the sandbox have one: mocks stand in for what reaches outside, and nothing is kept.",
-            },
-            ...callOptions,
-          },
-          additionalProperties: false,
-        },
-      },
-      responses: callResponses,
+      optionalBody: s.closed({
+        "arguments?": s.anything("An object, or its JSON as text the way a model wrote it."),
+        "dryRun?": s.boolean(
+          "Only tools of the sandbox have one: mocks stand in for what reaches outside, and nothing is kept.",
+        ),
+        ...callOptions,
+      }),
+      ...callAnswer,
       errors: [...refusals, "expert_not_found", "call_exists", "too_many_calls", "stopping"],
       handle({ params, query, body, grant, incoming, outgoing }) {
         const { arguments: input, ...options } = body;
-        const { grant: reached, allow } = reachOf(grant, parts.skills.experts, query.expert);
-        const limit = allow === undefined ? {} : { allow };
-        const name = nameIn(params);
-        const info = registry.get(name);
-        // What the token may not see is refused with all the rest that is not there.
-        if (body.dryRun === true && info !== undefined && reached.mayUse(info)) requireDryRun(info);
-        const call = { name, input, grant: reached, ...options, ...limit };
+        const reach = reachOf(grant, skills.experts, query.expert);
+        const called = nameIn(params.name);
+        if (body.dryRun === true) requireDryRun(registry.get(called), reach);
+        const call = { name: called, input, grant: reach.grant, allow: reach.allow, ...options };
         return serveCall(desk, call, incoming, outgoing);
       },
     }),
   ];
 }
 
-function nameIn({ name }: { readonly name: string }): string {
-  return parseToolReference(name) ?? name;
+function nameIn(wanted: string): string {
+  return parseToolReference(wanted) ?? wanted;
 }
 
-function requireDryRun(info: ToolInfo): void {
-  if (isSandboxed(info)) return;
+/** A tool that the token may not see is refused later, with all the rest that is not there. */
+function requireDryRun(info: ToolInfo | undefined, { grant }: Reach): void {
+  if (info === undefined || !grant.mayUse(info) || isSandboxed(info)) return;
   throw new HttpError(
     "invalid_request",
     `The tool "${info.name}" has no dry run, and was not called. Only tools that run in the sandbox have one.`,
@@ -268,42 +176,31 @@ function isSandboxed({ metadata }: ToolInfo): boolean {
 
 const isolationLabels = { 0: "none", 2: "reduced", 3: "full" } as const;
 
-async function isolationOf(info: ToolInfo, { sandbox }: HttpParts): Promise<object> {
+async function isolationOf(info: ToolInfo, { sandbox }: HttpServices): Promise<object> {
   if (!isSandboxed(info)) return {};
   const { level, reason } = await sandbox();
-  const why = reason === undefined ? {} : { reason };
-  return { isolation: { level, label: isolationLabels[level], ...why } };
+  return { isolation: { level, label: isolationLabels[level], reason } };
 }
 
-function listTools(parts: HttpParts, request: RouteRequest<object, ListQuery, unknown>): unknown {
-  const { registry } = parts;
-  const { query } = request;
-  const { grant, allow } = reachOf(request.grant, parts.skills.experts, query.expert);
-  const { q, category, tag, status, limit = 100 } = query;
-  const snapshot = registry.snapshot();
-  const all =
-    q === undefined ? snapshot.getAll().sort(byName) : snapshot.search(q, snapshot.getStats().totalTools);
-  const stale = staleTools(parts);
-  const wanted = all.filter(
-    (info) =>
-      grant.mayUse(info) &&
-      allow?.(info) !== false &&
-      (category === undefined || info.metadata.category === category) &&
-      (tag === undefined || (info.metadata.tags?.includes(tag) ?? false)) &&
-      (status === undefined || statusOf(info, stale) === status),
+interface ToolWish {
+  readonly category?: string;
+  readonly tag?: string;
+  readonly status?: "ok" | "stale" | "disabled";
+}
+
+function isWanted(info: ToolInfo, reach: Reach, wish: ToolWish, stale: ReadonlySet<string>): boolean {
+  const { category, tag, status } = wish;
+  return (
+    reach.grant.mayUse(info) &&
+    reach.allow?.(info) !== false &&
+    (category === undefined || info.metadata.category === category) &&
+    (tag === undefined || (info.metadata.tags?.includes(tag) ?? false)) &&
+    (status === undefined || statusOf(info, stale) === status)
   );
-  const start = Number(query.cursor ?? 0);
-  const end = start + limit;
-  return {
-    items: wanted.slice(start, end).map((info) => summaryOf(info, stale, parts)),
-    total: wanted.length,
-    version: snapshot.version,
-    ...(end < wanted.length ? { next: String(end) } : {}),
-  };
 }
 
 /** Tools whose file no longer loads, served in their last good version. */
-function staleTools({ files }: HttpParts): ReadonlySet<string> {
+function staleTools({ files }: HttpServices): ReadonlySet<string> {
   const stale = files.report().filter(({ status }) => status === "stale");
   return new Set(stale.flatMap(({ tools }) => tools));
 }
@@ -316,10 +213,11 @@ function statusOf(info: ToolInfo, stale: ReadonlySet<string>): "ok" | "stale" | 
 function summaryOf(
   info: ToolInfo,
   stale: ReadonlySet<string>,
-  { switches }: HttpParts,
+  { switches }: HttpServices,
 ): Record<string, unknown> {
   const { name, displayName, title, description, aliases, origin, createdAt, metadata } = info;
   const { category, tags, permissions, dangerous, readOnly } = metadata;
+  const decided = switches.get(name);
   return {
     name,
     displayName: displayName ?? name,
@@ -327,7 +225,7 @@ function summaryOf(
     title,
     description,
     status: statusOf(info, stale),
-    switched: switchOf(switches.get(name)),
+    switched: decided && { enabled: decided.enabled, by: decided.by, at: decided.at },
     category,
     tags,
     aliases,
@@ -346,9 +244,9 @@ function skillFacts(info: ToolInfo): Record<string, unknown> {
   return { toolId: skill.toolId, skillName: skill.skillName, toolName: skill.toolName };
 }
 
-async function detailOf(info: ToolInfo, parts: HttpParts): Promise<Record<string, unknown>> {
-  const isolation = await isolationOf(info, parts);
-  const summary = { ...summaryOf(info, staleTools(parts), parts), ...isolation };
+async function detailOf(info: ToolInfo, services: HttpServices): Promise<Record<string, unknown>> {
+  const isolation = await isolationOf(info, services);
+  const summary = { ...summaryOf(info, staleTools(services), services), ...isolation };
   const metadata = redact(info.metadata);
   try {
     const { inputSchema, outputSchema } = toDefinition(info);
@@ -357,11 +255,6 @@ async function detailOf(info: ToolInfo, parts: HttpParts): Promise<Record<string
     // Some schemas of libraries have no JSON form. Such a tool can still be called.
     return { ...summary, metadata };
   }
-}
-
-/** Who decided that the tool is on or off, and when. */
-function switchOf(decided: ToolSwitch | undefined): Omit<ToolSwitch, "toolName"> | undefined {
-  return decided && { enabled: decided.enabled, by: decided.by, at: decided.at };
 }
 
 function byName(left: ToolInfo, right: ToolInfo): number {

@@ -1,139 +1,185 @@
-import type { JsonSchemaObject } from "@toolrack/core";
-
-const text: JsonSchemaObject = { type: "string" };
-const names: JsonSchemaObject = { type: "array", items: text };
-const amount: JsonSchemaObject = { type: "number", minimum: 0 };
-const whole: JsonSchemaObject = { type: "integer", minimum: 0 };
-const moment: JsonSchemaObject = { type: "number", description: "Milliseconds since the epoch." };
+import { s } from "../wire/index.ts";
+import { callSchemas } from "./calls.ts";
+import { skillSchemas } from "./skills.ts";
 
 const token = {
-  id: text,
-  name: text,
-  scopes: {
-    type: "object",
-    description: "What it may do; nothing else. `*` in a name stands for anything.",
-    properties: {
-      tools: names,
-      experts: names,
-      approve: names,
-      admin: { type: "boolean" },
-      chat: { type: "boolean" },
+  id: s.text(),
+  name: s.text(),
+  scopes: s.object(
+    {
+      "tools?": s.texts(),
+      "experts?": s.texts(),
+      "approve?": s.texts(),
+      "admin?": s.boolean(),
+      "chat?": s.boolean(),
     },
-  },
-  createdAt: moment,
-  lastUsedAt: { ...moment, description: "To the minute. Absent while it was never used." },
-  expiresAt: moment,
+    "What it may do; nothing else. `*` in a name stands for anything.",
+  ),
+  createdAt: s.moment(),
+  "lastUsedAt?": s.moment("To the minute. Absent while it was never used."),
+  "expiresAt?": s.moment(),
 };
-const tokenRequired = ["id", "name", "scopes", "createdAt"];
 
 const totals = {
-  calls: { ...whole, description: "Those that have ended." },
-  errors: { ...whole, description: "Those of them that did not complete." },
-  p50: { ...amount, description: "Milliseconds that half of them took at the most." },
-  p95: { ...amount, description: "Milliseconds that nineteen of twenty took at the most." },
+  calls: s.count("Those that have ended."),
+  errors: s.count("Those of them that did not complete."),
+  "p50?": s.amount("Milliseconds that half of them took at the most."),
+  "p95?": s.amount("Milliseconds that nineteen of twenty took at the most."),
 };
-const totalsRequired = ["calls", "errors"];
 
-/** The named schemas of what the server says of itself, and of who may use it. */
-export const serverSchemas = {
-  Server: {
-    type: "object",
-    properties: {
-      version: text,
-      workspace: { ...text, description: "The directory that is served." },
-      program: {
-        ...names,
-        description:
-          "The words that start the program again, from any folder. Absent where the server is a part of another program.",
-      },
-      startedAt: moment,
-      limits: {
-        type: "object",
-        properties: {
-          maxBody: { ...whole, description: "The largest body of a request, in bytes." },
-          maxCallsPerTool: { ...whole, description: "Calls of one tool that may be under way." },
-          timeout: {
-            ...amount,
-            description: "Milliseconds that a tool may run unless it says otherwise; 0 for any time.",
-          },
-          requestsPerSecond: { ...amount, description: "For each token; 0 for any number." },
-        },
-        required: ["maxBody", "maxCallsPerTool", "timeout", "requestsPerSecond"],
-      },
-      retention: {
-        type: "object",
-        description: "What is kept of calls that have ended.",
-        properties: { days: amount, maxBytes: amount },
-        required: ["days", "maxBytes"],
-      },
+const fileReport = s.object({
+  file: s.text(),
+  status: s.choice(["loaded", "adapted", "stale", "failed", "helper"]),
+  "contract?": s.anything(),
+  tools: s.texts(),
+  warnings: s.texts(),
+  "failure?": s.object({
+    file: s.text(),
+    "line?": s.count(),
+    reason: s.text(),
+    remedy: s.text(),
+    "frame?": s.text("The lines around the trouble, which is marked."),
+  }),
+});
+
+/** An upstream MCP server. */
+const mcpServer = s.object({
+  key: s.text(),
+  place: s.choice(["file", "store"], "`file`: it stands in the workspace's file and is changed there."),
+  enabled: s.boolean(),
+  "problem?": s.text(
+    "What is wrong with its entry as it is written now, while it goes on as the entry last said; otherwise, which of its lists were not read to their ends, and why.",
+  ),
+  "problemOf?": s.choice(["entry", "lists"], "What the problem is with."),
+  entry: s.anyObject("As it stands in `mcpServers`; values that may be secret are hidden."),
+  state: s.choice(["starting", "ready", "needs-auth", "backoff", "failed", "disabled"]),
+  "reason?": s.text("Why it is not ready."),
+  "lastWord?": s.text("The last line that its process wrote, while it cannot be used."),
+  since: s.moment(),
+  "resting?": s.boolean("Nobody called it for a while, so its process was ended; the next call starts it."),
+  circuit: s.choice(
+    ["closed", "open", "half-open"],
+    "`open`: calls fail at once. `half-open`: it is being tried again.",
+  ),
+  "failures?": s.count("How often it failed in a row."),
+  "nextAttemptAt?": s.moment(),
+  transport: s.choice(["stdio", "http", "sse"]),
+  "era?": s.choice(["modern", "legacy"], "`modern`: the stateless protocol of 2026-07-28."),
+  "protocolVersion?": s.text(),
+  "serverInfo?": s.object({ "name?": s.text(), "version?": s.text() }),
+  "pid?": s.count(),
+  "inFlight?": s.count("Calls that it works on."),
+  "waiting?": s.count("Calls that wait for their turn."),
+  "noise?": s.count("Lines on its standard output that were no messages."),
+  tools: s.count(),
+  "leftOut?": s.count("Tools that its entry lets in and that cannot be used; `refused` says why."),
+  quarantined: s.count("Tools that changed since they were approved."),
+  "prompts?": s.count(),
+  "resources?": s.count(),
+  "refused?": s.list(
+    s.object({ name: s.text(), reason: s.text() }),
+    "Tools, prompts, resources and templates that it lists and that cannot be used.",
+  ),
+  "signIn?": s.object(
+    {
+      signedIn: s.boolean(),
+      pending: s.boolean("Somebody was sent to sign in and has not come back."),
+      "problem?": s.text("Why the last attempt came to nothing."),
     },
-    required: ["version", "workspace", "startedAt", "limits", "retention"],
-  },
-  Reload: {
-    type: "object",
-    description: "One load of the tool files.",
-    properties: {
-      at: moment,
-      added: { ...names, description: "Names of tools, like those of `changed` and `removed`." },
-      changed: names,
-      removed: names,
-      failed: { ...names, description: "Files that could not be loaded." },
-      duration: amount,
+    "Only of a server at an address that is sent no `Authorization` header of its entry.",
+  ),
+});
+
+/** A tool of an upstream MCP server. */
+const mcpServerTool = s.object({
+  name: s.text("As the server names it."),
+  rackName: s.text("As the rack names it."),
+  "description?": s.text(),
+  hash: s.text("Of its definition as it is now. Sent back with an approval, it says what was looked at."),
+  offered: s.boolean("Whether the entry lets it in, and it can be used."),
+  pin: s.choice(["approved", "quarantined", "unpinned"]),
+  "unchecked?": s.list(
+    s.object({ part: s.text(), reason: s.text() }),
+    "Parts of the schemas of an offered tool that are not checked here, and why.",
+  ),
+  changes: s.list(
+    s.object({ path: s.text(), "before?": s.anything(), "after?": s.anything() }),
+    "What changed since it was approved.",
+  ),
+  "approvedAt?": s.moment(),
+  "approvedBy?": s.text("`first use` when nobody was asked."),
+  override: s.object({ "rename?": s.text(), "describe?": s.text() }),
+});
+
+/** The named schemas of `/openapi.json`. */
+export const schemas: Readonly<Record<string, s.Schema>> = {
+  ...skillSchemas,
+  ...callSchemas,
+  McpServer: mcpServer,
+  McpServerTool: mcpServerTool,
+  FileReport: fileReport,
+  LoadReport: s.object({
+    files: s.list(s.ref("FileReport")),
+    compiled: s.texts(),
+    added: s.texts(),
+    changed: s.texts(),
+    removed: s.texts(),
+    duration: s.amount(),
+  }),
+  Server: s.object({
+    version: s.text(),
+    workspace: s.text("The directory that is served."),
+    "program?": s.texts(
+      "The words that start the program again, from any folder. Absent where the server is a part of another program.",
+    ),
+    startedAt: s.moment(),
+    limits: s.object({
+      maxBody: s.count("The largest body of a request, in bytes."),
+      maxCallsPerTool: s.count("Calls of one tool that may be under way."),
+      timeout: s.amount("Milliseconds that a tool may run unless it says otherwise; 0 for any time."),
+      requestsPerSecond: s.amount("For each token; 0 for any number."),
+    }),
+    retention: s.object({ days: s.amount(), maxBytes: s.amount() }, "What is kept of calls that have ended."),
+  }),
+  Reload: s.object(
+    {
+      at: s.moment(),
+      added: s.texts("Names of tools, like those of `changed` and `removed`."),
+      changed: s.texts(),
+      removed: s.texts(),
+      failed: s.texts("Files that could not be loaded."),
+      duration: s.amount(),
     },
-    required: ["at", "added", "changed", "removed", "failed", "duration"],
-  },
-  Token: { type: "object", properties: token, required: tokenRequired },
-  NewToken: {
-    type: "object",
-    properties: { ...token, token: { ...text, description: "Its text, shown only here." } },
-    required: [...tokenRequired, "token"],
-  },
-  Secret: {
-    type: "object",
-    properties: { name: text, createdAt: moment, updatedAt: moment },
-    required: ["name", "createdAt", "updatedAt"],
-    additionalProperties: false,
-  },
-  Client: {
-    type: "object",
-    description: "A program that has spoken to the rack over MCP.",
-    properties: {
-      name: text,
-      version: text,
-      transport: { enum: ["http"] },
-      era: { enum: ["legacy", "modern"], description: "`modern`: version 2026-07-28 of the protocol." },
-      caller: { ...text, description: "Which token it bears, as records name it." },
-      expert: { ...text, description: "The expert that it uses instead of the whole rack." },
-      lastSeenAt: moment,
-      stale: {
-        type: "boolean",
-        description: "It listed the tools before they changed last, and has not since.",
-      },
+    "One load of the tool files.",
+  ),
+  Token: s.object(token),
+  NewToken: s.object({ ...token, token: s.text("Its text, shown only here.") }),
+  Secret: s.closed({ name: s.text(), createdAt: s.moment(), updatedAt: s.moment() }),
+  Client: s.object(
+    {
+      name: s.text(),
+      "version?": s.text(),
+      transport: s.choice(["http"]),
+      era: s.choice(["legacy", "modern"], "`modern`: version 2026-07-28 of the protocol."),
+      caller: s.text("Which token it bears, as records name it."),
+      "expert?": s.text("The expert that it uses instead of the whole rack."),
+      lastSeenAt: s.moment(),
+      "stale?": s.boolean("It listed the tools before they changed last, and has not since."),
     },
-    required: ["name", "transport", "era", "caller", "lastSeenAt"],
-  },
-  Statistics: {
-    type: "object",
-    properties: {
-      since: moment,
-      until: moment,
-      ...totals,
-      interval: { ...whole, description: "Milliseconds of one slice of time." },
-      buckets: {
-        type: "array",
-        description: "The slices, oldest first. Those without a call are left out.",
-        items: { type: "object", properties: { at: moment, ...totals }, required: ["at", ...totalsRequired] },
-      },
-      tools: {
-        type: "array",
-        description: "The tools with the most calls first, at most 500.",
-        items: {
-          type: "object",
-          properties: { toolName: text, ...totals },
-          required: ["toolName", ...totalsRequired],
-        },
-      },
-    },
-    required: ["since", "until", ...totalsRequired, "interval", "buckets", "tools"],
-  },
-} as const satisfies Readonly<Record<string, JsonSchemaObject>>;
+    "A program that has spoken to the rack over MCP.",
+  ),
+  Statistics: s.object({
+    since: s.moment(),
+    until: s.moment(),
+    ...totals,
+    interval: s.count("Milliseconds of one slice of time."),
+    buckets: s.list(
+      s.object({ at: s.moment(), ...totals }),
+      "The slices, oldest first. Those without a call are left out.",
+    ),
+    tools: s.list(
+      s.object({ toolName: s.text(), ...totals }),
+      "The tools with the most calls first, at most 500.",
+    ),
+  }),
+};

@@ -1,169 +1,99 @@
-import type { JsonSchemaObject } from "@toolrack/core";
+import { s } from "../wire/index.ts";
 
-const text: JsonSchemaObject = { type: "string" };
-const texts: JsonSchemaObject = { type: "array", items: text };
-const moment: JsonSchemaObject = {
-  type: "number",
-  description: "Milliseconds since the epoch; 0 for one in a folder.",
-};
+const changed = () => s.moment("Milliseconds since the epoch; 0 for one in a folder.");
+const toolType = s.choice(["http", "script", "builtin"]);
 
 const skill = {
-  id: text,
-  name: { ...text, description: "For people; no two skills share it." },
-  mark: { ...text, description: "What readable names of its tools begin with." },
-  description: text,
-  instructions: { ...text, description: "The Markdown of its SKILL.md." },
-  frontMatter: { type: "object", description: "What else its SKILL.md says of it." },
-  sourcePath: { ...text, description: "The folder of its scripts, relative to the workspace." },
-  owner: {
-    enum: ["folder", "database"],
-    description: "`folder`: it is changed in its folder, and only read here.",
-  },
-  enabled: { type: "boolean" },
-  trusted: {
-    type: "boolean",
-    description:
-      "False for what was imported, or written by a tool call: its scripts have no network, its tools no secrets.",
-  },
-  toolCount: { type: "integer" },
-  failedTools: { type: "integer", description: "How many of its tools cannot be used." },
-  warnings: texts,
-  createdAt: moment,
-  updatedAt: moment,
-};
-const skillRequired = [
-  "id",
-  "name",
-  "description",
-  "owner",
-  "enabled",
-  "trusted",
-  "toolCount",
-  "failedTools",
-];
-
-const expert = {
-  id: text,
-  name: { ...text, description: "Stands in addresses: `/mcp/{name}`." },
-  description: text,
-  instructions: { ...text, description: "What a model is told that speaks as this expert." },
-  skills: { ...texts, description: "Ids of skills." },
-  tools: { ...texts, description: "Patterns over the names of tools; `*` stands for anything." },
-  createdAt: moment,
-  updatedAt: moment,
+  id: s.text(),
+  name: s.text("For people; no two skills share it."),
+  "mark?": s.text("What readable names of its tools begin with."),
+  description: s.text(),
+  "instructions?": s.text("The Markdown of its SKILL.md."),
+  "frontMatter?": s.anyObject("What else its SKILL.md says of it."),
+  "sourcePath?": s.text("The folder of its scripts, relative to the workspace."),
+  owner: s.choice(["folder", "database"], "`folder`: it is changed in its folder, and only read here."),
+  enabled: s.boolean(),
+  trusted: s.boolean(
+    "False for what was imported, or written by a tool call: its scripts have no network, its tools no secrets.",
+  ),
+  toolCount: s.integer(),
+  failedTools: s.integer("How many of its tools cannot be used."),
+  "warnings?": s.texts(),
+  "createdAt?": changed(),
+  "updatedAt?": changed(),
 };
 
 /** The named schemas of skills and experts in `/openapi.json`. */
 export const skillSchemas = {
-  SkillSummary: { type: "object", properties: skill, required: skillRequired },
-  Skill: {
-    type: "object",
-    properties: {
-      ...skill,
-      tools: { type: "array", items: { $ref: "#/components/schemas/SkillTool" } },
-      files: {
-        type: "array",
-        description: "What lies beside its SKILL.md.",
-        items: {
-          type: "object",
-          properties: {
-            path: text,
-            size: { type: "integer" },
-            executable: { type: "boolean" },
-            text: { ...text, description: "The content, when it is text and not too long." },
-          },
-          required: ["path", "size", "executable"],
-        },
-      },
-    },
-    required: [...skillRequired, "tools", "files"],
-  },
-  SkillTool: {
-    type: "object",
-    properties: {
-      id: { ...text, description: "The name that models are given, unless readable names are configured." },
-      skillId: text,
-      skillName: text,
-      name: text,
-      displayName: { ...text, description: "For people." },
-      description: text,
-      type: { enum: ["http", "script", "builtin"] },
-      usage: { description: "What it takes: a JSON Schema, or one of the shorter forms." },
-      command: text,
-      endpoint: text,
-      method: text,
-      enabled: { type: "boolean" },
-      toolId: { ...text, description: "The same as `id`, as lists of tools call it." },
-      toolName: { ...text, description: "The same as `name`, as lists of tools call it." },
-      rackName: { ...text, description: "Its name on the rack; absent while it cannot be used." },
-      status: { enum: ["ok", "disabled", "failed"] },
-      failure: { ...text, description: "Why it cannot be used." },
-      createdAt: moment,
-      updatedAt: moment,
-    },
-    required: ["id", "skillId", "skillName", "name", "description", "type", "enabled", "status"],
-  },
-  SkillImport: {
-    type: "object",
-    properties: {
-      dryRun: { type: "boolean", description: "True: nothing was changed." },
-      skills: {
-        type: "array",
-        items: {
-          type: "object",
-          properties: {
-            id: text,
-            name: text,
-            description: text,
-            replaces: { type: "boolean", description: "Of a dry run: one with its id would go." },
-            tools: {
-              type: "array",
-              items: {
-                type: "object",
-                properties: {
-                  name: text,
-                  type: { enum: ["http", "script", "builtin"] },
-                  failure: { ...text, description: "Why it cannot be used." },
-                },
-                required: ["name", "type"],
-              },
-            },
-            files: { ...texts, description: "Of a dry run: paths beside its SKILL.md." },
-          },
-          required: ["id", "name", "description", "tools"],
-        },
-      },
-      experts: {
-        type: "array",
-        items: {
-          type: "object",
-          properties: { id: text, name: text, replaces: { type: "boolean" } },
-          required: ["id", "name"],
-        },
-      },
-      failed: {
-        type: "array",
-        description: "What is not imported, and why.",
-        items: {
-          type: "object",
-          properties: {
-            name: text,
-            reason: text,
-            replaceable: {
-              type: "boolean",
-              description: "It is there already: `replace` would take its place.",
-            },
-          },
-          required: ["name", "reason"],
-        },
-      },
-      warnings: texts,
-    },
-    required: ["dryRun", "skills", "experts", "failed", "warnings"],
-  },
-  Expert: {
-    type: "object",
-    properties: { ...expert, toolCount: { type: "integer", description: "How many tools it has now." } },
-    required: ["id", "name", "description", "skills", "tools", "toolCount"],
-  },
-} as const satisfies Readonly<Record<string, JsonSchemaObject>>;
+  SkillSummary: s.object(skill),
+  Skill: s.object({
+    ...skill,
+    tools: s.list(s.ref("SkillTool")),
+    files: s.list(
+      s.object({
+        path: s.text(),
+        size: s.integer(),
+        executable: s.boolean(),
+        "text?": s.text("The content, when it is text and not too long."),
+      }),
+      "What lies beside its SKILL.md.",
+    ),
+  }),
+  SkillTool: s.object({
+    id: s.text("The name that models are given, unless readable names are configured."),
+    skillId: s.text(),
+    skillName: s.text(),
+    name: s.text(),
+    "displayName?": s.text("For people."),
+    description: s.text(),
+    type: toolType,
+    "usage?": s.anything("What it takes: a JSON Schema, or one of the shorter forms."),
+    "command?": s.text(),
+    "endpoint?": s.text(),
+    "method?": s.text(),
+    enabled: s.boolean(),
+    "toolId?": s.text("The same as `id`, as lists of tools call it."),
+    "toolName?": s.text("The same as `name`, as lists of tools call it."),
+    "rackName?": s.text("Its name on the rack; absent while it cannot be used."),
+    status: s.choice(["ok", "disabled", "failed"]),
+    "failure?": s.text("Why it cannot be used."),
+    "createdAt?": changed(),
+    "updatedAt?": changed(),
+  }),
+  SkillImport: s.object({
+    dryRun: s.boolean("True: nothing was changed."),
+    skills: s.list(
+      s.object({
+        id: s.text(),
+        name: s.text(),
+        description: s.text(),
+        "replaces?": s.boolean("Of a dry run: one with its id would go."),
+        tools: s.list(
+          s.object({ name: s.text(), type: toolType, "failure?": s.text("Why it cannot be used.") }),
+        ),
+        "files?": s.texts("Of a dry run: paths beside its SKILL.md."),
+      }),
+    ),
+    experts: s.list(s.object({ id: s.text(), name: s.text(), "replaces?": s.boolean() })),
+    failed: s.list(
+      s.object({
+        name: s.text(),
+        reason: s.text(),
+        "replaceable?": s.boolean("It is there already: `replace` would take its place."),
+      }),
+      "What is not imported, and why.",
+    ),
+    warnings: s.texts(),
+  }),
+  Expert: s.object({
+    id: s.text(),
+    name: s.text("Stands in addresses: `/mcp/{name}`."),
+    description: s.text(),
+    "instructions?": s.text("What a model is told that speaks as this expert."),
+    skills: s.texts("Ids of skills."),
+    tools: s.texts("Patterns over the names of tools; `*` stands for anything."),
+    "createdAt?": changed(),
+    "updatedAt?": changed(),
+    toolCount: s.integer("How many tools it has now."),
+  }),
+};

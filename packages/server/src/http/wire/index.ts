@@ -1,20 +1,24 @@
 export {
+  acceptsStream,
   callerGone,
+  eventText,
   json,
   jsonText,
+  openEventStream,
   originOf,
   readBody,
   readQuery,
+  refuseHead,
   sendError,
   sendText,
   whenGone,
 } from "./bodies.ts";
 export { HttpError, type HttpErrorCode, httpErrorCodes } from "./errors.ts";
-export { eventText, openEventStream } from "./event-stream.ts";
 export {
   blameCursor,
   expertQuery,
   findExpert,
+  misplaced,
   type Reach,
   reachOf,
   refuseRulePattern,
@@ -22,11 +26,13 @@ export {
   toolPattern,
 } from "./requested.ts";
 export {
-  defineRoute,
   type ExtensionParts,
   type HttpExtension,
   type Mount,
-  type Reply,
+  Reply,
   type Route,
   type RouteRequest,
+  routesFor,
+  sent,
 } from "./route.ts";
+export * as s from "./schema.ts";

@@ -4,6 +4,7 @@ import { problemOfToolPattern } from "../../config/index.ts";
 import type { Expert, Experts } from "../../skills/index.ts";
 import { InvalidCursorError, problemOfRulePattern } from "../../store/index.ts";
 import { HttpError } from "./errors.ts";
+import { text } from "./schema.ts";
 
 /** For a list that the store refused: a cursor that is none is the mistake of whoever asked. */
 export function blameCursor(thrown: unknown): never {
@@ -20,27 +21,27 @@ export const toolPattern =
 /** Refuses a pattern of tools in a body that could never fit anything. */
 export function refuseToolPattern(path: string, pattern: string): void {
   const message = problemOfToolPattern(pattern);
-  if (message !== undefined) throw refused(path, message);
+  if (message !== undefined) throw misplaced(path, message);
 }
 
 /** Refuses also a pattern that a rule could not be kept with. */
 export function refuseRulePattern(path: string, pattern: string): void {
   refuseToolPattern(path, pattern);
   const message = problemOfRulePattern(pattern);
-  if (message !== undefined) throw refused(path, message);
+  if (message !== undefined) throw misplaced(path, message);
 }
 
-function refused(path: string, message: string): HttpError {
+/** Something in the body that does not go with the rest of it. */
+export function misplaced(path: string, message: string): HttpError {
   return new HttpError("invalid_request", message, { details: { in: "body", issues: [{ path, message }] } });
 }
 
 /** The query parameter of every request that may be made as an expert. */
-export const expertQuery = {
-  type: "string",
+export const expertQuery = text({
   minLength: 1,
   maxLength: 128,
   description: "The name or id of an expert: only its tools are there.",
-} as const;
+});
 
 /** What a request may reach: all that its token may, or the tools of an expert. */
 export interface Reach {

@@ -4,77 +4,108 @@ import type { Grant } from "../../access/index.ts";
 import type { Experts } from "../../skills/index.ts";
 import type { Store } from "../../store/index.ts";
 import type { HttpErrorCode } from "./errors.ts";
+import type { Schema, Shape, Values } from "./schema.ts";
 
 /** A request that passed every check: what it says fits the schemas of its route. */
-export interface RouteRequest<Params, Query, Body> {
+export interface RouteRequest<Params = unknown, Query = unknown, Body = unknown> {
   readonly params: Params;
   readonly query: Query;
   readonly body: Body;
+  /** What the caller may do. */
   readonly grant: Grant;
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
 }
 
-/** What a route answers. `sent`: it has written to `outgoing` itself. */
-export type Reply =
-  | "sent"
-  | {
-      readonly status?: number;
-      /** Sent as JSON, or as it is when `contentType` is given. */
-      readonly body: unknown;
-      readonly contentType?: string;
-      readonly headers?: Readonly<Record<string, string>>;
-    };
+/** What a handler returns that has written to `outgoing` itself. */
+export const sent = Symbol("sent");
 
-export interface RouteResponse {
-  readonly description: string;
-  readonly contentType?: string;
-  readonly schema: JsonSchemaObject;
+/** What a handler returns to say more than the value of a JSON answer. */
+export class Reply {
+  readonly body: unknown;
+  /** The body is sent as the text that it is, not as JSON. */
+  readonly contentType: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(body: unknown, options: { contentType?: string; headers?: Readonly<Record<string, string>> }) {
+    this.body = body;
+    this.contentType = options.contentType;
+    this.headers = options.headers ?? {};
+  }
 }
 
-export interface BodySpec {
-  readonly schema: JsonSchemaObject;
-  /** Without it, a missing body counts as `{}`. */
-  readonly required?: boolean;
+/** `open`: no token at all. `token`: any. `admin`: one of an admin. */
+type Access = "open" | "token" | "admin";
+
+interface RouteDetails {
+  readonly description?: string;
+  readonly access?: Access;
+  /** Members of the path and of the query. Those of the query may always be left out. */
+  readonly params?: Shape;
+  readonly query?: Shape;
+  /** A request without a body is refused. */
+  readonly body?: JsonSchemaObject;
+  /** A request without a body counts as one with `{}`. */
+  readonly optionalBody?: JsonSchemaObject;
+  readonly answer: readonly [description: string, schema: JsonSchemaObject, contentType?: string];
+  /** When the same may also be answered as an event stream. */
+  readonly stream?: string;
+  /** When there may also be nothing to answer with (204). */
+  readonly empty?: string;
+  readonly errors?: readonly HttpErrorCode[];
+  /** Takes the token from the URL too. Only for event streams, see `Credentials`. */
+  readonly tokenInQuery?: boolean;
 }
 
 /** One row of the table from which the router, the validation and `/openapi.json` are all made. */
-export interface Route {
-  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+export interface Route extends RouteDetails {
+  readonly method: string;
   /** With `{name}` for parameters. */
   readonly path: string;
   readonly id: string;
   readonly summary: string;
-  readonly description?: string;
   readonly tag: string;
-  /** `open`: no token at all. `token`: any. `admin`: one of an admin. */
-  readonly access: "open" | "token" | "admin";
-  /** Properties of the path and of the query, by name. */
-  readonly params?: Readonly<Record<string, JsonSchemaObject>>;
-  readonly query?: Readonly<Record<string, JsonSchemaObject>>;
-  readonly body?: BodySpec;
-  readonly responses: Readonly<Record<number, RouteResponse | readonly RouteResponse[]>>;
-  readonly errors?: readonly HttpErrorCode[];
-  /** Takes the token from the URL too. Only for event streams, see `Credentials`. */
-  readonly tokenInQuery?: boolean;
+  readonly access: Access;
   // The table holds routes of all kinds; each is given exactly what its own schemas have let through.
-  readonly handle: (request: RouteRequest<never, never, never>) => Reply | Promise<Reply>;
+  readonly handle: (request: RouteRequest<never, never, never>) => unknown;
 }
 
-interface TypedRoute<Params, Query, Body> extends Omit<Route, "handle"> {
-  readonly handle: (request: RouteRequest<Params, Query, Body>) => Reply | Promise<Reply>;
-}
+type TypedDetails<Params, Query, Body> = Omit<RouteDetails, "params" | "query" | "body" | "optionalBody"> & {
+  readonly params?: Params;
+  readonly query?: Query;
+  readonly body?: Schema<Body>;
+  readonly optionalBody?: Schema<Body>;
+  /** Returns the value that is answered as JSON, a `Reply`, or `sent`. The types of the request are those of its schemas. */
+  readonly handle: (request: RouteRequest<Values<Params>, Partial<Values<Query>>, Body>) => unknown;
+};
 
-/** Only for its types: what the schemas let through is said once more as TypeScript, beside them. */
-export function defineRoute<Params = object, Query = object, Body = unknown>(
-  route: TypedRoute<Params, Query, Body>,
-): Route {
-  return route;
+type None = Record<never, never>;
+
+/** Makes the routes of one chapter of the API. `access` holds for those that say nothing else. */
+export function routesFor(tag: string, access: Access) {
+  return <const Params extends Shape = None, const Query extends Shape = None, Body = unknown>(
+    /** The method and the path, such as `GET /api/tools/{name}`. */
+    address: `${"GET" | "POST" | "PUT" | "PATCH" | "DELETE"} /${string}`,
+    id: string,
+    summary: string,
+    details: TypedDetails<Params, Query, Body>,
+  ): Route => {
+    const space = address.indexOf(" ");
+    return {
+      tag,
+      access,
+      ...details,
+      method: address.slice(0, space),
+      path: address.slice(space + 1),
+      id,
+      summary,
+    };
+  };
 }
 
 /**
  * Another surface on the same port. It is given requests as Node has them, after the checks that all requests pass, so
- * that its hot path costs no more than it must.
+ * that the path of a call through it costs no more than it must.
  */
 export interface Mount {
   /** Whether a request for this path, without its query, is meant for it. */
@@ -83,7 +114,7 @@ export interface Mount {
   readonly access: "open" | "token";
   /** Answers the request. What it throws or rejects with is answered like any other refusal. */
   handle(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant | undefined): void | Promise<void>;
-  /** What it says to who has no token, beside the usual challenge. */
+  /** What it says to a caller without a token, beside the usual challenge. */
   challenge?(incoming: IncomingMessage): string;
   /** Ends streams that would keep the server from closing. What it has to answer before, it may take a moment for. */
   close?(): void | Promise<void>;

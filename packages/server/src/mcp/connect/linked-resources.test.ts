@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { expect, it, vi } from "vitest";
 import { type RackItem, toolMatcher } from "../../config/tool-patterns.ts";
 
-import { LinkedResources } from "./catalogue/catalogue.ts";
+import { LinkedResources } from "./offerings.ts";
 import { everybody, UpstreamRack } from "./testing/upstream-rack.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000 });

@@ -26,7 +26,7 @@ describe("an entry of the file that is not valid", () => {
         problem: expect.stringMatching(/timeout.*goes on.*Mend it/),
       },
     ]);
-    expect(rack.servers.get("x")).not.toHaveProperty("reason");
+    expect(rack.servers.get("x").reason).toBeUndefined();
     expect(rack.messages.filter((text) => text.includes("timeout"))).toHaveLength(1);
     expect(await rack.call("mcp_x_pid")).toMatchObject({ content: pid });
     expect((await rack.servers.update("x", { enabled: false })).state).toBe("disabled");

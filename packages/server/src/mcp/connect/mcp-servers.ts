@@ -1,33 +1,64 @@
 import { resolve } from "node:path";
-import { hashValue } from "@toolrack/core";
-import { problemOfOwnEntry, readRacks } from "../../calls/index.ts";
+import { hashValue, type Logger, redact, type ToolRegistry } from "@toolrack/core";
+import { MaskedValues, type Secrets, type Unapproved } from "../../access/index.ts";
+import {
+  type Offerings,
+  problemOfOwnEntry,
+  type RackIdentity,
+  readRacks,
+  unknownRack,
+} from "../../calls/index.ts";
 import { problemOfKey, readServerAddress } from "../../config/index.ts";
 import { watchFile } from "../../helpers/index.ts";
-import { McpServerError } from "../../store/index.ts";
+import { McpServerError, type McpServerStore } from "../../store/index.ts";
 import { RackNames } from "./catalogue/names.ts";
-import type { ServerEntry } from "./config/entry.ts";
-import { type McpFile, nothing, readMcpFile } from "./config/resolve-entry.ts";
-import { ManagedServer } from "./managed-server.ts";
-import { refuseDoubles, requireTool, type ToolOverrides } from "./offerings.ts";
-
-import type { LogLine } from "./process/stdio-transport.ts";
-import { filesOfServer } from "./process/used-files.ts";
-import { sentence } from "./protocol/failures.ts";
-
-import { nobodyWaits } from "./sign-in/sign-in.ts";
+import type { PinningPolicy } from "./catalogue/pins.ts";
 import {
   checkedEntry,
-  type McpServersParts,
-  type McpServerView,
-  type McpToolView,
-  requireSignIn,
-  type ServerSurroundings,
-  serverSurroundings,
-  toolViewsOf,
-  viewOf,
+  type McpFile,
+  nothing,
+  readMcpFile,
   type WantedServer,
   wantedServers,
-} from "./wanted-servers.ts";
+} from "./config/wanted-servers.ts";
+import { messageOf, sentence } from "./failures.ts";
+import { filesOfServer, type PackageStore } from "./process/program.ts";
+import type { LogLine } from "./process/recent-lines.ts";
+import { ManagedServer, type ServerSurroundings } from "./server.ts";
+import { nobodyWaits } from "./sign-in/sign-in.ts";
+import type { VaultSecrets } from "./sign-in/vault.ts";
+import {
+  type McpServerView,
+  type McpToolView,
+  refuseDoubles,
+  requireSignIn,
+  requireTool,
+  type ToolOverrides,
+  toolViewsOf,
+  viewOf,
+} from "./views.ts";
+
+export interface McpServersOptions {
+  readonly registry: ToolRegistry;
+  readonly offerings?: Offerings;
+  readonly store: McpServerStore;
+  readonly secrets: Pick<Secrets, "values" | "hold"> & VaultSecrets;
+  readonly logger: Logger;
+  /** The workspace. */
+  readonly directory: string;
+  /** The file with `mcpServers`, relative to the workspace. Default `mcp.json`. */
+  readonly file?: string;
+  /** Says which entries of the file wait for an admin because a tool call wrote them. Default: none. */
+  readonly unapproved?: Pick<Unapproved, "servers" | "approveServer">;
+  /** Default `quarantine`. */
+  readonly pinning?: PinningPolicy;
+  /** Where packages of servers are installed. */
+  readonly packages: PackageStore;
+  /** Default: that of no workspace. */
+  readonly identity?: RackIdentity;
+  /** How servers are told who we are. */
+  readonly clientInfo?: { readonly name: string; readonly version: string };
+}
 
 export interface McpServerUpdate {
   readonly entry?: unknown;
@@ -37,7 +68,7 @@ export interface McpServerUpdate {
 
 /** The upstream MCP servers of a workspace: those of `mcp.json` and those of the store. */
 export class McpServers {
-  readonly #parts: McpServersParts;
+  readonly #options: McpServersOptions;
   readonly #path: string;
   readonly #servers = new Map<string, ManagedServer>();
   readonly #shared: ServerSurroundings;
@@ -51,11 +82,20 @@ export class McpServers {
   #turn: Promise<unknown> = Promise.resolve();
   #isClosed = false;
 
-  private constructor(parts: McpServersParts, names: RackNames) {
-    this.#parts = parts;
-    this.#path = resolve(parts.directory, parts.file ?? "mcp.json");
-    this.#shared = serverSurroundings(parts, {
+  private constructor(options: McpServersOptions, names: RackNames) {
+    this.#options = options;
+    this.#path = resolve(options.directory, options.file ?? "mcp.json");
+    const { secrets, directory } = options;
+    const masked = new MaskedValues(() => secrets.values());
+    this.#shared = {
+      ...options,
       names,
+      surroundings: { directory, environment: process.env, secret: (name) => secrets.get(name) },
+      identity: options.identity ?? unknownRack(),
+      clientInfo: options.clientInfo ?? { name: "toolrack", version: "0" },
+      pinning: options.pinning ?? "quarantine",
+      mask: (text) => String(redact(text, { values: masked.list() })),
+      holdFor: (key, held) => secrets.hold(`mcp-server ${key}`, held),
       onNames: (key) => {
         this.#areNamesNew = true;
         for (const server of this.#servers.values()) if (server.key !== key) server.renamed();
@@ -63,16 +103,16 @@ export class McpServers {
       onChange: () => {
         for (const listener of this.#listeners) listener();
       },
-    });
+    };
   }
 
   /** Starts all servers and waits for none of them; until they answer, they offer what they offered last. */
-  static async open(parts: McpServersParts): Promise<McpServers> {
-    const servers = new McpServers(parts, await RackNames.open(parts.store, parts.logger));
+  static async open(options: McpServersOptions): Promise<McpServers> {
+    const servers = new McpServers(options, await RackNames.open(options.store, options.logger));
     try {
       await servers.reload();
     } catch (thrown) {
-      // Nobody is given what could end those that were started.
+      // The caller is given nothing that could end those that were started.
       await servers.close();
       throw thrown;
     }
@@ -81,13 +121,10 @@ export class McpServers {
 
   /** Reads the file again whenever it changes. */
   watch(): void {
-    const follow = () =>
-      this.reload().catch((error: Error) => {
-        this.#parts.logger.error(
-          `The MCP servers could not follow a change of ${this.#path}: ${error.message}`,
-        );
-      });
-    this.#watcher ??= watchFile(this.#path, follow);
+    const { logger } = this.#options;
+    const tell = ({ message }: Error) =>
+      logger.error(`The MCP servers could not follow a change of ${this.#path}: ${message}`);
+    this.#watcher ??= watchFile(this.#path, () => this.reload().catch(tell));
   }
 
   /** What is wrong with the file as a whole; its last good state goes on. */
@@ -123,10 +160,10 @@ export class McpServers {
         this.#fileProblem = undefined;
         // The others are listed, and say it themselves.
         const unlisted = [...this.#file.problems].filter(([key]) => !this.#file.invalid.has(key));
-        for (const [, problem] of unlisted) this.#parts.logger.warn(problem);
+        for (const [, problem] of unlisted) this.#options.logger.warn(problem);
       } catch (thrown) {
-        this.#fileProblem = `${sentence((thrown as Error).message)} The servers go on as the file last said.`;
-        this.#parts.logger.warn(this.#fileProblem);
+        this.#fileProblem = `${sentence(messageOf(thrown))} The servers go on as the file last said.`;
+        this.#options.logger.warn(this.#fileProblem);
       }
       await this.#reconcile();
     });
@@ -182,8 +219,11 @@ export class McpServers {
       await this.#reconcile();
       if (this.#servers.has(key)) throw exists(key);
       const entry = await checkedEntry(given);
-      await this.#refuseOwn(entry);
-      if (!(await this.#parts.store.add(key, entry))) throw exists(key);
+      const { directory } = this.#options;
+      // An entry that can be seen to be this rack itself is not even taken in.
+      const own = problemOfOwnEntry(entry, directory, (await readServerAddress(directory))?.url);
+      if (own !== undefined) throw new McpServerError("mcp_server_invalid", own);
+      if (!(await this.#options.store.add(key, entry))) throw exists(key);
       await this.#reconcile();
       return this.get(key);
     });
@@ -198,10 +238,8 @@ export class McpServers {
       for (const name of Object.keys(tools)) requireTool(server, name);
       refuseDoubles(server, tools, this.#shared.names);
       if (entry !== undefined || enabled !== undefined) {
-        await this.#parts.store.put(key, {
-          ...(entry === undefined ? {} : { entry: await checkedEntry(entry, server.wanted) }),
-          ...(enabled === undefined ? {} : { enabled }),
-        });
+        const checked = entry === undefined ? undefined : await checkedEntry(entry, server.wanted);
+        await this.#options.store.put(key, { entry: checked, enabled });
       }
       for (const [name, override] of Object.entries(tools)) await server.pins.override(name, override ?? {});
       await this.#reconcile();
@@ -219,7 +257,7 @@ export class McpServers {
       await server.close();
       try {
         await server.forgetSignIn();
-        await this.#parts.store.remove(key);
+        await this.#options.store.remove(key);
       } finally {
         await this.#reconcile();
       }
@@ -263,7 +301,13 @@ export class McpServers {
     names: Readonly<Record<string, string | undefined>> | undefined,
     by: string,
   ): Promise<McpToolView[]> {
-    if (names === undefined && this.#require(key).wanted.isHeld) await this.#approveEntry(key);
+    if (names === undefined && this.#require(key).wanted.isHeld) {
+      // Lets an entry of the file in that a tool call wrote, as it is written now.
+      await this.#inTurn(async () => {
+        await this.#options.unapproved?.approveServer(key, this.#file.given.get(key));
+        await this.#reconcile();
+      });
+    }
     const server = this.#require(key);
     const wanted =
       names === undefined
@@ -280,16 +324,8 @@ export class McpServers {
 
   /** Files that the servers' processes run or read when they are started. */
   usedFiles(): string[] {
-    const { directory } = this.#parts;
+    const { directory } = this.#options;
     return [...this.#servers.values()].flatMap(({ wanted: { entry } }) => filesOfServer(entry, directory));
-  }
-
-  /** Lets an entry of the file in that a tool call wrote, as it is written now. */
-  #approveEntry(key: string): Promise<void> {
-    return this.#inTurn(async () => {
-      await this.#parts.unapproved?.approveServer(key, this.#file.given.get(key));
-      await this.#reconcile();
-    });
   }
 
   /** Ends all servers, and resolves when nothing of them is left. */
@@ -304,12 +340,12 @@ export class McpServers {
 
   async #reconcile(): Promise<void> {
     if (this.#isClosed) return;
-    const rows = new Map((await this.#parts.store.list()).map((row) => [row.key, row]));
+    const rows = new Map((await this.#options.store.list()).map((row) => [row.key, row]));
     const wanted = await wantedServers(rows, this.#file, {
       path: this.#path,
-      logger: this.#parts.logger,
+      logger: this.#options.logger,
       last: (key) => this.#servers.get(key)?.wanted,
-      heldBack: await this.#parts.unapproved?.servers(),
+      heldBack: await this.#options.unapproved?.servers(),
     });
     const leaving = [...this.#servers.values()].filter(({ key }) => !wanted.has(key));
     for (const { key } of leaving) this.#servers.delete(key);
@@ -328,7 +364,7 @@ export class McpServers {
   async #bring(wanted: WantedServer): Promise<void> {
     const server = this.#servers.get(wanted.key);
     if (wanted.problem !== undefined && wanted.problem !== server?.wanted.problem) {
-      this.#parts.logger.warn(`MCP server "${wanted.key}": ${wanted.problem}`);
+      this.#options.logger.warn(`MCP server "${wanted.key}": ${wanted.problem}`);
     }
     if (server === undefined) {
       this.#servers.set(wanted.key, await ManagedServer.open(wanted, this.#shared));
@@ -351,8 +387,8 @@ export class McpServers {
 
   /** Of a sign-in, which is kept among the secrets. It is done, whether others learn of it at once or not. */
   async #tellOthers(): Promise<void> {
-    await this.#parts.store.tellOthers().catch((error: Error) => {
-      this.#parts.logger.warn(`Other processes could not be told of a sign-in: ${error.message}`);
+    await this.#options.store.tellOthers().catch((error: Error) => {
+      this.#options.logger.warn(`Other processes could not be told of a sign-in: ${error.message}`);
     });
   }
 
@@ -362,13 +398,6 @@ export class McpServers {
       "mcp_server_read_only",
       `The MCP server "${server.key}" stands in ${this.#path} and is ${what} there.`,
     );
-  }
-
-  /** What can be seen to be this rack itself is not even taken in. */
-  async #refuseOwn(entry: ServerEntry): Promise<void> {
-    const { directory } = this.#parts;
-    const problem = problemOfOwnEntry(entry, directory, (await readServerAddress(directory))?.url);
-    if (problem !== undefined) throw new McpServerError("mcp_server_invalid", problem);
   }
 
   #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {

@@ -6,7 +6,7 @@ import { type CallClient, toMcpResult } from "@toolrack/core";
 import { describe, expect, it } from "vitest";
 import { RACKS } from "../../calls/rack-identity.ts";
 import type { RackItem } from "../../config/tool-patterns.ts";
-import { MARK } from "./process/descendants.ts";
+import { MARK } from "./process/processes.ts";
 import { installedProgram } from "./process/program.ts";
 
 import { allCapabilities } from "./protocol/questions.ts";

@@ -11,25 +11,22 @@ import type {
   PromptAnswer,
   ResourceAnswer,
 } from "../../calls/index.ts";
-import { bestFit } from "../../calls/index.ts";
+import { bestFit, isReservedFrom } from "../../calls/index.ts";
 import { type RackItem, upstreamOrigin } from "../../config/index.ts";
-import { McpServerError, type ToolOverride } from "../../store/index.ts";
-import { LinkedResources, ownMember, type UpstreamTool } from "./catalogue/catalogue.ts";
+import { isRecord } from "../../helpers/index.ts";
+import { type Listed, SOURCE } from "./catalogue/catalogue.ts";
 import type { RackNames } from "./catalogue/names.ts";
-import { hashOfPin, pinOf } from "./catalogue/pins.ts";
-import type { Listed } from "./catalogue/schema.ts";
 import { completionAnswer, promptAnswer, resourceAnswer } from "./catalogue/tool.ts";
-import { commandFor, type ManagedServer } from "./managed-server.ts";
+import { describeFailure, UpstreamError } from "./failures.ts";
 import type { Upstream } from "./upstream.ts";
-import { namedFailure } from "./upstream-state.ts";
-import { toolViewsOf } from "./wanted-servers.ts";
 
+/** Of one request, in milliseconds. */
 const LIMIT = 60_000;
 
 /**
- * The prompts and resources of one upstream server. Prompts are named like tools; resources keep their addresses. Who may
- * use a tool of the name `mcp_{serverKey}_{name}`, or one that the server itself calls so, may use the prompt or resource
- * of that name: `mcp:KEY/PATTERN` fits prompts and resources by their own names, as it fits tools.
+ * The prompts and resources of one upstream server. Prompts are named like tools; resources keep their addresses. A caller
+ * that may use a tool of the name `mcp_{serverKey}_{name}`, or one that the server itself calls so, may use the prompt or
+ * resource of that name: `mcp:KEY/PATTERN` fits prompts and resources by their own names, as it fits tools.
  */
 export class McpOfferings implements OfferingSource {
   readonly key: string;
@@ -42,7 +39,7 @@ export class McpOfferings implements OfferingSource {
   /** What patterns are held against, by what is listed: lists are long, and are gone through with every request. */
   readonly #items = new WeakMap<Listed, RackItem>();
   readonly #listeners = new Set<(change: OfferingChange) => void>();
-  /** The resources that are watched, and how the upstream of now is told to stop. */
+  /** The resources that are watched, and what stops watching them with the upstream of now. */
   readonly #watched = new Map<string, () => void>();
 
   constructor(
@@ -57,7 +54,7 @@ export class McpOfferings implements OfferingSource {
     this.#registry = registry;
   }
 
-  changed(kinds: readonly ("prompts" | "resources")[]): void {
+  changed(kinds: readonly ("prompts" | "resources")[] = ["prompts", "resources"]): void {
     for (const kind of kinds) this.#tell({ kind });
   }
 
@@ -71,10 +68,17 @@ export class McpOfferings implements OfferingSource {
   }
 
   prompts(reader: OfferingReader): OfferedPrompt[] {
+    const prompts = this.#usable("prompts", reader);
     // Of the right form since the catalogue was checked; the same holds for the other lists.
-    return this.#usable(this.#upstream().catalogue.prompts, reader).map(
-      (prompt) => ({ ...prompt, name: this.#nameOf(prompt) }) as OfferedPrompt,
-    );
+    return prompts.map((prompt) => ({ ...prompt, name: this.#nameOf(prompt) }) as OfferedPrompt);
+  }
+
+  resources(reader: OfferingReader): OfferedResource[] {
+    return this.#usable("resources", reader) as unknown as OfferedResource[]; // As above.
+  }
+
+  resourceTemplates(reader: OfferingReader): OfferedTemplate[] {
+    return this.#usable("templates", reader) as unknown as OfferedTemplate[]; // As above.
   }
 
   async getPrompt(
@@ -88,24 +92,29 @@ export class McpOfferings implements OfferingSource {
     return this.#ask("prompts/get", params, reader, (given) => {
       const answer = promptAnswer(given);
       // As the server knows them, and not as they are shown.
-      this.#noteLinks(answer, prompt);
+      for (const { content } of answer.messages) {
+        if (content.type === "resource_link" || content.type === "resource")
+          this.links.note({ ...content }, this.#itemOf(prompt));
+      }
       return answer;
     });
   }
 
-  resources(reader: OfferingReader): OfferedResource[] {
-    return this.#usable(this.#upstream().catalogue.resources, reader) as unknown as OfferedResource[];
-  }
-
-  resourceTemplates(reader: OfferingReader): OfferedTemplate[] {
-    return this.#usable(this.#upstream().catalogue.templates, reader) as unknown as OfferedTemplate[];
-  }
-
   async readResource(uri: string, reader: OfferingReader): Promise<ResourceAnswer | undefined> {
-    const isOwn = this.linkedAt(uri, reader) !== undefined || this.#hasResource(uri, reader);
+    const isOwn =
+      this.linkedAt(uri, reader) !== undefined ||
+      this.#usable("resources", reader).some((resource) => resource.uri === uri) ||
+      fitsAny(this.#usable("templates", reader), uri);
     if (!isOwn) return undefined;
-    const masked = (answer: ResourceAnswer) => this.#maskedBelow(uri, answer);
-    return this.#ask("resources/read", { uri }, reader, resourceAnswer, masked);
+    return this.#ask("resources/read", { uri }, reader, resourceAnswer, (answer) => {
+      const masked = this.#registry.mask(answer);
+      if (masked === answer) return answer;
+      // The address that was asked for stays: it is listed as it is, and the reader looks for it in the answer.
+      const contents = masked.contents.map((content, index) =>
+        answer.contents[index]?.uri === uri ? { ...content, uri } : content,
+      );
+      return { ...masked, contents };
+    });
   }
 
   linkedAt(uri: string, { mayUse }: OfferingReader): number | undefined {
@@ -115,7 +124,9 @@ export class McpOfferings implements OfferingSource {
   async complete(request: CompletionRequest, reader: OfferingReader): Promise<CompletionAnswer | undefined> {
     const { ref, argument, others } = request;
     const own =
-      ref.type === "ref/prompt" ? this.#findPrompt(ref.name, reader) : this.#findTemplate(ref.uri, reader);
+      ref.type === "ref/prompt"
+        ? this.#findPrompt(ref.name, reader)
+        : this.#usable("templates", reader).find(({ uriTemplate }) => uriTemplate === ref.uri);
     if (own === undefined) return undefined;
     const params = {
       ref: ref.type === "ref/prompt" ? { type: ref.type, name: own.name } : ref,
@@ -143,8 +154,8 @@ export class McpOfferings implements OfferingSource {
   }
 
   /**
-   * Answers without the secrets of the rack, as results of tools are. What goes wrong, also with what the answer is taken
-   * for, is said with the name of the server.
+   * Answers without the secrets of the rack, as results of tools are. What goes wrong, also with the form of the answer,
+   * is said with the name of the server.
    */
   async #ask<Answer>(
     method: string,
@@ -153,35 +164,24 @@ export class McpOfferings implements OfferingSource {
     take: (given: unknown) => Answer,
     masked = (answer: Answer) => this.#registry.mask(answer),
   ): Promise<Answer> {
+    const upstream = this.#upstream();
     try {
-      const given = await this.#upstream().request({ method, params, signal, client, timeout: LIMIT });
-      return masked(take(given));
+      return masked(take(await upstream.request({ method, params, signal, client, timeout: LIMIT })));
     } catch (thrown) {
-      throw namedFailure(this.#server, method, thrown, this.#upstream().mask);
+      if (!(thrown instanceof UpstreamError)) throw thrown;
+      const { kind, facts } = thrown;
+      const text = upstream.mask(describeFailure(this.#server, method, thrown));
+      throw new UpstreamError(kind, text, { ...facts, cause: thrown });
     }
   }
 
-  /** The address that was asked for stays: it is listed as it is, and whoever asked looks for it in the answer. */
-  #maskedBelow(uri: string, answer: ResourceAnswer): ResourceAnswer {
-    const masked = this.#registry.mask(answer);
-    if (masked === answer) return answer;
-    const isAsked = answer.contents.map((content) => content.uri === uri);
-    return {
-      ...masked,
-      contents: masked.contents.map((content, index) => (isAsked[index] ? { ...content, uri } : content)),
-    };
+  #usable(list: "prompts" | "resources" | "templates", { mayUse }: OfferingReader): Listed[] {
+    const { state, catalogue } = this.#upstream();
+    return state === "disabled" ? [] : catalogue[list].filter((item) => mayUse(this.#itemOf(item)));
   }
 
-  #noteLinks({ messages }: PromptAnswer, prompt: Listed): void {
-    for (const { content } of messages) {
-      if (content.type === "resource_link" || content.type === "resource")
-        this.links.note({ ...content }, this.#itemOf(prompt));
-    }
-  }
-
-  #usable(listed: readonly Listed[], reader: OfferingReader): Listed[] {
-    if (this.#upstream().state === "disabled") return [];
-    return listed.filter((item) => reader.mayUse(this.#itemOf(item)));
+  #findPrompt(name: string, reader: OfferingReader): Listed | undefined {
+    return this.#usable("prompts", reader).find((prompt) => this.#nameOf(prompt) === name);
   }
 
   #nameOf({ name }: Listed): string {
@@ -199,24 +199,6 @@ export class McpOfferings implements OfferingSource {
     return made;
   }
 
-  #findPrompt(name: string, reader: OfferingReader): Listed | undefined {
-    return this.#usable(this.#upstream().catalogue.prompts, reader).find(
-      (prompt) => this.#nameOf(prompt) === name,
-    );
-  }
-
-  #findTemplate(uriTemplate: string, reader: OfferingReader): Listed | undefined {
-    return this.#usable(this.#upstream().catalogue.templates, reader).find(
-      (template) => template.uriTemplate === uriTemplate,
-    );
-  }
-
-  #hasResource(uri: string, reader: OfferingReader): boolean {
-    const { resources, templates } = this.#upstream().catalogue;
-    const isListed = this.#usable(resources, reader).some((resource) => resource.uri === uri);
-    return isListed || fitsAny(this.#usable(templates, reader), uri);
-  }
-
   #tell(change: OfferingChange): void {
     for (const listener of this.#listeners) listener(change);
   }
@@ -231,63 +213,43 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** What is said about tools, by the names that the server gives them; null takes back what was said. */
-export type ToolOverrides = Readonly<Record<string, ToolOverride | null>>;
+/** Of one server. Those that were linked to longest ago are forgotten first. */
+const MOST_LINKS = 1_000;
+/** A longer one is no address but the resource itself, and would be kept here as such. */
+const LONGEST_URI = 8_192;
 
-/** The tool of that name. With a hash, only while its definition is the one that the hash stands for. */
-export function requireTool(server: ManagedServer, name: string, hash?: string): UpstreamTool {
-  const tool = server.find(name);
-  if (tool === undefined) {
-    throw new McpServerError(
-      "mcp_tool_not_found",
-      `The MCP server "${server.key}" has no tool "${name}"${nextStep(server)}`,
-    );
+interface Link {
+  /** The tools and prompts in whose results it was, by their names on the rack. */
+  readonly givers: Map<string, RackItem>;
+  /** On the `performance` clock. */
+  at: number;
+}
+
+/** The resources that results of a server linked to. They need not be in any list, and can be read all the same. */
+export class LinkedResources {
+  readonly #links = new Map<string, Link>();
+
+  /** Takes note of a block of a result that is a link, or holds a resource. */
+  note(block: Listed, giver: RackItem): void {
+    const holder = block.type === "resource_link" ? block : block.resource;
+    const uri = isRecord(holder) ? holder.uri : undefined;
+    if (typeof uri !== "string" || uri.length > LONGEST_URI || isReservedFrom(SOURCE, uri)) return;
+    const link = this.#links.get(uri) ?? { givers: new Map(), at: 0 };
+    link.givers.set(giver.name, giver);
+    link.at = performance.now();
+    this.#links.delete(uri);
+    this.#links.set(uri, link);
+    const oldest = this.#links.keys().next();
+    if (this.#links.size > MOST_LINKS && oldest.value !== undefined) this.#links.delete(oldest.value);
   }
-  const current = hashOfPin(pinOf(tool));
-  if (hash === undefined || hash === current) return tool;
-  const { changes } = server.pins.of(tool);
-  const now =
-    changes.length === 0
-      ? "It is what was approved before"
-      : `It now differs from what was approved in ${changes.map(({ path }) => path).join(", ")}`;
-  throw new McpServerError(
-    "mcp_tool_changed",
-    `The tool "${name}" of the MCP server "${server.key}" changed after it was looked at, so nothing was approved. ${now}. Look at it again and approve what you see: ${commandFor("show", server.key)}`,
-    { tool: name, hash: current, changes },
-  );
-}
 
-/** Which tools a server has is known once it has run. */
-function nextStep({ key, wanted, upstream }: ManagedServer): string {
-  if (!wanted.isEnabled)
-    return `, as far as is known: it is switched off. Switch it on: ${commandFor("enable", key)}`;
-  const isUp = upstream.state === "ready";
-  return `${isUp ? "" : `, as far as is known: it is ${upstream.state}`}. See: ${commandFor("show", key)}`;
-}
+  /** When it was last linked to by something that the reader may use; undefined when it never was. */
+  linkedAt(uri: string, mayUse: (item: RackItem) => boolean): number | undefined {
+    const link = this.#links.get(uri);
+    return link !== undefined && [...link.givers.values()].some(mayUse) ? link.at : undefined;
+  }
 
-/** A tool cannot be given the name that another tool of the server has. Names that differ by case only are one. */
-export function refuseDoubles(
-  server: ManagedServer,
-  overrides: ToolOverrides,
-  names: Pick<RackNames, "nameOf">,
-): void {
-  const before = toolViewsOf(server, names);
-  for (const [name, override] of Object.entries(overrides)) {
-    if (override?.rename === undefined) continue;
-    const rackName = names.nameOf(server.key, override.rename);
-    const other = before.find((tool) => {
-      if (tool.name === name) return false;
-      const own = names.nameOf(server.key, tool.name);
-      const said = ownMember(overrides, tool.name);
-      const renamed =
-        said === undefined ? tool.rackName : names.nameOf(server.key, said?.rename ?? tool.name);
-      // By its own name a renamed tool is reached too.
-      return [own, renamed].some((taken) => taken.toLowerCase() === rackName.toLowerCase());
-    });
-    if (other === undefined) continue;
-    throw new McpServerError(
-      "mcp_server_invalid",
-      `The tool "${name}" cannot be renamed to ${rackName}: that is the name of the tool "${other.name}". Choose another name.`,
-    );
+  has(uri: string): boolean {
+    return this.#links.has(uri);
   }
 }

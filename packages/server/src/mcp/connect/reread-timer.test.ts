@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { RereadTimer } from "./upstream-timers.ts";
+import { RereadTimer } from "./limits.ts";
 
 it("a change is not put off by the next one, and a flood of them is read with growing pauses", async () => {
   const reads: number[] = [];

@@ -2,8 +2,8 @@ import { ToolRegistry } from "@toolrack/core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { masterGrant } from "../../access/grants.ts";
 import { StreamReader } from "../../http/server.fixture.ts";
+import { Caller } from "./caller.ts";
 import { ConnectedClients } from "./clients.ts";
-import { Viewer } from "./lists.ts";
 import { ServedRack, toolFile } from "./testing/served-rack.ts";
 
 let rack: ServedRack;
@@ -74,13 +74,9 @@ it("tells admins, and nobody else, when a client connects", async () => {
 
 it("remembers no more than so many, and passes over what says nothing of its sender", () => {
   const clients = new ConnectedClients(new ToolRegistry());
-  const viewer = new Viewer(masterGrant);
-  const initialize = (name: unknown) =>
-    clients.see({ method: "initialize", params: { clientInfo: { name, version: "1" } } }, viewer, undefined);
-  for (const message of [null, 1, "x", [], {}, { params: null }, { params: { _meta: null } }]) {
-    clients.see(message, viewer, undefined);
-  }
-  initialize(7);
+  const caller = new Caller(masterGrant);
+  const initialize = (name: string) => clients.see({ name, version: "1" }, "legacy", caller, "initialize");
+  clients.see(undefined, "legacy", caller, "tools/list");
   initialize("");
   expect(clients.list()).toEqual([]);
   for (let count = 0; count < 500; count++) initialize(`client ${count} ${"x".repeat(1_000)}`);

@@ -5,7 +5,7 @@ import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { masterGrant } from "../../access/grants.ts";
 import { openStore } from "../../store/store.ts";
-import { mcpMount } from "./http/mount.ts";
+import { mcpMount } from "./http.ts";
 import { openLegacySession } from "./testing/legacy-session.ts";
 import { serveMount } from "./testing/serve-mount.ts";
 import { type Era, ServedRack, toolFile } from "./testing/served-rack.ts";
@@ -28,8 +28,8 @@ export const offers = ["sun_note", "rain_note"].flatMap((name) => [
 `,
     "skills/notes/SKILL.md": "---\nname: notes\ndescription: Notes.\n---\nText.",
   });
-  const { parts } = await surfaceParts(rack);
-  served = await serveMount(mcpMount(parts), masterGrant);
+  const { serving } = await surfaceParts(rack);
+  served = await serveMount(mcpMount(serving), masterGrant);
 });
 
 afterAll(async () => {

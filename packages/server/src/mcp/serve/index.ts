@@ -1,3 +1,3 @@
-export type { ExpertView } from "./lists.ts";
-export type { StdioStreams } from "./stdio/transport.ts";
+export type { ExpertView } from "./caller.ts";
+export type { StdioStreams } from "./stdio.ts";
 export { createMcpSurface, type McpSurface } from "./surface.ts";

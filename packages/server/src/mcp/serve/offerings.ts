@@ -1,167 +1,101 @@
-import {
-  fromJsonSchema,
-  ProtocolError,
-  ProtocolErrorCode,
-  ResourceNotFoundError,
-  type Server,
-} from "@modelcontextprotocol/server";
-import type { Grant } from "../../access/index.ts";
-import { MissingPromptArguments } from "../../files/index.ts";
-import { abilitiesOf, carry, clientNameOf, comeBack, type Leg, wantsOf } from "./carry.ts";
-import { mostWatched } from "./changes.ts";
-import { currentExchange, Exchange } from "./exchange.ts";
-import { listCache, pageOf, type Viewer } from "./lists.ts";
-import { bindingOf } from "./messages.ts";
-import type { McpParts, RackServer, ServerPlace } from "./surface.ts";
-import { readCallResult, resultTemplate } from "./tools.ts";
+import { listCacheTime, ResourceNotFound } from "../wire/index.ts";
+import { readCallResult, resultTemplate } from "./call-answer.ts";
+import { converse, dialogOptions, resume } from "./converse.ts";
+import { ClientDialog, currentDialog } from "./dialog.ts";
+import { invalidParams, misfit } from "./errors.ts";
+import { pageOf } from "./lists.ts";
+import type { McpServing } from "./serving.ts";
+import type { ClientRequest } from "./session.ts";
 
-/** How long a read may be kept: not at all, since what is behind it may change at any time. */
-const readCache = { ttlMs: 0, cacheScope: "private" } as const;
+type Result = Readonly<Record<string, unknown>>;
 
-/** Prompts, resources and completion, from whatever sources there are. */
-export function serveOfferings(
-  server: RackServer,
-  parts: McpParts,
-  viewer: Viewer,
-  place: ServerPlace,
-): void {
-  const { offerings } = parts;
-  server.setRequestHandler("prompts/list", async ({ params }, { mcpReq }) => {
-    const prompts = await offerings.prompts(viewer.reader(mcpReq.signal));
-    return paged("prompts", prompts, ({ name }) => name, params?.cursor);
-  });
-  server.setRequestHandler("resources/list", async ({ params }, { mcpReq }) => {
-    const resources = await offerings.resources(viewer.reader(mcpReq.signal));
-    return paged("resources", resources, ({ uri }) => uri, params?.cursor);
-  });
-  server.setRequestHandler("resources/templates/list", async ({ params }, { mcpReq }) => {
-    const templates = await offerings.resourceTemplates(viewer.reader(mcpReq.signal));
-    return paged(
-      "resourceTemplates",
-      [...templates, resultTemplate],
-      ({ uriTemplate }) => uriTemplate,
-      params?.cursor,
-    );
-  });
-  server.setRequestHandler("prompts/get", ({ params }, context) => {
-    const leg: Leg = { server, context, ...place };
-    return converse(
-      leg,
-      parts,
-      viewer,
-      { subject: params.name, input: params.arguments },
-      async (client, signal) => {
-        const found = await offerings.getPrompt(
-          params.name,
-          params.arguments ?? {},
-          viewer.reader(signal, client),
-        );
-        if (found === undefined)
-          throw invalid(`There is no prompt "${params.name}". prompts/list has those that there are.`);
-        return found;
-      },
-    );
-  });
-  server.setRequestHandler("resources/read", ({ params: { uri } }, context) => {
-    const leg: Leg = { server, context, ...place };
-    return converse(leg, parts, viewer, { subject: uri }, async (client, signal) => {
-      const found =
-        (await readCallResult(parts, viewer, uri)) ??
-        (await offerings.readResource(uri, viewer.reader(signal, client)));
-      if (found === undefined) throw new ResourceNotFoundError(uri);
-      return { ...found, ...(place.era === "modern" ? readCache : {}) };
+/** How long a skill may be kept, in both eras. */
+const skillCache = { ttlMs: listCacheTime, cacheScope: "private" };
+
+/** Prompts, resources, completion and skills, from whatever sources there are. */
+export const offeringMethods = {
+  async "prompts/list"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
+    const cursor = await cursorOf(request);
+    return paged("prompts", await offerings.prompts(readerOf(request)), ({ name }) => name, cursor);
+  },
+  async "resources/list"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
+    const cursor = await cursorOf(request);
+    return paged("resources", await offerings.resources(readerOf(request)), ({ uri }) => uri, cursor);
+  },
+  async "resources/templates/list"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
+    const cursor = await cursorOf(request);
+    const all = [...(await offerings.resourceTemplates(readerOf(request))), resultTemplate];
+    return paged("resourceTemplates", all, ({ uriTemplate }) => uriTemplate, cursor);
+  },
+  async "prompts/get"(serving: McpServing, request: ClientRequest): Promise<void> {
+    const { name, arguments: input } = await parse(request, (core) => core.GetPromptRequestParamsSchema);
+    ask(serving, request, name, input, async (client, signal) => {
+      const reader = request.caller.reader(signal, client);
+      const found = await serving.offerings.getPrompt(name, input ?? {}, reader);
+      if (found === undefined)
+        throw invalidParams(`There is no prompt "${name}". prompts/list has those that there are.`);
+      return found;
     });
-  });
-  server.setRequestHandler("completion/complete", async ({ params }, { mcpReq }) => {
+  },
+  async "resources/read"(serving: McpServing, request: ClientRequest): Promise<void> {
+    const uri = await uriOf(request);
+    ask(serving, request, uri, undefined, async (client, signal) => {
+      const found =
+        (await readCallResult(serving, request.caller, uri)) ??
+        (await serving.offerings.readResource(uri, request.caller.reader(signal, client)));
+      if (found === undefined) throw new ResourceNotFound(uri);
+      return found;
+    });
+  },
+  async "completion/complete"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
+    const params = await parse(request, (core) => core.CompleteRequestParamsSchema);
     const { ref, argument, context } = params;
-    const request = { ref, argument, others: context?.arguments ?? {} };
-    const found = await offerings.complete(request, viewer.reader(mcpReq.signal));
-    if (found === undefined) throw invalid("There is no such prompt or resource template to complete.");
-    return { completion: { ...found, values: [...found.values] } };
-  });
-  if (place.era === "legacy" && place.canAsk) serveSubscriptions(server, parts, viewer);
-}
-
-/** In the older versions a session subscribes, and is told on its own stream. */
-function serveSubscriptions(server: Server, { offerings }: McpParts, viewer: Viewer): void {
-  const watched = new Map<string, () => void>();
-  server.setRequestHandler("resources/subscribe", async ({ params: { uri } }, { mcpReq }) => {
-    if (watched.has(uri)) return {};
-    if (watched.size >= mostWatched) {
-      const advice = "Unsubscribe from one that is no longer needed.";
-      throw invalid(`This session watches ${mostWatched} resources, which is as many as it may. ${advice}`);
-    }
-    // Taken before it is waited for, so that many at once do not get past the limit.
-    const pending = () => {};
-    watched.set(uri, pending);
-    let stop: (() => void) | undefined;
-    try {
-      stop = await offerings.watchResource(uri, viewer.reader(mcpReq.signal));
-    } finally {
-      if (stop === undefined && watched.get(uri) === pending) watched.delete(uri);
-    }
-    if (stop === undefined) throw new ResourceNotFoundError(uri);
-    // Meanwhile it may have unsubscribed, and perhaps subscribed again.
-    if (watched.get(uri) === pending) watched.set(uri, stop);
-    else stop();
-    return {};
-  });
-  server.setRequestHandler("resources/unsubscribe", ({ params: { uri } }) => {
-    watched.get(uri)?.();
-    watched.delete(uri);
-    return {};
-  });
-  const unsubscribe = offerings.subscribe((change) => {
-    if (change.kind !== "resource" || !watched.has(change.uri)) return;
-    void server.sendResourceUpdated({ uri: change.uri }).catch(() => {});
-  });
-  server.onclose = () => {
-    unsubscribe();
-    for (const stop of watched.values()) stop();
-    watched.clear();
-  };
-}
-
-/** A prompt or resource, by its name or address, and the arguments for it. */
-interface Wanted {
-  readonly subject: string;
-  readonly input?: Readonly<Record<string, string>> | undefined;
-}
+    const wanted = { ref, argument, others: context?.arguments ?? {} };
+    const completion = await offerings.complete(wanted, readerOf(request));
+    if (completion === undefined)
+      throw invalidParams("There is no such prompt or resource template to complete.");
+    return { completion };
+  },
+  async "skills/list"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
+    const cursor = await cursorOf(request);
+    const skills = await offerings.skills(readerOf(request));
+    return { ...paged("skills", skills, ({ uri }) => uri, cursor), ...skillCache };
+  },
+  async "skills/get"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
+    const uri = await uriOf(request);
+    const skill = await offerings.getSkill(uri, readerOf(request));
+    if (skill === undefined)
+      throw invalidParams(`There is no skill at ${uri}. skills/list has those that there are.`);
+    return { skill, ...skillCache };
+  },
+  async "resources/directory/read"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
+    const uri = await uriOf(request);
+    const directory = await offerings.readDirectory(uri, readerOf(request));
+    if (directory === undefined) throw invalidParams(`There is no folder at ${uri}.`);
+    return { ...directory, ...skillCache };
+  },
+};
 
 /** Work that may ask the client, and so may take several of its requests. */
-async function converse<Result extends object>(
-  leg: Leg,
-  parts: McpParts,
-  viewer: Viewer,
-  wanted: Wanted,
-  work: (client: Exchange<Result>, signal: AbortSignal) => Promise<Result>,
+function ask<Found extends object>(
+  serving: McpServing,
+  request: ClientRequest,
+  subject: string,
+  input: Readonly<Record<string, string>> | undefined,
+  work: (client: ClientDialog<Found>, signal: AbortSignal) => Promise<Found>,
 ) {
-  const exchange =
-    comeBack<Result>(wanted.subject, wanted.input, leg) ?? begin(leg, parts.approverOf(viewer), wanted, work);
-  try {
-    // The same shapes as those of the SDK, which are written with mutable members.
-    return (await carry(exchange, leg, parts.held, bindingOf(viewer, leg.context))) as never;
-  } catch (thrown) {
-    throw thrown instanceof MissingPromptArguments ? invalid(thrown.message) : thrown;
-  }
+  if (request.isOver) return;
+  if (request.params.requestState !== undefined) return resume(serving, request, subject, input);
+  const dialog = new ClientDialog<Found>(dialogOptions(serving, request, subject), input);
+  dialog.start((signal) => currentDialog.run(dialog, () => work(dialog, signal)));
+  converse(serving, request, dialog, (answered, found) => answered.result(found));
 }
 
-function begin<Result>(
-  leg: Leg,
-  approver: Grant | undefined,
-  { subject, input }: Wanted,
-  work: (client: Exchange<Result>, signal: AbortSignal) => Promise<Result>,
-): Exchange<Result> {
-  const options = {
-    subject,
-    abilities: abilitiesOf(leg),
-    approver,
-    clientName: clientNameOf(leg),
-    answers: leg.context.mcpReq.inputResponses ?? {},
-    wants: wantsOf(leg),
-  };
-  const exchange = new Exchange<Result>(options, input);
-  return exchange.start((signal) => currentExchange.run(exchange, () => work(exchange, signal)));
+/** Reads for the caller until the request is cancelled. */
+export function readerOf(request: ClientRequest) {
+  const gone = new AbortController();
+  request.onCancel = (reason) => gone.abort(reason);
+  return request.caller.reader(gone.signal);
 }
 
 function paged<Item>(
@@ -169,48 +103,44 @@ function paged<Item>(
   all: readonly Item[],
   keyOf: (item: Item) => string,
   cursor: string | undefined,
-) {
+): Result {
   const sorted = all.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
   const { items, nextCursor } = pageOf(member, sorted, keyOf, cursor);
-  // The same shapes as those of the SDK, which are written with mutable members.
-  return { [member]: items, ...(nextCursor === undefined ? {} : { nextCursor }) } as never;
+  return { [member]: items, ...(nextCursor === undefined ? {} : { nextCursor }) };
 }
 
-function invalid(message: string): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+type Core = typeof import("@modelcontextprotocol/core");
+
+interface ParamsSchema<Params> {
+  safeParse(value: unknown):
+    | { readonly success: true; readonly data: Params }
+    | {
+        readonly success: false;
+        readonly error: {
+          readonly issues: readonly { readonly path: readonly PropertyKey[]; readonly message: string }[];
+        };
+      };
 }
 
-const listParams = fromJsonSchema<{ cursor?: string }>({
-  type: "object",
-  properties: { cursor: { type: "string" } },
-});
-const uriParams = fromJsonSchema<{ uri: string }>({
-  type: "object",
-  properties: { uri: { type: "string" } },
-  required: ["uri"],
-});
-
-/** The extension by which clients find skills and their files. The files themselves are resources. */
-export function serveSkills(server: Server, { offerings }: McpParts, viewer: Viewer): void {
-  server.setRequestHandler("skills/list", { params: listParams }, async ({ cursor }, { mcpReq }) => {
-    const skills = await offerings.skills(viewer.reader(mcpReq.signal));
-    const sorted = skills.toSorted((one, other) => (one.uri < other.uri ? -1 : 1));
-    const { items, nextCursor } = pageOf("skills", sorted, ({ uri }) => uri, cursor);
-    return { skills: items, ...(nextCursor === undefined ? {} : { nextCursor }), ...listCache };
-  });
-  server.setRequestHandler("skills/get", { params: uriParams }, async ({ uri }, { mcpReq }) => {
-    const skill = await offerings.getSkill(uri, viewer.reader(mcpReq.signal));
-    if (skill === undefined)
-      throw unknown(`There is no skill at ${uri}. skills/list has those that there are.`);
-    return { skill, ...listCache };
-  });
-  server.setRequestHandler("resources/directory/read", { params: uriParams }, async ({ uri }, { mcpReq }) => {
-    const directory = await offerings.readDirectory(uri, viewer.reader(mcpReq.signal));
-    if (directory === undefined) throw unknown(`There is no folder at ${uri}.`);
-    return { ...directory, ...listCache };
-  });
+/** The parameters as the SDK's schema has them. The schemas are loaded with the first request that needs one. */
+async function parse<Params>(
+  { method, params }: ClientRequest,
+  schemaOf: (core: Core) => ParamsSchema<Params>,
+): Promise<Params> {
+  const parsed = schemaOf(await import("@modelcontextprotocol/core")).safeParse(params);
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.map(({ path, message }) =>
+    path.length === 0 ? message : `${path.join(".")}: ${message}`,
+  );
+  throw misfit(method, "", problems.join("; "));
 }
 
-function unknown(message: string): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+async function cursorOf(request: ClientRequest): Promise<string | undefined> {
+  const params = await parse(request, (core) => core.PaginatedRequestParamsSchema);
+  return params.cursor;
+}
+
+export async function uriOf(request: ClientRequest): Promise<string> {
+  const { uri } = await parse(request, (core) => core.ResourceRequestParamsSchema);
+  return uri;
 }

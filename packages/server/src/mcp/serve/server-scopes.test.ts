@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import type { StoredToken } from "../../store/store.ts";
+import type { StoredToken } from "../../store/tokens.ts";
 import { type Era, ServedRack, toolFile } from "./testing/served-rack.ts";
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });

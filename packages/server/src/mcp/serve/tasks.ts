@@ -1,67 +1,58 @@
 import { setImmediate as nextTurn, setTimeout as wait } from "node:timers/promises";
-import {
-  fromJsonSchema,
-  MissingRequiredClientCapabilityError,
-  ProtocolError,
-  ProtocolErrorCode,
-} from "@modelcontextprotocol/server";
-import type { ToolInfo } from "@toolrack/core";
-import type { EndedCall } from "../../calls/index.ts";
-import { meantTool, newCallId } from "../../calls/index.ts";
-import type { StoredCall } from "../../store/index.ts";
-import { abilitiesOf } from "./carry.ts";
-import type { ClientAbilities } from "./clients.ts";
-import type { Exchange } from "./exchange.ts";
-import { patience } from "./held-exchanges.ts";
-import type { Viewer } from "./lists.ts";
-import type { McpParts, RackServer, ServerPlace } from "./surface.ts";
-import { type ToolCallParams, toolAnswer } from "./tools.ts";
+import type { ToolInfo, ToolRegistry } from "@toolrack/core";
+import { type CallDesk, type CallRecorder, type EndedCall, meantTool, newCallId } from "../../calls/index.ts";
+import { isRecord } from "../../helpers/index.ts";
+import type { Store, StoredCall } from "../../store/index.ts";
+import { type ClientAbilities, expected, type RpcError, tasksExtension } from "../wire/index.ts";
+import { toolAnswer } from "./call-answer.ts";
+import type { Caller } from "./caller.ts";
+import { type ClientDialog, openRequests } from "./dialog.ts";
+import { invalidParams, misfit, missingCapability } from "./errors.ts";
+import type { ToolLists } from "./lists.ts";
+import { type ClientRequest, patience } from "./session.ts";
 
-const taskParams = fromJsonSchema<{ taskId: string }>({
-  type: "object",
-  properties: { taskId: { type: "string" } },
-  required: ["taskId"],
-});
-const updateParams = fromJsonSchema<{ taskId: string; inputResponses?: Record<string, unknown> }>({
-  type: "object",
-  properties: { taskId: { type: "string" }, inputResponses: { type: "object" } },
-  required: ["taskId"],
-});
+type Result = Readonly<Record<string, unknown>>;
 
-/** The extension by which a client comes back for calls that take long. */
-export function serveTasks(
-  server: RackServer,
-  { tasks }: McpParts,
-  viewer: Viewer,
-  place: ServerPlace,
-): void {
-  if (place.era === "legacy") return;
-  server.setRequestHandler("tasks/get", { params: taskParams }, async ({ taskId }, context) => {
-    if (!knowsTasks(abilitiesOf({ server, context, ...place }))) throw missingTasks();
-    const task = await tasks.get(taskId, viewer);
-    if (task === undefined) throw unknownTask(taskId);
-    return task;
-  });
-  server.setRequestHandler("tasks/update", { params: updateParams }, async ({ taskId }, context) => {
-    if (!knowsTasks(abilitiesOf({ server, context, ...place }))) throw missingTasks();
-    // The SDK takes answers out of the parameters, whatever the method.
-    const answers = context.mcpReq.inputResponses ?? {};
-    if (!(await tasks.update(taskId, answers, viewer))) throw unknownTask(taskId);
-    return {};
-  });
-  server.setRequestHandler("tasks/cancel", { params: taskParams }, async ({ taskId }, context) => {
-    if (!knowsTasks(abilitiesOf({ server, context, ...place }))) throw missingTasks();
-    if (!(await tasks.cancel(taskId, viewer))) throw unknownTask(taskId);
-    return {};
-  });
+/** The methods of the extension by which a client comes back for calls that take long. */
+export const taskMethods = {
+  async "tasks/get"({ tasks }: { readonly tasks: Tasks }, request: ClientRequest): Promise<Result> {
+    const taskId = taskIdOf(request);
+    return (await tasks.get(taskId, request.caller)) ?? refuse(taskId);
+  },
+  async "tasks/update"({ tasks }: { readonly tasks: Tasks }, request: ClientRequest): Promise<Result> {
+    const taskId = taskIdOf(request);
+    const { inputResponses = {} } = request.params;
+    if (!isRecord(inputResponses)) {
+      throw misfit("tasks/update", "inputResponses", expected("object", inputResponses));
+    }
+    return (await tasks.update(taskId, inputResponses, request.caller)) ? {} : refuse(taskId);
+  },
+  async "tasks/cancel"({ tasks }: { readonly tasks: Tasks }, request: ClientRequest): Promise<Result> {
+    const taskId = taskIdOf(request);
+    return (await tasks.cancel(taskId, request.caller)) ? {} : refuse(taskId);
+  },
+};
+
+/** Throws for a client that knows no tasks. */
+function taskIdOf({ method, params: { taskId }, peer }: ClientRequest): string {
+  if (!knowsTasks(peer.abilities)) throw missingTasks();
+  if (typeof taskId !== "string") throw misfit(method, "taskId", expected("string", taskId));
+  return taskId;
 }
 
-function unknownTask(taskId: string): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, `There is no task "${taskId}" for this token.`);
+function refuse(taskId: string): never {
+  throw invalidParams(`There is no task "${taskId}" for this token.`);
+}
+
+interface TaskRooms {
+  readonly store: Pick<Store, "calls">;
+  readonly recorder: CallRecorder;
+  readonly lists: ToolLists;
+  readonly desk: CallDesk;
 }
 
 /** What a client is told of a task, in the words of the extension. */
-export type TaskView = Readonly<Record<string, unknown>> & {
+type TaskView = Readonly<Record<string, unknown>> & {
   readonly taskId: string;
   readonly status: TaskStatus;
 };
@@ -69,7 +60,7 @@ export type TaskView = Readonly<Record<string, unknown>> & {
 type TaskStatus = "working" | "input_required" | "completed" | "failed" | "cancelled";
 
 interface LiveTask {
-  readonly exchange: Exchange<EndedCall>;
+  readonly dialog: ClientDialog<EndedCall>;
   readonly caller: string;
   readonly createdAt: number;
   updatedAt: number;
@@ -104,68 +95,68 @@ export function newTaskId(): string {
 
 /**
  * Calls that nobody waits for: the client comes back for them. A task is a call and has its id. While it runs it is
- * here; afterwards its record is the task, also after a restart. It is there for who made the call, and for nobody else.
+ * here; afterwards its record is the task, also after a restart. It is there for the one who made the call, and for nobody else.
  */
-export class TaskDesk {
-  readonly #parts: Pick<McpParts, "store" | "recorder" | "lists" | "desk">;
+export class Tasks {
+  readonly #rooms: TaskRooms;
   readonly #live = new Map<string, LiveTask>();
   readonly #failed = new Map<string, FailedTask>();
 
-  constructor(parts: Pick<McpParts, "store" | "recorder" | "lists" | "desk">) {
-    this.#parts = parts;
+  constructor(rooms: TaskRooms) {
+    this.#rooms = rooms;
   }
 
   /** Goes on with a call that has begun, without its client. `toError` says what of an end is no result. */
   adopt(
     taskId: string,
-    exchange: Exchange<EndedCall>,
-    viewer: Viewer,
+    dialog: ClientDialog<EndedCall>,
+    caller: Caller,
     toError: (end: { readonly ended?: EndedCall; readonly reason?: unknown }) => object | undefined,
   ): TaskView {
     const now = Date.now();
     const createdAt = madeAt(taskId) ?? now;
     const task: LiveTask = {
-      exchange,
-      caller: viewer.grant.caller,
+      dialog,
+      caller: caller.grant.caller,
       createdAt,
       updatedAt: now,
-      message: exchange.warned,
+      message: dialog.warned,
       unfit: undefined,
       patience: undefined,
       lifetime: setTimeout(() => this.#outlive(taskId, task), TIME_TO_LIVE).unref(),
     };
     this.#live.set(taskId, task);
-    if (exchange.open.length > 0) startPatience(task);
-    exchange.wants = { progress: true, messages: false };
+    if (dialog.open.length > 0) startPatience(task);
+    dialog.wants = { progress: true, messages: false };
     void this.#follow(taskId, task, toError);
     return { resultType: "task", ...base(taskId, "working", createdAt, now) };
   }
 
-  /** Undefined when there is no such task for this viewer. */
-  async get(taskId: string, viewer: Viewer): Promise<TaskView | undefined> {
+  /** Undefined when there is no such task for this caller. */
+  async get(taskId: string, caller: Caller): Promise<TaskView | undefined> {
     const live = this.#live.get(taskId);
-    if (live !== undefined) return isOwn(live, viewer) ? liveView(taskId, live) : undefined;
+    if (live !== undefined) return isOwn(live, caller) ? liveView(taskId, live) : undefined;
     const failed = this.#failed.get(taskId);
     if (failed !== undefined) {
-      if (!isOwn(failed, viewer)) return undefined;
+      if (!isOwn(failed, caller)) return undefined;
       return { ...base(taskId, "failed", failed.createdAt, failed.updatedAt), error: failed.error };
     }
-    const call = await this.#stored(taskId, viewer);
+    const call = await this.#stored(taskId, caller);
     if (call === undefined) return undefined;
-    const listed = this.#parts.lists.of(viewer).byName.get(call.toolName);
+    const listed = this.#rooms.lists.of(caller).byName.get(call.toolName);
     return storedView(call, listed?.outputSchema !== undefined);
   }
 
   /** Answers whether there is such a task. What is not asked for, or no longer, is left aside, as the extension says. */
-  async update(taskId: string, answers: Readonly<Record<string, unknown>>, viewer: Viewer): Promise<boolean> {
+  async update(taskId: string, answers: Readonly<Record<string, unknown>>, caller: Caller): Promise<boolean> {
     const live = this.#live.get(taskId);
-    if (live === undefined || !isOwn(live, viewer)) return this.#isKnown(taskId, viewer);
-    const asked = new Set(live.exchange.open.map(({ key }) => key));
+    if (live === undefined || !isOwn(live, caller)) return this.#isKnown(taskId, caller);
+    const asked = new Set(live.dialog.open.map(({ key }) => key));
     for (const [key, value] of Object.entries(answers)) {
       if (!asked.has(key)) continue;
-      const fits = live.exchange.answer(key, value);
+      const fits = live.dialog.answer(key, value);
       // What it has answered, a client need not look at again: what is still to be answered is asked as something new.
-      if (!fits) live.exchange.askAnew(key);
+      if (!fits) live.dialog.askAnew(key);
       live.unfit = fits
         ? undefined
         : `The answer to "${key}" does not fit what was asked for. It is asked again.`;
@@ -176,22 +167,22 @@ export class TaskDesk {
   }
 
   /** Answers whether there is such a task. One that has ended stays as it ended. */
-  async cancel(taskId: string, viewer: Viewer): Promise<boolean> {
+  async cancel(taskId: string, caller: Caller): Promise<boolean> {
     const live = this.#live.get(taskId);
-    if (live === undefined || !isOwn(live, viewer)) return this.#isKnown(taskId, viewer);
-    live.exchange.cancel("the client cancelled the task");
+    if (live === undefined || !isOwn(live, caller)) return this.#isKnown(taskId, caller);
+    live.dialog.cancel("the client cancelled the task");
     return true;
   }
 
   /** To be called when the server stops: nobody will come with answers any more. */
   close(): void {
-    for (const { exchange } of this.#live.values()) {
-      for (const { key } of exchange.open) exchange.refuse(key, new Error("The server is stopping."));
+    for (const { dialog } of this.#live.values()) {
+      for (const { key } of dialog.open) dialog.refuse(key, new Error("The server is stopping."));
     }
   }
 
-  async #isKnown(taskId: string, viewer: Viewer): Promise<boolean> {
-    return (await this.get(taskId, viewer)) !== undefined;
+  async #isKnown(taskId: string, caller: Caller): Promise<boolean> {
+    return (await this.get(taskId, caller)) !== undefined;
   }
 
   async #follow(
@@ -200,7 +191,7 @@ export class TaskDesk {
     toError: (end: { readonly ended?: EndedCall; readonly reason?: unknown }) => object | undefined,
   ): Promise<void> {
     for (;;) {
-      const step = await task.exchange.next();
+      const step = await task.dialog.next();
       touch(task);
       if (step.kind === "says") {
         for (const notice of step.notices)
@@ -220,7 +211,7 @@ export class TaskDesk {
 
   /** Its client was told until when it can be asked for. One that still works goes on; one that waits is waited for in vain. */
   #outlive(taskId: string, task: LiveTask): void {
-    if (this.#parts.desk.isWaiting(taskId)) task.exchange.cancel(UNANSWERED);
+    if (this.#rooms.desk.isWaiting(taskId)) task.dialog.cancel(UNANSWERED);
     else task.lifetime.refresh();
   }
 
@@ -230,15 +221,15 @@ export class TaskDesk {
     if (this.#failed.size > MOST_FAILED && oldest.value !== undefined) this.#failed.delete(oldest.value);
   }
 
-  async #stored(taskId: string, viewer: Viewer): Promise<StoredCall | undefined> {
+  async #stored(taskId: string, caller: Caller): Promise<StoredCall | undefined> {
     if (!taskId.startsWith(PREFIX)) return undefined;
-    await this.#parts.recorder.flush();
-    const call = await this.#parts.store.calls.get(taskId);
-    return call !== undefined && isOwn(call, viewer) ? call : undefined;
+    await this.#rooms.recorder.flush();
+    const call = await this.#rooms.store.calls.get(taskId);
+    return call !== undefined && isOwn(call, caller) ? call : undefined;
   }
 }
 
-function isOwn({ caller }: { readonly caller: string }, { grant }: Viewer): boolean {
+function isOwn({ caller }: { readonly caller: string }, { grant }: Caller): boolean {
   return caller === grant.caller;
 }
 
@@ -252,9 +243,9 @@ function touch(task: LiveTask): void {
 /** What the call asks its client is open for as long as it is where the client comes back with the call itself. */
 function startPatience(task: LiveTask): void {
   clearTimeout(task.patience);
-  const { exchange } = task;
+  const { dialog } = task;
   const giveUp = () => {
-    for (const { key } of exchange.open) exchange.refuse(key, new Error(tooLate));
+    for (const { key } of dialog.open) dialog.refuse(key, new Error(tooLate));
   };
   task.patience = setTimeout(giveUp, patience).unref();
 }
@@ -278,16 +269,15 @@ function base(taskId: string, status: TaskStatus, createdAt: number, updatedAt: 
   };
 }
 
-function liveView(taskId: string, { exchange, createdAt, updatedAt, message, unfit }: LiveTask): TaskView {
-  const { open } = exchange;
+function liveView(taskId: string, { dialog, createdAt, updatedAt, message, unfit }: LiveTask): TaskView {
+  const { open } = dialog;
   const statusMessage = unfit ?? message;
   const said = statusMessage === undefined ? {} : { statusMessage };
   if (open.length === 0) return { ...base(taskId, "working", createdAt, updatedAt), ...said };
-  const requests = open.map(({ key, method, params }) => [key, { method, params }] as const);
   return {
     ...base(taskId, "input_required", createdAt, updatedAt),
     ...said,
-    inputRequests: Object.fromEntries(requests),
+    inputRequests: openRequests(dialog),
   };
 }
 
@@ -308,8 +298,6 @@ function storedView(call: StoredCall, isPromised: boolean): TaskView {
   return { ...common("completed"), result: toolAnswer(ended, { canLink: true, isPromised }) };
 }
 
-export const tasksExtension = "io.modelcontextprotocol/tasks";
-
 /** How a tool takes part in tasks, as its `metadata.task` says. */
 export interface TaskSupport {
   /** `required`: too long for any client that cannot come back for the result. */
@@ -320,20 +308,22 @@ export interface TaskSupport {
 
 /** How a call takes part in tasks: as the tool does that it reaches, by whatever way. Undefined: its result is waited for. */
 export function taskSupportOf(
-  { registry }: Pick<McpParts, "registry">,
-  viewer: Viewer,
-  params: ToolCallParams,
+  { registry }: { readonly registry: ToolRegistry },
+  caller: Caller,
+  call: Parameters<typeof meantTool>[1],
 ): TaskSupport | undefined {
-  const info = meantTool(registry, params);
+  const info = meantTool(registry, call);
   const support = info && supportOf(info);
-  return support !== undefined && viewer.sees(info!) ? support : undefined;
+  return support !== undefined && caller.sees(info!) ? support : undefined;
 }
 
 function supportOf({ metadata: { task } }: ToolInfo): TaskSupport | undefined {
   if (task === "optional" || task === "required") return { support: task, asksFirst: false };
-  if (typeof task !== "object" || task === null) return undefined;
-  const { support = "optional", asksFirst = false } = task as Partial<TaskSupport>;
-  return { support, asksFirst };
+  if (!isRecord(task)) return undefined;
+  return {
+    support: task.support === "required" ? "required" : "optional",
+    asksFirst: task.asksFirst === true,
+  };
 }
 
 export function knowsTasks({ extensions }: ClientAbilities): boolean {
@@ -341,37 +331,24 @@ export function knowsTasks({ extensions }: ClientAbilities): boolean {
 }
 
 /** `name`: of the tool that is called, where one is. */
-export function missingTasks(name?: string): MissingRequiredClientCapabilityError {
+export function missingTasks(name?: string): RpcError {
   const message =
     name === undefined
       ? undefined
       : `The tool "${name}" takes longer than a client should wait, and this client knows no tasks. It did not run. Call it from a client of MCP 2026-07-28 that declares the extension ${tasksExtension}.`;
-  return new MissingRequiredClientCapabilityError(
-    { requiredCapabilities: { extensions: { [tasksExtension]: {} } } },
-    message,
-  );
+  return missingCapability({ extensions: { [tasksExtension]: {} } }, message);
 }
 
 /** How long the first question of a call is waited for, in milliseconds. One that comes later is asked in the task. */
 const FIRST_QUESTION = 1_000;
 
-/**
- * Whether the call asks something before it does anything else. Until its client has been told of the task, the call ends
- * with the request, whose signal this is.
- */
-export async function asksAtFirst(exchange: Exchange<unknown>, signal: AbortSignal): Promise<boolean> {
-  const cancel = () => exchange.cancel("the client closed the connection");
-  signal.addEventListener("abort", cancel, { once: true });
-  if (signal.aborted) cancel();
+/** Whether the call asks something before it does anything else. */
+export async function asksAtFirst(dialog: ClientDialog<unknown>): Promise<boolean> {
   const settled = new AbortController();
-  try {
-    const late = wait(FIRST_QUESTION, undefined, { signal: settled.signal }).catch(() => {});
-    await Promise.race([exchange.stirred(), late]);
-    // What is asked in one go is told in one go. No step is taken here: who goes on with the call takes them.
-    await nextTurn();
-    return exchange.open.length > 0;
-  } finally {
-    settled.abort();
-    signal.removeEventListener("abort", cancel);
-  }
+  const late = wait(FIRST_QUESTION, undefined, { signal: settled.signal }).catch(() => {});
+  await Promise.race([new Promise<void>((resolve) => dialog.whenNews(resolve)), late]);
+  settled.abort();
+  // What is asked in one go is told in one go. No step is taken here: whoever goes on with the call takes them.
+  await nextTurn();
+  return dialog.open.length > 0;
 }

@@ -1,5 +1,4 @@
-import { controlSigns, mysqlEscape, postgresEscape, SqlScanner } from "./sql-scanner.ts";
-
+type SqlValue = string | number | null;
 type SqlRows = Map<string, Record<string, SqlValue>[]>;
 
 /**
@@ -11,105 +10,91 @@ export function parseSqlDump(text: string, wanted: ReadonlyMap<string, ReadonlyS
   return new DumpReader(text, wanted).read();
 }
 
+/** A value that only the database itself could have computed, such as `now()`, as the dump writes it. */
+class UnknownValue {
+  readonly written: string;
+
+  constructor(written: string) {
+    this.written = written;
+  }
+}
+
 class DumpReader {
-  readonly #scanner: SqlScanner;
+  readonly #tokens: SqlTokens;
   readonly #wanted: ReadonlyMap<string, ReadonlySet<string>>;
   readonly #columns = new Map<string, string[]>();
   readonly #rows: SqlRows = new Map();
 
   constructor(text: string, wanted: ReadonlyMap<string, ReadonlySet<string>>) {
-    this.#scanner = new SqlScanner(text);
+    this.#tokens = new SqlTokens(text);
     this.#wanted = wanted;
   }
 
   read(): SqlRows {
-    const scanner = this.#scanner;
-    while (!scanner.isAtEnd) {
-      const verb = scanner.word()?.toUpperCase();
-      if (verb === "CREATE") this.#readCreate();
-      else if (verb === "INSERT" || verb === "REPLACE") this.#readInsert();
-      else if (verb === "COPY") this.#readCopy();
-      else scanner.skipStatement();
+    const tokens = this.#tokens;
+    while (tokens.peek().kind !== "end") {
+      if (tokens.takeWord("CREATE")) this.#readCreate();
+      else if (tokens.takeWord("INSERT") || tokens.takeWord("REPLACE")) this.#readInsert();
+      else if (tokens.takeWord("COPY")) this.#readCopy();
+      else this.#skipStatement();
     }
     return this.#rows;
   }
 
   /** For the order of the columns, where an INSERT does not say it. */
   #readCreate(): void {
-    const scanner = this.#scanner;
-    if (scanner.word()?.toUpperCase() !== "TABLE") {
-      scanner.skipStatement();
-      return;
+    const tokens = this.#tokens;
+    if (tokens.takeWord("TABLE")) {
+      for (const word of ["IF", "NOT", "EXISTS"]) tokens.takeWord(word);
+      const table = this.#tableName();
+      if (this.#wanted.has(table) && tokens.take("(")) this.#columns.set(table, this.#columnNames());
     }
-    const save = scanner.at;
-    if (!["IF", "NOT", "EXISTS"].every((part) => scanner.word()?.toUpperCase() === part)) scanner.at = save;
-    const table = scanner.tableName();
-    if (this.#wanted.has(table) && scanner.take("(")) this.#columns.set(table, this.#columnNames());
-    const start = scanner.at;
-    scanner.skipStatement();
-    const options = scanner.text.slice(start, scanner.at).split(")").at(-1) ?? "";
-    if (/\bENGINE\s*=/i.test(options)) scanner.noteMysql();
+    this.#skipStatement();
   }
 
   #columnNames(): string[] {
-    const scanner = this.#scanner;
     const columns: string[] = [];
-    for (;;) {
-      const isQuoted = /["`[]/.test(scanner.peek());
-      const name = scanner.name();
+    do {
+      const { kind } = this.#tokens.peek();
+      const name = this.#name();
       const isColumn =
-        isQuoted ||
+        kind !== "word" ||
         !/^(primary|unique|key|index|constraint|foreign|check|fulltext|exclude|like)$/i.test(name);
       if (isColumn) columns.push(name.toLowerCase());
-      if (!scanner.skipToComma()) return columns;
-    }
+    } while (this.#skipMember());
+    return columns;
   }
 
   #readInsert(): void {
-    const scanner = this.#scanner;
-    for (let next = scanner.word()?.toUpperCase(); next !== "INTO"; next = scanner.word()?.toUpperCase()) {
-      if (next === undefined) {
-        scanner.skipStatement();
-        return;
-      }
+    const tokens = this.#tokens;
+    while (!tokens.takeWord("INTO")) {
+      if (tokens.peek().kind !== "word") return void this.#skipStatement();
+      tokens.next();
     }
-    const table = scanner.tableName();
-    if (!this.#wanted.has(table)) {
-      scanner.skipStatement();
-      return;
-    }
-    const columns = scanner.peek() === "(" ? scanner.nameList() : this.#columns.get(table);
+    const table = this.#tableName();
+    if (!this.#wanted.has(table)) return void this.#skipStatement();
+    const columns = this.#namesInBrackets() ?? this.#columns.get(table);
     if (columns === undefined)
-      throw scanner.problem(`the columns of ${table} are not known: the dump has no CREATE TABLE`);
-    if (scanner.word()?.toUpperCase() !== "VALUES") {
-      scanner.skipStatement();
-      return;
+      throw tokens.problem(`the columns of ${table} are not known: the dump has no CREATE TABLE`);
+    if (tokens.takeWord("VALUES")) {
+      do this.#add(table, columns, this.#valueList());
+      while (tokens.take(","));
     }
-    do this.#add(table, columns, this.#valueList());
-    while (scanner.take(","));
-    scanner.skipStatement();
+    this.#skipStatement();
   }
 
   /** PostgreSQL: lines of fields, separated by tabs, up to a line with `\.` */
   #readCopy(): void {
-    const scanner = this.#scanner;
-    const { text } = scanner;
-    const table = scanner.tableName();
-    const columns = scanner.peek() === "(" ? scanner.nameList() : (this.#columns.get(table) ?? []);
-    const start = text.indexOf("\n", scanner.at) + 1;
-    const end = text.indexOf("\n\\.", start - 1);
-    if (start === 0 || end === -1) throw scanner.problem("a COPY has no end");
-    if (this.#wanted.has(table)) {
-      for (const line of text.slice(start, end).split("\n")) {
-        if (line !== "") this.#add(table, columns, line.replace(/\r$/, "").split("\t").map(copyField));
-      }
+    const table = this.#tableName();
+    const columns = this.#namesInBrackets() ?? this.#columns.get(table) ?? [];
+    for (const line of this.#tokens.takeCopiedLines()) {
+      if (line !== "" && this.#wanted.has(table)) this.#add(table, columns, line.split("\t").map(copyField));
     }
-    scanner.at = end + 3;
   }
 
   #add(table: string, columns: readonly string[], values: readonly (SqlValue | UnknownValue)[]): void {
     if (values.length !== columns.length) {
-      throw this.#scanner.problem(
+      throw this.#tokens.problem(
         `a row of ${table} has ${values.length} values for ${columns.length} columns`,
       );
     }
@@ -118,7 +103,7 @@ class DumpReader {
       const value = values[at]!;
       if (!(value instanceof UnknownValue)) row[column] = value;
       else if (this.#wanted.get(table)?.has(column)) {
-        throw this.#scanner.problem(
+        throw this.#tokens.problem(
           `${table}.${column} is ${value.written}, which only the database can compute`,
         );
       }
@@ -129,96 +114,115 @@ class DumpReader {
   }
 
   #valueList(): (SqlValue | UnknownValue)[] {
-    const scanner = this.#scanner;
-    if (!scanner.take("(")) throw scanner.problem("a row does not begin with (");
+    const tokens = this.#tokens;
+    if (!tokens.take("(")) throw tokens.problem("a row does not begin with (");
     const values: (SqlValue | UnknownValue)[] = [];
-    do values.push(readSqlValue(scanner));
-    while (scanner.take(","));
-    if (!scanner.take(")")) throw scanner.problem("a row does not end with )");
+    do values.push(this.#value());
+    while (tokens.take(","));
+    if (!tokens.take(")")) throw tokens.problem("a row does not end with )");
     return values;
+  }
+
+  #value(): SqlValue | UnknownValue {
+    const tokens = this.#tokens;
+    const { kind, text, start } = tokens.peek();
+    if (kind === "sign" || kind === "name" || kind === "end")
+      throw tokens.problem(`a value cannot be read at ${JSON.stringify(tokens.textFrom(start, 20))}`);
+    tokens.next();
+    const value =
+      kind === "text"
+        ? text
+        : kind === "word"
+          ? this.#word(text, start)
+          : // An id may have more digits than a number can hold.
+            String(Number(text)) === text
+            ? Number(text)
+            : text;
+    // PostgreSQL: what type it has, such as `character varying(64)[]`, says nothing more about it.
+    while (tokens.take("::")) {
+      this.#tableName();
+      while (tokens.peek().kind === "word") tokens.next();
+      if (tokens.take("(")) this.#skipMember();
+      if (tokens.take("[")) tokens.take("]");
+    }
+    return value;
+  }
+
+  #word(word: string, start: number): SqlValue | UnknownValue {
+    const tokens = this.#tokens;
+    const known = { NULL: null, DEFAULT: null, TRUE: 1, FALSE: 0 }[word.toUpperCase()];
+    if (known !== undefined) return known;
+    if (!tokens.take("(")) return new UnknownValue(word);
+    const compute = functions[word.toLowerCase()];
+    if (compute === undefined) {
+      while (this.#skipMember());
+      return new UnknownValue(tokens.textFrom(start, 60));
+    }
+    const given: SqlValue[] = [];
+    let unknown: UnknownValue | undefined;
+    if (!tokens.take(")")) {
+      do {
+        const value = this.#value();
+        if (value instanceof UnknownValue) unknown ??= value;
+        else given.push(value);
+      } while (tokens.take(","));
+      if (!tokens.take(")")) throw tokens.problem(`${word}(…) has no )`);
+    }
+    return unknown ?? compute(given);
+  }
+
+  #name(): string {
+    const tokens = this.#tokens;
+    if (tokens.take("[")) return tokens.takeUpTo("]", "a name has no ]");
+    const { kind, text } = tokens.peek();
+    if (kind !== "word" && kind !== "name") throw tokens.problem("a name is missing");
+    tokens.next();
+    return text;
+  }
+
+  /** Without the schema before it. */
+  #tableName(): string {
+    let name = this.#name();
+    while (this.#tokens.take(".")) name = this.#name();
+    return name.toLowerCase();
+  }
+
+  #namesInBrackets(): string[] | undefined {
+    if (!this.#tokens.take("(")) return undefined;
+    const names: string[] = [];
+    do names.push(this.#name().toLowerCase());
+    while (this.#tokens.take(","));
+    this.#tokens.take(")");
+    return names;
+  }
+
+  /** To the next member of the list that it stands in. False at its end. */
+  #skipMember(): boolean {
+    for (let depth = 0; ; ) {
+      const { kind, text } = this.#tokens.next();
+      if (kind === "end") return false;
+      if (kind !== "sign") continue;
+      if (text === "(") depth++;
+      if (text === ")" && depth-- === 0) return false;
+      if (text === "," && depth === 0) return true;
+    }
+  }
+
+  #skipStatement(): void {
+    let before = "";
+    for (;;) {
+      const { kind, text } = this.#tokens.next();
+      if (kind === "end" || (kind === "sign" && text === ";")) return;
+      if (before === "ENGINE" && text === "=") this.#tokens.noteMysql();
+      before = kind === "word" ? text.toUpperCase() : "";
+    }
   }
 }
 
 function copyField(field: string): SqlValue {
-  if (field === "\\N") return null;
-  return field.replace(/\\(.)/g, (_whole, sign: string) => controlSigns[sign] ?? sign);
-}
-
-type SqlValue = string | number | null;
-
-/** A value that only the database itself could have computed, such as `now()`. */
-class UnknownValue {
-  /** As the dump writes it. */
-  readonly written: string;
-
-  constructor(written: string) {
-    this.written = written;
-  }
-}
-
-/** Reads one value of a row. Throws with the line for what is none. */
-function readSqlValue(scanner: SqlScanner): SqlValue | UnknownValue {
-  const value = readPrimary(scanner);
-  // PostgreSQL: what type it has says nothing more about it.
-  while (scanner.take("::")) {
-    scanner.tableName();
-    // Such as `character varying`.
-    while (scanner.word() !== undefined);
-    if (scanner.take("(")) scanner.skipToComma();
-    scanner.take("[]");
-  }
-  return value;
-}
-
-function readPrimary(scanner: SqlScanner): SqlValue | UnknownValue {
-  const sign = scanner.peek();
-  if (sign === "'") return scanner.quoted("'", scanner.hasEscapes ? mysqlEscape : undefined);
-  if (sign === "$") {
-    const text = scanner.dollarQuoted();
-    if (text !== undefined) return text;
-  }
-  const bits = scanner.match(/b'[01]*'/iy);
-  if (bits !== undefined) return Number.parseInt(bits.slice(2, -1) || "0", 2);
-  const bytes = scanner.match(/x'[\da-f]*'|0x[\da-f]+/iy);
-  if (bytes !== undefined) return textOfBytes(bytes.replace(/^0?x'?|'$/gi, ""));
-  const prefix = scanner.match(/(?:[EN]|_(?:utf8mb[34]|utf8|binary|latin1|ascii)\s*)(?=')/iy);
-  if (prefix !== undefined) {
-    const isPostgres = /^e/i.test(prefix);
-    return scanner.quoted("'", isPostgres ? postgresEscape : scanner.hasEscapes ? mysqlEscape : undefined);
-  }
-  const digits = scanner.match(/[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?/iy);
-  if (digits !== undefined) {
-    // An id may have more digits than a number can hold.
-    return String(Number(digits)) === digits ? Number(digits) : digits;
-  }
-  return readWord(scanner);
-}
-
-function readWord(scanner: SqlScanner): SqlValue | UnknownValue {
-  const name = scanner.word();
-  if (name === undefined) {
-    const here = JSON.stringify(scanner.text.slice(scanner.at, scanner.at + 20));
-    throw scanner.problem(`a value cannot be read at ${here}`);
-  }
-  const start = scanner.at - name.length;
-  const known = { NULL: null, DEFAULT: null, TRUE: 1, FALSE: 0 }[name.toUpperCase()];
-  if (known !== undefined) return known;
-  if (!scanner.take("(")) return new UnknownValue(name);
-  const compute = functions[name.toLowerCase()];
-  if (compute === undefined) {
-    while (scanner.skipToComma());
-    return new UnknownValue(scanner.text.slice(start, Math.min(scanner.at, start + 60)));
-  }
-  const given: (SqlValue | UnknownValue)[] = [];
-  if (!scanner.take(")")) {
-    do given.push(readSqlValue(scanner));
-    while (scanner.take(","));
-    if (!scanner.take(")")) throw scanner.problem(`${name}(…) has no )`);
-  }
-  const unknown = given.find((value) => value instanceof UnknownValue);
-  if (unknown !== undefined) return unknown;
-  // Just seen that none of them is unknown.
-  return compute(given as SqlValue[]);
+  return field === "\\N"
+    ? null
+    : field.replace(/\\(.)/g, (_whole, sign: string) => controlSigns[sign] ?? sign);
 }
 
 /** Those by which `.dump` of SQLite writes texts with line ends and control signs. */
@@ -234,13 +238,201 @@ const functions: Readonly<Record<string, (given: readonly SqlValue[]) => SqlValu
 function unistr(text: string): string {
   return text.replace(
     /\\(?:(\\)|u([\da-f]{4})|U([\da-f]{8})|\+([\da-f]{6})|([\da-f]{4}))/gi,
-    (_whole, backslash: string | undefined, ...codes: (string | undefined)[]) => {
-      const code = codes.slice(0, 4).find((one) => one !== undefined);
-      return backslash ?? String.fromCodePoint(Number.parseInt(code!, 16));
-    },
+    (_whole, backslash: string | undefined, ...codes: (string | undefined)[]) =>
+      backslash ?? String.fromCodePoint(Number.parseInt(codes.slice(0, 4).join(""), 16)),
   );
 }
 
-function textOfBytes(digits: string): string {
-  return Buffer.from(digits.length % 2 === 0 ? digits : `0${digits}`, "hex").toString("utf8");
+/** A piece of a dump. A `name` stood in quotes; `text` and `number` are values, read. */
+interface Token {
+  readonly kind: "word" | "name" | "text" | "number" | "sign" | "end";
+  readonly text: string;
+  readonly start: number;
+}
+
+/** How one kind of piece looks, and what is made of the part in brackets. */
+interface Form {
+  readonly kind: Token["kind"];
+  readonly pattern: RegExp;
+  readonly read?: (inner: string) => string;
+}
+
+/** `\%` and `\_` keep their backslash: they mean something to LIKE. */
+const mysqlSigns: Readonly<Record<string, string>> = {
+  ...{ n: "\n", r: "\r", t: "\t", b: "\b" },
+  ...{ "0": "\0", Z: "\x1a", "%": "\\%", _: "\\_" },
+};
+const controlSigns: Readonly<Record<string, string>> = {
+  n: "\n",
+  r: "\r",
+  t: "\t",
+  b: "\b",
+  f: "\f",
+  v: "\v",
+};
+
+const mysqlText: Form = {
+  kind: "text",
+  // A text may bear a letter, or a character set, in front.
+  pattern: /(?:N|_(?:utf8mb[34]|utf8|binary|latin1|ascii)\s*)?'([^'\\]*(?:(?:\\[\s\S]|'')[^'\\]*)*)'/iy,
+  read: (inner) =>
+    inner.replace(/''|\\([\s\S])/g, (_whole, sign?: string) =>
+      sign === undefined ? "'" : (mysqlSigns[sign] ?? sign),
+    ),
+};
+const plainText: Form = {
+  kind: "text",
+  pattern: /(?:N|_(?:utf8mb[34]|utf8|binary|latin1|ascii)\s*)?'([^']*(?:''[^']*)*)'/iy,
+  read: (inner) => inner.replaceAll("''", "'"),
+};
+/** PostgreSQL, between dollars: nothing inside means anything else. */
+const dollarText: Form = { kind: "text", pattern: /\$(?:[A-Za-z_]\w*)?\$/y };
+
+/** In this order; texts come between those of `first` and those of `last`. */
+const first: readonly Form[] = [
+  {
+    kind: "number",
+    pattern: /b'([01]*)'/iy,
+    read: (bits) => String(Number.parseInt(bits || "0", 2)),
+  },
+  {
+    kind: "text",
+    pattern: /(?:x'|0x)([\da-f]*)'?/iy,
+    read: (digits) => Buffer.from(digits.length % 2 === 0 ? digits : `0${digits}`, "hex").toString("utf8"),
+  },
+  {
+    kind: "text",
+    pattern: /E'([^'\\]*(?:(?:\\[\s\S]|'')[^'\\]*)*)'/iy,
+    read: (inner) =>
+      inner.replace(
+        /''|\\(?:(?:x([\da-fA-F]{1,2})|u([\da-fA-F]{4})|U([\da-fA-F]{8}))|([0-7]{1,3})|([\s\S]))/g,
+        (_whole, ...[x, u, long, octal, sign]: (string | undefined)[]) => {
+          if (sign !== undefined) return controlSigns[sign] ?? sign;
+          if (octal !== undefined) return String.fromCodePoint(Number.parseInt(octal, 8));
+          const code = x ?? u ?? long;
+          return code === undefined
+            ? "'"
+            : String.fromCodePoint(Math.min(Number.parseInt(code, 16), 0x10ffff));
+        },
+      ),
+  },
+];
+const last: readonly Form[] = [
+  { kind: "name", pattern: /`([^`]*(?:``[^`]*)*)`/y, read: (inner) => inner.replaceAll("``", "`") },
+  { kind: "name", pattern: /"([^"]*(?:""[^"]*)*)"/y, read: (inner) => inner.replaceAll('""', '"') },
+  { kind: "number", pattern: /([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)/iy },
+  { kind: "word", pattern: /([A-Za-z_][\w$]*)/y },
+  { kind: "sign", pattern: /(::|[^'"`])/y },
+];
+const mysqlForms = [...first, mysqlText, ...last];
+const otherForms = [...first, plainText, dollarText, ...last];
+
+const blank = /(?:\s+|--[^\n]*|\/\*[\s\S]*?\*\/|\\(?:un)?restrict[^\n]*)+/y;
+const mysqlBlank = /(?:\s+|--[^\n]*|#[^\n]*|\/\*[\s\S]*?\*\/|\\(?:un)?restrict[^\n]*)+/y;
+
+/** The pieces of a dump one by one, with blanks and comments left out. */
+class SqlTokens {
+  readonly #text: string;
+  #at = 0;
+  #peeked: Token | undefined;
+  /** MySQL escapes with backslashes; the others do not. Undefined: nothing has shown yet whose dump it is. */
+  #isMysql: boolean | undefined;
+
+  constructor(text: string) {
+    this.#text = text;
+    this.#isMysql = dialectOf(text.slice(0, 10_000));
+  }
+
+  /** For what only MySQL writes. The head of a dump knows better. */
+  noteMysql(): void {
+    this.#isMysql ??= true;
+  }
+
+  peek(): Token {
+    this.#peeked ??= this.#read();
+    return this.#peeked;
+  }
+
+  next(): Token {
+    const token = this.peek();
+    this.#peeked = undefined;
+    return token;
+  }
+
+  take(sign: string): boolean {
+    return this.#takeIf("sign", sign);
+  }
+
+  takeWord(word: string): boolean {
+    return this.#takeIf("word", word);
+  }
+
+  /** What stands right here up to the end, which is then behind us. */
+  takeUpTo(end: string, missing: string): string {
+    const at = this.#text.indexOf(end, this.#at);
+    if (at === -1) throw this.problem(missing);
+    const found = this.#text.slice(this.#at, at);
+    this.#at = at + end.length;
+    return found;
+  }
+
+  /** The lines below a COPY. */
+  takeCopiedLines(): string[] {
+    this.#at = this.next().start;
+    this.takeUpTo("\n", "a COPY has no end");
+    this.#at--;
+    return this.takeUpTo("\n\\.", "a COPY has no end").slice(1).split(/\r?\n/);
+  }
+
+  /** As the dump writes it, from there to what was read last. */
+  textFrom(start: number, most: number): string {
+    return this.#text.slice(start, Math.min(start + most, this.#at));
+  }
+
+  problem(reason: string): Error {
+    const line = this.#text.slice(0, this.#peeked?.start ?? this.#at).split("\n").length;
+    return new Error(`The dump cannot be read at line ${line}: ${reason}.`);
+  }
+
+  #takeIf(wanted: Token["kind"], value: string): boolean {
+    const { kind, text } = this.peek();
+    if (kind !== wanted || text.toUpperCase() !== value) return false;
+    this.#peeked = undefined;
+    return true;
+  }
+
+  #read(): Token {
+    // In PostgreSQL and SQLite, # begins no comment.
+    this.#match(this.#isMysql === false ? blank : mysqlBlank);
+    const start = this.#at;
+    if (start >= this.#text.length) return { kind: "end", text: "", start };
+    for (const form of this.#isMysql === true ? mysqlForms : otherForms) {
+      const found = this.#match(form.pattern);
+      if (found === undefined) continue;
+      const [whole, inner = ""] = found;
+      if (whole.startsWith("`")) this.noteMysql();
+      const text =
+        form === dollarText
+          ? this.takeUpTo(whole, `a text that begins with ${whole} has no end`)
+          : (form.read?.(inner) ?? inner);
+      return { kind: form.kind, text, start };
+    }
+    throw this.problem("a quote is not closed");
+  }
+
+  /** What a sticky expression finds right here, which is then behind us. */
+  #match(sticky: RegExp): RegExpExecArray | undefined {
+    sticky.lastIndex = this.#at;
+    const found = sticky.exec(this.#text) ?? undefined;
+    this.#at += found?.[0].length ?? 0;
+    return found;
+  }
+}
+
+/** Whose dump it is, by what it says of itself: true for MySQL and MariaDB. */
+function dialectOf(head: string): boolean | undefined {
+  if (/^-- (?:MySQL|MariaDB) dump|^\/\*M?!\d{5,6}/m.test(head)) return true;
+  const others =
+    /^PRAGMA foreign_keys|^-- PostgreSQL database dump|^SET client_encoding|^COPY .* FROM stdin/im;
+  return others.test(head) ? false : undefined;
 }

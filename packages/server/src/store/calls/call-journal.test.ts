@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { makeRecord, textResult } from "../testing/records.fixture.ts";
 import { CallJournal, readJournal } from "./call-journal.ts";
-import { prepareFinished, toFinishedRow } from "./call-table.ts";
+import { prepareFinished, toFinishedRow } from "./call-row.ts";
 
 const makeRow = (content: string) =>
   toFinishedRow(prepareFinished(makeRecord(), textResult(content), "instance"));

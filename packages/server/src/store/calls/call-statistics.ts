@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { sql } from "kysely";
 import type { BlobDirectory } from "../blobs.ts";
-import type { Engine, OpenedDatabase } from "../database.ts";
+import type { OpenedDatabase } from "../database.ts";
 import type { StoreDatabase } from "../schema.ts";
-import { filterCalls } from "./calls.ts";
+import { filterCalls } from "./call-query.ts";
 
 export interface StatisticsQuery {
   /** Milliseconds since the epoch: only calls that arrived at it or after it, and not after `until`. */
@@ -32,12 +32,6 @@ export interface CallStatistics extends CallTotals {
   readonly tools: readonly (CallTotals & { readonly toolName: string })[];
 }
 
-interface Parts {
-  readonly db: StoreDatabase;
-  readonly engine: Engine;
-  readonly scan: OpenedDatabase["scan"];
-}
-
 interface TotalsRow {
   readonly key: string | number;
   readonly calls: number | string;
@@ -49,13 +43,19 @@ interface TotalsRow {
 const MOST_TOOLS = 500;
 
 /** Counts in the database, so that no call has to leave it. */
-export async function readStatistics(parts: Parts, query: StatisticsQuery): Promise<CallStatistics> {
+export async function readStatistics(
+  database: OpenedDatabase,
+  query: StatisticsQuery,
+): Promise<CallStatistics> {
   const interval = intervalFor(query.until - query.since);
-  const whole = await readTotals(parts, query);
+  const whole = await readTotals(database, query);
   const slice = sql<number>`timestamp - timestamp % ${sql.lit(interval)}`;
-  const slices = await parts.scan(totalsBy(parts, query, slice).orderBy("key"));
-  const tools = await parts.scan(
-    totalsBy(parts, query, sql<string>`tool_name`).orderBy("calls", "desc").orderBy("key").limit(MOST_TOOLS),
+  const slices = await database.scan(totalsBy(database, query, slice).orderBy("key"));
+  const tools = await database.scan(
+    totalsBy(database, query, sql<string>`tool_name`)
+      .orderBy("calls", "desc")
+      .orderBy("key")
+      .limit(MOST_TOOLS),
   );
   return {
     ...whole,
@@ -66,12 +66,12 @@ export async function readStatistics(parts: Parts, query: StatisticsQuery): Prom
 }
 
 /** The totals of all: what `totalsBy` would say of a single group, in a fraction of the time. */
-async function readTotals(parts: Parts, query: StatisticsQuery): Promise<CallTotals> {
-  const ended = parts.db
+async function readTotals(database: OpenedDatabase, query: StatisticsQuery): Promise<CallTotals> {
+  const ended = database.db
     .selectFrom("calls")
-    .where((expression) => filterCalls(expression, parts.engine, query))
+    .where((expression) => filterCalls(expression, database.engine, query))
     .where("state", "!=", "running");
-  const [row] = await parts.scan(
+  const [row] = await database.scan(
     ended.select([count, failures, sql<number | string>`count(duration)`.as("known")]),
   );
   const known = Number(row?.known ?? 0);
@@ -82,7 +82,7 @@ async function readTotals(parts: Parts, query: StatisticsQuery): Promise<CallTot
     // Counted from the nearer end, so that fewer have to be put in order.
     const [nearer, offset] = before <= after ? (["asc", before] as const) : (["desc", after] as const);
     const placed = ended.where("duration", "is not", null).select("duration").orderBy("duration", nearer);
-    const [found] = await parts.scan(placed.limit(1).offset(offset));
+    const [found] = await database.scan(placed.limit(1).offset(offset));
     return found?.duration ?? null;
   };
   const p50 = await durationAt(known / 2);
@@ -97,7 +97,7 @@ async function readTotals(parts: Parts, query: StatisticsQuery): Promise<CallTot
  * divide them differently.
  */
 function totalsBy(
-  { db, engine }: Parts,
+  { db, engine }: OpenedDatabase,
   query: StatisticsQuery,
   key: ReturnType<typeof sql<string | number>>,
 ) {

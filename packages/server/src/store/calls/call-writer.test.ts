@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { makeRecord, textResult } from "../testing/records.fixture.ts";
 import { CallJournal } from "./call-journal.ts";
-import { prepareFinished, toFinishedRow } from "./call-table.ts";
+import { prepareFinished, toFinishedRow } from "./call-row.ts";
 import { CallWriter } from "./call-writer.ts";
 
 let directory: string;
@@ -27,7 +27,6 @@ function openWriter() {
   const sink = {
     write: async (rows: readonly object[]) => void written.push(rows.length),
     writeAlone: async () => {},
-    isTransient: () => false,
   };
   const journal = new CallJournal(join(directory, "journal.jsonl"), (error) => {
     throw error;

@@ -1,79 +1,47 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { LogLevel, ToolErrorResponse } from "@toolrack/core";
+import { isTransientError, StoreUnavailable } from "../database-errors.ts";
 import type { CallRow } from "../schema.ts";
-import { StoreUnavailable } from "../store-unavailable.ts";
 import type { CallJournal } from "./call-journal.ts";
-
-interface Start {
-  readonly callId: string;
-  /** Undefined when the call has ended. */
-  makeRow: (() => CallRow) | undefined;
-  /** Milliseconds on the `performance` clock. */
-  readonly due: number;
-}
-
-/** How many places of the queue may be empty before they are given back. */
-const MOST_EMPTY = 1024;
+import type { CallTable } from "./call-table.ts";
 
 /** Calls that have begun and whose rows are held back for a moment, in the order in which they began. */
 export class StartQueue {
-  readonly #byId = new Map<string, Start>();
-  #queue: Start[] = [];
-  #first = 0;
+  /** When each is due, in milliseconds on the `performance` clock. A map keeps the order. */
+  readonly #starts = new Map<string, { readonly due: number; readonly makeRow: () => CallRow }>();
 
   /** How many have not ended. */
   get size(): number {
-    return this.#byId.size;
+    return this.#starts.size;
   }
 
   add(callId: string, due: number, makeRow: () => CallRow): void {
-    const start = { callId, makeRow, due };
-    this.#byId.set(callId, start);
-    this.#queue.push(start);
+    this.#starts.set(callId, { due, makeRow });
   }
 
   /** The call has ended: its beginning need not be written any more. */
   end(callId: string): void {
-    const start = this.#byId.get(callId);
-    if (start === undefined) return;
-    start.makeRow = undefined;
-    this.#byId.delete(callId);
+    this.#starts.delete(callId);
   }
 
   /** Whether there is one whose row has been held back long enough. */
   isDue(now: number): boolean {
-    if (this.#byId.size === 0) return false;
-    while (this.#queue[this.#first]?.makeRow === undefined) this.#first++;
-    return this.#queue[this.#first]!.due <= now;
+    for (const { due } of this.#starts.values()) return due <= now;
+    return false;
   }
 
   /** The rows of those that are due, no more than `most`. */
   take(now: number, most: number): CallRow[] {
     const rows: CallRow[] = [];
-    for (; this.#first < this.#queue.length; this.#first++) {
-      const { callId, makeRow, due } = this.#queue[this.#first]!;
-      if (makeRow === undefined) continue;
+    for (const [callId, { due, makeRow }] of this.#starts) {
       if (due > now || rows.length === most) break;
-      this.#byId.delete(callId);
+      this.#starts.delete(callId);
       rows.push(makeRow());
-    }
-    if (this.#first > MOST_EMPTY || this.#first === this.#queue.length) {
-      this.#queue = this.#queue.slice(this.#first);
-      this.#first = 0;
     }
     return rows;
   }
 }
 
-/** Where rows go. */
-export interface CallSink {
-  /** Writes all rows or none. The started rows of the calls in `replaced` give way to them. */
-  write(rows: readonly CallRow[], replaced: readonly string[]): Promise<void>;
-  /** Writes one row that could not be written together with others; a finished call never fails for its id. */
-  writeAlone(row: CallRow, isReplacing: boolean): Promise<void>;
-  /** Whether the same rows may be taken a moment later. */
-  isTransient(error: unknown): boolean;
-}
+type CallSink = Pick<CallTable, "write" | "writeAlone">;
 
 interface CallWriterOptions {
   /** Makes calls safe before the database has them. Without it, whoever waits for a call waits for the database. */
@@ -113,13 +81,13 @@ const REFUSED_DELAY = 1_000;
  * later. A row that the database refuses does not take the others with it.
  */
 export class CallWriter {
-  readonly #sink: CallSink;
+  readonly #table: CallSink;
   readonly #journal: CallJournal | undefined;
   readonly #onRefused: CallWriterOptions["onRefused"];
   readonly #delay: number;
   readonly #starts = new StartQueue();
   /** Calls whose started row has been written, or is being written. */
-  readonly #running = new Map<string, true>();
+  readonly #running = new Set<string>();
   /** Calls that ended in this turn. */
   #ended: Entry[] = [];
   #turn: NodeJS.Immediate | undefined;
@@ -135,8 +103,8 @@ export class CallWriter {
   #drain: Promise<void> | undefined;
   #isHurried = false;
 
-  constructor(sink: CallSink, { journal, onRefused, delay = DELAY }: CallWriterOptions = {}) {
-    this.#sink = sink;
+  constructor(table: CallSink, { journal, onRefused, delay = DELAY }: CallWriterOptions = {}) {
+    this.#table = table;
     this.#journal = journal;
     this.#onRefused = onRefused;
     this.#delay = delay;
@@ -149,8 +117,8 @@ export class CallWriter {
 
   /** Resolves when the database has the row of a call that is about to begin. Rejects when it has one with that id. */
   async claim(row: CallRow): Promise<void> {
-    await this.#sink.write([row], []);
-    this.#running.set(row.call_id, true);
+    await this.#table.write([row], []);
+    this.#running.add(row.call_id);
   }
 
   /** Most calls end before their row is asked for. */
@@ -255,29 +223,28 @@ export class CallWriter {
     const batch: Entry[] = [];
     const now = this.#isHurried ? Number.POSITIVE_INFINITY : performance.now();
     for (const row of this.#starts.take(now, LARGEST_BATCH)) {
-      batch.push({ row, isClaimed: this.#running.get(row.call_id) === true });
-      this.#running.set(row.call_id, true);
+      batch.push({ row, isClaimed: this.#running.has(row.call_id) });
+      this.#running.add(row.call_id);
     }
     const room = LARGEST_BATCH - batch.length;
     const finishes = this.#finishes;
-    this.#finishes = finishes.length <= room ? [] : finishes.slice(room);
-    for (let at = 0; at < finishes.length && at < room; at++) batch.push(finishes[at]!);
-    return batch;
+    this.#finishes = finishes.slice(room);
+    return [...batch, ...finishes.slice(0, room)];
   }
 
   /** Never rejects: whoever waits for a row is told. */
   async #writeBatch(batch: readonly Entry[]): Promise<void> {
     const rows = batch.map(({ row }) => row);
     const replaced = batch.filter((entry) => this.#isReplacing(entry)).map(({ row }) => row.call_id);
-    const error = await this.#persist(() => this.#sink.write(rows, replaced));
-    if (error !== undefined && !this.#sink.isTransient(error)) return this.#writeEach(batch);
+    const error = await this.#persist(() => this.#table.write(rows, replaced));
+    if (error !== undefined && !isTransientError(error)) return this.#writeEach(batch);
     for (const entry of batch) this.#settle(entry, error);
   }
 
   async #writeEach(batch: readonly Entry[]): Promise<void> {
     for (const entry of batch) {
       const isReplacing = this.#isReplacing(entry);
-      this.#settle(entry, await this.#persist(() => this.#sink.writeAlone(entry.row, isReplacing)));
+      this.#settle(entry, await this.#persist(() => this.#table.writeAlone(entry.row, isReplacing)));
     }
   }
 
@@ -289,14 +256,14 @@ export class CallWriter {
         return undefined;
       } catch (error) {
         const delay = RETRY_DELAYS[attempt];
-        if (delay === undefined || !this.#sink.isTransient(error)) return error;
+        if (delay === undefined || !isTransientError(error)) return error;
         await sleep(delay);
       }
     }
   }
 
   #isReplacing({ row, isClaimed = false }: Entry): boolean {
-    return isClaimed || (row.state !== "running" && this.#running.get(row.call_id) === true);
+    return isClaimed || (row.state !== "running" && this.#running.has(row.call_id));
   }
 
   #settle(entry: Entry, error: unknown): void {
@@ -331,30 +298,4 @@ export class CallWriter {
     this.#finishes.unshift(...this.#refused);
     this.#refused = [];
   }
-}
-
-/** What is recorded of a call whose process died while its question whether it may run was not agreed to. */
-export const neverBegunError: ToolErrorResponse = {
-  name: "ApprovalDeniedError",
-  code: "approval_denied",
-  message:
-    "The process that held this call ended before anybody agreed to it, so it did not run. Where its question is still open, agreeing to it makes the call anew.",
-  recoverable: true,
-};
-
-/** What is recorded of any other call whose process died. */
-export const interruptedError: ToolErrorResponse = {
-  name: "OutcomeUnknownError",
-  code: "outcome_unknown",
-  message:
-    "The process that ran this call ended before the call did. What the tool did until then is not known: look before calling it again.",
-  recoverable: true,
-};
-
-/** Something that a tool said while it ran. `note`: said by the rack, of lines that are not kept. */
-export interface CallLine {
-  /** Milliseconds since the epoch. */
-  readonly at: number;
-  readonly level: LogLevel | "progress" | "note";
-  readonly text: string;
 }

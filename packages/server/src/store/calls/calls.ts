@@ -1,49 +1,42 @@
 import type { Logger, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
-import { type Expression, type ExpressionBuilder, type SqlBool, sql } from "kysely";
+import { type ExpressionBuilder, type SqlBool, sql } from "kysely";
 import { TO_TAKE } from "../approvals.ts";
 import type { BlobDirectory } from "../blobs.ts";
-import { type Engine, isDuplicateKey, type OpenedDatabase } from "../database.ts";
+import type { OpenedDatabase } from "../database.ts";
+import { isDuplicateKey, StoreUnavailable } from "../database-errors.ts";
 import { ResultElsewhereError } from "../errors.ts";
-import { mostHeld, toKey, toStorableText } from "../forms.ts";
+import { mostHeld, toKey } from "../forms.ts";
 import type { Instance } from "../instances.ts";
-import type { CallRow, StoreDatabase, Tables } from "../schema.ts";
-import type { CallQuery, CallStore, Page, RefusalListener, StartedCall, StoredCall } from "../store.ts";
-import { StoreUnavailable } from "../store-unavailable.ts";
-import {
-  contains,
-  formatCursor,
-  fromJson,
-  matchesGlob,
-  type PromisedWrites,
-  pageLimit,
-  parseCursor,
-  tooLarge,
-} from "../values.ts";
+import { type Page, readPage } from "../rows.ts";
+import type { Tables } from "../schema.ts";
 import type { CallJournals } from "./call-journal.ts";
-import { type CallStatistics, readStatistics, type StatisticsQuery } from "./call-statistics.ts";
+import { type CallQuery, filterCalls, isNotCompleted, looksAtMany } from "./call-query.ts";
 import {
-  CallTable,
+  type CallLine,
   type FinishedCall,
-  type MoreOfResult,
+  listedColumns,
   needsBlobs,
   prepareFinished,
+  type StartedCall,
+  type StoredCall,
   toFinishedRow,
   toRowWithBlobs,
   toStartedRow,
-} from "./call-table.ts";
-import { type CallLine, CallWriter, interruptedError, neverBegunError } from "./call-writer.ts";
+  toStoredCall,
+} from "./call-row.ts";
+import { type CallStatistics, readStatistics, type StatisticsQuery } from "./call-statistics.ts";
+import { CallTable } from "./call-table.ts";
+import { CallWriter } from "./call-writer.ts";
 import { HeldCalls } from "./held-calls.ts";
 
 /** Characters of the result, and of the arguments, that an item of a list has at the most. */
 const LISTED_RESULT = 2_000;
 const LISTED_PARAMETERS = 16_000;
 
-interface CallRepositoryParts {
-  readonly db: StoreDatabase;
-  readonly engine: Engine;
-  /** Runs a query that may look at many rows. */
-  readonly scan: OpenedDatabase["scan"];
-  readonly pending: PromisedWrites;
+/** Is told of a call by its id, and why the database refuses it. */
+type RefusalListener = (callId: string, reason: unknown) => void;
+
+interface CallRepositoryOptions {
   readonly blobs: BlobDirectory;
   readonly instance: Instance;
   readonly journals: CallJournals;
@@ -52,15 +45,15 @@ interface CallRepositoryParts {
   readonly delay?: number;
 }
 
-export class CallRepository implements CallStore {
-  readonly #db: StoreDatabase;
-  readonly #engine: Engine;
+export class CallRepository {
+  readonly #database: OpenedDatabase;
   readonly #blobs: BlobDirectory;
-  readonly #scan: OpenedDatabase["scan"];
-  readonly #pending: PromisedWrites;
   readonly #instance: Instance;
   readonly #journals: CallJournals;
-  /** What the store could not take. A property, so that a store that stands in front of it need not know of it. */
+  /**
+   * The records that wait in memory until the store can take them. A property, so that a store that stands in front of
+   * this one need not know of it.
+   */
   readonly held: HeldCalls;
   readonly #leave: () => void;
   readonly #refusalListeners = new Set<RefusalListener>();
@@ -68,32 +61,29 @@ export class CallRepository implements CallStore {
   /** Calls whose blobs are being written, before their rows are. */
   readonly #blobWrites = new Set<Promise<void>>();
 
-  constructor(parts: CallRepositoryParts) {
-    const { db, scan, pending, engine, blobs, instance, journals, logger, ...options } = parts;
-    this.#scan = scan;
-    this.#pending = pending;
-    this.#db = db;
-    this.#engine = engine;
+  constructor(database: OpenedDatabase, { blobs, instance, journals, logger, delay }: CallRepositoryOptions) {
+    this.#database = database;
     this.#blobs = blobs;
     this.#instance = instance;
     this.#journals = journals;
-    this.#writer = new CallWriter(new CallTable(db, instance.id), {
-      ...options,
+    this.#writer = new CallWriter(new CallTable(database.db, instance.id), {
+      ...(delay === undefined ? {} : { delay }),
       // A server of its own may be shared by nodes that do not see each other's files.
-      ...(engine === "sqlite" ? { journal: journals.open() } : {}),
+      ...(database.engine === "sqlite" ? { journal: journals.open() } : {}),
       onRefused: ({ call_id }, error) => this.#tell(call_id, error),
     });
-    this.held = new HeldCalls({
-      logger,
-      journal: journals.openSpare(mostHeld.bytes),
-      journaled: () => this.#writer.refused,
-    });
-    this.#leave = pending.add(this.#writer);
+    this.held = new HeldCalls(journals.openSpare(mostHeld.bytes), this.#writer, logger);
+    this.#leave = database.pending.add(this.#writer);
   }
 
+  /**
+   * Notes a call under an id that its caller chose, before it begins. False when there is a call with that id, here or at
+   * another process: of all that ask for the same id, one is told true. So a caller whose connection broke can ask again
+   * under the same id, also after the process was killed, and nothing is run twice. Rejects when the store cannot be read.
+   */
   async claim(call: StartedCall): Promise<boolean> {
     // One that ended a moment ago may be in the journal only.
-    await this.#pending.commit(toKey(call.callId));
+    await this.#database.pending.commit(toKey(call.callId));
     try {
       await this.#writer.claim(toStartedRow(call, this.#instance.id));
       return true;
@@ -104,10 +94,18 @@ export class CallRepository implements CallStore {
     }
   }
 
+  /** Returns at once; written with the next batch. */
   started(call: StartedCall): void {
     this.#writer.started(toKey(call.callId), () => toStartedRow(call, this.#instance.id));
   }
 
+  /**
+   * Resolves when it is safe, whatever happens to the process: in the database, or in a journal beside it from which the
+   * database has it a moment later, and at the next start if the process ends before. Every method here knows of it from
+   * then on. `whole` is the whole text, when `result` has only a part of it. A call with the id of an earlier one is kept
+   * beside it, under that id with an ending of its own. Resolves with `held` when the store cannot take it now: it is kept
+   * in memory and written when the store can. Rejects when the database never takes it.
+   */
   finished(
     record: ToolCallRecord,
     result: ToolResult,
@@ -140,7 +138,10 @@ export class CallRepository implements CallStore {
     return "held";
   }
 
-  /** Bound to this one: a store that stands in front of it need not know what it keeps to itself. */
+  /**
+   * Tells of calls that are safe in the journal and that the database refuses, once for each. They stay there and are
+   * tried again, by the next process at the latest. A property for the same reason as `held`.
+   */
   readonly onRefused = (listener: RefusalListener): void => {
     this.#refusalListeners.add(listener);
   };
@@ -148,8 +149,8 @@ export class CallRepository implements CallStore {
   async get(callId: string): Promise<StoredCall | undefined> {
     const held = this.held.find(toKey(callId));
     if (held !== undefined) return toStoredCall(held, held.more, held.log);
-    await this.#pending.commit(toKey(callId));
-    const row = await this.#db
+    await this.#database.pending.commit(toKey(callId));
+    const row = await this.#database.db
       .selectFrom("calls")
       .selectAll()
       .where("call_id", "=", toKey(callId))
@@ -159,36 +160,40 @@ export class CallRepository implements CallStore {
     return toStoredCall(row, more, row.log);
   }
 
+  /**
+   * Running calls too. So that a page stays small, an item has the first 2,000 characters of the result's text and
+   * nothing else of the result, and no arguments longer than 16,000: `get` has all. Throws `InvalidCursorError`.
+   */
   async list(query: CallQuery): Promise<Page<StoredCall>> {
-    const limit = pageLimit(query.limit);
-    const after = query.cursor === undefined ? undefined : parseCursor(query.cursor);
-    await this.#pending.commit();
-    let selection = this.#db
+    const { db, engine, pending, scan } = this.#database;
+    const selection = db
       .selectFrom("calls")
       .select(listedColumns)
       .select(sql<string>`substr(result_text, 1, ${sql.lit(LISTED_RESULT)})`.as("result_text"))
       .select(listedParameters)
-      .where((expression) => filterCalls(expression, this.#engine, query));
-    if (after !== undefined) {
-      selection = selection
-        // The first condition says less than the second, but an index can be used for it.
-        .where("timestamp", "<=", after.time)
-        .where(({ or, eb }) => or([eb("timestamp", "<", after.time), eb("call_id", "<", after.id)]));
-    }
-    const wanted = selection
-      .orderBy("timestamp", "desc")
-      .orderBy("call_id", "desc")
-      .limit(limit + 1);
-    return toPage(await (looksAtMany(query) ? this.#scan(wanted) : wanted.execute()), limit);
+      .where((expression) => filterCalls(expression, engine, query));
+    return readPage(selection, {
+      limit: query.limit,
+      cursor: query.cursor,
+      time: "timestamp",
+      id: "call_id",
+      toItem: (row) => toStoredCall(row),
+      placeOf: ({ timestamp, callId }) => ({ time: timestamp, id: callId }),
+      async run(wanted) {
+        await pending.commit();
+        return looksAtMany(query) ? scan(wanted) : wanted.execute();
+      },
+    });
   }
 
+  /** A page of the whole text of the result, in characters. Rejects when its blob is not on this node. */
   async readResult(
     callId: string,
     offset: number,
     limit: number,
   ): Promise<{ text: string; total: number } | undefined> {
-    await this.#pending.commit(toKey(callId));
-    const row = await this.#db
+    await this.#database.pending.commit(toKey(callId));
+    const row = await this.#database.db
       .selectFrom("calls")
       .select(["result_blob", "result_size", "result_text"])
       .where("call_id", "=", toKey(callId))
@@ -205,14 +210,19 @@ export class CallRepository implements CallStore {
     );
   }
 
+  /** Counts and times of calls that have ended. */
   async statistics(query: StatisticsQuery): Promise<CallStatistics> {
-    await this.#pending.commit();
-    return readStatistics({ db: this.#db, engine: this.#engine, scan: this.#scan }, query);
+    await this.#database.pending.commit();
+    return readStatistics(this.#database, query);
   }
 
+  /**
+   * Settles what a process that died left running; never a call of a process that lives, here or on another node.
+   * Returns how many. To be called at the start, and on a shared database every minute or so.
+   */
   async settleInterrupted(): Promise<number> {
     await this.settle();
-    const running = await this.#db
+    const running = await this.#database.db
       .selectFrom("calls")
       .select("instance")
       .distinct()
@@ -225,7 +235,7 @@ export class CallRepository implements CallStore {
       return 0;
     }
     const left = (error: ToolErrorResponse) =>
-      this.#db
+      this.#database.db
         .updateTable("calls")
         .set({
           state: "interrupted",
@@ -256,7 +266,7 @@ export class CallRepository implements CallStore {
 
   /** Resolves when the database has all calls that are safe, here and in the journals of processes that ended. */
   async settle(): Promise<void> {
-    await this.#pending.commit();
+    await this.#database.pending.commit();
     await this.#journals.replay();
   }
 
@@ -287,165 +297,29 @@ export class CallRepository implements CallStore {
 
 const safe = () => "safe" as const;
 
-const listedColumns = [
-  "call_id",
-  "parent_call_id",
-  "replay_of",
-  "tool_name",
-  "display_name",
-  "session_id",
-  "message_id",
-  "caller",
-  "tid",
-  "depth",
-  "state",
-  "timestamp",
-  "duration",
-  "run_duration",
-  "after_duration",
-  "instance",
-  "size",
-  "result_type",
-  "result_size",
-  "result_blob",
-  "parameters_hash",
-  "flags",
-  "error",
-] as const;
-
 /** Long arguments are left out; measuring them is left out too where the row as a whole is small. */
 function listedParameters(expression: ExpressionBuilder<Tables, "calls">) {
   const isShort = sql<SqlBool>`size <= ${sql.lit(LISTED_PARAMETERS)} or length(parameters) <= ${sql.lit(LISTED_PARAMETERS)}`;
   return expression.case().when(isShort).then(expression.ref("parameters")).end().as("parameters");
 }
 
-function toPage(rows: readonly ListedRow[], limit: number): Page<StoredCall> {
-  const items = rows.slice(0, limit).map((row) => toStoredCall(row));
-  const last = items.at(-1);
-  return rows.length > limit && last !== undefined
-    ? { items, next: formatCursor({ time: last.timestamp, id: last.callId }) }
-    : { items };
-}
-
-/** No index helps with what these ask for. */
-function looksAtMany({ text, tool, caller, minDuration, maxDuration, top, flag }: CallQuery): boolean {
-  return [top || undefined, text, tool, caller, minDuration, maxDuration, flag].some(
-    (condition) => condition !== undefined,
-  );
-}
-
-/** Said beside what implies it, because the index by state has only rows of which it is said. */
-const isNotCompleted = sql<SqlBool>`state <> 'completed'`;
-const hasSession = sql<SqlBool>`session_id <> ''`;
-
-/** The conditions of a query, all of them checked by the database. */
-export function filterCalls(
-  expression: ExpressionBuilder<Tables, "calls">,
-  engine: Engine,
-  query: CallQuery,
-): Expression<SqlBool> {
-  const conditions: Expression<SqlBool>[] = [];
-  if (query.tool !== undefined) {
-    conditions.push(matchesGlob(engine, "tool_name", toStorableText(query.tool)));
-  }
-  if (query.status !== undefined) {
-    conditions.push(expression("state", "=", query.status));
-    if (query.status !== "completed") conditions.push(isNotCompleted);
-  }
-  if (query.session !== undefined) {
-    conditions.push(expression("session_id", "=", toKey(query.session)));
-    if (query.session !== "") conditions.push(hasSession);
-  }
-  if (query.parent !== undefined) conditions.push(expression("parent_call_id", "=", toKey(query.parent)));
-  if (query.top === true) conditions.push(expression("parent_call_id", "is", null));
-  // A quote within a text of the flags is written with a backslash, so that this is the name of one and nothing else.
-  if (query.flag !== undefined) conditions.push(contains(engine, "flags", `"${query.flag}":`));
-  if (query.root !== undefined) conditions.push(isInChain(toKey(query.root)));
-  if (query.caller !== undefined) {
-    conditions.push(matchesGlob(engine, "caller", toStorableText(query.caller)));
-  }
-  if (query.minDuration !== undefined) conditions.push(expression("duration", ">=", query.minDuration));
-  if (query.maxDuration !== undefined) conditions.push(expression("duration", "<=", query.maxDuration));
-  if (query.since !== undefined) conditions.push(expression("timestamp", ">=", Math.ceil(query.since)));
-  if (query.until !== undefined) conditions.push(expression("timestamp", "<=", Math.floor(query.until)));
-  if (query.text !== undefined && query.text !== "") {
-    // In JSON, quotes and line breaks are written differently.
-    const inJson = JSON.stringify(query.text).slice(1, -1);
-    conditions.push(
-      expression.or([
-        contains(engine, "result_text", toStorableText(query.text)),
-        contains(engine, "parameters", inJson),
-        contains(engine, "error", inJson),
-      ]),
-    );
-  }
-  return expression.and(conditions);
-}
-
-/**
- * Whether a call is the given one or was made by it, directly or not. The root itself may not have been written yet when
- * calls that it made are. `union` leaves out what was found before, so that damaged records cannot go round in circles.
- */
-function isInChain(root: string): Expression<SqlBool> {
-  return sql`call_id in (
-    with recursive chain as (
-      select call_id from calls where call_id = ${root} or parent_call_id = ${root}
-      union
-      select made.call_id from calls made join chain on made.parent_call_id = chain.call_id
-    ) select call_id from chain)`;
-}
-
-/** In a list, what is long is left in the database. */
-type ListedRow = Omit<CallRow, "parameters" | "more" | "more_blob" | "log"> & {
-  parameters: string | null;
+/** What is recorded of a call whose process died while its question whether it may run was not agreed to. */
+const neverBegunError: ToolErrorResponse = {
+  name: "ApprovalDeniedError",
+  code: "approval_denied",
+  message:
+    "The process that held this call ended before anybody agreed to it, so it did not run. Where its question is still open, agreeing to it makes the call anew.",
+  recoverable: true,
 };
 
-/** The call as it was recorded. `more`: what the result has besides its text, where that and the log have been read. */
-function toStoredCall(row: ListedRow, more?: string | null, logged?: string | null): StoredCall {
-  const parameters = fromJson<Record<string, unknown>>(row.parameters) ?? tooLarge(row.size);
-  const error = errorOf(row, parameters);
-  const flags = fromJson<StoredCall["flags"]>(row.flags);
-  const log = fromJson<StoredCall["log"]>(logged ?? null);
-  return {
-    callId: row.call_id,
-    ...(row.parent_call_id === null ? {} : { parentCallId: row.parent_call_id }),
-    ...(row.replay_of === null ? {} : { replayOf: row.replay_of }),
-    toolName: row.tool_name,
-    displayName: row.display_name,
-    parameters,
-    parametersHash: row.parameters_hash,
-    timestamp: row.timestamp,
-    depth: row.depth,
-    sessionID: row.session_id,
-    messageID: row.message_id,
-    caller: row.caller,
-    ...(row.tid === null ? {} : { tid: row.tid }),
-    status: row.state === "interrupted" ? "error" : row.state,
-    outcome: row.state,
-    duration: row.duration ?? 0,
-    runDuration: row.run_duration ?? 0,
-    ...(row.after_duration === null ? {} : { afterDuration: row.after_duration }),
-    ...(error === undefined ? {} : { error }),
-    ...(flags === undefined ? {} : { flags }),
-    result: resultOf(row, error, more ?? null),
-    resultSize: row.result_size,
-    ...(log === undefined ? {} : { log }),
-  };
-}
+/** What is recorded of any other call whose process died. */
+const interruptedError: ToolErrorResponse = {
+  name: "OutcomeUnknownError",
+  code: "outcome_unknown",
+  message:
+    "The process that ran this call ended before the call did. What the tool did until then is not known: look before calling it again.",
+  recoverable: true,
+};
 
-function errorOf(row: ListedRow, parameters: Record<string, unknown>): ToolErrorResponse | undefined {
-  const error = fromJson<ToolErrorResponse>(row.error);
-  if (error?.details === undefined) return error;
-  return { ...error, details: { ...error.details, input: error.details.input ?? parameters } };
-}
-
-function resultOf(row: ListedRow, error: ToolErrorResponse | undefined, more: string | null): ToolResult {
-  const { structuredIsText, ...rest } = fromJson<MoreOfResult>(more) ?? {};
-  return {
-    content: row.result_text,
-    type: row.result_type,
-    ...(structuredIsText ? { structured: fromJson(row.result_text) } : {}),
-    ...rest,
-    ...(row.result_type === "error" && error !== undefined ? { error } : {}),
-  };
-}
+/** What others need of it. */
+export type CallStore = Omit<CallRepository, "settle" | "flush" | "close">;

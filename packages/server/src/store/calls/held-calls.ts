@@ -1,20 +1,9 @@
 import type { Logger } from "@toolrack/core";
+import { StoreUnavailable, type UnavailableReason } from "../database-errors.ts";
 import { mostHeld } from "../forms.ts";
 import type { CallRow } from "../schema.ts";
-import { StoreUnavailable, type UnavailableReason } from "../store-unavailable.ts";
 import type { CallJournal } from "./call-journal.ts";
-
-/** Records that wait in memory because the store cannot take them now. */
-export interface HeldRecords {
-  readonly records: number;
-  readonly bytes: number;
-  /** Others that are safe in the journal, and that the database has refused so far. They do not count as held. */
-  readonly journaled: number;
-  /** True when no more are to be taken: whoever would make a call is refused. */
-  readonly isFull: boolean;
-  /** Why the store takes none; undefined when nothing waits. */
-  readonly reason: UnavailableReason | undefined;
-}
+import type { CallWriter } from "./call-writer.ts";
 
 /** A finished call whose record could not be written. */
 export interface HeldCall {
@@ -27,14 +16,6 @@ export interface HeldCall {
   write(): Promise<void>;
 }
 
-export interface HeldCallsParts {
-  readonly logger: Pick<Logger, "warn" | "error">;
-  /** Has what is held as well, where there is room for it, so that it outlives the process. */
-  readonly journal: CallJournal;
-  /** See `HeldRecords`. */
-  readonly journaled: () => number;
-}
-
 /** Milliseconds from one attempt to write what is held to the next. */
 const RETRY = 1_000;
 const LARGEST_BATCH = 100;
@@ -44,11 +25,10 @@ const LARGEST_BATCH = 100;
  * as it takes records again. Nothing that was added is ever thrown away: the bound is kept by refusing calls before they
  * run.
  */
-export class HeldCalls implements HeldRecords {
-  readonly #logger: HeldCallsParts["logger"];
+export class HeldCalls {
+  readonly #logger: Pick<Logger, "warn" | "error">;
   readonly #journal: CallJournal;
-  readonly #journaled: () => number;
-  readonly #calls = new Map<string, HeldCall[]>();
+  readonly #writer: Pick<CallWriter, "refused">;
   readonly #inJournal = new WeakSet<HeldCall>();
   #queue: HeldCall[] = [];
   #bytes = 0;
@@ -58,9 +38,14 @@ export class HeldCalls implements HeldRecords {
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
 
-  constructor({ logger, journal, journaled }: HeldCallsParts) {
+  /** `journal` has what is held as well, where there is room for it, so that it outlives the process. */
+  constructor(
+    journal: CallJournal,
+    writer: Pick<CallWriter, "refused">,
+    logger: Pick<Logger, "warn" | "error">,
+  ) {
     this.#logger = logger;
-    this.#journaled = journaled;
+    this.#writer = writer;
     this.#journal = journal;
   }
 
@@ -72,14 +57,17 @@ export class HeldCalls implements HeldRecords {
     return this.#bytes;
   }
 
+  /** Others that are safe in the journal, and that the database has refused so far. They do not count as held. */
   get journaled(): number {
-    return this.#journaled();
+    return this.#writer.refused;
   }
 
+  /** True when no more are to be taken: whoever would make a call is refused. */
   get isFull(): boolean {
     return this.#queue.length >= mostHeld.records || this.#bytes >= mostHeld.bytes;
   }
 
+  /** Why the store takes none; undefined when nothing waits. */
   get reason(): UnavailableReason | undefined {
     return this.#queue.length === 0 ? undefined : this.#why?.reason;
   }
@@ -95,8 +83,6 @@ export class HeldCalls implements HeldRecords {
     this.#why = why ?? this.#why;
     this.#queue.push(call);
     this.#bytes += call.bytes;
-    const { call_id } = call.row;
-    this.#calls.set(call_id, [...(this.#calls.get(call_id) ?? []), call]);
     if (call.isWhole && this.#journal.append([call.row])) this.#inJournal.add(call);
     if (this.#total++ === 0) this.#logger.error(beginning(this.#why));
     if (this.isFull && !wasFull) this.#logger.error(fullText(this.#queue.length, this.#bytes));
@@ -105,7 +91,7 @@ export class HeldCalls implements HeldRecords {
 
   /** The record of a held call, as it is going to be written. */
   find(callId: string): CallRow | undefined {
-    return this.#calls.get(callId)?.[0]?.row;
+    return this.#queue.find(({ row }) => row.call_id === callId)?.row;
   }
 
   /** Tries to write everything once. Never rejects. */
@@ -167,13 +153,12 @@ export class HeldCalls implements HeldRecords {
       this.#logger.error(`The call ${call.row.call_id} could not be recorded: ${String(error)}`);
     }
     this.#bytes -= call.bytes;
-    const { call_id } = call.row;
-    const others = this.#calls.get(call_id)?.filter((one) => one !== call) ?? [];
-    if (others.length > 0) this.#calls.set(call_id, others);
-    else this.#calls.delete(call_id);
     return undefined;
   }
 }
+
+/** Records that wait in memory because the store cannot take them now. */
+export type HeldRecords = Pick<HeldCalls, "records" | "bytes" | "journaled" | "isFull" | "reason">;
 
 const MIB = 1024 * 1024;
 

@@ -12,12 +12,10 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import type { Kysely } from "kysely";
 import { openDatabase } from "../database.ts";
 import { RepairRefused } from "../errors.ts";
 import { livingInstances } from "../instances.ts";
-import { migrationSteps } from "../migrations/index.ts";
-import { migrate } from "../migrations/migrate.ts";
+import { migrate, migrationSteps } from "../migrations.ts";
 import { DatabasePages, type PageRow, type SqlValue } from "./database-pages.ts";
 
 export interface RepairedTable {
@@ -113,8 +111,7 @@ export function problemsOf(file: string, quick = false): string[] {
 /** Makes a new database, and puts into it what can be read of the damaged one. */
 async function fill(repaired: string, damaged: string): Promise<RepairedTable[]> {
   const { db, close } = await openDatabase("sqlite", repaired);
-  // The tables that the type speaks of are only made by the migrations.
-  await migrate(db as unknown as Kysely<unknown>, "sqlite");
+  await migrate(db, "sqlite");
   await close();
   using pages = new DatabasePages(damaged);
   using own = new DatabasePages(repaired);
@@ -151,7 +148,7 @@ function refuseNewer(pages: DatabasePages, root: number | undefined): void {
   if (root === undefined) return;
   for (const { values } of pages.table(root).rows) {
     const name = String(values[0]);
-    if (!/^\d{4}-/.test(name) || Object.hasOwn(migrationSteps, name)) continue;
+    if (!/^\d{4}_/.test(name) || Object.hasOwn(migrationSteps, name)) continue;
     throw new RepairRefused(
       `The database was last used by a newer version of Toolrack (it has ${name}). Repair it with that version.`,
     );

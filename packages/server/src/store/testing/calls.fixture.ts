@@ -3,8 +3,9 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ToolCallRecord, ToolResult } from "@toolrack/core";
 import { beforeAll, describe, expect, test } from "vitest";
+import type { CallQuery } from "../calls/call-query.ts";
 import { InvalidCursorError } from "../errors.ts";
-import type { CallQuery, Store, StoreOptions } from "../store.ts";
+import type { Store, StoreOptions } from "../store.ts";
 
 import type { TestPlace } from "./engines.fixture.ts";
 import { makeRecord, makeStart, textResult } from "./records.fixture.ts";

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import type { NewChatMessage } from "../chat-tables.ts";
+import type { NewChatMessage } from "../chat.ts";
 import type { Store, StoreOptions } from "../store.ts";
 
 import type { TestPlace } from "./engines.fixture.ts";

@@ -1,5 +1,5 @@
 import type { ToolCallRecord, ToolResult } from "@toolrack/core";
-import type { StartedCall } from "../store.ts";
+import type { StartedCall } from "../calls/call-row.ts";
 
 let made = 0;
 

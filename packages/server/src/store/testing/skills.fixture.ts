@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { ExpertConflictError, SkillConflictError } from "../errors.ts";
 import { newId } from "../forms.ts";
-import type { NewSkillTool } from "../skill-tables.ts";
+import type { NewSkillTool } from "../skills.ts";
 
 import type { Store } from "../store.ts";
 import type { TestPlace } from "./engines.fixture.ts";

@@ -1,8 +1,8 @@
 import { basename, extname } from "node:path";
 import type { ParseResult, ParserOptions } from "@babel/parser";
-import type { Confinement } from "../../confine.ts";
 import { openRegularFile } from "../../file/support/contents.ts";
-import { outline } from "./outline.ts";
+import type { Confinement } from "../../paths.ts";
+import { type Outline, outline } from "./outline.ts";
 
 export interface FileAnalysis {
   readonly path: string;
@@ -38,56 +38,11 @@ export async function analyzeFile(workspace: Confinement, path: string): Promise
 
 async function readText(workspace: Confinement, path: string): Promise<{ text: string; shown: string }> {
   const { handle, stats, shown } = await openRegularFile(workspace, path);
-  try {
-    if (stats.size > LARGEST_FILE) throw new Error(`${shown} is over 20 MB; it is not analysed.`);
-    const bytes = await handle.readFile();
-    if (bytes.includes(0)) throw new Error(`${shown} is a binary file; there is no code to analyse.`);
-    return { text: bytes.toString("utf8").replace(/^\uFEFF/, ""), shown };
-  } finally {
-    await handle.close();
-  }
-}
-
-/** Something that a file declares. */
-export interface CodeSymbol {
-  readonly kind: SymbolKind;
-  readonly name: string;
-  readonly line: number;
-  readonly endLine: number;
-  readonly exported: boolean;
-  /** The declaration up to its body, of functions and methods. */
-  readonly signature?: string;
-  /** Methods and properties, members of an enum, what a namespace declares. */
-  readonly members?: readonly CodeSymbol[];
-}
-
-export type SymbolKind =
-  | "function"
-  | "class"
-  | "interface"
-  | "type"
-  | "enum"
-  | "namespace"
-  | "variable"
-  | "constructor"
-  | "method"
-  | "getter"
-  | "setter"
-  | "property"
-  | "member";
-
-export interface Import {
-  readonly from: string;
-  /** As they are written: `x`, `a as b`, `* as all`; empty for an import of effects only. */
-  readonly names: readonly string[];
-  readonly line: number;
-}
-
-export interface Outline {
-  readonly symbols: readonly CodeSymbol[];
-  readonly imports: readonly Import[];
-  /** Names under which others see something; `* from "x"` for all of another file. */
-  readonly exports: readonly string[];
+  await using file = handle;
+  if (stats.size > LARGEST_FILE) throw new Error(`${shown} is over 20 MB; it is not analysed.`);
+  const bytes = await file.readFile();
+  if (bytes.includes(0)) throw new Error(`${shown} is a binary file; there is no code to analyse.`);
+  return { text: bytes.toString("utf8").replace(/^\uFEFF/, ""), shown };
 }
 
 export interface LineCounts {
@@ -189,10 +144,7 @@ function optionsFor(path: string, text: string): ParserOptions {
 }
 
 function toProblem(error: unknown): SyntaxProblem {
-  const { message = String(error), loc } = error as {
-    message?: string;
-    loc?: { line: number; column: number };
-  };
+  const { message, loc } = error as { message: string; loc?: { line: number; column: number } }; // Babel's own form.
   return {
     line: loc?.line ?? 1,
     column: (loc?.column ?? 0) + 1,

@@ -1,8 +1,10 @@
 import { readFile, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
-import { entryAt } from "../../file/support/entries.ts";
-import { IgnoreRules, walk } from "../../file/support/walk.ts";
-import type { ProgramResult } from "./programs.ts";
+import { delimiter, dirname, join } from "node:path";
+import { parseJson } from "../../../access/index.ts";
+import { isRecord } from "../../../helpers/index.ts";
+import { childEnvironment, runCommand } from "../../commands.ts";
+import { walk } from "../../file/support/walk.ts";
+import { type Confinement, type ExistingPlace, entryAt } from "../../paths.ts";
 
 export interface FoundFormatter {
   readonly formatter: Formatter;
@@ -17,12 +19,6 @@ interface Choice {
   readonly folder: string;
   /** What says so: a file's name. */
   readonly because: string;
-}
-
-interface Manifest {
-  readonly dependencies?: Readonly<Record<string, unknown>>;
-  readonly devDependencies?: Readonly<Record<string, unknown>>;
-  readonly [key: string]: unknown;
 }
 
 /**
@@ -70,17 +66,16 @@ async function configuredIn(folder: string, formatter: Formatter): Promise<strin
 }
 
 async function dependedOnIn(folder: string, formatter: Formatter): Promise<string | undefined> {
-  const { dependencies = {}, devDependencies = {} } = await manifestOf(folder);
-  return formatter.package in { ...dependencies, ...devDependencies } ? "package.json" : undefined;
+  const { dependencies, devDependencies } = await manifestOf(folder);
+  const isDependedOn = [dependencies, devDependencies].some(
+    (map) => isRecord(map) && formatter.package in map,
+  );
+  return isDependedOn ? "package.json" : undefined;
 }
 
-async function manifestOf(folder: string): Promise<Manifest> {
-  try {
-    const manifest: unknown = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
-    return typeof manifest === "object" && manifest !== null ? (manifest as Manifest) : {};
-  } catch {
-    return {};
-  }
+async function manifestOf(folder: string): Promise<Record<string, unknown>> {
+  const manifest = parseJson(await readFile(join(folder, "package.json"), "utf8").catch(() => ""));
+  return isRecord(manifest) ? manifest : {};
 }
 
 function foldersUpTo(start: string, root: string): string[] {
@@ -145,35 +140,19 @@ const formatters: readonly Formatter[] = [
   },
 ];
 
-interface BiomeReport {
-  readonly diagnostics?: readonly {
-    readonly category?: string;
-    readonly message?: string;
-    readonly description?: string;
-    readonly location?: { readonly path?: string | { readonly file?: string } };
-  }[];
-}
-
 /** Biome ends with 1 for unformatted files and for broken ones; only its report tells them apart. */
 function fromBiome({ code, stdout }: ProgramResult): readonly string[] | undefined {
   if (code === 0) return [];
-  const { diagnostics = [] } = parseReport(stdout);
+  const report = parseJson(stdout);
+  const diagnostics = isRecord(report) && Array.isArray(report.diagnostics) ? report.diagnostics : [];
   const files = new Set<string>();
   for (const { category, location, message, description } of diagnostics) {
-    const path = typeof location?.path === "string" ? location.path : location?.path?.file;
+    const path: unknown = location?.path?.file ?? location?.path;
     const isDifference = category === "format" && !/abort/i.test(message ?? description ?? "");
-    if (!isDifference || path === undefined) return undefined;
+    if (!isDifference || typeof path !== "string") return undefined;
     files.add(path);
   }
   return files.size === 0 ? undefined : [...files];
-}
-
-function parseReport(text: string): BiomeReport {
-  try {
-    return JSON.parse(text) as BiomeReport;
-  } catch {
-    return {};
-  }
 }
 
 function lines(text: string): string[] {
@@ -188,30 +167,57 @@ type FileStamps = ReadonlyMap<string, string>;
 
 /** The stamps of a file, or of every file under a folder that is not ignored. */
 export async function fileStamps(
-  path: string,
-  root: string,
-  isFolder: boolean,
-  isPrivate: (path: string) => boolean,
+  workspace: Confinement,
+  { real, stats }: ExistingPlace,
   signal: AbortSignal,
 ): Promise<FileStamps> {
   const stamps = new Map<string, string>();
   const add = async (file: string) => {
-    const stats = await stat(file, { bigint: true }).catch(() => undefined);
-    if (stats !== undefined) stamps.set(file, `${stats.mtimeNs} ${stats.size} ${stats.ino}`);
+    const found = await stat(file, { bigint: true }).catch(() => undefined);
+    if (found !== undefined) stamps.set(file, `${found.mtimeNs} ${found.size} ${found.ino}`);
   };
-  if (!isFolder) {
-    await add(path);
-    return stamps;
-  }
-  const rules = await IgnoreRules.forFolder(root, path);
-  const depth = Number.POSITIVE_INFINITY;
-  for await (const entry of walk(path, { depth, rules, isPrivate, signal, onUnreadable: () => {} })) {
-    if (entry.type === "file") await add(entry.path);
-  }
+  if (!stats.isDirectory()) await add(real);
+  else
+    for await (const { type, path } of walk(workspace, real, { signal }))
+      if (type === "file") await add(path);
   return stamps;
 }
 
 /** The files that were written between the two. */
 export function changedFiles(before: FileStamps, after: FileStamps): string[] {
   return [...after].filter(([path, stamp]) => before.get(path) !== stamp).map(([path]) => path);
+}
+
+export interface ProgramResult {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const MOST_OUTPUT = 2 * 1024 * 1024;
+
+/** Runs a program of the workspace to its end, without the server's own environment. */
+export async function runProgram(
+  program: string,
+  args: readonly string[],
+  {
+    folder,
+    signal,
+    timeout,
+  }: { readonly folder: string; readonly signal: AbortSignal; readonly timeout: number },
+): Promise<ProgramResult> {
+  const path = [dirname(process.execPath), process.env.PATH ?? ""].join(delimiter);
+  const { exitCode, stdout, stderr, ended } = await runCommand({
+    command: program,
+    args,
+    cwd: folder,
+    env: childEnvironment({ PATH: path, NO_COLOR: "1" }),
+    timeout,
+    maxOutput: MOST_OUTPUT,
+    signal,
+  });
+  signal.throwIfAborted();
+  if (ended === "timeout")
+    throw new Error(`${program} did not end within ${timeout / 1000} seconds and was stopped.`);
+  return { code: exitCode, stdout: stdout.toString(), stderr: stderr.toString() };
 }

@@ -1,5 +1,5 @@
 import type { Workspace } from "../../../config/index.ts";
-import { confinePath } from "../../confine.ts";
+import { confinePath } from "../../paths.ts";
 import { createMysqlEngine, createPostgresEngine } from "./servers.ts";
 import { createSqliteEngine } from "./sqlite.ts";
 import type { DatabaseEngine } from "./statement.ts";

@@ -1,5 +1,5 @@
-import type { JsonValue } from "./statement.ts";
-import { toJsonValue } from "./statement.ts";
+import measure from "fast-string-truncated-width";
+import { type JsonValue, toJsonValue } from "./statement.ts";
 
 /** Rows with this much text in all are enough for anyone who reads them. */
 const MOST_CHARACTERS = 8 * 1_048_576;
@@ -59,7 +59,7 @@ export function textTable(columns: readonly string[], rows: readonly (readonly J
   const header = columns.map((name) => cellText(name));
   const body = rows.map((row) => row.map(cellText));
   const widths = header.map((cell, index) =>
-    Math.max(3, displayWidth(cell), ...body.map((row) => displayWidth(row[index]!))),
+    Math.max(3, widthOf(cell), ...body.map((row) => widthOf(row[index]!))),
   );
   const isNumeric = columns.map(
     (_name, index) => rows.length > 0 && rows.every((row) => isNumberOrNull(row[index])),
@@ -105,20 +105,11 @@ function isNumberOrNull(value: JsonValue | undefined): boolean {
   return typeof value === "number" || value === null;
 }
 
-/** East Asian characters take two columns. */
-function displayWidth(text: string): number {
-  let width = 0;
-  for (const character of text)
-    width +=
-      /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/.test(
-        character,
-      )
-        ? 2
-        : 1;
-  return width;
+function widthOf(text: string): number {
+  return measure(text).width;
 }
 
 function pad(text: string, width: number, toTheRight: boolean): string {
-  const space = " ".repeat(width - displayWidth(text));
+  const space = " ".repeat(width - widthOf(text));
   return toTheRight ? space + text : text + space;
 }

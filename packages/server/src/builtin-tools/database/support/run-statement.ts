@@ -1,4 +1,5 @@
 import type { InternalToolContext } from "../../../calls/index.ts";
+import { field, optional, text, type Values, whole } from "../../define.ts";
 import { type DeclaredDatabase, openDeclared } from "./databases.ts";
 import { checkStatement, type StatementParameters, type StatementResult } from "./statement.ts";
 
@@ -7,51 +8,26 @@ const MOST_ROWS = 10_000;
 const USUAL_TIMEOUT = 30_000;
 export const LONGEST_TIMEOUT = 10 * 60_000;
 
-export interface StatementArguments {
-  readonly database?: string;
-  readonly sql: string;
-  readonly params?: StatementParameters;
-  readonly limit?: number;
-  readonly timeout?: number;
-}
-
-/** The parameters that both tools take. */
-export const statementSchema = {
-  type: "object",
-  properties: {
-    database: {
-      type: "string",
-      description: "Name of a database that the workspace declares. May be left out when there is only one.",
-    },
-    sql: {
-      type: "string",
-      minLength: 1,
-      maxLength: 1_000_000,
-      description: "One SQL statement, in the database's own dialect.",
-    },
-    params: {
+/** The arguments of both tools. */
+export const statementInput = {
+  database: optional(
+    text("Name of a database that the workspace declares. May be left out when there is only one."),
+  ),
+  sql: text("One SQL statement, in the database's own dialect.", { minLength: 1, maxLength: 1_000_000 }),
+  params: optional(
+    field<StatementParameters>({
       anyOf: [{ type: "array" }, { type: "object" }],
       description:
         "Values for placeholders; never write values into the sql. An array for ? (SQLite, MySQL) or $1 (PostgreSQL), an object for :name (all).",
-    },
-    limit: {
-      type: "integer",
-      minimum: 1,
-      maximum: MOST_ROWS,
-      default: USUAL_LIMIT,
-      description: "Most rows to give back.",
-    },
-    timeout: {
-      type: "integer",
-      minimum: 1,
-      maximum: LONGEST_TIMEOUT,
-      default: USUAL_TIMEOUT,
-      description: "Milliseconds after which the statement is stopped.",
-    },
-  },
-  required: ["sql"],
-  additionalProperties: false,
-} as const;
+    }),
+  ),
+  limit: whole("Most rows to give back.", { minimum: 1, maximum: MOST_ROWS, default: USUAL_LIMIT }),
+  timeout: whole("Milliseconds after which the statement is stopped.", {
+    minimum: 1,
+    maximum: LONGEST_TIMEOUT,
+    default: USUAL_TIMEOUT,
+  }),
+};
 
 export interface RanStatement extends StatementResult {
   readonly database: string;
@@ -60,18 +36,16 @@ export interface RanStatement extends StatementResult {
 
 /** Runs what a tool was asked to run. Whatever goes wrong, the message names the database and hides its password. */
 export async function runStatement(
-  args: StatementArguments,
+  { database, sql, params = [], limit, timeout }: Values<typeof statementInput>,
   ctx: InternalToolContext,
   isWrite: boolean,
 ): Promise<RanStatement> {
-  const { sql, params = [], limit = USUAL_LIMIT } = args;
-  const timeout = Math.min(args.timeout ?? USUAL_TIMEOUT, LONGEST_TIMEOUT);
   checkStatement(sql, isWrite);
-  const declared = await openDeclared(ctx.workspace, args.database, isWrite);
+  const declared = await openDeclared(ctx.workspace, database, isWrite);
   const expired = AbortSignal.timeout(timeout);
   const startedAt = performance.now();
   try {
-    const statement = { sql, params, limit: Math.min(limit, MOST_ROWS), timeout, isWrite };
+    const statement = { sql, params, limit, timeout, isWrite };
     const result = await declared.engine.run(statement, AbortSignal.any([ctx.signal, expired]));
     return { ...result, database: declared.name, elapsed: Math.round(performance.now() - startedAt) };
   } catch (error) {
@@ -99,6 +73,7 @@ function failure({ name, engine, secrets }: DeclaredDatabase, error: unknown): E
   return new Error(`${engine.name} ("${name}"): ${explain(safe)}`);
 }
 
+/** What drivers say beside the message. */
 interface DatabaseComplaint {
   readonly message?: string;
   readonly detail?: string;
@@ -109,7 +84,7 @@ interface DatabaseComplaint {
 function describeError(error: unknown): DatabaseComplaint {
   // A refused connection to several addresses of one host says nothing itself; its parts do.
   if (error instanceof AggregateError && error.errors.length > 0) return describeError(error.errors[0]);
-  return error instanceof Error ? (error as Error & DatabaseComplaint) : { message: String(error) };
+  return error instanceof Error ? error : { message: String(error) };
 }
 
 function explain(message: string): string {

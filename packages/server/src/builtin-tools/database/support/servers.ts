@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import type { Connection, ConnectionOptions, FieldPacket, ResultSetHeader } from "mysql2";
-import type { Client, ClientConfig, Query, QueryArrayConfig, QueryConfig, QueryResultBase } from "pg";
+import type { Connection, FieldPacket, ResultSetHeader } from "mysql2";
+import type { Client, ClientConfig, Query, QueryArrayConfig, QueryResultBase } from "pg";
 import { mysqlAddress } from "../../../store/index.ts";
 import { RowCollector, uniqueColumns } from "./rows.ts";
 import {
@@ -15,6 +15,49 @@ import {
   toSafeInteger,
 } from "./statement.ts";
 
+const CONNECT_TIMEOUT = 10_000;
+
+/** One connection to a server, made for one statement. */
+interface Session {
+  /** Begins a transaction and runs the statement in it. */
+  run(): Promise<StatementResult>;
+  commit(): Promise<unknown>;
+  /** Tells the server to stop. A closed connection alone would not: it is noticed only when rows are sent. */
+  cancel(): Promise<void>;
+  /** Takes leave after all went well. */
+  leave(): void;
+  /** Ends the connection at once, also one on which nobody answers; the server then rolls back. */
+  drop(): void;
+}
+
+async function runSession(
+  session: Session,
+  { isWrite }: Statement,
+  signal: AbortSignal,
+): Promise<StatementResult> {
+  const { promise: stopped, reject } = Promise.withResolvers<never>();
+  // Where the server cannot be told, it ends the statement by its own limit, or when it next looks at the connection.
+  const stop = () =>
+    void session
+      .cancel()
+      .catch(() => {})
+      .finally(() => reject(signal.reason));
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    const result = await Promise.race([session.run(), stopped]);
+    signal.throwIfAborted();
+    signal.removeEventListener("abort", stop);
+    if (isWrite) await session.commit();
+    session.leave();
+    return result;
+  } catch (error) {
+    session.drop();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}
+
 export function createPostgresEngine(url: string): DatabaseEngine {
   return {
     name: "PostgreSQL",
@@ -22,42 +65,50 @@ export function createPostgresEngine(url: string): DatabaseEngine {
       const bound = bindParameters("postgres", statement.sql, statement.params);
       // Loaded when the first statement needs it: most workspaces have no PostgreSQL.
       const { default: pg } = await import("pg");
-      const connect = () => new pg.Client(clientConfig(url, pg.types.getTypeParser));
       signal.throwIfAborted();
-      const client = connect();
-      // A connection that breaks also fails the query in flight, which is where it is reported.
-      client.on("error", () => {});
-      const { promise: stopped, reject } = Promise.withResolvers<never>();
-      const stop = () => {
-        void cancelBackend(connect, client).finally(() => reject(signal.reason));
+      const connect = () => {
+        const client = new pg.Client(clientConfig(url, pg.types.getTypeParser));
+        // A connection that breaks also fails the query in flight, which is where it is reported.
+        return client.on("error", () => {});
       };
-      signal.addEventListener("abort", stop, { once: true });
-      try {
-        const query = new pg.Query(queryConfig(bound));
-        const result = await Promise.race([runOnPostgres(client, query, statement), stopped]);
-        signal.throwIfAborted();
-        signal.removeEventListener("abort", stop);
-        if (statement.isWrite) await client.query("COMMIT");
-        // Takes leave and does not wait for the answer. With rows still on their way it drops the connection at once.
-        void client.end().catch(() => {});
-        return result;
-      } catch (error) {
-        dropPostgres(client);
-        throw error;
-      } finally {
-        signal.removeEventListener("abort", stop);
-      }
+      const client = connect();
+      const session: Session = {
+        async run() {
+          await client.connect();
+          await client.query(statement.isWrite ? "BEGIN" : "BEGIN READ ONLY");
+          // This takes the transaction's first snapshot, after which read-only can no longer be switched off. The
+          // server's own limit is for the case that this process dies.
+          const limit = String(statement.timeout + 1_000);
+          await client.query("SELECT set_config('statement_timeout', $1, true)", [limit]);
+          // The extended protocol takes exactly one statement; the server refuses a second one.
+          const config: QueryArrayConfig & { readonly queryMode: "extended" } = {
+            text: bound.sql,
+            values: [...bound.values],
+            rowMode: "array",
+            queryMode: "extended",
+          };
+          return collectFromPostgres(client, new pg.Query<unknown[]>(config), statement);
+        },
+        commit: () => client.query("COMMIT"),
+        async cancel() {
+          // Set once the connection stands; the declared type leaves it out.
+          const { processID } = client as Client & { readonly processID?: number | null };
+          if (processID === null || processID === undefined) return;
+          const second = connect();
+          try {
+            await second.connect();
+            await second.query("SELECT pg_cancel_backend($1)", [processID]);
+          } finally {
+            dropClient(second);
+          }
+        },
+        // Does not wait for the answer. With rows still on their way it drops the connection at once.
+        leave: () => void client.end().catch(() => {}),
+        drop: () => dropClient(client),
+      };
+      return runSession(session, statement, signal);
     },
   };
-}
-
-async function runOnPostgres(client: Client, query: Query, statement: Statement): Promise<StatementResult> {
-  await client.connect();
-  await client.query(statement.isWrite ? "BEGIN" : "BEGIN READ ONLY");
-  // This takes the transaction's first snapshot, after which read-only can no longer be switched off. The server's
-  // own limit is for the case that this process dies.
-  await client.query("SELECT set_config('statement_timeout', $1, true)", [String(statement.timeout + 1_000)]);
-  return collectFromPostgres(client, query, statement);
 }
 
 /** Dates and times stay as the server writes them: a JavaScript date would move them to this machine's time zone. */
@@ -83,20 +134,11 @@ function clientConfig(
   };
 }
 
-/** The extended protocol takes exactly one statement; the server refuses a second one. */
-function queryConfig({ sql, values }: BoundSql): QueryConfig {
-  const config: QueryArrayConfig & { readonly queryMode: "extended" } = {
-    text: sql,
-    values: [...values],
-    rowMode: "array",
-    queryMode: "extended",
-  };
-  return config;
-}
+const changingCommands = new Set(["INSERT", "UPDATE", "DELETE", "MERGE"]);
 
 function collectFromPostgres(
   client: Client,
-  query: Query,
+  query: Query<unknown[]>,
   { limit, isWrite }: Statement,
 ): Promise<StatementResult> {
   const collector = new RowCollector(limit);
@@ -104,7 +146,7 @@ function collectFromPostgres(
     columns: uniqueColumns(fields.map(({ name }) => name)),
     rows: collector.rows,
     isTruncated: collector.isTruncated,
-    affectedRows: isWrite && changesRows.has(command) ? rowCount : null,
+    affectedRows: isWrite && changingCommands.has(command) ? rowCount : null,
     lastInsertId: null,
   });
   return new Promise((resolve, reject) => {
@@ -118,100 +160,65 @@ function collectFromPostgres(
   });
 }
 
-const changesRows = new Set(["INSERT", "UPDATE", "DELETE", "MERGE"]);
-
-/**
- * Ends a connection at once, also one on which nobody answers; the server then rolls back. The socket is not part of
- * the driver's types.
- */
-function dropPostgres(client: Client): void {
+function dropClient(client: Client): void {
   void client.end().catch(() => {});
+  // The socket is not part of the driver's types.
   (client as Client & { readonly connection: { readonly stream: Socket } }).connection.stream.destroy();
 }
-
-/** Tells the server to stop. A closed connection alone would not: it is noticed only when rows are sent. */
-async function cancelBackend(connect: () => Client, client: Client): Promise<void> {
-  // Set once the connection stands; the declared type leaves it out.
-  const { processID } = client as Client & { readonly processID?: number | null };
-  if (processID === null || processID === undefined) return;
-  const second = connect();
-  second.on("error", () => {});
-  try {
-    await second.connect();
-    await second.query("SELECT pg_cancel_backend($1)", [processID]);
-  } catch {
-    // The server's own statement_timeout ends the statement then.
-  } finally {
-    dropPostgres(second);
-  }
-}
-
-const CONNECT_TIMEOUT = 10_000;
 
 /** For MySQL and MariaDB. */
 export function createMysqlEngine(url: string): DatabaseEngine {
   return {
     name: "MySQL",
     async run(statement, signal) {
+      const { isWrite } = statement;
       const bound = bindParameters("mysql", statement.sql, statement.params);
-      if (!statement.isWrite) refuseFiles(statement.sql);
+      if (!isWrite) refuseFiles(statement.sql);
       // Loaded when the first statement needs it: most workspaces have no MySQL.
       const { default: mysql } = await import("mysql2");
-      const connect = () => mysql.createConnection(connectionOptions(url));
       signal.throwIfAborted();
-      const connection = connect();
-      // A connection that breaks also fails the command in flight, which is where it is reported.
-      connection.on("error", () => {});
-      const { promise: stopped, reject } = Promise.withResolvers<never>();
-      const stop = () => {
-        void killConnection(connect, connection).finally(() => reject(signal.reason));
+      const connect = () => {
+        const connection = mysql.createConnection({
+          ...mysqlAddress(url),
+          connectTimeout: CONNECT_TIMEOUT,
+          rowsAsArray: true,
+          dateStrings: true,
+          supportBigNumbers: true,
+          // Row parsers are worth generating for many statements, and this connection lives for one.
+          disableEval: true,
+        });
+        // A connection that breaks also fails the command in flight, which is where it is reported.
+        return connection.on("error", () => {});
       };
-      signal.addEventListener("abort", stop, { once: true });
-      try {
-        const result = await Promise.race([runOn(connection, bound, statement), stopped]);
-        signal.throwIfAborted();
-        signal.removeEventListener("abort", stop);
-        if (statement.isWrite) await send(connection, "COMMIT");
-        return result;
-      } finally {
-        signal.removeEventListener("abort", stop);
-        // Without a commit the server rolls back.
-        drop(connection);
-      }
+      const connection = connect();
+      const drop = () => dropConnection(connection);
+      const session: Session = {
+        async run() {
+          // Also for transactions that a procedure might begin after ending this one.
+          if (!isWrite) await send(connection, "SET SESSION TRANSACTION READ ONLY");
+          await send(connection, isWrite ? "START TRANSACTION" : "START TRANSACTION READ ONLY");
+          return collectFromMysql(connection, bound, statement);
+        },
+        commit: () => send(connection, "COMMIT"),
+        async cancel() {
+          // Zero or missing until the server has greeted.
+          if (!connection.threadId) return;
+          const second = connect();
+          await send(second, `KILL ${Number(connection.threadId)}`).finally(() => dropConnection(second));
+        },
+        leave: drop,
+        drop,
+      };
+      return runSession(session, statement, signal);
     },
   };
 }
 
-async function runOn(
-  connection: Connection,
-  bound: BoundSql,
-  statement: Statement,
-): Promise<StatementResult> {
-  // Also for transactions that a procedure might begin after ending this one.
-  if (!statement.isWrite) await send(connection, "SET SESSION TRANSACTION READ ONLY");
-  await send(connection, statement.isWrite ? "START TRANSACTION" : "START TRANSACTION READ ONLY");
-  return collect(connection, bound, statement);
-}
-
-/**
- * Ends a connection at once. The driver's own way only stops sending: a server that is in the middle of a large result
- * would go on with it. The socket is not part of the driver's types.
- */
-function drop(connection: Connection): void {
+/** The driver's own way only stops sending: a server that is in the middle of a large result would go on with it. */
+function dropConnection(connection: Connection): void {
   connection.destroy();
+  // The socket is not part of the driver's types.
   (connection as Connection & { readonly stream: Duplex }).stream.destroy();
-}
-
-function connectionOptions(url: string): ConnectionOptions {
-  return {
-    ...mysqlAddress(url),
-    connectTimeout: CONNECT_TIMEOUT,
-    rowsAsArray: true,
-    dateStrings: true,
-    supportBigNumbers: true,
-    // Row parsers are worth generating for many statements, and this connection lives for one.
-    disableEval: true,
-  };
 }
 
 function send(connection: Connection, sql: string): Promise<void> {
@@ -220,7 +227,7 @@ function send(connection: Connection, sql: string): Promise<void> {
   });
 }
 
-function collect(
+function collectFromMysql(
   connection: Connection,
   bound: BoundSql,
   { sql, limit, isWrite }: Statement,
@@ -247,24 +254,18 @@ function collect(
       if (fields !== undefined) columns ??= uniqueColumns(fields.map(({ name }) => name));
     });
     command.on("result", (row: unknown[] | ResultSetHeader) => {
-      if (!Array.isArray(row)) {
-        header = row;
-        return;
-      }
-      // A procedure may give several sets of rows; the first one is the answer.
-      if (resultSets > 1) return;
-      // A change runs to its end; of a reading statement the rest is left unread.
-      if (!collector.add(row) && !isWrite) resolve(finish());
+      if (!Array.isArray(row)) header = row;
+      // A procedure may give several sets of rows; the first one is the answer. A change runs to its end; of a
+      // reading statement the rest is left unread.
+      else if (resultSets === 1 && !collector.add(row) && !isWrite) resolve(finish());
     });
     command.on("end", () => resolve(finish()));
   });
 }
 
 function changes(sql: string, header: ResultSetHeader | undefined, returned: number) {
-  const word = leadingWord(sql);
-  if (!["INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "CALL"].includes(word)) {
+  if (!["INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "CALL"].includes(leadingWord(sql)))
     return { affectedRows: null, lastInsertId: null };
-  }
   // With RETURNING there is no header: every changed row is given back instead.
   return { affectedRows: header?.affectedRows ?? returned, lastInsertId: header?.insertId || null };
 }
@@ -285,19 +286,4 @@ function refuseFiles(sql: string): void {
   throw new Error(
     "INTO OUTFILE and INTO DUMPFILE write files on the database server, and this tool only reads.",
   );
-}
-
-/** Tells the server to stop. A closed connection alone would not: it is noticed only when rows are sent. */
-async function killConnection(connect: () => Connection, connection: Connection): Promise<void> {
-  // Zero or missing until the server has greeted.
-  if (!connection.threadId) return;
-  const second = connect();
-  second.on("error", () => {});
-  try {
-    await send(second, `KILL ${Number(connection.threadId)}`);
-  } catch {
-    // Nothing more can be done from here; the server ends the statement when it next looks at the connection.
-  } finally {
-    drop(second);
-  }
 }

@@ -105,11 +105,11 @@ function execute(database: DatabaseSync, { sql, params, limit, isWrite }: Statem
   const columns = uniqueColumns(prepared.columns().map(({ name }) => name));
   const collector = new RowCollector(limit);
   if (columns.length === 0) prepared.run(...values);
-  // Rows come as arrays because of `returnArrays`, which the type does not show. A change runs to its end: only the
-  // rows that it gives back are limited.
-  for (const row of columns.length === 0 ? [] : (prepared.iterate(...values) as Iterable<unknown>)) {
-    if (!collector.add(row as unknown[]) && !isWrite) break;
-  }
+  // A change runs to its end: only the rows that it gives back are limited.
+  // Rows come as arrays because of `returnArrays`, which the type does not show.
+  const found =
+    columns.length === 0 ? [] : (prepared.iterate(...values) as Iterable<unknown> as Iterable<unknown[]>);
+  for (const row of found) if (!collector.add(row) && !isWrite) break;
   const { rows, isTruncated } = collector;
   return { columns, rows, isTruncated, ...changes(database, sql, isWrite) };
 }
@@ -117,11 +117,9 @@ function execute(database: DatabaseSync, { sql, params, limit, isWrite }: Statem
 function changes(database: DatabaseSync, sql: string, isWrite: boolean) {
   const word = leadingWord(sql);
   if (!isWrite || !changesRows.has(word)) return { affectedRows: null, lastInsertId: null };
+  const done = database.prepare("SELECT changes(), last_insert_rowid()").get();
   // An array because of `returnArrays`, and big integers because of `readBigInts`.
-  const [count, id] = database.prepare("SELECT changes(), last_insert_rowid()").get() as unknown as [
-    bigint,
-    bigint,
-  ];
+  const [count, id] = done as unknown as [bigint, bigint];
   const isInsert = word === "INSERT" || word === "REPLACE";
   return { affectedRows: Number(count), lastInsertId: isInsert && count > 0n ? toSafeInteger(id) : null };
 }
@@ -137,39 +135,20 @@ function toSqlValue(value: JsonValue): SQLInputValue {
 }
 
 /** Pragmas that only tell something when they are called without a value. `database_list` would tell where the file lies. */
-const tellingPragmas = new Set([
-  "application_id",
-  "auto_vacuum",
-  "collation_list",
-  "compile_options",
-  "data_version",
-  "encoding",
-  "foreign_keys",
-  "freelist_count",
-  "function_list",
-  "journal_mode",
-  "module_list",
-  "page_count",
-  "page_size",
-  "pragma_list",
-  "schema_version",
-  "table_list",
-  "user_version",
-]);
+const tellingPragmas = new Set(
+  (
+    "application_id auto_vacuum collation_list compile_options data_version encoding foreign_keys freelist_count " +
+    "function_list journal_mode module_list page_count page_size pragma_list schema_version table_list user_version"
+  ).split(" "),
+);
 
 /** Pragmas whose value says what to tell. */
-const askingPragmas = new Set([
-  "foreign_key_check",
-  "foreign_key_list",
-  "index_info",
-  "index_list",
-  "index_xinfo",
-  "integrity_check",
-  "quick_check",
-  "table_info",
-  "table_list",
-  "table_xinfo",
-]);
+const askingPragmas = new Set(
+  (
+    "foreign_key_check foreign_key_list index_info index_list index_xinfo integrity_check quick_check table_info " +
+    "table_list table_xinfo"
+  ).split(" "),
+);
 
 /**
  * Keeps a statement inside its database and its transaction. Changes are not judged here: a read-only connection

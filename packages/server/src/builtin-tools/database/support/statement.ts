@@ -46,40 +46,14 @@ export interface DatabaseEngine {
 }
 
 /** What begins a statement that only reads. */
-const reading = new Set([
-  "SELECT",
-  "WITH",
-  "VALUES",
-  "TABLE",
-  "SHOW",
-  "EXPLAIN",
-  "DESCRIBE",
-  "DESC",
-  "PRAGMA",
-]);
+const reading = new Set("SELECT WITH VALUES TABLE SHOW EXPLAIN DESCRIBE DESC PRAGMA".split(" "));
 
 /** What would step out of the transaction that the tool itself keeps, or out of the database. */
-const refused = new Set([
-  "ABORT",
-  "ATTACH",
-  "BEGIN",
-  "COMMIT",
-  "COPY",
-  "DETACH",
-  "END",
-  "HANDLER",
-  "LOAD",
-  "LOCK",
-  "PREPARE",
-  "RELEASE",
-  "ROLLBACK",
-  "SAVEPOINT",
-  "SET",
-  "START",
-  "UNLOCK",
-  "USE",
-  "XA",
-]);
+const refused = new Set(
+  "ABORT ATTACH BEGIN COMMIT COPY DETACH END HANDLER LOAD LOCK PREPARE RELEASE ROLLBACK SAVEPOINT SET START UNLOCK USE XA".split(
+    " ",
+  ),
+);
 
 /** Refuses a statement that the tool is not for, before any database sees it. The databases refuse them as well. */
 export function checkStatement(sql: string, isWrite: boolean): void {
@@ -138,70 +112,71 @@ export interface BoundSql {
   readonly values: readonly JsonValue[];
 }
 
+/** The named groups of `tokens`, of which at most one is set. */
+interface Placeholder {
+  readonly named?: string;
+  readonly numbered?: string;
+  readonly next?: string;
+}
+
 /**
  * The statement with placeholders in the dialect's own form, and the values in their order. Refuses parameters that do
  * not fit: some databases would otherwise fill the gap with NULL and carry on.
  */
 export function bindParameters(dialect: Dialect, sql: string, params: StatementParameters): BoundSql {
-  return isList(params) ? bindList(dialect, sql, params) : bindNames(dialect, sql, params);
+  const replace = (write: (token: string, placeholder: Placeholder) => string) =>
+    // The named groups are the last argument.
+    sql.replace(tokens[dialect], (token, ...rest) => write(token, rest.at(-1) as Placeholder));
+  return isList(params) ? bindList(dialect, replace, params) : bindNames(dialect, replace, params);
 }
 
-function bindNames(dialect: Dialect, sql: string, params: Readonly<Record<string, JsonValue>>): BoundSql {
+type Replace = (write: (token: string, placeholder: Placeholder) => string) => string;
+
+function bindNames(
+  dialect: Dialect,
+  replace: Replace,
+  params: Readonly<Record<string, JsonValue>>,
+): BoundSql {
   const values: JsonValue[] = [];
   const positions = new Map<string, number>();
-  const bound = sql.replace(tokens[dialect], (token, ...rest) => {
-    const { named, numbered, next } = groupsOf(rest);
+  const sql = replace((token, { named, numbered, next }) => {
     if (numbered !== undefined || next !== undefined) {
       throw new Error(
         `The statement uses ${token}, so params must be an array with a value for each placeholder.`,
       );
     }
     if (named === undefined) return token;
-    if (!Object.hasOwn(params, named)) {
+    const value = Object.hasOwn(params, named) ? params[named] : undefined;
+    if (value === undefined)
       throw new Error(`The statement uses ${token}, but params has no "${named}". Add it to params.`);
-    }
     // MySQL's placeholders have no numbers, so every use needs a value of its own.
     const known = dialect === "mysql" ? undefined : positions.get(named);
-    const position = known ?? values.push(params[named]!);
+    const position = known ?? values.push(value);
     positions.set(named, position);
     return written[dialect](position);
   });
   const unused = Object.keys(params).filter((name) => !positions.has(name));
-  if (unused.length === 0) return { sql: bound, values };
-  throw new Error(
-    `params has ${unused.map((name) => `"${name}"`).join(", ")}, which the statement does not use.`,
-  );
+  if (unused.length === 0) return { sql, values };
+  const names = unused.map((name) => `"${name}"`).join(", ");
+  throw new Error(`params has ${names}, which the statement does not use.`);
 }
 
-function bindList(dialect: Dialect, sql: string, params: readonly JsonValue[]): BoundSql {
+function bindList(dialect: Dialect, replace: Replace, values: readonly JsonValue[]): BoundSql {
   let count = 0;
-  const bound = sql.replace(tokens[dialect], (token, ...rest) => {
-    const { named, numbered, next } = groupsOf(rest);
-    if (named !== undefined) {
+  const sql = replace((token, { named, numbered, next }) => {
+    if (named !== undefined)
       throw new Error(
         `The statement uses ${token}, so params must be an object, for example {"${named}": …}.`,
       );
-    }
     if (next !== undefined) count++;
     if (numbered === undefined) return token;
     count = Math.max(count, Number(numbered));
     return written[dialect](Number(numbered));
   });
-  if (count === params.length) return { sql: bound, values: params };
+  if (count === values.length) return { sql, values };
   throw new Error(
-    `The statement has ${count} placeholders, but params has ${params.length} values. Give one for each.`,
+    `The statement has ${count} placeholders, but params has ${values.length} values. Give one for each.`,
   );
-}
-
-interface TokenGroups {
-  readonly named?: string;
-  readonly numbered?: string;
-  readonly next?: string;
-}
-
-/** The named groups are the last argument that `replace` gives. */
-function groupsOf(rest: readonly unknown[]): TokenGroups {
-  return rest.at(-1) as TokenGroups;
 }
 
 function isList(params: StatementParameters): params is readonly JsonValue[] {

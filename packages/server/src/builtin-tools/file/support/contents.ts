@@ -1,8 +1,8 @@
-import { constants, type Stats } from "node:fs";
-import { type FileHandle, lstat, open } from "node:fs/promises";
+import type { Stats } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
 import { isPrivateTwin } from "../../../access/index.ts";
-import { belongsToServer, type Confinement, confinePath, showPath } from "../../confine.ts";
-import { checkSameFile } from "./entries.ts";
+import { belongsToServer, type Confinement, locateExisting } from "../../paths.ts";
+import { carefulRead, checkSameFile } from "./entries.ts";
 
 interface PageRequest {
   /** The first line wanted, from 1. */
@@ -38,29 +38,13 @@ export async function readPage(
   handle: FileHandle,
   request: PageRequest,
 ): Promise<Page | { readonly endsAt: number }> {
-  const { encoding, offset, signal } = request;
-  const before = await passLines(
-    handle,
-    encoding,
-    encoding.bom,
-    offset - 1,
-    Number.POSITIVE_INFINITY,
-    signal,
-  );
+  const { encoding, offset, skipBytes } = request;
+  const before = await passLines(handle, request, encoding.bom, { lines: offset - 1 });
   if (before.lines < offset - 1) return { endsAt: before.lines + (before.isLineOpen ? 1 : 0) };
-  const start = before.position + request.skipBytes;
+  const start = before.position + skipBytes;
   const bytes = await readAt(handle, start, Buffer.allocUnsafe(request.bytes + 1));
   if (bytes.length === 0 && start > encoding.bom) return { endsAt: offset - 1 };
-  return cutPage(handle, request, start, bytes);
-}
 
-async function cutPage(
-  handle: FileHandle,
-  request: PageRequest,
-  start: number,
-  bytes: Buffer,
-): Promise<Page> {
-  const { encoding, offset, skipBytes, signal } = request;
   const isWhole = bytes.length <= request.bytes;
   const { length, lines } = takeLines(bytes.subarray(0, request.bytes), request, isWhole);
   if (isWhole && length === bytes.length) return { bytes, lines, totalLines: offset - 1 + lines };
@@ -69,14 +53,7 @@ async function cutPage(
     const piece = wholeCharacters(bytes.subarray(0, request.bytes), encoding);
     return { bytes: piece, lines: 1, next: { offset, skipBytes: skipBytes + piece.length } };
   }
-  const left = await passLines(
-    handle,
-    encoding,
-    start + length,
-    Number.POSITIVE_INFINITY,
-    MOST_COUNTED,
-    signal,
-  );
+  const left = await passLines(handle, request, start + length, { bytes: MOST_COUNTED });
   const next = { offset: offset + lines, skipBytes: 0 };
   const page = { bytes: bytes.subarray(0, length), lines, next };
   if (!left.isEnd) return page;
@@ -107,21 +84,20 @@ interface Passed {
   readonly isLineOpen: boolean;
 }
 
+/** Goes over lines from a position on, at most so many of them, or about so many bytes. */
 async function passLines(
   handle: FileHandle,
-  encoding: TextEncoding,
+  { encoding, signal }: PageRequest,
   from: number,
-  most: number,
-  mostBytes: number,
-  signal: AbortSignal,
+  most: { readonly lines?: number; readonly bytes?: number },
 ): Promise<Passed> {
   let lines = 0;
-  if (most === 0) return { position: from, lines, isEnd: false, isLineOpen: false };
+  if (most.lines === 0) return { position: from, lines, isEnd: false, isLineOpen: false };
   let isLineOpen = false;
   const buffer = Buffer.allocUnsafe(CHUNK);
   // UTF-16 is looked at in pairs, counted from the start of the file.
   const aligned = from - (from % 2);
-  for (let base = aligned; base - from < mostBytes; ) {
+  for (let base = aligned; base - from < (most.bytes ?? Number.POSITIVE_INFINITY); ) {
     signal.throwIfAborted();
     const chunk = await readAt(handle, base, buffer);
     let at = base === aligned ? from - aligned : 0;
@@ -129,7 +105,7 @@ async function passLines(
     for (let end = encoding.lineEnd(chunk, at); end !== -1; end = encoding.lineEnd(chunk, at)) {
       at = end;
       lines += 1;
-      if (lines === most) return { position: base + at, lines, isEnd: false, isLineOpen: false };
+      if (lines === most.lines) return { position: base + at, lines, isEnd: false, isLineOpen: false };
     }
     isLineOpen = at < chunk.length;
     base += chunk.length;
@@ -161,30 +137,25 @@ function wholeCharacters(bytes: Buffer, encoding: TextEncoding): Buffer {
 export interface OpenFile {
   readonly handle: FileHandle;
   readonly stats: Stats;
-  readonly real: string;
   /** The path for people. */
   readonly shown: string;
 }
-
-// A pipe without a writer would block for ever; a link put there after the check must not be followed.
-const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
 /**
  * Opens a file inside the workspace for reading. Rejects for folders, pipes and devices, and when the path was
  * exchanged for another file between the check and the opening.
  */
 export async function openRegularFile(workspace: Confinement, path: string): Promise<OpenFile> {
-  const real = await confinePath(workspace, path, { mustExist: true });
-  const shown = await showPath(workspace, real);
-  checkKind(await lstat(real), shown);
-  const handle = await open(real, flags).catch((error: NodeJS.ErrnoException) => {
+  const { real, shown, stats: seen } = await locateExisting(workspace, path);
+  checkKind(seen, shown);
+  const handle = await open(real, carefulRead).catch((error: NodeJS.ErrnoException) => {
     throw new Error(`${shown} cannot be opened: ${error.message}.`, { cause: error });
   });
   try {
     const stats = await checkSameFile(handle, real, shown);
     checkKind(stats, shown);
     if (await isPrivateTwin(workspace, stats)) throw belongsToServer(path);
-    return { handle, stats, real, shown };
+    return { handle, stats, shown };
   } catch (error) {
     await handle.close();
     throw error;
@@ -307,23 +278,4 @@ function wideLineEnd(bytes: Buffer, from: number, low: 0 | 1): number {
     if (at % 2 === low && bytes[low === 0 ? at + 1 : at - 1] === NUL) return at - low + 2;
   }
   return -1;
-}
-
-const units = ["KB", "MB", "GB", "TB"] as const;
-
-/** A number of bytes as people read it: `812 bytes`, `1.2 MB`. */
-export function formatSize(bytes: number): string {
-  if (bytes < 1024) return amount(bytes, "byte");
-  let value = bytes / 1024;
-  let unit = 0;
-  while (value >= 1024 && unit < units.length - 1) {
-    value /= 1024;
-    unit += 1;
-  }
-  return `${value >= 100 ? Math.round(value) : value.toFixed(1).replace(/\.0$/, "")} ${units[unit]}`;
-}
-
-/** `1 file`, `3 files`; `amount(2, "entry", "entries")`. */
-export function amount(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`;
 }

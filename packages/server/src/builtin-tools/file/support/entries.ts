@@ -18,12 +18,30 @@ import {
   utimes,
 } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { type Confinement, showPath } from "../../confine.ts";
-import { amount } from "./contents.ts";
+import { amount } from "../../define.ts";
+import { type Confinement, entryAt, showPath } from "../../paths.ts";
 
-export interface Copied {
+export type EntryKind = "file" | "directory" | "symlink" | "other";
+
+/** What kind of thing it is, in the words of the tools. */
+export function kindOf(stats: Pick<Stats, "isFile" | "isDirectory" | "isSymbolicLink">): EntryKind {
+  if (stats.isSymbolicLink()) return "symlink";
+  if (stats.isDirectory()) return "directory";
+  return stats.isFile() ? "file" : "other";
+}
+
+/** How many entries were copied or removed so far; also true when the work was cut short. */
+export interface EntryCount {
   files: number;
   folders: number;
+}
+
+/** `3 files and 1 folder`. */
+export function countEntries({ files, folders }: Readonly<EntryCount>): string {
+  return `${amount(files, "file")} and ${amount(folders, "folder")}`;
+}
+
+export interface Copied extends EntryCount {
   bytes: number;
   /** What was left out, relative to the source, and why. */
   readonly skipped: { readonly path: string; readonly reason: string }[];
@@ -31,16 +49,13 @@ export interface Copied {
 
 export interface CopyOptions {
   readonly signal: AbortSignal;
-  readonly copied: Copied;
   /** Replace files that are there already; folders are merged. */
   readonly overwrite: boolean;
   /** Keep exact modes, owners and times, as a move must. */
   readonly preserve: boolean;
   /** Why an entry is neither read nor written, by its source and its target; `undefined` when it is copied. */
   readonly leaveOut: (source: string, target: string, stats: Stats) => Promise<string | undefined>;
-  /** Why a link may not be copied; `undefined` when it may. */
-  readonly refuseLink: (link: string, target: string, copy: string) => Promise<string | undefined>;
-  readonly onProgress: (copied: Copied) => void;
+  readonly onProgress: (files: number, total: undefined, message: string) => void;
 }
 
 /** Why files of the server are left out. */
@@ -48,26 +63,57 @@ export const OWN = "it belongs to the server itself";
 
 const PIECE = 1024 * 1024;
 const PROGRESS_EVERY = 200;
-const sourceFlags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+/** A pipe without a writer would block for ever; a link put there after the check must not be followed. */
+export const carefulRead = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
 /** Copies a file, a link or a folder with everything in it. No link is ever followed. */
-export async function copyEntry(
+export async function copyEntry(source: string, target: string, options: CopyOptions): Promise<Copied> {
+  const copied: Copied = { files: 0, folders: 0, bytes: 0, skipped: [] };
+  await copyInto(source, target, options, copied, "");
+  return copied;
+}
+
+async function copyInto(
   source: string,
   target: string,
   options: CopyOptions,
-  path = "",
+  copied: Copied,
+  path: string,
 ): Promise<void> {
   options.signal.throwIfAborted();
   const stats = await lstat(source);
-  const reason = await options.leaveOut(source, target, stats);
-  if (reason !== undefined) {
-    noteLeftOut(path, reason, options.copied);
+  const isKnown = stats.isSymbolicLink() || stats.isDirectory() || stats.isFile();
+  const reason =
+    (await options.leaveOut(source, target, stats)) ??
+    (isKnown ? undefined : "it is neither a file nor a folder");
+  if (reason !== undefined) return noteLeftOut(path, reason, copied);
+  if (stats.isDirectory()) {
+    await copyFolder(source, target, stats, options, (name) =>
+      copyInto(
+        join(source, name),
+        join(target, name),
+        options,
+        copied,
+        path === "" ? name : `${path}/${name}`,
+      ),
+    );
+    copied.folders += 1;
     return;
   }
-  if (stats.isSymbolicLink()) return copyLink(source, target, options, path);
-  if (stats.isDirectory()) return copyFolder(source, target, stats, options, path);
-  if (stats.isFile()) return copyFile(source, target, stats, options);
-  options.copied.skipped.push({ path, reason: "it is neither a file nor a folder" });
+  await checkFree(target, options.overwrite);
+  if (stats.isSymbolicLink()) {
+    const text = await readlink(source);
+    await withTemporary(target, async (temporary) => {
+      await symlink(text, temporary);
+      await rename(temporary, target);
+    });
+  } else {
+    await copyFile(source, target, stats, options);
+    copied.bytes += stats.size;
+  }
+  copied.files += 1;
+  if (copied.files % PROGRESS_EVERY === 0)
+    options.onProgress(copied.files, undefined, `${countEntries(copied)} copied`);
 }
 
 /** Of files of the server only the folder is told, once: not how many there are, nor what they are called. */
@@ -82,98 +128,66 @@ async function copyFolder(
   source: string,
   target: string,
   stats: Stats,
-  options: CopyOptions,
-  path: string,
+  { preserve }: CopyOptions,
+  copyMember: (name: string) => Promise<void>,
 ): Promise<void> {
   const existing = await entryAt(target);
   if (existing === undefined) await mkdir(target, 0o700);
   else if (!existing.isDirectory()) throw new Error(`${target} stands in the way: it is not a folder.`);
-  for (const name of await readdir(source)) {
-    await copyEntry(join(source, name), join(target, name), options, path === "" ? name : `${path}/${name}`);
-  }
-  options.copied.folders += 1;
+  for (const name of await readdir(source)) await copyMember(name);
   if (existing !== undefined) return;
   // Only now: a write-protected folder could not have been filled.
-  if (options.preserve) await lchown(target, stats.uid, stats.gid).catch(() => {});
+  if (preserve) await lchown(target, stats.uid, stats.gid).catch(() => {});
   await chmod(target, stats.mode & 0o7777);
-  if (options.preserve) await utimes(target, stats.atime, stats.mtime);
+  if (preserve) await utimes(target, stats.atime, stats.mtime);
 }
 
-async function copyLink(source: string, target: string, options: CopyOptions, path: string): Promise<void> {
-  const text = await readlink(source);
-  const reason = await options.refuseLink(source, text, target);
-  if (reason !== undefined) {
-    options.copied.skipped.push({ path, reason });
-    return;
+async function copyFile(
+  source: string,
+  target: string,
+  stats: Stats,
+  { signal, preserve }: CopyOptions,
+): Promise<void> {
+  await using from = await open(source, carefulRead);
+  const opened = await from.stat();
+  if (opened.dev !== stats.dev || opened.ino !== stats.ino) {
+    throw new Error(`${source} was exchanged for something else while it was being copied.`);
   }
-  await checkFree(target, options);
   await withTemporary(target, async (temporary) => {
-    await symlink(text, temporary);
+    // The system's own mask is applied to a copy, as to any new file.
+    const to = await open(temporary, "wx", stats.mode & 0o777);
+    try {
+      // In pieces, so that a cancelled copy ends at once and memory stays flat.
+      const buffer = Buffer.allocUnsafe(Math.min(PIECE, Math.max(stats.size, 4096)));
+      for (;;) {
+        signal.throwIfAborted();
+        const { bytesRead } = await from.read(buffer, 0, buffer.length);
+        if (bytesRead === 0) break;
+        await to.writeFile(buffer.subarray(0, bytesRead));
+      }
+      if (preserve) {
+        await takeOver(to, stats);
+        await to.utimes(stats.atime, stats.mtime);
+      }
+    } finally {
+      await to.close();
+    }
     await rename(temporary, target);
   });
-  options.copied.files += 1;
 }
 
-async function copyFile(source: string, target: string, stats: Stats, options: CopyOptions): Promise<void> {
-  await checkFree(target, options);
-  const from = await open(source, sourceFlags);
-  try {
-    const opened = await from.stat();
-    if (opened.dev !== stats.dev || opened.ino !== stats.ino) {
-      throw new Error(`${source} was exchanged for something else while it was being copied.`);
-    }
-    await withTemporary(target, async (temporary) => {
-      // The system's own mask is applied to a copy, as to any new file.
-      const to = await open(temporary, "wx", stats.mode & 0o777);
-      try {
-        await copyBytes(from, to, stats.size, options.signal);
-        if (options.preserve) {
-          await takeOver(to, stats);
-          await to.utimes(stats.atime, stats.mtime);
-        }
-      } finally {
-        await to.close();
-      }
-      await rename(temporary, target);
-    });
-  } finally {
-    await from.close();
-  }
-  const { copied } = options;
-  copied.files += 1;
-  copied.bytes += stats.size;
-  if (copied.files % PROGRESS_EVERY === 0) options.onProgress(copied);
-}
-
-/** In pieces, so that a cancelled copy ends at once and memory stays flat. */
-async function copyBytes(from: FileHandle, to: FileHandle, size: number, signal: AbortSignal): Promise<void> {
-  const buffer = Buffer.allocUnsafe(Math.min(PIECE, Math.max(size, 4096)));
-  for (;;) {
-    signal.throwIfAborted();
-    const { bytesRead } = await from.read(buffer, 0, buffer.length);
-    if (bytesRead === 0) return;
-    await to.writeFile(buffer.subarray(0, bytesRead));
-  }
-}
-
-async function checkFree(target: string, options: CopyOptions): Promise<void> {
+async function checkFree(target: string, overwrite: boolean): Promise<void> {
   const existing = await entryAt(target);
   if (existing === undefined) return;
-  if (!options.overwrite) throw new Error(`${target} already exists.`);
+  if (!overwrite) throw new Error(`${target} already exists.`);
   if (existing.isDirectory()) throw new Error(`${target} stands in the way: it is a folder.`);
-}
-
-/** What has been removed so far; also true when the work was cut short. */
-export interface Removed {
-  files: number;
-  folders: number;
 }
 
 interface RemoveOptions {
   readonly signal: AbortSignal;
-  readonly removed: Removed;
+  readonly removed: EntryCount;
   /** Called now and then. */
-  readonly onProgress?: (removed: Removed) => void;
+  readonly onProgress?: (removed: EntryCount) => void;
 }
 
 const REMOVE_PROGRESS_EVERY = 500;
@@ -195,47 +209,17 @@ export async function removeEntry(path: string, options: RemoveOptions): Promise
   removed.folders += 1;
 }
 
-/** `3 files and 1 folder`. */
-export function countEntries({ files, folders }: Readonly<Removed>): string {
-  return `${amount(files, "file")} and ${amount(folders, "folder")}`;
-}
-
-/** What is at the path, links not followed; `undefined` when there is nothing. */
-export async function entryAt(path: string): Promise<Stats | undefined> {
-  return lstat(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
-    throw error;
-  });
-}
-
-/** What kind of thing it is, in the words of the tools. */
-export function kindOf(stats: Pick<Stats, "isFile" | "isDirectory" | "isSymbolicLink">): EntryKind {
-  if (stats.isSymbolicLink()) return "symlink";
-  if (stats.isDirectory()) return "directory";
-  return stats.isFile() ? "file" : "other";
-}
-
-export type EntryKind = "file" | "directory" | "symlink" | "other";
-
 /** Makes a confined folder and the folders above it where they are missing. Says whether any was made. */
 export async function ensureFolder(workspace: Confinement, folder: string): Promise<boolean> {
-  try {
-    const made = await mkdir(folder, { recursive: true });
-    // A folder above may have become a link since the path was checked.
-    if ((await realpath(folder)) === folder) return made !== undefined;
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const shown = await showPath(workspace, folder);
-    if (code === "EEXIST" || code === "ENOTDIR") {
-      throw new Error(`The folder ${shown} cannot be made: a file with that name stands in the way.`, {
-        cause: error,
-      });
-    }
-    throw new Error(`The folder ${shown} cannot be made: ${message}.`, { cause: error });
-  }
-  throw new Error(
-    `The folder ${await showPath(workspace, folder)} was exchanged for a link. Nothing was written.`,
-  );
+  const shown = await showPath(workspace, folder);
+  const made = await mkdir(folder, { recursive: true }).catch((error: NodeJS.ErrnoException) => {
+    const isInTheWay = error.code === "EEXIST" || error.code === "ENOTDIR";
+    const why = isInTheWay ? "a file with that name stands in the way" : error.message;
+    throw new Error(`The folder ${shown} cannot be made: ${why}.`, { cause: error });
+  });
+  // A folder above may have become a link since the path was checked.
+  if ((await realpath(folder)) === folder) return made !== undefined;
+  throw new Error(`The folder ${shown} was exchanged for a link. Nothing was written.`);
 }
 
 /**
@@ -290,7 +274,10 @@ export function replaceFile(target: string, content: Uint8Array, options: Replac
     }
     options.signal.throwIfAborted();
     await rename(temporary, target);
-    await syncFolder(dirname(target));
+    // Makes the rename itself durable. Some systems cannot sync a folder; the file's content is safe anyway.
+    const folder = await open(dirname(target), "r").catch(() => undefined);
+    await folder?.sync().catch(() => {});
+    await folder?.close();
   });
 }
 
@@ -300,12 +287,4 @@ async function takeOver(handle: FileHandle, like: Stats): Promise<void> {
   // Only the administrator may give files away; everyone else keeps what they write.
   if (uid !== like.uid || gid !== like.gid) await handle.chown(like.uid, like.gid).catch(() => {});
   await handle.chmod(like.mode & 0o7777);
-}
-
-/** Makes the rename itself durable. Some systems cannot sync a folder; the file's content is safe anyway. */
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, "r").catch(() => undefined);
-  if (handle === undefined) return;
-  await handle.sync().catch(() => {});
-  await handle.close();
 }

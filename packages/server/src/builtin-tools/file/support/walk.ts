@@ -1,11 +1,12 @@
-import { constants, type Dirent } from "node:fs";
+import type { Dirent } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { loadLinearPatterns, type Pattern } from "@toolrack/core";
-import { isInside } from "../../../access/index.ts";
+import { isInside, privatePaths, realRoots } from "../../../access/index.ts";
 import { globPattern } from "../../../helpers/index.ts";
-import { type EntryKind, entryAt, kindOf } from "./entries.ts";
+import { type Confinement, entryAt } from "../../paths.ts";
+import { carefulRead, type EntryKind, kindOf } from "./entries.ts";
 
 /** Entries that are held against the rules before others have their turn. */
 const TOGETHER = 200;
@@ -20,15 +21,13 @@ export interface WalkEntry {
 }
 
 interface WalkOptions {
-  /** Levels below the start; 1 is the folder's own entries. */
-  readonly depth: number;
-  /** What to leave out; `undefined` shows everything. */
-  readonly rules: IgnoreRules | undefined;
-  /** What the caller is not to know of, whatever else is shown. */
-  readonly isPrivate: (path: string) => boolean;
+  /** Levels below the start; 1 is the folder's own entries. By default all of them. */
+  readonly depth?: number | undefined;
+  /** What to leave out beside what `.gitignore` leaves out, in its language; `"nothing"` shows everything. */
+  readonly ignore?: readonly string[] | "nothing";
   readonly signal: AbortSignal;
   /** A folder that could not be read; the walk goes on. */
-  readonly onUnreadable: (relative: string, reason: string) => void;
+  readonly onUnreadable?: (relative: string, reason: string) => void;
 }
 
 interface Folder {
@@ -40,26 +39,39 @@ interface Folder {
 /**
  * The entries under a folder, level by level, so that whoever stops early has seen the top of everything. In a
  * folder, folders come first, each kind by name; the same tree gives the same order everywhere. Links are
- * entries, never followed.
+ * entries, never followed. What the caller is not to know of is never among them.
  */
-export async function* walk(start: string, options: WalkOptions): AsyncGenerator<WalkEntry> {
-  let level: Folder[] = [{ path: start, relative: "", rules: options.rules }];
-  for (let depth = 1; depth <= options.depth && level.length > 0; depth += 1) {
+export async function* walk(
+  workspace: Confinement,
+  start: string,
+  options: WalkOptions,
+): AsyncGenerator<WalkEntry> {
+  const { depth: deepest = Number.POSITIVE_INFINITY, ignore = [], signal } = options;
+  const isPrivate = await privatePaths(workspace);
+  const rules = ignore === "nothing" ? undefined : await rulesFor(workspace, start, ignore);
+  let level: Folder[] = [{ path: start, relative: "", rules }];
+  for (let depth = 1; depth <= deepest && level.length > 0; depth += 1) {
     const next: Folder[] = [];
     for (const folder of level) {
-      options.signal.throwIfAborted();
-      for (const entry of await entriesOf(folder, options)) {
+      signal.throwIfAborted();
+      for (const entry of await entriesOf(folder, isPrivate, options)) {
         yield entry;
-        if (entry.type !== "directory" || depth === options.depth) continue;
-        next.push({
-          path: entry.path,
-          relative: entry.relative,
-          rules: await folder.rules?.enter(entry.path),
-        });
+        if (entry.type !== "directory" || depth === deepest) continue;
+        const { path, relative } = entry;
+        next.push({ path, relative, rules: await folder.rules?.enter(path) });
       }
     }
     level = next;
   }
+}
+
+async function rulesFor(
+  workspace: Confinement,
+  folder: string,
+  ignore: readonly string[],
+): Promise<IgnoreRules> {
+  const root = (await realRoots(workspace)).find((candidate) => isInside(candidate, folder)) ?? folder;
+  return (await IgnoreRules.forFolder(root, folder)).with(folder, ignore);
 }
 
 /** Folders first, then by name, by code units: no locale may change the order. */
@@ -68,14 +80,24 @@ function compareEntries(a: Pick<WalkEntry, "name" | "type">, b: Pick<WalkEntry, 
   return a.name < b.name ? -1 : 1;
 }
 
-async function entriesOf(folder: Folder, options: WalkOptions): Promise<WalkEntry[]> {
+async function entriesOf(
+  folder: Folder,
+  isPrivate: (path: string) => boolean,
+  { onUnreadable }: WalkOptions,
+): Promise<WalkEntry[]> {
+  const found = await readdir(folder.path, { withFileTypes: true }).catch(
+    (error: NodeJS.ErrnoException): Dirent[] => {
+      onUnreadable?.(folder.relative, error.code ?? error.message);
+      return [];
+    },
+  );
   const entries: WalkEntry[] = [];
-  for (const [index, dirent] of (await readFolder(folder, options)).entries()) {
+  for (const [index, dirent] of found.entries()) {
     // Many entries times many rules would keep everybody else waiting.
     if (index % TOGETHER === TOGETHER - 1) await setImmediate();
     const { name } = dirent;
     const path = join(folder.path, name);
-    if (options.isPrivate(path)) continue;
+    if (isPrivate(path)) continue;
     const type = await typeOf(dirent, path);
     if (type === undefined || folder.rules?.ignores(path, type === "directory")) continue;
     entries.push({
@@ -86,13 +108,6 @@ async function entriesOf(folder: Folder, options: WalkOptions): Promise<WalkEntr
     });
   }
   return entries.sort(compareEntries);
-}
-
-async function readFolder(folder: Folder, options: WalkOptions): Promise<Dirent[]> {
-  return readdir(folder.path, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
-    options.onUnreadable(folder.relative, error.code ?? error.message);
-    return [];
-  });
 }
 
 /** Some file systems do not tell the type with the name. */
@@ -108,14 +123,11 @@ const MOST_RULES = 1_000;
 /** Never worth showing unless someone asks for it by name. */
 const always = toRules([".git", "node_modules", ".toolrack"]);
 
-// A .gitignore that is a link is not read, as git itself does not.
-const flag = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
-
 /**
  * What `.gitignore` files leave out: those of a folder and of every folder above it, up to the root. The rules
  * nearest to an entry decide, as in git.
  */
-export class IgnoreRules {
+class IgnoreRules {
   readonly #base: string;
   readonly #rules: readonly Rule[];
   readonly #outer: IgnoreRules | undefined;
@@ -140,7 +152,9 @@ export class IgnoreRules {
 
   /** The rules inside a folder that these rules let pass. */
   async enter(folder: string): Promise<IgnoreRules> {
-    const own = await readFile(join(folder, ".gitignore"), { encoding: "utf8", flag }).catch(() => undefined);
+    // A .gitignore that is a link is not read, as git itself does not.
+    const options = { encoding: "utf8", flag: carefulRead } as const;
+    const own = await readFile(join(folder, ".gitignore"), options).catch(() => undefined);
     return own === undefined ? this : new IgnoreRules(folder, toRules(own.split("\n")), this);
   }
 
@@ -209,12 +223,7 @@ function foldersBetween(root: string, folder: string): string[] {
   return folders;
 }
 
-interface TreeEntry {
-  readonly name: string;
-  /** From the top of the tree, with forward slashes. */
-  readonly relative: string;
-  readonly type: EntryKind;
-}
+type TreeEntry = Pick<WalkEntry, "name" | "relative" | "type">;
 
 /**
  * Entries as an indented tree, two spaces a level: what a model reads with the fewest tokens. `note` is what to
@@ -224,25 +233,13 @@ export function renderTree<Entry extends TreeEntry>(
   entries: readonly Entry[],
   note: (entry: Entry) => string,
 ): string {
-  const lines: string[] = [];
-  const children = groupByFolder(entries);
-  const add = (folder: string, indent: string): void => {
-    for (const entry of (children.get(folder) ?? []).sort(compareEntries)) {
-      lines.push(`${indent}${entry.name}${entry.type === "directory" ? "/" : ""}${note(entry)}`);
-      if (entry.type === "directory") add(entry.relative, `${indent}  `);
-    }
-  };
-  add("", "");
-  return lines.join("\n");
-}
-
-function groupByFolder<Entry extends TreeEntry>(entries: readonly Entry[]): Map<string, Entry[]> {
-  const children = new Map<string, Entry[]>();
-  for (const entry of entries) {
-    const folder = entry.relative.slice(0, Math.max(0, entry.relative.length - entry.name.length - 1));
-    const siblings = children.get(folder);
-    if (siblings === undefined) children.set(folder, [entry]);
-    else siblings.push(entry);
-  }
-  return children;
+  const folderOf = ({ relative, name }: Entry) => relative.slice(0, -name.length).replace(/\/$/, "");
+  const children = Map.groupBy(entries, folderOf);
+  const render = (folder: string, indent: string): string[] =>
+    (children.get(folder) ?? []).sort(compareEntries).flatMap((entry) => {
+      const isFolder = entry.type === "directory";
+      const line = `${indent}${entry.name}${isFolder ? "/" : ""}${note(entry)}`;
+      return isFolder ? [line, ...render(entry.relative, `${indent}  `)] : [line];
+    });
+  return render("", "").join("\n");
 }

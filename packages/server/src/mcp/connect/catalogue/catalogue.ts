@@ -1,23 +1,23 @@
 import { isDeepStrictEqual } from "node:util";
-import { ToolDisabledError, type ToolInfo } from "@toolrack/core";
-import { isReservedFrom, racksKey, readRacks } from "../../../calls/index.ts";
-import type { RackItem } from "../../../config/index.ts";
+import { isReservedFrom, isUsableTemplate, racksKey, readRacks } from "../../../calls/index.ts";
 import { isRecord } from "../../../helpers/index.ts";
-import { commandFor } from "../managed-server.ts";
 import type { ListName, UpstreamSession } from "../protocol/session.ts";
-import { type Listed, usableAnnotations, usablePrompt, usableResource, usableTemplate } from "./schema.ts";
+import { cleanText } from "./schema.ts";
+
+/** An item of a list as the server gave it, or a part of one. */
+export type Listed = Readonly<Record<string, unknown>>;
 
 /** A tool as its server describes it. Of the right form, and not to be trusted in any part. */
 export interface UpstreamTool {
   readonly name: string;
   readonly title?: string;
   readonly description?: string;
-  readonly inputSchema: Readonly<Record<string, unknown>>;
-  readonly outputSchema?: Readonly<Record<string, unknown>>;
-  readonly annotations?: Readonly<Record<string, unknown>>;
+  readonly inputSchema: Listed;
+  readonly outputSchema?: Listed;
+  readonly annotations?: Listed;
   /** The server works on it only as a task, and refuses a call that is to be answered at once. */
   readonly isTask?: true;
-  readonly _meta?: Readonly<Record<string, unknown>>;
+  readonly _meta?: Listed;
 }
 
 /** Something of a server that cannot be used, and why. */
@@ -38,9 +38,9 @@ export interface Catalogue extends Lists<UpstreamTool> {
   /** What it listed and cannot be used. */
   readonly refused?: readonly RefusedItem[];
   /** Which of its lists were not read to their ends, and why. */
-  readonly cut?: readonly string[];
-  readonly serverInfo?: { readonly name: string; readonly version: string };
-  readonly instructions?: string;
+  readonly cut?: readonly string[] | undefined;
+  readonly serverInfo?: { readonly name: string; readonly version: string } | undefined;
+  readonly instructions?: string | undefined;
   /** Of a server that is a rack: its own id, and those of the racks that it leads to. */
   readonly racks?: readonly string[];
   /** Milliseconds since the epoch. */
@@ -49,33 +49,83 @@ export interface Catalogue extends Lists<UpstreamTool> {
 
 export const emptyCatalogue: Catalogue = { tools: [], prompts: [], resources: [], templates: [], at: 0 };
 
+/** What a server offers now. Only the tools must be readable. A list that cannot be read stays as it was `before`. */
+export async function readCatalogue(
+  session: UpstreamSession,
+  { timeout, before, onProblem }: { timeout: number; before: Catalogue; onProblem: (text: string) => void },
+): Promise<Catalogue> {
+  const { capabilities, serverInfo, instructions } = session;
+  const cut: string[] = [];
+  const onCut = (reason: string) => {
+    cut.push(reason);
+    onProblem(reason);
+  };
+  let racks: readonly string[] = [];
+  const onMeta = (meta: Listed) => {
+    racks = readRacks(meta[racksKey]);
+  };
+  const list = async (kind: ListName, method: string, member: string, more = {}) =>
+    capabilities[kind] === undefined ? [] : session.list(method, member, { timeout, onCut, ...more });
+  const optional = (kind: ListName, method: string, member: string, known: readonly Listed[]) =>
+    list(kind, method, member).catch((error: Error) => {
+      onProblem(`${method} could not be read, and what was known before is kept: ${error.message}`);
+      return known;
+    });
+  const [tools, prompts, resources, templates] = await Promise.all([
+    list("tools", "tools/list", "tools", { meta: { [racksKey]: true }, onMeta }),
+    optional("prompts", "prompts/list", "prompts", before.prompts),
+    optional("resources", "resources/list", "resources", before.resources),
+    optional("resources", "resources/templates/list", "resourceTemplates", before.templates),
+  ]);
+  return {
+    ...checkCatalogue({ tools, prompts, resources, templates }),
+    cut: cut.length === 0 ? undefined : cut.sort(),
+    serverInfo: serverInfo && { name: serverInfo.name, version: serverInfo.version },
+    instructions,
+    racks,
+    at: Date.now(),
+  };
+}
+
+/** Which lists are not what they were. */
+export function changedLists(before: Catalogue, after: Catalogue): ListName[] {
+  const hasChanged = (list: keyof Lists<unknown>) => !isDeepStrictEqual(before[list], after[list]);
+  return [
+    ...(hasChanged("tools") ? ["tools" as const] : []),
+    ...(hasChanged("prompts") ? ["prompts" as const] : []),
+    ...(hasChanged("resources") || hasChanged("templates") ? ["resources" as const] : []),
+  ];
+}
+
 const MOST_REFUSED = 50;
 /** Far more than a schema may have, and few enough for whatever compares, shows or keeps it. */
 const DEEPEST = 1_000;
+/** Whichever upstream server it is: none of them has a scheme of its own. */
+export const SOURCE = "mcp:";
 
 /**
- * Lists as a server gave them, made such that whoever is shown them can read them: what is optional and of a wrong form
- * is taken out of an item, and an item that cannot be used without it is refused.
+ * Lists as a server gave them, made such that everybody who is shown them can read them: what is optional and of a wrong
+ * form is taken out of an item, and an item that cannot be used without it is refused.
  */
 export function checkCatalogue(
-  given: Lists<object>,
+  given: Lists<Listed | UpstreamTool>,
 ): Lists<UpstreamTool> & { readonly refused: readonly RefusedItem[] } {
   const refused: RefusedItem[] = [];
   const sift = <Item>(
     what: string,
-    items: readonly object[],
+    items: readonly (Listed | UpstreamTool)[],
     make: (item: Listed) => Item | string,
     keyOf: (item: Item) => unknown,
   ): Item[] => {
     const usable = new Map<unknown, Item>();
-    for (const item of items as readonly Listed[]) {
-      const made = make(item);
-      const reason = typeof made === "string" ? made : undefined;
+    for (const item of items) {
+      const made = make({ ...item });
       if (typeof made !== "string" && !usable.has(keyOf(made))) usable.set(keyOf(made), made);
       else if (refused.length < MOST_REFUSED) {
+        const twice = `The server lists more than one ${what} like this. The first one counts.`;
         refused.push({
           name: typeof item.name === "string" && item.name !== "" ? item.name.slice(0, 200) : `a ${what}`,
-          reason: reason ?? `The server lists more than one ${what} like this. The first one counts.`,
+          reason: typeof made === "string" ? made : twice,
         });
       }
     }
@@ -88,17 +138,6 @@ export function checkCatalogue(
     templates: sift("resource template", given.templates, usableTemplate, ({ uriTemplate }) => uriTemplate),
     refused,
   };
-}
-
-/** Which lists are not what they were. */
-function changedLists(before: Catalogue, after: Catalogue): ListName[] {
-  const isSame = (...lists: (keyof Lists<unknown>)[]) =>
-    lists.every((list) => isDeepStrictEqual(before[list], after[list]));
-  return [
-    ...(isSame("tools") ? [] : ["tools" as const]),
-    ...(isSame("prompts") ? [] : ["prompts" as const]),
-    ...(isSame("resources", "templates") ? [] : ["resources" as const]),
-  ];
 }
 
 function usableTool(item: Listed): UpstreamTool | string {
@@ -121,171 +160,98 @@ function usableTool(item: Listed): UpstreamTool | string {
   };
 }
 
-const allLists: readonly ListName[] = ["tools", "prompts", "resources"];
-
-interface LiveCatalogueParts {
-  /** From an earlier time. */
-  readonly known: Catalogue | undefined;
-  /** In milliseconds, for each list. */
-  readonly limit: () => number;
-  readonly onProblem: (text: string) => void;
-  /** Throws for one that is not to be used at all. */
-  readonly check: (catalogue: Catalogue) => void;
-  /** Shows what is new. What it throws for is not taken over. */
-  readonly onChange: (catalogue: Catalogue, changed: readonly ListName[]) => void;
+/** The hints of a tool about itself. Those of a wrong type are left out. */
+export function usableAnnotations(given: unknown): Listed | undefined {
+  if (!isRecord(given)) return undefined;
+  const entries = Object.entries(given).flatMap(([key, value]) => {
+    if (key === "title") return typeof value === "string" ? [[key, cleanText(value)]] : [];
+    return !/Hint$/.test(key) || typeof value === "boolean" ? [[key, value]] : [];
+  });
+  return Object.fromEntries(entries);
 }
 
-/** What a server offers, as it was last read. */
-export class LiveCatalogue {
-  readonly #parts: LiveCatalogueParts;
-  #current: Catalogue;
-
-  constructor(parts: LiveCatalogueParts) {
-    this.#parts = parts;
-    this.#current = parts.known ?? emptyCatalogue;
+/** A prompt such that everybody can read it; a text says why it cannot be used. */
+function usablePrompt(item: Listed): Listed | string {
+  const { name, arguments: args } = item;
+  if (typeof name !== "string" || name === "") return "It has no name.";
+  if (args === undefined || args === null) return { name, ...described(item) };
+  if (!Array.isArray(args) || !args.every((one) => isRecord(one) && typeof one.name === "string")) {
+    return "Its arguments are not a list of things with names, so nobody could fill them in.";
   }
-
-  get current(): Catalogue {
-    return this.#current;
-  }
-
-  async read(session: UpstreamSession): Promise<Catalogue> {
-    const { limit, onProblem, check } = this.#parts;
-    const catalogue = await readCatalogue(session, { limit: limit(), before: this.#current, onProblem });
-    check(catalogue);
-    return catalogue;
-  }
-
-  /** What cannot be shown is not taken over: then what was shown before stays. */
-  take(catalogue: Catalogue, changed: readonly ListName[] = allLists): void {
-    const before = this.#current;
-    this.#current = catalogue;
-    try {
-      this.#parts.onChange(catalogue, changed);
-    } catch (thrown) {
-      this.#current = before;
-      throw thrown;
-    }
-  }
-
-  /** Reads everything again. What was read over a session that is used no longer when it comes counts for nothing. */
-  async update(session: UpstreamSession, isUsed: () => boolean): Promise<void> {
-    const before = this.#current;
-    const catalogue = await this.read(session);
-    if (!isUsed()) return;
-    const changed = changedLists(before, catalogue);
-    if (changed.length > 0) this.take(catalogue, changed);
-    else this.#current = catalogue;
-  }
+  const usableArgument = ({ name: argument, required, ...rest }: Listed) => ({
+    name: argument,
+    ...cleanTexts(rest, "title", "description"),
+    ...(typeof required === "boolean" ? { required } : {}),
+  });
+  return { name, ...described(item), arguments: args.map(usableArgument) };
 }
 
-interface ReadCatalogueOptions {
-  /** That of each list, in milliseconds. */
-  readonly limit: number;
-  /** What was known before; a list that cannot be read now stays as it was. */
-  readonly before: Catalogue;
-  readonly onProblem: (text: string) => void;
+function usableResource(item: Listed): Listed | string {
+  const { uri, name, size } = item;
+  if (typeof uri !== "string" || uri === "") return "It has no uri.";
+  if (isReservedFrom(SOURCE, uri)) return reserved(uri);
+  const shown = typeof name === "string" ? cleanText(name) : uri;
+  return { uri, name: shown, ...described(item), ...(typeof size === "number" ? { size } : {}) };
 }
 
-/** What a server offers now. Only the tools must be readable. */
-async function readCatalogue(
-  session: UpstreamSession,
-  { limit, before, onProblem }: ReadCatalogueOptions,
-): Promise<Catalogue> {
-  const { tools, prompts, resources } = session.capabilities;
-  const cut: string[] = [];
-  const onCut = (reason: string) => {
-    cut.push(reason);
-    onProblem(reason);
-  };
-  let racks: readonly string[] = [];
-  const onMeta = (meta: Readonly<Record<string, unknown>>) => {
-    racks = readRacks(meta[racksKey]);
-  };
-  const list = async (wanted: unknown, method: string, member: string, more = {}) =>
-    wanted === undefined ? [] : session.list(method, member, { timeout: limit, onCut, ...more });
-  const optional = (
-    wanted: unknown,
-    method: string,
-    member: string,
-    known: readonly Readonly<Record<string, unknown>>[],
-  ) =>
-    list(wanted, method, member).catch((error: Error) => {
-      onProblem(`${method} could not be read, and what was known before is kept: ${error.message}`);
-      return known;
-    });
-  const [toolList, promptList, resourceList, templateList] = await Promise.all([
-    list(tools, "tools/list", "tools", { meta: { [racksKey]: true }, onMeta }),
-    optional(prompts, "prompts/list", "prompts", before.prompts),
-    optional(resources, "resources/list", "resources", before.resources),
-    optional(resources, "resources/templates/list", "resourceTemplates", before.templates),
-  ]);
-  const { serverInfo, instructions } = session;
+function usableTemplate(item: Listed): Listed | string {
+  const { uriTemplate, name } = item;
+  if (typeof uriTemplate !== "string" || uriTemplate === "") return "It has no uriTemplate.";
+  if (isReservedFrom(SOURCE, uriTemplate)) return reserved(uriTemplate);
+  if (!isUsableTemplate(uriTemplate)) {
+    return "Its uriTemplate cannot be matched with addresses: it must begin with a scheme such as docs://, have a name in each {…}, some text between two of them where the second begins with none of / ? & ; . #, at most 32 of them, and at most 1,024 characters.";
+  }
+  return { uriTemplate, name: typeof name === "string" ? cleanText(name) : uriTemplate, ...described(item) };
+}
+
+function reserved(uri: string): string {
+  return `Its address begins with ${uri.slice(0, uri.indexOf(":"))}:, which only the rack itself answers for.`;
+}
+
+/** What a server says about a thing, with what is hidden in its texts taken out. */
+function described(item: Listed): Listed {
+  const { mimeType, annotations, icons, _meta } = item;
+  const pictures = Array.isArray(icons) ? icons.filter(isIcon) : [];
   return {
-    ...checkCatalogue({
-      tools: toolList,
-      prompts: promptList,
-      resources: resourceList,
-      templates: templateList,
-    }),
-    ...(cut.length === 0 ? {} : { cut: cut.sort() }),
-    ...(serverInfo === undefined
-      ? {}
-      : { serverInfo: { name: serverInfo.name, version: serverInfo.version } }),
-    ...(instructions === undefined ? {} : { instructions }),
-    ...(racks.length === 0 ? {} : { racks }),
-    at: Date.now(),
+    ...cleanTexts(item, "title", "description"),
+    ...(typeof mimeType === "string" ? { mimeType } : {}),
+    ...(isRecord(annotations) ? { annotations: usableNotes(annotations) } : {}),
+    ...(pictures.length === 0 ? {} : { icons: pictures }),
+    ...(isRecord(_meta) ? { _meta } : {}),
   };
 }
 
-/** Of one server. Those that were linked to longest ago are forgotten first. */
-const MOST_LINKS = 1_000;
-/** Longer ones are no addresses but what they stand for, and would be kept here as such. */
-const LONGEST_URI = 8_192;
-/** Whichever upstream server it is. */
-const SOURCE = "mcp:";
-
-interface Link {
-  /** The tools and prompts in whose results it was, by their names on the rack. */
-  readonly givers: Map<string, RackItem>;
-  /** On the `performance` clock. */
-  at: number;
+/** Those of these members that are texts. */
+function cleanTexts(item: Listed, ...members: readonly string[]): Listed {
+  const texts = members.flatMap((member) => {
+    const text = item[member];
+    return typeof text === "string" ? [[member, cleanText(text)]] : [];
+  });
+  return Object.fromEntries(texts);
 }
 
-/** The resources that results of a server linked to. They need not be in any list, and can be read all the same. */
-export class LinkedResources {
-  readonly #links = new Map<string, Link>();
+const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
 
-  /** Takes note of a block of a result that is a link, or holds a resource. */
-  note(block: Readonly<Record<string, unknown>>, giver: RackItem): void {
-    const { uri } = block.type === "resource_link" ? block : ((block.resource ?? {}) as { uri?: unknown });
-    if (typeof uri !== "string" || uri.length > LONGEST_URI || isReservedFrom(SOURCE, uri)) return;
-    const link = this.#links.get(uri) ?? { givers: new Map(), at: 0 };
-    link.givers.set(giver.name, giver);
-    link.at = performance.now();
-    this.#links.delete(uri);
-    this.#links.set(uri, link);
-    const oldest = this.#links.keys().next();
-    if (this.#links.size > MOST_LINKS && oldest.value !== undefined) this.#links.delete(oldest.value);
-  }
-
-  /** When it was last linked to by something that the reader may use; undefined when it never was. */
-  linkedAt(uri: string, mayUse: (item: RackItem) => boolean): number | undefined {
-    const link = this.#links.get(uri);
-    return link !== undefined && [...link.givers.values()].some(mayUse) ? link.at : undefined;
-  }
-
-  has(uri: string): boolean {
-    return this.#links.has(uri);
-  }
+/** For whom a resource is, how much it matters, and when it changed. */
+function usableNotes({ audience, priority, lastModified }: Listed): Listed {
+  const isAudience =
+    Array.isArray(audience) && audience.every((one) => one === "user" || one === "assistant");
+  const isPriority = typeof priority === "number" && priority >= 0 && priority <= 1;
+  const isMoment = typeof lastModified === "string" && moment.test(lastModified);
+  return {
+    ...(isAudience ? { audience } : {}),
+    ...(isPriority ? { priority } : {}),
+    ...(isMoment && !Number.isNaN(Date.parse(lastModified)) ? { lastModified } : {}),
+  };
 }
 
-/**
- * What a record says about a name that comes from elsewhere. Every object also has members that nobody gave it, such as
- * `constructor`, and a server may name its tools like them.
- */
-export function ownMember<Value>(record: Readonly<Record<string, Value>>, name: string): Value | undefined {
-  return Object.hasOwn(record, name) ? record[name] : undefined;
+function isIcon(icon: unknown): boolean {
+  if (!isRecord(icon)) return false;
+  const { src, mimeType = "", sizes = [], theme = "light" } = icon;
+  const isSized = Array.isArray(sizes) && sizes.every((size) => typeof size === "string");
+  return (
+    typeof src === "string" && typeof mimeType === "string" && isSized && /^(light|dark)$/.test(String(theme))
+  );
 }
 
 /** Whether something stands more than so many levels inside the value. With a list of its own: it may be deeper than the stack. */
@@ -298,24 +264,10 @@ function nestsDeeper(value: unknown, levels: number): boolean {
   return true;
 }
 
-const LONGEST = 400;
-
-/** A message may name a place in a schema of a server, which may be as long as the server likes. */
-export function shortened(message: string): string {
-  if (message.length <= LONGEST) return message;
-  const half = LONGEST / 2;
-  return `${message.slice(0, half)} … ${message.slice(-half)}`;
-}
-
-/** A tool of a server that is switched off. It refuses by itself too, whatever switches the tool on again. */
-export function switchedOff(tool: ToolInfo, key: string): ToolInfo {
-  const reason = `The MCP server "${key}" is switched off, and its tools with it. Switch it on: ${commandFor("enable", key)}`;
-  return {
-    ...tool,
-    execute: async () => {
-      throw new ToolDisabledError(reason, { toolName: tool.name });
-    },
-    metadata: { ...tool.metadata, disabledReason: reason },
-    disabled: true,
-  };
+/**
+ * What a record says about a name that comes from elsewhere. Every object also has members that nobody gave it, such as
+ * `constructor`, and a server may name its tools like them.
+ */
+export function ownMember<Value>(record: Readonly<Record<string, Value>>, name: string): Value | undefined {
+  return Object.hasOwn(record, name) ? record[name] : undefined;
 }

@@ -3,30 +3,43 @@ import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "@toolrack/core";
 import { isRecord } from "../../../helpers/index.ts";
 import type { McpServerStore, McpToolChange, StoredMcpTool, ToolOverride } from "../../../store/index.ts";
-import { pauseAfter } from "../upstream-timers.ts";
+import { pauseAfter, Timer } from "../limits.ts";
 import { ownMember, type UpstreamTool } from "./catalogue.ts";
 
-/** Where a tool stands: as it was agreed to, changed since, or never looked at because nothing is pinned. */
-type PinState = "approved" | "quarantined" | "unpinned";
+/** What a change of an upstream tool's definition leads to. `off`: nothing is remembered. */
+export type PinningPolicy = "quarantine" | "trust" | "off";
+
+/** The part of a tool's definition that is agreed to. */
+type PinnedDefinition = Omit<UpstreamTool, "_meta" | "isTask">;
+
+/** One place in which a definition is not what was agreed to. */
+interface DefinitionChange {
+  /** `description`, or a path such as `inputSchema.properties.path`. */
+  readonly path: string;
+  readonly before?: unknown;
+  readonly after?: unknown;
+}
 
 export interface ToolPin {
-  readonly state: PinState;
+  /** Where a tool stands: as it was agreed to, changed since, or never looked at because nothing is pinned. */
+  readonly state: "approved" | "quarantined" | "unpinned";
   /** What has changed since it was approved. */
   readonly changes: readonly DefinitionChange[];
   /** The definition that was agreed to. */
   readonly approved?: PinnedDefinition;
-  readonly approvedAt?: number;
-  readonly approvedBy?: string;
+  readonly approvedAt?: number | undefined;
+  readonly approvedBy?: string | undefined;
   readonly override: ToolOverride;
 }
 
 const FIRST_USE = "first use";
-
-type Approval = NonNullable<McpToolChange["approved"]>;
+/** 128 bits: short enough to be typed over, long enough that nobody finds a second definition for it. */
+const HASH_LENGTH = 32;
+const MOST_CHANGES = 50;
 
 /** What is trusted here and is not in the store yet. */
 interface Unkept {
-  readonly pin: Approval;
+  readonly pin: NonNullable<McpToolChange["approved"]>;
   /** What the store has in its place. Where that is something else by now, another process has said so. */
   readonly replaces: unknown;
   /** That it could not be written is in the log. */
@@ -54,10 +67,11 @@ export class ToolPins {
   readonly #comparisons = new WeakMap<UpstreamTool, Comparison>();
   #rows = new Map<string, StoredMcpTool>();
   #writing: Promise<unknown> = Promise.resolve();
-  /** By the names of the tools; how often in a row it could not be written, and when it is tried again. */
+  /** By the names of the tools; how often in a row something could not be written, and when that is tried again. */
   readonly #unkept = new Map<string, Unkept>();
   #failures = 0;
-  #trying: NodeJS.Timeout | undefined;
+  readonly #timer = new Timer();
+  #isWaiting = false;
   #isClosed = false;
   #isLeft = false;
 
@@ -79,21 +93,19 @@ export class ToolPins {
     return pins;
   }
 
-  /** Looks at the tools as they are now: new ones are trusted, changed ones are treated as the policy says. */
+  /** Looks at the tools as they are now: new ones are trusted, and changed ones too where the policy says so. */
   inspect(tools: readonly UpstreamTool[]): void {
     if (this.#policy === "off" || this.#isLeft) return;
     for (const tool of tools) {
+      const { name } = tool;
       const definition = pinOf(tool);
-      const row = this.#row(tool.name);
+      const row = this.#row(name);
       const approved = approvedOf(row);
-      if (approved === undefined || (this.#policy === "trust" && !samePin(approved, definition))) {
-        const pin = { definition, at: Date.now(), by: FIRST_USE };
-        const { replaces, isTold } = this.#unkept.get(tool.name) ?? { replaces: row.approved, isTold: false };
-        this.#rows.set(tool.name, withApproved(row, pin));
-        this.#keep(tool.name, { pin, replaces, isTold });
-      } else if (this.#see(row, approved, definition)) {
-        void this.#write(tool.name, { pending: this.#row(tool.name).pending ?? null });
-      }
+      const hasChanged = this.#policy === "trust" && !isDeepStrictEqual(approved, definition);
+      if (approved !== undefined && !hasChanged) continue;
+      const pin = { definition, at: Date.now(), by: FIRST_USE };
+      const { replaces, isTold } = this.#unkept.get(name) ?? { replaces: row.approved, isTold: false };
+      this.#keep(name, { pin, replaces, isTold });
     }
   }
 
@@ -110,13 +122,13 @@ export class ToolPins {
       rows = await this.#store.tools(this.#server);
       // What was written while they were read may not be among them.
     } while (written !== this.#writing);
-    const before = this.#rows;
-    // What others see is no affair of ours: were it taken over, we would write it back and forth.
-    this.#rows = new Map(
-      rows.map((row) => [row.name, { ...withoutPending(row), ...pendingOf(before.get(row.name)) }]),
-    );
-    for (const [name, unkept] of this.#unkept) this.#keepAgain(name, unkept, before.get(name));
-    this.inspect(tools().filter(({ name }) => approvedOf(this.#rows.get(name)) === undefined));
+    this.#rows = new Map(rows.map((row) => [row.name, row]));
+    // What was trusted and could not be written is trusted still: were it forgotten, a change would be a first use.
+    for (const [name, unkept] of this.#unkept) {
+      if (isDeepStrictEqual(this.#row(name).approved, unkept.replaces)) this.#keep(name, unkept);
+      else this.#unkept.delete(name);
+    }
+    this.inspect(tools().filter(({ name }) => this.#rows.get(name)?.approved === undefined));
   }
 
   /** Judges the very definition that it is given: what was agreed to counts for no other. */
@@ -127,27 +139,20 @@ export class ToolPins {
     if (this.#policy === "off" || row === undefined || approved === undefined) {
       return { state: "unpinned", changes: [], override };
     }
+    const { approvedAt, approvedBy } = row;
+    const known = { approved, approvedAt, approvedBy, override };
     const { isSame, changes } = this.#compare(tool, row, approved);
     const isQuarantined = this.#policy === "quarantine" && !isSame;
-    return {
-      state: isQuarantined ? "quarantined" : "approved",
-      changes: isQuarantined ? changes : [],
-      approved,
-      ...(row.approvedAt === undefined ? {} : { approvedAt: row.approvedAt }),
-      ...(row.approvedBy === undefined ? {} : { approvedBy: row.approvedBy }),
-      override,
-    };
+    return isQuarantined
+      ? { state: "quarantined", changes, ...known }
+      : { state: "approved", changes: [], ...known };
   }
 
   /** Agrees to the tool as it is now. Rejects when that cannot be written; then nothing is agreed to. */
   async approve(tool: UpstreamTool, by: string): Promise<void> {
-    const definition = pinOf(tool);
-    const pin = { definition, at: Date.now(), by };
-    await this.#write(tool.name, { approved: pin, pending: null });
-    const row = this.#row(tool.name);
-    // Meanwhile it may have become yet another.
-    const isLeft = row.pending !== undefined && !samePin(row.pending as PinnedDefinition, definition);
-    this.#rows.set(tool.name, { ...withApproved(row, pin), ...(isLeft ? { pending: row.pending } : {}) });
+    const pin = { definition: pinOf(tool), at: Date.now(), by };
+    await this.#write(tool.name, { approved: pin });
+    this.#pin(tool.name, pin);
   }
 
   async override(name: string, override: ToolOverride): Promise<void> {
@@ -155,7 +160,7 @@ export class ToolPins {
     this.#rows.set(name, { ...this.#row(name), override });
   }
 
-  /** The server is wanted no more. Whoever removed it has removed its rows, so nothing that is seen is written any more. */
+  /** The server is wanted no more. Its rows were removed with it, so nothing that is seen is written any more. */
   leave(): void {
     this.#isLeft = true;
     this.#unkept.clear();
@@ -164,7 +169,7 @@ export class ToolPins {
   /** Resolves when everything is written, or cannot be. What could not be before is tried once more. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    clearTimeout(this.#trying);
+    this.#timer.clear();
     await this.#writing.catch(() => {});
     if (this.#unkept.size > 0) await this.#keepAll();
     await this.#writing.catch(() => {});
@@ -174,44 +179,25 @@ export class ToolPins {
     const before = this.#comparisons.get(tool);
     if (before !== undefined && before.with === row.approved) return before;
     const definition = pinOf(tool);
-    const comparison = {
-      with: row.approved,
-      isSame: samePin(approved, definition),
-      changes: differences(approved, definition),
-    };
+    const isSame = isDeepStrictEqual(approved, definition);
+    const comparison = { with: row.approved, isSame, changes: differences(approved, definition) };
     this.#comparisons.set(tool, comparison);
     return comparison;
-  }
-
-  /** Says whether the tool stands otherwise than before. */
-  #see(row: StoredMcpTool, approved: PinnedDefinition, definition: PinnedDefinition): boolean {
-    const pending = samePin(approved, definition) ? undefined : definition;
-    const before = row.pending as PinnedDefinition | undefined;
-    const isSame =
-      pending === undefined || before === undefined ? pending === before : samePin(before, pending);
-    if (isSame) return false;
-    this.#rows.set(row.name, { ...withoutPending(row), ...(pending === undefined ? {} : { pending }) });
-    return true;
   }
 
   #row(name: string): StoredMcpTool {
     return this.#rows.get(name) ?? { server: this.#server, name };
   }
 
-  /** What was trusted and could not be written is trusted still: were it forgotten, a change would be a first use. */
-  #keepAgain(name: string, unkept: Unkept, before: StoredMcpTool | undefined): void {
-    const row = this.#row(name);
-    if (isDeepStrictEqual(row.approved, unkept.replaces)) {
-      this.#rows.set(name, { ...withApproved(row, unkept.pin), ...pendingOf(before) });
-      this.#keep(name, unkept);
-    } else this.#unkept.delete(name);
+  #pin(name: string, { definition, at, by }: Unkept["pin"]): void {
+    this.#rows.set(name, { ...this.#row(name), approved: definition, approvedAt: at, approvedBy: by });
   }
 
   #keep(name: string, unkept: Unkept): void {
     const { pin } = unkept;
-    const { pending = null } = this.#row(name);
+    this.#pin(name, pin);
     this.#unkept.set(name, unkept);
-    this.#write(name, { approved: pin, pending }).then(
+    this.#write(name, { approved: pin }).then(
       () => {
         this.#failures = 0;
         const left = this.#unkept.get(name);
@@ -235,13 +221,13 @@ export class ToolPins {
 
   /** Once this process has ended, nobody would know any more what the tools were when they were first seen. */
   #tryAgain(): void {
-    if (this.#trying !== undefined || this.#isClosed) return;
+    if (this.#isWaiting || this.#isClosed) return;
     this.#failures++;
-    this.#trying = setTimeout(() => {
-      this.#trying = undefined;
+    this.#isWaiting = true;
+    this.#timer.set(pauseAfter(this.#failures), () => {
+      this.#isWaiting = false;
       void this.#keepAll();
-    }, pauseAfter(this.#failures));
-    this.#trying.unref();
+    });
   }
 
   /** Writes what is trusted and is not in the store, where another process may have said otherwise. */
@@ -264,83 +250,28 @@ function approvedOf(row: StoredMcpTool | undefined): PinnedDefinition | undefine
   // The column holds what was written from a definition.
   if (isRecord(row.approved)) return row.approved as unknown as PinnedDefinition;
   // No definition has the last member, so none is the same.
-  const unknown = {
-    name: row.name,
-    inputSchema: { type: "object" },
-    approved: "It cannot be read any more.",
-  };
-  return unknown;
+  const unknown = { inputSchema: { type: "object" }, approved: "It cannot be read any more." };
+  return { name: row.name, ...unknown };
 }
 
-function withApproved(row: StoredMcpTool, { definition, at, by }: Approval): StoredMcpTool {
-  return { ...withoutPending(row), approved: definition, approvedAt: at, approvedBy: by };
+export function pinOf({ _meta, isTask, ...definition }: UpstreamTool): PinnedDefinition {
+  return definition;
 }
 
-function withoutPending({ pending: _, ...row }: StoredMcpTool): StoredMcpTool {
-  return row;
-}
-
-function pendingOf(row: StoredMcpTool | undefined): Pick<StoredMcpTool, "pending"> {
-  return row?.pending === undefined ? {} : { pending: row.pending };
-}
-
-/** What a change of an upstream tool's definition leads to. `off`: nothing is remembered. */
-export type PinningPolicy = "quarantine" | "trust" | "off";
-
-/** The part of a tool's definition that was agreed to. */
-type PinnedDefinition = Omit<UpstreamTool, "_meta">;
-
-/** One place in which a definition is not what was agreed to. */
-interface DefinitionChange {
-  /** `description`, or a path such as `inputSchema.properties.path`. */
-  readonly path: string;
-  readonly before?: unknown;
-  readonly after?: unknown;
-}
-
-export function pinOf({
-  name,
-  title,
-  description,
-  inputSchema,
-  outputSchema,
-  annotations,
-}: UpstreamTool): PinnedDefinition {
-  return {
-    name,
-    ...(title === undefined ? {} : { title }),
-    ...(description === undefined ? {} : { description }),
-    inputSchema,
-    ...(outputSchema === undefined ? {} : { outputSchema }),
-    ...(annotations === undefined ? {} : { annotations }),
-  };
-}
-
-/** Whatever the order of keys. Compared member by member: a fingerprint could be aimed at by whoever wrote both. */
-function samePin(one: PinnedDefinition, other: PinnedDefinition): boolean {
-  return isDeepStrictEqual(one, other);
-}
-
-/** What stands for a definition where somebody says which one they agree to. */
+/** What stands for a definition where a person says which one they agree to. */
 export function hashOfPin(definition: PinnedDefinition): string {
   return createHash("sha256").update(sortedJson(definition)).digest("hex").slice(0, HASH_LENGTH);
 }
 
-/** 128 bits: short enough to be typed over, long enough that nobody finds a second definition for it. */
-const HASH_LENGTH = 32;
-const MOST_CHANGES = 50;
-
-/** What a person must see to decide. */
+/**
+ * What a person must see to decide, whatever the order of keys. Compared member by member: a fingerprint could be aimed
+ * at by a server that wrote both.
+ */
 export function differences(before: unknown, after: unknown, path = ""): DefinitionChange[] {
   if (isDeepStrictEqual(before, after)) return [];
   if (!isRecord(before) || !isRecord(after)) {
-    return [
-      {
-        path,
-        ...(before === undefined ? {} : { before }),
-        ...(after === undefined ? {} : { after }),
-      },
-    ];
+    const was = before === undefined ? {} : { before };
+    return [{ path, ...was, ...(after === undefined ? {} : { after }) }];
   }
   const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
   return keys

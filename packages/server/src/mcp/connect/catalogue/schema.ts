@@ -1,115 +1,6 @@
-import {
-  type JsonSchemaObject,
-  jsonSchemaFlaws,
-  referenceKeywords,
-  type SchemaFlaw,
-  sameValueKeywords,
-  schemaKeywords,
-} from "@toolrack/core";
-import { isReservedFrom, isUsableTemplate } from "../../../calls/index.ts";
+import { type JsonSchemaObject, jsonSchemaFlaws, type SchemaFlaw } from "@toolrack/core";
+import { arrangementOf, referenceKeywords, sameValueKeywords } from "@toolrack/core/internal/schema";
 import { isRecord } from "../../../helpers/index.ts";
-import { shortened, type UpstreamTool } from "./catalogue.ts";
-
-/** An item of a list as the server gave it, or a part of one. */
-export type Listed = Readonly<Record<string, unknown>>;
-
-/** The hints of a tool about itself. Those of a wrong type are left out. */
-export function usableAnnotations(given: unknown): Listed | undefined {
-  if (!isRecord(given)) return undefined;
-  const entries = Object.entries(given).flatMap(([key, value]) => {
-    if (key === "title") return typeof value === "string" ? [[key, cleanText(value)]] : [];
-    return !/Hint$/.test(key) || typeof value === "boolean" ? [[key, value]] : [];
-  });
-  return Object.fromEntries(entries);
-}
-
-/** A prompt such that everybody can read it; a text says why it cannot be used. */
-export function usablePrompt(item: Listed): Listed | string {
-  const { name, arguments: args } = item;
-  if (typeof name !== "string" || name === "") return "It has no name.";
-  if (args === undefined || args === null) return { name, ...described(item) };
-  if (!Array.isArray(args) || !args.every((one) => isRecord(one) && typeof one.name === "string")) {
-    return "Its arguments are not a list of things with names, so nobody could fill them in.";
-  }
-  return { name, ...described(item), arguments: args.map(usableArgument) };
-}
-
-export function usableResource(item: Listed): Listed | string {
-  const { uri, name, size } = item;
-  if (typeof uri !== "string" || uri === "") return "It has no uri.";
-  if (isReservedFrom(SOURCE, uri)) return reserved(uri);
-  return {
-    uri,
-    name: typeof name === "string" ? cleanText(name) : uri,
-    ...described(item),
-    ...(typeof size === "number" ? { size } : {}),
-  };
-}
-
-export function usableTemplate(item: Listed): Listed | string {
-  const { uriTemplate, name } = item;
-  if (typeof uriTemplate !== "string" || uriTemplate === "") return "It has no uriTemplate.";
-  if (isReservedFrom(SOURCE, uriTemplate)) return reserved(uriTemplate);
-  if (!isUsableTemplate(uriTemplate)) {
-    return "Its uriTemplate cannot be matched with addresses: it must begin with a scheme such as docs://, have a name in each {…}, some text between two of them where the second begins with none of / ? & ; . #, at most 32 of them, and at most 1,024 characters.";
-  }
-  return { uriTemplate, name: typeof name === "string" ? cleanText(name) : uriTemplate, ...described(item) };
-}
-
-/** Whichever upstream server it is: none of them has a scheme of its own. */
-const SOURCE = "mcp:";
-
-function reserved(uri: string): string {
-  return `Its address begins with ${uri.slice(0, uri.indexOf(":"))}:, which only the rack itself answers for.`;
-}
-
-function usableArgument({ name, title, description, required }: Listed): Listed {
-  return {
-    name,
-    ...(typeof title === "string" ? { title: cleanText(title) } : {}),
-    ...(typeof description === "string" ? { description: cleanText(description) } : {}),
-    ...(typeof required === "boolean" ? { required } : {}),
-  };
-}
-
-/** What a server says about a thing, with what is hidden in its texts taken out. */
-function described({ title, description, mimeType, annotations, icons, _meta }: Listed): Listed {
-  const pictures = Array.isArray(icons) ? icons.filter(isIcon) : [];
-  return {
-    ...(typeof title === "string" ? { title: cleanText(title) } : {}),
-    ...(typeof description === "string" ? { description: cleanText(description) } : {}),
-    ...(typeof mimeType === "string" ? { mimeType } : {}),
-    ...(isRecord(annotations) ? { annotations: usableNotes(annotations) } : {}),
-    ...(pictures.length === 0 ? {} : { icons: pictures }),
-    ...(isRecord(_meta) ? { _meta } : {}),
-  };
-}
-
-const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
-
-/** For whom a resource is, how much it matters, and when it changed. */
-function usableNotes({ audience, priority, lastModified }: Listed): Listed {
-  const isAudience =
-    Array.isArray(audience) && audience.every((one) => one === "user" || one === "assistant");
-  const isPriority = typeof priority === "number" && priority >= 0 && priority <= 1;
-  const isMoment = typeof lastModified === "string" && moment.test(lastModified);
-  return {
-    ...(isAudience ? { audience } : {}),
-    ...(isPriority ? { priority } : {}),
-    ...(isMoment && !Number.isNaN(Date.parse(lastModified)) ? { lastModified } : {}),
-  };
-}
-
-function isIcon(icon: unknown): boolean {
-  if (!isRecord(icon)) return false;
-  const { src, mimeType, sizes, theme } = icon;
-  return (
-    typeof src === "string" &&
-    (mimeType === undefined || typeof mimeType === "string") &&
-    (sizes === undefined || (Array.isArray(sizes) && sizes.every((size) => typeof size === "string"))) &&
-    (theme === undefined || theme === "light" || theme === "dark")
-  );
-}
 
 /** A part of a tool's schemas that nothing is checked against here: the server checks what it is given by itself. */
 export interface UncheckedItem {
@@ -137,7 +28,11 @@ export function usableSchema(given: JsonSchemaObject): LooseSchema {
   return usable;
 }
 
-export function uncheckedIn({ inputSchema, outputSchema }: UpstreamTool): UncheckedItem[] {
+export function uncheckedIn(tool: {
+  readonly inputSchema: JsonSchemaObject;
+  readonly outputSchema?: JsonSchemaObject;
+}): UncheckedItem[] {
+  const { inputSchema, outputSchema } = tool;
   const items = Object.entries({ inputSchema, outputSchema }).flatMap(([name, schema]) =>
     schema === undefined
       ? []
@@ -147,6 +42,15 @@ export function uncheckedIn({ inputSchema, outputSchema }: UpstreamTool): Unchec
         })),
   );
   return items.slice(0, MOST_UNCHECKED);
+}
+
+const LONGEST_MESSAGE = 400;
+
+/** A message may name a place in a schema of a server, which may be as long as the server likes. */
+export function shortened(message: string): string {
+  if (message.length <= LONGEST_MESSAGE) return message;
+  const half = LONGEST_MESSAGE / 2;
+  return `${message.slice(0, half)} … ${message.slice(-half)}`;
 }
 
 /**
@@ -310,7 +214,7 @@ function loosenKeyword(
   member: (part: unknown, keyword: string, ...name: Path) => unknown,
   isDropped: (...steps: Path) => boolean,
 ): unknown {
-  const arrangement = /^(dependencies|dependentRequired)$/.test(keyword) ? "map" : schemaKeywords[keyword];
+  const arrangement = keyword === "dependentRequired" ? "map" : arrangementOf(keyword);
   if (arrangement === undefined) return value;
   if (Array.isArray(value)) return value.map((part, index) => member(part, keyword, index));
   if (arrangement !== "map" || !isRecord(value)) return member(value, keyword);

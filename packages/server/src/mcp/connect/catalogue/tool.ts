@@ -1,26 +1,26 @@
 import { type ToolContext, ToolDisabledError, ToolExecutionError, type ToolInfo } from "@toolrack/core";
 import type { CompletionAnswer, PromptAnswer, ResourceAnswer } from "../../../calls/index.ts";
-import { matchesPattern, upstreamOrigin } from "../../../config/index.ts";
+import { matchesPattern, type RackItem, upstreamOrigin } from "../../../config/index.ts";
 import { isRecord } from "../../../helpers/index.ts";
 import type { ServerEntry, ToolChoices } from "../config/entry.ts";
-import { commandFor } from "../managed-server.ts";
-import { UpstreamError } from "../protocol/failures.ts";
-import type { Message } from "../protocol/json-rpc.ts";
-import { describeFailure } from "../upstream-state.ts";
-import { type LinkedResources, ownMember, type UpstreamTool } from "./catalogue.ts";
+import { commandFor, describeFailure, UpstreamError } from "../failures.ts";
+import { type Listed, ownMember, type UpstreamTool, usableAnnotations } from "./catalogue.ts";
 import type { RackNames } from "./names.ts";
 import type { ToolPin } from "./pins.ts";
-import { cleanText, usableAnnotations, usableSchema } from "./schema.ts";
+import { cleanText, usableSchema } from "./schema.ts";
 
 /** What a tool of an upstream server needs of the server. */
 interface ToolSource {
   readonly key: string;
   readonly entry: ServerEntry;
-  /** `ready`, `backoff` and so on, whenever it is asked for. */
-  readonly state: string;
-  /** What results link to. */
-  readonly links: LinkedResources;
-  call(tool: UpstreamTool, context: ToolContext): Promise<unknown>;
+  readonly upstream: {
+    /** `ready`, `backoff` and so on, whenever it is asked for. */
+    readonly state: string;
+    call(tool: UpstreamTool, context: ToolContext): Promise<unknown>;
+  };
+  /** Takes note of what results link to. */
+  readonly links: { note(block: Listed, giver: RackItem): void };
+  readonly names: Pick<RackNames, "nameOf">;
 }
 
 /** Whether the entry lets the tool in at all. */
@@ -28,18 +28,17 @@ export function isOffered({ include, exclude = [] }: ToolChoices, name: string):
   return (include === undefined || isNamed(include, name)) && !isNamed(exclude, name);
 }
 
+function isNamed(patterns: readonly string[], name: string): boolean {
+  return patterns.some((pattern) => matchesPattern(pattern, name));
+}
+
 /**
- * The tool as it hangs on the rack. One in quarantine is shown as it was approved, and refuses by itself too: whatever
+ * The tool as the rack offers it. One in quarantine is shown as it was approved, and refuses by itself too: whatever
  * switches it on again, the definition that nobody agreed to is neither read by a model nor called. Throws for one that
  * nobody could call, and says why.
  */
-export function toTool(
-  source: ToolSource,
-  given: UpstreamTool,
-  pin: ToolPin,
-  names: Pick<RackNames, "nameOf">,
-): ToolInfo {
-  const { key, entry } = source;
+export function toTool(source: ToolSource, given: UpstreamTool, pin: ToolPin): ToolInfo {
+  const { key, entry, upstream, links, names } = source;
   const isQuarantined = pin.state === "quarantined";
   const tool: UpstreamTool = isQuarantined && pin.approved !== undefined ? pin.approved : given;
   requireObjects(tool.inputSchema);
@@ -56,13 +55,27 @@ export function toTool(
     tool: tool.name,
     pin: pin.state,
     get state() {
-      return source.state;
+      return upstream.state;
     },
   });
-  // What it linked to is remembered longer than the server that it was read from.
+  // A link is remembered longer than the server that it was read from.
   const giver = { name, metadata: { mcp: upstreamOrigin({ server: key, tool: tool.name }) } };
-  const onLink = (block: Message) => source.links.note(block, giver);
-  return {
+  const onLink = (block: Listed) => links.note(block, giver);
+  const execute = (context: ToolContext) =>
+    // One step for both outcomes: this is on the way of every call.
+    upstream.call(tool, context).then(
+      (answer) => {
+        try {
+          return toolAnswer(answer, onLink);
+        } catch (thrown) {
+          throw named(key, tool, thrown);
+        }
+      },
+      (thrown: unknown) => {
+        throw named(key, tool, thrown);
+      },
+    );
+  const info: ToolInfo = {
     name,
     ...(described === undefined ? {} : { description: cleanText(described) }),
     ...(title === "" ? {} : { title }),
@@ -71,11 +84,7 @@ export function toTool(
     ...(name === own ? {} : { aliases: [own] }),
     parameters: usableSchema(tool.inputSchema).schema,
     ...(tool.outputSchema === undefined ? {} : { outputSchema: usableSchema(tool.outputSchema).schema }),
-    execute: isQuarantined
-      ? async () => {
-          throw new ToolDisabledError(quarantined(key, tool.name), { toolName: name });
-        }
-      : (context: ToolContext) => callUpstream(source, tool, context, onLink),
+    execute,
     metadata: {
       category: "mcp",
       tags: ["mcp", key],
@@ -83,23 +92,39 @@ export function toTool(
       ...(timeout === undefined ? {} : { timeout }),
       ...(limits.idle === undefined ? {} : { idleTimeout: limits.idle }),
       ...(isNamed(ask, tool.name) ? { dangerous: true } : {}),
-      ...(isQuarantined ? { disabledReason: quarantined(key, tool.name) } : {}),
       // Hints of the server about itself: shown to others, and believed here only of calls whose outcome nobody knows.
       ...(tool.annotations === undefined ? {} : { annotations: usableAnnotations(tool.annotations) }),
       ...(tool._meta === undefined ? {} : { _meta: tool._meta }),
       mcp,
     },
     createdAt: Date.now(),
-    disabled: isQuarantined || isNamed(disable, tool.name),
+    disabled: isNamed(disable, tool.name),
     origin: `mcp server ${key}`,
+  };
+  return isQuarantined ? refusing(info, quarantined(key, tool.name)) : info;
+}
+
+/** A tool of a server that is switched off. */
+export function switchedOff(tool: ToolInfo, key: string): ToolInfo {
+  const remedy = `Switch it on: ${commandFor("enable", key)}`;
+  return refusing(tool, `The MCP server "${key}" is switched off, and its tools with it. ${remedy}`);
+}
+
+/** The tool switched off. It refuses by itself too, whatever switches it on again. */
+function refusing(tool: ToolInfo, reason: string): ToolInfo {
+  return {
+    ...tool,
+    execute: async () => {
+      throw new ToolDisabledError(reason, { toolName: tool.name });
+    },
+    metadata: { ...tool.metadata, disabledReason: reason },
+    disabled: true,
   };
 }
 
 export function quarantined(key: string, name: string): string {
-  return (
-    `The tool "${name}" of the MCP server "${key}" has changed its definition since it was approved, so it is switched off. ` +
-    `Look at the change and approve it: ${commandFor("approve", key, name)}`
-  );
+  const remedy = `Look at the change and approve it: ${commandFor("approve", key, name)}`;
+  return `The tool "${name}" of the MCP server "${key}" has changed its definition since it was approved, so it is switched off. ${remedy}`;
 }
 
 /** A schema that does not say of which type it is takes objects, as far as anybody can tell. */
@@ -110,61 +135,23 @@ function requireObjects({ type }: UpstreamTool["inputSchema"]): void {
   );
 }
 
-function callUpstream(
-  source: ToolSource,
-  tool: UpstreamTool,
-  context: ToolContext,
-  onLink: (block: Message) => void,
-): Promise<unknown> {
-  // One step for both outcomes: this is on the way of every call.
-  return source.call(tool, context).then(
-    (given) => {
-      try {
-        return toolAnswer(given, onLink);
-      } catch (thrown) {
-        throw named(source.key, tool, thrown);
-      }
-    },
-    (thrown: unknown) => {
-      throw named(source.key, tool, thrown);
-    },
-  );
-}
-
 /** What the server did wrong, said with its name. */
-function named(key: string, tool: UpstreamTool, thrown: unknown): unknown {
-  return thrown instanceof UpstreamError ? failureOf(key, tool, thrown) : thrown;
-}
-
-function failureOf(key: string, tool: UpstreamTool, error: UpstreamError): ToolExecutionError {
-  const { kind, facts } = error;
-  return new ToolExecutionError(describeFailure(key, "the call", error), {
-    cause: error,
-    recoverable: !mayStand(error) || isRepeatable(tool),
-    data: {
-      server: key,
-      kind,
-      ...facts,
-    },
+function named(key: string, { annotations = {} }: UpstreamTool, thrown: unknown): unknown {
+  if (!(thrown instanceof UpstreamError)) return thrown;
+  const { kind, facts } = thrown;
+  const { status = 0 } = facts;
+  // Nobody knows if the tool has done its work. With 502 and 504, a gateway before the server got no answer of use.
+  const mayStand =
+    kind === "lost" ||
+    kind === "broken" ||
+    kind === "timeout" ||
+    (kind === "refused" && (status === 502 || status === 504));
+  const isRepeatable = annotations.readOnlyHint === true || annotations.idempotentHint === true;
+  return new ToolExecutionError(describeFailure(key, "the call", thrown), {
+    cause: thrown,
+    recoverable: !mayStand || isRepeatable,
+    data: { server: key, kind, ...facts },
   });
-}
-
-/** Whether nobody knows if the tool has done its work. */
-function mayStand({ kind, facts: { status = 0 } }: UpstreamError): boolean {
-  return unanswered.has(kind) || (kind === "refused" && ofGateways.has(status));
-}
-
-const unanswered: ReadonlySet<UpstreamError["kind"]> = new Set(["lost", "broken", "timeout"]);
-/** With these, it is not the server that says no: whoever stands before it got no answer, or none of use. */
-const ofGateways: ReadonlySet<number> = new Set([502, 504]);
-
-/** Whether a second call does no harm, whatever the first one did. */
-function isRepeatable({ annotations = {} }: UpstreamTool): boolean {
-  return annotations.readOnlyHint === true || annotations.idempotentHint === true;
-}
-
-function isNamed(patterns: readonly string[], name: string): boolean {
-  return patterns.some((pattern) => matchesPattern(pattern, name));
 }
 
 /** So much is shown of a text that stands where blocks should be: it may be all that the tool had to say. */
@@ -173,9 +160,10 @@ const LONGEST_TEXT = 300;
 /**
  * The answer to `tools/call`, which is what was given wherever that has the form of one. A result without content but
  * with `structuredContent` is given the text that it should have had, and `isError` that is neither true nor false means
- * a failure unless it is empty. `onLink` is told of each block that links to a resource or holds one. Throws where it is of another form: nobody could tell whether the call came to anything.
+ * a failure unless it is empty. `onLink` is told of each block that links to a resource or holds one. Throws where it is
+ * of another form: nobody could tell whether the call came to anything.
  */
-function toolAnswer(given: unknown, onLink: (block: Message) => void): unknown {
+function toolAnswer(given: unknown, onLink: (block: Listed) => void): unknown {
   if (!isRecord(given)) throw odd("is no object");
   const { content, isError } = given;
   if (!Array.isArray(content)) return withContent(given, onLink);
@@ -187,7 +175,7 @@ function toolAnswer(given: unknown, onLink: (block: Message) => void): unknown {
   return { ...given, isError: Boolean(isError) };
 }
 
-function withContent(given: Message, onLink: (block: Message) => void): unknown {
+function withContent(given: Listed, onLink: (block: Listed) => void): unknown {
   const { content, structuredContent, isError } = given;
   if (typeof content === "string")
     throw odd(`has a text as content and not a list of blocks: ${shown(content)}`);
@@ -200,7 +188,7 @@ function withContent(given: Message, onLink: (block: Message) => void): unknown 
 }
 
 /** What is wrong with a block. Types that are not known here are for whoever shows them. */
-function faultOf(block: unknown, onLink: (block: Message) => void): string | undefined {
+function faultOf(block: unknown, onLink: (block: Listed) => void): string | undefined {
   if (!isRecord(block)) return "something that is no block";
   switch (block.type) {
     case "text":
@@ -246,8 +234,9 @@ export function promptAnswer(given: unknown): PromptAnswer {
     );
   if (!isGood) throw oddAnswer("prompts/get", "messages with a role and a content");
   const { description, ...rest } = given;
+  const told = typeof description === "string" ? { description } : {};
   // The form was looked at; what the content of a type has to hold is for whoever shows it.
-  return { ...rest, ...(typeof description === "string" ? { description } : {}) } as unknown as PromptAnswer;
+  return { ...rest, ...told } as unknown as PromptAnswer;
 }
 
 /** The answer to `resources/read`. */
@@ -268,8 +257,8 @@ export function resourceAnswer(given: unknown): ResourceAnswer {
 
 /** The answer to `completion/complete`; one that says nothing usable is no values. */
 export function completionAnswer(given: unknown): CompletionAnswer {
-  const { values, total, hasMore } =
-    isRecord(given) && isRecord(given.completion) ? given.completion : ({} as Record<string, unknown>);
+  const completion = isRecord(given) && isRecord(given.completion) ? given.completion : {};
+  const { values, total, hasMore } = completion;
   return {
     values: Array.isArray(values) ? values.filter((value) => typeof value === "string").slice(0, 100) : [],
     ...(typeof total === "number" && Number.isInteger(total) ? { total } : {}),

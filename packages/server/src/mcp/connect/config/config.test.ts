@@ -3,7 +3,8 @@ import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readServerEntry } from "./entry.ts";
-import { expand, readMcpFile, resolveEntry, type Surroundings } from "./resolve-entry.ts";
+import { expand, resolveEntry, type Surroundings } from "./resolve-entry.ts";
+import { readMcpFile } from "./wanted-servers.ts";
 
 let directory: string;
 let surroundings: Surroundings;

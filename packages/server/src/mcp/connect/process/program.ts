@@ -1,176 +1,19 @@
-import { randomUUID } from "node:crypto";
+import { readdirSync, readFileSync, type Stats, statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import type { Socket } from "node:net";
-import { join } from "node:path";
-import type { JSONRPCMessage } from "@modelcontextprotocol/client";
-import { packageSpec } from "../config/entry.ts";
-import { commandFor } from "../managed-server.ts";
-import { UpstreamError } from "../protocol/failures.ts";
-import { ConfigurationError } from "../upstream-state.ts";
-import type { PackageStore } from "../wanted-servers.ts";
+import { delimiter, dirname, join, resolve } from "node:path";
+import { isInside } from "../../../access/index.ts";
+import { isRecord } from "../../../helpers/index.ts";
+import { packageSpec, type ServerEntry } from "../config/entry.ts";
+import { ConfigurationError } from "../failures.ts";
 
-/** A message that waits until what was sent before it has been read. */
-interface Held {
-  /** A request stays what it is until it leaves: its arguments are there anyway, and a text would be a copy of them. */
-  readonly content: JSONRPCMessage | string;
-  readonly resolve: () => void;
-  readonly reject: (reason: Error) => void;
-}
-
-const done = Promise.resolve();
-
-/** Of what nobody waits for, a server may leave so much unread. */
-const MOST_UNREAD = 16 * 1024 * 1024;
-/** Characters that leave in one go. What is sent beyond them waits until they have been read. */
-const FULL = 64 * 1024;
-/** A server that reads nothing for so long, in milliseconds, is not waited for. */
-const LONGEST_STALL = 5_000;
-
-/**
- * The way to a server's standard input, one message a line. Requests wait for a server that reads slowly as long as
- * their callers do; of everything else only so much waits.
- */
-export class Outbox {
-  readonly #input: Socket;
-  readonly #server: string;
-  /** Lines that leave at the end of this turn of the event loop. */
-  #outgoing = "";
-  /** Requests of which the server owes the answer. One that never comes costs others a moment, and nothing else. */
-  #unanswered = 0;
-  /** In the order in which they leave: requests by their ids, other messages by themselves. */
-  readonly #held = new Map<unknown, Held>();
-  /** Characters of the held messages that are no requests. */
-  #heldLength = 0;
-
-  /** `server` is its key, for messages. */
-  constructor(input: Socket, server: string) {
-    this.#input = input;
-    this.#server = server;
-    input.on("drain", this.flush);
-    // Only while messages are held. Every piece that is read begins the time anew.
-    input.on("timeout", () => this.#refuseHeld());
-  }
-
-  /** Whether the server can be sent anything. */
-  get isOpen(): boolean {
-    return this.#input.writable;
-  }
-
-  /**
-   * What is sent in one turn of the event loop, by however many callers, leaves in one go: each leaving is a system call
-   * here, and another one for the server. A request while the server has no other to answer need not wait for more.
-   * Resolves when the message is on its way.
-   */
-  send(message: JSONRPCMessage): Promise<void> {
-    if (this.#held.size > 0 || this.#input.writableNeedDrain || this.#outgoing.length >= FULL)
-      return this.#hold(message);
-    if (this.#outgoing === "") {
-      if (this.#unanswered === 0) void done.then(this.flush);
-      else setImmediate(this.flush);
-    }
-    if (isRequest(message)) this.#unanswered++;
-    this.#outgoing += lineOf(message);
-    return done;
-  }
-
-  /** To be told of every answer of the server. */
-  answered(): void {
-    if (this.#unanswered > 0) this.#unanswered--;
-  }
-
-  readonly flush = (): void => {
-    for (;;) {
-      const lines = this.#outgoing;
-      this.#outgoing = "";
-      if (lines !== "") this.#input.write(lines);
-      if (this.#held.size === 0 || this.#input.writableNeedDrain) return;
-      // Writing may have found out that nobody reads any more. What is held then fails with the connection.
-      if (!this.#input.writable) return;
-      this.#takeHeld();
-    }
-  };
-
-  /** What is held is never sent. */
-  close(reason: Error): void {
-    for (const { reject } of this.#held.values()) reject(reason);
-    this.#held.clear();
-    this.#heldLength = 0;
-    this.#input.setTimeout(0);
-  }
-
-  #hold(message: JSONRPCMessage): Promise<void> {
-    if (this.#callBack(message)) return done;
-    const isAwaited = isRequest(message);
-    const content = isAwaited ? message : lineOf(message);
-    if (typeof content === "string") {
-      if (this.#heldLength + content.length > MOST_UNREAD) return Promise.reject(unread(this.#server));
-      this.#heldLength += content.length;
-    }
-    if (this.#held.size === 0) this.#input.setTimeout(LONGEST_STALL);
-    return new Promise((resolve, reject) => {
-      this.#held.set(isAwaited ? message.id : message, { content, resolve, reject });
-    });
-  }
-
-  /** A request that is cancelled before it has left never leaves, and neither does its cancellation. */
-  #callBack(message: JSONRPCMessage): boolean {
-    if (!("method" in message) || message.method !== "notifications/cancelled") return false;
-    const id = message.params?.requestId;
-    const held = this.#held.get(id);
-    if (held === undefined) return false;
-    this.#held.delete(id);
-    if (this.#held.size === 0) this.#input.setTimeout(0);
-    held.resolve();
-    return true;
-  }
-
-  #takeHeld(): void {
-    for (const [key, { content, resolve }] of this.#held) {
-      if (this.#outgoing.length >= FULL) return;
-      this.#held.delete(key);
-      if (typeof content === "string") {
-        this.#heldLength -= content.length;
-        this.#outgoing += content;
-      } else {
-        this.#unanswered++;
-        this.#outgoing += lineOf(content);
-      }
-      resolve();
-    }
-    this.#input.setTimeout(0);
-  }
-
-  /** What else is held is not much, and the server may want it when it reads again. */
-  #refuseHeld(): void {
-    for (const [key, { content, reject }] of this.#held) {
-      if (typeof content === "string") continue;
-      this.#held.delete(key);
-      reject(stalled(this.#server));
-    }
-    if (this.#held.size > 0) this.#input.setTimeout(LONGEST_STALL);
-  }
-}
-
-function isRequest(message: JSONRPCMessage): message is JSONRPCMessage & { readonly id: unknown } {
-  return "method" in message && "id" in message;
-}
-
-function lineOf(message: JSONRPCMessage): string {
-  return `${JSON.stringify(message)}\n`;
-}
-
-function unread(server: string): UpstreamError {
-  return new UpstreamError(
-    "busy",
-    `The MCP server "${server}" has not read ${MOST_UNREAD / 1024 / 1024} MB of what it was sent, so it is sent nothing more until it does. If this lasts, restart it: ${commandFor("restart", server)}`,
-  );
-}
-
-function stalled(server: string): UpstreamError {
-  return new UpstreamError(
-    "busy",
-    `The MCP server "${server}" has read nothing of what it was sent for ${LONGEST_STALL / 1_000} s, so this was not sent to it. If this lasts, restart it: ${commandFor("restart", server)}`,
-  );
+/** Installs npm packages. */
+export interface PackageStore {
+  /** Resolves to the folder whose `node_modules` holds the packages. */
+  install(
+    dependencies: Readonly<Record<string, string>>,
+    label: string,
+    signal?: AbortSignal,
+  ): Promise<string>;
 }
 
 /**
@@ -186,33 +29,135 @@ export async function installedProgram(
   signal?: AbortSignal,
 ): Promise<string> {
   const { name, version } = packageSpec(spec);
-  const folder = await packages.install({ [name]: version }, label, signal);
-  return entryOf(join(folder, "node_modules", name), name, program);
-}
-
-async function entryOf(folder: string, name: string, program: string | undefined): Promise<string> {
-  const { bin } = JSON.parse(await readFile(join(folder, "package.json"), "utf8")) as { bin?: unknown };
+  const modules = await packages.install({ [name]: version }, label, signal);
+  const folder = join(modules, "node_modules", name);
+  const description: unknown = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+  const bin = isRecord(description) ? description.bin : undefined;
   const last = name.split("/").at(-1) ?? name;
-  const programs: Record<string, string> =
-    typeof bin === "string" ? { [last]: bin } : typeof bin === "object" && bin !== null ? { ...bin } : {};
+  const programs = typeof bin === "string" ? { [last]: bin } : isRecord(bin) ? bin : {};
   const names = Object.keys(programs);
-  const chosen = program ?? (names.length === 1 ? names[0] : last);
-  const file = chosen === undefined ? undefined : programs[chosen];
-  if (file !== undefined) return join(folder, file);
-  if (names.length === 0)
-    throw new ConfigurationError(`The package ${name} has no program to run. Is it an MCP server?`);
+  const file = programs[program ?? (names.length === 1 ? names[0] : undefined) ?? last];
+  if (typeof file === "string") return join(folder, file);
   throw new ConfigurationError(
-    `The package ${name} has several programs: ${names.join(", ")}. Say which as "command".`,
+    names.length === 0
+      ? `The package ${name} has no program to run. Is it an MCP server?`
+      : `The package ${name} has several programs: ${names.join(", ")}. Say which as "command".`,
   );
 }
 
-/** What the marks of this process begin with. */
-export const markOfRack: string = randomUUID();
+/** Files that a program is started with are its code when they are called so; others are data. */
+const code = /\.([cm]?[jt]sx?|pyw?|rb|sh|bash|zsh|pl|php|lua|jar|ps1|cmd|bat|wasm)$/i;
+/** A folder with one of these can be started as a whole. */
+const start = /^(package\.json|index\.[cm]?[jt]s|__main__\.py|pyproject\.toml|deno\.jsonc?)$/i;
+/** No server has more files of its own that are worth reading. */
+const MOST_FILES = 300;
+const MOST_BYTES = 1024 * 1024;
 
-let count = 0;
+/**
+ * What the process of a server runs or reads when it is started, as far as its entry and the imports in its files tell.
+ * A program in a folder of its own has the whole folder. One that lies in the workspace's own folder has only the
+ * files that it imports by name, because the folder holds everybody's files.
+ */
+export function filesOfServer(entry: ServerEntry, directory: string): string[] {
+  const place = (text: string) => text.replaceAll(/\$\{workspaceFolder\}/g, directory);
+  const { command, args = [], env = {}, envFile, cwd } = entry;
+  const at = resolve(directory, place(cwd ?? "."));
+  const paths = Object.values(env).flatMap((value) => String(value).split(delimiter));
+  // `--import=./hook.mjs` names a file as well.
+  const words = [command, envFile, ...args, ...paths]
+    .filter((word) => word !== undefined)
+    .flatMap((word) => [word, ...word.split(/[=\s]/)])
+    .filter((word) => word !== "");
+  const used = new Set<string>();
+  const addFolder = (folder: string) => {
+    if (!isInside(folder, directory)) used.add(folder);
+  };
+  if (cwd !== undefined) addFolder(at);
+  const scripts: string[] = [];
+  for (const path of words.map((word) => resolve(at, place(word)))) {
+    const found = statOf(path);
+    if (found?.isFile() === true) {
+      used.add(path);
+      if (!code.test(path) && path !== resolve(at, place(command ?? ""))) continue;
+      scripts.push(path);
+      if (isInside(directory, path)) addFolder(dirname(path));
+    } else if (found?.isDirectory() === true && namesIn(path).some((name) => start.test(name)))
+      addFolder(path);
+  }
+  // `python -m NAME` finds the module in the folder that it is started in.
+  args.forEach((word, index) => {
+    const module = args[index - 1] === "-m" ? word.split(".") : [];
+    if (module[0] === undefined || !/^\w+$/.test(module[0])) return;
+    used.add(resolve(at, module[0]));
+    scripts.push(`${resolve(at, ...module)}.py`);
+  });
+  followImports(scripts, used);
+  return [...used];
+}
 
-/** A mark for one start of one server. */
-export function nextMark(): string {
-  count++;
-  return `${markOfRack}.${count}.`;
+/** Adds every place that the files import, whether something is there or not. */
+function followImports(scripts: readonly string[], used: Set<string>): void {
+  const waiting = scripts.map((path) => ({ path, root: dirname(path) }));
+  const read = new Set<string>();
+  for (let next = waiting.pop(); next !== undefined && read.size < MOST_FILES; next = waiting.pop()) {
+    const { path, root } = next;
+    if (read.has(path) || !code.test(path)) continue;
+    const found = statOf(path);
+    if (found?.isFile() !== true || found.size > MOST_BYTES) continue;
+    read.add(path);
+    const text = readFileSync(path, "utf8");
+    for (const { place, files } of path.endsWith(".py")
+      ? pythonImports(text, path, root)
+      : imports(text, path)) {
+      used.add(place);
+      waiting.push(...files.map((file) => ({ path: file, root })));
+    }
+  }
+}
+
+interface Import {
+  readonly place: string;
+  /** What it may mean. */
+  readonly files: readonly string[];
+}
+
+function imports(text: string, from: string): Import[] {
+  return [...text.matchAll(/\b(?:from|import|require)\s*\(?\s*["'`](\.{1,2}\/[^"'`\n]+)["'`]/g)].map(
+    ([, name = ""]) => {
+      const place = resolve(dirname(from), name);
+      const ends = ["", ".js", ".mjs", ".cjs", ".ts", "/index.js", "/index.ts"];
+      return { place, files: [...ends.map((end) => place + end), place.replace(/\.([cm]?)js$/, ".$1ts")] };
+    },
+  );
+}
+
+/** Python looks beside the program first, also for what it has itself: a file `json.py` there takes the place of its own. */
+function pythonImports(text: string, from: string, root: string): Import[] {
+  return [...text.matchAll(/^[ \t]*(?:from|import)[ \t]+([.\w]+(?:[ \t]*,[ \t]*[.\w]+)*)/gm)]
+    .flatMap(([, names = ""]) => names.split(/[ \t]*,[ \t]*/))
+    .flatMap((name) => {
+      const dots = /^\.*/.exec(name)![0].length;
+      const parts = name.slice(dots).split(".").filter(Boolean);
+      const folder = dots === 0 ? root : resolve(dirname(from), ...Array<string>(dots - 1).fill(".."));
+      const [first] = parts;
+      if (first === undefined) return [];
+      const whole = resolve(folder, ...parts);
+      return [{ place: resolve(folder, first), files: [`${whole}.py`, resolve(whole, "__init__.py")] }];
+    });
+}
+
+function statOf(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined; // An argument need not be a path at all.
+  }
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { RecentLines } from "./stdio-transport.ts";
+import { RecentLines } from "./recent-lines.ts";
 
 it("keeps the last lines, whole and masked, however they came", () => {
   const lines = new RecentLines((text) => text.replaceAll("s3cret", "[redacted]"), 3);

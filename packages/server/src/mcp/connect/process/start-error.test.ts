@@ -2,7 +2,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { RecentLines, StdioTransport } from "./stdio-transport.ts";
+import { RecentLines } from "./recent-lines.ts";
+import { StdioTransport } from "./stdio-transport.ts";
 
 let directory: string;
 beforeAll(async () => {

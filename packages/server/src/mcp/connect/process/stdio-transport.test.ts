@@ -1,7 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import { RecentLines, StdioTransport } from "./stdio-transport.ts";
+import { RecentLines } from "./recent-lines.ts";
+import { StdioTransport } from "./stdio-transport.ts";
 
 /** Does not read before it gets a signal; then it says which messages it has read, by their methods. */
 const lateReader = `

@@ -5,16 +5,10 @@ import { resolve } from "node:path";
 import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { headOfLongMessage, isRecord, LineSplitter, ProcessGroup } from "../../../helpers/index.ts";
-import { LONGEST_MESSAGE } from "../protocol/fetch.ts";
-import {
-  descendantsOf,
-  findFamilies,
-  findMarked,
-  isRunning,
-  type KnownProcess,
-  MARK,
-} from "./descendants.ts";
-import { nextMark, Outbox } from "./program.ts";
+import { LONGEST_MESSAGE } from "../protocol/messages.ts";
+import { Outbox } from "./outbox.ts";
+import { descendantsOf, findMarked, isRunning, MARK, nextMark, signalProcess } from "./processes.ts";
+import type { RecentLines } from "./recent-lines.ts";
 import { unwatchGroup, watchGroup } from "./watchdog.ts";
 
 interface ProcessSpec {
@@ -26,12 +20,6 @@ interface ProcessSpec {
   readonly cwd: string;
 }
 
-/** How a server's process ended. */
-interface ProcessEnd {
-  readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
-}
-
 /** How long a server may take to end by itself once its input has ended. */
 const FAREWELL = 1_000;
 /** What JSON-RPC calls an internal error. */
@@ -40,6 +28,8 @@ const TOO_LARGE = -32_603;
 const LAST_WORDS = 100;
 /** How long after one of its pipes a process may end itself; then that is what is said of it. */
 const LAST_MOMENT = 250;
+/** Lines that are no messages and are shown in the log. */
+const MOST_NOISE = 5;
 
 const NO_OUTPUT = "It closed its standard output, so that it can answer nothing any more.";
 const NO_INPUT = "It no longer reads its standard input, so that it can be sent nothing any more.";
@@ -52,11 +42,12 @@ export class StdioTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: Transport["onmessage"];
-  /** The era is probed on the very process, and not on a second one, when a transport has these two. */
+  /** The era is probed on the very process, and not on a second one, when a transport has this and `pid`. */
   readonly stderr = null;
   /** Lines on standard output that were no message. */
   noise = 0;
-  ended: ProcessEnd | undefined;
+  /** How the process ended, such as `ended with exit code 1`. */
+  ending: string | undefined;
   /** It ran when it was closed here, so that its end says nothing about it. */
   isHungUp = false;
   /** Why it is of no use any more although its process had not ended. */
@@ -85,9 +76,9 @@ export class StdioTransport implements Transport {
   }
 
   start(): Promise<void> {
-    // Who closed it believes that nothing is left of it.
+    // Whoever closed it believes that nothing is left of it.
     if (this.#closing !== undefined) return Promise.reject(this.#gone());
-    const { command, args, env, cwd } = this.#spec;
+    const { command, args, env, cwd, server } = this.#spec;
     return new Promise((resolve, reject) => {
       const child = spawn(command, [...args], {
         cwd,
@@ -105,29 +96,27 @@ export class StdioTransport implements Transport {
         watchGroup(this.#group.id);
       }
       child.once("error", (error: NodeJS.ErrnoException) => {
-        reject(startError(error, this.#spec));
+        const text = `"${command}" cannot be started: ${startProblem(error, command, cwd)}`;
+        reject(new Error(text, { cause: error }));
         this.#closed();
       });
       child.once("spawn", resolve);
       child.once("exit", (code, signal) => {
-        this.ended = { code, signal };
+        this.ending = signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`;
         // Its last words may still be in the pipe, which a descendant may hold open for ever.
-        void Promise.race([new Promise((done) => child.once("close", done)), delay(LAST_WORDS)]).then(() =>
-          this.#closed(),
-        );
+        const closed = new Promise((done) => child.once("close", done));
+        void Promise.race([closed, delay(LAST_WORDS)]).then(() => this.#closed());
       });
+      const lose = (reason: string) => (error?: Error) => {
+        if (error !== undefined) this.onerror?.(error);
+        void this.#lose(reason);
+      };
       // Node makes a socket of each pipe, which the types do not say.
-      this.#outbox = new Outbox(child.stdin as Socket, this.#spec.server);
-      child.stdin.on("error", (error) => {
-        this.onerror?.(error);
-        void this.#lose(NO_INPUT);
-      });
+      this.#outbox = new Outbox(child.stdin as Socket, server);
+      child.stdin.on("error", lose(NO_INPUT));
       child.stdout.on("data", (piece: Buffer) => this.#reader.push(piece));
-      child.stdout.once("end", () => void this.#lose(NO_OUTPUT));
-      child.stdout.on("error", (error) => {
-        this.onerror?.(error);
-        void this.#lose(NO_OUTPUT);
-      });
+      child.stdout.once("end", lose(NO_OUTPUT));
+      child.stdout.on("error", lose(NO_OUTPUT));
       child.stderr.setEncoding("utf8");
       child.stderr.on("data", (piece: string) => this.#lines.addPiece(piece));
       child.stderr.on("error", () => {});
@@ -147,9 +136,9 @@ export class StdioTransport implements Transport {
   async #end(): Promise<void> {
     const child = this.#child;
     const group = this.#group;
-    const isThere = child?.pid !== undefined && this.ended === undefined;
+    const isThere = child?.pid !== undefined && this.ending === undefined;
     // Whose child a process was is forgotten with its parent.
-    const family = isThere ? descendantsOf([child.pid], findFamilies()) : [];
+    const family = isThere ? descendantsOf([child.pid]) : [];
     const exited = isThere ? new Promise((done) => child.once("exit", done)) : Promise.resolve();
     if (isThere) {
       this.isHungUp = true;
@@ -159,7 +148,10 @@ export class StdioTransport implements Transport {
     }
     if (group !== undefined) {
       await group.end();
-      await endAll(() => leftOf(family, this.#mark));
+      // What has left the group: daemons, and processes that started a session of their own.
+      const left = () =>
+        new Set([...findMarked(this.#mark), ...family.filter(isRunning).map(({ id }) => id)]);
+      await endAll(left);
       unwatchGroup(group.id);
     }
     // Until then it is there as one that has ended and was not collected.
@@ -178,7 +170,7 @@ export class StdioTransport implements Transport {
     onclose?.();
     this.#outbox?.close(this.#gone());
     // A server that ended by itself may have left children.
-    if (this.#closing === undefined) void this.close();
+    void this.close();
   }
 
   /** One that neither hears nor says anything any more is as good as ended, although its process may live on. */
@@ -186,14 +178,14 @@ export class StdioTransport implements Transport {
     await delay(LAST_MOMENT);
     // After a turn that took long, timers come before the news that the process has ended.
     await nextTurn();
-    if (this.ended !== undefined || this.#closing !== undefined || this.#isClosed) return;
+    if (this.ending !== undefined || this.#closing !== undefined || this.#isClosed) return;
     this.problem = reason;
     this.#lines.add("rack", reason);
     this.#closed();
   }
 
   #gone(): Error {
-    if (this.ended !== undefined) return new Error("The server's process has ended.");
+    if (this.ending !== undefined) return new Error("The server's process has ended.");
     if (this.problem === undefined && this.#closing !== undefined)
       return new Error("The connection to the server was closed.");
     return new Error(this.problem ?? NO_INPUT);
@@ -214,7 +206,7 @@ export class StdioTransport implements Transport {
 
   #hand(message: unknown): void {
     if (!isRecord(message)) {
-      this.#skip(message);
+      this.#skip(JSON.stringify(message));
       return;
     }
     if (message.method === undefined) this.#outbox?.answered();
@@ -222,7 +214,7 @@ export class StdioTransport implements Transport {
       // Nothing more is known yet of what a server sends; those who take it look.
       this.onmessage?.(message as unknown as JSONRPCMessage);
     } catch (error) {
-      this.onerror?.(error as Error);
+      this.onerror?.(error instanceof Error ? error : new Error(String(error)));
     }
   }
 
@@ -236,47 +228,28 @@ export class StdioTransport implements Transport {
     this.#hand({ jsonrpc: "2.0", id, error: { code: TOO_LARGE, message: reason } });
   }
 
-  #skip(said: unknown): void {
+  #skip(said: string): void {
     this.noise++;
-    if (this.noise <= 5) this.#lines.add("stderr", typeof said === "string" ? said : JSON.stringify(said));
+    if (this.noise <= MOST_NOISE) this.#lines.add("stderr", said);
   }
 }
 
-/** What has left the group: daemons, and whatever started a session of its own. */
-function leftOf(family: readonly KnownProcess[], mark: string): number[] {
-  return [...new Set([...findMarked(mark), ...family.filter(isRunning).map(({ id }) => id)])];
-}
-
-async function endAll(find: () => readonly number[]): Promise<void> {
+async function endAll(find: () => ReadonlySet<number>): Promise<void> {
   // A process that is asked may not listen; one that is killed is only late where it waits for a device.
   for (const [signal, patience] of [
     ["SIGTERM", 500],
     ["SIGKILL", 2_000],
   ] as const) {
     const left = find();
-    if (left.length === 0) return;
-    for (const id of left) {
-      try {
-        process.kill(id, signal);
-      } catch {
-        // It has ended in between.
-      }
-    }
+    if (left.size === 0) return;
+    for (const id of left) signalProcess(id, signal);
     const deadline = performance.now() + patience;
-    while (find().length > 0 && performance.now() < deadline) await delay(25);
+    while (find().size > 0 && performance.now() < deadline) await delay(25);
   }
 }
 
-/** Why a process could not be started, and what to write instead where that can be seen. */
-function startError(
-  error: NodeJS.ErrnoException,
-  { command, cwd }: { readonly command: string; readonly cwd: string },
-): Error {
-  return new Error(`"${command}" cannot be started: ${reasonOf(error, command, cwd)}`, { cause: error });
-}
-
-/** The system says the same of a program, of its folder and of what runs it: one of them is not there. */
-function reasonOf({ code, message }: NodeJS.ErrnoException, command: string, cwd: string): string {
+/** Why a process could not be started. The system says the same of a program, of its folder and of what runs it. */
+function startProblem({ code, message }: NodeJS.ErrnoException, command: string, cwd: string): string {
   if (code !== "ENOENT") return message;
   if (!existsSync(cwd)) return `there is no folder ${cwd} to start it in. Make it, or change "cwd".`;
   if (/[\\/]/.test(command) && existsSync(resolve(cwd, command))) {
@@ -290,70 +263,4 @@ function reasonOf({ code, message }: NodeJS.ErrnoException, command: string, cwd
     return `there is no such program. Are there arguments in "command"? Leave "${program}" there, and put what follows into "args", each word by itself.`;
   }
   return "there is no such program. Install it, or give its whole path.";
-}
-
-/** One line that a server wrote, or that was noted about it. */
-export interface LogLine {
-  /** Milliseconds since the epoch. */
-  readonly at: number;
-  /** `stderr`: the server's own words. `log`: an MCP log message of it. `rack`: what was done with the server. */
-  readonly from: "stderr" | "log" | "rack";
-  readonly text: string;
-}
-
-const LONGEST_LINE = 2_000;
-/** In a message, which has several lines and may stand in one answer several times. */
-const LONGEST_WORDS = 300;
-
-/** What a program prints of its own inside when it is out of memory: it hides the line before it that says so. */
-const nativeFrame = /^\s*(?:\d+: 0x[0-9a-f]+ |-+ Native stack trace -+$)/i;
-
-/** The last lines about a server, with secrets masked before they are kept. */
-export class RecentLines {
-  readonly #lines: LogLine[] = [];
-  readonly #size: number;
-  readonly #mask: (text: string) => string;
-  #rest = "";
-
-  constructor(mask: (text: string) => string, size = 500) {
-    this.#mask = mask;
-    this.#size = size;
-  }
-
-  add(from: LogLine["from"], text: string): void {
-    // Whoever floods its standard error must not make us keep all of it. Masked first: half a secret is none to be found.
-    const line = this.#mask(text.slice(0, 2 * LONGEST_LINE));
-    this.#lines.push({ at: Date.now(), from, text: shortened(line, LONGEST_LINE) });
-    if (this.#lines.length > this.#size) this.#lines.shift();
-  }
-
-  /** A piece of standard error, which need not end where a line ends. */
-  addPiece(piece: string): void {
-    const lines = (this.#rest + piece).split(/\r?\n/);
-    const rest = lines.pop() ?? "";
-    for (const line of lines) if (line.trim() !== "") this.add("stderr", line);
-    this.#rest = rest.slice(0, 2 * LONGEST_LINE);
-  }
-
-  /** What came without the end of its line is a line too once nothing follows. */
-  flush(): void {
-    if (this.#rest.trim() !== "") this.add("stderr", this.#rest);
-    this.#rest = "";
-  }
-
-  all(): readonly LogLine[] {
-    return [...this.#lines];
-  }
-
-  /** The last words of the server itself since a moment and before another, short enough for messages. */
-  tail(count: number, since = 0, before = Number.POSITIVE_INFINITY): string[] {
-    const said = this.#lines.filter(
-      ({ from, at, text }) => from === "stderr" && at >= since && at < before && !nativeFrame.test(text),
-    );
-    return said.slice(-count).map(({ text }) => shortened(text, LONGEST_WORDS));
-  }
-}
-
-function shortened(text: string, length: number): string {
-  return text.length > length ? `${text.slice(0, length)}…` : text;
 }

@@ -6,7 +6,8 @@ import {
   isRunning,
   type KnownProcess,
   knownProcess,
-} from "./descendants.ts";
+  signalProcess,
+} from "./processes.ts";
 
 /**
  * A process of its own that ends what a rack left behind. It reads its standard input, the other end of which only the
@@ -16,7 +17,7 @@ const [prefix = ""] = process.argv.slice(2);
 /** By the id of the group, which is that of its leader: the leader, and all that was ever seen of what it started. */
 const groups = new Map<number, Map<number, KnownProcess>>();
 const GRACE = 1_500;
-/** What starts and loses its parent between two looks, and carries no mark, is not known. */
+/** A process that starts and loses its parent between two looks, and carries no mark, is not known. */
 const LOOK_EVERY = 5_000;
 
 // Whatever ends the rack from a terminal must not end its watchdog first.
@@ -43,7 +44,7 @@ function remember(id: number): void {
   groups.set(id, new Map(leader === undefined ? [] : [[id, leader]]));
 }
 
-/** Notes who belongs to whom while their parents live. */
+/** Notes which processes belong to which group while their parents live. */
 function look(): void {
   if (groups.size === 0) return;
   const families = findFamilies();
@@ -56,12 +57,14 @@ function look(): void {
 
 /** The rack has ended the group; what it could not see any more is ended here. */
 function forget(id: number): void {
-  for (const known of groups.get(id)?.values() ?? []) if (isRunning(known)) send(known.id, "SIGKILL");
+  for (const known of groups.get(id)?.values() ?? [])
+    if (isRunning(known)) signalProcess(known.id, "SIGKILL");
   groups.delete(id);
 }
 
-function family(): KnownProcess[] {
-  return [...groups.values()].flatMap((known) => [...known.values()]).filter(isRunning);
+function strays(): number[] {
+  const known = [...groups.values()].flatMap((family) => [...family.values()]).filter(isRunning);
+  return [...findMarked(prefix), ...known.map(({ id }) => id)];
 }
 
 async function endAll(): Promise<void> {
@@ -78,19 +81,10 @@ async function endAll(): Promise<void> {
 }
 
 function isAnybodyLeft(): boolean {
-  return [...groups.keys()].some((id) => send(-id, 0)) || findMarked(prefix).length + family().length > 0;
+  return [...groups.keys()].some((id) => signalProcess(-id, 0)) || strays().length > 0;
 }
 
 function signalAll(signal: NodeJS.Signals): void {
-  for (const id of groups.keys()) send(-id, signal);
-  for (const id of findMarked(prefix)) send(id, signal);
-  for (const { id } of family()) send(id, signal);
-}
-
-function send(id: number, signal: NodeJS.Signals | 0): boolean {
-  try {
-    return process.kill(id, signal);
-  } catch {
-    return false;
-  }
+  for (const id of groups.keys()) signalProcess(-id, signal);
+  for (const id of strays()) signalProcess(id, signal);
 }

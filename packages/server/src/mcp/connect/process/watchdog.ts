@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { markOfRack } from "./program.ts";
+import { markOfRack } from "./processes.ts";
 
 /** Its sources while we run from sources, the built file once we are built. */
 const program = fileURLToPath(new URL(`./watchdog-main${extname(import.meta.url)}`, import.meta.url));

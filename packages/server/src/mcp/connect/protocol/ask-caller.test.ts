@@ -1,6 +1,6 @@
 import type { CallClient } from "@toolrack/core";
 import { expect, it } from "vitest";
-import { askWithin, canAnswer, canBeAsked, capabilitiesOf } from "./questions.ts";
+import { answersTo, askWithin, canBeAsked, capabilitiesOf } from "./questions.ts";
 
 const formOnly = {
   can: (method: string, params: { mode?: string } = {}) =>
@@ -22,9 +22,22 @@ it("a server is told which ways of asking a caller has", () => {
   ]);
 });
 
-it("a caller with a form is not asked to open an address", () => {
-  expect(canAnswer(formOnly, "elicitation/create", { message: "a" })).toBe(true);
-  expect(canAnswer(formOnly, "elicitation/create", { mode: "url", url: "https://a" })).toBe(false);
+it("a caller with a form is not asked to open an address", async () => {
+  const client: CallClient = { ...formOnly, notify() {}, request: async () => "filled in" };
+  const ask = (params: object) =>
+    answersTo(
+      [["q", { method: "elicitation/create", params }]],
+      { method: "tools/call", params: {}, client },
+      {
+        server: "s",
+        roots: [],
+        patience: 1_000,
+      },
+    );
+  expect(await ask({ message: "a" })).toEqual({ q: "filled in" });
+  await expect(ask({ mode: "url", url: "https://a" })).rejects.toThrow(
+    "cannot be asked (elicitation/create)",
+  );
 });
 
 it("a question that nobody answers ends", async () => {

@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { boundedFetch, tooLargeIn } from "./fetch.ts";
+import { boundedFetch, tooLargeIn } from "./http.ts";
 
 const LIMIT = 10_000;
 

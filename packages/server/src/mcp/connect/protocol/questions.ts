@@ -1,10 +1,7 @@
-import type { DiscoverResult } from "@modelcontextprotocol/client";
-import { type CallClient, type ClientMethod, hashValue } from "@toolrack/core";
+import type { CallClient, ClientMethod } from "@toolrack/core";
 import { isRecord } from "../../../helpers/index.ts";
-import type { ServerEntry } from "../config/entry.ts";
-import { UpstreamError } from "./failures.ts";
-import type { Message } from "./json-rpc.ts";
-import type { LaneRequest } from "./requests.ts";
+import { messageOf, UpstreamError } from "../failures.ts";
+import type { Message, UpstreamRequest } from "./messages.ts";
 
 const askable: ReadonlySet<string> = new Set<ClientMethod>([
   "elicitation/create",
@@ -12,8 +9,8 @@ const askable: ReadonlySet<string> = new Set<ClientMethod>([
   "roots/list",
 ]);
 
-export function isClientMethod(method: string): method is ClientMethod {
-  return askable.has(method);
+export function isClientMethod(method: unknown): method is ClientMethod {
+  return typeof method === "string" && askable.has(method);
 }
 
 /** What we say that we can do where it must be said once for all callers: everything. */
@@ -28,10 +25,7 @@ interface Askable {
   can(method: ClientMethod, params?: object): boolean;
 }
 
-/** Whether the caller can be asked this very question. */
-export function canAnswer(client: Askable | undefined, method: ClientMethod, params: object): boolean {
-  return client?.can(method, params) === true;
-}
+const none = Object.freeze({});
 
 /** The capabilities of a caller, for servers that are told them with every request. */
 export function capabilitiesOf(client: Askable | undefined): object {
@@ -47,33 +41,14 @@ export function capabilitiesOf(client: Askable | undefined): object {
 
 /** Whether a question of a server could reach anybody at the other end. */
 export function canBeAsked(client: Askable | undefined): boolean {
-  return client !== undefined && Object.keys(capabilitiesOf(client)).length > 0;
-}
-
-const none = Object.freeze({});
-
-function cannotAsk(method: string): string {
-  return `The caller of this tool cannot be asked (${method}). Call it from a client that answers such questions, or give what it needs as arguments.`;
-}
-
-function nobodyToAsk(method: string): string {
-  return `The caller cannot be asked (${method}): other calls are under way or were given up a moment ago, and the question does not say which call it belongs to. Call the tool again when those have ended, or give what it needs as arguments.`;
-}
-
-function nobodyCalls(method: string): string {
-  return `Nobody can be asked (${method}): no call is under way, and only who calls a tool can answer questions of its server. Ask while a call is being worked on.`;
+  return Object.keys(capabilitiesOf(client)).length > 0;
 }
 
 /** Questions of a server that may wait for their answers at a time. */
 const MOST_OPEN = 100;
 
-/** `server` is its key. */
-function tooManyOpen(server: string): string {
-  return `${MOST_OPEN} questions of the MCP server "${server}" wait for their answers already, and no more are put to callers at a time. Ask again when some of them are answered.`;
-}
-
-function tooManyAtOnce(count: number, server: string): string {
-  return `The MCP server "${server}" asked ${count} questions at once, and a caller is asked at most ${MOST_OPEN}. None of them was put. Ask it for less at one time, or tell whoever runs it.`;
+function cannotAsk(method: string): string {
+  return `The caller of this tool cannot be asked (${method}). Call it from a client that answers such questions, or give what it needs as arguments.`;
 }
 
 /** Puts a question to a caller, for at most `limit` milliseconds: nobody waits for an answer for ever. */
@@ -95,78 +70,57 @@ export async function askWithin(
 }
 
 /** What is needed to answer what a server asks in the middle of a request. */
-export interface InputSurroundings {
+export interface QuestionOptions {
   /** The key of the server, for messages. */
   readonly server: string;
   /** Answers `roots/list` where no caller can. */
   readonly roots: readonly object[];
-  /** How long somebody may think about a question of the server, in milliseconds. */
+  /** How long a person may think about a question of the server, in milliseconds. */
   readonly patience: number;
 }
 
-/** Has the caller answer what a server of the stateless protocol asks. Rejects where somebody cannot be asked that. */
+/** Has the caller answer what a server of the stateless protocol asks. Rejects for a question that it cannot be asked. */
 export async function answersTo(
   asked: readonly (readonly [string, unknown])[],
-  request: LaneRequest,
-  surroundings: InputSurroundings,
+  { client, signal }: UpstreamRequest,
+  { server, roots, patience }: QuestionOptions,
 ): Promise<Record<string, unknown>> {
-  if (asked.length > MOST_OPEN)
-    throw new UpstreamError("busy", tooManyAtOnce(asked.length, surroundings.server));
+  if (asked.length > MOST_OPEN) {
+    const text = `The MCP server "${server}" asked ${asked.length} questions at once, and a caller is asked at most ${MOST_OPEN}. None of them was put. Ask it for less at one time, or tell whoever runs it.`;
+    throw new UpstreamError("busy", text);
+  }
+  const answerTo = (question: unknown): unknown => {
+    const { method, params: given } = isRecord(question) ? question : {};
+    const params = isRecord(given) ? given : {};
+    if (!isClientMethod(method)) {
+      const text = `The server asked for "${String(method)}", which nobody can be asked for.`;
+      throw new UpstreamError("refused", text);
+    }
+    if (client?.can(method, params) === true) {
+      const signals = signal === undefined ? [] : [signal];
+      return askWithin(patience, client, { method, params, signals });
+    }
+    if (method === "roots/list") return { roots };
+    throw new UpstreamError("refused", cannotAsk(method));
+  };
   const answers = await Promise.all(
-    asked.map(async ([key, question]) => [key, await answerTo(question, request, surroundings)] as const),
+    asked.map(async ([key, question]) => [key, await answerTo(question)] as const),
   );
   return Object.fromEntries(answers);
 }
 
-async function answerTo(
-  question: unknown,
-  { client, signal }: LaneRequest,
-  { roots, patience }: InputSurroundings,
-): Promise<unknown> {
-  const { method, params } = isRecord(question) ? question : {};
-  if (typeof method !== "string" || !isClientMethod(method)) {
-    throw new UpstreamError(
-      "refused",
-      `The server asked for "${String(method)}", which nobody can be asked for.`,
-    );
-  }
-  const asked = isRecord(params) ? params : {};
-  if (client === undefined || !canAnswer(client, method, asked)) {
-    if (method === "roots/list") return { roots };
-    throw new UpstreamError("refused", cannotAsk(method));
-  }
-  const signals = signal === undefined ? [] : [signal];
-  return askWithin(patience, client, { method, params: asked, signals });
-}
-
 /** A request under way, as far as a question of the server may belong to it. */
-export interface Asked {
-  readonly client?: CallClient | undefined;
-  readonly signal?: AbortSignal | undefined;
-  /** Is told what the server logs while it works on this. */
-  readonly onLog?: (params: Message) => void;
-}
+export type Asked = Pick<UpstreamRequest, "client" | "signal" | "onLog">;
 
-interface ServerQuestionsOptions {
-  /** The key of the server, for messages. */
-  readonly server: string;
+interface ServerQuestionsOptions extends QuestionOptions {
   /** The request on whose own stream the message came that is being looked at; undefined where streams are shared. */
   readonly current: () => Asked | undefined;
   /** The request that a message belongs to which says so by naming its task; `over` when nobody waits for that. */
   readonly ofTask: (params: Message) => Asked | "over" | undefined;
   /** Every request under way that can lead to questions, and every one that was given up and may still do so. */
   readonly underWay: () => readonly (Asked | "given up")[];
-  /** How long somebody may think about a question, in milliseconds. */
-  readonly patience: number;
-  readonly roots: readonly object[];
   reply(id: unknown, answer: object): void;
 }
-
-const OVER_LIMIT = -32_000;
-const isOpenAlready = {
-  code: -32_600,
-  message: "A question with this id waits for its answer already. Give each question an id of its own.",
-};
 
 /**
  * The questions of a server of the older protocol, which arrive as requests of its own and do not say which call they
@@ -176,7 +130,7 @@ export class ServerQuestions {
   readonly #options: ServerQuestionsOptions;
   /** Those that are being answered, by the server's ids. */
   readonly #open = new Map<unknown, AbortController>();
-  /** The server has asked something that only its being alone could assign. */
+  /** The server has asked something that could be assigned to a call only because no other was under way. */
   isAskedWithoutStream = false;
 
   constructor(options: ServerQuestionsOptions) {
@@ -185,24 +139,24 @@ export class ServerQuestions {
 
   async take(id: unknown, method: ClientMethod, params: Message): Promise<void> {
     const { server, current, ofTask, roots, reply, patience } = this.#options;
+    const refuse = (code: number, message: string) => reply(id, { error: { code, message } });
     const named = ofTask(params);
     if (named === undefined && current() === undefined && method !== "roots/list")
       this.isAskedWithoutStream = true;
     const asker = named === "over" ? undefined : (named ?? this.belongsTo());
     const { client, signal } = asker ?? {};
-    if (client === undefined || !canAnswer(client, method, params)) {
-      const message = asker === undefined ? this.#whyNobody(method) : cannotAsk(method);
-      if (method === "roots/list") reply(id, { result: { roots } });
-      else reply(id, { error: { code: -32_601, message } });
-      return;
+    if (client?.can(method, params) !== true) {
+      if (method === "roots/list") return reply(id, { result: { roots } });
+      return refuse(-32_601, asker === undefined ? this.#whyNobody(method) : cannotAsk(method));
     }
     if (this.#open.has(id)) {
-      reply(id, { error: isOpenAlready });
-      return;
+      const text =
+        "A question with this id waits for its answer already. Give each question an id of its own.";
+      return refuse(-32_600, text);
     }
     if (this.#open.size >= MOST_OPEN) {
-      reply(id, { error: { code: OVER_LIMIT, message: tooManyOpen(server) } });
-      return;
+      const text = `${MOST_OPEN} questions of the MCP server "${server}" wait for their answers already, and no more are put to callers at a time. Ask again when some of them are answered.`;
+      return refuse(-32_000, text);
     }
     const asking = new AbortController();
     this.#open.set(id, asking);
@@ -210,8 +164,7 @@ export class ServerQuestions {
       const signals = signal === undefined ? [asking.signal] : [asking.signal, signal];
       reply(id, { result: await askWithin(patience, client, { method, params, signals }) });
     } catch (thrown) {
-      const message = thrown instanceof Error ? thrown.message : String(thrown);
-      reply(id, { error: { code: -32_603, message } });
+      refuse(-32_603, messageOf(thrown));
     } finally {
       this.#open.delete(id);
     }
@@ -235,49 +188,89 @@ export class ServerQuestions {
     return others.length > 0 || only === "given up" ? undefined : only;
   }
 
-  #whyNobody(method: ClientMethod): string {
-    return this.#options.underWay().length === 0 ? nobodyCalls(method) : nobodyToAsk(method);
-  }
-
   close(reason: Error): void {
     for (const asking of this.#open.values()) asking.abort(reason);
     this.#open.clear();
   }
+
+  #whyNobody(method: ClientMethod): string {
+    return this.#options.underWay().length === 0
+      ? `Nobody can be asked (${method}): no call is under way, and only who calls a tool can answer questions of its server. Ask while a call is being worked on.`
+      : `The caller cannot be asked (${method}): other calls are under way or were given up a moment ago, and the question does not say which call it belongs to. Call the tool again when those have ended, or give what it needs as arguments.`;
+  }
 }
 
-/** What was found out about how a server talks, so that it need not be found out at every start. */
-export interface Verdict {
-  readonly era: "modern" | "legacy";
-  /** What a server of the stateless protocol said about itself. */
-  readonly discover?: DiscoverResult;
-  readonly transport: "stdio" | "http" | "sse";
-  /** Milliseconds since the epoch. */
-  readonly at: number;
-  /** Of the part of the entry that decides which program or address it is. */
-  readonly fingerprint: string;
+/** How long a server is thought to be at a request after it was told to stop. Many never answer such a request. */
+const GRACE = 30_000;
+
+/** The requests that were given up here and that the server has not answered yet. */
+export class GivenUp {
+  readonly #until = new Map<number, number>();
+
+  get isEmpty(): boolean {
+    const now = performance.now();
+    // Those that were given up first come first.
+    for (const [id, until] of this.#until) {
+      if (until > now) return false;
+      this.#until.delete(id);
+    }
+    return true;
+  }
+
+  add(id: number): void {
+    this.#until.set(id, performance.now() + GRACE);
+  }
+
+  delete(id: number): void {
+    if (this.#until.size > 0) this.#until.delete(id);
+  }
 }
 
-const DAY = 24 * 60 * 60_000;
+/**
+ * Which requests a server works on at a time: any number of those that share it, or one alone. Each waits for those that
+ * came before, but only so long: then it goes ahead beside them.
+ */
+export class Turns {
+  readonly #patience: number;
+  readonly #sharing = new Set<Promise<void>>();
+  #alone: Promise<unknown> = Promise.resolve();
 
-/** The verdict, unless it is about another server, or about an old one that may have been renewed since. */
-export function stillHolds(verdict: Verdict | undefined, entry: ServerEntry): Verdict | undefined {
-  if (verdict === undefined || verdict.fingerprint !== fingerprintOf(entry)) return undefined;
-  if (verdict.era === "legacy" && Date.now() - verdict.at > DAY) return undefined;
-  if (verdict.era === "modern" && verdict.discover === undefined) return undefined;
-  return verdict;
-}
+  /** `patience` is the longest wait, in milliseconds. */
+  constructor(patience: number) {
+    this.#patience = patience;
+  }
 
-export function fingerprintOf({ type, command, args, url, cwd, toolrack }: ServerEntry): string {
-  return hashValue([type, command, args, url, cwd, toolrack?.install]);
-}
+  /** A request whose signal aborts while it waits gives up its place. Rejects with the signal's reason then. */
+  async take<Result>(
+    isAlone: boolean,
+    work: () => Promise<Result>,
+    signal: AbortSignal | undefined,
+  ): Promise<Result> {
+    const before = isAlone ? Promise.all([this.#alone, ...this.#sharing]) : this.#alone;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    if (isAlone) this.#alone = before.then(() => promise);
+    else this.#sharing.add(promise);
+    try {
+      await this.#wait(before, signal);
+      return await work();
+    } finally {
+      resolve();
+      this.#sharing.delete(promise);
+    }
+  }
 
-/** A request under way over HTTP, and what is known of the answer that it is being given. */
-export interface Answering {
-  readonly request: LaneRequest;
-  /** The status of the answer. */
-  status?: number;
-  /** The answer is a stream, whose end is told of. Any other has ended when it was read. */
-  isStream?: true;
-  /** Why the stream of the answer ended too early, when we know. */
-  problem?: string;
+  async #wait(before: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const giveUp = () => reject(signal?.reason);
+    const timer = setTimeout(resolve, this.#patience);
+    signal?.addEventListener("abort", giveUp, { once: true });
+    if (signal?.aborted) giveUp();
+    void before.then(resolve);
+    try {
+      await promise;
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", giveUp);
+    }
+  }
 }

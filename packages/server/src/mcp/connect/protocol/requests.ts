@@ -1,58 +1,39 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
-import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
-import type { CallClient, ProgressUpdate } from "@toolrack/core";
-import { isRecord } from "../../../helpers/index.ts";
-import { GivenUp, onlyAccepted, UpstreamError } from "./failures.ts";
-
-import { Envelope, type EnvelopeOptions, tooLargeIn } from "./fetch.ts";
 import {
-  isInputRequired,
-  isTask,
-  type Message,
-  plainResult,
-  refusal,
-  toProgress,
-  toUpstreamError,
-} from "./json-rpc.ts";
-import { type Answering, answersTo, canBeAsked, isClientMethod, ServerQuestions } from "./questions.ts";
-import { Turns } from "./session.ts";
-import { TASK_LIFE, TaskRuns } from "./task-runs.ts";
+  CLIENT_CAPABILITIES_META_KEY,
+  CLIENT_INFO_META_KEY,
+  type JSONRPCMessage,
+  LOG_LEVEL_META_KEY,
+  PROTOCOL_VERSION_META_KEY,
+  type Transport,
+} from "@modelcontextprotocol/client";
+import type { CallClient } from "@toolrack/core";
+import { isRecord } from "../../../helpers/index.ts";
+import { messageOf, UpstreamError } from "../failures.ts";
+import { onlyAccepted, tooLargeIn } from "./http.ts";
+import type { Answering, Message, UpstreamRequest } from "./messages.ts";
+import {
+  answersTo,
+  canBeAsked,
+  capabilitiesOf,
+  GivenUp,
+  isClientMethod,
+  type QuestionOptions,
+  ServerQuestions,
+  Turns,
+} from "./questions.ts";
+import { refusal, toUpstreamError } from "./sdk-errors.ts";
+import { plainResult, TASK_LIFE, TASKS_EXTENSION, TaskRuns } from "./task-runs.ts";
 
-/** A request to an upstream server. */
-export interface LaneRequest {
-  readonly method: string;
-  readonly params: Message;
-  /** Gives up the request, here and there. */
-  readonly signal?: AbortSignal | undefined;
-  /** The same, where asking for the signal would make one. Answers how to stop. */
-  readonly whenAborted?: (act: (reason: unknown) => void) => () => void;
-  /** In milliseconds. Without it, only the signal ends the waiting. */
-  readonly timeout?: number;
-  /** Whom the server's own questions reach while it works on this. */
-  readonly client?: CallClient | undefined;
-  readonly onProgress?: (update: ProgressUpdate) => void;
-  /** Is told what the server logs while it works on this. */
-  readonly onLog?: (params: Message) => void;
-  /** Says that it waits for its turn. Answers how to say that its turn has come. */
-  readonly waitingForTurn?: () => () => void;
-  /** For a server that is reached over HTTP. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** By which whatever stands before a server that is reached over HTTP knows where to send it, beside its method. */
-  readonly routingName?: string;
-  /** The server works on it only as a task. */
-  readonly isTask?: boolean;
-}
-
-export interface LaneOptions extends EnvelopeOptions {
-  /** The key of the server, for messages. */
-  readonly server: string;
+interface RequesterOptions extends QuestionOptions {
   readonly transport: Transport;
   /** Which request a message belongs to, where every request has a stream of its own. */
   readonly scope: AsyncLocalStorage<Answering> | undefined;
-  /** Answers `roots/list` where no caller can. */
-  readonly roots: readonly object[];
-  /** How long somebody may think about a question of the server, in milliseconds. */
-  readonly patience: number;
+  /** The version, when the server speaks the stateless protocol; everything is then said with every request. */
+  readonly modern: string | undefined;
+  readonly clientInfo: object;
+  /** The server can work on calls as tasks. */
+  readonly hasTasks: boolean;
   /** Is told what a server logs. */
   readonly onLog: (params: Message) => void;
 }
@@ -75,16 +56,16 @@ const LONGEST_TURN = 30_000;
 /** Requests in the middle of which a server may ask something. */
 const askingMethods: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);
 
+const extensions = Object.freeze({ [TASKS_EXTENSION]: {} });
+
 /**
  * Requests to an upstream server, written straight onto the transport of a connected SDK client. The SDK validates every
  * message several times over; what passes through a rack is validated by those at its ends. Also brings a server's
  * questions to the caller whose request caused them, in both eras of the protocol.
  */
-export class RequestLane {
-  readonly #options: LaneOptions;
+export class Requester {
+  readonly #options: RequesterOptions;
   readonly #pending = new Map<number, Pending>();
-  readonly #scope: AsyncLocalStorage<Answering> | undefined;
-  readonly #envelope: Envelope;
   readonly #questions: ServerQuestions;
   readonly #tasks: TaskRuns;
   readonly #turns = new Turns(LONGEST_TURN);
@@ -92,12 +73,10 @@ export class RequestLane {
   #nextId = FIRST_ID;
   #closed: Error | undefined;
 
-  /** The client must be connected: from here on the lane sees every message first. */
-  constructor(options: LaneOptions) {
+  /** The client must be connected: from here on the requester sees every message first. */
+  constructor(options: RequesterOptions) {
     this.#options = options;
-    const { server, transport, roots, patience, modern } = options;
-    this.#scope = options.scope;
-    this.#envelope = new Envelope(options);
+    const { server, roots, patience, transport, scope, modern } = options;
     this.#tasks = new TaskRuns({
       server,
       roots,
@@ -113,7 +92,9 @@ export class RequestLane {
     });
     this.#questions = new ServerQuestions({
       server,
-      current: () => this.#scope?.getStore()?.request,
+      roots,
+      patience,
+      current: () => scope?.getStore()?.request,
       ofTask: (params) => this.#tasks.requestFor(params),
       underWay: () => [
         ...this.#tasks.requests,
@@ -122,19 +103,17 @@ export class RequestLane {
           .filter(({ method }) => askingMethods.has(method)),
         ...(this.#givenUp.isEmpty ? [] : ["given up" as const]),
       ],
-      roots,
-      patience,
       reply: (id, answer) => this.#send({ id, ...answer }),
     });
-    const others = transport.onmessage;
+    const { onmessage, onerror } = transport;
     transport.onmessage = (message, extra) => {
-      if (!this.#take(message as Message)) others?.(message, extra);
+      // A message of a server may have any form, whatever the type says.
+      if (!this.#take(message as unknown as Message)) onmessage?.(message, extra);
     };
-    const { onerror } = transport;
     transport.onerror = (error) => {
-      const pending = this.#scope?.getStore();
+      const answering = scope?.getStore();
       const problem = tooLargeIn(error);
-      if (pending !== undefined && problem !== undefined) pending.problem = problem;
+      if (answering !== undefined && problem !== undefined) answering.problem = problem;
       onerror?.(error);
     };
   }
@@ -144,10 +123,10 @@ export class RequestLane {
   }
 
   /** Resolves with the result as the server gave it. Rejects with `UpstreamError`, or with the signal's reason. */
-  request(request: LaneRequest): Promise<unknown> {
+  request(request: UpstreamRequest): Promise<unknown> {
     if (!this.#questions.isAskedWithoutStream || !askingMethods.has(request.method))
       return this.#run(request);
-    // Who can be asked is alone with the server, so that a question can only be about this.
+    // A call that can be asked is alone with the server, so that a question can only be about this.
     return this.#turns.take(canBeAsked(request.client), () => this.#run(request), request.signal);
   }
 
@@ -161,71 +140,66 @@ export class RequestLane {
     }
     this.#pending.clear();
     this.#tasks.close(lost);
-    this.#givenUp.clear();
     this.#questions.close(reason);
   }
 
-  #run(request: LaneRequest): Promise<unknown> {
+  #run(request: UpstreamRequest): Promise<unknown> {
     const { modern, hasTasks } = this.#options;
     if (modern === undefined) {
       if (request.isTask === true && hasTasks) return this.#runAsTask(request);
       return this.#exchange(request, request.params);
     }
     return this.#exchange(request, request.params).then((result) =>
-      isInputRequired(result) ? this.#goOn(request, result) : this.#complete(request, result),
+      isOfType(result, "input_required") ? this.#goOn(request, result) : this.#complete(request, result),
     );
   }
 
-  /** In the older protocol who calls says that it is to be a task. */
-  async #runAsTask(request: LaneRequest): Promise<unknown> {
+  /** In the older protocol the caller says that it is to be a task. */
+  async #runAsTask(request: UpstreamRequest): Promise<unknown> {
     const token = this.#nextId;
     const result = await this.#exchange(request, { ...request.params, task: { ttl: TASK_LIFE } });
     const task = isRecord(result) ? result.task : undefined;
     return isRecord(task) ? this.#tasks.follow(task, request, token) : result;
   }
 
-  #complete(request: LaneRequest, result: unknown): unknown {
-    return isTask(result) && request.method === "tools/call"
+  #complete(request: UpstreamRequest, result: unknown): unknown {
+    return isOfType(result, "task") && request.method === "tools/call"
       ? this.#tasks.follow(result, request)
       : plainResult(result);
   }
 
   /** The stateless protocol's way of asking: the server ends the request, and is sent it again with the answers. */
-  async #goOn(request: LaneRequest, first: Message): Promise<unknown> {
+  async #goOn(request: UpstreamRequest, first: Message): Promise<unknown> {
     let result = first;
     for (let round = 0; round < MOST_ROUNDS; round++) {
       const { inputRequests, requestState } = result;
       const asked = isRecord(inputRequests) ? Object.entries(inputRequests) : [];
-      const inputResponses = await answersTo(asked, request, this.#options);
-      const next = await this.#exchange(request, {
-        ...request.params,
-        ...(asked.length > 0 ? { inputResponses } : {}),
-        ...(requestState === undefined ? {} : { requestState }),
-      });
-      if (!isInputRequired(next)) return this.#complete(request, next);
+      const inputResponses = asked.length > 0 ? await answersTo(asked, request, this.#options) : undefined;
+      const next = await this.#exchange(request, { ...request.params, inputResponses, requestState });
+      if (!isOfType(next, "input_required")) return this.#complete(request, next);
       result = next;
     }
-    throw new UpstreamError(
-      "refused",
-      `The server asked ${MOST_ROUNDS} times in a row and never came to an answer.`,
-    );
+    const text = `The server asked ${MOST_ROUNDS} times in a row and never came to an answer.`;
+    throw new UpstreamError("refused", text);
   }
 
-  #exchange(request: LaneRequest, params: Message): Promise<unknown> {
+  #exchange(request: UpstreamRequest, params: Message): Promise<unknown> {
     return new Promise((resolve, reject) => {
+      const { transport, scope, modern } = this.#options;
       const { timeout, method, headers } = request;
       if (this.#closed !== undefined) throw this.#closed;
       const id = this.#nextId++;
       // There the end of the stream is what cancels.
-      const abort =
-        this.#scope === undefined || this.#options.modern === undefined ? undefined : new AbortController();
+      const abort = scope === undefined || modern === undefined ? undefined : new AbortController();
       let isSent = false;
       const giveUp = (reason: unknown) => {
         if (this.#settle(id) === undefined) return;
         if (abort === undefined && isSent) {
           // The server may not stop at once, and what it asks until then is about this.
           if (askingMethods.has(method)) this.#givenUp.add(id);
-          this.#cancel(id, reason);
+          const meta = modern === undefined ? {} : { _meta: this.#statelessMeta(undefined, false) };
+          const params = { ...meta, requestId: id, reason: messageOf(reason ?? "cancelled") };
+          this.#send({ method: "notifications/cancelled", params });
         } else abort?.abort();
         reject(reason);
       };
@@ -233,50 +207,75 @@ export class RequestLane {
       this.#pending.set(id, pending);
       pending.release = listen(request, giveUp);
       if (this.#pending.get(id) === undefined) return;
-      if (timeout !== undefined) pending.timer = setTimeout(() => giveUp(timedOut(method, timeout)), timeout);
+      if (timeout !== undefined) {
+        const text = `The server did not answer ${method} within ${timeout} ms.`;
+        pending.timer = setTimeout(() => giveUp(new UpstreamError("timeout", text)), timeout);
+      }
       isSent = true;
       const fail = (error: unknown) => {
         if (this.#settle(id) !== undefined) reject(toUpstreamError(error));
       };
+      const whole = { jsonrpc: "2.0", id, method, params: this.#around(request, params, id) };
       // A message of ours always has the form that the SDK's type describes.
-      const message = {
-        jsonrpc: "2.0",
-        id,
-        method,
-        params: this.#envelope.around(request, params, id),
-      } as JSONRPCMessage;
-      if (this.#scope === undefined) {
-        this.#options.transport.send(message).catch(fail);
+      const message = whole as JSONRPCMessage;
+      if (scope === undefined) {
+        transport.send(message).catch(fail);
         return;
       }
-      const onRequestStreamEnd = () =>
-        fail(
-          new UpstreamError(
-            "broken",
-            pending.problem ?? "The server ended its answer before it was complete.",
-          ),
-        );
       const options = {
         ...(abort === undefined ? {} : { requestSignal: abort.signal }),
         ...(headers === undefined ? {} : { headers }),
-        onRequestStreamEnd,
+        onRequestStreamEnd() {
+          const text = pending.problem ?? "The server ended its answer before it was complete.";
+          fail(new UpstreamError("broken", text));
+        },
       };
       // An answer that is no stream has been read to its end by then.
       const onSent = () => {
         if (pending.isStream !== true && this.#pending.get(id) === pending) fail(noAnswerIn(pending));
       };
-      this.#scope.run(pending, () => void this.#options.transport.send(message, options).then(onSent, fail));
+      scope.run(pending, () => void transport.send(message, options).then(onSent, fail));
     });
   }
 
-  #cancel(id: number, reason: unknown): void {
-    const text = reason instanceof Error ? reason.message : String(reason ?? "cancelled");
-    const params = { ...this.#envelope.ofNotice, requestId: id, reason: text };
-    this.#send({ method: "notifications/cancelled", params });
+  /** The parameters of a request as they are sent under this id. */
+  #around(request: UpstreamRequest, params: Message, id: number): Message {
+    const { modern } = this.#options;
+    const hears = request.onProgress !== undefined;
+    if (modern === undefined && !hears) return params;
+    if (modern === undefined && params._meta === undefined)
+      return { ...params, _meta: { progressToken: id } };
+    const { client, onLog } = request;
+    return {
+      ...params,
+      _meta: {
+        ...(isRecord(params._meta) ? params._meta : {}),
+        ...(hears ? { progressToken: id } : {}),
+        ...(modern === undefined
+          ? {}
+          : this.#statelessMeta(client, client !== undefined || onLog !== undefined)),
+      },
+    };
+  }
+
+  /** What the stateless protocol wants said with every message. */
+  #statelessMeta(client: CallClient | undefined, hearsLog: boolean): object {
+    const { modern, clientInfo, hasTasks } = this.#options;
+    const capabilities = capabilitiesOf(client);
+    // The record of a call and the server's own log begin at `info`, also when the caller wants less: what is too little
+    // for a caller is kept from it where it is told. Without a level a server logs nothing.
+    const level = client?.logLevel === "debug" ? "debug" : "info";
+    return {
+      [PROTOCOL_VERSION_META_KEY]: modern,
+      [CLIENT_INFO_META_KEY]: clientInfo,
+      [CLIENT_CAPABILITIES_META_KEY]: hasTasks ? { ...capabilities, extensions } : capabilities,
+      ...(hearsLog ? { [LOG_LEVEL_META_KEY]: level } : {}),
+    };
   }
 
   /** Sends what nobody waits for. */
   #send(message: object): void {
+    // As above.
     this.#options.transport.send({ jsonrpc: "2.0", ...message } as JSONRPCMessage).catch(() => {});
   }
 
@@ -288,7 +287,7 @@ export class RequestLane {
     return pending;
   }
 
-  /** Says whether the message was for the lane. */
+  /** Says whether the message was for us; any other is the SDK's. */
   #take(message: Message): boolean {
     const { id, method } = message;
     if (method === undefined) {
@@ -303,18 +302,20 @@ export class RequestLane {
   }
 
   #takeAnswer(id: number, { error, result }: Message): boolean {
-    // One that nobody waits for any more came too late.
     this.#givenUp.delete(id);
     const pending = this.#settle(id);
-    if (pending === undefined) this.#forget(result);
-    if (error !== undefined && error !== null) pending?.reject(refusal(error));
-    else if (isRecord(result)) pending?.resolve(result);
-    else pending?.reject(noResult());
+    if (pending === undefined) this.#cancelTask(result);
+    else if (error !== undefined && error !== null) pending.reject(refusal(error));
+    else if (isRecord(result)) pending.resolve(result);
+    else {
+      const text = "The server answered with neither a result nor an error.";
+      pending.reject(new UpstreamError("broken", text));
+    }
     return true;
   }
 
-  /** A task that was begun for a call that had been given up is nobody's. */
-  #forget(result: unknown): void {
+  /** Cancels the task that was begun for a call that had been given up. */
+  #cancelTask(result: unknown): void {
     if (!isRecord(result)) return;
     const task = result.resultType === "task" ? result : result.task;
     if (isRecord(task) && typeof task.taskId === "string") this.#tasks.cancel(task.taskId);
@@ -323,9 +324,14 @@ export class RequestLane {
   #takeNotification(method: string, params: Message): boolean {
     switch (method) {
       case "notifications/progress": {
+        const { progress, total, message } = params;
         const token = Number(params.progressToken);
         const request = this.#pending.get(token)?.request ?? this.#tasks.reportedBy(token);
-        request?.onProgress?.(toProgress(params));
+        request?.onProgress?.({
+          progress: typeof progress === "number" ? progress : 0,
+          ...(typeof total === "number" ? { total } : {}),
+          ...(typeof message === "string" ? { message } : {}),
+        });
         return token >= FIRST_ID;
       }
       case "notifications/cancelled":
@@ -346,8 +352,13 @@ export class RequestLane {
   }
 }
 
-/** Acts when the request is to be given up, at once when it was before. Answers how to stop waiting for it. */
-function listen(request: LaneRequest, act: (reason: unknown) => void): (() => void) | undefined {
+/** Whether a result of the stateless protocol is not the last word: it asks for input, or names a task. */
+function isOfType(result: unknown, type: "input_required" | "task"): result is Message {
+  return isRecord(result) && result.resultType === type;
+}
+
+/** Acts when the request is to be given up, at once when it was before. Returns a function that stops it. */
+function listen(request: UpstreamRequest, act: (reason: unknown) => void): (() => void) | undefined {
   if (request.whenAborted !== undefined) return request.whenAborted(act);
   const { signal } = request;
   if (signal === undefined) return undefined;
@@ -367,12 +378,4 @@ function noAnswerIn({ status }: Answering): UpstreamError {
   const said =
     "It answered with something that is not the answer to this request: none with its id is in it.";
   return new UpstreamError("broken", said);
-}
-
-function noResult(): UpstreamError {
-  return new UpstreamError("broken", "The server answered with neither a result nor an error.");
-}
-
-function timedOut(method: string, limit: number): UpstreamError {
-  return new UpstreamError("timeout", `The server did not answer ${method} within ${limit} ms.`);
 }

@@ -8,12 +8,12 @@ import {
   type Transport,
 } from "@modelcontextprotocol/client";
 import { isRecord } from "../../../helpers/index.ts";
+import { UpstreamError } from "../failures.ts";
+import { pauseAfter } from "../limits.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
-import { pauseAfter } from "../upstream-timers.ts";
-import type { Hearing } from "./connect.ts";
-import { UpstreamError } from "./failures.ts";
-import type { Verdict } from "./questions.ts";
-import type { LaneRequest, RequestLane } from "./requests.ts";
+import type { Connection } from "./http.ts";
+import type { UpstreamRequest, Verdict } from "./messages.ts";
+import type { Requester } from "./requests.ts";
 
 const lists = ["tools", "prompts", "resources"] as const;
 
@@ -25,15 +25,6 @@ interface SessionListeners {
   onResourceUpdated(uri: string): void;
   /** Called once, when the connection has ended without our doing. */
   onLost(reason: UpstreamError): void;
-}
-
-interface SessionParts {
-  readonly client: Client;
-  readonly transport: Transport;
-  readonly lane: RequestLane;
-  readonly verdict: Verdict;
-  /** Undefined where the server can always speak by itself. */
-  readonly hearing: Hearing | undefined;
 }
 
 /** No list that is meant to be read comes in so many pieces. */
@@ -59,8 +50,8 @@ export class UpstreamSession {
   readonly verdict: Verdict;
   readonly #client: Client;
   readonly #transport: Transport;
-  readonly #lane: RequestLane;
-  readonly #hearing: Hearing | undefined;
+  readonly #requester: Requester;
+  readonly #hearing: Connection["hearing"];
   /** Set for what happens on the stream of a request, where each has one. */
   readonly #inRequest: AsyncLocalStorage<true> | undefined;
   readonly #watched = new Set<string>();
@@ -71,10 +62,10 @@ export class UpstreamSession {
   #farewell: Promise<void> | undefined;
   #isClosed = false;
 
-  constructor({ client, transport, lane, verdict, hearing }: SessionParts) {
+  constructor(client: Client, { transport, hearing }: Connection, requester: Requester, verdict: Verdict) {
     this.#client = client;
     this.#transport = transport;
-    this.#lane = lane;
+    this.#requester = requester;
     this.#hearing = hearing;
     this.#inRequest = transport.hasPerRequestStream === true ? new AsyncLocalStorage() : undefined;
     this.verdict = verdict;
@@ -84,9 +75,7 @@ export class UpstreamSession {
     return this.#client.getNegotiatedProtocolVersion();
   }
 
-  get serverInfo():
-    | { readonly name: string; readonly version: string; readonly title?: string | undefined }
-    | undefined {
+  get serverInfo(): { readonly name: string; readonly version: string } | undefined {
     return this.#client.getServerVersion();
   }
 
@@ -98,21 +87,18 @@ export class UpstreamSession {
     return this.#client.getServerCapabilities() ?? {};
   }
 
-  get pid(): number | undefined {
-    return this.#transport instanceof StdioTransport ? (this.#transport.pid ?? undefined) : undefined;
+  /** The process of the server, where it is one. */
+  get process(): StdioTransport | undefined {
+    return this.#transport instanceof StdioTransport ? this.#transport : undefined;
   }
 
-  get noise(): number {
-    return this.#transport instanceof StdioTransport ? this.#transport.noise : 0;
+  get isClosed(): boolean {
+    return this.#isClosed;
   }
 
-  get inFlight(): number {
-    return this.#lane.inFlight;
-  }
-
-  request(request: LaneRequest): Promise<unknown> {
-    if (this.#inRequest === undefined) return this.#lane.request(request);
-    return this.#inRequest.run(true, () => this.#lane.request(request));
+  request(request: UpstreamRequest): Promise<unknown> {
+    if (this.#inRequest === undefined) return this.#requester.request(request);
+    return this.#inRequest.run(true, () => this.#requester.request(request));
   }
 
   /** Whether it says that it tells of changes of every list that it has, and we can hear it. */
@@ -120,9 +106,8 @@ export class UpstreamSession {
     const isModern = this.verdict.era === "modern";
     const heard: Partial<Record<string, unknown>> = this.#subscription?.honoredFilter ?? {};
     return lists.every((name) => {
-      const list = this.capabilities[name];
-      if (list === undefined) return true;
-      if (!isRecord(list) || list.listChanged !== true) return false;
+      if (this.capabilities[name] === undefined) return true;
+      if (!this.#announces(name)) return false;
       return isModern ? heard[`${name}ListChanged`] === true : this.#hearing?.isOpen !== false;
     });
   }
@@ -145,7 +130,7 @@ export class UpstreamSession {
     for (let page = 0; page < MOST_PAGES; page++) {
       const params = { ...(cursor === undefined ? {} : { cursor }), ...(meta && { _meta: meta }) };
       const result = await this.request({ method, params, timeout });
-      const { [member]: found, nextCursor, _meta } = (result ?? {}) as Record<string, unknown>;
+      const { [member]: found, nextCursor, _meta } = isRecord(result) ? result : {};
       if (isRecord(_meta)) onMeta?.(_meta);
       for (const item of Array.isArray(found) ? found : []) {
         if (typeof item !== "object" || item === null) continue;
@@ -165,24 +150,23 @@ export class UpstreamSession {
     return cut(`it has more than ${MOST_PAGES} pages.`);
   }
 
-  get isClosed(): boolean {
-    return this.#isClosed;
-  }
-
   /** Has changes and the end of the connection told from now on. */
   follow({ onListChanged, onResourceUpdated, onLost }: SessionListeners): void {
     const client = this.#client;
-    client.setNotificationHandler("notifications/tools/list_changed", () => onListChanged("tools"));
-    client.setNotificationHandler("notifications/prompts/list_changed", () => onListChanged("prompts"));
-    client.setNotificationHandler("notifications/resources/list_changed", () => onListChanged("resources"));
+    for (const list of lists)
+      client.setNotificationHandler(`notifications/${list}/list_changed`, () => onListChanged(list));
     client.setNotificationHandler("notifications/resources/updated", ({ params }) =>
       onResourceUpdated(params.uri),
     );
+    this.#onMissed = () => {
+      for (const list of lists) onListChanged(list);
+    };
     const lose = () => {
       if (this.#isClosed) return;
       this.#isClosed = true;
-      const reason = new UpstreamError("unavailable", this.#describeEnd());
-      this.#lane.close(reason);
+      const { ending, problem = "Its connection was closed." } = this.process ?? {};
+      const reason = new UpstreamError("unavailable", ending === undefined ? problem : `It ${ending}.`);
+      this.#requester.close(reason);
       onLost(reason);
       // A stream that would be opened anew is that of another session, which knows nothing of this one.
       void this.#transport.close().catch(() => {});
@@ -196,9 +180,6 @@ export class UpstreamSession {
       const isGone =
         this.#inRequest?.getStore() === undefined && /^Maximum reconnection attempts/.test(error.message);
       if (isBroken || isGone) lose();
-    };
-    this.#onMissed = () => {
-      for (const list of lists) onListChanged(list);
     };
   }
 
@@ -222,7 +203,7 @@ export class UpstreamSession {
   /** Ends the connection and, where there is one, the process with all that it started. */
   async close(reason: Error = new UpstreamError("unavailable", "Its connection was closed.")): Promise<void> {
     this.#isClosed = true;
-    this.#lane.close(reason);
+    this.#requester.close(reason);
     this.#farewell ??= this.#sayFarewell();
     await this.#farewell;
     await this.#client.close().catch(() => {});
@@ -232,7 +213,7 @@ export class UpstreamSession {
 
   /** Ends the connection once nobody waits for an answer over it any more. */
   async retire(): Promise<void> {
-    while (this.inFlight > 0 && !this.#isClosed) await delay(RETIRE_POLL);
+    while (this.#requester.inFlight > 0 && !this.#isClosed) await delay(RETIRE_POLL);
     await this.close();
   }
 
@@ -248,13 +229,9 @@ export class UpstreamSession {
     await this.request({ method, params: { uri }, timeout: SUBSCRIBE_LIMIT }).catch(() => {});
   }
 
-  #describeEnd(): string {
-    if (!(this.#transport instanceof StdioTransport)) return "Its connection was closed.";
-    const { ended, problem } = this.#transport;
-    if (ended === undefined) return problem ?? "Its connection was closed.";
-    return ended.signal === null
-      ? `It ended with exit code ${ended.code}.`
-      : `It was ended by ${ended.signal}.`;
+  #announces(name: ListName): boolean {
+    const list = this.capabilities[name];
+    return isRecord(list) && list.listChanged === true;
   }
 
   /** One stream for all that we want to be told of; a change of it is a new stream. Never rejects. */
@@ -283,17 +260,12 @@ export class UpstreamSession {
 
   /** What we want to be told of; undefined when that is nothing. */
   #filter(): Parameters<Client["listen"]>[0] | undefined {
-    const { tools, prompts, resources } = this.capabilities as Record<
-      string,
-      { listChanged?: boolean } | undefined
-    >;
-    const filter = {
-      ...(tools?.listChanged ? { toolsListChanged: true } : {}),
-      ...(prompts?.listChanged ? { promptsListChanged: true } : {}),
-      ...(resources?.listChanged ? { resourcesListChanged: true } : {}),
+    const announced = lists.filter((name) => this.#announces(name));
+    if (announced.length === 0 && this.#watched.size === 0) return undefined;
+    return {
+      ...Object.fromEntries(announced.map((name) => [`${name}ListChanged`, true])),
       ...(this.#watched.size > 0 ? { resourceSubscriptions: [...this.#watched] } : {}),
     };
-    return Object.keys(filter).length === 0 ? undefined : filter;
   }
 
   /** The stream has ended by itself. What changed meanwhile nobody told us. */
@@ -305,54 +277,5 @@ export class UpstreamSession {
       await this.#listenModern();
     }
     if (!this.#isClosed) this.#onMissed();
-  }
-}
-
-/**
- * Who may work on something at a time: any number of those who share it, or one alone. Everybody waits for those who
- * came before, but only so long: then they go ahead beside them.
- */
-export class Turns {
-  readonly #patience: number;
-  readonly #sharing = new Set<Promise<void>>();
-  #alone: Promise<unknown> = Promise.resolve();
-
-  /** `patience` is the longest wait, in milliseconds. */
-  constructor(patience: number) {
-    this.#patience = patience;
-  }
-
-  /** Whoever's signal aborts while they wait gives up their place. Rejects with the signal's reason then. */
-  async take<Result>(
-    isAlone: boolean,
-    work: () => Promise<Result>,
-    signal: AbortSignal | undefined,
-  ): Promise<Result> {
-    const before = isAlone ? Promise.all([this.#alone, ...this.#sharing]) : this.#alone;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    if (isAlone) this.#alone = before.then(() => promise);
-    else this.#sharing.add(promise);
-    try {
-      await this.#wait(before, signal);
-      return await work();
-    } finally {
-      resolve();
-      this.#sharing.delete(promise);
-    }
-  }
-
-  async #wait(before: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const giveUp = () => reject(signal?.reason);
-    const timer = setTimeout(resolve, this.#patience);
-    signal?.addEventListener("abort", giveUp, { once: true });
-    if (signal?.aborted) giveUp();
-    void before.then(() => resolve());
-    try {
-      await promise;
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", giveUp);
-    }
   }
 }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { type RefusalFacts, UpstreamError } from "./failures.ts";
-import type { Message } from "./json-rpc.ts";
+import { type RefusalFacts, UpstreamError } from "../failures.ts";
+import type { Message } from "./messages.ts";
 import { TaskRuns } from "./task-runs.ts";
 
 const failed = (kind: UpstreamError["kind"], facts: RefusalFacts = {}) =>

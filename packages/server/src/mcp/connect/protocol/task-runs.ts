@@ -1,15 +1,16 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { SERVER_INFO_META_KEY } from "@modelcontextprotocol/client";
 import { isRecord } from "../../../helpers/index.ts";
-import { sentence, UpstreamError } from "./failures.ts";
-import { type Message, plainResult, refusal } from "./json-rpc.ts";
-import { answersTo, type InputSurroundings } from "./questions.ts";
-import type { LaneRequest } from "./requests.ts";
+import { sentence, UpstreamError } from "../failures.ts";
+import type { Message, UpstreamRequest } from "./messages.ts";
+import { answersTo, type QuestionOptions } from "./questions.ts";
+import { refusal } from "./sdk-errors.ts";
 
-export interface TaskRunsParts extends InputSurroundings {
+interface TaskRunsOptions extends QuestionOptions {
   /** The server speaks the stateless protocol, where tasks are an extension with answers of another form. */
   readonly isModern: boolean;
   /** Sends a request and resolves with its result. */
-  exchange(request: LaneRequest): Promise<unknown>;
+  exchange(request: UpstreamRequest): Promise<unknown>;
   /** The server was told to stop, and may go on all the same. */
   onGivenUp(token: number | undefined): void;
 }
@@ -17,7 +18,7 @@ export interface TaskRunsParts extends InputSurroundings {
 /** A call that its server works on as a task. */
 interface TaskRun {
   readonly taskId: string;
-  readonly request: LaneRequest;
+  readonly request: UpstreamRequest;
   /** By which the server reports on it. */
   readonly token: number | undefined;
   /** The server came to an end with it, however. */
@@ -43,51 +44,47 @@ const MOST_FAILURES = 5;
 const RELATED_TASK = "io.modelcontextprotocol/related-task";
 const ended: ReadonlySet<unknown> = new Set(["completed", "failed", "cancelled"]);
 
-/** Calls that their server answered with a task: each is followed to its end, so that whoever called gets a result. */
+/** Calls that their server answered with a task: each is followed to its end, so that the caller gets a result. */
 export class TaskRuns {
-  readonly #parts: TaskRunsParts;
+  readonly #options: TaskRunsOptions;
   readonly #runs = new Map<string, TaskRun>();
   readonly #closing = new AbortController();
 
-  constructor(parts: TaskRunsParts) {
-    this.#parts = parts;
+  constructor(options: TaskRunsOptions) {
+    this.#options = options;
   }
 
   get size(): number {
     return this.#runs.size;
   }
 
-  get requests(): LaneRequest[] {
+  get requests(): UpstreamRequest[] {
     return [...this.#runs.values()].map(({ request }) => request);
   }
 
   /** The call that a message is about which names its task; `over` when nobody waits for that task. */
-  requestFor({ _meta }: Message): LaneRequest | "over" | undefined {
+  requestFor({ _meta }: Message): UpstreamRequest | "over" | undefined {
     const related = isRecord(_meta) ? _meta[RELATED_TASK] : undefined;
     return isRecord(related) ? (this.#runs.get(String(related.taskId))?.request ?? "over") : undefined;
   }
 
   /** The call that is reported on by this token, also after it was answered with a task. */
-  reportedBy(token: number): LaneRequest | undefined {
-    for (const run of this.#runs.values()) {
-      if (run.token !== token) continue;
-      run.hasReported = true;
-      return run.request;
-    }
-    return undefined;
+  reportedBy(token: number): UpstreamRequest | undefined {
+    const run = [...this.#runs.values()].find((one) => one.token === token);
+    if (run !== undefined) run.hasReported = true;
+    return run?.request;
   }
 
   /**
    * Resolves with the result of a task that has begun. When the call is given up, or something else keeps us from
    * following it, the server is told to stop. Rejects as a request does, and never so that the call would be sent again.
    */
-  async follow(task: Message, request: LaneRequest, token?: number): Promise<unknown> {
+  async follow(task: Message, request: UpstreamRequest, token?: number): Promise<unknown> {
     const { taskId } = task;
-    if (typeof taskId !== "string" || taskId === "")
-      throw new UpstreamError(
-        "broken",
-        "The server began a task and gave it no id, so it cannot be followed.",
-      );
+    if (typeof taskId !== "string" || taskId === "") {
+      const text = "The server began a task and gave it no id, so it cannot be followed.";
+      throw new UpstreamError("broken", text);
+    }
     const run = { taskId, request, token, hasEnded: false, hasReported: false, said: undefined, reports: 0 };
     this.#runs.set(taskId, run);
     try {
@@ -95,7 +92,7 @@ export class TaskRuns {
     } catch (thrown) {
       if (!run.hasEnded) {
         this.cancel(taskId);
-        this.#parts.onGivenUp(token);
+        this.#options.onGivenUp(token);
       }
       throw onceBegun(thrown);
     } finally {
@@ -111,7 +108,7 @@ export class TaskRuns {
       timeout: CANCEL_LIMIT,
       routingName: taskId,
     };
-    void this.#parts.exchange(request).catch(() => {});
+    void this.#options.exchange(request).catch(() => {});
   }
 
   /** Those that wait for the next look at their tasks fail now. */
@@ -120,12 +117,12 @@ export class TaskRuns {
   }
 
   async #toEnd(first: Message, run: TaskRun): Promise<unknown> {
-    const { isModern } = this.#parts;
+    const { isModern } = this.#options;
     const answered = new Set<string>();
     let task = first;
     for (;;) {
       this.#report(task, run);
-      // What a task is answered with first does not have to be all that there is to know.
+      // The answer that begins a task does not have to say all that there is to know.
       if (task !== first || !isModern) {
         run.hasEnded = ended.has(task.status);
         if (task.status === "cancelled") throw new UpstreamError("refused", reasonOf(task, wasCancelled));
@@ -159,7 +156,10 @@ export class TaskRuns {
   /** The result of a task in the older protocol, which has to be asked for and is waited for where there is none yet. */
   async #collect(task: Message, run: TaskRun): Promise<unknown> {
     try {
-      return withoutTask(await this.#ask("tasks/result", run));
+      const result = await this.#ask("tasks/result", run);
+      if (!isRecord(result)) return result;
+      const { _meta, ...rest } = result;
+      return withMeta(rest, _meta, RELATED_TASK);
     } catch (thrown) {
       if (task.status !== "failed" || !isRefusal(thrown)) throw thrown;
       // The status is that of this request, and the failure that of the call.
@@ -174,25 +174,19 @@ export class TaskRuns {
     const open = asked.filter(([key]) => !answered.has(key));
     if (open.length === 0) return;
     for (const [key] of open) answered.add(key);
-    const inputResponses = await answersTo(open, run.request, this.#parts);
+    const inputResponses = await answersTo(open, run.request, this.#options);
     await this.#ask("tasks/update", run, { timeout: LOOK_LIMIT, params: { inputResponses } });
   }
 
-  async #ask(
+  #ask(
     method: string,
     { taskId, request }: TaskRun,
     { params = {}, ...limit }: { readonly params?: Message; readonly timeout?: number } = {},
   ): Promise<unknown> {
     const { signal, client } = request;
-    return this.#parts.exchange({
-      method,
-      params: { taskId, ...params },
-      signal,
-      client,
-      onLog: (said) => request.onLog?.(said),
-      routingName: taskId,
-      ...limit,
-    });
+    const onLog = (said: Message) => request.onLog?.(said);
+    const asked = { method, params: { taskId, ...params }, signal, client, onLog, routingName: taskId };
+    return this.#options.exchange({ ...asked, ...limit });
   }
 
   async #pause(
@@ -227,16 +221,22 @@ function resultIn(task: Message): unknown {
   throw new UpstreamError("refused", reasonOf(task, error.message), error.facts);
 }
 
-function reasonOf({ statusMessage }: Message, otherwise: string): string {
-  return typeof statusMessage === "string" && statusMessage !== "" ? sentence(statusMessage) : otherwise;
+/** What the stateless protocol adds to every result is about the transport and not about the result. */
+export function plainResult(result: unknown): unknown {
+  if (!isRecord(result)) return result;
+  const { resultType: _, _meta, ...rest } = result;
+  return withMeta(rest, _meta, SERVER_INFO_META_KEY);
 }
 
-/** Whoever called knows of no task. */
-function withoutTask(result: unknown): unknown {
-  if (!isRecord(result) || !isRecord(result._meta)) return result;
-  const { _meta, ...rest } = result;
-  const { [RELATED_TASK]: _, ...meta } = _meta as Record<string, unknown>;
+/** The rest of a result, with what its `_meta` has beside the member of this name. */
+function withMeta(rest: Message, _meta: unknown, name: string): Message {
+  if (!isRecord(_meta)) return rest;
+  const { [name]: _, ...meta } = _meta;
   return Object.keys(meta).length === 0 ? rest : { ...rest, _meta: meta };
+}
+
+function reasonOf({ statusMessage }: Message, otherwise: string): string {
+  return typeof statusMessage === "string" && statusMessage !== "" ? sentence(statusMessage) : otherwise;
 }
 
 function isRefusal(thrown: unknown): thrown is UpstreamError {
@@ -253,15 +253,17 @@ function isOfTheMoment({ facts: { status = 0 } }: UpstreamError): boolean {
   return status === 429 || status >= 500;
 }
 
-/** Kinds that speak of our way to the task, and not of the task. */
-const ofTheWay: ReadonlySet<UpstreamError["kind"]> = new Set(["session", "unauthorized", "timeout"]);
-
 /** What has begun must not be begun again: errors after which a request is sent once more mean another thing now. */
 function onceBegun(thrown: unknown): unknown {
   if (!(thrown instanceof UpstreamError)) return thrown;
   const { kind, message, facts } = thrown;
   if (kind === "unavailable") return new UpstreamError("lost", message, { ...facts, cause: thrown });
-  const isUnknown = ofTheWay.has(kind) || (kind === "refused" && isOfTheMoment(thrown));
+  // These speak of our way to the task, and not of the task.
+  const isUnknown =
+    kind === "session" ||
+    kind === "unauthorized" ||
+    kind === "timeout" ||
+    (kind === "refused" && isOfTheMoment(thrown));
   return isUnknown ? unfollowed(thrown) : thrown;
 }
 

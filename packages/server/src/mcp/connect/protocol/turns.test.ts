@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { Turns } from "./session.ts";
+import { Turns } from "./questions.ts";
 
 const LONG = 600_000;
 

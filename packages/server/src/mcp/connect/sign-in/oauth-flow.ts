@@ -1,35 +1,29 @@
 import { lookup } from "node:dns/promises";
 import {
   type AuthorizationServerMetadata,
+  assertSecureTokenEndpoint,
   auth,
   ClientCredentialsProvider,
   discoverOAuthServerInfo,
   exchangeAuthorization,
   extractWWWAuthenticateParams,
   fetchToken,
+  type OAuthClientMetadata,
+  type OAuthClientProvider,
+  type OAuthDiscoveryState,
   OAuthError,
   OAuthErrorCode,
   type OAuthMetadata,
   refreshAuthorization,
   type StoredOAuthClientInformation,
   type StoredOAuthTokens,
+  selectClientAuthMethod,
   selectResourceURL,
 } from "@modelcontextprotocol/client";
 import { createAddressRules } from "../../../access/index.ts";
 import { plainHost } from "../../../helpers/index.ts";
-import type { OAuthEntry } from "../config/entry.ts";
-import { expand, type Surroundings } from "../config/resolve-entry.ts";
-import { boundedFetch } from "../protocol/fetch.ts";
-import { type KeptSignIn, SignInProvider } from "./vault.ts";
-
-/** The MCP server that is signed in at. */
-export interface SignInTarget {
-  readonly url: URL;
-  /** What its entry sends with every request. */
-  readonly headers: Readonly<Record<string, string>>;
-  readonly settings: OAuthSettings;
-  readonly clientName: string;
-}
+import { boundedFetch, type Fetch } from "../protocol/http.ts";
+import { configuredClient, joinScopes, type KeptSignIn, type SignInTarget } from "./vault.ts";
 
 /** Somebody was sent to a page, and has not come back. */
 export interface BegunSignIn {
@@ -69,15 +63,8 @@ export async function beginSignIn(
   const challenge = await askForChallenge(target, fetchFn);
   const base = settings.scope ?? challenge.scope;
   const scope = wanted === undefined ? base : joinScopes(base, granted, wanted);
-  await auth(provider, {
-    serverUrl: url,
-    forceReauthorization: true,
-    fetchFn,
-    ...(scope === undefined ? {} : { scope }),
-    ...(challenge.resourceMetadataUrl === undefined
-      ? {}
-      : { resourceMetadataUrl: challenge.resourceMetadataUrl }),
-  });
+  const { resourceMetadataUrl } = challenge;
+  await auth(provider, { serverUrl: url, forceReauthorization: true, fetchFn, scope, resourceMetadataUrl });
   const { page } = provider;
   if (page === undefined || !isSafePage(page)) {
     throw new Error("The authorization server names no page to sign in at that begins with https://.");
@@ -98,23 +85,22 @@ export async function finishSignIn(
   const { resource } = provider;
   const authority = authorityOf(authorizationServerUrl, authorizationServerMetadata, resource);
   const tokens = await exchangeAuthorization(authorizationServerUrl, {
-    ...metadataOf(authority),
+    metadata: authority.metadata,
     clientInformation: client,
     authorizationCode: code,
     codeVerifier: provider.codeVerifier(),
     redirectUri: provider.redirectUrl,
     fetchFn: oauthFetchFor(target.url, target.settings.issuer),
-    ...(iss === undefined ? {} : { iss }),
-    ...(resource === undefined ? {} : { resource }),
+    iss,
+    resource,
   });
   const isOwn = configuredClient(target.settings)?.client_id !== client.client_id;
-  const asked = page.searchParams.get("scope");
   return {
     server: target.url.href,
-    ...(isOwn ? { client } : {}),
+    client: isOwn ? client : undefined,
     authority,
-    ...(asked === null ? {} : { asked }),
-    ...(wanted === undefined ? {} : { wanted }),
+    asked: page.searchParams.get("scope") ?? undefined,
+    wanted,
     ...stampTokens(tokens),
   };
 }
@@ -131,14 +117,13 @@ export async function renewSignIn(
   const { authority } = kept;
   try {
     const tokens = await refreshAuthorization(authority.url, {
-      ...metadataOf(authority),
+      metadata: authority.metadata,
       clientInformation: client,
       refreshToken,
       fetchFn: oauthFetchFor(url, settings.issuer),
-      ...(authority.resource === undefined ? {} : { resource: authority.resource }),
+      resource: authority.resource,
     });
-    const { expiresAt: _, ...rest } = kept;
-    return { ...rest, ...stampTokens(tokens) };
+    return { ...kept, ...stampTokens(tokens) };
   } catch (thrown) {
     if (isRefusal(thrown)) return undefined;
     throw thrown;
@@ -159,28 +144,19 @@ export async function signInAsMachine(target: SignInTarget, wanted: string | und
   const challenge = await askForChallenge(target, fetchFn);
   const scope = joinScopes(settings.scope ?? challenge.scope, wanted);
   const { authorizationServerUrl, authorizationServerMetadata, resourceMetadata } =
-    await discoverOAuthServerInfo(url, {
-      fetchFn,
-      ...(challenge.resourceMetadataUrl === undefined
-        ? {}
-        : { resourceMetadataUrl: challenge.resourceMetadataUrl }),
-    });
+    await discoverOAuthServerInfo(url, { fetchFn, resourceMetadataUrl: challenge.resourceMetadataUrl });
   const allowed = await selectResourceURL(url, provider, resourceMetadata);
   const resource = allowed === undefined ? undefined : resourceMetadata?.resource;
   const authority = authorityOf(authorizationServerUrl, authorizationServerMetadata, resource);
-  const tokens = await fetchToken(provider, authorizationServerUrl, {
-    ...metadataOf(authority),
-    fetchFn,
-    ...(resource === undefined ? {} : { resource }),
-    ...(scope === undefined ? {} : { scope }),
-  });
+  const options = { metadata: authority.metadata, fetchFn, resource, scope };
+  const tokens = await fetchToken(provider, authorizationServerUrl, options);
   return { server: url.href, authority, ...stampTokens(tokens) };
 }
 
 /** What the server says to who has no token: where its metadata is, and what may be asked for. */
 async function askForChallenge(
   { url, headers }: SignInTarget,
-  fetchFn: OAuthFetch,
+  fetchFn: Fetch,
 ): Promise<ReturnType<typeof extractWWWAuthenticateParams>> {
   const response = await fetchFn(url, {
     method: "POST",
@@ -198,7 +174,7 @@ async function askForChallenge(
 
 /** Authorization servers send people back only to where the client was registered for. */
 function isRegisteredFor(client: StoredOAuthClientInformation | undefined, redirectUrl: string): boolean {
-  const { redirect_uris: addresses } = (client ?? {}) as { readonly redirect_uris?: unknown };
+  const addresses: unknown = client !== undefined && "redirect_uris" in client ? client.redirect_uris : [];
   return Array.isArray(addresses) && addresses.includes(redirectUrl);
 }
 
@@ -213,11 +189,7 @@ function authorityOf(
   metadata: AuthorizationServerMetadata | undefined,
   resource: string | undefined,
 ): KeptSignIn["authority"] {
-  return {
-    url,
-    ...(metadata === undefined ? {} : { metadata: needed(metadata) }),
-    ...(resource === undefined ? {} : { resource }),
-  };
+  return { url, metadata: metadata && needed(metadata), resource };
 }
 
 /** What is needed after the sign-in. The rest, which may be long, is asked for again with the next one. */
@@ -239,13 +211,9 @@ function needed(metadata: AuthorizationServerMetadata): OAuthMetadata {
   return Object.fromEntries(present.map((member) => [member, all[member]])) as OAuthMetadata;
 }
 
-function metadataOf({ metadata }: KeptSignIn["authority"]): { metadata?: OAuthMetadata } {
-  return metadata === undefined ? {} : { metadata };
-}
-
 function stampTokens(tokens: StoredOAuthTokens): Pick<KeptSignIn, "tokens" | "expiresAt"> {
   const { expires_in: seconds } = tokens;
-  return { tokens, ...(seconds === undefined ? {} : { expiresAt: Date.now() + seconds * 1000 }) };
+  return { tokens, expiresAt: seconds === undefined ? undefined : Date.now() + seconds * 1000 };
 }
 
 /** The authorization server has decided: trying again changes nothing. */
@@ -265,14 +233,12 @@ const PATIENCE = 20_000;
 const bounded = boundedFetch(LARGEST_ANSWER);
 const publicOnly = createAddressRules([]);
 
-export type OAuthFetch = (input: string | URL, init?: RequestInit) => Promise<Response>;
-
 /**
  * How authorization servers are reached: none of them can keep the rack waiting, or fill its memory. Which they are, the
  * MCP server says; one on the Internet must not be able to have the rack send requests into a private network. `issuer`
  * is one that the operator named.
  */
-export function oauthFetchFor(server: URL, issuer: string | undefined): OAuthFetch {
+export function oauthFetchFor(server: URL, issuer: string | undefined): Fetch {
   const named = [server, URL.parse(issuer ?? "")].flatMap((url) => (url === null ? [] : [url.hostname]));
   return async (input, init = {}) => {
     const { hostname, origin } = new URL(input);
@@ -295,68 +261,123 @@ async function isInner(hostname: string): Promise<boolean> {
   return found.some(({ address }) => publicOnly.refusal(host, address) !== undefined);
 }
 
-/** What an entry says about signing in, with its variables replaced. */
-export interface OAuthSettings {
-  readonly grant: "authorization_code" | "client_credentials";
-  /** The client_id at authorization servers that read what stands there. */
+interface SignInProviderOptions {
+  readonly redirectUrl: string;
+  readonly clientName: string;
+  readonly state: string;
+  /** A client that is known: of the entry, or registered at an earlier time. */
+  readonly client: StoredOAuthClientInformation | undefined;
+  /** Where a document says who the rack is, for authorization servers that read such documents. */
   readonly clientMetadataUrl: string | undefined;
-  readonly clientId: string | undefined;
-  readonly clientSecret: string | undefined;
-  /** The only authorization server that the client is known to. */
-  readonly issuer: string | undefined;
-  readonly scope: string | undefined;
+  /** Whether the rack may register itself where it is not known. */
+  readonly canRegister: boolean;
 }
 
-/** Throws an `Error` that names the key whose variable has no value, or whose value cannot be used. */
-export async function resolveOAuth(
-  { grant = "authorization_code", ...given }: OAuthEntry,
-  where: string,
-  surroundings: Surroundings,
-): Promise<OAuthSettings> {
-  const one = async (key: keyof typeof given) => {
-    const text = given[key];
-    return text === undefined ? undefined : expand(text, `${where}.toolrack.oauth.${key}`, surroundings);
-  };
-  const clientMetadataUrl = await one("clientMetadataUrl");
-  if (clientMetadataUrl !== undefined && !isMetadataUrl(clientMetadataUrl)) {
-    throw new Error(
-      `${where}.toolrack.oauth.clientMetadataUrl must be the address of a document: it begins with https://, has a path, and has neither credentials nor a fragment.`,
-    );
+/** What the SDK finds out on the way to the page where a person signs in. It lasts for one attempt. */
+class SignInProvider implements OAuthClientProvider {
+  readonly redirectUrl: string;
+  readonly clientMetadata: OAuthClientMetadata;
+  readonly saveClientInformation?: (client: StoredOAuthClientInformation) => void;
+  /** Where the person signs in. */
+  page: URL | undefined;
+  resource: string | undefined;
+  readonly #options: SignInProviderOptions;
+  #client: StoredOAuthClientInformation | undefined;
+  #verifier = "";
+  #discovery: OAuthDiscoveryState | undefined;
+
+  constructor(options: SignInProviderOptions) {
+    const { redirectUrl, clientName, client, canRegister } = options;
+    this.redirectUrl = redirectUrl;
+    this.clientMetadata = {
+      client_name: clientName,
+      redirect_uris: [redirectUrl],
+      grant_types: ["authorization_code", "refresh_token"],
+      response_types: ["code"],
+      token_endpoint_auth_method: "none",
+    };
+    this.#options = options;
+    this.#client = client;
+    // The SDK registers a client exactly when it can be saved.
+    if (canRegister) {
+      this.saveClientInformation = (registered) => {
+        this.#client = registered;
+      };
+    }
   }
-  return {
-    grant,
-    clientMetadataUrl,
-    clientId: await one("clientId"),
-    clientSecret: await one("clientSecret"),
-    issuer: await one("issuer"),
-    scope: await one("scope"),
+
+  state(): string {
+    return this.#options.state;
+  }
+
+  /**
+   * Is asked once the authorization server is known. The address of a document comes before a client that was registered:
+   * the SDK would only take it where there is none.
+   */
+  clientInformation(): StoredOAuthClientInformation | undefined {
+    const { clientMetadataUrl } = this.#options;
+    const metadata = this.#discovery?.authorizationServerMetadata;
+    const isRead = metadata?.client_id_metadata_document_supported === true;
+    if (clientMetadataUrl === undefined || !isRead) return this.#client;
+    return { client_id: clientMetadataUrl, issuer: metadata.issuer };
+  }
+
+  /** A new sign-in begins without what an earlier one was given. */
+  tokens(): undefined {}
+
+  saveTokens(): void {}
+
+  redirectToAuthorization(page: URL): void {
+    this.page = page;
+  }
+
+  saveCodeVerifier(verifier: string): void {
+    this.#verifier = verifier;
+  }
+
+  codeVerifier(): string {
+    return this.#verifier;
+  }
+
+  saveResourceUrl(resource: string): void {
+    this.resource = resource;
+  }
+
+  saveDiscoveryState(discovery: OAuthDiscoveryState): void {
+    this.#discovery = discovery;
+  }
+
+  discoveryState(): OAuthDiscoveryState | undefined {
+    return this.#discovery;
+  }
+}
+
+/** Has the tokens taken back. Says whether the authorization server can do that, and did. */
+export async function revokeSignIn(kept: KeptSignIn, { url, settings }: SignInTarget): Promise<boolean> {
+  const { metadata } = kept.authority;
+  const client = kept.client ?? configuredClient(settings);
+  const endpoint = metadata?.revocation_endpoint;
+  if (endpoint === undefined || client === undefined) return false;
+  const { client_id: id, client_secret: secret = "" } = client;
+  const supported =
+    metadata?.revocation_endpoint_auth_methods_supported ?? metadata?.token_endpoint_auth_methods_supported;
+  const method = selectClientAuthMethod(client, supported ?? []);
+  const fetchFn = oauthFetchFor(url, settings.issuer);
+  const revoke = async (token: string, hint: string) => {
+    const body = new URLSearchParams({ token, token_type_hint: hint });
+    const headers = new Headers({ accept: "application/json" });
+    if (method === "client_secret_basic") {
+      const pair = [id, secret].map(encodeURIComponent).join(":");
+      headers.set("authorization", `Basic ${Buffer.from(pair).toString("base64")}`);
+    } else body.set("client_id", id);
+    if (method === "client_secret_post") body.set("client_secret", secret);
+    const request = { method: "POST", headers, body, redirect: "error" } as const;
+    const response = await fetchFn(assertSecureTokenEndpoint(endpoint), request);
+    await response.body?.cancel();
+    return response.ok;
   };
-}
-
-/** Authorization servers compare it letter by letter, so it is sent as it is written. */
-function isMetadataUrl(text: string): boolean {
-  const url = URL.parse(text);
-  if (url === null) return false;
-  const { protocol, pathname, username, password } = url;
-  return protocol === "https:" && pathname !== "/" && username + password === "" && !text.includes("#");
-}
-
-/** The client that the entry names, if it names one. */
-export function configuredClient({
-  clientId,
-  clientSecret,
-  issuer,
-}: OAuthSettings): StoredOAuthClientInformation | undefined {
-  if (clientId === undefined) return undefined;
-  return {
-    client_id: clientId,
-    ...(clientSecret === undefined ? {} : { client_secret: clientSecret }),
-    ...(issuer === undefined ? {} : { issuer }),
-  };
-}
-
-/** All scopes of these lists, each once, as OAuth writes them; undefined when there are none. */
-export function joinScopes(...lists: readonly (string | undefined)[]): string | undefined {
-  const scopes = new Set(lists.flatMap((list) => list?.split(/\s+/) ?? []).filter((scope) => scope !== ""));
-  return scopes.size === 0 ? undefined : [...scopes].join(" ");
+  const { access_token, refresh_token } = kept.tokens;
+  // The one that lives longer first: with it, most servers take back both.
+  const isRefreshRevoked = refresh_token === undefined || (await revoke(refresh_token, "refresh_token"));
+  return (await revoke(access_token, "access_token")) && isRefreshRevoked;
 }

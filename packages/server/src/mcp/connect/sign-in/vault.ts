@@ -1,42 +1,35 @@
 import { createHash } from "node:crypto";
-import {
-  assertSecureTokenEndpoint,
-  type OAuthClientInformationContext,
-  type OAuthClientMetadata,
-  type OAuthClientProvider,
-  type OAuthDiscoveryState,
-  type OAuthMetadata,
-  type StoredOAuthClientInformation,
-  type StoredOAuthTokens,
-  selectClientAuthMethod,
+import type {
+  OAuthMetadata,
+  StoredOAuthClientInformation,
+  StoredOAuthTokens,
 } from "@modelcontextprotocol/client";
 import { SecretError, type Secrets } from "../../../access/index.ts";
-import { isRecord } from "../../../helpers/index.ts";
-import { isLocal, type ServerEntry } from "../config/entry.ts";
+import { isLocal, type OAuthEntry, type ServerEntry } from "../config/entry.ts";
 import { isSecretName, isSecretParameter } from "../config/hidden.ts";
-import { sentence } from "../protocol/failures.ts";
-import { configuredClient, type OAuthFetch, oauthFetchFor, type SignInTarget } from "./oauth-flow.ts";
+import { expand, type Surroundings } from "../config/resolve-entry.ts";
+import { ConfigurationError } from "../failures.ts";
 
 /** What a sign-in has left: who the rack is for the server, and what it was given. */
 export interface KeptSignIn {
   /** The address of the MCP server. Another server under the same key is never sent what this one was. */
   readonly server: string;
   /** The client that the tokens were given to. Undefined when it is the one that the entry names. */
-  readonly client?: StoredOAuthClientInformation;
+  readonly client?: StoredOAuthClientInformation | undefined;
   /** Where tokens are renewed and taken back. */
   readonly authority: {
     readonly url: string;
-    readonly metadata?: OAuthMetadata;
+    readonly metadata?: OAuthMetadata | undefined;
     /** What the tokens are for, in the words of the MCP server. */
-    readonly resource?: string;
+    readonly resource?: string | undefined;
   };
   readonly tokens: StoredOAuthTokens;
   /** The scope that was asked for; an authorization server that grants just that need not say so. */
-  readonly asked?: string;
+  readonly asked?: string | undefined;
   /** The part of it that the server asked for only when something was called that needs it. */
-  readonly wanted?: string;
+  readonly wanted?: string | undefined;
   /** Milliseconds since the epoch. Undefined when the server did not say. */
-  readonly expiresAt?: number;
+  readonly expiresAt?: number | undefined;
 }
 
 export type VaultSecrets = Pick<Secrets, "get" | "set" | "replace" | "remove" | "learn">;
@@ -50,11 +43,10 @@ export class SignInVault {
 
   constructor(key: string, secrets: VaultSecrets) {
     const plain = `mcp-oauth.${key}`;
-    this.#name =
-      // A key may have what the name of a secret cannot.
-      plain.length <= LONGEST_NAME && /^[\w.-]+$/.test(plain)
-        ? plain
-        : `mcp-oauth.${createHash("sha256").update(key).digest("hex").slice(0, 32)}`;
+    // A key may have what the name of a secret cannot.
+    const isName = plain.length <= LONGEST_NAME && /^[\w.-]+$/.test(plain);
+    const hash = createHash("sha256").update(key).digest("hex").slice(0, 32);
+    this.#name = isName ? plain : `mcp-oauth.${hash}`;
     this.#secrets = secrets;
   }
 
@@ -62,14 +54,12 @@ export class SignInVault {
   async read(server: string): Promise<KeptSignIn | undefined> {
     const text = await this.#secrets.get(this.#name);
     if (text === undefined) return undefined;
-    // What is read is what `write` wrote: the secrets check that nobody changed it.
-    const kept = JSON.parse(text) as KeptSignIn;
-    this.#learn(kept);
+    const kept = this.#parse(text);
     return kept.server === server ? kept : undefined;
   }
 
   async write(kept: KeptSignIn): Promise<void> {
-    this.#learn(kept);
+    this.#learnAll(kept);
     await this.#secrets.set(this.#name, JSON.stringify(kept));
   }
 
@@ -78,7 +68,7 @@ export class SignInVault {
    * tokens for it.
    */
   async replace(kept: KeptSignIn, before: KeptSignIn): Promise<boolean> {
-    this.#learn(kept);
+    this.#learnAll(kept);
     const text = await this.#find(before);
     return text !== undefined && this.#secrets.replace(this.#name, JSON.stringify(kept), text);
   }
@@ -95,36 +85,20 @@ export class SignInVault {
    * new tokens meanwhile: what is answered is what was removed.
    */
   async take(server: string | undefined): Promise<KeptSignIn | undefined> {
-    for (;;) {
-      const text = await this.#secrets.get(this.#name).catch(unlessUnreadable);
-      if (text === undefined) return undefined;
-      if (text === UNREADABLE) {
-        await this.#secrets.remove(this.#name);
-        return undefined;
-      }
-      if (await this.#secrets.remove(this.#name, text)) return this.#parse(text, server);
-    }
-  }
-
-  /** Undefined for one of another server, and for what is none. */
-  #parse(text: string, server: string | undefined): KeptSignIn | undefined {
     try {
-      // As in `read`.
-      const kept = JSON.parse(text) as KeptSignIn;
-      this.#learn(kept);
-      return kept.server === server ? kept : undefined;
-    } catch {
+      for (;;) {
+        const text = await this.#secrets.get(this.#name);
+        if (text === undefined) return undefined;
+        if (!(await this.#secrets.remove(this.#name, text))) continue;
+        const kept = this.#parse(text);
+        return kept.server === server ? kept : undefined;
+      }
+    } catch (thrown) {
+      // It is no sign-in, or this workspace's key did not encrypt it.
+      if (thrown instanceof SecretError) await this.#secrets.remove(this.#name);
+      else if (!(thrown instanceof SyntaxError)) throw thrown;
       return undefined;
     }
-  }
-
-  /** The text of this sign-in, where it is the one that is kept. */
-  async #find({ tokens }: KeptSignIn): Promise<string | undefined> {
-    const text = await this.#secrets.get(this.#name);
-    if (text === undefined) return undefined;
-    // As in `read`.
-    const kept = JSON.parse(text) as KeptSignIn;
-    return kept.tokens.access_token === tokens.access_token ? text : undefined;
   }
 
   /** From now on a value is masked wherever it would show. */
@@ -133,148 +107,23 @@ export class SignInVault {
       if (value !== undefined && value !== "") this.#secrets.learn(this.#name, value);
   }
 
-  #learn({ tokens, client }: KeptSignIn): void {
+  #parse(text: string): KeptSignIn {
+    // What is read is what `write` wrote: the secrets check that nobody changed it.
+    const kept = JSON.parse(text) as KeptSignIn;
+    this.#learnAll(kept);
+    return kept;
+  }
+
+  /** The text of this sign-in, where it is the one that is kept. */
+  async #find({ tokens }: KeptSignIn): Promise<string | undefined> {
+    const text = await this.#secrets.get(this.#name);
+    if (text === undefined) return undefined;
+    return this.#parse(text).tokens.access_token === tokens.access_token ? text : undefined;
+  }
+
+  #learnAll({ tokens, client }: KeptSignIn): void {
     this.learn(tokens.access_token, tokens.refresh_token, tokens.id_token, client?.client_secret);
   }
-}
-
-/** What stands for a secret that is there and that this workspace's key did not encrypt. */
-const UNREADABLE = Symbol("unreadable");
-
-function unlessUnreadable(thrown: unknown): typeof UNREADABLE {
-  if (thrown instanceof SecretError) return UNREADABLE;
-  throw thrown;
-}
-
-export interface SignInProviderOptions {
-  readonly redirectUrl: string;
-  readonly clientName: string;
-  readonly state: string;
-  /** A client that is known: of the entry, or registered at an earlier time. */
-  readonly client: StoredOAuthClientInformation | undefined;
-  /** Where a document says who the rack is, for authorization servers that read such documents. */
-  readonly clientMetadataUrl: string | undefined;
-  /** Whether the rack may register itself where it is not known. */
-  readonly canRegister: boolean;
-}
-
-/** What the SDK finds out on the way to the page where a person signs in. It lasts for one attempt. */
-export class SignInProvider implements OAuthClientProvider {
-  readonly redirectUrl: string;
-  readonly clientMetadata: OAuthClientMetadata;
-  readonly saveClientInformation?: (
-    client: StoredOAuthClientInformation,
-    context?: OAuthClientInformationContext,
-  ) => void;
-  readonly #state: string;
-  readonly #clientMetadataUrl: string | undefined;
-  #client: StoredOAuthClientInformation | undefined;
-  #page: URL | undefined;
-  #verifier = "";
-  #discovery: OAuthDiscoveryState | undefined;
-  #resource: string | undefined;
-
-  constructor(options: SignInProviderOptions) {
-    const { redirectUrl, clientName, state, client, clientMetadataUrl, canRegister } = options;
-    this.redirectUrl = redirectUrl;
-    this.clientMetadata = {
-      client_name: clientName,
-      redirect_uris: [redirectUrl],
-      grant_types: ["authorization_code", "refresh_token"],
-      response_types: ["code"],
-      token_endpoint_auth_method: "none",
-    };
-    this.#state = state;
-    this.#clientMetadataUrl = clientMetadataUrl;
-    this.#client = client;
-    // The SDK registers a client exactly when it can be saved.
-    if (canRegister) {
-      this.saveClientInformation = (registered) => {
-        this.#client = registered;
-      };
-    }
-  }
-
-  /** Where the person signs in. */
-  get page(): URL | undefined {
-    return this.#page;
-  }
-
-  get resource(): string | undefined {
-    return this.#resource;
-  }
-
-  state(): string {
-    return this.#state;
-  }
-
-  /**
-   * Is asked once the authorization server is known. The address of a document comes before a client that was registered:
-   * the SDK would only take it where there is none.
-   */
-  clientInformation(): StoredOAuthClientInformation | undefined {
-    const metadata = this.#discovery?.authorizationServerMetadata;
-    if (this.#clientMetadataUrl === undefined || metadata?.client_id_metadata_document_supported !== true) {
-      return this.#client;
-    }
-    return { client_id: this.#clientMetadataUrl, issuer: metadata.issuer };
-  }
-
-  /** A new sign-in begins without what an earlier one was given. */
-  tokens(): StoredOAuthTokens | undefined {
-    return undefined;
-  }
-
-  saveTokens(): void {}
-
-  redirectToAuthorization(page: URL): void {
-    this.#page = page;
-  }
-
-  saveCodeVerifier(verifier: string): void {
-    this.#verifier = verifier;
-  }
-
-  codeVerifier(): string {
-    return this.#verifier;
-  }
-
-  saveResourceUrl(resource: string): void {
-    this.#resource = resource;
-  }
-
-  saveDiscoveryState(discovery: OAuthDiscoveryState): void {
-    this.#discovery = discovery;
-  }
-
-  discoveryState(): OAuthDiscoveryState | undefined {
-    return this.#discovery;
-  }
-}
-
-/** What went wrong between the rack and an authorization server, in words. They are not masked yet. */
-export function signInProblem(thrown: unknown): string {
-  const { message, cause } = thrown instanceof Error ? thrown : new Error(String(thrown));
-  const plain = message === "fetch failed" && cause instanceof Error ? cause.message : message;
-  return issueIn(thrown) ?? oddAnswer(thrown) ?? plain;
-}
-
-/** Of a text that has the wrong form, Zod lists everything that is wrong with it; one thing of it is enough to know. */
-function issueIn(thrown: unknown): string | undefined {
-  const { issues } = (thrown ?? {}) as { readonly issues?: unknown };
-  const [first] = Array.isArray(issues) ? issues : [];
-  if (!isRecord(first)) return undefined;
-  const path = Array.isArray(first.path) ? first.path.join(".") : "";
-  return `What the authorization server says about itself cannot be used: ${sentence(`${path}: ${String(first.message)}`)}`;
-}
-
-/** Those who answer with a good status and no JSON say nothing about why. */
-function oddAnswer(thrown: unknown): string | undefined {
-  if (!(thrown instanceof SyntaxError)) return undefined;
-  const what = /end of JSON input/.test(thrown.message)
-    ? "an answer that is empty or cut off"
-    : "something that is no JSON";
-  return `The authorization server sent ${what} where it should have described itself, a client or tokens. Tell whoever runs it, or register the rack there by hand and name the client in the entry: toolrack.oauth.clientId.`;
 }
 
 /**
@@ -306,52 +155,77 @@ function isSecret(text: string): boolean {
   return text.includes("${secret:");
 }
 
-/** Has the tokens taken back. Says whether the authorization server can do that, and did. */
-export async function revokeSignIn(kept: KeptSignIn, { url, settings }: SignInTarget): Promise<boolean> {
-  const { metadata } = kept.authority;
-  const client = kept.client ?? configuredClient(settings);
-  const endpoint = metadata?.revocation_endpoint;
-  if (endpoint === undefined || client === undefined) return false;
-  const { access_token, refresh_token } = kept.tokens;
-  const fetchFn = oauthFetchFor(url, settings.issuer);
-  const outcomes: boolean[] = [];
-  // The one that lives longer first: with it, most servers take back both.
-  for (const [hint, token] of Object.entries({ refresh_token, access_token })) {
-    if (token !== undefined)
-      outcomes.push(await revoke(endpoint, { metadata, client, token, hint, fetchFn }));
+/** What an entry says about signing in, with its variables replaced. */
+export interface OAuthSettings {
+  readonly grant: "authorization_code" | "client_credentials";
+  /** The client_id at authorization servers that read what stands there. */
+  readonly clientMetadataUrl: string | undefined;
+  readonly clientId: string | undefined;
+  readonly clientSecret: string | undefined;
+  /** The only authorization server that the client is known to. */
+  readonly issuer: string | undefined;
+  readonly scope: string | undefined;
+}
+
+/** The MCP server that is signed in at. */
+export interface SignInTarget {
+  readonly url: URL;
+  /** What its entry sends with every request. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly settings: OAuthSettings;
+  readonly clientName: string;
+}
+
+/** Throws a `ConfigurationError` that names the key whose variable has no value, or whose value cannot be used. */
+export async function resolveOAuth(
+  { grant = "authorization_code", ...given }: OAuthEntry,
+  where: string,
+  surroundings: Surroundings,
+): Promise<OAuthSettings> {
+  const one = async (key: keyof typeof given) => {
+    const text = given[key];
+    return text === undefined ? undefined : expand(text, `${where}.toolrack.oauth.${key}`, surroundings);
+  };
+  const clientMetadataUrl = await one("clientMetadataUrl");
+  if (clientMetadataUrl !== undefined && !isMetadataUrl(clientMetadataUrl)) {
+    throw new ConfigurationError(
+      `${where}.toolrack.oauth.clientMetadataUrl must be the address of a document: it begins with https://, has a path, and has neither credentials nor a fragment.`,
+    );
   }
-  return outcomes.length > 0 && outcomes.every(Boolean);
+  return {
+    grant,
+    clientMetadataUrl,
+    clientId: await one("clientId"),
+    clientSecret: await one("clientSecret"),
+    issuer: await one("issuer"),
+    scope: await one("scope"),
+  };
 }
 
-interface Revocation {
-  readonly metadata: OAuthMetadata | undefined;
-  readonly client: StoredOAuthClientInformation;
-  readonly token: string;
-  readonly hint: string;
-  readonly fetchFn: OAuthFetch;
+/** Authorization servers compare it letter by letter, so it is sent as it is written. */
+function isMetadataUrl(text: string): boolean {
+  const url = URL.parse(text);
+  if (url === null) return false;
+  const { protocol, pathname, username, password } = url;
+  return protocol === "https:" && pathname !== "/" && username + password === "" && !text.includes("#");
 }
 
-async function revoke(
-  endpoint: string,
-  { metadata, client, token, hint, fetchFn }: Revocation,
-): Promise<boolean> {
-  const { client_id: id, client_secret: secret = "" } = client;
-  const supported =
-    metadata?.revocation_endpoint_auth_methods_supported ?? metadata?.token_endpoint_auth_methods_supported;
-  const method = selectClientAuthMethod(client, supported ?? []);
-  const body = new URLSearchParams({ token, token_type_hint: hint });
-  const headers = new Headers({ accept: "application/json" });
-  if (method === "client_secret_basic") {
-    const pair = [id, secret].map(encodeURIComponent).join(":");
-    headers.set("authorization", `Basic ${Buffer.from(pair).toString("base64")}`);
-  } else body.set("client_id", id);
-  if (method === "client_secret_post") body.set("client_secret", secret);
-  const response = await fetchFn(assertSecureTokenEndpoint(endpoint), {
-    method: "POST",
-    headers,
-    body,
-    redirect: "error",
-  });
-  await response.body?.cancel();
-  return response.ok;
+/** The client that the entry names, if it names one. */
+export function configuredClient({
+  clientId,
+  clientSecret,
+  issuer,
+}: OAuthSettings): StoredOAuthClientInformation | undefined {
+  if (clientId === undefined) return undefined;
+  return {
+    client_id: clientId,
+    ...(clientSecret === undefined ? {} : { client_secret: clientSecret }),
+    ...(issuer === undefined ? {} : { issuer }),
+  };
+}
+
+/** All scopes of these lists, each once, as OAuth writes them; undefined when there are none. */
+export function joinScopes(...lists: readonly (string | undefined)[]): string | undefined {
+  const scopes = new Set(lists.flatMap((list) => list?.split(/\s+/) ?? []).filter((scope) => scope !== ""));
+  return scopes.size === 0 ? undefined : [...scopes].join(" ");
 }

@@ -9,9 +9,8 @@ import { Offerings } from "../../../calls/offerings.ts";
 import { DependencyStore } from "../../../sandbox/dependencies.ts";
 import { openStore, type Store } from "../../../store/store.ts";
 
-import { McpServers } from "../mcp-servers.ts";
-import { MARK } from "../process/descendants.ts";
-import type { McpServersParts } from "../wanted-servers.ts";
+import { McpServers, type McpServersOptions } from "../mcp-servers.ts";
+import { MARK } from "../process/processes.ts";
 
 /** A rack with upstream servers, on a real store, in a folder of its own. */
 export class UpstreamRack {
@@ -46,7 +45,7 @@ export class UpstreamRack {
   }
 
   /** Writes `mcp.json` and opens what is in it. */
-  async open(mcpServers: object, options: Partial<McpServersParts> = {}): Promise<McpServers> {
+  async open(mcpServers: object, options: Partial<McpServersOptions> = {}): Promise<McpServers> {
     await this.writeFile({ mcpServers });
     this.#servers = await McpServers.open({
       registry: this.registry,

@@ -1,7 +1,7 @@
 import { Client, type ClientOptions, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { issueToken } from "../../../access/tokens.ts";
 import { type Serving, serve } from "../../../rack/serve.ts";
-import type { StoredToken } from "../../../store/store.ts";
+import type { StoredToken } from "../../../store/tokens.ts";
 import { TemporaryWorkspace } from "../../../testing/temporary-workspace.ts";
 import type { Era } from "../../wire/client.ts";
 

@@ -1,7 +1,7 @@
 import { ApprovalInbox } from "../../../calls/approvals/inbox.ts";
 import { openCallOffice } from "../../../calls/call-service.ts";
 import type { Expert } from "../../../skills/experts.ts";
-import type { ExpertView } from "../lists.ts";
+import type { ExpertView } from "../caller.ts";
 import { createMcpSurface } from "../surface.ts";
 import type { ServedRack } from "./served-rack.ts";
 

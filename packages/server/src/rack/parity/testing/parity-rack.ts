@@ -4,7 +4,7 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { vi } from "vitest";
 import { copyWorkspace, program } from "../../../mcp/serve/testing/serve-workspace.ts";
-import type { StoredCall } from "../../../store/store.ts";
+import type { StoredCall } from "../../../store/calls/call-row.ts";
 import { type Serving, serve } from "../../serve.ts";
 import { ScriptedModel } from "./scripted-model.ts";
 import type { Surface } from "./surface.ts";

@@ -1,5 +1,6 @@
 import type { ToolErrorCode } from "@toolrack/core";
-import type { Store, StoredCall } from "../../../store/store.ts";
+import type { StoredCall } from "../../../store/calls/call-row.ts";
+import type { Store } from "../../../store/store.ts";
 
 /** What the store has of a call, without what is different for every call. */
 export interface Recorded extends RecordedCall {

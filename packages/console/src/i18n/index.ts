@@ -1,0 +1,11 @@
+export {
+  formatAgo,
+  formatBytes,
+  formatDuration,
+  formatMoment,
+  formatNumber,
+  formatPercent,
+  momentLabels,
+  timeOf,
+} from "./format.ts";
+export { i18n, language, languages, preferredLanguage, setLanguage, t, te } from "./i18n.ts";

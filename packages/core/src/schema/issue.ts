@@ -1,0 +1,205 @@
+/** One thing that is wrong with a value. */
+export interface SchemaIssue {
+  /** Where, as people write it: `items[0].name`; empty for the value itself. */
+  readonly path: string;
+  readonly expected: string;
+  readonly received: string;
+  readonly message: string;
+}
+
+/** More than this helps nobody; the first ones are shown. */
+export const maximumIssues = 20;
+
+/** An issue in the words all schemas share. `message` replaces the usual sentence with the author's own. */
+export function mismatch(
+  segments: readonly unknown[],
+  expected: string,
+  received: unknown,
+  message?: string,
+): SchemaIssue {
+  const path = issuePath(segments);
+  const came = describeReceived(received);
+  if (message !== undefined) {
+    return { path, expected, received: came, message: path === "" ? message : `\`${path}\`: ${message}` };
+  }
+  return { path, expected, received: came, message: sentence(path, expected, came) };
+}
+
+/** A key that the schema does not have. `known` are the keys it has, if they can be told. */
+export function unknownKey(
+  parent: readonly unknown[],
+  key: string,
+  value: unknown,
+  known: Iterable<string> | undefined,
+): SchemaIssue {
+  const path = issuePath([...parent, key]);
+  const names = known && [...known];
+  const nearest = nearestKey(key, names ?? []);
+  const hint = nearest === undefined ? listKeys(names) : `did you mean \`${nearest}\`?`;
+  return {
+    path,
+    expected: nearest === undefined ? "no such key" : `no such key, perhaps \`${nearest}\``,
+    received: describeReceived(value),
+    message: `\`${path}\` is not a known key; ${hint}`,
+  };
+}
+
+function sentence(path: string, expected: string, received: string): string {
+  if (path === "") return `Expected ${expected}, got ${received}.`;
+  if (received === "nothing") return `\`${path}\` is missing: expected ${expected}.`;
+  return `Expected ${expected} at \`${path}\`, got ${received}.`;
+}
+
+function listKeys(names: readonly string[] | undefined): string {
+  if (names === undefined) return "leave it out.";
+  if (names.length === 0) return "no keys are taken here.";
+  const shown = names.slice(0, 10).map((name) => `\`${name}\``);
+  return `the keys are ${shown.join(", ")}${names.length > 10 ? ", …" : ""}.`;
+}
+
+const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
+
+/** A path as people write it: `items[0].name`, `headers["x-id"]`; empty for the value itself. */
+export function issuePath(segments: readonly unknown[]): string {
+  let path = "";
+  for (const segment of segments) path += step(segment, path === "");
+  return path;
+}
+
+function step(segment: unknown, isFirst: boolean): string {
+  if (typeof segment === "number") return `[${segment}]`;
+  const key = String(segment);
+  if (!identifier.test(key)) return `[${JSON.stringify(key)}]`;
+  return isFirst ? key : `.${key}`;
+}
+
+const longest = 80;
+
+/** What came, in a few words: `string "abc"`, `number 4`, `array of 3 items`, `nothing`. Never throws. */
+export function describeReceived(value: unknown): string {
+  switch (typeof value) {
+    case "undefined":
+      return "nothing";
+    case "string":
+      return `string ${clipReceived(JSON.stringify(value.length > longest ? value.slice(0, longest) : value))}`;
+    case "number":
+      return Number.isFinite(value) ? `number ${value}` : `${value}`;
+    case "boolean":
+      return `boolean ${value}`;
+    case "bigint":
+      return clipReceived(`bigint ${value}`);
+    case "object":
+      return value === null ? "null" : describeReceivedObject(value);
+    default:
+      return typeof value;
+  }
+}
+
+function describeReceivedObject(value: object): string {
+  try {
+    if (Array.isArray(value))
+      return value.length === 1 ? "array of 1 item" : `array of ${value.length} items`;
+    const tag = Object.prototype.toString.call(value).slice(8, -1);
+    if (tag !== "Object") return clipReceived(tag);
+    const keys = Object.keys(value);
+    if (keys.length === 0) return "empty object";
+    return clipReceived(`object with ${keys.slice(0, 6).join(", ")}${keys.length > 6 ? ", …" : ""}`);
+  } catch {
+    // A proxy may refuse to be looked at.
+    return "object";
+  }
+}
+
+function clipReceived(text: string): string {
+  return text.length > longest ? `${text.slice(0, longest - 1)}…` : text;
+}
+
+/** The key that was most likely meant, or `undefined` when none is close. */
+export function nearestKey(key: string, known: Iterable<string>): string | undefined {
+  const wanted = normalize(key);
+  let nearest: string | undefined;
+  let best = Math.max(1, Math.floor(wanted.length / 3)) + 1;
+  for (const candidate of known) {
+    const other = normalize(candidate);
+    if (Math.abs(other.length - wanted.length) >= best) continue;
+    const distance = editDistance(wanted, other);
+    if (distance >= best) continue;
+    best = distance;
+    nearest = candidate;
+  }
+  return nearest;
+}
+
+/** `filePath`, `file_path` and `file-path` are one word to whoever mixes them up. Clipped to bound the work. */
+function normalize(key: string): string {
+  return key
+    .slice(0, 64)
+    .replace(/[^\p{L}\p{N}]/gu, "")
+    .toLowerCase();
+}
+
+/** Levenshtein distance in which swapping two neighbours costs one. */
+function editDistance(left: string, right: string): number {
+  let beforePrevious: number[] = [];
+  let previous = Array.from({ length: right.length + 1 }, (_, index) => index);
+  for (let row = 1; row <= left.length; row++) {
+    const current = [row];
+    for (let column = 1; column <= right.length; column++) {
+      const same = left[row - 1] === right[column - 1];
+      let cost = Math.min(
+        previous[column]! + 1,
+        current[column - 1]! + 1,
+        previous[column - 1]! + (same ? 0 : 1),
+      );
+      if (
+        row > 1 &&
+        column > 1 &&
+        left[row - 1] === right[column - 2] &&
+        left[row - 2] === right[column - 1]
+      ) {
+        cost = Math.min(cost, beforePrevious[column - 2]! + 1);
+      }
+      current.push(cost);
+    }
+    beforePrevious = previous;
+    previous = current;
+  }
+  return previous[right.length]!;
+}
+
+/** Thrown, and caught by the validators, when a value is no finite tree. */
+export class UnsafeValue {
+  readonly issue: SchemaIssue;
+  constructor(issue: SchemaIssue) {
+    this.issue = issue;
+  }
+}
+
+/** The issue that stands for whatever was thrown while a value was looked at. */
+export function describeFailure(error: unknown): SchemaIssue {
+  if (error instanceof UnsafeValue) return error.issue;
+  if (error instanceof RangeError) {
+    return {
+      path: "",
+      expected: "a value that can be checked",
+      received: "a value that is nested too deeply or too large",
+      message: "The value is nested too deeply or too large to be checked; send a smaller one.",
+    };
+  }
+  const reason = reasonOf(error);
+  return {
+    path: "",
+    expected: "a value that can be checked",
+    received: "a value on which the check failed",
+    message: `The value could not be checked: ${reason}`,
+  };
+}
+
+function reasonOf(error: unknown): string {
+  try {
+    return error instanceof Error ? error.message : String(error);
+  } catch {
+    // An object without a usable toString was thrown.
+    return "the check threw.";
+  }
+}

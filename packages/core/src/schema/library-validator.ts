@@ -1,0 +1,190 @@
+import { editCopy, withoutPrototypeKeys } from "./copy.ts";
+import { hashValue } from "./hash.ts";
+import { describeFailure, maximumIssues, type SchemaIssue, unknownKey } from "./issue.ts";
+import { type FoundKey, KeyGuide, lostKeys } from "./known-keys.ts";
+import {
+  type CompiledSchema,
+  SchemaError,
+  type SchemaKind,
+  type SchemaOutcome,
+  type ValidateOptions,
+} from "./types.ts";
+import { type JsonSchemaObject, memberAt } from "./visit.ts";
+
+/** What one schema of a library offers. Each library has a file that makes these. */
+export interface LibrarySchema {
+  readonly kind: SchemaKind;
+  /** Parses with the library's own code. May throw what an author's callback throws. */
+  parse(value: unknown): SchemaOutcome | Promise<SchemaOutcome>;
+  /** The top-level keys, when the schema lists them and says nothing about others. Asked once. */
+  knownKeys(): readonly string[] | undefined;
+  /** A JSON Schema that lists the keys which parsing can take, at every depth, if there is one. Asked once. */
+  keySchema(): JsonSchemaObject | undefined;
+  /** Makes the JSON Schema of the input side. Asked once. Throws `SchemaError`. */
+  jsonSchema(): JsonSchemaObject;
+}
+
+/** A schema of Zod or of any other library, behind the interface all schemas share. */
+export class LibraryValidator implements CompiledSchema {
+  readonly kind: SchemaKind;
+  readonly #schema: LibrarySchema;
+  #known: ReadonlySet<string> | undefined;
+  #askedForKeys = false;
+  #json: JsonSchemaObject | undefined;
+  #guide: KeyGuide | null | undefined;
+
+  constructor(schema: LibrarySchema) {
+    this.kind = schema.kind;
+    this.#schema = schema;
+  }
+
+  jsonSchema(): JsonSchemaObject {
+    this.#json ??= this.#schema.jsonSchema();
+    return this.#json;
+  }
+
+  validate(value: unknown, options?: ValidateOptions): SchemaOutcome | Promise<SchemaOutcome> {
+    try {
+      const clean = withoutPrototypeKeys(value);
+      const outcome = this.#schema.parse(clean);
+      if (!isPromise(outcome)) return this.#finish(outcome, clean, options);
+      return outcome.then((settled) => this.#finish(settled, clean, options)).catch(failed);
+    } catch (error) {
+      return failed(error);
+    }
+  }
+
+  #finish(
+    outcome: SchemaOutcome,
+    value: unknown,
+    options: ValidateOptions | undefined,
+  ): SchemaOutcome | Promise<SchemaOutcome> {
+    if (typeof value !== "object" || value === null) return outcome;
+    if (options?.strict) return this.#finishStrict(outcome, value);
+    return outcome.ok ? withDropped(outcome, this.#droppedKeys(value, outcome.value)) : outcome;
+  }
+
+  #finishStrict(outcome: SchemaOutcome, value: object): SchemaOutcome | Promise<SchemaOutcome> {
+    if (this.#guide === undefined) this.#guide = guideOf(this.#schema);
+    const found = this.#guide?.find(value);
+    if (!outcome.ok) return refusal(found?.unlisted ?? [], outcome.issues);
+    if (found !== undefined && found.unlisted.length > 0) return refusal(found.unlisted, []);
+    const suspects = found === undefined ? lostKeys(value, outcome.value) : found.doubtful;
+    const lost = suspects.filter((suspect) => isLost(suspect, outcome.value));
+    return lost.length === 0 ? outcome : this.#refuseIdle(outcome, value, lost);
+  }
+
+  /**
+   * Refuses keys that are gone from the result, unless they had a part in it: a transform may have read them. The
+   * value without them tells; it is parsed once more only in this case.
+   */
+  #refuseIdle(
+    outcome: SchemaOutcome & { readonly ok: true },
+    value: object,
+    lost: readonly FoundKey[],
+  ): SchemaOutcome | Promise<SchemaOutcome> {
+    const edits = lost.map(({ parent, key }) => ({ path: [...parent, key], value: undefined }));
+    const decide = (again: SchemaOutcome) =>
+      again.ok && hashValue(again.value) === hashValue(outcome.value) ? refusal(lost, []) : outcome;
+    try {
+      const again = this.#schema.parse(editCopy(value, edits));
+      return isPromise(again) ? again.then(decide, () => outcome) : decide(again);
+    } catch {
+      return outcome; // A callback that cannot do without them needs them.
+    }
+  }
+
+  #droppedKeys(value: object, result: unknown): readonly string[] {
+    const known = this.#knownKeys();
+    if (known === undefined) return keysLost(value, result);
+    const unknown = keysBeyond(value, known);
+    return unknown === undefined ? none : keysAbsent(unknown, result);
+  }
+
+  #knownKeys(): ReadonlySet<string> | undefined {
+    if (!this.#askedForKeys) {
+      this.#askedForKeys = true;
+      const names = this.#schema.knownKeys();
+      this.#known = names && new Set(names);
+    }
+    return this.#known;
+  }
+}
+
+const none: readonly string[] = [];
+
+function guideOf(schema: LibrarySchema): KeyGuide | null {
+  const listing = schema.keySchema();
+  return listing === undefined ? null : new KeyGuide(listing);
+}
+
+function refusal(unknown: readonly FoundKey[], others: readonly SchemaIssue[]): SchemaOutcome {
+  const issues = unknown.map(({ parent, key, value, known }) => unknownKey(parent, key, value, known));
+  return { ok: false, issues: [...issues, ...others].slice(0, maximumIssues) };
+}
+
+function isLost({ parent, key }: FoundKey, result: unknown): boolean {
+  const container = memberAt(result, parent);
+  return typeof container === "object" && container !== null && !Object.hasOwn(container, key);
+}
+
+function keysBeyond(value: object, known: ReadonlySet<string>): string[] | undefined {
+  let unknown: string[] | undefined;
+  for (const key in value) {
+    if (known.has(key)) continue;
+    if (unknown === undefined) unknown = [key];
+    else unknown.push(key);
+  }
+  return unknown;
+}
+
+/** Without a list of keys, a smaller result tells that some were dropped. */
+function keysLost(value: object, result: unknown): string[] {
+  if (typeof result !== "object" || result === null || Array.isArray(value)) return [];
+  const keys = Object.keys(value);
+  return keys.length > Object.keys(result).length ? keysAbsent(keys, result) : [];
+}
+
+function keysAbsent(keys: readonly string[], result: unknown): string[] {
+  if (typeof result !== "object" || result === null) return [];
+  return keys.filter((key) => !Object.hasOwn(result, key));
+}
+
+function withDropped(
+  outcome: SchemaOutcome & { readonly ok: true },
+  dropped: readonly string[],
+): SchemaOutcome {
+  return dropped.length === 0 ? outcome : { ok: true, value: outcome.value, dropped };
+}
+
+/** An author's callback that throws spoils the answer for one value, not the program. */
+function failed(error: unknown): { readonly ok: false; readonly issues: readonly SchemaIssue[] } {
+  if (SchemaError.is(error)) throw error;
+  return { ok: false, issues: [describeFailure(error)] };
+}
+
+export function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
+  return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
+}
+
+/** A JSON Schema that a library or a converter made, as plain JSON without the dialect it is in anyway. */
+export function finishLibrarySchema(made: Record<string, unknown>): JsonSchemaObject {
+  const { $schema: _, ...schema }: Record<string, unknown> = toJson(made);
+  if (schema.type !== undefined || schema.properties === undefined) return schema;
+  return { type: "object", ...schema };
+}
+
+function toJson(made: Record<string, unknown>): Record<string, unknown> {
+  try {
+    return JSON.parse(JSON.stringify(made, bigIntAsNumber));
+  } catch (error) {
+    throw new SchemaError(
+      "The schema's JSON Schema holds a value that JSON cannot express, such as a circular default. Remove that value.",
+      { cause: error },
+    );
+  }
+}
+
+function bigIntAsNumber(_key: string, value: unknown): unknown {
+  return typeof value === "bigint" ? Number(value) : value;
+}

@@ -1,0 +1,174 @@
+import { isRecord, listOf } from "./visit.ts";
+import type { ZodIssue } from "./zod-issues.ts";
+
+/** As much of a Zod 4 schema as is used, whichever copy or build of Zod it comes from. */
+export interface Zod4Schema {
+  readonly _zod: {
+    readonly def: ZodDefinition;
+    readonly version?: { readonly major: number; readonly minor: number; readonly patch: number };
+    /** Defined when a key with this schema may be left out. */
+    readonly optin?: unknown;
+    run(payload: ZodPayload, context: { readonly async: boolean }): ZodPayload | Promise<ZodPayload>;
+  };
+  readonly "~standard": {
+    validate(value: unknown): unknown;
+    readonly jsonSchema?: { input(options: Readonly<Record<string, unknown>>): Record<string, unknown> };
+  };
+  safeParse?(value: unknown): ZodResult;
+  safeParseAsync?(value: unknown): Promise<ZodResult>;
+  toJSONSchema?(options: Readonly<Record<string, unknown>>): Record<string, unknown>;
+}
+
+/** As much of a Zod 3 schema as is used. */
+export interface Zod3Schema {
+  readonly _def: { readonly typeName: string; readonly [member: string]: unknown };
+  readonly "~standard"?: Zod4Schema["~standard"];
+  readonly description?: string;
+  safeParse(value: unknown): ZodResult;
+  safeParseAsync(value: unknown): Promise<ZodResult>;
+}
+
+export type ZodSchema = Zod4Schema | Zod3Schema;
+
+/** What a schema is made of, in the words of Zod 4. Which members there are depends on `type`. */
+export interface ZodDefinition {
+  readonly type: string;
+  readonly [member: string]: unknown;
+}
+
+interface ZodPayload {
+  readonly value: unknown;
+  readonly issues: readonly unknown[];
+}
+
+export interface ZodResult {
+  readonly success: boolean;
+  readonly data?: unknown;
+  readonly error?: { readonly issues: readonly ZodIssue[] };
+}
+
+export function isZod4(value: unknown): value is Zod4Schema {
+  return isRecord(value) && isRecord(value._zod) && "def" in value._zod && "run" in value._zod;
+}
+
+export function isZod3(value: unknown): value is Zod3Schema {
+  return isRecord(value) && "safeParse" in value && isRecord(value._def) && "typeName" in value._def;
+}
+
+/** The definition of a schema of either Zod; nothing for what is no such schema. */
+export function definitionOf(schema: unknown): ZodDefinition | undefined {
+  if (isZod4(schema)) return schema._zod.def;
+  return isZod3(schema) ? inWordsOfZod4(schema._def) : undefined;
+}
+
+function inWordsOfZod4(definition: Zod3Schema["_def"]): ZodDefinition {
+  switch (definition.typeName) {
+    case "ZodLiteral":
+      return { type: "literal", values: [definition.value] };
+    case "ZodEnum":
+    case "ZodNativeEnum":
+      return { type: "enum", entries: definition.values };
+    case "ZodObject":
+      return { ...definition, type: "object", shape: called(definition.shape) };
+    case "ZodArray":
+      return { ...definition, type: "array", element: definition.type };
+    case "ZodDiscriminatedUnion": {
+      // A list or, in older versions, a map.
+      const { options } = definition;
+      return { type: "union", options: options instanceof Map ? [...options.values()] : options };
+    }
+    case "ZodDefault":
+      return { ...definition, type: "default", defaultValue: called(definition.defaultValue) };
+    case "ZodEffects": {
+      const isFirst = isRecord(definition.effect) && definition.effect.type === "preprocess";
+      return { type: isFirst ? "preprocess" : "effects", innerType: definition.schema };
+    }
+    case "ZodBranded":
+      return { type: "readonly", innerType: definition.type };
+    case "ZodPromise":
+      return { type: "promise", innerType: definition.type };
+    case "ZodPipeline":
+      return { ...definition, type: "pipe" };
+    default:
+      return { ...definition, type: definition.typeName.slice("Zod".length).toLowerCase() };
+  }
+}
+
+/** What the author's function gives; nothing when it needs something that is not there yet. */
+export function called(make: unknown): unknown {
+  try {
+    return typeof make === "function" ? make() : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a callback of the author's sees the value before the schema does. */
+export function isPreprocess({ type, in: input }: ZodDefinition): boolean {
+  return type === "preprocess" || (type === "pipe" && definitionOf(input)?.type === "transform");
+}
+
+/** What becomes of keys that an object does not list: they are dropped, refused, kept, or must fit a schema. */
+export function otherKeys({ catchall, unknownKeys }: ZodDefinition): "drop" | "refuse" | "keep" | ZodSchema {
+  const type = definitionOf(catchall)?.type;
+  if (unknownKeys === "strict") return "refuse";
+  // Zod 3 has a `never` here unless it was told something else, Zod 4 when it was told to refuse.
+  if (type === undefined || (type === "never" && unknownKeys !== undefined))
+    return unknownKeys === "passthrough" ? "keep" : "drop";
+  if (type === "never") return "refuse";
+  return type === "unknown" || type === "any" ? "keep" : (catchall as ZodSchema); // It has a definition.
+}
+
+/** The checks that are attached to a schema, in the words of Zod 4. */
+export function checksOf(definition: ZodDefinition): Record<string, unknown>[] {
+  const { type, typeName, checks } = definition;
+  const isZod3Array = typeName !== undefined && type === "array";
+  const given = isZod3Array ? arrayChecks(definition) : listOf(checks);
+  return given.filter(isRecord).map((check) => {
+    if (typeName !== undefined) return isZod3Array ? check : checkInWordsOfZod4(check, type);
+    // Checks have a definition in the same place as schemas.
+    return isRecord(check._zod) && isRecord(check._zod.def) ? check._zod.def : {};
+  });
+}
+
+function arrayChecks({ exactLength, minLength, maxLength }: ZodDefinition): unknown[] {
+  return [
+    isRecord(minLength) && { check: "min_length", minimum: minLength.value },
+    isRecord(maxLength) && { check: "max_length", maximum: maxLength.value },
+    isRecord(exactLength) && { check: "length_equals", length: exactLength.value },
+  ];
+}
+
+function checkInWordsOfZod4(given: Record<string, unknown>, type: string): Record<string, unknown> {
+  const { kind, value, inclusive, version, regex } = given;
+  const text = String(value).replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
+  const matching = (pattern: unknown) => ({ check: "string_format", format: "regex", pattern });
+  switch (kind) {
+    case "min":
+      return type === "string"
+        ? { check: "min_length", minimum: value }
+        : { check: "greater_than", value, inclusive };
+    case "max":
+      return type === "string"
+        ? { check: "max_length", maximum: value }
+        : { check: "less_than", value, inclusive };
+    case "length":
+      return { check: "length_equals", length: value };
+    case "int":
+      return { check: "number_format", format: "int" };
+    case "multipleOf":
+      return { check: "multiple_of", value };
+    case "regex":
+      return matching(regex);
+    case "startsWith":
+      return matching(new RegExp(`^${text}`));
+    case "endsWith":
+      return matching(new RegExp(`${text}$`));
+    case "includes":
+      return matching(new RegExp(text));
+    case "ip":
+      return { check: "string_format", format: `ip${version ?? ""}` };
+    default:
+      return { check: "string_format", format: kind };
+  }
+}

@@ -1,0 +1,216 @@
+import { type Edit, editCopy } from "./copy.ts";
+import { anyOf, oneOf, sizeLimits } from "./describe-expected.ts";
+import { maximumIssues, mismatch, type SchemaIssue, unknownKey } from "./issue.ts";
+import { listOf, memberAt } from "./visit.ts";
+
+/** An issue of either Zod. Which members there are depends on `code`. */
+export interface ZodIssue {
+  readonly code?: string;
+  readonly message: string;
+  readonly path?: readonly unknown[];
+  readonly [member: string]: unknown;
+}
+
+/**
+ * The issues of Zod 3 or Zod 4 in the words all schemas share. Where the author wrote a message of their own, it
+ * is kept.
+ */
+export function zodIssues(
+  issues: readonly ZodIssue[],
+  value: unknown,
+  rootKeys: readonly string[] | undefined,
+): SchemaIssue[] {
+  return issues
+    .slice(0, maximumIssues)
+    .flatMap((issue) => explain(issue, [], value, rootKeys))
+    .slice(0, maximumIssues);
+}
+
+function explain(
+  issue: ZodIssue,
+  base: readonly unknown[],
+  value: unknown,
+  rootKeys: readonly string[] | undefined,
+): SchemaIssue[] {
+  const path = [...base, ...(issue.path ?? [])];
+  const received = memberAt(value, path);
+  if (issue.code === "unrecognized_keys") {
+    const known = path.length === 0 ? rootKeys : undefined;
+    return listOf(issue.keys).map((key) => unknownKey(path, String(key), memberAt(received, [key]), known));
+  }
+  if (issue.code === "invalid_key") {
+    const [problem] = listOf(issue.issues) as readonly ZodIssue[]; // Zod nests issues of the same form.
+    const wanted = problem === undefined ? "allowed" : expectedOf(problem);
+    return [mismatch(path, `a key that is ${wanted}`, path.at(-1))];
+  }
+  const alternatives = alternativesOf(issue);
+  if (alternatives !== undefined) {
+    // Zod 4 counts paths from the union, Zod 3 from the root.
+    const branchBase = issue.errors === undefined ? base : path;
+    const meant = likeliestBranch(alternatives, issue.errors === undefined ? path.length - base.length : 0);
+    if (meant !== undefined) return meant.flatMap((inner) => explain(inner, branchBase, value, rootKeys));
+    const wanted = anyOf(alternatives.flatMap((branch) => branch.slice(0, 1)).map(expectedOf));
+    return [mismatch(path, wanted === "" ? "one of the allowed forms" : wanted, received)];
+  }
+  return [mismatch(path, expectedOf(issue), received, isStandardMessage(issue) ? undefined : issue.message)];
+}
+
+/** The issues of each alternative, where none was met. */
+function alternativesOf(issue: ZodIssue): readonly (readonly ZodIssue[])[] | undefined {
+  if (issue.code !== "invalid_union") return undefined;
+  if (Array.isArray(issue.errors) && issue.errors.length > 0) return issue.errors;
+  if (!Array.isArray(issue.unionErrors)) return undefined;
+  return issue.unionErrors.map((error: { readonly issues: readonly ZodIssue[] }) => error.issues);
+}
+
+/** The branch that was evidently meant: the only one that does not already fail at the union's own place. */
+function likeliestBranch(
+  branches: readonly (readonly ZodIssue[])[],
+  depth: number,
+): readonly ZodIssue[] | undefined {
+  const candidates = branches.filter((branch) => !branch.some((issue) => rulesOut(issue, depth)));
+  return candidates.length === 1 ? candidates[0] : undefined;
+}
+
+function rulesOut(issue: ZodIssue, depth: number): boolean {
+  const below = (issue.path?.length ?? 0) - depth;
+  if (issue.code === "invalid_literal" || issue.code === "invalid_value") return below <= 1;
+  return below === 0 && (issue.code === "invalid_type" || issue.code === "invalid_enum_value");
+}
+
+function expectedOf(issue: ZodIssue): string {
+  switch (issue.code) {
+    case "invalid_type":
+      return jsonForms[String(issue.expected)] ?? String(issue.expected);
+    case "invalid_literal":
+      return oneOf([issue.expected]);
+    case "invalid_value":
+      return oneOf(listOf(issue.values));
+    case "invalid_enum_value":
+    case "invalid_union_discriminator":
+      return oneOf(listOf(issue.options));
+    case "invalid_union":
+      if (Array.isArray(issue.options)) return oneOf(issue.options);
+      return issue.inclusive === false ? "exactly one of the allowed forms" : "one of the allowed forms";
+    case "too_small":
+      return describeLimit(issue, issue.minimum, undefined);
+    case "too_big":
+      return describeLimit(issue, undefined, issue.maximum);
+    case "not_multiple_of":
+      return `multiple of ${issue.divisor ?? issue.multipleOf}`;
+    case "not_finite":
+      return "finite number";
+    case "invalid_date":
+      return jsonForms.date!;
+    case "invalid_format":
+    case "invalid_string":
+      return describeFormat(issue);
+    default:
+      if (!isStandardMessage(issue)) return issue.message;
+      return issue.code === "custom"
+        ? "a value that the tool's own check accepts"
+        : "a value that the schema accepts";
+  }
+}
+
+/** How that which JSON cannot hold is sent; `convertRefused` takes exactly this. */
+const jsonForms: Readonly<Record<string, string>> = {
+  date: 'date and time with its zone, such as "2026-05-01T09:30:00Z", or date',
+  bigint: `integer, written as text beyond ${Number.MAX_SAFE_INTEGER}`,
+  set: "array",
+  map: "array of pairs of key and value",
+};
+
+function describeLimit(issue: ZodIssue, minimum: unknown, maximum: unknown): string {
+  const origin = String(issue.origin ?? issue.type ?? "value");
+  if (origin === "string") return `string${sizeLimits(asNumber(minimum), asNumber(maximum), "character")}`;
+  if (origin === "array" || origin === "set" || origin === "map") {
+    return `${origin}${sizeLimits(asNumber(minimum), asNumber(maximum), "item")}`;
+  }
+  const isInclusive = issue.inclusive !== false;
+  const sign = minimum === undefined ? (isInclusive ? "≤" : "<") : isInclusive ? "≥" : ">";
+  const limit = minimum ?? maximum;
+  if (origin === "date") return `date ${sign} ${new Date(Number(limit)).toISOString()}`;
+  return `${origin === "int" || origin === "bigint" ? "integer" : origin} ${sign} ${limit}`;
+}
+
+function describeFormat(issue: ZodIssue): string {
+  const format = issue.format ?? issue.validation;
+  if (format === "regex")
+    return issue.pattern === undefined ? "string matching the pattern" : `string matching ${issue.pattern}`;
+  if (typeof format === "object" && format !== null) return `string with ${JSON.stringify(format)}`;
+  const part = issue.prefix ?? issue.suffix ?? issue.includes;
+  if (part !== undefined) return `string with ${String(format).replace("_", " ")} ${JSON.stringify(part)}`;
+  return `string in ${format} format`;
+}
+
+/** The sentences Zod itself writes begin like this; anything else is the author's. */
+function isStandardMessage(issue: ZodIssue): boolean {
+  if (issue.code === "custom" && issue.message !== "Invalid input") return false;
+  return /^(Invalid\b|Too (small|big)|Unrecognized|Required$|Expected |(String|Number|Array|Set|Date|BigInt) must |Input not )/.test(
+    issue.message,
+  );
+}
+
+function asNumber(limit: unknown): unknown {
+  return typeof limit === "bigint" ? Number(limit) : limit;
+}
+
+/**
+ * A copy of a value that Zod refused, in which the dates, big integers, sets and maps that it missed are made from
+ * their JSON forms; `undefined` when there is nothing to make. Zod's own issues say where, which is exact through
+ * every wrapper, recursion and alternative. A made value is never made again, so repeating this comes to an end.
+ */
+export function convertRefused(issues: readonly ZodIssue[], value: unknown): unknown {
+  const found = issues.flatMap((issue) => conversionsIn(issue, [], value));
+  return found.length === 0 ? undefined : editCopy(value, found);
+}
+
+function conversionsIn(issue: ZodIssue, base: readonly unknown[], value: unknown): readonly Edit[] {
+  const path = [...base, ...(issue.path ?? [])];
+  const alternatives = alternativesOf(issue);
+  if (alternatives === undefined) {
+    const make = issue.code === "invalid_type" ? makers.get(issue.expected) : undefined;
+    const made = make?.(memberAt(value, path));
+    return made === undefined ? [] : [{ path, value: made }];
+  }
+  // Zod 4 counts paths from the union, Zod 3 from the root.
+  const fromRoot = issue.errors === undefined;
+  const ways = alternatives.map((branch) =>
+    branch.map((inner) => conversionsIn(inner, fromRoot ? base : path, value)),
+  );
+  const fitting = ways.find((way) => way.every((conversions) => conversions.length > 0));
+  const meant = likeliestBranch(alternatives, fromRoot ? path.length - base.length : 0);
+  return (fitting ?? (meant && ways[alternatives.indexOf(meant)]) ?? []).flat();
+}
+
+/** By the name that Zod gives to what it expected. Each answers `undefined` for what is no such thing. */
+const makers = new Map<unknown, (json: unknown) => unknown>([
+  ["date", toDate],
+  ["bigint", toBigInt],
+  ["set", (json) => (Array.isArray(json) ? new Set(json) : undefined)],
+  ["map", (json) => (isListOfPairs(json) ? new Map(json) : undefined)],
+]);
+
+/** A day, or a time with its zone: without one, it would mean another moment on every machine. */
+const isoDate = /^\d{4}-(\d\d)-(\d\d)(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d))?$/;
+
+function toDate(json: unknown): Date | undefined {
+  const parts = typeof json === "string" ? isoDate.exec(json) : null;
+  if (parts === null) return undefined;
+  const date = new Date(parts[0].replace(" ", "T").toUpperCase());
+  if (Number.isNaN(date.getTime())) return undefined;
+  // The 30th of February would silently become a day of March.
+  const day = new Date(parts[0].slice(0, 10));
+  return day.getUTCDate() === Number(parts[2]) ? date : undefined;
+}
+
+/** A number that JSON has already rounded is refused rather than taken for another one. */
+function toBigInt(json: unknown): bigint | undefined {
+  if (typeof json === "number") return Number.isSafeInteger(json) ? BigInt(json) : undefined;
+  return typeof json === "string" && /^-?\d{1,1000}$/.test(json) ? BigInt(json) : undefined;
+}
+
+function isListOfPairs(json: unknown): json is [unknown, unknown][] {
+  return Array.isArray(json) && json.every((pair) => Array.isArray(pair) && pair.length === 2);
+}

@@ -1,0 +1,311 @@
+import { finishLibrarySchema } from "./library-validator.ts";
+import { SchemaError } from "./types.ts";
+import { isRecord, type JsonSchemaObject, listOf } from "./visit.ts";
+import {
+  called,
+  checksOf,
+  definitionOf,
+  isPreprocess,
+  isZod4,
+  otherKeys,
+  type Zod4Schema,
+  type ZodDefinition,
+  type ZodSchema,
+} from "./zod-definition.ts";
+
+type Json = Record<string, unknown>;
+type Convert = (schema: unknown) => Json;
+
+/**
+ * The JSON Schema of what a Zod schema takes in, made by the schema itself where it can. Schemas of Zod 3, of zod/mini
+ * and of Zod before 4.2 cannot; those are read by `convertZod`.
+ */
+export function zodJsonSchema(schema: ZodSchema): JsonSchemaObject {
+  try {
+    return finishLibrarySchema(madeByZod(schema) ?? convertZod(schema));
+  } catch (error) {
+    if (SchemaError.is(error)) throw error;
+    const reason = error instanceof Error ? error.message : String(error);
+    const advice = "Describe the part it names in another way.";
+    throw new SchemaError(`The Zod schema has no JSON Schema: ${reason}. ${advice}`, { cause: error });
+  }
+}
+
+/** A JSON Schema that lists the keys which parsing can take. */
+export function zodKeySchema(schema: ZodSchema): JsonSchemaObject {
+  return finishLibrarySchema(convertZod(schema, "keys"));
+}
+
+function madeByZod(schema: ZodSchema): Json | undefined {
+  if (!isZod4(schema)) return undefined;
+  try {
+    const converter = schema["~standard"].jsonSchema;
+    if (converter !== undefined) return converter.input({ target: "draft-2020-12", libraryOptions });
+    return schema.toJSONSchema?.({ io: "input", target: "draft-2020-12", ...libraryOptions });
+  } catch {
+    // For instance a classic object with a field of zod/mini, which Zod itself cannot convert.
+    return undefined;
+  }
+}
+
+const libraryOptions = {
+  unrepresentable: "any",
+  /** The JSON forms that `convertRefused` takes; a model has to be told them. */
+  override({ zodSchema, jsonSchema }: { zodSchema: Zod4Schema; jsonSchema: Json }): void {
+    const type = zodSchema._zod.def.type;
+    if (type === "date") Object.assign(jsonSchema, { type: "string", format: "date-time" });
+    if (type === "bigint") jsonSchema.type = "integer";
+    if (type === "set" || type === "map") jsonSchema.type = "array";
+  },
+};
+
+/** Deeper than any schema a person writes; a lazy schema that makes a new one each time never ends. */
+const deepest = 100;
+
+/**
+ * Reads a schema's definition into a JSON Schema of its input side. What JSON Schema cannot express is left open. A
+ * callback that comes first takes anything: a model is shown what follows it, but for the question which keys are taken
+ * it is left open too. A schema that is met again while it is still being converted becomes a reference into `$defs`;
+ * all others are written out where they stand.
+ */
+export function convertZod(root: ZodSchema, purpose: "model" | "keys" = "model"): Json {
+  /** The schemas that are being converted, with their names once they have been referred to. */
+  const active = new Map<unknown, string | undefined>();
+  const definitions: Json = {};
+  let count = 0;
+  const convert: Convert = (schema) => {
+    const definition = definitionOf(schema);
+    if (definition === undefined || (purpose === "keys" && isPreprocess(definition))) return {};
+    if (active.has(schema)) {
+      if (schema === root) return { $ref: "#" };
+      const name = active.get(schema) ?? `schema${++count}`;
+      active.set(schema, name);
+      return { $ref: `#/$defs/${name}` };
+    }
+    if (active.size >= deepest) return {};
+    active.set(schema, undefined);
+    const json = { ...convertDefinition(definition, convert), ...annotationsOf(schema) };
+    const name = active.get(schema);
+    active.delete(schema);
+    if (name === undefined) return json;
+    definitions[name] = json;
+    return { $ref: `#/$defs/${name}` };
+  };
+  const json = convert(root);
+  return count === 0 ? json : { ...json, $defs: definitions };
+}
+
+function convertDefinition(definition: ZodDefinition, convert: Convert): Json {
+  const { type, innerType, keyType, valueType } = definition;
+  switch (type) {
+    case "string":
+    case "number":
+    case "boolean":
+    case "null":
+      return { type, ...limitsOf(definition) };
+    case "int":
+    case "bigint":
+      return { type: "integer", ...limitsOf(definition) };
+    case "date":
+      return { type: "string", format: "date-time" };
+    case "undefined":
+    case "void":
+    case "never":
+      return { not: {} };
+    case "literal": {
+      const values = listOf(definition.values);
+      return { ...commonType(values), ...(values.length === 1 ? { const: values[0] } : { enum: values }) };
+    }
+    case "enum": {
+      const values = enumValues(definition.entries);
+      return { ...commonType(values), enum: values };
+    }
+    case "template_literal":
+      return { type: "string" };
+    case "file":
+      return { type: "string", format: "binary" };
+    case "object":
+      return convertObject(definition, convert);
+    case "array":
+      return { type: "array", items: convert(definition.element), ...limitsOf(definition) };
+    case "set":
+      return { type: "array", uniqueItems: true, items: convert(valueType), ...limitsOf(definition) };
+    case "map": {
+      const pair = { type: "array", prefixItems: [convert(keyType), convert(valueType)] };
+      return { type: "array", items: { ...pair, minItems: 2, maxItems: 2 } };
+    }
+    case "tuple":
+      return convertTuple(definition, convert);
+    case "record": {
+      const names = convert(keyType);
+      const isAnyString = Object.keys(names).every((keyword) => names[keyword] === "string");
+      const json = { type: "object", additionalProperties: convert(valueType) };
+      return isAnyString ? json : { ...json, propertyNames: names };
+    }
+    case "union":
+      return { anyOf: listOf(definition.options).map(convert) };
+    case "intersection":
+      return { allOf: [convert(definition.left), convert(definition.right)] };
+    case "nullable":
+      return { anyOf: [convert(innerType), { type: "null" }] };
+    case "default":
+    case "prefault":
+      return { ...convert(innerType), ...defined({ default: definition.defaultValue }) };
+    case "pipe":
+      return convert(isPreprocess(definition) ? definition.out : definition.in);
+    case "lazy":
+      return convert(called(definition.getter));
+    default:
+      // Whatever wraps another schema takes in what that takes in.
+      return convert(innerType);
+  }
+}
+
+function convertObject(definition: ZodDefinition, convert: Convert): Json {
+  const properties: Json = {};
+  const required: string[] = [];
+  for (const [name, field] of Object.entries(isRecord(definition.shape) ? definition.shape : {})) {
+    properties[name] = convert(field);
+    if (!mayBeLeftOut(field, 0)) required.push(name);
+  }
+  const json = { type: "object", properties, ...(required.length > 0 && { required }) };
+  const others = otherKeys(definition);
+  if (others === "drop") return json;
+  if (typeof others === "string") return { ...json, additionalProperties: others === "keep" };
+  return { ...json, additionalProperties: convert(others) };
+}
+
+function convertTuple({ items, rest }: ZodDefinition, convert: Convert): Json {
+  const places = listOf(items);
+  return {
+    type: "array",
+    prefixItems: places.map(convert),
+    items: definitionOf(rest) === undefined ? false : convert(rest),
+    minItems: places.findLastIndex((place) => !mayBeLeftOut(place, 0)) + 1,
+  };
+}
+
+/**
+ * Whether a key may be left out. Asked of the definition, since parsing would run the author's callbacks. Zod 4 says it;
+ * before a preprocessing callback, which sees everything, what follows it decides.
+ */
+function mayBeLeftOut(schema: unknown, depth: number): boolean {
+  const definition = definitionOf(schema);
+  if (definition === undefined || depth > deepest) return false;
+  const ask = (part: unknown) => mayBeLeftOut(part, depth + 1);
+  if (isZod4(schema)) return isPreprocess(definition) ? ask(definition.out) : schema._zod.optin !== undefined;
+  switch (definition.type) {
+    case "optional":
+    case "default":
+    case "catch":
+    case "any":
+    case "unknown":
+    case "undefined":
+    case "void":
+      return true;
+    case "pipe":
+      return ask(definition.in);
+    case "lazy":
+      return ask(called(definition.getter));
+    case "union":
+      return listOf(definition.options).some(ask);
+    case "intersection":
+      return ask(definition.left) && ask(definition.right);
+    case "literal":
+      return listOf(definition.values).includes(undefined);
+    case "promise":
+      return false;
+    default:
+      return ask(definition.innerType);
+  }
+}
+
+function commonType(values: readonly unknown[]): Json {
+  const [type, ...others] = new Set(values.map((value) => typeof value));
+  return others.length === 0 && (type === "string" || type === "number") ? { type } : {};
+}
+
+/** A numeric TypeScript enum also maps its numbers back to names; those entries are no values. */
+function enumValues(entries: unknown): unknown[] {
+  const pairs = Object.entries(entries ?? {});
+  const numbers = new Set(pairs.map(([, value]) => value).filter((value) => typeof value === "number"));
+  return pairs.filter(([name]) => !numbers.has(Number(name))).map(([, value]) => value);
+}
+
+/** What the author said about a schema. Zod 4 keeps it in one registry for all its copies. */
+function annotationsOf(schema: unknown): Json {
+  if (!isZod4(schema)) return isRecord(schema) ? defined({ description: schema.description }) : {};
+  const registry = (globalThis as { __zod_globalRegistry?: { get(schema: unknown): Json | undefined } }) // Not in any type.
+    .__zod_globalRegistry;
+  const { title, description, examples, deprecated } = registry?.get(schema) ?? {};
+  return defined({ title, description, examples, deprecated });
+}
+
+function defined(json: Json): Json {
+  return Object.fromEntries(Object.entries(json).filter(([, value]) => value !== undefined));
+}
+
+/** The checks of a string, number, array or set as JSON Schema keywords. */
+function limitsOf(definition: ZodDefinition): Json {
+  const json: Json = {};
+  const isArray = definition.type === "array" || definition.type === "set";
+  // A format such as z.email() is its own check; others are attached.
+  for (const check of [definition, ...checksOf(definition)]) writeLimit(json, check, isArray);
+  return json;
+}
+
+function writeLimit(json: Json, check: Json, isArray: boolean): void {
+  switch (check.check) {
+    case "min_length":
+    case "min_size":
+      json[isArray ? "minItems" : "minLength"] = check.minimum;
+      return;
+    case "max_length":
+    case "max_size":
+      json[isArray ? "maxItems" : "maxLength"] = check.maximum;
+      return;
+    case "length_equals":
+      json[isArray ? "minItems" : "minLength"] = check.length;
+      json[isArray ? "maxItems" : "maxLength"] = check.length;
+      return;
+    case "greater_than":
+      json[check.inclusive ? "minimum" : "exclusiveMinimum"] = check.value;
+      return;
+    case "less_than":
+      json[check.inclusive ? "maximum" : "exclusiveMaximum"] = check.value;
+      return;
+    case "multiple_of":
+      json.multipleOf = check.value;
+      return;
+    case "number_format":
+      if (String(check.format).includes("int")) json.type = "integer";
+      return;
+    case "string_format":
+      writeFormat(json, String(check.format), check.pattern);
+  }
+}
+
+const formats: Readonly<Record<string, string>> = {
+  email: "email",
+  url: "uri",
+  uuid: "uuid",
+  guid: "uuid",
+  datetime: "date-time",
+  date: "date",
+  time: "time",
+  duration: "duration",
+  ip: "ip",
+  ipv4: "ipv4",
+  ipv6: "ipv6",
+  hostname: "hostname",
+};
+
+/** One of Zod's string formats: as a format where there is one, else as a pattern. */
+function writeFormat(json: Json, format: string, pattern: unknown): void {
+  if (format === "base64" || format === "base64url") json.contentEncoding = format;
+  else if (Object.hasOwn(formats, format)) json.format = formats[format];
+  else if (!(pattern instanceof RegExp)) return;
+  else if (json.pattern === undefined) json.pattern = pattern.source;
+  // JSON Schema has one `pattern`; further ones go into `allOf`.
+  else json.allOf = [...listOf(json.allOf), { pattern: pattern.source }];
+}

@@ -1,0 +1,109 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+
+/** One line of a search's answer. */
+export interface RipgrepLine {
+  /** As ripgrep wrote it, from the folder it ran in. */
+  readonly path: string;
+  readonly line: number;
+  readonly text: string;
+  /** Where the first match lies in `text`, in characters; absent for a line of context. */
+  readonly match?: { readonly start: number; readonly end: number };
+}
+
+const MOST_COMPLAINTS = 4000;
+
+/**
+ * Runs ripgrep and hands over its lines as they come. When `onLine` answers `false`, or the signal aborts, the
+ * process is ended. Resolves to what could not be searched, in ripgrep's words. Rejects with ripgrep's own reason
+ * when the search could not begin.
+ */
+export async function runRipgrep(
+  args: readonly string[],
+  folder: string,
+  signal: AbortSignal,
+  onLine: (line: RipgrepLine) => boolean,
+): Promise<string> {
+  signal.throwIfAborted();
+  // Loaded on first use: where the platform has no ripgrep, only this tool fails.
+  const { rgPath } = await import("@vscode/ripgrep");
+  const child = spawn(rgPath, ["--json", "--no-config", ...args], {
+    cwd: folder,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const closed = once(child, "close");
+  let complaints = "";
+  child.stderr.setEncoding("utf8").on("data", (part: string) => {
+    complaints = (complaints + part).slice(0, MOST_COMPLAINTS);
+  });
+  const end = () => child.kill("SIGKILL");
+  signal.addEventListener("abort", end, { once: true });
+  try {
+    // Ripgrep ends a search that it could begin with a summary.
+    let isBegun = false;
+    for await (const text of createInterface({ input: child.stdout })) {
+      const event: RipgrepEvent = JSON.parse(text);
+      const line = toLine(event);
+      isBegun = event.type === "summary" || (line !== undefined && !onLine(line));
+      if (!isBegun) continue;
+      if (line !== undefined) end();
+      break;
+    }
+    await closed;
+    signal.throwIfAborted();
+    if (!isBegun) throw new Error(complaints.trim().replace(/^rg: /, ""));
+    return complaints.trim();
+  } finally {
+    signal.removeEventListener("abort", end);
+    end();
+    // Nobody waits for the end any more; it must not become an unhandled rejection.
+    closed.catch(() => {});
+  }
+}
+
+type Encoded = { readonly text: string } | { readonly bytes: string };
+
+type RipgrepEvent =
+  | { readonly type: "begin" | "end" | "summary" }
+  | {
+      readonly type: "match" | "context";
+      readonly data: {
+        readonly path: Encoded;
+        readonly lines: Encoded;
+        readonly line_number: number | null;
+        readonly submatches: readonly { readonly start: number; readonly end: number }[];
+      };
+    };
+
+function toLine(event: RipgrepEvent): RipgrepLine | undefined {
+  if (event.type !== "match" && event.type !== "context") return undefined;
+  const { path, lines, line_number, submatches } = event.data;
+  const raw = decode(lines);
+  const text = raw.replace(/\r?\n$/, "");
+  const [first] = submatches;
+  const line = { path: decode(path).replace(/^\.\//, ""), line: line_number ?? 0, text };
+  if (event.type === "context" || first === undefined) return line;
+  return { ...line, match: { start: charactersIn(raw, first.start), end: charactersIn(raw, first.end) } };
+}
+
+function decode(value: Encoded): string {
+  return "text" in value ? value.text : Buffer.from(value.bytes, "base64").toString("utf8");
+}
+
+/** ripgrep counts bytes of UTF-8. */
+function charactersIn(text: string, bytes: number): number {
+  const isAscii = Buffer.byteLength(text) === text.length;
+  return isAscii ? bytes : Buffer.from(text).subarray(0, bytes).toString("utf8").length;
+}
+
+const LONGEST = 400;
+const LEAD = 100;
+
+/** A long line cut to the part around its match. */
+export function clipLine(text: string, match: { readonly start: number } | undefined): string {
+  if (text.length <= LONGEST) return text;
+  const start = Math.max(0, Math.min((match?.start ?? 0) - LEAD, text.length - LONGEST));
+  const end = Math.min(text.length, start + LONGEST);
+  return `${start > 0 ? "…" : ""}${text.slice(start, end)}${end < text.length ? "…" : ""}`;
+}

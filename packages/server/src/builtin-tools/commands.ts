@@ -1,0 +1,213 @@
+import { spawn } from "node:child_process";
+import type { Readable } from "node:stream";
+import { ProcessGroup } from "../helpers/index.ts";
+
+/** More output than this is a runaway, not a result. */
+export const FLOOD_LIMIT = 100 * 1024 * 1024;
+
+/**
+ * How long to wait for the output of an ended command to close. What the command itself wrote is in the pipe by
+ * then; a pipe that stays open longer is held by a background process.
+ */
+const DRAIN = 300;
+
+interface CommandOptions {
+  readonly command: string;
+  /** Present: run the command itself with these. Absent: let the shell run it. */
+  readonly args?: readonly string[] | undefined;
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly stdin?: string | undefined;
+  readonly timeout: number;
+  /** Bytes kept of each stream. */
+  readonly maxOutput: number;
+  readonly signal: AbortSignal;
+}
+
+export interface CommandOutcome {
+  readonly stdout: CappedOutput;
+  readonly stderr: CappedOutput;
+  readonly exitCode: number | null;
+  readonly exitSignal: NodeJS.Signals | null;
+  /** Why the command was ended from outside, if it was. */
+  readonly ended: "timeout" | "cancel" | "flood" | undefined;
+  /** The process group, when something in it is still running. */
+  readonly background: number | undefined;
+}
+
+/**
+ * Runs a command in a process group of its own. Resolves whatever its exit code is; rejects only when it cannot be
+ * started. Never waits for background processes that keep the output open.
+ */
+export async function runCommand(options: CommandOptions): Promise<CommandOutcome> {
+  options.signal.throwIfAborted();
+  const stdout = new CappedOutput(options.maxOutput);
+  const stderr = new CappedOutput(options.maxOutput);
+  const child = spawn(options.command, options.args ?? [], {
+    cwd: options.cwd,
+    env: { ...options.env },
+    shell: options.args === undefined,
+    detached: true,
+    stdio: [options.stdin === undefined ? "ignore" : "pipe", "pipe", "pipe"],
+    windowsHide: true,
+  });
+  const { promise: spawned, resolve: started, reject: failed } = Promise.withResolvers<void>();
+  const { promise: exited, resolve: exit } = Promise.withResolvers<void>();
+  child.once("spawn", started).once("error", failed);
+  child.once("exit", () => exit());
+  await spawned;
+
+  const group = new ProcessGroup(child);
+  let ended: CommandOutcome["ended"];
+  let ending: Promise<void> | undefined;
+  const end = (reason: NonNullable<CommandOutcome["ended"]>) => {
+    ended ??= reason;
+    ending ??= group.end();
+  };
+  const streams = [child.stdout!, child.stderr!];
+  const keep = (output: CappedOutput) => (chunk: Buffer) => {
+    output.write(chunk);
+    if (stdout.size + stderr.size > FLOOD_LIMIT) end("flood");
+  };
+  child.stdout!.on("data", keep(stdout));
+  child.stderr!.on("data", keep(stderr));
+  if (options.stdin !== undefined) {
+    // A command that ends without reading its input closes the pipe; that is its own affair.
+    child.stdin!.on("error", () => {});
+    child.stdin!.end(options.stdin);
+  }
+
+  const timer = setTimeout(end, options.timeout, "timeout");
+  const cancel = () => end("cancel");
+  options.signal.addEventListener("abort", cancel, { once: true });
+  if (options.signal.aborted) cancel();
+  try {
+    await exited;
+  } finally {
+    clearTimeout(timer);
+    options.signal.removeEventListener("abort", cancel);
+    await ending;
+    await closed(streams);
+    child.stdin?.destroy();
+    for (const stream of streams) stream.destroy();
+    group.release();
+  }
+  const background = group.isAlive ? group.id : undefined;
+  return { stdout, stderr, exitCode: child.exitCode, exitSignal: child.signalCode, ended, background };
+}
+
+/** Resolves when the streams have closed, or when they have had time enough. */
+function closed(streams: readonly Readable[]): Promise<void> {
+  const open = streams.filter((stream) => !stream.closed);
+  return new Promise((resolve) => {
+    // Timers run before input is read, so a late timer alone could give up on output that is already there.
+    const timer = setTimeout(() => setImmediate(resolve), DRAIN);
+    const whenClosed = open.map((stream) => new Promise((close) => stream.once("close", close)));
+    void Promise.all(whenClosed).then(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
+
+/**
+ * Keeps the beginning and the end of a stream, and counts what lay between. Memory stays within about twice the
+ * limit, however much is written.
+ */
+export class CappedOutput {
+  #size = 0;
+  readonly #headLimit: number;
+  readonly #tailLimit: number;
+  readonly #head: Buffer[] = [];
+  #headSize = 0;
+  #tail: Buffer[] = [];
+  #tailSize = 0;
+
+  constructor(limit: number) {
+    this.#headLimit = Math.ceil(limit / 2);
+    this.#tailLimit = limit - this.#headLimit;
+  }
+
+  /** How many bytes were written in all. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** How many bytes are in neither the kept beginning nor the kept end. */
+  get omitted(): number {
+    return Math.max(0, this.#size - this.#headLimit - this.#tailLimit);
+  }
+
+  write(chunk: Buffer): void {
+    this.#size += chunk.length;
+    const forHead = chunk.subarray(0, this.#headLimit - this.#headSize);
+    if (forHead.length > 0) this.#head.push(Buffer.from(forHead));
+    this.#headSize += forHead.length;
+    const rest = chunk.subarray(forHead.length);
+    if (rest.length === 0) return;
+    this.#tail.push(rest);
+    this.#tailSize += rest.length;
+    if (this.#tailSize > this.#tailLimit * 2) this.#compact();
+  }
+
+  /** The text, with a line in the middle that says how much was left out. */
+  toString(): string {
+    this.#compact();
+    const head = Buffer.concat(this.#head);
+    const tail = Buffer.concat(this.#tail);
+    if (this.omitted === 0) return Buffer.concat([head, tail]).toString("utf8");
+    const note = `[… ${this.omitted.toLocaleString("en-US")} of ${this.#size.toLocaleString("en-US")} bytes left out …]`;
+    return `${withoutCutEnd(head).toString("utf8")}\n${note}\n${withoutCutStart(tail).toString("utf8")}`;
+  }
+
+  #compact(): void {
+    if (this.#tailSize <= this.#tailLimit) return;
+    const whole = Buffer.concat(this.#tail);
+    // A copy, so that the chunks it came from can be collected.
+    const kept = Buffer.from(whole.subarray(whole.length - this.#tailLimit));
+    this.#tail = [kept];
+    this.#tailSize = kept.length;
+  }
+}
+
+/** Drops the bytes of a character that continues after the cut. */
+function withoutCutEnd(bytes: Buffer): Buffer {
+  for (let back = 1; back <= Math.min(3, bytes.length); back++) {
+    const byte = bytes[bytes.length - back]!;
+    if (isContinuation(byte)) continue;
+    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    return length > back ? bytes.subarray(0, bytes.length - back) : bytes;
+  }
+  return bytes;
+}
+
+/** Drops the bytes of a character that began before the cut. */
+function withoutCutStart(bytes: Buffer): Buffer {
+  let start = 0;
+  while (start < 3 && start < bytes.length && isContinuation(bytes[start]!)) start++;
+  return bytes.subarray(start);
+}
+
+function isContinuation(byte: number): boolean {
+  return (byte & 0b1100_0000) === 0b1000_0000;
+}
+
+/** Variables that say how the machine is set up and never hold a secret. `LC_*` counts as well. */
+const safeNames = new Set(["PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "SHELL", "TERM"]);
+
+/** May the value of this variable be shown, or handed to a child process? */
+export function isSafeVariable(name: string): boolean {
+  return safeNames.has(name) || /^LC_[A-Z]+$/.test(name);
+}
+
+/**
+ * The environment of a child process: the safe variables, then the additions. Nothing else of the server's own
+ * environment gets in, because that is where tokens and passwords live.
+ */
+export function childEnvironment(additions: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const environment: Record<string, string> = {};
+  for (const [name, value] of Object.entries(process.env)) {
+    if (value !== undefined && isSafeVariable(name)) environment[name] = value;
+  }
+  return { ...environment, TERM: "dumb", ...additions };
+}

@@ -1,0 +1,263 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { type CompiledSchema, compileSchema } from "@toolrack/core";
+import type { Grant } from "../access/index.ts";
+import { settleHost, settleTarget } from "./request-guard.ts";
+import type { HttpServices } from "./services.ts";
+import type { Mount, Route, RouteRequest } from "./wire/index.ts";
+import {
+  HttpError,
+  json,
+  jsonText,
+  Reply,
+  readBody,
+  readQuery,
+  s,
+  sendError,
+  sendText,
+  sent,
+} from "./wire/index.ts";
+
+interface RouterOptions {
+  readonly routes: readonly Route[];
+  /** Other surfaces on the same port. */
+  readonly mounts: readonly Mount[];
+  /** Answers a request for a page of the console and says so, or leaves it to the API. */
+  readonly pages: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean;
+}
+
+/** A route with its schemas, compiled when the first request for it comes. */
+interface Entry {
+  readonly route: Route;
+  /** Of the path's parameters. */
+  readonly names: readonly string[];
+  checks: Checks | undefined;
+}
+
+interface Checks {
+  readonly params: CompiledSchema;
+  readonly query: CompiledSchema;
+  readonly body: CompiledSchema;
+}
+
+/** A place in the tree of paths: what may follow it, and the routes that end here. */
+interface Branch {
+  readonly fixed: Map<string, Branch>;
+  /** What follows it whatever its name is. */
+  any: Branch | undefined;
+  readonly entries: Entry[];
+}
+
+type Server = Pick<HttpServices, "guard" | "metrics" | "logger" | "settings">;
+
+/** The way of every request: mounts and pages are handed theirs, all others are answered by the table of routes. */
+export class Router {
+  readonly #server: Server;
+  readonly #options: RouterOptions;
+  readonly #root = newBranch();
+
+  constructor(server: Server, options: RouterOptions) {
+    this.#server = server;
+    this.#options = options;
+    for (const route of options.routes) this.#add(route);
+  }
+
+  /** Answers the request, also when it fails. Never rejects. */
+  async answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    outgoing.on("error", () => {}); // The caller went away; whoever waits for it is told by `close`.
+    // How metrics name the request.
+    let name = "(none)";
+    try {
+      settleHost(incoming);
+      settleTarget(incoming);
+      const { guard } = this.#server;
+      const { url = "/", method = "GET" } = incoming;
+      const end = url.indexOf("?");
+      const path = end === -1 ? url : url.slice(0, end);
+      const mount = this.#options.mounts.find((candidate) => candidate.owns(path, method));
+      if (mount !== undefined) name = path;
+      else if (guard.knowsHost(incoming) && this.#options.pages(incoming, outgoing)) return;
+      if (guard.check(incoming, outgoing)) return;
+      if (mount !== undefined) return await this.#serveMount(mount, incoming, outgoing);
+      const params: string[] = [];
+      const { entry, siblings } = this.#find(path, method, params);
+      if (entry === undefined) return await this.#refuse(path, siblings, incoming);
+      name = entry.route.path;
+      await this.#serve(entry, params, end === -1 ? "" : url.slice(end + 1), incoming, outgoing);
+    } catch (thrown) {
+      sendError(thrown, incoming, outgoing, this.#server, name);
+    }
+  }
+
+  async #serve(
+    entry: Entry,
+    values: readonly string[],
+    search: string,
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+  ): Promise<void> {
+    const { guard, metrics, settings } = this.#server;
+    const { route, names } = entry;
+    const queryToken = route.tokenInQuery ? new URLSearchParams(search).get("token") : undefined;
+    const grant = route.access === "open" ? nobody : await guard.admit(incoming, queryToken);
+    if (route.access === "admin" && !grant.admin) {
+      throw new HttpError("forbidden", "Only an admin's token may do this.");
+    }
+    entry.checks ??= compileChecks(route);
+    const { checks } = entry;
+    const params = await checked(
+      "path",
+      checks.params,
+      Object.fromEntries(names.map((name, at) => [name, values[at]])),
+    );
+    const query = await checked("query", checks.query, readQuery(search, route.query ?? {}));
+    let body: unknown;
+    if (route.body !== undefined || route.optionalBody !== undefined) {
+      const given = await readBody(incoming, settings.maxBody);
+      if (given === undefined && route.body !== undefined) throw bodyMissing();
+      body = await checked("body", checks.body, given ?? {});
+    }
+    // The schemas have let through exactly what the route's own types say.
+    const handle = route.handle as (request: RouteRequest) => unknown;
+    const answer = await handle({ params, query, body, grant, incoming, outgoing });
+    metrics.countRequest(route.method, route.path, answer === sent ? outgoing.statusCode : 200);
+    if (answer === sent) return;
+    if (!(answer instanceof Reply)) return sendText(outgoing, 200, jsonText(answer), jsonHeaders);
+    const { body: value, contentType, headers } = answer;
+    const text = contentType === undefined ? jsonText(value) : String(value);
+    sendText(outgoing, 200, text, { "Content-Type": contentType ?? json, ...headers });
+  }
+
+  async #serveMount(mount: Mount, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    let grant: Grant | undefined;
+    if (mount.access !== "open") {
+      try {
+        // The grant of a token that is known need not be awaited, which would cost more than to look.
+        const admitted = this.#server.guard.admit(incoming);
+        grant = admitted instanceof Promise ? await admitted : admitted;
+      } catch (thrown) {
+        throw withChallenge(thrown, mount, incoming);
+      }
+    }
+    await mount.handle(incoming, outgoing, grant);
+  }
+
+  /** Nobody learns without a token what is there, unless it is open to everybody. */
+  async #refuse(path: string, siblings: readonly Entry[], incoming: IncomingMessage): Promise<never> {
+    if (!siblings.some(({ route }) => route.access === "open")) await this.#server.guard.admit(incoming);
+    const methods = siblings.map(({ route }) => route.method).join(", ");
+    if (methods === "") {
+      throw new HttpError("not_found", `There is nothing at ${path}. GET /openapi.json lists what there is.`);
+    }
+    const message = `${siblings[0]!.route.path} takes ${methods}.`;
+    throw new HttpError("method_not_allowed", message, { headers: { Allow: methods } });
+  }
+
+  #add(route: Route): void {
+    let branch = this.#root;
+    for (const segment of route.path.split("/").slice(1)) {
+      if (segment.startsWith("{")) {
+        branch.any ??= newBranch();
+        branch = branch.any;
+        continue;
+      }
+      const next = branch.fixed.get(segment) ?? newBranch();
+      branch.fixed.set(segment, next);
+      branch = next;
+    }
+    const names = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
+    branch.entries.push({ route, names, checks: undefined });
+  }
+
+  /** `params`: is given the values of the path's parameters in their order. */
+  #find(
+    path: string,
+    method: string,
+    params: string[],
+  ): { entry?: Entry | undefined; siblings: readonly Entry[] } {
+    const segments = path.split("/").slice(1).map(decoded);
+    const siblings = findBranch(this.#root, segments, 0, params)?.entries ?? [];
+    const wanted = method === "HEAD" ? "GET" : method;
+    return { entry: siblings.find(({ route }) => route.method === wanted), siblings };
+  }
+}
+
+const jsonHeaders = { "Content-Type": json };
+
+/** Nobody: only open routes, which do not ask, are given it. */
+const nobody: Grant = {
+  id: "",
+  name: "",
+  admin: false,
+  caller: "",
+  mayUse: () => false,
+  mayUseExpert: () => false,
+  mayApprove: () => false,
+  isApprover: false,
+  mayChat: false,
+};
+
+function newBranch(): Branch {
+  return { fixed: new Map(), any: undefined, entries: [] };
+}
+
+/** A name that is written out in a route comes before a parameter that would take it too. */
+function findBranch(
+  branch: Branch,
+  segments: readonly string[],
+  at: number,
+  params: string[],
+): Branch | undefined {
+  const segment = segments[at];
+  if (segment === undefined) return branch.entries.length > 0 ? branch : undefined;
+  const next = branch.fixed.get(segment);
+  const found = next && findBranch(next, segments, at + 1, params);
+  if (found !== undefined || branch.any === undefined || segment === "") return found;
+  const known = params.push(segment);
+  const below = findBranch(branch.any, segments, at + 1, params);
+  if (below === undefined) params.length = known - 1;
+  return below;
+}
+
+function decoded(segment: string): string {
+  if (!segment.includes("%")) return segment;
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}
+
+/** The schemas with which requests are checked are those that the API's description shows. */
+function compileChecks({ params = {}, query = {}, body, optionalBody }: Route): Checks {
+  return {
+    params: compileSchema(s.closed(params)),
+    query: compileSchema(s.closed(s.partial(query))),
+    body: compileSchema(body ?? optionalBody ?? {}),
+  };
+}
+
+async function checked(place: string, schema: CompiledSchema, value: unknown): Promise<unknown> {
+  const outcome = await schema.validate(value, { strict: true });
+  if (outcome.ok) return outcome.value;
+  const { issues } = outcome;
+  const told = issues.map(({ path, message }) => (path === "" ? message : `${path}: ${message}`)).join("; ");
+  const message = `The ${place} of the request does not fit: ${told}`;
+  throw new HttpError("invalid_request", message, { details: { in: place, issues } });
+}
+
+function bodyMissing(): HttpError {
+  const details = { in: "body", issues: [] };
+  return new HttpError("invalid_request", "This request needs a body.", { details });
+}
+
+/** What a mount says to a caller without a token stands beside what the server says. */
+function withChallenge(thrown: unknown, mount: Mount, incoming: IncomingMessage): unknown {
+  if (!(thrown instanceof HttpError) || thrown.code !== "unauthorized") return thrown;
+  const challenge = mount.challenge?.(incoming);
+  if (challenge === undefined) return thrown;
+  const challenges = [thrown.headers["WWW-Authenticate"], challenge].filter((one) => one !== undefined);
+  return new HttpError(thrown.code, thrown.message, {
+    details: thrown.details,
+    headers: { "WWW-Authenticate": challenges.join(", ") },
+  });
+}

@@ -1,0 +1,40 @@
+import { describeApi } from "../openapi.ts";
+import type { HttpServices } from "../services.ts";
+import type { HttpExtension, Route } from "../wire/index.ts";
+import { approvalRoutes } from "./approvals.ts";
+import { callRoutes } from "./calls.ts";
+import { healthRoutes } from "./health.ts";
+import { mcpServerRoutes } from "./mcp-servers.ts";
+import { openaiRoutes } from "./openai.ts";
+import { eventRoute, scheduleRoutes, serverRoutes, statsRoute } from "./server.ts";
+import { skillToolRoutes } from "./skill-tools.ts";
+import { skillTransferRoutes } from "./skill-transfer.ts";
+import { expertRoutes, skillRoutes } from "./skills.ts";
+import { secretRoutes, tokenRoutes } from "./tokens.ts";
+import { toolRoutes } from "./tools.ts";
+
+/** The one table from which the API, its validation and its description are made. */
+export function apiRoutes(services: HttpServices, extensions: readonly HttpExtension[]): Route[] {
+  const schemas = Object.assign({}, ...extensions.map((extension) => extension.schemas));
+  const routes: Route[] = [
+    ...healthRoutes(services),
+    // The description is one of the routes that it describes.
+    ...serverRoutes(services, () => describeApi(routes, schemas)),
+    ...tokenRoutes(services),
+    ...secretRoutes(services),
+    ...toolRoutes(services),
+    ...callRoutes(services),
+    statsRoute(services),
+    ...approvalRoutes(services),
+    ...scheduleRoutes(services),
+    ...mcpServerRoutes(services),
+    ...skillTransferRoutes(services),
+    ...skillRoutes(services),
+    ...skillToolRoutes(services),
+    ...expertRoutes(services),
+    eventRoute(services),
+    ...openaiRoutes(services),
+    ...extensions.flatMap((extension) => extension.routes(services)),
+  ];
+  return routes;
+}

@@ -1,0 +1,260 @@
+import { toolErrorCodes } from "@toolrack/core";
+import { httpErrorCodes, s } from "../wire/index.ts";
+
+const toolSummary = {
+  name: s.text("The name by which the tool is called."),
+  displayName: s.text("The name people see."),
+  "toolId?": s.text("What it is known by for good: the id of a skill's tool, or the name."),
+  "skillName?": s.text("The skill that it belongs to."),
+  "toolName?": s.text("Its name within the skill."),
+  "title?": s.text(),
+  "description?": s.text(),
+  status: s.choice(
+    ["ok", "stale", "disabled"],
+    "`stale`: its file changed and no longer loads; the last good version serves.",
+  ),
+  "switched?": s.object(
+    { enabled: s.boolean(), by: s.text(), at: s.moment() },
+    "What an operator decided about it last, by whom and when.",
+  ),
+  "category?": s.text(),
+  "tags?": s.texts(),
+  "aliases?": s.texts(),
+  dangerous: s.boolean("Needs a person's consent before it runs."),
+  readOnly: s.boolean(),
+  "permissions?": s.texts(),
+  "origin?": s.text("Where it came from."),
+  createdAt: s.moment(),
+};
+
+const isolation = s.object(
+  {
+    level: s.choice([0, 2, 3]),
+    label: s.choice(["none", "reduced", "full"]),
+    "reason?": s.text("Why the level is not 3, and what would change it."),
+  },
+  "How a tool of the sandbox is kept from doing harm here; absent for other tools.",
+);
+
+const callFacts = {
+  callId: s.text(),
+  "parentCallId?": s.text("The call that made this one."),
+  "replayOf?": s.text("The call that this one repeats."),
+  toolName: s.text(),
+  ...s.partial({
+    displayName: s.text(),
+    sessionID: s.text(),
+    messageID: s.text(),
+    caller: s.text(),
+    tid: s.text(),
+    depth: s.count(),
+    timestamp: s.moment(),
+    duration: s.amount("Milliseconds from arrival to end."),
+    runDuration: s.amount("The part of it that the tool itself ran."),
+    parametersHash: s.text(),
+    flags: s.ref("CallFlags"),
+    error: s.ref("ToolError"),
+    resultSize: s.count("Characters of the whole result."),
+  }),
+  status: s.choice(["pending", "running", "completed", "error", "interrupted"]),
+};
+
+const callLine = s.object({
+  at: s.moment(),
+  level: s.choice(["debug", "info", "warn", "error", "progress", "note"]),
+  text: s.text("At most 2,000 characters."),
+});
+
+const callStage = s.object({
+  name: s.choice(
+    ["validate", "approve", "run", "after"],
+    "`approve`: a person was waited for. `validate`: everything else before the tool ran: finding it, checking the arguments, permissions and loops. `run`: the tool itself. `after`: checking, masking and cutting its result.",
+  ),
+  duration: s.amount(),
+});
+
+/** What a rule says of the calls that it is about. */
+const ruledTool = s.text("The tool's name; `*` stands for anything.");
+const ruledArguments = {
+  "input?": s.anyObject("Arguments that a call must have at least."),
+  "exact?": s.boolean("The call has no other arguments than these."),
+};
+
+/** The named schemas of tools, calls and approvals in `/openapi.json`. */
+export const callSchemas = {
+  Error: s.object(
+    {
+      error: s.object({
+        code: s.choice(Object.keys(httpErrorCodes)),
+        message: s.text("What happened, and what to do next."),
+        details: s.anyObject(),
+        "type?": s.text("Of a model provider's error: its own."),
+        "param?": s.text("Of a model provider's error: which member of the request is wrong."),
+      }),
+    },
+    "Every error has this form.",
+  ),
+  ToolError: s.object({
+    name: s.text(),
+    code: s.choice(Object.keys(toolErrorCodes)),
+    message: s.text(),
+    "details?": s.anyObject(),
+    recoverable: s.boolean(),
+  }),
+  ToolResult: s.object({
+    content: s.text("The text a model reads."),
+    type: s.choice(["text", "json", "error"]),
+    "attachments?": s.list(s.ref("FilePart")),
+    "structured?": s.anything(
+      "The machine-readable value, when there is one. One of more than 1 Mi characters is left out: `metadata.truncated` says so, and `GET /api/calls/{callId}/result` has it as JSON, behind the text.",
+    ),
+    "blocks?": s.list(s.anyObject()),
+    "metadata?": s.anyObject(),
+    "error?": s.ref("ToolError"),
+  }),
+  FilePart: s.object(
+    {
+      type: s.constant("file"),
+      mime: s.text(),
+      url: s.text("A `data:` URL or an address."),
+      "filename?": s.text(),
+    },
+    "A file or medium that came with a result.",
+  ),
+  CallFlags: s.object(
+    {
+      "repaired?": s.boolean("The arguments were not JSON and were mended."),
+      "dropped?": s.texts("Unknown arguments that were dropped."),
+      "edited?": s.boolean("A person changed the arguments before agreeing."),
+      "truncated?": s.boolean("The model was given a part of the result only."),
+      "outputMismatch?": s.text("How the result does not fit the output schema."),
+      "loop?": s.anyObject("What the loop guard said: `action`, `signal`, `count`, `evidence`."),
+      "waited?": s.amount("Milliseconds that it waited for a person to agree."),
+    },
+    "What was done to a call that a reader of its record should know.",
+  ),
+  ToolSummary: s.object(toolSummary),
+  Tool: s.object({
+    ...toolSummary,
+    "inputSchema?": s.anyObject(),
+    "outputSchema?": s.anyObject(),
+    metadata: s.anyObject(),
+    "isolation?": isolation,
+  }),
+  ToolPage: s.object({
+    items: s.list(s.ref("ToolSummary")),
+    total: s.count(),
+    version: s.count("Grows with every change of the rack."),
+    "next?": s.text("The `cursor` of the next page; absent on the last."),
+  }),
+  CallAnswer: s.object({
+    callId: s.text(),
+    toolName: s.text(),
+    status: s.choice(["completed", "error"]),
+    duration: s.amount(),
+    result: s.ref("ToolResult"),
+    recorded: s.boolean(
+      "False when the record is not safe yet: the store cannot take it now, or refused it.",
+    ),
+    "replayOf?": s.text(),
+  }),
+  CallSummary: s.object({
+    ...callFacts,
+    "parametersPreview?": s.text(),
+    "resultType?": s.choice(["text", "json", "error"]),
+    "resultPreview?": s.text(),
+  }),
+  Call: s.object(
+    {
+      ...callFacts,
+      parameters: s.anyObject("Secrets are masked."),
+      "result?": s.ref("ToolResult"),
+      "title?": s.text(),
+      "metadata?": s.anyObject(),
+      "startedAt?": s.moment(),
+      "log?": s.list(
+        callLine,
+        "What the tool said while it ran, also while it still runs: its log, what it printed, and the messages of its progress. Secrets are masked. At most 200 lines or 32 KiB: of more, the first and the last, with a `note` between them. Absent when it said nothing.",
+      ),
+      "stages?": s.list(callStage, "What its time went into, in order, once it has ended."),
+    },
+    "A call under way has no result yet.",
+  ),
+  CallPage: s.page(s.ref("CallSummary")),
+  ResultPage: s.object({
+    text: s.text(),
+    offset: s.count(),
+    "nextOffset?": s.count("Where the next page starts; absent on the last."),
+    total: s.count("Characters in all."),
+  }),
+  Approval: s.object(
+    {
+      id: s.text(),
+      callId: s.text(),
+      "parentCallId?": s.text(),
+      toolName: s.text(),
+      "displayName?": s.text(),
+      "sessionID?": s.text(),
+      "caller?": s.text(),
+      message: s.text("The question."),
+      input: s.anyObject("The arguments; secrets are masked."),
+      "details?": s.anyObject(),
+      "dangerous?": s.boolean(),
+      "stage?": s.choice(
+        ["before", "during"],
+        "`before`: whether the call may run. `during`: something that the tool asks while it runs.",
+      ),
+      state: s.choice(
+        ["pending", "allowed", "denied", "expired"],
+        "`expired`: nobody answered in time, which is a denial.",
+      ),
+      createdAt: s.moment(),
+      expiresAt: s.moment(),
+      "decidedAt?": s.moment(),
+      "decidedBy?": s.text("`toolrack` when the call was gone before anybody answered."),
+      "reason?": s.text(),
+      "arguments?": s.anyObject("The arguments as whoever agreed changed them."),
+      "rule?": s.object(
+        { tool: ruledTool, ...ruledArguments, "sessionID?": s.text() },
+        "The rule that the answer became; absent when it was given for this call only.",
+      ),
+    },
+    "A question that a call waits for, and the answer.",
+  ),
+  ApprovalPage: s.page(s.ref("Approval")),
+  ApprovalRule: s.object({
+    id: s.text(),
+    tool: ruledTool,
+    decision: s.choice(["allow", "ask", "deny"]),
+    ...ruledArguments,
+    "sessionID?": s.text(),
+    "caller?": s.text("Only for calls of this caller."),
+    createdBy: s.text(),
+    createdAt: s.moment(),
+  }),
+  Schedule: s.object(
+    {
+      id: s.text(),
+      toolName: s.text(),
+      toolArgs: s.anyObject(),
+      state: s.choice(["active", "finished", "cancelled"]),
+      "time?": s.text("Once."),
+      "interval?": s.text("Again and again, such as `every@5m`."),
+      "cron?": s.text(),
+      "timeZone?": s.text(),
+      "nextRun?": s.text(),
+      "lastRun?": s.text(),
+      "lastCallId?": s.text("The call that ran last."),
+      runs: s.count(),
+      missed: s.choice(["skip", "run_once"], "What becomes of times that pass while the server is down."),
+    },
+    "A tool that is to run later. One of `time`, `interval` and `cron` says when.",
+  ),
+  OpenAITool: s.object({ type: s.constant("function"), function: s.anyObject() }),
+  OpenAIToolMessage: s.object({
+    role: s.constant("tool"),
+    tool_call_id: s.text(),
+    name: s.text("Exactly as the model wrote it."),
+    content: s.text(),
+  }),
+};

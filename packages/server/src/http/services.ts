@@ -1,0 +1,94 @@
+import type { Logger, ToolRegistry } from "@toolrack/core";
+import type { Authenticator, Secrets, ToolSwitches } from "../access/index.ts";
+import type { ApprovalInbox, CallDesk, CallLog, CallRecorder } from "../calls/index.ts";
+import type { Config, Workspace } from "../config/index.ts";
+import type { ToolFiles } from "../files/index.ts";
+import type { McpServers } from "../mcp/connect/index.ts";
+import type { ConnectedClient } from "../mcp/wire/index.ts";
+import type { Sandbox } from "../sandbox/index.ts";
+import type { SkillLibrary } from "../skills/index.ts";
+import type { Store } from "../store/index.ts";
+import type { EventFeed } from "./events.ts";
+import type { Metrics } from "./metrics.ts";
+import type { ReloadLog } from "./publish.ts";
+import type { RequestGuard } from "./request-guard.ts";
+
+/** What the routes work with. */
+export interface HttpServices {
+  readonly workspace: Pick<Workspace, "directory">;
+  readonly config: Pick<Config, "retention">;
+  readonly registry: ToolRegistry;
+  readonly files: Pick<ToolFiles, "load" | "report">;
+  /** Where sandboxed tools run. */
+  readonly sandbox: () => Promise<Sandbox>;
+  readonly store: Store;
+  readonly log: Pick<CallLog, "held" | "lost">;
+  readonly skills: SkillLibrary;
+  readonly approvals: ApprovalInbox;
+  readonly switches: ToolSwitches;
+  readonly secrets: Secrets;
+  readonly reloads: ReloadLog;
+  /** The MCP clients; undefined where none are served. */
+  readonly clients: ConnectedClients | undefined;
+  /** The words that start the program again, from any folder; undefined where the server is a part of another program. */
+  readonly program: readonly string[] | undefined;
+  /** The upstream MCP servers; undefined where none are kept. */
+  readonly mcpServers: McpServers | undefined;
+  /** Tells the extensions that tokens changed what they may do. */
+  readonly grantsChanged: () => Promise<void>;
+  readonly authenticator: Authenticator;
+  readonly desk: CallDesk;
+  readonly feed: EventFeed;
+  readonly metrics: Metrics;
+  readonly guard: RequestGuard;
+  readonly settings: HttpSettings;
+  readonly logger: Logger;
+  readonly recorder: CallRecorder;
+  /** Shows a caller that has the workspace's token that this is its server; see `serverProof`. */
+  readonly prove: (port: number, nonce: string) => string;
+  /** True once the server was told to stop. */
+  readonly stopping: () => boolean;
+}
+
+/** The MCP clients that were seen lately. */
+interface ConnectedClients {
+  list(): ConnectedClient[];
+  /** Returns a function that stops it. */
+  subscribe(listener: (client: ConnectedClient) => void): () => void;
+}
+
+/** How the HTTP surface behaves. Every value has a safe default. */
+export interface HttpSettings {
+  /** Host names under which the server is reached, beside `localhost` and IP addresses. */
+  readonly allowedHosts: readonly string[];
+  /** Origins such as `https://app.example` whose pages may use the API. Default: only the server's own pages. */
+  readonly allowedOrigins: readonly string[];
+  /** The largest body, in bytes. Default 10 MiB. */
+  readonly maxBody: number;
+  /** Requests a second, and at once, for each token but the master. `false` sets no limit. */
+  readonly rateLimit: false | { readonly perSecond: number; readonly burst: number };
+  /** How many calls of one tool may be under way through this surface. Default 256. */
+  readonly maxCallsPerTool: number;
+  /** How long the headers, and the whole request, may take to arrive, in milliseconds. */
+  readonly headersTimeout: number;
+  readonly requestTimeout: number;
+  /** How long calls may go on after the server was told to stop, in milliseconds. Default 10,000. */
+  readonly drainTimeout: number;
+  /** How often a silent event stream shows that it lives, in milliseconds. Default 15,000. */
+  readonly heartbeat: number;
+  /** How many events a reader that lost its connection can catch up with. Default 10,000. */
+  readonly feedSize: number;
+}
+
+export const defaultHttpSettings: HttpSettings = {
+  allowedHosts: [],
+  allowedOrigins: [],
+  maxBody: 10 * 1024 * 1024,
+  rateLimit: { perSecond: 100, burst: 200 },
+  maxCallsPerTool: 256,
+  headersTimeout: 10_000,
+  requestTimeout: 60_000,
+  drainTimeout: 10_000,
+  heartbeat: 15_000,
+  feedSize: 10_000,
+};

@@ -1,0 +1,202 @@
+import { DependencyError, shellQuote } from "../../helpers/index.ts";
+
+/**
+ * Why an upstream server did not answer. `unavailable`: it is not running, and was sent nothing. `lost`: it ended, or its
+ * connection did, after it was sent the request, so that it may have done something. `refused`: it answered with a
+ * JSON-RPC error or an HTTP status. `broken`: this one answer cannot be used or never came whole, which says nothing about
+ * the next. `session`: it no longer knows our session, and did nothing. `busy`: too many calls wait for it already.
+ */
+type FailureKind =
+  | "unavailable"
+  | "lost"
+  | "refused"
+  | "broken"
+  | "session"
+  | "busy"
+  | "unauthorized"
+  | "timeout";
+
+/** What is known of a refusal beside its text. */
+export interface RefusalFacts {
+  /** The code and data of a JSON-RPC error. */
+  readonly code?: number | undefined;
+  readonly data?: unknown;
+  /** Of HTTP. */
+  readonly status?: number | undefined;
+  /** In seconds. */
+  readonly retryAfter?: number | undefined;
+  /** The OAuth scope that the server wants granted. Empty when it did not say which. */
+  readonly scope?: string | undefined;
+}
+
+export class UpstreamError extends Error {
+  override readonly name = "UpstreamError";
+  readonly kind: FailureKind;
+  readonly facts: RefusalFacts;
+
+  constructor(
+    kind: FailureKind,
+    message: string,
+    { cause, ...facts }: RefusalFacts & { readonly cause?: unknown } = {},
+  ) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.kind = kind;
+    this.facts = facts;
+  }
+
+  /** As MCP clients are told it. */
+  get code(): number | undefined {
+    return this.facts.code;
+  }
+
+  get data(): unknown {
+    return this.facts.data;
+  }
+
+  /** It happened to one request, and says nothing about the others. */
+  get concernsOneRequest(): boolean {
+    return ["refused", "broken", "timeout", "busy"].includes(this.kind);
+  }
+
+  /** The server does not let us in as who we are. */
+  get asksForCredentials(): boolean {
+    return this.kind === "unauthorized" || this.facts.scope !== undefined;
+  }
+}
+
+/** Only a person can mend it, mostly in the entry: trying again changes nothing. */
+export class ConfigurationError extends Error {
+  override readonly name = "ConfigurationError";
+}
+
+/** An upstream server through which a rack would reach itself. */
+export class RackCircle extends ConfigurationError {}
+
+/** Throws when there is a problem that makes the server part of a circle of racks. */
+export function refuseCircle(problem: string | undefined): void {
+  if (problem !== undefined) throw new RackCircle(problem);
+}
+
+/** The text with a full stop, so that another sentence can follow. */
+export function sentence(text: string): string {
+  const trimmed = text.trim();
+  return trimmed === "" || /[.!?…:]$/.test(trimmed) ? trimmed : `${trimmed}.`;
+}
+
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
+/** What a person types to do something with a server; the key and what follows it may have spaces. */
+export function commandFor(action: string, ...words: readonly string[]): string {
+  return ["toolrack mcp-servers", action, ...words.map(shellQuote)].join(" ");
+}
+
+/** Of a reason that a server gives, in characters. */
+const LONGEST_REASON = 600;
+/** So long a server is left alone at most, whatever it asks for, in milliseconds. */
+const LONGEST_WAIT = 60 * 60_000;
+
+/**
+ * Where a failure leaves a server. Only `backoff` is left without anybody's doing. Servers and programs repeat what they
+ * were given, so the reason is masked here, before anybody has it.
+ */
+export function stateAfter(
+  thrown: unknown,
+  { key, canSignIn, mask }: { key: string; canSignIn: boolean; mask: (text: string) => string },
+): { readonly state: "needs-auth" | "failed" | "backoff"; readonly reason: string } {
+  let message = mask(messageOf(thrown));
+  if (thrown instanceof UpstreamError) {
+    // What a server says of itself may be a page long.
+    message = message.replace(/\s+/g, " ");
+    if (message.length > LONGEST_REASON) message = `${message.slice(0, LONGEST_REASON)}…`;
+  }
+  message = sentence(message);
+  if (thrown instanceof UpstreamError && thrown.asksForCredentials) {
+    const remedy = canSignIn
+      ? `Sign in: ${commandFor("login", key)}, or on its page in the console. For a server that takes a fixed token, give its entry a header "Authorization": "Bearer …" with the token kept as a secret.`
+      : `It does not take the credentials of its entry. Put others there, kept as a secret, then restart it: ${commandFor("restart", key)}`;
+    return { state: "needs-auth", reason: `It asks for credentials: ${message} ${remedy}` };
+  }
+  // The registry has no such package or version. An error that names no package was about something else.
+  const isMissingPackage =
+    thrown instanceof DependencyError && thrown.packageName !== undefined && !thrown.isTemporary;
+  const isFinal = thrown instanceof ConfigurationError || isMissingPackage || isMissingProgram(thrown);
+  return { state: isFinal ? "failed" : "backoff", reason: message };
+}
+
+function isMissingProgram(thrown: unknown): boolean {
+  for (let at: unknown = thrown; at instanceof Error; at = at.cause)
+    if ("code" in at && (at.code === "ENOENT" || at.code === "EACCES")) return true;
+  return false;
+}
+
+/** How long a server asks to wait before it is tried again, in milliseconds. */
+export function waitWanted(thrown: unknown): number {
+  const seconds = thrown instanceof UpstreamError ? (thrown.facts.retryAfter ?? 0) : 0;
+  return Math.min(seconds * 1_000, LONGEST_WAIT);
+}
+
+/** When a server that is away is tried again, and what it said last. */
+export interface Outlook {
+  readonly nextAttemptAt: number | undefined;
+  readonly lastWords: readonly string[];
+}
+
+/** What a caller is told whom the server cannot serve now: what happened, what comes next, what the server said last. */
+export function absence(
+  key: string,
+  state: string,
+  reason: string | undefined,
+  outlook: Outlook,
+): UpstreamError {
+  const how = state === "ready" ? "not running" : state;
+  const why = reason === undefined ? "" : `${sentence(reason)} `;
+  const text = `The MCP server "${key}" is not available (${how}). ${why}${describeOutlook(key, outlook)}`;
+  return new UpstreamError("unavailable", text);
+}
+
+/** What a caller is told whose request the server had been sent when it was lost: it may have done something. */
+export function loss(key: string, reason: string, outlook: Outlook): UpstreamError {
+  return new UpstreamError(
+    "lost",
+    `The MCP server "${key}" was lost before it answered. ${sentence(reason)} What it had already done may stand: check before calling it again. ${describeOutlook(key, outlook)}`,
+  );
+}
+
+function describeOutlook(key: string, { nextAttemptAt, lastWords }: Outlook): string {
+  const next =
+    nextAttemptAt === undefined
+      ? `See: ${commandFor("show", key)}`
+      : `It is started again in ${Math.max(0, Math.round((nextAttemptAt - Date.now()) / 100) / 10)} s.`;
+  return lastWords.length === 0 ? next : `${next}\nIts last words:\n${lastWords.join("\n")}`;
+}
+
+/** What an upstream server did wrong, said with its name. `what`: the call, or the method that it was asked for. */
+export function describeFailure(key: string, what: string, { kind, message, facts }: UpstreamError): string {
+  // Texts of these kinds are made here, with the name of the server in them.
+  if (kind === "unavailable" || kind === "lost" || kind === "busy") return message;
+  if (kind === "broken") return `The MCP server "${key}" gave no usable answer: ${message}`;
+  if (kind === "timeout") return `The MCP server "${key}" gave no answer: ${message}`;
+  const code = facts.code === undefined ? "" : ` (code ${facts.code})`;
+  return `The MCP server "${key}" refused ${what}: ${message}${code}`;
+}
+
+/** Who signed in may do less than this request needs. `remedy` is what the sign-in says to do about it. */
+export function missingScope({ facts }: UpstreamError, remedy: string | undefined): UpstreamError {
+  const wanted = facts.scope ? `the scope "${facts.scope}"` : "more than that";
+  const advice = remedy ?? "Give its entry a token that covers it, kept as a secret.";
+  const text = `What the rack was granted there does not cover it: it asks for ${wanted}. ${advice}`;
+  return new UpstreamError("refused", text, facts);
+}
+
+/**
+ * What is said where the server refuses credentials that were good enough for other requests, and no signing in brings
+ * better ones: those of its entry, or a token that was renewed a moment ago.
+ */
+export function refusedCredentials({ message, facts }: UpstreamError, isSignedIn: boolean): UpstreamError {
+  const remedy = isSignedIn
+    ? "Its token was renewed a moment ago, so another one does not help: whoever signed in may not do this there."
+    : "The headers of its entry may not cover this, or hold no longer: look at them if it happens again.";
+  return new UpstreamError("refused", `${sentence(message)} ${remedy}`, facts);
+}

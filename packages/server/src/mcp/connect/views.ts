@@ -1,0 +1,170 @@
+import { McpServerError, type ToolOverride } from "../../store/index.ts";
+import { ownMember, type RefusedItem, type UpstreamTool } from "./catalogue/catalogue.ts";
+import type { RackNames } from "./catalogue/names.ts";
+import { hashOfPin, pinOf, type ToolPin } from "./catalogue/pins.ts";
+import { type UncheckedItem, uncheckedIn } from "./catalogue/schema.ts";
+import { isOffered } from "./catalogue/tool.ts";
+import { isLocal, type ServerEntry } from "./config/entry.ts";
+import { shownEntry } from "./config/hidden.ts";
+import { commandFor } from "./failures.ts";
+import type { ManagedServer } from "./server.ts";
+import type { SignIn, SignInView } from "./sign-in/sign-in.ts";
+import { canSignIn } from "./sign-in/vault.ts";
+import type { UpstreamStatus } from "./upstream.ts";
+
+/** A server as people and programs see it. */
+export interface McpServerView extends UpstreamStatus {
+  readonly key: string;
+  /** `file`: it stands in `mcp.json` and is changed there. */
+  readonly place: "file" | "store";
+  readonly enabled: boolean;
+  /**
+   * What is wrong with its entry as it is written now, while it goes on as the entry last said; otherwise, which of its
+   * lists were not read to their ends, and why.
+   */
+  readonly problem?: string | undefined;
+  /** What the problem is with. */
+  readonly problemOf?: "entry" | "lists" | undefined;
+  /** The last line that its process wrote, while it cannot be used. */
+  readonly lastWord?: string | undefined;
+  /** With secrets masked. */
+  readonly entry: object;
+  /** That can be used. */
+  readonly tools: number;
+  /** Those that its entry lets in and that cannot be used; why, is in `refused`. */
+  readonly leftOut: number;
+  readonly quarantined: number;
+  readonly prompts: number;
+  readonly resources: number;
+  /** Tools, prompts and resources that it lists and that cannot be used. */
+  readonly refused: readonly RefusedItem[];
+  /** Only of a server at an address that is sent no credentials of its entry. */
+  readonly signIn?: SignInView | undefined;
+}
+
+export interface McpToolView {
+  /** As the server names it. */
+  readonly name: string;
+  /** As the rack names it. */
+  readonly rackName: string;
+  readonly description?: string | undefined;
+  /** Stands for its definition as it is now: a person who approves says with it what they have seen. */
+  readonly hash: string;
+  /** Whether the entry lets it in, and it can be used. */
+  readonly offered: boolean;
+  readonly pin: ToolPin["state"];
+  /** Of a tool that is offered: what of its schemas is not checked here. */
+  readonly unchecked: readonly UncheckedItem[];
+  readonly changes: ToolPin["changes"];
+  readonly approvedAt?: number | undefined;
+  readonly approvedBy?: string | undefined;
+  readonly override: ToolOverride;
+}
+
+export function viewOf(server: ManagedServer): McpServerView {
+  const { key, wanted, upstream, pins, signIn } = server;
+  const { catalogue, status, lastWord } = upstream;
+  const problem = wanted.problem ?? catalogue.cut?.join(" ");
+  return {
+    ...status,
+    key,
+    place: wanted.place,
+    enabled: wanted.isEnabled,
+    problem,
+    problemOf: problem === undefined ? undefined : wanted.problem === undefined ? "lists" : "entry",
+    lastWord,
+    entry: shownEntry(wanted.invalid?.given ?? wanted.entry),
+    tools: wanted.isEnabled ? server.toolCount : 0,
+    leftOut: server.leftOut.size,
+    quarantined: catalogue.tools.filter((tool) => pins.of(tool).state === "quarantined").length,
+    prompts: catalogue.prompts.length,
+    resources: catalogue.resources.length + catalogue.templates.length,
+    refused: server.refused,
+    signIn: signIn?.view,
+  };
+}
+
+/** In the order of the server. */
+export function toolViewsOf(server: ManagedServer, names: Pick<RackNames, "nameOf">): McpToolView[] {
+  const { rename = {}, ...choices } = server.wanted.entry.toolrack?.tools ?? {};
+  return server.upstream.catalogue.tools.map((tool) => {
+    const { name, description } = tool;
+    const { state: pin, changes, approvedAt, approvedBy, override } = server.pins.of(tool);
+    const rackName = names.nameOf(server.key, override.rename ?? ownMember(rename, name) ?? name);
+    const offered = isOffered(choices, name) && !server.leftOut.has(name);
+    const unchecked = offered ? uncheckedIn(tool) : [];
+    const hash = hashOfPin(pinOf(tool));
+    const agreed = { pin, changes, approvedAt, approvedBy, override };
+    return { name, rackName, description, hash, offered, unchecked, ...agreed };
+  });
+}
+
+/** The tool of that name. With a hash, only while its definition is the one that the hash stands for. */
+export function requireTool(server: ManagedServer, name: string, hash?: string): UpstreamTool {
+  const { key, wanted, upstream } = server;
+  const tool = server.find(name);
+  if (tool === undefined) {
+    // Which tools a server has is known once it has run.
+    const known = upstream.state === "ready" ? "" : `, as far as is known: it is ${upstream.state}`;
+    const next = wanted.isEnabled
+      ? `${known}. See: ${commandFor("show", key)}`
+      : `, as far as is known: it is switched off. Switch it on: ${commandFor("enable", key)}`;
+    throw new McpServerError("mcp_tool_not_found", `The MCP server "${key}" has no tool "${name}"${next}`);
+  }
+  const current = hashOfPin(pinOf(tool));
+  if (hash === undefined || hash === current) return tool;
+  const { changes } = server.pins.of(tool);
+  const now =
+    changes.length === 0
+      ? "It is what was approved before"
+      : `It now differs from what was approved in ${changes.map(({ path }) => path).join(", ")}`;
+  throw new McpServerError(
+    "mcp_tool_changed",
+    `The tool "${name}" of the MCP server "${key}" changed after it was looked at, so nothing was approved. ${now}. Look at it again and approve what you see: ${commandFor("show", key)}`,
+    { tool: name, hash: current, changes },
+  );
+}
+
+/** What is said about tools, by the names that the server gives them; null takes back what was said. */
+export type ToolOverrides = Readonly<Record<string, ToolOverride | null>>;
+
+/** A tool cannot be given the name that another tool of the server has. Names that differ by case only are one. */
+export function refuseDoubles(
+  server: ManagedServer,
+  overrides: ToolOverrides,
+  names: Pick<RackNames, "nameOf">,
+): void {
+  const before = toolViewsOf(server, names);
+  const nameOf = (name: string) => names.nameOf(server.key, name);
+  for (const [name, override] of Object.entries(overrides)) {
+    if (override?.rename === undefined) continue;
+    const rackName = nameOf(override.rename);
+    const other = before.find((tool) => {
+      if (tool.name === name) return false;
+      const said = ownMember(overrides, tool.name);
+      const renamed = said === undefined ? tool.rackName : nameOf(said?.rename ?? tool.name);
+      // A renamed tool is reached by its own name too.
+      return [nameOf(tool.name), renamed].some((taken) => taken.toLowerCase() === rackName.toLowerCase());
+    });
+    if (other === undefined) continue;
+    throw new McpServerError(
+      "mcp_server_invalid",
+      `The tool "${name}" cannot be renamed to ${rackName}: that is the name of the tool "${other.name}". Choose another name.`,
+    );
+  }
+}
+
+/** Throws `McpServerError` for a server at which nobody can sign in. */
+export function requireSignIn({ key, signIn, wanted }: ManagedServer): SignIn {
+  if (signIn !== undefined) return signIn;
+  const problem =
+    wanted.invalid?.reason ?? `Nobody can sign in at the MCP server "${key}": ${whyNobody(wanted.entry)}.`;
+  throw new McpServerError("mcp_server_invalid", problem);
+}
+
+function whyNobody(entry: ServerEntry): string {
+  if (isLocal(entry)) return "it is a process, which takes its credentials from its environment";
+  const canHaveBoth = canSignIn({ ...entry, toolrack: { ...entry.toolrack, oauth: {} } });
+  const other = canHaveBoth ? ', or give it "toolrack": { "oauth": {} } if the server wants both' : "";
+  return `its entry sends credentials of its own, in a header or in its url. Take them out of the entry first${other}`;
+}

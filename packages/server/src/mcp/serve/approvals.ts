@@ -1,0 +1,98 @@
+import type { Logger } from "@toolrack/core";
+import {
+  type Answer,
+  type ApprovalInbox,
+  approvalMark,
+  INBOX,
+  shownArguments,
+  UnfitAnswer,
+} from "../../calls/index.ts";
+import type { StoredApproval } from "../../store/index.ts";
+import { type ClientDialog, currentDialog } from "./dialog.ts";
+
+/** Characters of the arguments that the person is shown. */
+const LONGEST_INPUT = 4_000;
+
+/**
+ * Puts questions that wait in the inbox to the person at the MCP client too, when it can ask them and its grant is one to
+ * approve the call. Any other client is told where the question waits. The first answer counts, wherever it comes from.
+ * Returns a function that stops it.
+ */
+export function letClientsApprove(approvals: ApprovalInbox, logger: Logger): () => void {
+  const asked = new Map<string, AbortController>();
+  return approvals.subscribe((approval) => {
+    const { id, state } = approval;
+    if (state !== "pending") {
+      asked.get(id)?.abort("the question was answered elsewhere");
+      asked.delete(id);
+      return;
+    }
+    const dialog = currentDialog.getStore();
+    // What a call leaves behind, such as a timer, may ask when the call and its client are long gone.
+    if (dialog === undefined || dialog.isOver) return;
+    const { approver: grant } = dialog;
+    if (grant === undefined || !approvals.mayAnswer(approval, grant)) {
+      return dialog.warn(waitsForOthers(approval), approval.toolName);
+    }
+    if (!dialog.can("elicitation/create", { mode: "form" })) return;
+    const withdrawn = new AbortController();
+    asked.set(id, withdrawn);
+    void ask(dialog, approval, withdrawn.signal)
+      .then((answer) => answer && approvals.answer(id, answer, { name: nameOf(dialog, approval), grant }))
+      .catch((thrown) => {
+        const reason = thrown instanceof Error ? thrown.message : String(thrown);
+        logger.warn(`The approval ${id} could not be answered by the MCP client: ${reason}`);
+      })
+      .finally(() => asked.delete(id));
+  });
+}
+
+/** Undefined when the client gives no answer: then the question goes on waiting in the inbox, and the client is told. */
+async function ask(
+  dialog: ClientDialog<unknown>,
+  { id, message, input, toolName }: StoredApproval,
+  signal: AbortSignal,
+): Promise<Answer | undefined> {
+  const params = {
+    mode: "form",
+    _meta: { [approvalMark]: toolName },
+    message: `${message}\n\n${toolName} ${shownArguments(input, LONGEST_INPUT)}`,
+    requestedSchema: {
+      type: "object",
+      properties: {
+        approve: { type: "boolean", title: "Allow this call", default: false },
+        reason: { type: "string", title: "Reason", description: "The model is told it when you refuse." },
+      },
+      required: ["approve"],
+    },
+  };
+  let answer: { action?: unknown; content?: { approve?: unknown; reason?: unknown } };
+  try {
+    answer = (await dialog.request("elicitation/create", params, signal)) as typeof answer; // Checked on arrival.
+  } catch (thrown) {
+    // It did answer, again and again, and never with a clear yes: whoever waits for the call is not left waiting.
+    if (thrown instanceof UnfitAnswer) return { decision: "deny", reason: thrown.message };
+    if (!signal.aborted) {
+      dialog.warn(waitsInInbox(toolName, id, thrown), toolName);
+    }
+    return undefined;
+  }
+  const reason = answer.content?.reason;
+  const said = typeof reason === "string" && reason !== "" ? { reason } : {};
+  if (answer.action === "accept" && answer.content?.approve === true) return { decision: "allow", ...said };
+  if (answer.action === "cancel") return { decision: "deny", reason: "the question was dismissed" };
+  return { decision: "deny", ...said };
+}
+
+function waitsForOthers({ id, toolName }: StoredApproval): string {
+  return `"${toolName}" needs an approval that this client may not give. The question waits in ${INBOX}; somebody who may approve it answers there: \`toolrack approvals approve ${id}\`. Until then the call waits.`;
+}
+
+function waitsInInbox(toolName: string, id: string, thrown: unknown): string {
+  const reason = thrown instanceof Error ? thrown.message : String(thrown);
+  return `The client gave no answer to whether "${toolName}" may run (${reason}). The question waits in the inbox, where somebody can answer it: in the console, or with \`toolrack approvals approve ${id}\`.`;
+}
+
+function nameOf({ name }: ClientDialog<unknown>, { caller }: StoredApproval): string {
+  return name === "" ? `MCP client of ${caller}` : `${name} (${caller})`;
+}

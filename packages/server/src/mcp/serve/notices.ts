@@ -1,0 +1,67 @@
+import type { ProgressUpdate } from "@toolrack/core";
+
+/** What a client may be told while it waits. */
+export type Notice =
+  | { readonly kind: "progress"; readonly update: ProgressUpdate }
+  | { readonly kind: "message"; readonly method: string; readonly params: object };
+
+/** How many notices wait for the client to be told them; a client that is slower than the tool misses the rest. */
+const MOST = 100;
+/** How long they may be together, in characters; one by itself may be longer. */
+const LONGEST = 256 * 1024;
+
+/** What is to be told, as long as it has not been. Of more than that, the latest progress and the first messages. */
+export class NoticeQueue {
+  #notices: Notice[] = [];
+  #length = 0;
+  #dropped = 0;
+
+  get isEmpty(): boolean {
+    return this.#notices.length === 0;
+  }
+
+  add(notice: Notice): void {
+    const length = lengthOf(notice);
+    const count = this.#notices.length;
+    const isFull = count >= MOST || (count > 0 && this.#length + length > LONGEST);
+    if (isFull && notice.kind === "message") {
+      this.#dropped++;
+      return;
+    }
+    // Where there is too much of it, only the latest progress is news.
+    if (isFull) this.#keepMessages();
+    this.#notices.push(notice);
+    this.#length += length;
+  }
+
+  /** All of it, which is then no longer here. */
+  take(): readonly Notice[] {
+    const notices = this.#notices;
+    const dropped = this.#dropped;
+    this.#notices = [];
+    this.#length = 0;
+    this.#dropped = 0;
+    if (dropped === 0) return notices;
+    const data = `${dropped} messages were left out: they came faster than they could be told.`;
+    const params = { level: "warning", logger: "toolrack", data };
+    return [...notices, { kind: "message", method: "notifications/message", params }];
+  }
+
+  #keepMessages(): void {
+    this.#notices = this.#notices.filter(({ kind }) => kind === "message");
+    this.#length = this.#notices.reduce((sum, notice) => sum + lengthOf(notice), 0);
+  }
+}
+
+/** About as long as the client is told it. */
+function lengthOf(notice: Notice): number {
+  if (notice.kind === "progress") return notice.update.message?.length ?? 0;
+  const data = "data" in notice.params ? notice.params.data : notice.params;
+  if (typeof data === "string") return data.length;
+  try {
+    return JSON.stringify(data).length;
+  } catch {
+    // It fails again, and is told of, when it is written.
+    return 0;
+  }
+}

@@ -1,0 +1,242 @@
+import {
+  type ClientAbilities,
+  type ClientInfo,
+  clientNameOf,
+  type EraCodec,
+  expected,
+  isAbilities,
+  isClientInfo,
+  legacyCodec,
+  metaOf,
+  negotiated,
+  type RpcError,
+  type RpcId,
+  type RpcParams,
+  type RpcRequest,
+  type RpcResponse,
+  type WriteFlow,
+} from "../wire/index.ts";
+import type { Caller } from "./caller.ts";
+import type { Listener } from "./changes.ts";
+import type { Wants } from "./dialog.ts";
+import { misfit, toRpcError } from "./errors.ts";
+
+/** Who sent a request: for clients of the modern era as the request says, for others as their session knows. */
+export interface Peer {
+  readonly caller: Caller;
+  readonly codec: EraCodec;
+  /** The version of the protocol that was agreed on; undefined where none has been. */
+  readonly version: string | undefined;
+  readonly abilities: ClientAbilities;
+  readonly clientName: string;
+  readonly logLevel: string | undefined;
+  /** Of a client of the legacy era that can be asked and told things beside its requests. */
+  readonly session?: ClientSession;
+}
+
+/** The way back to the client. It may be that of several requests. Never throws. */
+export interface Reply {
+  /** Undefined as long as nothing has been written that the client might not read. */
+  readonly flow: WriteFlow | undefined;
+  /** Resolves when there is room for something long. Undefined: there is room now. */
+  turn(): Promise<void> | undefined;
+  /** Tells or asks the client something that belongs to a request which is under way. */
+  send(message: object): void;
+  /** `result` is JSON. */
+  result(id: RpcId, result: string | Buffer): void;
+  error(id: RpcId, error: RpcError, codec: EraCodec): void;
+  /** There is no answer: the client has cancelled the request. */
+  nothing(id: RpcId): void;
+}
+
+/** Requests under way by their ids, where a client may cancel them. */
+export type RequestTable = Map<RpcId, ClientRequest>;
+
+/** One request that is under way. It is answered at most once. */
+export class ClientRequest {
+  readonly id: RpcId;
+  readonly method: string;
+  readonly params: RpcParams;
+  readonly peer: Peer;
+  readonly reply: Reply;
+  /** How the work behind it is cancelled. */
+  onCancel: ((reason: string) => void) | undefined;
+  /** Ends it from the server's side. Only of a request that has no end of its own, so that nobody waits for it. */
+  stop: (() => void) | undefined;
+  readonly #table: RequestTable | undefined;
+  #isOver = false;
+
+  constructor({ id, method, params }: RpcRequest, peer: Peer, reply: Reply, table?: RequestTable) {
+    this.id = id;
+    this.method = method;
+    this.params = params;
+    this.peer = peer;
+    this.reply = reply;
+    this.#table = table;
+    table?.set(id, this);
+  }
+
+  get caller(): Caller {
+    return this.peer.caller;
+  }
+
+  /** It was answered, or nobody waits for the answer. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  get wants(): Wants {
+    const { codec, logLevel } = this.peer;
+    const progress = metaOf(this.params).progressToken !== undefined;
+    if (!progress && logLevel === undefined) return plainWants[codec.era];
+    return { progress, messages: codec.era === "legacy" || logLevel !== undefined, level: logLevel };
+  }
+
+  result(result: object): void {
+    this.answer(this.peer.codec.encode(this.method, result));
+  }
+
+  /** The same for a result that is JSON already. */
+  answer(result: string | Buffer): void {
+    if (this.#end()) this.reply.result(this.id, result);
+  }
+
+  fail(thrown: unknown): void {
+    if (this.#end()) this.reply.error(this.id, toRpcError(thrown), this.peer.codec);
+  }
+
+  /** Cancels the work. It is still answered with what comes of that. */
+  cancel(reason: string): void {
+    this.onCancel?.(reason);
+  }
+
+  /** The same for a client that does not wait for the answer any longer, or has gone. */
+  withdraw(reason: string): void {
+    if (this.#end()) this.reply.nothing(this.id);
+    this.onCancel?.(reason);
+  }
+
+  #end(): boolean {
+    if (this.#isOver) return false;
+    this.#isOver = true;
+    if (this.#table?.get(this.id) === this) this.#table.delete(this.id);
+    return true;
+  }
+}
+
+/** Of a request that asks for nothing: in the legacy era messages may come beside any answer. */
+const plainWants = {
+  legacy: { progress: false, messages: true },
+  modern: { progress: false, messages: false },
+} as const satisfies Record<string, Wants>;
+
+/** How long a client may take to answer a question, in milliseconds. */
+export const patience = 10 * 60_000;
+
+interface OpenQuestion {
+  settle(result: unknown): void;
+  refuse(reason: Error): void;
+}
+
+/**
+ * What the rack knows of a client of the legacy era from one request to the next: a session over HTTP, or a connection
+ * over stdio. `tell` reaches the client beside its requests.
+ */
+export class ClientSession implements Peer, Listener {
+  readonly codec = legacyCodec;
+  readonly caller: Caller;
+  readonly session = this;
+  readonly requests = new Map<RpcId, ClientRequest>();
+  version: string | undefined;
+  abilities: ClientAbilities = {};
+  client: ClientInfo | undefined;
+  clientName = "";
+  /** Set by the client for all its requests. */
+  logLevel: string | undefined;
+  /** The resources that the client has subscribed to, each with a function that stops watching it. */
+  readonly watched = new Map<string, () => void>();
+  readonly #send: (message: object) => void;
+  readonly #questions = new Map<RpcId, OpenQuestion>();
+  #asked = 0;
+  #closed: string | undefined;
+
+  constructor(caller: Caller, send: (message: object) => void) {
+    this.caller = caller;
+    this.#send = send;
+  }
+
+  /** Takes what the client says of itself. Throws an `RpcError` when it says it wrongly. */
+  initialize(params: RpcParams): void {
+    const { protocolVersion, capabilities, clientInfo } = params;
+    if (typeof protocolVersion !== "string") {
+      throw misfit("initialize", "protocolVersion", expected("string", protocolVersion));
+    }
+    if (!isAbilities(capabilities))
+      throw misfit("initialize", "capabilities", expected("object", capabilities));
+    if (!isClientInfo(clientInfo)) throw misfit("initialize", "clientInfo", expected("object", clientInfo));
+    this.version = negotiated(protocolVersion);
+    this.abilities = capabilities;
+    this.client = clientInfo;
+    this.clientName = clientNameOf(clientInfo);
+  }
+
+  listChanged(kind: string): void {
+    this.#send({ jsonrpc: "2.0", method: `notifications/${kind}/list_changed` });
+  }
+
+  resourceUpdated(uri: string): void {
+    if (!this.watched.has(uri)) return;
+    this.#send({ jsonrpc: "2.0", method: "notifications/resources/updated", params: { uri } });
+  }
+
+  /** Asks the client in the course of one of its requests. Rejects when it answers with an error, or not in time. */
+  ask(request: ClientRequest, method: string, params: object, signal: AbortSignal): Promise<unknown> {
+    if (this.#closed !== undefined)
+      return Promise.reject(new Error(`Nothing can be asked: ${this.#closed}.`));
+    const id = this.#asked++;
+    return new Promise((settle, refuse) => {
+      const withdraw = (reason: unknown) => {
+        close();
+        const told = { requestId: id, reason: String(reason) };
+        request.reply.send({ jsonrpc: "2.0", method: "notifications/cancelled", params: told });
+        refuse(new Error(String(reason)));
+      };
+      const onAbort = () => withdraw(signal.reason);
+      const timer = setTimeout(() => withdraw("Request timed out"), patience);
+      const close = () => {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", onAbort);
+        this.#questions.delete(id);
+      };
+      const open: OpenQuestion = {
+        settle(result) {
+          close();
+          settle(result);
+        },
+        refuse(reason) {
+          close();
+          refuse(reason);
+        },
+      };
+      this.#questions.set(id, open);
+      signal.addEventListener("abort", onAbort, { once: true });
+      if (signal.aborted) return onAbort();
+      request.reply.send({ jsonrpc: "2.0", id, method, params });
+    });
+  }
+
+  /** Takes the client's answer to a question. One to nothing is passed over. */
+  answer({ id, result, error }: RpcResponse): void {
+    const open = id === undefined ? undefined : this.#questions.get(id);
+    if (error === undefined) open?.settle(result);
+    else open?.refuse(new Error(error.message));
+  }
+
+  /** Nobody is left to be asked, or to be told of resources. */
+  close(reason: string): void {
+    this.#closed = reason;
+    for (const { refuse } of [...this.#questions.values()]) refuse(new Error(`No answer: ${reason}.`));
+    for (const stop of this.watched.values()) stop();
+    this.watched.clear();
+  }
+}

@@ -1,0 +1,146 @@
+import { isRecord } from "../../helpers/index.ts";
+import { metaKeys, ResourceNotFound, RpcError, rpcCodes } from "../wire/index.ts";
+import type { Caller } from "./caller.ts";
+import type { Listener, ListKind } from "./changes.ts";
+import { invalidParams } from "./errors.ts";
+import { readerOf, uriOf } from "./offerings.ts";
+import type { McpServing } from "./serving.ts";
+import type { ClientRequest } from "./session.ts";
+
+type Result = Readonly<Record<string, unknown>>;
+
+/** How many resources one client may watch by one request or in one session. */
+const MOST_WATCHED = 256;
+/** How many clients may listen at once. */
+const MOST_LISTENERS = 1024;
+
+/** What a client wants to be told of. */
+interface Filter {
+  readonly toolsListChanged?: boolean;
+  readonly promptsListChanged?: boolean;
+  readonly resourcesListChanged?: boolean;
+  readonly resourceSubscriptions?: readonly string[];
+}
+
+const flags = {
+  tools: "toolsListChanged",
+  prompts: "promptsListChanged",
+  resources: "resourcesListChanged",
+} as const satisfies Record<ListKind, keyof Filter>;
+
+/**
+ * A client of the modern era listens to changes: it is told of them in the course of this request, until it or the
+ * server ends it.
+ */
+export async function listen(serving: McpServing, request: ClientRequest): Promise<void> {
+  const { id, caller, reply } = request;
+  request.stop = () => request.result({});
+  let isCancelled = false;
+  request.onCancel = () => {
+    isCancelled = true;
+  };
+  const filter = readFilter(request.params.notifications);
+  if (serving.changes.size >= MOST_LISTENERS) {
+    throw new RpcError(rpcCodes.internalError, "Subscription limit reached");
+  }
+  const watched = await watchAll(serving, caller, filter.resourceSubscriptions ?? []);
+  const stopWatching = () => {
+    for (const stop of watched.values()) stop();
+  };
+  if (isCancelled) return stopWatching();
+  const honored: Filter = {
+    ...filter,
+    ...(watched.size > 0 ? { resourceSubscriptions: [...watched.keys()] } : {}),
+  };
+  const ofThis = { [metaKeys.subscription]: id };
+  const tell = (method: string, params: object) =>
+    reply.send({ jsonrpc: "2.0", method, params: { ...params, _meta: ofThis } });
+  const end = () => {
+    leave();
+    stopWatching();
+    request.result({ _meta: ofThis });
+  };
+  const listener: Listener = {
+    listChanged(kind) {
+      if (honored[flags[kind]]) tell(`notifications/${kind}/list_changed`, {});
+    },
+    resourceUpdated(uri) {
+      if (watched.has(uri)) tell("notifications/resources/updated", { uri });
+    },
+    stopped: end,
+  };
+  request.stop = end;
+  const leave = serving.changes.join(caller, listener);
+  request.onCancel = () => {
+    leave();
+    stopWatching();
+  };
+  tell("notifications/subscriptions/acknowledged", { notifications: honored });
+  if (Object.keys(honored).length === 0) end();
+}
+
+function readFilter(given: unknown): Omit<Filter, "resourceSubscriptions"> & Filter {
+  const message = "Invalid params: 'notifications' is required and must be a valid SubscriptionFilter";
+  if (!isRecord(given)) throw invalidParams(message);
+  const wanted = Object.values(flags).filter((flag) => {
+    const value = given[flag];
+    if (value !== undefined && typeof value !== "boolean") throw invalidParams(message);
+    return value === true;
+  });
+  const uris = given.resourceSubscriptions;
+  if (uris === undefined) return Object.fromEntries(wanted.map((flag) => [flag, true]));
+  if (!Array.isArray(uris) || !uris.every((uri) => typeof uri === "string")) throw invalidParams(message);
+  return { ...Object.fromEntries(wanted.map((flag) => [flag, true])), resourceSubscriptions: uris };
+}
+
+/** Watches those of the resources that there are for the caller, as far as they are not too many. */
+async function watchAll(
+  { offerings }: McpServing,
+  caller: Caller,
+  uris: readonly string[],
+): Promise<ReadonlyMap<string, () => void>> {
+  const reader = caller.reader(new AbortController().signal);
+  const watched = new Map<string, () => void>();
+  for (const uri of new Set(uris.slice(0, MOST_WATCHED))) {
+    // One that cannot be watched keeps nobody from hearing of the others.
+    const stop = await offerings.watchResource(uri, reader).catch(() => undefined);
+    if (stop !== undefined) watched.set(uri, stop);
+  }
+  return watched;
+}
+
+/** In the legacy era a session subscribes to single resources, and is told beside its requests. */
+export const subscriptionMethods = {
+  async "resources/subscribe"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
+    const uri = await uriOf(request);
+    const watched = request.peer.session?.watched ?? new Map<string, () => void>();
+    if (watched.has(uri)) return {};
+    if (watched.size >= MOST_WATCHED) {
+      const advice = "Unsubscribe from one that is no longer needed.";
+      throw invalidParams(
+        `This session watches ${MOST_WATCHED} resources, which is as many as it may. ${advice}`,
+      );
+    }
+    // Taken before it is waited for, so that many at once do not get past the limit.
+    const pending = () => {};
+    watched.set(uri, pending);
+    let stop: (() => void) | undefined;
+    try {
+      stop = await offerings.watchResource(uri, readerOf(request));
+    } finally {
+      if (stop === undefined && watched.get(uri) === pending) watched.delete(uri);
+    }
+    if (stop === undefined) throw new ResourceNotFound(uri);
+    // Meanwhile it may have unsubscribed, and perhaps subscribed again, or gone.
+    if (watched.get(uri) === pending) watched.set(uri, stop);
+    else stop();
+    return {};
+  },
+  async "resources/unsubscribe"(_: McpServing, request: ClientRequest): Promise<Result> {
+    const uri = await uriOf(request);
+    const { session } = request.peer;
+    session?.watched.get(uri)?.();
+    session?.watched.delete(uri);
+    return {};
+  },
+};

@@ -1,0 +1,196 @@
+import { isRecord } from "../../helpers/index.ts";
+
+export type RpcId = string | number;
+
+export type RpcParams = Readonly<Record<string, unknown>>;
+
+/** A message of JSON-RPC 2.0, as MCP writes it. Parameters that were left out are an empty object. */
+export type RpcMessage = RpcRequest | RpcNotification | RpcResponse;
+
+export interface RpcRequest {
+  readonly kind: "request";
+  readonly id: RpcId;
+  readonly method: string;
+  readonly params: RpcParams;
+}
+
+export interface RpcNotification {
+  readonly kind: "notification";
+  readonly method: string;
+  readonly params: RpcParams;
+}
+
+export interface RpcResponse {
+  readonly kind: "response";
+  /** Only an error may come without one. */
+  readonly id: RpcId | undefined;
+  readonly result: RpcParams | undefined;
+  readonly error: { readonly code: number; readonly message: string; readonly data?: unknown } | undefined;
+}
+
+/** The codes of errors. Those from -32000 to -32019 are left to implementations. */
+export const rpcCodes = {
+  parseError: -32700,
+  invalidRequest: -32600,
+  methodNotFound: -32601,
+  invalidParams: -32602,
+  internalError: -32603,
+  refused: -32000,
+  /** A session, an expert or a server that there is not, or not now. */
+  unavailable: -32001,
+  /** In the versions before 2026-07-28. */
+  resourceNotFound: -32002,
+  headerMismatch: -32020,
+  missingCapability: -32021,
+  unsupportedVersion: -32022,
+} as const;
+
+/** What a request is refused with. */
+export class RpcError extends Error {
+  readonly code: number;
+  readonly data: unknown;
+
+  constructor(code: number, message: string, data?: unknown) {
+    super(message);
+    this.code = code;
+    this.data = data;
+  }
+}
+
+/** A value from outside as a message. Undefined when it is none. */
+export function readRpc(value: unknown): RpcMessage | undefined {
+  if (!isRecord(value) || value.jsonrpc !== "2.0") return undefined;
+  const { id, method, params } = value;
+  if (method === undefined) return readResponse(value);
+  if (typeof method !== "string" || !hasOnly(value, requestKeys)) return undefined;
+  if (params !== undefined && !isParams(params)) return undefined;
+  if (isId(id)) return { kind: "request", id, method, params: params ?? noParams };
+  return "id" in value ? undefined : { kind: "notification", method, params: params ?? noParams };
+}
+
+function readResponse(value: Record<string, unknown>): RpcResponse | undefined {
+  const { id, result, error } = value;
+  if (!hasOnly(value, responseKeys) || (id !== undefined && !isId(id))) return undefined;
+  if (isRecord(result) && isId(id) && error === undefined) {
+    return { kind: "response", id, result, error: undefined };
+  }
+  if (!isRecord(error) || result !== undefined) return undefined;
+  const { code, message, data } = error;
+  if (!Number.isSafeInteger(code) || typeof message !== "string") return undefined;
+  return { kind: "response", id, result: undefined, error: { code: Number(code), message, data } };
+}
+
+const noParams: RpcParams = Object.freeze({});
+const requestKeys: ReadonlySet<string> = new Set(["jsonrpc", "id", "method", "params"]);
+const responseKeys: ReadonlySet<string> = new Set(["jsonrpc", "id", "result", "error"]);
+
+function hasOnly(record: object, keys: ReadonlySet<string>): boolean {
+  for (const key in record) if (!keys.has(key)) return false;
+  return true;
+}
+
+function isParams(value: unknown): value is RpcParams {
+  if (!isRecord(value)) return false;
+  const { _meta: meta } = value;
+  if (meta === undefined) return true;
+  return isRecord(meta) && (meta.progressToken === undefined || isId(meta.progressToken));
+}
+
+export function isId(id: unknown): id is RpcId {
+  return typeof id === "string" || Number.isSafeInteger(id);
+}
+
+/** The `_meta` of a request. */
+export function metaOf({ _meta: meta }: RpcParams): RpcParams {
+  return isRecord(meta) ? meta : noParams;
+}
+
+/** The id by which a value is refused that is no message; null where it has none that could be used. */
+export function refusedIdOf(value: unknown): RpcId | null {
+  if (!isRecord(value)) return null;
+  const { id } = value;
+  return typeof id === "string" || typeof id === "number" ? id : null;
+}
+
+/** Whether a value that is no message is to be refused: notifications and answers are never answered. */
+export function wantsRefusal(value: unknown): boolean {
+  if (!isRecord(value)) return true;
+  if ("result" in value || "error" in value) return false;
+  return "id" in value || typeof value.method !== "string";
+}
+
+/** `result` is JSON already. */
+export function resultText(id: RpcId, result: string): string {
+  return `{"result":${result},"jsonrpc":"2.0","id":${JSON.stringify(id)}}`;
+}
+
+export function errorText(
+  id: RpcId | null,
+  { code, message, data }: { readonly code: number; readonly message: string; readonly data?: unknown },
+): string {
+  return JSON.stringify({ jsonrpc: "2.0", error: { code, message, data }, id });
+}
+
+/** Which request a notification cancels, and why; undefined for any other, and where it names none. */
+export function cancellationOf(
+  message: RpcMessage,
+): { readonly id: RpcId; readonly reason: string } | undefined {
+  if (message.kind !== "notification" || message.method !== "notifications/cancelled") return undefined;
+  const { requestId: id, reason } = message.params;
+  if (!isId(id)) return undefined;
+  return { id, reason: typeof reason === "string" ? reason : "the client cancelled it" };
+}
+
+/** What a client is told that uses an id again before it has the answer to the request that had it first. */
+export function reusedId(id: RpcId): RpcError {
+  // Ids are as long as whoever chose them liked.
+  const shown = JSON.stringify(id).slice(0, 100);
+  return new RpcError(
+    rpcCodes.invalidRequest,
+    `A request with the id ${shown} is still under way, so that this one was not begun. Send it again with an id that no other request has.`,
+  );
+}
+
+const MOST_IN_BATCH = 100;
+
+/** The longest message that a client may send, in bytes, whichever way it comes. */
+export const longestMessage = 10 * 1024 * 1024;
+
+/** What is wrong with a batch as a whole; undefined when its messages may be taken one by one. */
+export function batchProblem(batch: readonly unknown[]): string | undefined {
+  if (batch.length <= MOST_IN_BATCH) return undefined;
+  return `A batch may have ${MOST_IN_BATCH} messages, and this one has ${batch.length}. Send them in several.`;
+}
+
+/**
+ * Takes the messages of a batch in their order. Requests with an id that another one has are refused; those that the
+ * same batch cancels further on are not begun.
+ */
+export function takeBatch(
+  batch: readonly RpcMessage[],
+  isUnderWay: (id: RpcId) => boolean,
+  taker: { take(message: RpcMessage): void; refuse(id: RpcId, error: RpcError): void },
+): void {
+  const cancelledLater = new Set<RpcId>();
+  const withdrawn = new Set<RpcMessage>();
+  for (const message of batch.toReversed()) {
+    const cancelled = cancellationOf(message)?.id;
+    if (cancelled !== undefined) cancelledLater.add(cancelled);
+    if (message.kind === "request" && cancelledLater.has(message.id)) withdrawn.add(message);
+  }
+  const seen = new Set<RpcId>();
+  for (const message of batch) {
+    if (message.kind !== "request") taker.take(message);
+    else if (seen.has(message.id) || isUnderWay(message.id)) taker.refuse(message.id, reusedId(message.id));
+    else {
+      seen.add(message.id);
+      if (!withdrawn.has(message)) taker.take(message);
+    }
+  }
+}
+
+/** Whether a notification says no more when it is said twice: that something has changed. */
+export function isNews(message: object): boolean {
+  if ("id" in message || !("method" in message) || typeof message.method !== "string") return false;
+  return message.method.endsWith("/list_changed") || message.method === "notifications/resources/updated";
+}

@@ -1,0 +1,253 @@
+import { redact } from "@toolrack/core";
+import { type Expression, type SelectQueryBuilder, type SqlBool, sql } from "kysely";
+import { InvalidCursorError } from "./errors.ts";
+import { toKey, toStorableText } from "./forms.ts";
+import type { Engine, Tables } from "./schema.ts";
+
+/** How a member of a record stands in a column of its row. A member that is undefined is a column that is null. */
+interface Field<Value> {
+  /** Default: the name of the member in lower case, with underscores. */
+  readonly column?: string | undefined;
+  write(value: Value): string | number;
+  /** Is given null only where `hasDefault` is set. Undefined leaves the member out. */
+  read(column: unknown): Value | undefined;
+  readonly hasDefault?: true;
+}
+
+type Fields<Item> = { readonly [Key in keyof Item]-?: Field<NonNullable<Item[Key]>> };
+
+/** Makes rows of records and records of rows, by one description of both. */
+export class RowMap<Item extends object, Row extends object> {
+  readonly #fields: readonly (readonly [member: string, column: string, field: Field<unknown>])[];
+
+  constructor(fields: Fields<Item>) {
+    // What each field is given and gives has the type of its member, which `Fields` checks and `entries` forgets.
+    const entries = Object.entries(fields) as [string, Field<unknown>][];
+    this.#fields = entries.map(([member, field]) => [member, field.column ?? toColumn(member), field]);
+  }
+
+  /** All columns of the map; null for what the record does not have. */
+  toRow(record: Item): Row {
+    const values = new Map<string, unknown>(Object.entries(record));
+    const columns = this.#fields.map(([member, column, { write }]) => {
+      const value = values.get(member) ?? null;
+      return [column, value === null ? null : write(value)];
+    });
+    return Object.fromEntries(columns) as Row; // The columns of the table are those of the map.
+  }
+
+  /** Only the columns of members that are there; null takes a value away. */
+  toChanges(changes: { readonly [Key in keyof Item]?: Item[Key] | null | undefined }): Partial<Row> {
+    const values = new Map<string, unknown>(Object.entries(changes));
+    const columns = this.#fields.flatMap(([member, column, { write }]) => {
+      const value = values.get(member);
+      return value === undefined ? [] : [[column, value === null ? null : write(value)]];
+    });
+    return Object.fromEntries(columns) as Partial<Row>; // As above.
+  }
+
+  readonly toRecord = (row: Row): Item => {
+    const columns = new Map<string, unknown>(Object.entries(row));
+    const members = this.#fields.flatMap(([member, column, { read, hasDefault }]) => {
+      const found = columns.get(column) ?? null;
+      const value = found === null && !hasDefault ? undefined : read(found);
+      return value === undefined ? [] : [[member, value]];
+    });
+    return Object.fromEntries(members) as Item; // Columns that may be null belong to optional members.
+  };
+}
+
+function toColumn(member: string): string {
+  return member.replace(/(?<=[a-z])[A-Z]+/g, (letters) => `_${letters}`).toLowerCase();
+}
+
+/** A column that holds the value itself: numbers, and words and ids of our own. */
+export function plain<Value extends string | number>(column?: string): Field<Value> {
+  return { column, write: (value) => value, read: (found) => found as Value }; // Written with the same type.
+}
+
+/** A time or a size: whole milliseconds. */
+export function whole(column?: string): Field<number> {
+  return { column, write: Math.round, read: Number };
+}
+
+/** A text that is looked up by; see `toKey`. */
+export function key(column?: string): Field<string> {
+  return { column, write: toKey, read: String };
+}
+
+export function text(column?: string): Field<string> {
+  return { column, write: toStorableText, read: String };
+}
+
+/** A text that is empty where a row that was written by hand leaves it out. */
+export function textOrEmpty(column?: string): Field<string> {
+  return { column, write: toStorableText, read: (found) => String(found ?? ""), hasDefault: true };
+}
+
+export function flag(column?: string): Field<boolean> {
+  return { column, write: Number, read: (found) => found !== 0 };
+}
+
+/** JSON that only this store writes. */
+export function json<Value>(column?: string): Field<Value> {
+  // The columns hold what was written with the same types.
+  return { column, write: toJson, read: (found) => JSON.parse(String(found)) as Value };
+}
+
+/** JSON in a row that somebody may have written by hand. `accept` is given undefined for what is none. */
+export function looseJson<Value>(
+  accept: (value: unknown, written: string) => Value | undefined,
+): Field<Value> {
+  const read = (found: unknown) => accept(parseJson(String(found)), String(found));
+  return { write: toJson, read };
+}
+
+function parseJson(written: string): unknown {
+  try {
+    return JSON.parse(written);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Bytes of the longest JSON that is kept of arguments. */
+const LONGEST = 1024 * 1024;
+const SHOWN = 4_000;
+
+/** JSON of any value. What JSON cannot hold is replaced, never a reason to lose the record. */
+export function toJson(value: unknown): string {
+  try {
+    // Undefined for a function or a symbol.
+    return JSON.stringify(value) ?? "null";
+  } catch {
+    return JSON.stringify(redact(value)) ?? "null";
+  }
+}
+
+/** JSON of arguments; very long ones give way to their beginning. */
+export function toBoundedJson(value: Readonly<Record<string, unknown>>): string {
+  const written = toJson(value);
+  if (Buffer.byteLength(written) <= LONGEST) return written;
+  return toJson(tooLarge(written.length, written.slice(0, SHOWN)));
+}
+
+/** Stands where arguments were too large to keep, or to show in a list. */
+export function tooLarge(length: number, beginning?: string): Record<string, unknown> {
+  return { "[too large]": `${length} characters of JSON${beginning === undefined ? "" : `: ${beginning}…`}` };
+}
+
+/** The JSON that this store wrote; undefined for none. */
+export function fromJson<Value>(written: string | null): Value | undefined {
+  // The columns hold what was written with the same types.
+  return written === null ? undefined : (JSON.parse(written) as Value);
+}
+
+export interface Page<Item> {
+  readonly items: readonly Item[];
+  readonly next?: string;
+}
+
+const USUAL_LIMIT = 50;
+const LARGEST_LIMIT = 500;
+
+export function pageLimit(limit: number | undefined): number {
+  return Math.min(Math.max(1, Math.trunc(limit ?? USUAL_LIMIT) || 1), LARGEST_LIMIT);
+}
+
+interface PageQuery<Selected, Row, Item> {
+  readonly limit: number | undefined;
+  /** From the page before. */
+  readonly cursor: string | undefined;
+  /** The columns by which it is ordered: newest first, and by id within one millisecond. */
+  readonly time: string;
+  readonly id: string;
+  readonly toItem: (row: Row) => Item;
+  readonly placeOf: (item: Item) => Cursor;
+  readonly isId?: (id: string) => boolean;
+  /** How the query is run, where that is not the usual way. */
+  readonly run?: (query: Selected) => Promise<Row[]>;
+}
+
+/** Reads one page of what is selected. Throws `InvalidCursorError`. */
+export async function readPage<Table extends keyof Tables, Row, Item>(
+  selection: SelectQueryBuilder<Tables, Table, Row>,
+  query: PageQuery<SelectQueryBuilder<Tables, Table, Row>, Row, Item>,
+): Promise<Page<Item>> {
+  const { cursor, toItem, placeOf, isId = () => true, run = (wanted) => wanted.execute() } = query;
+  const limit = pageLimit(query.limit);
+  const [time, id] = [sql.ref(query.time), sql.ref(query.id)];
+  let wanted = selection;
+  if (cursor !== undefined) {
+    const after = parseCursor(cursor);
+    if (!isId(after.id)) throw new InvalidCursorError();
+    // The first condition says less than the second, but an index can be used for it.
+    wanted = wanted
+      .where(sql<SqlBool>`${time} <= ${after.time}`)
+      .where(sql<SqlBool>`(${time} < ${after.time} or ${id} < ${after.id})`);
+  }
+  const ordered = wanted.orderBy(time, "desc").orderBy(id, "desc");
+  const rows = await run(ordered.limit(limit + 1));
+  const items = rows.slice(0, limit).map(toItem);
+  const last = items.at(-1);
+  return rows.length > limit && last !== undefined ? { items, next: formatCursor(placeOf(last)) } : { items };
+}
+
+/** Where a page ended. */
+interface Cursor {
+  readonly time: number;
+  readonly id: string;
+}
+
+function formatCursor({ time, id }: Cursor): string {
+  return Buffer.from(JSON.stringify([time, id])).toString("base64url");
+}
+
+function parseCursor(cursor: string): Cursor {
+  const value = parseJson(Buffer.from(cursor, "base64url").toString());
+  if (!Array.isArray(value) || value.length !== 2) throw new InvalidCursorError();
+  const [time, id] = value;
+  if (!Number.isSafeInteger(time) || typeof id !== "string") throw new InvalidCursorError();
+  // A cursor with other characters in between would be read all the same.
+  if (formatCursor({ time, id }) !== cursor) throw new InvalidCursorError();
+  return { time, id: toKey(id) };
+}
+
+/** Whether the column holds the text anywhere, whatever the case of Latin letters. */
+export function contains(engine: Engine, column: string, wanted: string): Expression<SqlBool> {
+  const pattern = `%${escapeLike(wanted)}%`;
+  const reference = sql.ref(column);
+  switch (engine) {
+    case "sqlite":
+      return sql`${reference} like ${pattern} escape '!'`;
+    case "postgres":
+      return sql`${reference} ilike ${pattern} escape '!'`;
+    case "mysql":
+      // A collation that ignores case would also take every emoji for the same.
+      return sql`lower(${reference}) like lower(${pattern}) escape '!'`;
+  }
+}
+
+/** Whether the column fits a glob of `*` and `?`, case and all. */
+export function matchesGlob(engine: Engine, column: string, glob: string): Expression<SqlBool> {
+  const reference = sql.ref(column);
+  if (!/[*?]/.test(glob)) return sql`${reference} = ${glob}`;
+  // SQLite's `like` ignores case; its own `glob` does not, and needs only its brackets taken literally. The plus keeps it
+  // from an index that gives the rows in another order: it would sort all that match, where a page needs a few.
+  if (engine === "sqlite") return sql`+${reference} glob ${glob.replaceAll("[", "[[]")}`;
+  const pattern = escapeLike(glob).replaceAll("*", "%").replaceAll("?", "_");
+  return sql`${reference} like ${pattern} escape '!'`;
+}
+
+/** The usual backslash means different things to the engines. */
+function escapeLike(wanted: string): string {
+  return wanted.replace(/[!%_]/g, "!$&");
+}
+
+/** Runs a change, and says whether there was a row to change. */
+export async function changesRows(change: {
+  executeTakeFirst(): Promise<{ numUpdatedRows: bigint } | { numDeletedRows: bigint }>;
+}): Promise<boolean> {
+  const done = await change.executeTakeFirst();
+  return ("numUpdatedRows" in done ? done.numUpdatedRows : done.numDeletedRows) > 0n;
+}

@@ -1,0 +1,124 @@
+import { createHash } from "node:crypto";
+import { type Expression, MysqlAdapter, PostgresAdapter, type SqlBool, sql } from "kysely";
+import { SkillChangedError } from "./errors.ts";
+import type { StoreDatabase } from "./schema.ts";
+
+/** Counts the changes to the tools that the database describes, so that every node knows when to read them again. */
+export class RegistryVersion {
+  readonly #db: StoreDatabase;
+
+  constructor(db: StoreDatabase) {
+    this.#db = db;
+  }
+
+  read(): Promise<number> {
+    return readVersion(this.#db);
+  }
+
+  /** One more than any version before. */
+  bump(): Promise<number> {
+    return this.#db.transaction().execute(raiseVersion);
+  }
+
+  /**
+   * Makes a change and counts it, in one transaction, so that no node sees the new version before what it stands for;
+   * others that count wait until it ends. Nothing is counted when `isCounted` says so of the result.
+   */
+  change<Result>(
+    edit: (db: StoreDatabase) => Promise<Result>,
+    isCounted: (result: Result) => boolean = () => true,
+  ): Promise<Result> {
+    return this.#db.transaction().execute(async (transaction) => {
+      const result = await edit(transaction);
+      if (isCounted(result)) await raiseVersion(transaction);
+      return result;
+    });
+  }
+}
+
+async function raiseVersion(db: StoreDatabase): Promise<number> {
+  await db
+    .updateTable("registry_version")
+    .set(({ eb }) => ({ version: eb("version", "+", 1) }))
+    .where("id", "=", 1)
+    .execute();
+  return readVersion(db);
+}
+
+async function readVersion(db: StoreDatabase): Promise<number> {
+  const row = db.selectFrom("registry_version").select("version").where("id", "=", 1);
+  return (await row.executeTakeFirstOrThrow()).version;
+}
+
+/** Which version is changed: the `updatedAt` of what was looked at. Another one is refused with `SkillChangedError`. */
+export interface SeenVersion {
+  readonly seen?: number | undefined;
+}
+
+export function refuseUnseen(seen: number | undefined, now: SkillChangedError["now"]): void {
+  if (seen !== undefined && seen !== now.updatedAt) throw new SkillChangedError(now);
+}
+
+/** Another node may write between the look and the change. */
+export function whereSeen(seen: number | undefined): Expression<SqlBool> {
+  return seen === undefined ? sql<SqlBool>`1 = 1` : sql<SqlBool>`updated_at = ${seen}`;
+}
+
+/** A moment that no version before had, whatever the clock says. */
+export function laterThan(updatedAt: number): number {
+  return Math.max(Date.now(), updatedAt + 1);
+}
+
+const tables = ["skills", "skill_tools", "skill_files", "experts", "expert_skills"] as const;
+
+/**
+ * A text that changes with any row of skills and experts, also one that an operator edits with a client of the
+ * database, which counts no version. It is asked for every other second, so each engine answers the cheapest way that
+ * it has.
+ */
+export class SkillFingerprint {
+  readonly #db: StoreDatabase;
+  #seen: { readonly dataVersion: number; readonly fingerprint: string } | undefined;
+
+  constructor(db: StoreDatabase) {
+    this.#db = db;
+  }
+
+  read(): Promise<string> {
+    const { adapter } = this.#db.getExecutor();
+    if (adapter instanceof PostgresAdapter) return this.#fromPostgres();
+    if (adapter instanceof MysqlAdapter) return this.#fromMysql();
+    return this.#fromSqlite();
+  }
+
+  /** Every version of a row bears the number of the transaction that wrote it. */
+  async #fromPostgres(): Promise<string> {
+    const parts = tables.map(
+      (table) =>
+        sql`select count(*) || '/' || coalesce(sum(xmin::text::bigint), 0) || '/' || coalesce(max(xmin::text::bigint), 0) as sum from ${sql.table(table)}`,
+    );
+    const { rows } = await sql<{ sum: string }>`${sql.join(parts, sql` union all `)}`.execute(this.#db);
+    return rows.map((row) => row.sum).join(" ");
+  }
+
+  async #fromMysql(): Promise<string> {
+    const names = sql.join(tables.map((table) => sql.table(table)));
+    const { rows } = await sql<{ Checksum: unknown }>`checksum table ${names}`.execute(this.#db);
+    return rows.map(({ Checksum: sum }) => String(sum)).join(" ");
+  }
+
+  /** Nothing is read as long as no other connection has written to the file. */
+  async #fromSqlite(): Promise<string> {
+    const { rows } = await sql<{ data_version: number }>`pragma data_version`.execute(this.#db);
+    const dataVersion = rows[0]?.data_version ?? 0;
+    if (this.#seen?.dataVersion === dataVersion) return this.#seen.fingerprint;
+    const hash = createHash("sha256");
+    for (const table of tables) {
+      const found = await sql`select * from ${sql.table(table)} order by 1, 2`.execute(this.#db);
+      for (const row of found.rows) hash.update(JSON.stringify(row));
+    }
+    const fingerprint = hash.digest("hex");
+    this.#seen = { dataVersion, fingerprint };
+    return fingerprint;
+  }
+}
