@@ -6,13 +6,6 @@ import { Compartment, EditorState, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
-export interface TextEditor {
-  text(): string;
-  setText(text: string): void;
-  setDark(dark: boolean): void;
-  close(): void;
-}
-
 export interface EditorOptions {
   readonly text: string;
   readonly label: string;
@@ -23,7 +16,7 @@ export interface EditorOptions {
 }
 
 /** An editor in a shadow root, where its styles are adopted sheets: the security policy refuses style elements. */
-export function openEditor(host: HTMLElement, options: EditorOptions): TextEditor {
+export function openEditor(host: HTMLElement, options: EditorOptions) {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   const theme = new Compartment();
   const language = new Compartment();
@@ -68,8 +61,10 @@ export function openEditor(host: HTMLElement, options: EditorOptions): TextEdito
   }
   return {
     text: () => view.state.doc.toString(),
-    setText: (text) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } }),
-    setDark: (dark) => view.dispatch({ effects: theme.reconfigure(EditorView.theme(looks, { dark })) }),
+    setText: (text: string) =>
+      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } }),
+    setDark: (dark: boolean) =>
+      view.dispatch({ effects: theme.reconfigure(EditorView.theme(looks, { dark })) }),
     close: () => view.destroy(),
   };
 }

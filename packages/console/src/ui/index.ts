@@ -60,6 +60,7 @@ declare module "vue" {
 
 export { errorText, loopEvidence, nameOf, shownStatus } from "./call-texts.ts";
 export { dropUnsavedWork, isSamePlace, useDraft, useUnsavedWork } from "./drafts.ts";
+export { useFilterDrafts } from "./filter-drafts.ts";
 export {
   keepReloads,
   useReloads,

@@ -1,5 +1,4 @@
-import { computed, onScopeDispose, type Ref, reactive, readonly, ref, shallowRef, watch } from "vue";
-import { onBeforeRouteLeave, useRoute, useRouter } from "vue-router";
+import { computed, onScopeDispose, type Ref, readonly, ref, shallowRef, watch } from "vue";
 import {
   ApiError,
   type CallPage,
@@ -80,9 +79,7 @@ export function useCallFeed(
       // When more came than a page holds, the gap between would be invisible: begin anew instead.
       const known = new Set(calls.value.map(({ callId }) => callId));
       const hasGap =
-        calls.value.length > 0 &&
-        page.next !== undefined &&
-        !page.items.some(({ callId }) => known.has(callId));
+        known.size > 0 && page.next !== undefined && !page.items.some(({ callId }) => known.has(callId));
       const isNew = hasGap || !isBegun;
       calls.value = isNew ? page.items : mergeHead(calls.value, page);
       if (isNew || calls.value.length === page.items.length) next.value = page.next;
@@ -91,9 +88,7 @@ export function useCallFeed(
   }
 
   /** As much of what was read before as one request brings: it may have ended since. */
-  function reread(): Promise<void> {
-    return refresh(Math.min(LARGEST_PAGE, Math.max(PAGE, calls.value.length)));
-  }
+  const reread = () => refresh(Math.min(LARGEST_PAGE, Math.max(PAGE, calls.value.length)));
 
   async function readMore(): Promise<void> {
     const cursor = next.value;
@@ -110,8 +105,7 @@ export function useCallFeed(
   useEvents(["call."], (event) => {
     if (event.type === "call.progress" || event.type === "call.updated") return;
     if (isPaused.value) {
-      if (event.type === "call.completed" || event.type === "call.failed" || event.type === "call.cancelled")
-        missed.value++;
+      if (event.type in endings) missed.value++;
       return;
     }
     // What ended while nobody told of it may be further down than the newest page.
@@ -139,16 +133,8 @@ export function useCallFeed(
     generation++;
     clearTimeout(timer);
   });
-  return {
-    calls,
-    next: readonly(next),
-    hasMore: computed(() => next.value !== undefined),
-    error,
-    isLoading,
-    missed,
-    restart,
-    readMore,
-  };
+  const hasMore = computed(() => next.value !== undefined);
+  return { calls, next: readonly(next), hasMore, error, isLoading, missed, restart, readMore };
 }
 
 /** Puts the newest page before what was read earlier. A page without a next one is all there is. */
@@ -267,58 +253,3 @@ watch(
     if (refusal === "missing") feeds.clear();
   },
 );
-
-const TYPING_PAUSE = 300;
-
-/** Filters in the address. Typed text gets there when typing pauses; one step back undoes a whole typed text. */
-export function useFilterDrafts<Key extends string>(keys: readonly Key[]) {
-  const route = useRoute();
-  const router = useRouter();
-  const text = (key: string) => (typeof route.query[key] === "string" ? String(route.query[key]) : "");
-  const drafts = reactive(Object.fromEntries(keys.map((key) => [key, text(key)]))) as Record<Key, string>; // One for each key.
-  const timers = new Map<string, ReturnType<typeof setTimeout>>();
-  let typedLast: string | undefined;
-
-  /** `typed`: it goes on with what the same field said before, and replaces it. */
-  function set(key: string, value: string, typed = false): void {
-    const goesOn = typed && typedLast === key;
-    typedLast = typed ? key : undefined;
-    if (text(key) === value) return;
-    const query = Object.fromEntries(
-      Object.entries({ ...route.query, [key]: value }).filter(([, part]) => part !== ""),
-    );
-    void (goesOn ? router.replace({ query }) : router.push({ query }));
-  }
-  function type(key: Key): void {
-    clearTimeout(timers.get(key));
-    const commit = () => {
-      timers.delete(key);
-      set(key, drafts[key].trim(), true);
-    };
-    timers.set(key, setTimeout(commit, TYPING_PAUSE));
-  }
-  function clear(): void {
-    for (const timer of timers.values()) clearTimeout(timer);
-    timers.clear();
-  }
-  watch(
-    () => keys.map(text),
-    () => {
-      // What is being typed is newer than the address.
-      for (const key of keys)
-        if (!timers.has(key) && drafts[key].trim() !== text(key)) drafts[key] = text(key);
-    },
-  );
-  onBeforeRouteLeave(clear);
-  onScopeDispose(clear);
-  return {
-    drafts,
-    text,
-    set,
-    type,
-    /** What is typed from now on is a step of its own. */
-    endTyping() {
-      typedLast = undefined;
-    },
-  };
-}
