@@ -25,6 +25,7 @@ const frameKey = Symbol("frame");
 
 /** The call behind a context, also behind a copy of one or one that stands in front of it. */
 export function frameOf(context: unknown): CallFrame | undefined {
+  // Nobody else has the symbol.
   return (context as { [frameKey]?: CallFrame } | null | undefined)?.[frameKey];
 }
 

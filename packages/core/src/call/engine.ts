@@ -190,7 +190,11 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   } catch {
     // The call itself has its outcome; there is nobody left to tell.
   }
-  host.history.shrink(frame);
+  try {
+    host.history.shrink(frame);
+  } catch {
+    // What cannot be looked at is kept as it is, for as long as the history remembers it.
+  }
   const turn = overdueTurn(frame.endedAt);
   if (turn === undefined) frame.resolve(result);
   else turn.then(() => frame.resolve(result));

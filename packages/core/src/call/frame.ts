@@ -196,41 +196,15 @@ const LARGE = 100_000;
 const DEPTH_LOOKED_AT = 3;
 const MOST_LOOKED_AT = 50;
 
-/** The calls under way, as a list through the frames themselves: joining and leaving it allocates nothing, where a Set would make a call half as dear again. */
-export class ActiveCalls {
-  newest: CallFrame | undefined = undefined;
-
-  add(frame: CallFrame): void {
-    frame.older = this.newest;
-    if (this.newest !== undefined) this.newest.newer = frame;
-    this.newest = frame;
-  }
-
-  remove(frame: CallFrame): void {
-    const { older, newer } = frame;
-    if (newer === undefined) this.newest = older;
-    else newer.older = older;
-    if (older !== undefined) older.newer = newer;
-    frame.older = undefined;
-    frame.newer = undefined;
-  }
-
-  *[Symbol.iterator](): Generator<CallFrame> {
-    for (let frame = this.newest; frame !== undefined; ) {
-      const next: CallFrame | undefined = frame.older;
-      yield frame;
-      frame = next;
-    }
-  }
-}
-
 /**
  * The calls under way and the last few that ended; the oldest ended call makes room for the newest. A call id is
  * made of the call's number, so that a call whose id nobody asks for costs no text and no map entry; only ids
- * that callers chose themselves are kept in a map.
+ * that callers chose themselves are kept in a map. The calls under way are a list through the frames themselves: a Set
+ * would make a call half as dear again.
  */
 export class CallHistory {
-  readonly active = new ActiveCalls();
+  /** The newest call under way. */
+  newest: CallFrame | undefined = undefined;
   readonly #limit: number;
   readonly #chosen = new Map<string, CallFrame>();
   /** Makes the ids of one registry differ from those of any other. */
@@ -255,19 +229,36 @@ export class CallHistory {
     const chosen = this.#chosen.get(callId);
     if (chosen !== undefined || !callId.startsWith(this.#prefix)) return chosen;
     const sequence = Number.parseInt(callId.slice(this.#prefix.length), 36);
-    for (const frame of this.active) if (frame.sequence === sequence && frame.callId === callId) return frame;
+    for (const frame of this.active())
+      if (frame.sequence === sequence && frame.callId === callId) return frame;
     return this.#ring.find((frame) => frame?.sequence === sequence && frame.callId === callId);
   }
 
+  /** The calls under way, the newest first. */
+  *active(): Generator<CallFrame> {
+    for (let frame = this.newest; frame !== undefined; ) {
+      const next: CallFrame | undefined = frame.older;
+      yield frame;
+      frame = next;
+    }
+  }
+
   started(frame: CallFrame): void {
-    this.active.add(frame);
+    frame.older = this.newest;
+    if (this.newest !== undefined) this.newest.newer = frame;
+    this.newest = frame;
     if (frame.options.callId !== undefined && frame.options.callId === frame.callId) {
       this.#chosen.set(frame.callId, frame);
     }
   }
 
   ended(frame: CallFrame): void {
-    this.active.remove(frame);
+    const { older, newer } = frame;
+    if (newer === undefined) this.newest = older;
+    else newer.older = older;
+    if (older !== undefined) older.newer = newer;
+    frame.older = undefined;
+    frame.newer = undefined;
     if (this.#limit === 0) {
       this.#forget(frame);
       return;
@@ -283,16 +274,8 @@ export class CallHistory {
     if (chosen !== undefined && this.#chosen.get(chosen) === frame) this.#chosen.delete(chosen);
   }
 
-  /** Lets go of what only the caller needs, so that a hundred large results do not stay in memory. */
+  /** Lets go of what only the caller needs, so that a hundred large results do not stay in memory. May throw. */
   shrink(frame: CallFrame): void {
-    try {
-      this.#shrink(frame);
-    } catch {
-      // What cannot be looked at is kept as it is, for as long as the history remembers it.
-    }
-  }
-
-  #shrink(frame: CallFrame): void {
     const { result } = frame;
     frame.shown = undefined;
     if (frame.startedAt > 0) frame.raw = undefined;

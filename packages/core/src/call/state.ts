@@ -90,9 +90,8 @@ class StateEvent {
     // Of a call under way there are mostly the arguments alone, which are masked already.
     const isMasked = found.size === 0 && this.#title === undefined && this.#metadata === undefined;
     if (isMasked && (state.status === "pending" || state.status === "running")) return state;
-    // It is a copy of the same shape.
     const mask = this.#frame.host.settings.secrets().and(ownSecrets(this.#error, new Set(found)));
-    return mask.shown(state) as ToolState;
+    return mask.shown(state) as ToolState; // A copy of the same shape.
   }
 
   #raw(input: Record<string, unknown>): ToolState {

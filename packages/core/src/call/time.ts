@@ -1,4 +1,4 @@
-import type { ActiveCalls, CallFrame } from "./frame.ts";
+import type { CallFrame, CallHistory } from "./frame.ts";
 
 /** Milliseconds between two looks at how the clocks stand to each other: looking costs more than adding. */
 const LOOK_EVERY = 1_000;
@@ -34,13 +34,13 @@ type Expire = (frame: CallFrame, kind: "total" | "idle") => void;
  * the last call ends, a long timer is cleared and a short one runs out, so nothing keeps the process alive.
  */
 export class Deadlines {
-  readonly #active: ActiveCalls;
+  readonly #calls: CallHistory;
   readonly #expire: Expire;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #due = NEVER;
 
-  constructor(active: ActiveCalls, expire: Expire) {
-    this.#active = active;
+  constructor(calls: CallHistory, expire: Expire) {
+    this.#calls = calls;
     this.#expire = expire;
   }
 
@@ -53,7 +53,7 @@ export class Deadlines {
 
   /** Lets go of the timer when no call is under way any more. */
   release(now: number): void {
-    if (this.#active.newest !== undefined || this.#due === NEVER || this.#due - now <= SHORT) return;
+    if (this.#calls.newest !== undefined || this.#due === NEVER || this.#due - now <= SHORT) return;
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#due = NEVER;
@@ -73,13 +73,13 @@ export class Deadlines {
     const now = performance.now();
     let next = NEVER;
     // A list of its own: what ends one call may end others, and the list must not lose its thread.
-    for (const frame of [...this.#active]) {
+    for (const frame of [...this.#calls.active()]) {
       if (frame.ended) continue;
       const due = dueTime(frame);
       if (due <= now) this.#expire(frame, frame.deadline <= now ? "total" : "idle");
       else next = Math.min(next, due);
     }
-    if (this.#active.newest !== undefined && next < this.#due) this.#arm(next, now);
+    if (this.#calls.newest !== undefined && next < this.#due) this.#arm(next, now);
   }
 }
 

@@ -244,7 +244,7 @@ export class ToolRegistry implements RegistryReader {
 
   /** The calls under way. */
   activeCalls(): { readonly callId: string; readonly toolName: string; readonly state: ToolState }[] {
-    return Array.from(this.#host.history.active, (frame) => ({
+    return Array.from(this.#host.history.active(), (frame) => ({
       callId: frame.callId,
       toolName: frame.toolName,
       state: stateOf(frame),
@@ -361,7 +361,7 @@ export class ToolRegistry implements RegistryReader {
       history,
       results: new KeptResults(settings.keptResults),
       sessions: this.#sessions,
-      deadlines: new Deadlines(history.active, expireCall),
+      deadlines: new Deadlines(history, expireCall),
       events: new EventHub(),
       undecided: new Set(),
       get toolCount() {

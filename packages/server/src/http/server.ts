@@ -128,7 +128,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const feed = new EventFeed({ size: whole.feedSize, heartbeat: whole.heartbeat });
   const metrics = new Metrics();
   const reloads = new ReloadLog(app.report);
-  const unsubscribe = [metrics.listen, publishRack(feed, desk)].map((listen) => registry.subscribe(listen));
+  const unsubscribe = [
+    registry.subscribe(metrics.listen, ["record"]),
+    registry.subscribe(publishRack(feed, desk)),
+  ];
   unsubscribe.push(approvals.subscribe(publishApprovals(feed)), files.subscribe(publishLoads(feed)));
   if (mcpServers !== undefined) unsubscribe.push(mcpServers.subscribe(publishMcpServers(feed, mcpServers)));
   if (clients !== undefined) unsubscribe.push(clients.subscribe(publishClients(feed)));

@@ -152,7 +152,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   });
   const book = new CallBook(registry);
   const log = new CallLog({ ...config.log, file: logFileOf(root, config) });
-  registry.subscribe(log.listen);
+  registry.subscribe(log.listen, ["record"]);
 
   const surroundings: InternalSurroundings = {
     ...config.context,

@@ -155,8 +155,8 @@ async function refuseOnThrow(
 }
 
 function isDecision(value: unknown): value is ApprovalDecision {
-  const decision = (value as { decision?: unknown } | null | undefined)?.decision;
-  return decision === "allow" || decision === "deny";
+  if (typeof value !== "object" || value === null || !("decision" in value)) return false;
+  return value.decision === "allow" || value.decision === "deny";
 }
 
 function requestFor(

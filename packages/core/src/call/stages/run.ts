@@ -43,9 +43,7 @@ function shortest(own: number, callers: number | undefined): number {
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return (
-    typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function"
-  );
+  return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
 }
 
 /**
