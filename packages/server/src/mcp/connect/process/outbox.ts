@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
-import { LineWriter } from "../../wire/index.ts";
+import { MessageWriter } from "../../wire/index.ts";
 import { commandFor, UpstreamError } from "../failures.ts";
 
 /** A message that waits until what was sent before it has been read. */
@@ -24,7 +24,7 @@ const LONGEST_STALL = 5_000;
  */
 export class Outbox {
   readonly #input: Socket;
-  readonly #writer: LineWriter;
+  readonly #writer: MessageWriter;
   readonly #server: string;
   /** Requests of which the server owes the answer. One that never comes costs others a moment, and nothing else. */
   #unanswered = 0;
@@ -37,7 +37,13 @@ export class Outbox {
   constructor(input: Socket, server: string) {
     this.#input = input;
     this.#server = server;
-    this.#writer = new LineWriter(input, { freed: () => this.#sendHeld(), overflowed() {} });
+    this.#writer = new MessageWriter(input, {
+      frame: ["", "\n"],
+      // Nothing is written while the server does not read, so no more than one message is ever beyond this.
+      most: Number.POSITIVE_INFINITY,
+      freed: () => this.#sendHeld(),
+      overflowed() {},
+    });
     // Only while messages are held. Every piece that is read begins the time anew.
     input.on("timeout", () => this.#refuseHeld());
   }
