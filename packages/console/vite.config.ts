@@ -1,6 +1,6 @@
 import tailwindcss from "@tailwindcss/vite";
-import vue from "@vitejs/plugin-vue";
 import { defaultClientConditions, defineConfig, type UserConfig } from "vite";
+import { vuePlugin } from "./vue-plugin.ts";
 
 // While developing, `TOOLRACK_URL=http://127.0.0.1:7300 npm run dev -w packages/console` speaks to a running server.
 const target = process.env.TOOLRACK_URL ?? "http://127.0.0.1:7300";
@@ -15,7 +15,7 @@ export default defineConfig(({ command }) => {
 
 const config: UserConfig = {
   root: import.meta.dirname,
-  plugins: [vue(), tailwindcss()],
+  plugins: [vuePlugin, tailwindcss()],
   resolve: { conditions: ["toolrack-source", ...defaultClientConditions] },
   define: {
     __VUE_OPTIONS_API__: "false",

@@ -1,10 +1,10 @@
-import vue from "@vitejs/plugin-vue";
 import { defineConfig } from "vitest/config";
 import { sharedTestSettings } from "../../scripts/shared-test-settings.ts";
+import { vuePlugin } from "./vue-plugin.ts";
 
 export default defineConfig({
   root: import.meta.dirname,
-  plugins: [vue()],
+  plugins: [vuePlugin],
   resolve: { conditions: ["toolrack-source"] },
   ssr: { resolve: { conditions: ["toolrack-source"] } },
   test: {

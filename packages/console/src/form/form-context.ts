@@ -1,5 +1,6 @@
 import { type Component, type ComputedRef, type InjectionKey, inject, provide, type Ref } from "vue";
 import type { ApiError } from "../api/index.ts";
+import type { FieldNode } from "./field-node.ts";
 
 export interface FormContext {
   /** What the server said about places in the arguments, by path. */
@@ -23,6 +24,16 @@ export interface ControlAttributes {
   readonly "aria-label": string | undefined;
   readonly "aria-describedby": string | undefined;
   readonly "aria-invalid": boolean;
+}
+
+/** What every kind of field is given. */
+export interface FieldProps<Kind extends FieldNode["kind"]> {
+  node: Extract<FieldNode, { kind: Kind }>;
+  path: string;
+  label: string;
+  control: ControlAttributes;
+  isRoot?: boolean;
+  isJson?: boolean;
 }
 
 const key: InjectionKey<FormContext> = Symbol("form");
