@@ -19,6 +19,7 @@ const withCache = { NODE_COMPILE_CACHE: compiled };
 const slow = ["run", "--config", "vitest.slow.config.ts", ...passed];
 const quick = () => [
   ["types", "node_modules/typescript/bin/tsc", ["--noEmit"]],
+  ["types of core, without Node", "node_modules/typescript/bin/tsc", ["-p", "packages/core", "--noEmit"]],
   ["types of the console", "packages/console/scripts/check-types.mjs", []],
   ["lint and format", "node_modules/@biomejs/biome/bin/biome", ["check", "--error-on-warnings", "."]],
   ...tests(),

@@ -1,19 +1,15 @@
-export type { LogLevel } from "./call/context.ts";
-export { logLine } from "./call/context.ts";
-export type { RackEvent, RackListener, ToolCallRecord } from "./call/events.ts";
-export type { CallFlags } from "./call/frame.ts";
-export { waitingForTurn, whenAborted } from "./call/frame.ts";
-export { IdTable } from "./call/history.ts";
-export { type RedactOptions, redact } from "./call/mask.ts";
-export type { CallOptions, CallSettings } from "./call/settings.ts";
+export { logLine, waitingForTurn, whenAborted } from "./call/context.ts";
+export type { CallFlags, LogLevel, RackEvent, RackListener, ToolCallRecord } from "./call/events.ts";
+export { Mask, type RedactOptions, redact } from "./call/mask.ts";
+export type { PageOptions, ResultPage } from "./call/results.ts";
 export type {
   ApprovalDecision,
   ApprovalPolicy,
   ApprovalRequest,
   ApprovalVerdict,
-} from "./call/stages/approve.ts";
-export type { PageOptions, ResultPage } from "./call/stages/bound.ts";
-export type { ToolState, ToolStatus } from "./call/state.ts";
+  CallOptions,
+  CallSettings,
+} from "./call/settings.ts";
 export { type ToolErrorCode, toolErrorCodes } from "./error/codes.ts";
 export type { ToolErrorResponse } from "./error/tool-error.ts";
 export {
@@ -41,7 +37,7 @@ export {
 } from "./format/anthropic.ts";
 export { parseGeminiFunctionCalls, toGeminiFunctionResponse, toGeminiTools } from "./format/gemini.ts";
 export { fromMcpResult, parseMcpToolCall, toMcpResult, toMcpTools } from "./format/mcp.ts";
-export type { FormatNote } from "./format/modern-schema.ts";
+export type { FormatNote } from "./format/notes.ts";
 export {
   parseOpenAIResponsesCalls,
   parseOpenAIToolCalls,
@@ -57,7 +53,7 @@ export { type ToolDefinition, toDefinition } from "./format/tools.ts";
 export { type RecalledCall, recallCalls } from "./loop/predict.ts";
 export type { RegistryReader, RegistryStats, RegistryView } from "./registry/catalog.ts";
 export { RegistrySnapshot } from "./registry/catalog.ts";
-export { type Observation, ToolDispatcher } from "./registry/entry.ts";
+export { type Observation, ToolDispatcher } from "./registry/dispatcher.ts";
 export { type DoomLoopDetectionResult, type RefusedTool, ToolRegistry } from "./registry/registry.ts";
 export type { SchemaFlaw } from "./schema/check-json-schema.ts";
 export { jsonSchemaFlaws } from "./schema/check-json-schema.ts";
@@ -79,6 +75,8 @@ export type {
   ProgressUpdate,
   ToolClient,
   ToolContext,
+  ToolState,
+  ToolStatus,
 } from "./tool/context.ts";
 export type {
   LoopPolicy,

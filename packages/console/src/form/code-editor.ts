@@ -15,19 +15,14 @@ export interface TextEditor {
 
 export interface EditorOptions {
   readonly text: string;
-  /** What it is called for people who do not see it. */
   readonly label: string;
   readonly language: "json" | "markdown" | "text";
   readonly isDark: boolean;
   readonly onChange: (text: string) => void;
-  /** After `onChange`, when the text came by pasting. */
   readonly onPaste?: (text: string) => void;
 }
 
-/**
- * An editor inside a shadow root: there its styles are adopted sheets, which the page's security policy allows,
- * while style elements in the page are refused.
- */
+/** An editor in a shadow root, where its styles are adopted sheets: the security policy refuses style elements. */
 export function openEditor(host: HTMLElement, options: EditorOptions): TextEditor {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   const theme = new Compartment();

@@ -9,13 +9,11 @@ export type FieldNode = FieldFacts & FieldShape;
 export interface FieldFacts {
   readonly title?: string;
   readonly description?: string;
-  /** `null` is one of the values. */
   readonly nullable: boolean;
   /** Present, even as `undefined`, only when the schema has one. */
   readonly default?: unknown;
   readonly examples: readonly unknown[];
   readonly deprecated: boolean;
-  /** Without `$ref` and `allOf`. */
   readonly schema: Keywords;
 }
 
@@ -52,8 +50,8 @@ export interface UnionOption {
 }
 
 /**
- * Whether a field of this kind can show the value without losing any of it. Looks no deeper than the field itself:
- * what is inside shows itself. A value that does not fit is edited as JSON.
+ * Whether this kind of field can show the value. Looks no deeper than the field. What does not fit is
+ * edited as JSON.
  */
 export function fits(node: FieldNode, value: unknown, depth = 0): boolean {
   if (value === undefined) return true;
@@ -89,7 +87,6 @@ export function fits(node: FieldNode, value: unknown, depth = 0): boolean {
   }
 }
 
-/** Whether a choice stands for this value. */
 export function choiceIs(choice: Choice, value: unknown): boolean {
   return sameJson(choice.value, value);
 }
@@ -108,7 +105,6 @@ export function optionFor(node: Extract<FieldNode, { kind: "union" }>, value: un
 const NO_FIT = Number.NEGATIVE_INFINITY;
 const DEEPEST_FIT = 6;
 
-/** How well a value fits, parts included. */
 function scoreOf(node: FieldNode, value: unknown, depth: number): number {
   if (!fits(node, value)) return NO_FIT;
   if (depth > DEEPEST_FIT || value === null || value === undefined) return 0;
@@ -201,7 +197,6 @@ function hint(name: string, values: Hint["values"]): Hint {
   return { name, values };
 }
 
-/** The value without what its schema says is secret. */
 export function withoutSecrets(node: FieldNode, value: unknown, depth = 0): unknown {
   if (value === undefined || depth > DEEPEST_VALUE) return undefined;
   switch (node.kind) {

@@ -1,4 +1,4 @@
-import { redact } from "../call/mask.ts";
+import { Mask } from "../call/mask.ts";
 import { safeJson } from "../tool/result.ts";
 import { type ToolErrorCode, toolErrorCodes } from "./codes.ts";
 
@@ -230,7 +230,7 @@ const MOST_KEYS = 50;
 
 /** The arguments as an error may show them: redacted, every long text cut, never more than a screenful. */
 export function clip(input: unknown): Record<string, unknown> {
-  const plain = redact(input);
+  const plain = Mask.none.shown(input);
   if (typeof plain !== "object" || plain === null || Array.isArray(plain)) {
     return plain === undefined ? {} : { value: shorten(plain, 0) };
   }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { describeConstraint, withRemarks } from "./modern-schema.ts";
+import { describeConstraint, withRemarks } from "./notes.ts";
 
 it("says each constraint as a model reads it", () => {
   const constraints: [string, unknown][] = [

@@ -10,8 +10,22 @@ import {
   schemasIn,
   typesOf,
 } from "../schema/visit.ts";
-import { describeConstraint, type TakeNote, withRemarks } from "./modern-schema.ts";
+import { toModernSchema } from "./modern-schema.ts";
+import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
+import { keepReferences } from "./references.ts";
 import { distinctJson, sameJson } from "./tools.ts";
+
+/**
+ * The schema as every provider needs it: in the words of 2020-12, one object at its root, every reference
+ * pointing to something. Nothing else is changed. Throws when the arguments are not an object or not JSON.
+ */
+export function prepareSchema(schema: JsonSchemaObject, note: TakeNote): JsonSchemaObject {
+  const modern = toModernSchema(schema, note);
+  const isFlat = ["$ref", "allOf", "anyOf", "oneOf"].every((keyword) => modern[keyword] === undefined);
+  // A root that is about to be rewritten must not be pointed into.
+  const isSafe = (reference: string) => isFlat || /^#(\/?$|\/\$defs\/|\/definitions\/)/.test(reference);
+  return flattenRoot(keepReferences(modern, schema, note, isSafe), note);
+}
 
 /** Keywords that tell a reader something and constrain nothing. */
 export const annotationKeywords: readonly string[] = [
@@ -239,8 +253,7 @@ function flattenObject(
       isRecord(part) ? flattenObject(part, root, note, depth + 1) : part,
     );
     const whole = { ...base, ...(anyOf !== undefined && { anyOf }), ...(oneOf !== undefined && { oneOf }) };
-    note("", "allOf", "rewritten", "Its parts stand as one schema.");
-    return flattenObject(mergeGreedily(whole, parts, root, note), root, note, depth + 1);
+    return flattenObject(mergeAllOf(whole, parts, root, "", note), root, note, depth + 1);
   }
   if (anyOf !== undefined) {
     const rest = { ...base, ...(oneOf !== undefined && { oneOf }) };
@@ -255,30 +268,24 @@ const introductions = {
   oneOf: "exactly one of these sets of arguments is needed",
 };
 
-/** The parts as one schema; a part that cannot be worked in is said in the description. */
-function mergeGreedily(
+/** The schema with all its `allOf` parts worked in; a part that cannot be is said in the description. */
+export function mergeAllOf(
   whole: JsonSchemaObject,
   parts: readonly JsonSchema[],
   root: JsonSchemaObject,
+  path: string,
   note: TakeNote,
 ): JsonSchemaObject {
   const remarks: string[] = [];
   let merged = whole;
   for (const part of parts) {
     const both = mergeSchemas([merged, part], root);
-    if (both !== undefined) {
-      merged = both;
-      continue;
-    }
-    const remark = describeConstraint("allOf", part);
+    const remark = both === undefined ? describeConstraint("allOf", part) : undefined;
+    if (both !== undefined) merged = both;
+    else note(path, "allOf", remark ? "described" : "dropped", "A part does not merge with the others.");
     if (remark !== undefined) remarks.push(remark);
-    note(
-      "",
-      "allOf",
-      remark === undefined ? "dropped" : "described",
-      "A part does not merge with the others.",
-    );
   }
+  note(path, "allOf", "rewritten", "Its parts stand as one schema.");
   return remarks.length === 0 ? merged : { ...merged, description: withRemarks(merged.description, remarks) };
 }
 

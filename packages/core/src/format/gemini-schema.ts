@@ -3,17 +3,17 @@ import {
   type JsonSchema,
   type JsonSchemaObject,
   type JsonType,
+  listOf,
   pointer,
   propertiesOf,
   requiredOf,
   resolveReference,
   schemaFrom,
-  schemasIn,
   typesOf,
 } from "../schema/visit.ts";
-import { annotationKeywords, mergeSchemas } from "./flatten.ts";
-import { geminiFrame, geminiRemarks, geminiWords } from "./gemini.ts";
-import { describeConstraint, type TakeNote, withRemarks } from "./modern-schema.ts";
+import { mergeAllOf, mergeSchemas } from "./flatten.ts";
+import { type ProviderKeywords, SchemaLowering } from "./lowering.ts";
+import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
 import { distinctJson } from "./tools.ts";
 
 /** How deep references are written out. Where that grows too large, the next smaller depth is taken. */
@@ -23,14 +23,6 @@ const maxNodes = 3_000;
 const maxRepeats = 2;
 
 class TooLarge extends Error {}
-
-interface Lowering {
-  readonly root: JsonSchemaObject;
-  readonly note: TakeNote;
-  readonly referenceDepth: number;
-  readonly maxNodes: number;
-  nodes: number;
-}
 
 /**
  * The schema in the subset of OpenAPI that Gemini's `parameters` takes: no references, no `oneOf`, `allOf` or
@@ -42,7 +34,7 @@ export function toGeminiSchema(root: JsonSchemaObject, note: TakeNote): JsonSche
     const limit = referenceDepth === 1 ? Number.POSITIVE_INFINITY : maxNodes;
     try {
       const take: TakeNote = (...entry) => taken.push(entry);
-      const schema = lower(root, "", [], { root, note: take, referenceDepth, maxNodes: limit, nodes: 0 });
+      const schema = new GeminiLowering(root, take, limit, referenceDepth).lower(root, "");
       for (const entry of taken) note(...entry);
       return schema;
     } catch (error) {
@@ -52,50 +44,200 @@ export function toGeminiSchema(root: JsonSchemaObject, note: TakeNote): JsonSche
   throw new TooLarge("the schema is too large");
 }
 
-function lower(
-  node: JsonSchema,
-  path: string,
-  stack: readonly string[],
-  lowering: Lowering,
-): JsonSchemaObject {
-  if (++lowering.nodes > lowering.maxNodes) throw new TooLarge();
-  if (!isRecord(node)) return geminiAnyValue({}, path, lowering.note);
-  if (typeof node.$ref === "string") return lowerReference(node, node.$ref, path, stack, lowering);
-  if (node.allOf !== undefined) return lower(mergeAllOf(node, path, lowering), path, stack, lowering);
-  if (node.anyOf !== undefined || node.oneOf !== undefined) return lowerUnion(node, path, stack, lowering);
-  const types = typesOf(node);
-  if (types === undefined) return geminiAnyValue(node, path, lowering.note);
-  const present = types.filter((type) => type !== "null");
-  if (present.length > 1) return lowerTypes(node, types, path, stack, lowering);
-  if (present.length === 0) return geminiNull(node);
-  const schema = lowerType(node, present[0]!, path, stack, lowering);
-  return types.length > present.length ? { ...schema, nullable: true } : schema;
+/** What Gemini's `Schema` has a field for. */
+const geminiKeywords: ProviderKeywords = {
+  kept: {
+    string: ["format", "pattern", "minLength", "maxLength"],
+    number: ["format", "minimum", "maximum"],
+    integer: ["format", "minimum", "maximum"],
+    boolean: [],
+    array: ["minItems", "maxItems"],
+    object: ["minProperties", "maxProperties"],
+    null: [],
+  },
+  handled: [
+    ...["type", "title", "description", "default", "example", "enum", "const", "properties", "required"],
+    ...["items", "prefixItems", "$defs", "definitions", "$id", "$anchor", "$dynamicAnchor", "$comment"],
+    ...["deprecated", "readOnly", "writeOnly", "propertyOrdering"],
+  ],
+  notKept: "Gemini has no field for it.",
+};
+
+/** The formats Gemini takes; any other is an error there. */
+const keptFormats: Readonly<Partial<Record<JsonType, readonly unknown[]>>> = {
+  string: ["date-time", "enum"],
+  number: ["float", "double"],
+  integer: ["int32", "int64"],
+};
+
+class GeminiLowering extends SchemaLowering {
+  protected readonly keywords = geminiKeywords;
+  readonly #referenceDepth: number;
+  /** The references that are being written out. */
+  readonly #followed: string[] = [];
+
+  constructor(root: JsonSchemaObject, note: TakeNote, limit: number, referenceDepth: number) {
+    super(root, note, limit);
+    this.#referenceDepth = referenceDepth;
+  }
+
+  protected tooLarge(): Error {
+    return new TooLarge();
+  }
+
+  /** Gemini needs a type, so all of them are listed. */
+  protected lowerAnyValue(node: JsonSchema, path: string): JsonSchemaObject {
+    this.note(path, "type", "rewritten", "Any value is accepted; sent as a choice of every type.");
+    const scalars = ["string", "number", "boolean", "object"].map((type) => ({ type, nullable: true }));
+    const list = { type: "array", items: { type: "string" }, nullable: true };
+    return this.unite([...scalars, list], isRecord(node) ? node : {}, path);
+  }
+
+  protected lowerReference(reference: string, siblings: JsonSchemaObject, path: string): JsonSchemaObject {
+    const target = resolveReference(this.root, reference) ?? true;
+    const repeats = this.#followed.filter((entry) => entry === reference).length;
+    // The root is not among those followed, so a reference to it has one repeat more than is counted.
+    const allowed = reference === "#" ? maxRepeats - 1 : maxRepeats;
+    if (repeats >= allowed || this.#followed.length >= this.#referenceDepth) {
+      this.note(path, "$ref", "described", `Cut here: ${reference} goes deeper than Gemini can be told.`);
+      return cutReference(siblings, reference, target);
+    }
+    const isBare = Object.keys(siblings).length === 0;
+    const merged = isBare ? target : mergeSchemas([siblings, target], this.root);
+    this.#followed.push(reference);
+    try {
+      return this.lower(merged ?? { ...(isRecord(target) && target), ...siblings }, path);
+    } finally {
+      this.#followed.pop();
+    }
+  }
+
+  protected mergeParts(rest: JsonSchemaObject, parts: readonly JsonSchema[], path: string): JsonSchemaObject {
+    return mergeAllOf(rest, parts, this.root, path, this.note);
+  }
+
+  protected leaveOutOneOf(path: string): void {
+    this.note(path, "oneOf", "dropped", "It stands beside `anyOf`.");
+  }
+
+  protected unmergedBranch(branch: JsonSchema): JsonSchema {
+    return branch;
+  }
+
+  protected toNullable(schema: JsonSchemaObject): JsonSchemaObject {
+    return { ...schema, nullable: true };
+  }
+
+  protected keeps(keyword: string, value: unknown, type: JsonType): boolean {
+    return keyword !== "format" || keptFormats[type]?.includes(value) === true;
+  }
+
+  /** The rack drops or refuses further properties by itself; a model need not be told. */
+  protected isDropped(keyword: string, value: unknown): boolean {
+    return value === false || keyword.startsWith("x-");
+  }
+
+  protected override words(
+    node: JsonSchemaObject,
+    path: string,
+    kept: readonly string[] = [],
+    first: readonly string[] = [],
+  ): Record<string, unknown> {
+    const words = super.words(node, path, kept, first);
+    return node.default === undefined ? words : { ...words, default: node.default };
+  }
+
+  protected lowerType(node: JsonSchemaObject, type: JsonType, path: string): JsonSchemaObject {
+    if (type === "object") return this.#lowerObject(node, path);
+    if (type === "array") return this.#lowerArray(node, path);
+    if (type === "null") return alwaysNull(node);
+    const bounded = type === "integer" ? withInclusiveLimits(node) : node;
+    const values = "const" in node ? [node.const] : Array.isArray(node.enum) ? node.enum : undefined;
+    if (values === undefined) return this.frame(bounded, type, path);
+    if ("const" in node) this.note(path, "const", "rewritten", "Sent as an `enum` of one value.");
+    const present = values.filter((value) => value !== null);
+    // Gemini takes a list of choices for strings only, and no empty string among them.
+    if (type === "string" && present.every((value) => typeof value === "string" && value !== "")) {
+      return { ...this.frame(bounded, type, path), enum: present };
+    }
+    const keyword = values.length === 1 ? "const" : "enum";
+    const remark = describeConstraint(keyword, values.length === 1 ? values[0] : values);
+    const reason = "Gemini lists choices for non-empty strings only.";
+    this.note(path, keyword, remark ? "described" : "dropped", reason);
+    return this.frame(bounded, type, path, remark === undefined ? [] : [remark]);
+  }
+
+  #lowerObject(node: JsonSchemaObject, path: string): JsonSchemaObject {
+    const properties = Object.entries(propertiesOf(node));
+    const names = properties.map(([key]) => key);
+    const required = requiredOf(node).filter((key) => names.includes(key));
+    const unlisted = requiredOf(node).filter((key) => !names.includes(key));
+    if (unlisted.length > 0)
+      this.note(path, "required", "described", "Gemini takes only listed properties as required.");
+    const remarks = unlisted.length > 0 ? [`also required: ${unlisted.join(", ")}`] : [];
+    const lowered = properties.map(([key, value]) => {
+      return [key, this.lower(value, pointer(path, "properties", key))] as const;
+    });
+    return {
+      ...this.frame(node, "object", path, remarks),
+      ...(lowered.length > 0 && { properties: Object.fromEntries(lowered) }),
+      ...(required.length > 0 && { required }),
+    };
+  }
+
+  #lowerArray(node: JsonSchemaObject, path: string): JsonSchemaObject {
+    const itemsPath = pointer(path, "items");
+    if (!Array.isArray(node.prefixItems)) {
+      return {
+        ...this.frame(node, "array", path),
+        items: this.lower(schemaFrom(node.items), itemsPath),
+      };
+    }
+    const { places, order } = this.places(node.prefixItems, path);
+    const beyond = isRecord(node.items) ? [this.lower(node.items, itemsPath)] : [];
+    const isClosed = beyond.length === 0 && node.items !== true;
+    return {
+      ...(isClosed && { minItems: places.length, maxItems: places.length }),
+      ...this.frame(node, "array", path, [order]),
+      items: this.unite([...places, ...beyond], {}, path),
+    };
+  }
+
+  /** Gemini takes no field beside `anyOf`, so what is said of the whole is said of each branch. */
+  protected unite(
+    branches: readonly JsonSchemaObject[],
+    annotations: JsonSchemaObject,
+    path: string,
+  ): JsonSchemaObject {
+    const flat = branches.flatMap((branch) => (Array.isArray(branch.anyOf) ? branch.anyOf : [branch]));
+    const nullable = flat.some((branch) => branch.nullable === true) ? { nullable: true } : {};
+    const all = joinEnums(distinctJson(flat.filter((branch) => !isNull(branch)).map(withoutNullable)));
+    if (all.length === 0) return alwaysNull(annotations);
+    if (all.length > 1) {
+      const { title: _title, description, ...further } = annotations;
+      const outer = withRemarks(description, this.remarks(further, ["default"], path));
+      const said = (branch: JsonSchemaObject) => joinDescriptions(outer, branch.description);
+      return { anyOf: all.map((branch) => ({ ...branch, ...said(branch), ...nullable })) };
+    }
+    const only = all[0]!;
+    const own = this.words(annotations, path);
+    return { ...only, ...own, ...joinDescriptions(own.description, only.description), ...nullable };
+  }
 }
 
-function lowerReference(
-  node: JsonSchemaObject,
-  reference: string,
-  path: string,
-  stack: readonly string[],
-  lowering: Lowering,
-): JsonSchemaObject {
-  const { $ref: _reference, ...siblings } = node;
-  const target = resolveReference(lowering.root, reference) ?? true;
-  const repeats = stack.filter((entry) => entry === reference).length;
-  // The root stands on no stack, so a reference to it has one repeat more than is counted.
-  const allowed = reference === "#" ? maxRepeats - 1 : maxRepeats;
-  if (repeats >= allowed || stack.length >= lowering.referenceDepth) {
-    lowering.note(path, "$ref", "described", `Cut here: ${reference} goes deeper than Gemini can be told.`);
-    return cutReference(siblings, reference, target);
+/** For whole numbers, an exclusive bound is the inclusive bound next to it. */
+function withInclusiveLimits(node: JsonSchemaObject): JsonSchemaObject {
+  const { exclusiveMinimum, exclusiveMaximum, ...rest } = node;
+  const limits: Record<string, unknown> = { ...node };
+  if (Number.isInteger(exclusiveMinimum)) {
+    delete limits.exclusiveMinimum;
+    limits.minimum = Math.max(Number(exclusiveMinimum) + 1, Number(rest.minimum ?? Number.NEGATIVE_INFINITY));
   }
-  const inside = [...stack, reference];
-  if (Object.keys(siblings).length === 0) return lower(target, path, inside, lowering);
-  const merged = mergeSchemas([siblings, target], lowering.root) ?? {
-    ...(isRecord(target) && target),
-    ...siblings,
-  };
-  // What is written out still carries the reference's own nesting, so its depth is counted.
-  return lower(merged, path, inside, lowering);
+  if (Number.isInteger(exclusiveMaximum)) {
+    delete limits.exclusiveMaximum;
+    limits.maximum = Math.min(Number(exclusiveMaximum) - 1, Number(rest.maximum ?? Number.POSITIVE_INFINITY));
+  }
+  return limits;
 }
 
 function cutReference(siblings: JsonSchemaObject, reference: string, target: JsonSchema): JsonSchemaObject {
@@ -111,220 +253,19 @@ function cutReference(siblings: JsonSchemaObject, reference: string, target: Jso
   };
 }
 
-function mergeAllOf(node: JsonSchemaObject, path: string, lowering: Lowering): JsonSchemaObject {
-  const { allOf, ...rest } = node;
-  const remarks: string[] = [];
-  let merged: JsonSchemaObject = rest;
-  for (const part of schemasIn(allOf)) {
-    const both = mergeSchemas([merged, part], lowering.root);
-    if (both !== undefined) {
-      merged = both;
-      continue;
-    }
-    const remark = describeConstraint("allOf", part);
-    if (remark !== undefined) remarks.push(remark);
-    lowering.note(path, "allOf", remark ? "described" : "dropped", "A part does not merge with the others.");
-  }
-  lowering.note(path, "allOf", "rewritten", "Its parts stand as one schema.");
-  return remarks.length === 0 ? merged : { ...merged, description: withRemarks(merged.description, remarks) };
-}
-
-function lowerUnion(
-  node: JsonSchemaObject,
-  path: string,
-  stack: readonly string[],
-  lowering: Lowering,
-): JsonSchemaObject {
-  const { anyOf, oneOf, ...base } = node;
-  const keyword = anyOf !== undefined ? "anyOf" : "oneOf";
-  if (keyword === "oneOf") lowering.note(path, "oneOf", "rewritten", "Sent as `anyOf`.");
-  if (anyOf !== undefined && oneOf !== undefined) {
-    lowering.note(path, "oneOf", "dropped", "It stands beside `anyOf`.");
-  }
-  const annotations = Object.fromEntries(
-    Object.entries(base).filter(([key]) => annotationKeywords.includes(key)),
-  );
-  const constraints = Object.fromEntries(
-    Object.entries(base).filter(([key]) => !annotationKeywords.includes(key)),
-  );
-  const isBare = Object.keys(constraints).length === 0;
-  const branches = schemasIn(anyOf ?? oneOf).map((branch, index) => {
-    const whole = isBare ? branch : (mergeSchemas([branch, constraints], lowering.root) ?? branch);
-    return lower(whole, pointer(path, keyword, index), stack, lowering);
-  });
-  return geminiUnion(branches, annotations, path, lowering.note);
-}
-
-function lowerTypes(
-  node: JsonSchemaObject,
-  types: readonly JsonType[],
-  path: string,
-  stack: readonly string[],
-  lowering: Lowering,
-): JsonSchemaObject {
-  const annotations = Object.fromEntries(
-    Object.entries(node).filter(([key]) => annotationKeywords.includes(key)),
-  );
-  const rest = Object.fromEntries(
-    Object.entries(node).filter(([key]) => key !== "type" && !annotationKeywords.includes(key)),
-  );
-  lowering.note(path, "type", "rewritten", "Each type is a branch of `anyOf`.");
-  const branches = types.map((type) => lower({ ...rest, type }, path, stack, lowering));
-  return geminiUnion(branches, annotations, path, lowering.note);
-}
-
-function lowerType(
-  node: JsonSchemaObject,
-  type: JsonType,
-  path: string,
-  stack: readonly string[],
-  lowering: Lowering,
-): JsonSchemaObject {
-  if (type === "object") return lowerObject(node, path, stack, lowering);
-  if (type === "array") return lowerArray(node, path, stack, lowering);
-  const values = "const" in node ? [node.const] : Array.isArray(node.enum) ? node.enum : undefined;
-  if (values === undefined) return geminiFrame(node, type, [], path, lowering.note);
-  if ("const" in node) lowering.note(path, "const", "rewritten", "Sent as an `enum` of one value.");
-  const present = values.filter((value) => value !== null);
-  // Gemini takes a list of choices for strings only, and no empty string among them.
-  if (type === "string" && present.every((value) => typeof value === "string" && value !== "")) {
-    return { ...geminiFrame(node, type, [], path, lowering.note), enum: present };
-  }
-  const keyword = values.length === 1 ? "const" : "enum";
-  const remark = describeConstraint(keyword, values.length === 1 ? values[0] : values);
-  lowering.note(
-    path,
-    keyword,
-    remark ? "described" : "dropped",
-    "Gemini lists choices for non-empty strings only.",
-  );
-  return geminiFrame(node, type, remark === undefined ? [] : [remark], path, lowering.note);
-}
-
-function lowerObject(
-  node: JsonSchemaObject,
-  path: string,
-  stack: readonly string[],
-  lowering: Lowering,
-): JsonSchemaObject {
-  const properties = Object.entries(propertiesOf(node));
-  const names = properties.map(([key]) => key);
-  const listed = requiredOf(node);
-  const required = listed.filter((key) => names.includes(key));
-  const unlisted = listed.filter((key) => !names.includes(key));
-  const remarks: string[] = [];
-  if (unlisted.length > 0) {
-    remarks.push(`also required: ${unlisted.join(", ")}`);
-    lowering.note(path, "required", "described", "Gemini takes only listed properties as required.");
-  }
-  return {
-    ...geminiFrame(node, "object", remarks, path, lowering.note),
-    ...(properties.length > 0 && {
-      properties: Object.fromEntries(
-        properties.map(([key, value]) => [
-          key,
-          lower(value, pointer(path, "properties", key), stack, lowering),
-        ]),
-      ),
-    }),
-    ...(required.length > 0 && { required }),
-  };
-}
-
-function lowerArray(
-  node: JsonSchemaObject,
-  path: string,
-  stack: readonly string[],
-  lowering: Lowering,
-): JsonSchemaObject {
-  if (!Array.isArray(node.prefixItems)) {
-    return {
-      ...geminiFrame(node, "array", [], path, lowering.note),
-      items: lower(schemaFrom(node.items), pointer(path, "items"), stack, lowering),
-    };
-  }
-  const places = node.prefixItems.map((place, index) =>
-    lower(place, pointer(path, "prefixItems", index), stack, lowering),
-  );
-  const beyond = isRecord(node.items) ? [lower(node.items, pointer(path, "items"), stack, lowering)] : [];
-  const order = places.map((place, index) => `${index + 1}. ${labelOf(place)}`).join(", ");
-  lowering.note(path, "prefixItems", "described", "Sent as a list; the description gives the order.");
-  const isClosed = beyond.length === 0 && node.items !== true;
-  return {
-    ...(isClosed && { minItems: places.length, maxItems: places.length }),
-    ...geminiFrame(node, "array", [`items in this order: ${order}`], path, lowering.note),
-    items: geminiUnion([...places, ...beyond], {}, path, lowering.note),
-  };
-}
-
-function labelOf(schema: JsonSchemaObject): string {
-  const name = typeof schema.title === "string" ? schema.title : schema.description;
-  const type = typeof schema.type === "string" ? schema.type : "value";
-  return typeof name === "string" && name.length <= 60 ? `${type} (${name})` : type;
-}
-
-/** Gemini takes no field beside `anyOf`, so what is said of the whole is said of each branch. */
-function geminiUnion(
-  branches: readonly JsonSchemaObject[],
-  annotations: JsonSchemaObject,
-  path: string,
-  note: TakeNote,
-): JsonSchemaObject {
-  const flat = branches.flatMap((branch) => (Array.isArray(branch.anyOf) ? branch.anyOf : [branch]));
-  const isNullable = flat.some((branch) => branch.nullable === true);
-  const distinct = distinctJson(flat.filter((branch) => !isNull(branch)).map(withoutNullable));
-  const all = joinEnums(distinct);
-  if (all.length === 0) return geminiNull(annotations);
-  if (all.length > 1) {
-    const { title: _title, description, ...further } = annotations;
-    const outer = withRemarks(description, geminiRemarks(further, ["default"], path, note));
-    return {
-      anyOf: all.map((branch) => ({
-        ...branch,
-        ...joinDescriptions(outer, branch.description),
-        ...(isNullable && { nullable: true }),
-      })),
-    };
-  }
-  const only = all[0]!;
-  const own = geminiWords(annotations, path, note);
-  return {
-    ...only,
-    ...own,
-    ...joinDescriptions(own.description, only.description),
-    ...(isNullable && { nullable: true }),
-  };
-}
-
 /** Branches that are nothing but strings to choose from become one list. */
 function joinEnums(branches: readonly JsonSchemaObject[]): readonly JsonSchemaObject[] {
   const isList = (branch: JsonSchemaObject) =>
     branch.type === "string" && Array.isArray(branch.enum) && Object.keys(branch).length === 2;
   const lists = branches.filter(isList);
   if (lists.length < 2) return branches;
-  const values = distinctJson(lists.flatMap((branch) => (Array.isArray(branch.enum) ? branch.enum : [])));
+  const values = distinctJson(lists.flatMap((branch) => listOf(branch.enum)));
   return [{ type: "string", enum: values }, ...branches.filter((branch) => !isList(branch))];
 }
 
-/** Any value at all: Gemini needs a type, so all of them are listed. */
-function geminiAnyValue(node: JsonSchemaObject, path: string, note: TakeNote): JsonSchemaObject {
-  note(path, "type", "rewritten", "Any value is accepted; sent as a choice of every type.");
-  const scalars = ["string", "number", "boolean", "object"].map((type) => ({ type, nullable: true }));
-  const list = { type: "array", items: { type: "string" }, nullable: true };
-  return geminiUnion([...scalars, list], node, path, note);
-}
-
 /** Gemini has no type for `null` alone. */
-const nullOnly: JsonSchemaObject = Object.freeze({
-  type: "string",
-  nullable: true,
-  description: "(always null)",
-});
-
-function geminiNull(node: JsonSchemaObject): JsonSchemaObject {
-  return node.description === undefined
-    ? nullOnly
-    : { ...nullOnly, description: withRemarks(node.description, ["always null"]) };
+function alwaysNull(node: JsonSchemaObject): JsonSchemaObject {
+  return { type: "string", nullable: true, description: withRemarks(node.description, ["always null"]) };
 }
 
 function isNull(schema: JsonSchemaObject): boolean {

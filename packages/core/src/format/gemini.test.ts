@@ -22,7 +22,7 @@ describe("toGeminiTools", () => {
     expect(lowered({ type: "string", format: "date-time" })).toEqual({ type: "string", format: "date-time" });
     expect(lowered({ type: "number", exclusiveMinimum: 0, multipleOf: 0.5 })).toEqual({
       type: "number",
-      description: "(multiple of 0.5) (more than 0)",
+      description: "(more than 0) (multiple of 0.5)",
     });
     expect(lowered({ type: "integer", exclusiveMinimum: 0, maximum: 9, default: 1 })).toEqual({
       type: "integer",

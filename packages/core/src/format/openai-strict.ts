@@ -8,21 +8,12 @@ import {
   requiredOf,
   resolveReference,
   schemaFrom,
-  schemasIn,
-  typesOf,
+  walkSchemas,
 } from "../schema/visit.ts";
 import { annotationKeywords, mergeSchemas } from "./flatten.ts";
-import { type TakeNote, withRemarks } from "./modern-schema.ts";
+import { isOfType, type ProviderKeywords, SchemaLowering } from "./lowering.ts";
+import type { TakeNote } from "./notes.ts";
 import { acceptsNull } from "./references.ts";
-import {
-  isOfType,
-  NotStrict,
-  StrictDefinitions,
-  strictFrame,
-  strictRemarks,
-  strictValues,
-  toNullable,
-} from "./strict-arguments.ts";
 import { distinctJson } from "./tools.ts";
 
 type StrictSchema =
@@ -32,11 +23,15 @@ type StrictSchema =
 /** Work beyond this many nodes means that references multiply each other. */
 const maxNodes = 20_000;
 
-interface Lowering {
-  readonly root: JsonSchemaObject;
-  readonly note: TakeNote;
-  readonly definitions: StrictDefinitions;
-  nodes: number;
+/** Thrown where strict mode would change what a tool accepts. */
+class NotStrict extends Error {
+  readonly path: string;
+  readonly keyword: string;
+  constructor(path: string, keyword: string, reason: string) {
+    super(reason);
+    this.path = path;
+    this.keyword = keyword;
+  }
 }
 
 /**
@@ -46,220 +41,294 @@ interface Lowering {
  * Takes a schema in modern form whose root is an object.
  */
 export function toStrictSchema(root: JsonSchemaObject, note: TakeNote): StrictSchema {
-  const lowering: Lowering = { root, note, definitions: new StrictDefinitions(root), nodes: 0 };
   try {
-    const schema = lowerObject(root, "", lowering, true);
-    const definitions: [string, JsonSchemaObject][] = [];
-    for (const { name, path, target } of lowering.definitions.drain()) {
-      definitions.push([name, lower(target, path, lowering)]);
-    }
-    const whole = { ...schema, ...(definitions.length > 0 && { $defs: Object.fromEntries(definitions) }) };
-    const exceeded = checkStrictLimits(whole);
+    const schema = new StrictLowering(root, note, maxNodes).lowerRoot();
+    const exceeded = checkStrictLimits(schema);
     if (exceeded !== undefined) throw new NotStrict("", "schema", exceeded);
-    return { ok: true, schema: whole };
+    return { ok: true, schema };
   } catch (error) {
     if (!(error instanceof NotStrict)) throw error;
     return { ok: false, path: error.path, keyword: error.keyword, reason: error.message };
   }
 }
 
-function lower(node: JsonSchema, path: string, lowering: Lowering): JsonSchemaObject {
-  if (++lowering.nodes > maxNodes) throw new NotStrict(path, "$ref", "the schema is too large");
-  if (!isRecord(node))
-    throw new NotStrict(path, "type", node ? "any value is accepted" : "no value is accepted");
-  if (typeof node.$ref === "string") return lowerReference(node, node.$ref, path, lowering);
-  if (node.allOf !== undefined) return lowerAllOf(node, path, lowering);
-  if (node.anyOf !== undefined || node.oneOf !== undefined) return lowerUnion(node, path, lowering);
-  const types = typesOf(node);
-  if (types === undefined) throw new NotStrict(path, "type", "any value is accepted");
-  const present = types.filter((type) => type !== "null");
-  if (present.length > 1) return lowerTypes(node, types, path, lowering);
-  const isNullable = present.length < types.length;
-  const schema = lowerType(node, present[0] ?? "null", path, lowering);
-  return isNullable && present.length > 0 ? toNullable(schema) : schema;
-}
+const numberKeywords = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
 
-function lowerReference(
-  node: JsonSchemaObject,
-  reference: string,
-  path: string,
-  lowering: Lowering,
-): JsonSchemaObject {
-  const target = resolveReference(lowering.root, reference);
-  if (target === undefined) throw new NotStrict(path, "$ref", `nothing is found at ${reference}`);
-  const { $ref: _reference, ...siblings } = node;
-  const isRecursive = lowering.definitions.isRecursive(reference);
-  const named = { $ref: lowering.definitions.refer(reference) };
-  if (Object.keys(siblings).length === 0) return named;
-  // Strict mode refuses keywords beside `$ref`, so the target is written out where it can be.
-  if (isRecord(target) && !isRecursive) {
-    lowering.definitions.forget(reference);
-    const merged = mergeSchemas([siblings, target], lowering.root);
-    if (merged === undefined)
-      throw new NotStrict(path, "$ref", "the keywords beside it do not merge with it");
-    return lower(merged, path, lowering);
+const strictKeywords: ProviderKeywords = {
+  kept: {
+    string: ["pattern", "format"],
+    number: numberKeywords,
+    integer: numberKeywords,
+    array: ["minItems", "maxItems"],
+    object: [],
+    boolean: [],
+    null: [],
+  },
+  handled: [
+    ...["type", "title", "description", "const", "enum", "properties", "required", "additionalProperties"],
+    ...["items", "prefixItems", "unevaluatedProperties", "unevaluatedItems", "$defs", "definitions", "$id"],
+    ...["$anchor", "$dynamicAnchor", "$comment", "deprecated", "readOnly", "writeOnly"],
+  ],
+  notKept: "Not known to strict mode.",
+};
+const keptFormats = ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
+
+class StrictLowering extends SchemaLowering {
+  protected readonly keywords = strictKeywords;
+  readonly #definitions = new StrictDefinitions(this.root);
+
+  lowerRoot(): JsonSchemaObject {
+    const schema = this.#lowerObject(this.root, "", true);
+    const definitions: [string, JsonSchemaObject][] = [];
+    for (const { name, path, target } of this.#definitions.drain()) {
+      definitions.push([name, this.lower(target, path)]);
+    }
+    return { ...schema, ...(definitions.length > 0 && { $defs: Object.fromEntries(definitions) }) };
   }
-  const constraint = Object.keys(siblings).find((keyword) => !annotationKeywords.includes(keyword));
-  if (constraint !== undefined) throw new NotStrict(path, constraint, "it stands beside a recursive `$ref`");
-  const remarks = strictRemarks(siblings, [], path, lowering.note);
-  const description = withRemarks(siblings.description, remarks);
-  return { ...(description !== undefined && { description }), anyOf: [named] };
-}
 
-function lowerAllOf(node: JsonSchemaObject, path: string, lowering: Lowering): JsonSchemaObject {
-  const { allOf, ...rest } = node;
-  const merged = mergeSchemas([rest, ...schemasIn(allOf)], lowering.root);
-  if (merged === undefined) throw new NotStrict(path, "allOf", "its parts do not merge into one schema");
-  lowering.note(path, "allOf", "rewritten", "Its parts stand as one schema.");
-  return lower(merged, path, lowering);
-}
+  protected tooLarge(path: string): Error {
+    return new NotStrict(path, "$ref", "the schema is too large");
+  }
 
-function lowerUnion(node: JsonSchemaObject, path: string, lowering: Lowering): JsonSchemaObject {
-  const { anyOf, oneOf, ...base } = node;
-  if (anyOf !== undefined && oneOf !== undefined) {
+  protected lowerAnyValue(node: JsonSchema, path: string): JsonSchemaObject {
+    throw new NotStrict(path, "type", node === false ? "no value is accepted" : "any value is accepted");
+  }
+
+  protected lowerReference(reference: string, siblings: JsonSchemaObject, path: string): JsonSchemaObject {
+    const target = resolveReference(this.root, reference);
+    if (target === undefined) throw new NotStrict(path, "$ref", `nothing is found at ${reference}`);
+    if (Object.keys(siblings).length === 0) return { $ref: this.#definitions.refer(reference) };
+    // Strict mode refuses keywords beside `$ref`, so the target is written out where it can be.
+    if (isRecord(target) && !this.#definitions.isRecursive(reference)) {
+      const merged = mergeSchemas([siblings, target], this.root);
+      if (merged === undefined)
+        throw new NotStrict(path, "$ref", "the keywords beside it do not merge with it");
+      return this.lower(merged, path);
+    }
+    const constraint = Object.keys(siblings).find((keyword) => !annotationKeywords.includes(keyword));
+    if (constraint !== undefined)
+      throw new NotStrict(path, constraint, "it stands beside a recursive `$ref`");
+    const { title: _title, ...words } = this.words(siblings, path);
+    return { ...words, anyOf: [{ $ref: this.#definitions.refer(reference) }] };
+  }
+
+  protected mergeParts(rest: JsonSchemaObject, parts: readonly JsonSchema[], path: string): JsonSchemaObject {
+    const merged = mergeSchemas([rest, ...parts], this.root);
+    if (merged === undefined) throw new NotStrict(path, "allOf", "its parts do not merge into one schema");
+    this.note(path, "allOf", "rewritten", "Its parts stand as one schema.");
+    return merged;
+  }
+
+  protected leaveOutOneOf(path: string): never {
     throw new NotStrict(path, "oneOf", "it stands beside `anyOf`");
   }
-  const keyword = anyOf !== undefined ? "anyOf" : "oneOf";
-  if (keyword === "oneOf") lowering.note(path, keyword, "rewritten", "Sent as `anyOf`.");
-  const annotations = Object.entries(base).filter(([key]) => annotationKeywords.includes(key));
-  const constraints = Object.fromEntries(
-    Object.entries(base).filter(([key]) => !annotationKeywords.includes(key)),
-  );
-  const isBare = Object.keys(constraints).length === 0;
-  const branches = schemasIn(anyOf ?? oneOf).map((branch, index) => {
-    const branchPath = pointer(path, keyword, index);
-    const whole = isBare ? branch : mergeSchemas([branch, constraints], lowering.root);
-    if (whole === undefined)
-      throw new NotStrict(branchPath, keyword, "a branch does not merge with its parent");
-    return lower(whole, branchPath, lowering);
-  });
-  const distinct = distinctJson(branches);
-  const beside = Object.fromEntries(annotations);
-  const { default: _default, examples: _examples, ...only } = distinct[0] ?? {};
-  const description = withRemarks(beside.description, strictRemarks(beside, [], path, lowering.note));
-  const title = typeof beside.title === "string" ? { title: beside.title } : {};
-  const said = { ...title, ...(description !== undefined && { description }) };
-  return distinct.length === 1 && !("$ref" in only) ? { ...only, ...said } : { ...said, anyOf: distinct };
+
+  protected unmergedBranch(_branch: JsonSchema, keyword: string, path: string): never {
+    throw new NotStrict(path, keyword, "a branch does not merge with its parent");
+  }
+
+  protected unite(
+    branches: readonly JsonSchemaObject[],
+    annotations: JsonSchemaObject,
+    path: string,
+  ): JsonSchemaObject {
+    const distinct = distinctJson(branches);
+    const said = this.words(annotations, path);
+    const { default: _default, examples: _examples, ...only } = distinct[0] ?? {};
+    return distinct.length === 1 && !("$ref" in only) ? { ...only, ...said } : { ...said, anyOf: distinct };
+  }
+
+  protected keeps(keyword: string, value: unknown): boolean {
+    if (keyword === "format") return keptFormats.some((format) => format === value);
+    // The grammar behind strict mode has no lookaround and no references back.
+    if (keyword === "pattern") return typeof value === "string" && !/\(\?[=!<]|\\[1-9]|\\k</.test(value);
+    return typeof value === "number";
+  }
+
+  protected isDropped(keyword: string, value: unknown, isTooLong: boolean, path: string): boolean {
+    const isExpendable = keyword === "default" || keyword === "examples" || value === false;
+    if (!isTooLong || isExpendable) return false;
+    throw new NotStrict(path, keyword, "strict mode does not know it and it is too long to describe");
+  }
+
+  protected lowerType(node: JsonSchemaObject, type: JsonType, path: string): JsonSchemaObject {
+    if (type === "object") return this.#lowerObject(node, path, false);
+    if (type === "array") return this.#lowerArray(node, path);
+    const framed = this.frame(node, type, path);
+    if (type === "null") return framed;
+    if ("const" in node) {
+      this.note(path, "const", "rewritten", "Sent as an `enum` of one value.");
+      return { ...framed, enum: [node.const] };
+    }
+    if (!Array.isArray(node.enum)) return framed;
+    const values = node.enum.filter((value) => value !== null);
+    const odd = values.find((value) => !isOfType(value, type));
+    if (odd !== undefined) throw new NotStrict(path, "enum", `${JSON.stringify(odd)} is not of type ${type}`);
+    return { ...framed, enum: values };
+  }
+
+  #lowerObject(node: JsonSchemaObject, path: string, isRoot: boolean): JsonSchemaObject {
+    const properties = propertiesOf(node);
+    const names = Object.keys(properties);
+    const required = requiredOf(node);
+    const { additionalProperties: further, patternProperties, unevaluatedProperties } = node;
+    const refuse = (keyword: string, reason: string) => {
+      throw new NotStrict(path, keyword, reason);
+    };
+    const unlistedAccepted = "properties that are not listed are accepted";
+    if (further !== undefined && further !== false) refuse("additionalProperties", unlistedAccepted);
+    if (isRecord(patternProperties) && Object.keys(patternProperties).length > 0)
+      refuse("patternProperties", unlistedAccepted);
+    if (isRecord(unevaluatedProperties) || unevaluatedProperties === true)
+      refuse("unevaluatedProperties", unlistedAccepted);
+    if (names.length === 0 && further === undefined && !isRoot)
+      refuse("properties", "an object with any properties is accepted");
+    const unlisted = required.find((key) => !names.includes(key));
+    if (unlisted !== undefined) refuse("required", `${unlisted} is required but not listed`);
+    if (Array.isArray(node.enum) || node.const !== undefined)
+      refuse("enum", "a fixed object cannot be listed");
+    if (further === undefined)
+      this.note(path, "additionalProperties", "rewritten", "Not said, so sent as closed.");
+    const lowered = Object.entries(properties).map(([key, property]): [string, JsonSchemaObject] => {
+      const at = pointer(path, "properties", key);
+      const schema = this.lower(property, at);
+      if (required.includes(key) || acceptsNull(property, this.root)) return [key, schema];
+      this.note(at, "required", "rewritten", "Optional, so sent as required and nullable.");
+      return [key, this.toNullable(schema)];
+    });
+    return {
+      ...this.frame(node, "object", path, [], ["patternProperties"]),
+      properties: Object.fromEntries(lowered),
+      required: names,
+      additionalProperties: false,
+    };
+  }
+
+  #lowerArray(node: JsonSchemaObject, path: string): JsonSchemaObject {
+    if (Array.isArray(node.enum) || node.const !== undefined)
+      throw new NotStrict(path, "enum", "a fixed list cannot be listed");
+    if (Array.isArray(node.prefixItems)) return this.#lowerTuple(node, node.prefixItems, path);
+    if (node.items === undefined) throw new NotStrict(path, "items", "items of any kind are accepted");
+    return {
+      ...this.frame(node, "array", path),
+      items: this.lower(schemaFrom(node.items), pointer(path, "items")),
+    };
+  }
+
+  /** A tuple becomes a list of what its places take; the description says which stands where. */
+  #lowerTuple(node: JsonSchemaObject, prefixItems: readonly unknown[], path: string): JsonSchemaObject {
+    if (node.items === true || isRecord(node.items))
+      throw new NotStrict(path, "items", "items beyond the listed ones are accepted");
+    const { places, order } = this.places(prefixItems, path);
+    const distinct = distinctJson(places);
+    const count = places.length;
+    return {
+      ...this.frame(node, "array", path, [order], ["minItems", "maxItems"]),
+      items: distinct.length === 1 ? distinct[0] : { anyOf: distinct },
+      minItems: typeof node.minItems === "number" ? node.minItems : count,
+      maxItems: typeof node.maxItems === "number" ? Math.min(node.maxItems, count) : count,
+    };
+  }
+
+  protected toNullable(schema: JsonSchemaObject): JsonSchemaObject {
+    const nothing = { type: "null" };
+    if (Array.isArray(schema.anyOf)) return { ...schema, anyOf: distinctJson([...schema.anyOf, nothing]) };
+    if (schema.type === "null" || Array.isArray(schema.type)) return schema;
+    if (typeof schema.$ref === "string" || schema.type === "object" || schema.type === "array") {
+      const { title, description, ...rest } = schema;
+      return {
+        ...(title !== undefined && { title }),
+        ...(description !== undefined && { description }),
+        anyOf: [rest, nothing],
+      };
+    }
+    return {
+      ...schema,
+      type: [schema.type, "null"],
+      ...(Array.isArray(schema.enum) && { enum: [...schema.enum, null] }),
+    };
+  }
 }
 
-/** Several types in one schema become one branch each, with the keywords that speak of that type. */
-function lowerTypes(
-  node: JsonSchemaObject,
-  types: readonly JsonType[],
-  path: string,
-  lowering: Lowering,
-): JsonSchemaObject {
-  const { type: _type, title, description, default: standard, examples, ...rest } = node;
-  const anyOf = types.flatMap((type) => {
-    const values = Array.isArray(rest.enum) ? rest.enum.filter((value) => isOfType(value, type)) : undefined;
-    if (values?.length === 0) return [];
-    return [{ ...rest, type, ...(values && { enum: values }) }];
-  });
-  const beside = { title, description, default: standard, examples };
-  const kept = Object.fromEntries(Object.entries(beside).filter(([, value]) => value !== undefined));
-  lowering.note(path, "type", "rewritten", "Each type is a branch of `anyOf`.");
-  return lowerUnion({ ...kept, anyOf }, path, lowering);
+interface Definition {
+  readonly name: string;
+  readonly path: string;
+  readonly target: JsonSchema;
 }
 
-function lowerType(
-  node: JsonSchemaObject,
-  type: JsonType,
-  path: string,
-  lowering: Lowering,
-): JsonSchemaObject {
-  if (type === "object") return lowerObject(node, path, lowering, false);
-  if (type === "array") return lowerArray(node, path, lowering);
-  return {
-    ...strictFrame(node, type, [], path, lowering.note),
-    ...strictValues(node, type, path, lowering.note),
-  };
-}
+/** The `$defs` of a rewritten schema: those that are referred to, wherever their originals stood. */
+class StrictDefinitions {
+  readonly #root: JsonSchemaObject;
+  readonly #names = new Map<string, string>();
+  readonly #used = new Set<string>();
+  readonly #recursive = new Map<string, boolean>();
+  readonly #targets = new Map<string, readonly string[]>();
 
-function lowerObject(
-  node: JsonSchemaObject,
-  path: string,
-  lowering: Lowering,
-  isRoot: boolean,
-): JsonSchemaObject {
-  const properties = propertiesOf(node);
-  const names = Object.keys(properties);
-  const required = requiredOf(node);
-  const further = node.additionalProperties;
-  if (further !== undefined && further !== false) {
-    throw new NotStrict(path, "additionalProperties", "properties that are not listed are accepted");
+  constructor(root: JsonSchemaObject) {
+    this.#root = root;
   }
-  if (isRecord(node.patternProperties) && Object.keys(node.patternProperties).length > 0) {
-    throw new NotStrict(path, "patternProperties", "properties that are not listed are accepted");
-  }
-  if (isRecord(node.unevaluatedProperties) || node.unevaluatedProperties === true) {
-    throw new NotStrict(path, "unevaluatedProperties", "properties that are not listed are accepted");
-  }
-  if (names.length === 0 && further === undefined && !isRoot) {
-    throw new NotStrict(path, "properties", "an object with any properties is accepted");
-  }
-  const unlisted = required.find((key) => !names.includes(key));
-  if (unlisted !== undefined) throw new NotStrict(path, "required", `${unlisted} is required but not listed`);
-  if (Array.isArray(node.enum) || node.const !== undefined) {
-    throw new NotStrict(path, "enum", "a fixed object cannot be listed");
-  }
-  if (further === undefined) {
-    lowering.note(path, "additionalProperties", "rewritten", "Not said, so sent as closed.");
-  }
-  const lowered = Object.entries(properties).map(([key, property]): [string, JsonSchemaObject] => {
-    const propertyPath = pointer(path, "properties", key);
-    const schema = lower(property, propertyPath, lowering);
-    if (required.includes(key) || acceptsNull(property, lowering.root)) return [key, schema];
-    lowering.note(propertyPath, "required", "rewritten", "Optional, so sent as required and nullable.");
-    return [key, toNullable(schema)];
-  });
-  return {
-    ...strictFrame(node, "object", ["patternProperties"], path, lowering.note),
-    properties: Object.fromEntries(lowered),
-    required: names,
-    additionalProperties: false,
-  };
-}
 
-function lowerArray(node: JsonSchemaObject, path: string, lowering: Lowering): JsonSchemaObject {
-  if (Array.isArray(node.enum) || node.const !== undefined) {
-    throw new NotStrict(path, "enum", "a fixed list cannot be listed");
+  /** The `$ref` to write for a `$ref` of the original. */
+  refer(reference: string): string {
+    if (reference === "#" || reference === "#/") return "#";
+    this.#used.add(reference);
+    return `#/$defs/${this.#nameOf(reference)}`;
   }
-  if (Array.isArray(node.prefixItems)) return lowerTuple(node, node.prefixItems, path, lowering);
-  if (node.items === undefined) throw new NotStrict(path, "items", "items of any kind are accepted");
-  return {
-    ...strictFrame(node, "array", [], path, lowering.note),
-    items: lower(schemaFrom(node.items), pointer(path, "items"), lowering),
-  };
-}
 
-/** A tuple becomes a list of what its places take; the description says which stands where. */
-function lowerTuple(
-  node: JsonSchemaObject,
-  places: readonly JsonSchema[],
-  path: string,
-  lowering: Lowering,
-): JsonSchemaObject {
-  if (node.items === true || isRecord(node.items)) {
-    throw new NotStrict(path, "items", "items beyond the listed ones are accepted");
+  /** Each definition in use, once. Definitions that come into use while it is read follow. */
+  *drain(): Generator<Definition> {
+    for (const reference of this.#used) {
+      const target = resolveReference(this.#root, reference);
+      if (target !== undefined) yield { name: this.#nameOf(reference), path: reference.slice(1), target };
+    }
   }
-  const lowered = places.map((place, index) => lower(place, pointer(path, "prefixItems", index), lowering));
-  const distinct = distinctJson(lowered);
-  const order = lowered.map((place, index) => `${index + 1}. ${labelOf(place)}`).join(", ");
-  lowering.note(path, "prefixItems", "described", "Sent as a list; the description gives the order.");
-  const framed = strictFrame(node, "array", ["minItems", "maxItems"], path, lowering.note);
-  return {
-    ...framed,
-    description: withRemarks(framed.description, [`items in this order: ${order}`]),
-    items: distinct.length === 1 ? distinct[0] : { anyOf: distinct },
-    minItems: typeof node.minItems === "number" ? node.minItems : places.length,
-    maxItems: typeof node.maxItems === "number" ? Math.min(node.maxItems, places.length) : places.length,
-  };
-}
 
-function labelOf(schema: JsonSchemaObject): string {
-  const name = typeof schema.title === "string" ? schema.title : schema.description;
-  const type = Array.isArray(schema.type) ? schema.type.join(" or ") : (schema.type ?? "value");
-  return typeof name === "string" && name.length <= 60 ? `${type} (${name})` : String(type);
+  isRecursive(reference: string): boolean {
+    let known = this.#recursive.get(reference);
+    if (known === undefined) {
+      known = this.#reaches(reference, reference, new Set());
+      this.#recursive.set(reference, known);
+    }
+    return known;
+  }
+
+  #reaches(from: string, goal: string, seen: Set<string>): boolean {
+    for (const next of this.#referencesIn(from)) {
+      if (next === goal) return true;
+      if (seen.has(next)) continue;
+      seen.add(next);
+      if (this.#reaches(next, goal, seen)) return true;
+    }
+    return false;
+  }
+
+  #referencesIn(reference: string): readonly string[] {
+    const known = this.#targets.get(reference);
+    if (known !== undefined) return known;
+    const found = new Set<string>();
+    const target = resolveReference(this.#root, reference);
+    if (isRecord(target)) {
+      walkSchemas(target, ({ schema }) => {
+        if (typeof schema.$ref === "string") found.add(schema.$ref);
+        return true;
+      });
+    }
+    const list = [...found];
+    this.#targets.set(reference, list);
+    return list;
+  }
+
+  #nameOf(reference: string): string {
+    const known = this.#names.get(reference);
+    if (known !== undefined) return known;
+    const last = reference.split("/").at(-1) ?? "";
+    const stem = last.replace(/[^A-Za-z0-9_-]+/g, "_").replace(/^_+|_+$/g, "") || "schema";
+    const taken = new Set(this.#names.values());
+    let name = stem;
+    for (let next = 2; taken.has(name); next++) name = `${stem}_${next}`;
+    this.#names.set(reference, name);
+    return name;
+  }
 }
 
 /** The provider's documented limits of a strict schema. */

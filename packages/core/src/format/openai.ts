@@ -8,7 +8,9 @@ import {
 } from "../schema/visit.ts";
 import type { ToolInfo } from "../tool/define.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
-import { clipDescription, prepareSchema, type TakeNote, toModernSchema } from "./modern-schema.ts";
+import { prepareSchema } from "./flatten.ts";
+import { toModernSchema } from "./modern-schema.ts";
+import { clipDescription, type TakeNote } from "./notes.ts";
 import { toStrictSchema } from "./openai-strict.ts";
 
 import { fromStrictArguments } from "./strict-arguments.ts";

@@ -7,7 +7,8 @@ import {
   resolveReference,
   typesOf,
 } from "../schema/visit.ts";
-import { type TakeNote, toModernSchema, withRemarks } from "./modern-schema.ts";
+import { toModernSchema } from "./modern-schema.ts";
+import { type TakeNote, withRemarks } from "./notes.ts";
 
 /**
  * Makes every `$ref` of a rewritten schema point to something again: what moved is put under `$defs`, and a

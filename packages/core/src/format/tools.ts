@@ -3,7 +3,7 @@ import { isRecord, type JsonSchemaObject } from "../schema/visit.ts";
 import type { ToolInfo, ToolMetadata } from "../tool/define.ts";
 import { canonicalName } from "../tool/name.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
-import type { FormatNote, TakeNote } from "./modern-schema.ts";
+import type { FormatNote, TakeNote } from "./notes.ts";
 
 /** Tools as a provider takes them, and the way back from what the provider says of them. */
 export interface FormattedTools<Tool> {

@@ -1,7 +1,30 @@
-import type { ToolState } from "../call/state.ts";
 import type { RegistryView } from "../registry/catalog.ts";
 import type { ToolInfo } from "./define.ts";
-import type { ToolResult } from "./result.ts";
+import type { FilePart, ToolResult } from "./result.ts";
+
+interface StateBase {
+  readonly input: Record<string, unknown>;
+  readonly title?: string;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/** Where a call stands. It moves `pending → running → completed | error`; a finished state never changes. */
+export type ToolState =
+  | (StateBase & { readonly status: "pending"; readonly raw?: string })
+  | (StateBase & { readonly status: "running"; readonly time: { readonly start: number } })
+  | (StateBase & {
+      readonly status: "completed";
+      readonly output: string;
+      readonly attachments?: readonly FilePart[];
+      readonly time: { readonly start: number; readonly end: number };
+    })
+  | (StateBase & {
+      readonly status: "error";
+      readonly error: string;
+      readonly time: { readonly start: number; readonly end: number };
+    });
+
+export type ToolStatus = ToolState["status"];
 
 export interface Logger {
   debug(...values: unknown[]): void;

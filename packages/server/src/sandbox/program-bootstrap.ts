@@ -1,4 +1,4 @@
-import { type EgressAddress, forwardEgress } from "./forward-egress.ts";
+import { type EgressAddress, forwardEgress } from "./egress.ts";
 
 export interface ProgramBootstrapOptions {
   /** The user to become, when the process starts as root inside its namespaces. */

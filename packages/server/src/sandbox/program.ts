@@ -1,13 +1,10 @@
-import { lstat, opendir } from "node:fs/promises";
-import { join } from "node:path";
 import type { Readable } from "node:stream";
-import type { WorkerLimits } from "../config/index.ts";
 import { timerMs, withDefaultLimits } from "../config/index.ts";
 import type { Confinement, Launched } from "./confinement/confinement.ts";
-import { cpuSecondsOf, killTree, memoryMbOf, treeOf, whenClosed } from "./confinement/restricted-process.ts";
+import { killTree, Usage, whenClosed } from "./confinement/processes.ts";
 import type { EgressProxies } from "./egress.ts";
 import type { ProgramEnd } from "./program-bootstrap.ts";
-import { type ProgramResult, type ProgramSpec, SandboxError } from "./sandbox.ts";
+import { type ProgramResult, type ProgramSpec, SandboxError } from "./spec.ts";
 
 /** Memory is taken fast, and a program that takes too much of it takes it from the server. */
 const lookMs = 100;
@@ -164,106 +161,4 @@ function turn(waiting: Set<() => void>, signal: AbortSignal): Promise<void> {
     waiting.add(go);
     signal.addEventListener("abort", giveUp, { once: true });
   });
-}
-
-/** Node itself, our own process that starts a program, and the allocator's pieces. */
-const overheadMb = 128;
-const megabyte = 1024 * 1024;
-
-/** What went over its limit, as the end of the sentence "… was ended: ". */
-type OnExceeded = (limit: "memory" | "scratch", what: string) => void;
-
-/**
- * What a confined process and all that came from it use, looked at from outside: the limits of the system count each
- * process by itself, and memory that is shared by none of them.
- */
-export class Usage {
-  readonly #launched: Launched;
-  readonly #onExceeded: OnExceeded;
-  #cpuSeconds = 0;
-  #isMeasuring = false;
-
-  constructor(launched: Launched, onExceeded: OnExceeded) {
-    this.#launched = launched;
-    this.#onExceeded = onExceeded;
-  }
-
-  /** Holds it to its limits. Answers the processor seconds since the last look, which are others' to judge. */
-  look({ memoryMb, scratchMb }: WorkerLimits): number {
-    const members = treeOf(this.#launched.child.pid ?? 0);
-    const most = memoryMb + overheadMb;
-    if (memoryMbOf(members, most) > most)
-      this.#onExceeded("memory", `it used more than the ${memoryMb} MB of memory that it may use`);
-    void this.#checkScratch(scratchMb);
-    const seconds = cpuSecondsOf(members);
-    const used = Math.max(0, seconds - this.#cpuSeconds);
-    this.#cpuSeconds = seconds;
-    return used;
-  }
-
-  /** Where the directory has no size of its own that the system would hold it to. */
-  async #checkScratch(scratchMb: number): Promise<void> {
-    const { scratch } = this.#launched;
-    if (scratch === undefined || this.#isMeasuring) return;
-    this.#isMeasuring = true;
-    const bytes = await folderBytes(scratch, scratchMb * megabyte);
-    this.#isMeasuring = false;
-    if (bytes > scratchMb * megabyte)
-      this.#onExceeded("scratch", `it wrote more than ${scratchMb} MB into its scratch directory`);
-  }
-}
-
-/** A folder with more entries than this is taken for one that never ends. */
-const mostEntries = 20_000;
-
-/**
- * What the files of a folder hold together. Counts no further than `most`: whoever fills the folder decides how long
- * the walk would be. A part that is closed to us counts as endless, as it could hide anything.
- */
-async function folderBytes(folder: string, most: number): Promise<number> {
-  const waiting = [folder];
-  let bytes = 0;
-  let entries = 0;
-  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
-    try {
-      for await (const entry of await opendir(path)) {
-        if (++entries > mostEntries || bytes > most) return Number.POSITIVE_INFINITY;
-        const inner = join(path, entry.name);
-        if (entry.isDirectory()) waiting.push(inner);
-        else bytes += await sizeOf(inner);
-      }
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT") return Number.POSITIVE_INFINITY;
-    }
-  }
-  return bytes;
-}
-
-async function sizeOf(path: string): Promise<number> {
-  try {
-    // What is on the disk: a file with holes may claim any size.
-    return (await lstat(path)).blocks * 512;
-  } catch {
-    return 0; // Removed in between.
-  }
-}
-
-/** For what a tool has to tidy up after a call. */
-const mostSeconds = 1;
-
-/** Adds up the processor time that a worker uses between two calls. */
-export class IdleCpu {
-  #seconds = 0;
-  #lastLook = 0;
-
-  /**
-   * Whether it is more than a worker may use. `used` are the seconds since the last look, which count only when it was
-   * idle all the while; `idleSince` is nothing when it is not.
-   */
-  isTooMuch(used: number, idleSince: number | undefined): boolean {
-    const wasIdle = idleSince !== undefined && idleSince < this.#lastLook;
-    this.#lastLook = performance.now();
-    this.#seconds = wasIdle ? this.#seconds + used : 0;
-    return this.#seconds > mostSeconds;
-  }
 }

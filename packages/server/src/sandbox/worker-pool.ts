@@ -1,17 +1,16 @@
 import type { Logger } from "@toolrack/core";
-import type { WorkerLimits } from "../config/index.ts";
-import { defaultLimits, withDefaultLimits } from "../config/index.ts";
+import { defaultLimits, type WorkerLimits, withDefaultLimits } from "../config/index.ts";
 import type { Confinement, WorkerShape } from "./confinement/confinement.ts";
 import type { EgressProxies } from "./egress.ts";
 import {
   describeNetwork,
   type Invocation,
-  type LogNotification,
+  type LogLine,
   nesting,
   SandboxError,
   type SandboxStats,
   type WorkerSpec,
-} from "./sandbox.ts";
+} from "./spec.ts";
 import { Worker } from "./worker.ts";
 
 interface WorkerPoolOptions {
@@ -200,7 +199,7 @@ export class WorkerPool {
     for (const group of this.#leaving) if (group.isEmpty) this.#leaving.delete(group);
   }
 
-  #log(label: string, { level, text }: LogNotification): void {
+  #log(label: string, { level, text }: LogLine): void {
     this.#options.logger[level](`${label}: ${text}`);
   }
 }

@@ -3,8 +3,6 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { ToolContext } from "@toolrack/core";
 import type { ProgramResult, ProgramSpec, Sandbox } from "../sandbox/index.ts";
-import type { LoadedSkill } from "./folder.ts";
-import { resolveCommand, type ScriptCommand, type ScriptModule } from "./script-command.ts";
 import {
   filledArguments,
   fillSecretValues,
@@ -14,7 +12,9 @@ import {
   type SkillSurroundings,
   skillResult,
   type ToolRunner,
-} from "./tool.ts";
+} from "./ready-tool.ts";
+import { resolveCommand, type ScriptCommand, type ScriptModule } from "./script-command.ts";
+import type { LoadedSkill } from "./skill.ts";
 
 export const usualScriptTimeout = 60_000;
 

@@ -15,7 +15,6 @@ import { useReread } from "../../ui/index.ts";
 export interface CallQuery {
   readonly [key: string]: string | number | boolean | undefined;
   readonly status?: string | undefined;
-  /** Milliseconds before now, whenever that is. */
   readonly within?: number | undefined;
 }
 
@@ -128,7 +127,7 @@ export function useCallFeed(
   });
   watch(query, restart);
   void reread();
-  // To who has paused the feed nothing newer is shown: it was an earlier page that could not be read.
+  // A paused feed shows nothing newer, so what failed was reading an earlier page.
   useReread(
     () => error.value,
     () => (isPaused.value && isBegun ? readMore() : reread()),
@@ -152,10 +151,7 @@ export function useCallFeed(
   };
 }
 
-/**
- * The newest page put before what was read earlier. Calls that changed are replaced; none is there twice. A page without
- * a next one is all there is.
- */
+/** Puts the newest page before what was read earlier. A page without a next one is all there is. */
 export function mergeHead(known: readonly CallSummary[], { items, next }: CallPage): readonly CallSummary[] {
   if (next === undefined) return items;
   const fresh = new Set(items.map(({ callId }) => callId));
@@ -171,10 +167,7 @@ const endings: Readonly<Record<string, CallSummary["status"]>> = {
   "call.cancelled": "error",
 };
 
-/**
- * The calls after an event that tells of the end of one. However far down it is, it is not shown as running any more, nor
- * at all where only running ones are wanted.
- */
+/** Applies the end of a call: it does not show as running any more, or leaves a list of running calls. */
 export function withEnd(
   calls: readonly CallSummary[],
   { type, data }: RackEvent,
@@ -219,7 +212,6 @@ export function foldRepeats(calls: readonly CallSummary[], unfolded: ReadonlySet
   });
 }
 
-/** Where a call is, by itself or among repeats. */
 export function rowOf(rows: readonly FeedRow[], callId: string): number {
   return rows.findIndex(({ repeats }) => repeats.some((call) => call.callId === callId));
 }
@@ -238,11 +230,9 @@ function isRepeat(left: CallSummary, right: CallSummary): boolean {
 /** What somebody had before them of the calls that fit a query. */
 export interface KeptFeed {
   readonly calls: readonly CallSummary[];
-  /** Where the next page begins. */
   readonly next: string | undefined;
   readonly selected: string;
   readonly unfolded: ReadonlySet<string>;
-  /** How far it was scrolled, in pixels. */
   readonly top: number;
 }
 
@@ -260,10 +250,7 @@ export function keepFeed(query: object, feed: KeptFeed): void {
   }
 }
 
-/**
- * The feed as it was left, for who comes back to it: by a step back, or from the page of a call. Who comes from elsewhere
- * wants the newest calls.
- */
+/** The feed as it was left, when somebody steps back to it or returns from a call. Others want the newest calls. */
 export function keptFeed(query: object, arrival: unknown): KeptFeed | undefined {
   return isReturn(arrival) ? feeds.get(JSON.stringify(query)) : undefined;
 }
@@ -281,13 +268,9 @@ watch(
   },
 );
 
-/** Milliseconds after which typing has paused. */
 const TYPING_PAUSE = 300;
 
-/**
- * Filters that are in the address. What is typed gets there when the typing pauses, each field for itself; a step back
- * goes to the filters before, and not through every pause.
- */
+/** Filters in the address. Typed text gets there when typing pauses; one step back undoes a whole typed text. */
 export function useFilterDrafts<Key extends string>(keys: readonly Key[]) {
   const route = useRoute();
   const router = useRouter();

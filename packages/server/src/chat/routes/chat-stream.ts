@@ -2,11 +2,12 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ExtensionParts, Route, RouteRequest } from "../../http/wire/index.ts";
 import { eventText, HttpError, type HttpErrorCode, openEventStream, sent } from "../../http/wire/index.ts";
 import type { ChatMessage, ChatSession } from "../../store/index.ts";
-import { ChatError, type ChatService } from "../chat-service.ts";
-import { ProviderError } from "../model/failure.ts";
-import { howToConfigure, ModelMissing } from "../model/providers.ts";
+import type { ChatService } from "../chat-service.ts";
+import { ProviderError } from "../provider.ts";
+import { howToConfigure, ModelMissing } from "../providers.ts";
+import { ChatError } from "../services.ts";
 import { assistantBody, bodyOf } from "../sessions.ts";
-import { isTool, type MessagePart, type TurnEnd } from "../turn/events.ts";
+import { isTool, type MessagePart, type TurnEnd } from "../turn.ts";
 import type { ActiveTurn } from "../turns.ts";
 
 /** A message as it is answered with. */

@@ -68,6 +68,8 @@ function collect(incoming: IncomingMessage, limit: number): Promise<Buffer> {
       // What is left of a body that nobody reads is let through, so that the answer reaches who still sends.
       incoming.on("error", () => {});
     };
+    // A client that left before anybody listened says nothing any more.
+    if (incoming.destroyed) return onBreak();
     if (Number(incoming.headers["content-length"] ?? 0) > limit) return refuse();
     incoming.on("data", onData).on("end", onEnd).on("error", onBreak).on("close", onBreak);
   });

@@ -1,11 +1,12 @@
 import { AsyncResource } from "node:async_hooks";
+import { setTimeout as wait } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { UnfitAnswer } from "../../calls/index.ts";
 import { isRecord } from "../../helpers/index.ts";
 import { metaOf, missingAbility } from "../wire/index.ts";
 import { type ClientDialog, type DialogOptions, openRequests, type Question } from "./dialog.ts";
 import { missingCapability } from "./errors.ts";
-import { type Notice, Pace } from "./notices.ts";
+import type { Notice } from "./notices.ts";
 import type { McpServing } from "./serving.ts";
 import type { ClientRequest } from "./session.ts";
 
@@ -65,6 +66,13 @@ function end<Result>(request: ClientRequest, result: Result, finish: Finish<Resu
   }
 }
 
+/**
+ * After so many notices the client is told nothing for a while, in milliseconds: so a tool that says something all the
+ * time fills neither the line nor the memory. The dialog gathers meanwhile, and leaves out what nobody needs.
+ */
+const BURST = 32;
+const PAUSE = 100;
+
 async function carry<Result>(
   serving: McpServing,
   request: ClientRequest,
@@ -72,13 +80,16 @@ async function carry<Result>(
   finish: Finish<Result>,
 ): Promise<void> {
   const { reply, peer } = request;
-  const pace = new Pace();
+  let told = 0;
   for (;;) {
     const step = await dialog.next(reply.flow);
     switch (step.kind) {
       case "says":
         for (const notice of step.notices) tell(request, notice);
-        await pace.said(step.notices.length);
+        told += step.notices.length;
+        if (told < BURST) break;
+        told = 0;
+        await wait(PAUSE);
         break;
       case "asks":
         if (peer.session === undefined) {

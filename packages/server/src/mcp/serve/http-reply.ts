@@ -3,7 +3,6 @@ import {
   type EraCodec,
   EventStream,
   errorText,
-  flowOf,
   type RpcError,
   type RpcId,
   resultText,
@@ -37,7 +36,6 @@ export class HttpReply implements Reply {
   readonly #options: HttpReplyOptions;
   readonly #isBatch: boolean;
   #stream: EventStream | undefined;
-  #flow: WriteFlow | undefined;
   #waiting: number;
 
   constructor(outgoing: ServerResponse, options: HttpReplyOptions) {
@@ -47,16 +45,15 @@ export class HttpReply implements Reply {
     this.#waiting = options.batch ?? 1;
   }
 
-  get flow(): WriteFlow {
-    this.#flow ??= flowOf(this.#outgoing);
-    return this.#flow;
+  get flow(): WriteFlow | undefined {
+    return this.#stream?.writer.flow;
   }
 
   /** Every answer has a connection for itself. */
   turn(): undefined {}
 
   send(message: object): void {
-    this.#open().send(message);
+    this.#open().writer.send(message);
   }
 
   result(id: RpcId, result: string | Buffer) {
@@ -84,7 +81,7 @@ export class HttpReply implements Reply {
 
   /** Refuses a request of a batch that was not begun. */
   refuse(id: RpcId, error: RpcError): void {
-    this.#open().write(errorText(id, error));
+    this.#open().writer.write(errorText(id, error));
   }
 
   get #isStream(): boolean {
@@ -103,7 +100,7 @@ export class HttpReply implements Reply {
   }
 
   #answer(status: number, text: string): void {
-    if (this.#isStream || this.#isBatch) this.#open().write(text);
+    if (this.#isStream || this.#isBatch) this.#open().writer.write(text);
     else sendJson(this.#outgoing, status, text, this.#headers);
     this.#settle();
   }

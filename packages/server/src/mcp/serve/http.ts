@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { tooMuchJson } from "@toolrack/core";
 import { type Grant, GrantWatch } from "../../access/index.ts";
-import { HttpError, type Mount, originOf, whenGone } from "../../http/wire/index.ts";
+import { HttpError, type Mount, originOf, readBody, whenGone } from "../../http/wire/index.ts";
 import {
   acceptsBoth,
   acceptsEvents,
@@ -11,7 +10,6 @@ import {
   errorText,
   type HeaderList,
   hasEnvelope,
-  isJson,
   legacyCodec,
   legacyVersions,
   longestMessage,
@@ -21,7 +19,6 @@ import {
   type RpcId,
   type RpcMessage,
   type RpcRequest,
-  readBody,
   readRpc,
   refusedIdOf,
   reusedId,
@@ -91,17 +88,13 @@ class McpHttp {
     if (asked === undefined) return refuse(outgoing, 404, noExpert);
     const sessionId = sessionIdOf(incoming);
     if (incoming.method !== "POST") return this.#handleOther(incoming, outgoing, asked, sessionId);
-    const text = await readBody(incoming, this.#maxBody);
-    if (typeof text !== "string") return refuse(outgoing, text.status, text, null, text.headers);
-    const excess = tooMuchJson(text);
-    if (excess !== undefined) {
-      return refuse(outgoing, 400, invalid(`The body has ${excess}. Send it in several parts.`));
-    }
     let body: unknown;
     try {
-      body = JSON.parse(text);
-    } catch {
-      return refuse(outgoing, 400, new RpcError(rpcCodes.parseError, "The body is not JSON."));
+      checkCharset(incoming);
+      body = await readBody(incoming, this.#maxBody);
+    } catch (thrown) {
+      if (thrown instanceof HttpError) return refuseBody(outgoing, thrown);
+      throw thrown;
     }
     if (typeof body !== "object" || body === null) {
       return refuse(outgoing, 400, invalid("The body is not a JSON-RPC message."));
@@ -111,7 +104,6 @@ class McpHttp {
     if (caller === undefined) return refuse(outgoing, 404, noExpert);
     const session = sessionId === undefined ? undefined : this.#sessions.find(sessionId, caller);
     if (sessionId !== undefined && session === undefined) return refuse(outgoing, 404, noSession);
-    if (!isJson(incoming.headers["content-type"])) return refuse(outgoing, 415, notJson);
     const exchanged = { incoming, outgoing, caller, session };
     return Array.isArray(body) ? this.#takeBatch(exchanged, body) : this.#take(exchanged, body);
   }
@@ -423,6 +415,20 @@ function refuse(
   sendJson(outgoing, status, errorText(id, { code, message, data }), headers);
 }
 
+/** JSON is UTF-8; a body that says that it is something else is not read. */
+function checkCharset({ headers }: IncomingMessage): void {
+  const charset = /;\s*charset\s*=\s*"?([^";]*)/i.exec(headers["content-type"] ?? "")?.[1]?.trim();
+  if (charset === undefined || /^utf-?8$/i.test(charset)) return;
+  const text = `The body came with charset=${charset.slice(0, 100)}, and messages are read as UTF-8 alone. Send it in UTF-8.`;
+  throw new HttpError("unsupported_media_type", text);
+}
+
+function refuseBody(outgoing: ServerResponse, { code, status, message, headers }: HttpError): void {
+  const isUnread = code === "invalid_json" || code === "bad_request";
+  const error = { code: isUnread ? rpcCodes.parseError : rpcCodes.invalidRequest, message };
+  refuse(outgoing, status, error, null, Object.entries(headers).flat());
+}
+
 function invalid(message: string): RpcError {
   return new RpcError(rpcCodes.invalidRequest, message);
 }
@@ -434,10 +440,6 @@ const noExpert = new RpcError(
 const wrongMethod = new RpcError(
   rpcCodes.refused,
   "Messages are sent by POST. GET and DELETE are for sessions, which are named by Mcp-Session-Id.",
-);
-const notJson = new RpcError(
-  rpcCodes.refused,
-  "Unsupported Media Type: Content-Type must be application/json",
 );
 const acceptsOne = new RpcError(
   rpcCodes.refused,

@@ -36,7 +36,8 @@ export interface Peer {
 
 /** The way back to the client. It may be that of several requests. Never throws. */
 export interface Reply {
-  readonly flow: WriteFlow;
+  /** Undefined as long as nothing has been written that the client might not read. */
+  readonly flow: WriteFlow | undefined;
   /** Resolves when there is room for something long. Undefined: there is room now. */
   turn(): Promise<void> | undefined;
   /** Tells or asks the client something that belongs to a request which is under way. */

@@ -8,10 +8,9 @@ import {
   type EraCodec,
   errorText,
   hasEnvelope,
-  isNews,
-  LineWriter,
   legacyVersions,
   longestMessage,
+  MessageWriter,
   metaKeys,
   metaOf,
   modernVersion,
@@ -45,6 +44,8 @@ export interface StdioStreams {
 
 /** How much a client may leave unread, in characters, before nothing more is taken of what it asks. */
 const FULL = 4 * 1024 * 1024;
+/** How much it may leave unread before it is cut off. */
+const MOST_UNREAD = 64 * 1024 * 1024;
 /** How many of its requests may wait for their answers while it does not read those that there are. */
 const MOST_WAITING = 1_000;
 /**
@@ -74,7 +75,7 @@ export class StdioConnection implements Reply {
   readonly #output: Writable;
   readonly #session: ClientSession;
   readonly #reader: PacedLines;
-  readonly #writer: LineWriter;
+  readonly #writer: MessageWriter;
   readonly #batches = new Map<RpcId, Batch>();
   readonly #leave: (() => void)[] = [];
   readonly #resolveClosed: () => void;
@@ -94,7 +95,9 @@ export class StdioConnection implements Reply {
     this.#caller = caller;
     this.#output = output;
     this.#session = new ClientSession(caller, (message) => this.send(message));
-    this.#writer = new LineWriter(output, {
+    this.#writer = new MessageWriter(output, {
+      frame: ["", "\n"],
+      most: MOST_UNREAD,
       freed: () => this.#reader.goOn(),
       overflowed: (unread) => this.#cutOff(unread),
     });
@@ -131,10 +134,7 @@ export class StdioConnection implements Reply {
   }
 
   send(message: object): void {
-    if (this.#isClosed) return;
-    const line = JSON.stringify(message);
-    if (isNews(message)) this.#writer.writeNews(line);
-    else this.#writer.write(line);
+    if (!this.#isClosed) this.#writer.send(message);
   }
 
   result(id: RpcId, result: string | Buffer): void {

@@ -1,21 +1,13 @@
 import type { toMcpResult } from "@toolrack/core";
+import { type JsonSchema, mapSchemas } from "@toolrack/core/internal/schema";
 import { isRecord } from "../../helpers/index.ts";
-import type { ClientAbilities, ClientInfo } from "./client.ts";
+import type { ClientAbilities, ClientInfo, Era } from "./client.ts";
 import { RpcError, type RpcParams, rpcCodes } from "./json-rpc.ts";
-
-/** Which of the two ways of MCP a client speaks: with a handshake and sessions, or without. */
-export type Era = "legacy" | "modern";
 
 /** The version of the protocol that has no sessions: every request says of its client what there is to know. */
 export const modernVersion = "2026-07-28";
 /** Those before it, the newest first. */
-export const legacyVersions: readonly string[] = [
-  "2025-11-25",
-  "2025-06-18",
-  "2025-03-26",
-  "2024-11-05",
-  "2024-10-07",
-];
+export const legacyVersions = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 /** The one version whose connections over stdio have batches. Over HTTP those before it have them too. */
 export const batchedVersion = "2025-03-26";
 
@@ -33,14 +25,7 @@ export const tasksExtension = `${PREFIX}tasks`;
 export const skillsExtension = `${PREFIX}skills`;
 
 export const logLevels: readonly unknown[] = [
-  "debug",
-  "info",
-  "notice",
-  "warning",
-  "error",
-  "critical",
-  "alert",
-  "emergency",
+  ...["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"],
 ];
 
 /** The version that is spoken with a client that asks for this one. */
@@ -218,34 +203,21 @@ function wrapped(schema: Schema): Schema {
   return {
     ...(typeof $schema === "string" ? { $schema } : {}),
     type: "object",
-    properties: { result: rerooted(schema, false) },
+    properties: { result: rerooted(schema) },
     required: ["result"],
   };
 }
 
 const ROOT = "#/properties/result";
-/** Keywords below which there are values, and those below which there are schemas by name. */
-const values: ReadonlySet<string> = new Set(["const", "enum", "default", "examples"]);
-const named: ReadonlySet<string> = new Set([
-  "properties",
-  "patternProperties",
-  "$defs",
-  "definitions",
-  "dependentSchemas",
-]);
 
 /** The schema as part of a larger one: its references to itself name its new place. */
-function rerooted(node: unknown, isByName: boolean): unknown {
-  if (Array.isArray(node)) return node.map((item) => rerooted(item, false));
-  if (!isRecord(node)) return node;
+function rerooted(schema: JsonSchema): JsonSchema {
   // References below an id of its own are relative to that.
-  if (!isByName && typeof node.$id === "string" && !node.$id.startsWith("#")) return node;
-  const entries = Object.entries(node).map(([key, value]) => {
-    const isReference = !isByName && (key === "$ref" || key === "$dynamicRef");
-    if (isReference && typeof value === "string" && /^#(?:\/|$)/.test(value))
-      return [key, `${ROOT}${value.slice(1)}`];
-    if (!isByName && values.has(key)) return [key, value];
-    return [key, rerooted(value, !isByName && named.has(key))];
-  });
-  return Object.fromEntries(entries);
+  if (!isRecord(schema) || (typeof schema.$id === "string" && !schema.$id.startsWith("#"))) return schema;
+  const copy = mapSchemas(schema, rerooted);
+  for (const key of ["$ref", "$dynamicRef"]) {
+    const target = copy[key];
+    if (typeof target === "string" && /^#(?:\/|$)/.test(target)) copy[key] = `${ROOT}${target.slice(1)}`;
+  }
+  return copy;
 }

@@ -2,6 +2,7 @@ export {
   type ClientAbilities,
   type ClientInfo,
   type ConnectedClient,
+  type Era,
   missingAbility,
   type NeededAbility,
 } from "./client.ts";
@@ -10,7 +11,6 @@ export {
   type CallAnswer,
   clientNameOf,
   type Envelope,
-  type Era,
   type EraCodec,
   expected,
   hasEnvelope,
@@ -32,15 +32,11 @@ export {
   tasksExtension,
   unsupportedVersion,
 } from "./eras.ts";
-export { WriteFlow } from "./flow.ts";
 export {
   acceptsBoth,
   acceptsEvents,
   EventStream,
-  flowOf,
   type HeaderList,
-  isJson,
-  readBody,
   sendJson,
   sendNoEvents,
 } from "./http.ts";
@@ -67,4 +63,5 @@ export {
   takeBatch,
   wantsRefusal,
 } from "./json-rpc.ts";
-export { LineWriter, PacedLines } from "./lines.ts";
+export { PacedLines } from "./lines.ts";
+export { MessageWriter, type WriteFlow } from "./writer.ts";

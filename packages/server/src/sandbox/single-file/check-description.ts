@@ -1,8 +1,51 @@
 import { BusinessError, compileSchema, type JsonSchemaObject } from "@toolrack/core";
-import { DependencyError, isRecord, LoadError } from "../../helpers/index.ts";
-import { parseDependencies } from "../dependencies.ts";
-import { type DeclaredError, type DeclaredMetadata, type Description, kindOf } from "./description.ts";
+import { asRecord, DependencyError, defined, isRecord, LoadError, reasonOf } from "../../helpers/index.ts";
+import { type DependencyMap, parseDependencies } from "../dependencies.ts";
 import type { RawDescription } from "./messages.ts";
+
+/** What a single-file tool says about itself, checked. */
+export interface Description {
+  readonly metadata: DeclaredMetadata;
+  readonly parameters: JsonSchemaObject;
+  /** What it wants to be told: settings and secrets. */
+  readonly environment?: JsonSchemaObject;
+  readonly dependencies: DependencyMap;
+  readonly businessErrors: readonly DeclaredError[];
+  /** Names of the operations that a dry run replaces by mocks. */
+  readonly bridges: readonly string[];
+  /** Hosts that it wants to reach; undefined when it does not say. */
+  readonly hosts?: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+export interface DeclaredMetadata {
+  readonly id: string;
+  readonly name?: string;
+  readonly description: string;
+  readonly version?: string;
+  readonly author?: string;
+  readonly [key: string]: unknown;
+}
+
+/** A failure that the author foresaw. `match` is how it is recognised, as text for people. */
+export interface DeclaredError {
+  readonly code: string;
+  readonly description?: string;
+  readonly match?: string;
+  readonly solution?: string;
+  readonly retryable: boolean;
+}
+
+/** What `toolrack show`, the API and the console say about a single-file tool, in its `metadata.singleFile`. */
+export interface SingleFileManual {
+  readonly environment?: JsonSchemaObject;
+  readonly dependencies: DependencyMap;
+  readonly businessErrors: readonly DeclaredError[];
+  readonly bridges: readonly string[];
+  /** Hosts that it may reach: those that it declares and the operator grants. */
+  readonly hosts: readonly string[];
+  readonly examples: readonly unknown[];
+}
 
 const LARGEST_ANSWER = 256 * 1024;
 const LONGEST_ID = 200;
@@ -29,11 +72,10 @@ export function checkDescription(raw: RawDescription): Description {
   return {
     metadata,
     parameters,
-    ...(environment === undefined ? {} : { environment }),
+    ...defined({ environment, hosts }),
     dependencies: checkDependencies(raw.answers.getDependencies),
     businessErrors: checkErrors(raw.answers.getBusinessErrors),
     bridges: checkBridges(raw.answers.getBridges),
-    ...(hosts === undefined ? {} : { hosts }),
     warnings,
   };
 }
@@ -163,9 +205,8 @@ function checkSchema(which: "parameters" | "environment", schema: unknown): Json
     }
     compileSchema(complete).jsonSchema();
   } catch (thrown) {
-    const problem = thrown instanceof Error ? thrown.message : String(thrown);
     throw new LoadError(
-      `getSchema() returned ${which} that are no JSON Schema. ${problem}`,
+      `getSchema() returned ${which} that are no JSON Schema. ${reasonOf(thrown)}`,
       "Correct the schema at this place.",
       { cause: thrown },
     );
@@ -268,7 +309,7 @@ export async function resolveEnvironment(source: EnvironmentSource): Promise<Rec
     if (text !== undefined) values[name] = coerce(text, property);
   }
   const outcome = await compileSchema(schema).validate(values);
-  if (outcome.ok) return outcome.value as Record<string, unknown>; // The schema is one of an object.
+  if (outcome.ok) return asRecord(outcome.value);
   if (isLenient) return withoutRequired(schema, values);
 
   const required = Array.isArray(schema.required) ? schema.required.map(String) : [];
@@ -306,7 +347,7 @@ async function withoutRequired(
 ): Promise<Record<string, unknown>> {
   const { required: _, ...rest } = schema;
   const outcome = await compileSchema(rest).validate(values);
-  return outcome.ok ? (outcome.value as Record<string, unknown>) : values;
+  return outcome.ok ? asRecord(outcome.value) : values;
 }
 
 function missingVariables(
@@ -337,4 +378,23 @@ function wrongVariables(tool: string, wrong: readonly string[], expected: string
 
 function commandsFor(tool: string, names: readonly string[]): string {
   return names.map((name) => `toolrack secrets set ${tool} ${name}`).join(" && ");
+}
+
+const LONGEST = 60;
+
+/** A value in a few words, for errors: `the text "abc"`, `a list of 3`, `nothing`. */
+function kindOf(value: unknown): string {
+  if (value === undefined || value === null) return "nothing";
+  if (Array.isArray(value)) return value.length === 0 ? "an empty list" : `a list of ${value.length}`;
+  switch (typeof value) {
+    case "string":
+      return `the text ${JSON.stringify(value.length > LONGEST ? `${value.slice(0, LONGEST)}…` : value)}`;
+    case "number":
+    case "boolean":
+      return `the ${typeof value} ${value}`;
+    case "object":
+      return "an object";
+    default:
+      return `a ${typeof value}`;
+  }
 }

@@ -1,7 +1,7 @@
+import { reasonOf } from "../../helpers/index.ts";
 import type { NewSkillTool, SkillBundle } from "../../store/index.ts";
-import { SkillInputError } from "../checks.ts";
 import type { Expert } from "../experts.ts";
-import type { LoadedSkill } from "../folder.ts";
+import { type LoadedSkill, SkillInputError } from "../skill.ts";
 import type { SkillLibrary } from "../skill-library.ts";
 import type { ImportedTables, ImportFailure } from "./tables.ts";
 import { type ImportOptions, readImport } from "./upload.ts";
@@ -63,8 +63,7 @@ async function attempt(
   try {
     await work();
   } catch (thrown) {
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
-    failed.push({ name, reason, ...(isReplaceable ? { replaceable: true } : {}) });
+    failed.push({ name, reason: reasonOf(thrown), ...(isReplaceable && { replaceable: true }) });
   }
 }
 

@@ -1,0 +1,195 @@
+import {
+  isRecord,
+  type JsonSchema,
+  type JsonSchemaObject,
+  type JsonType,
+  pointer,
+  schemasIn,
+  typeOfValue,
+  typesOf,
+} from "../schema/visit.ts";
+import { annotationKeywords, mergeSchemas } from "./flatten.ts";
+import { describeConstraint, type TakeNote, withRemarks } from "./notes.ts";
+
+/** Which keywords a provider takes. */
+export interface ProviderKeywords {
+  /** Those it keeps, by type; everything else is said in the description. */
+  readonly kept: Readonly<Record<JsonType, readonly string[]>>;
+  /** Those worked into the structure, and those that tell a model nothing. */
+  readonly handled: readonly string[];
+  /** What a note says of one that is not kept. */
+  readonly notKept: string;
+}
+
+type Json = Record<string, unknown>;
+
+/**
+ * Rewrites a schema from its root down into what one provider takes. The way through it is the same for all of them: a
+ * reference, parts that hold at once, alternatives, several types, one type. Each provider says what becomes of these.
+ * Takes a schema in modern form whose root is an object.
+ */
+export abstract class SchemaLowering {
+  protected readonly root: JsonSchemaObject;
+  protected readonly note: TakeNote;
+  protected abstract readonly keywords: ProviderKeywords;
+  readonly #maxNodes: number;
+  #nodes = 0;
+
+  constructor(root: JsonSchemaObject, note: TakeNote, maxNodes: number) {
+    this.root = root;
+    this.note = note;
+    this.#maxNodes = maxNodes;
+  }
+
+  lower(node: JsonSchema, path: string): JsonSchemaObject {
+    if (++this.#nodes > this.#maxNodes) throw this.tooLarge(path);
+    if (!isRecord(node)) return this.lowerAnyValue(node, path);
+    if (typeof node.$ref === "string") {
+      const { $ref, ...siblings } = node;
+      return this.lowerReference(String($ref), siblings, path);
+    }
+    if (node.allOf !== undefined) {
+      const { allOf, ...rest } = node;
+      return this.lower(this.mergeParts(rest, schemasIn(allOf), path), path);
+    }
+    if (node.anyOf !== undefined || node.oneOf !== undefined) return this.#lowerUnion(node, path);
+    const types = typesOf(node);
+    if (types === undefined) return this.lowerAnyValue(node, path);
+    const present = types.filter((type) => type !== "null");
+    if (present.length > 1) return this.#lowerTypes(node, types, path);
+    const schema = this.lowerType(node, present[0] ?? "null", path);
+    return present.length > 0 && present.length < types.length ? this.toNullable(schema) : schema;
+  }
+
+  protected abstract tooLarge(path: string): Error;
+  /** A boolean, or a schema that says nothing of the type. */
+  protected abstract lowerAnyValue(node: JsonSchema, path: string): JsonSchemaObject;
+  protected abstract lowerReference(
+    reference: string,
+    siblings: JsonSchemaObject,
+    path: string,
+  ): JsonSchemaObject;
+  /** One schema in place of a schema and the parts of its `allOf`. */
+  protected abstract mergeParts(
+    rest: JsonSchemaObject,
+    parts: readonly JsonSchema[],
+    path: string,
+  ): JsonSchemaObject;
+  protected abstract lowerType(node: JsonSchemaObject, type: JsonType, path: string): JsonSchemaObject;
+  protected abstract toNullable(schema: JsonSchemaObject): JsonSchemaObject;
+  /** One schema for lowered alternatives; `annotations` is what is said of the whole. */
+  protected abstract unite(
+    branches: readonly JsonSchemaObject[],
+    annotations: JsonSchemaObject,
+    path: string,
+  ): JsonSchemaObject;
+  /** `oneOf` stands beside `anyOf`, which goes before it. */
+  protected abstract leaveOutOneOf(path: string): void;
+  /** What is sent of a branch that does not merge with what stands beside the alternatives. */
+  protected abstract unmergedBranch(branch: JsonSchema, keyword: string, path: string): JsonSchema;
+  /** Whether a keyword of the provider's list can be kept with this value. */
+  protected abstract keeps(keyword: string, value: unknown, type: JsonType): boolean;
+  /** Whether a keyword that is not kept goes without a remark. May throw when that would change too much. */
+  protected abstract isDropped(keyword: string, value: unknown, isTooLong: boolean, path: string): boolean;
+
+  #lowerUnion(node: JsonSchemaObject, path: string): JsonSchemaObject {
+    const { anyOf, oneOf, ...base } = node;
+    const keyword = anyOf !== undefined ? "anyOf" : "oneOf";
+    if (anyOf !== undefined && oneOf !== undefined) this.leaveOutOneOf(path);
+    if (keyword === "oneOf") this.note(path, "oneOf", "rewritten", "Sent as `anyOf`.");
+    const { annotations, constraints } = separated(base);
+    const isBare = Object.keys(constraints).length === 0;
+    const branches = schemasIn(anyOf ?? oneOf).map((branch, index) => {
+      const at = pointer(path, keyword, index);
+      const merged = isBare ? branch : mergeSchemas([branch, constraints], this.root);
+      return this.lower(merged ?? this.unmergedBranch(branch, keyword, at), at);
+    });
+    return this.unite(branches, annotations, path);
+  }
+
+  /** Several types in one schema become one branch each, with the values of that type. */
+  #lowerTypes(node: JsonSchemaObject, types: readonly JsonType[], path: string): JsonSchemaObject {
+    const { annotations, constraints } = separated(node);
+    this.note(path, "type", "rewritten", "Each type is a branch of `anyOf`.");
+    const branches = types.flatMap((type) => {
+      if (!Array.isArray(constraints.enum)) return [this.lower({ ...constraints, type }, path)];
+      const values = constraints.enum.filter((value) => isOfType(value, type));
+      return values.length === 0 ? [] : [this.lower({ ...constraints, type, enum: values }, path)];
+    });
+    return this.unite(branches, annotations, path);
+  }
+
+  /** Type, title, description with remarks, and the keywords that the provider keeps for this type. */
+  protected frame(
+    node: JsonSchemaObject,
+    type: JsonType,
+    path: string,
+    remarks: readonly string[] = [],
+    handled: readonly string[] = [],
+  ): Json {
+    const kept = this.keywords.kept[type].filter(
+      (keyword) => node[keyword] !== undefined && this.keeps(keyword, node[keyword], type),
+    );
+    const words = this.words(node, path, [...kept, ...handled], remarks);
+    return { type, ...words, ...Object.fromEntries(kept.map((keyword) => [keyword, node[keyword]])) };
+  }
+
+  /** Title, and description with a remark for each keyword that is not kept. */
+  protected words(
+    node: JsonSchemaObject,
+    path: string,
+    kept: readonly string[] = [],
+    first: readonly string[] = [],
+  ): Json {
+    const description = withRemarks(node.description, [...first, ...this.remarks(node, kept, path)]);
+    return {
+      ...(typeof node.title === "string" && { title: node.title }),
+      ...(description !== undefined && { description }),
+    };
+  }
+
+  protected remarks(node: JsonSchemaObject, kept: readonly string[], path: string): string[] {
+    const remarks: string[] = [];
+    for (const [keyword, value] of Object.entries(node)) {
+      if (kept.includes(keyword) || this.keywords.handled.includes(keyword)) continue;
+      const remark = describeConstraint(keyword, value);
+      const isDropped = this.isDropped(keyword, value, remark === undefined, path) || remark === undefined;
+      if (!isDropped) remarks.push(remark);
+      this.note(path, keyword, isDropped ? "dropped" : "described", this.keywords.notKept);
+    }
+    return remarks;
+  }
+
+  /** The places of a tuple, each lowered, and a remark that gives their order. */
+  protected places(
+    prefixItems: readonly unknown[],
+    path: string,
+  ): { places: JsonSchemaObject[]; order: string } {
+    const places = schemasIn(prefixItems).map((place, index) =>
+      this.lower(place, pointer(path, "prefixItems", index)),
+    );
+    this.note(path, "prefixItems", "described", "Sent as a list; the description gives the order.");
+    const order = places.map((place, index) => `${index + 1}. ${labelOf(place)}`).join(", ");
+    return { places, order: `items in this order: ${order}` };
+  }
+}
+
+function separated(node: JsonSchemaObject): { annotations: Json; constraints: Json } {
+  const entries = Object.entries(node);
+  const isAnnotation = ([keyword]: [string, unknown]) => annotationKeywords.includes(keyword);
+  return {
+    annotations: Object.fromEntries(entries.filter(isAnnotation)),
+    constraints: Object.fromEntries(entries.filter((entry) => !isAnnotation(entry))),
+  };
+}
+
+function labelOf({ title, description, type }: JsonSchemaObject): string {
+  const name = typeof title === "string" ? title : description;
+  const label = Array.isArray(type) ? type.join(" or ") : String(type ?? "value");
+  return typeof name === "string" && name.length <= 60 ? `${label} (${name})` : label;
+}
+
+export function isOfType(value: unknown, type: JsonType): boolean {
+  const actual = typeOfValue(value);
+  return actual === type || (actual === "integer" && type === "number");
+}
