@@ -14,7 +14,7 @@ import {
   newCallId,
 } from "./model.ts";
 import * as notices from "./notices.ts";
-import { type StreamOptions, streamCompletion, traceHeaders } from "./provider.ts";
+import { type StreamOptions, streamCompletion } from "./provider.ts";
 import { readTagAnswer, TagFilter, toTagMessages } from "./tags.ts";
 import { estimateTokens } from "./tools.ts";
 import {
@@ -279,4 +279,15 @@ class AnswerMeter {
     const used = usedTokens + this.#tokens;
     return used > maxTokens ? new AnswerOverLimit(notices.tokenLimit(used, maxTokens)) : undefined;
   }
+}
+
+/** What carries a trace on from one service to the next: these headers of a request, and no others. */
+function traceHeaders(
+  headers: Readonly<Record<string, string | string[] | undefined>> | undefined,
+): Record<string, string> {
+  const traced = ["traceparent", "tracestate", "baggage"].flatMap((name) => {
+    const value = headers?.[name];
+    return typeof value === "string" && value !== "" ? [[name, value] as const] : [];
+  });
+  return Object.fromEntries(traced);
 }

@@ -6,8 +6,13 @@ import type { TurnEngine } from "./engine.ts";
 import { fromFunctions, functionWithoutCall } from "./functions.ts";
 import { handOver, takeBack } from "./handoff.ts";
 import type { LoopMemory } from "./loop-memory.ts";
-import { type ModelMessage, type ModelToolCall, type ModelUsage, textOf } from "./model.ts";
-import type { ModelEndpoint } from "./provider.ts";
+import {
+  type ModelEndpoint,
+  type ModelMessage,
+  type ModelToolCall,
+  type ModelUsage,
+  textOf,
+} from "./model.ts";
 import { type ChatServices, requireChatGrant } from "./services.ts";
 import { isTool, type MessagePart, type Turn, type TurnEnd, type TurnEvent } from "./turn.ts";
 

@@ -161,7 +161,7 @@ describe("pieces of calls", () => {
     ]);
     expect(merger.calls()).toEqual([]);
     expect(merger.text).toBe("");
-    expect(merger.hasBegun).toBe(false);
+    expect([merger.text, merger.begun]).toEqual(["", 0]);
   });
 });
 

@@ -123,7 +123,6 @@ export class DeltaMerger {
   readonly #byIndex = new Map<number, Slot>();
   text = "";
   reasoning = "";
-  refusal = "";
   /** What the provider calls its reasoning. */
   reasoningField: DeltaContent["reasoningField"];
   readonly reasoningDetails: Record<string, unknown>[] = [];
@@ -131,8 +130,6 @@ export class DeltaMerger {
   usage: ModelUsage | undefined;
   readonly #facts: Record<string, unknown> = {};
   readonly #logprobs: Record<string, unknown[]> = {};
-  /** Whether the model has said anything at all. */
-  hasBegun = false;
 
   add({ choices, usage, system_fingerprint, service_tier }: CompletionChunk): Shown {
     if (usage) this.usage = wholeUsage(usage);
@@ -144,7 +141,6 @@ export class DeltaMerger {
     const { text, reasoning, refusal, details } = said;
     this.text += text;
     this.reasoning += reasoning;
-    this.refusal += refusal;
     this.reasoningField ??= said.reasoningField;
     for (const detail of details) this.#mergeDetail(detail);
     const { annotations } = Object(delta);
@@ -157,7 +153,6 @@ export class DeltaMerger {
       written += merged.written;
       kept += merged.kept;
     }
-    this.hasBegun ||= saysSomething(said);
     return { text, reasoning, refusal, written, kept, logprobs: logprobs ?? undefined };
   }
 

@@ -26,7 +26,7 @@ import {
 } from "./turn.ts";
 
 /** What came of a turn. */
-export interface TurnOutcome {
+interface TurnOutcome {
   readonly end: TurnEnd;
   /** Tokens of all requests. */
   readonly usage: ModelUsage;
@@ -293,11 +293,15 @@ export class TurnRun {
     if (this.#clock.signal.aborted) return { reason: "limit", message: notices.timeLimit(limits.maxSeconds) };
     if (leaving.aborted) return { reason: "interrupted" };
     if (thrown instanceof AnswerOverLimit) return { reason: "limit", message: thrown.message };
-    if (!(thrown instanceof ProviderError)) throw thrown;
-    const { message, kind, retryAfter, details } = thrown;
-    const later = retryAfter === undefined ? {} : { retryAfter };
-    return { reason: "error", message, code: `provider_${kind}`, details, ...later };
+    if (thrown instanceof ProviderError) return failedEnd(thrown);
+    throw thrown;
   }
+}
+
+/** The end of a turn whose model did not answer. */
+export function failedEnd({ message, kind, retryAfter, details }: ProviderError): TurnEnd {
+  const later = retryAfter === undefined ? {} : { retryAfter };
+  return { reason: "error", message, code: `provider_${kind}`, details, ...later };
 }
 
 /** Measures how long a turn has worked, without the time in which it waits for a person. */

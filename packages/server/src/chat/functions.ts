@@ -29,22 +29,44 @@ export function fromFunctions(request: CompletionRequest, owner: string): Transl
   const choice = others.tool_choice ?? toToolChoice(function_call);
   const rest = choice === undefined ? others : { ...others, tool_choice: choice };
   if (!offersFunctions(request) && !request.messages.some(functionCallOf)) return { request: rest };
-  const spoken = new SpokenSoFar(owner, request.user);
-  const messages = request.messages.flatMap((message, at) => {
-    const translated = translatedMessage(request.messages, at, spoken);
-    spoken.add(message);
-    return translated;
-  });
+  // Stands for the conversation up to a message, also when the client writes the same in another way.
+  const spoken = createHash("sha256").update(lineOf([owner, request.user ?? null]));
+  const idOf = (call: FunctionCall) =>
+    spoken
+      .copy()
+      .update(JSON.stringify(parsedCall(call)))
+      .digest("hex")
+      .slice(0, 32);
+  const messages: ModelMessage[] = [];
+  for (const [at, message] of request.messages.entries()) {
+    const { function_call: _call, ...asked } = message;
+    const call = functionCallOf(message);
+    if (call !== undefined) {
+      const id = functionHandoffId(idOf(call));
+      const next = request.messages[at + 1];
+      const content = next?.role === "function" ? (next.content ?? "") : notAnswered;
+      messages.push({ ...asked, tool_calls: [{ id, type: "function", function: call }] });
+      messages.push({ role: "tool", tool_call_id: id, name: call.name, content });
+    } else if (message.role !== "function" || functionCallOf(request.messages[at - 1]) === undefined) {
+      // An answer came together with its call.
+      messages.push(message);
+    }
+    const { role, name, content, tool_calls, tool_call_id } = message;
+    const calls = tool_calls?.length ? tool_calls : null;
+    spoken.update(
+      lineOf([
+        role,
+        name || null,
+        content || null,
+        call ? parsedCall(call) : null,
+        calls,
+        tool_call_id || null,
+      ]),
+    );
+  }
   if (!offersFunctions(request)) return { request: { ...rest, messages } };
-  return {
-    request: {
-      ...rest,
-      messages,
-      tools: (functions ?? []).map((described) => ({ type: "function", function: described })),
-      parallel_tool_calls: false,
-    },
-    handoffId: (call) => spoken.idOf(call),
-  };
+  const tools = (functions ?? []).map((described) => ({ type: "function", function: described }));
+  return { request: { ...rest, messages, tools, parallel_tool_calls: false }, handoffId: idOf };
 }
 
 /** Where a message of the role `function` answers nothing; -1 when every one does. */
@@ -52,26 +74,6 @@ export function functionWithoutCall(messages: readonly ModelMessage[]): number {
   return messages.findIndex(
     ({ role }, at) => role === "function" && functionCallOf(messages[at - 1]) === undefined,
   );
-}
-
-function translatedMessage(
-  messages: readonly ModelMessage[],
-  at: number,
-  spoken: SpokenSoFar,
-): readonly ModelMessage[] {
-  const message = messages[at]!;
-  const call = functionCallOf(message);
-  // It is answered together with its call.
-  if (message.role === "function" && functionCallOf(messages[at - 1]) !== undefined) return [];
-  if (call === undefined) return [message];
-  const { function_call: _call, ...asked } = message;
-  const id = functionHandoffId(spoken.idOf(call));
-  const next = messages[at + 1];
-  const content = next?.role === "function" ? (next.content ?? "") : notAnswered;
-  return [
-    { ...asked, tool_calls: [{ id, type: "function", function: call }] },
-    { role: "tool", tool_call_id: id, name: call.name, content },
-  ];
 }
 
 /** Providers take no call without an answer. */
@@ -91,42 +93,12 @@ function toToolChoice(choice: unknown): unknown {
   return { type: "function", function: choice };
 }
 
-/** Stands for a conversation up to a message, also when the client writes the same in another way. */
-class SpokenSoFar {
-  readonly #hash = createHash("sha256");
-
-  constructor(owner: string, user: unknown) {
-    this.#write([owner, user ?? null]);
-  }
-
-  add(message: ModelMessage): void {
-    const { role, name, content, tool_calls, tool_call_id } = message;
-    const call = functionCallOf(message);
-    this.#write([
-      role,
-      name || null,
-      content || null,
-      call === undefined ? null : withoutSpaces(call),
-      tool_calls?.length ? tool_calls : null,
-      tool_call_id || null,
-    ]);
-  }
-
-  /** 32 hexadecimal digits for a call that comes next. */
-  idOf(call: FunctionCall): string {
-    return this.#hash
-      .copy()
-      .update(JSON.stringify(withoutSpaces(call)))
-      .digest("hex")
-      .slice(0, 32);
-  }
-
-  #write(value: unknown): void {
-    this.#hash.update(`${JSON.stringify(value)}\n`);
-  }
+function lineOf(value: unknown): string {
+  return `${JSON.stringify(value)}\n`;
 }
 
-function withoutSpaces({ name, arguments: written }: FunctionCall): unknown {
+/** The same for arguments that are written with other spaces. */
+function parsedCall({ name, arguments: written }: FunctionCall): unknown {
   try {
     return [name, JSON.parse(written)];
   } catch {

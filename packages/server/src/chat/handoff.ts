@@ -1,9 +1,8 @@
 import { v7 as uuid } from "uuid";
 import type { ChatStore, Handoff } from "../store/index.ts";
 import { toModelCall, toModelMessages } from "./messages.ts";
-import { calledIn, type ModelMessage, type ModelToolCall } from "./model.ts";
+import { calledIn, type ModelEndpoint, type ModelMessage, type ModelToolCall } from "./model.ts";
 import { oneCallAtATime } from "./notices.ts";
-import type { ModelEndpoint } from "./provider.ts";
 import { failed, isSettled, isTool, type MessagePart } from "./turn.ts";
 
 /** The member of a kept message that names its provider. */

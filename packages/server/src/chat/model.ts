@@ -2,6 +2,26 @@ import { v7 as uuid } from "uuid";
 
 type Members = Readonly<Record<string, unknown>>;
 
+/** One model of one provider, and how it is reached. */
+export interface ModelEndpoint {
+  readonly provider: string;
+  /** Without a slash at the end. */
+  readonly baseURL: string;
+  /** The same as the config has it, for people: references stand unfilled. */
+  readonly address: string;
+  readonly apiKey: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  /** What must not be shown of all this, in every form in which it may be written. */
+  readonly secrets: readonly string[];
+  /** What the provider calls it. */
+  readonly model: string;
+  /** `tags`: it has no tool calls of its own and writes them into its text. */
+  readonly toolCalls: "native" | "tags";
+  readonly images: boolean;
+  /** How much it can read at a time. Undefined: the chat's own setting. */
+  readonly contextTokens: number | undefined;
+}
+
 /** A message as Chat Completions has it. What else it holds is passed on as it is. */
 export interface ModelMessage {
   readonly role: "system" | "developer" | "user" | "assistant" | "tool" | "function";

@@ -2,26 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { redact } from "@toolrack/core";
 import { createParser } from "eventsource-parser";
 import { type CompletionChunk, readDelta, saysSomething, toChunk, toOnlyChunk } from "./deltas.ts";
-
-/** One model of one provider, and how it is reached. */
-export interface ModelEndpoint {
-  readonly provider: string;
-  /** Without a slash at the end. */
-  readonly baseURL: string;
-  /** The same as the config has it, for people: references stand unfilled. */
-  readonly address: string;
-  readonly apiKey: string | undefined;
-  readonly headers: Readonly<Record<string, string>>;
-  /** What must not be shown of all this, in every form in which it may be written. */
-  readonly secrets: readonly string[];
-  /** What the provider calls it. */
-  readonly model: string;
-  /** `tags`: it has no tool calls of its own and writes them into its text. */
-  readonly toolCalls: "native" | "tags";
-  readonly images: boolean;
-  /** How much it can read at a time. Undefined: the chat's own setting. */
-  readonly contextTokens: number | undefined;
-}
+import type { ModelEndpoint } from "./model.ts";
 
 export interface StreamOptions {
   readonly signal: AbortSignal;
@@ -145,17 +126,6 @@ function retryAfterOf(headers: Headers): number | undefined {
   if (Number.isFinite(seconds)) return Math.max(0, seconds!);
   const date = Date.parse(headers.get("retry-after") ?? "");
   return Number.isNaN(date) ? undefined : Math.max(0, (date - Date.now()) / 1000);
-}
-
-/** What carries a trace on from one service to the next: these headers of a request, and no others. */
-export function traceHeaders(
-  headers: Readonly<Record<string, string | string[] | undefined>> | undefined,
-): Record<string, string> {
-  const traced = ["traceparent", "tracestate", "baggage"].flatMap((name) => {
-    const value = headers?.[name];
-    return typeof value === "string" && value !== "" ? [[name, value] as const] : [];
-  });
-  return Object.fromEntries(traced);
 }
 
 /** The longest name of a field with which a stream may begin, `retry:`. */

@@ -1,6 +1,7 @@
 import { writtenForms } from "../access/index.ts";
 import { addressProblem, type Config, type ModelTraits, shownAddress } from "../config/index.ts";
-import { askProvider, failure, type ModelEndpoint } from "./provider.ts";
+import type { ModelEndpoint } from "./model.ts";
+import { askProvider, failure } from "./provider.ts";
 
 type ProvidersConfig = NonNullable<Config["providers"]>;
 type ProviderConfig = ProvidersConfig[string];

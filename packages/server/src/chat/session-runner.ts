@@ -3,7 +3,7 @@ import type { Reach } from "../http/wire/index.ts";
 import type { ChatMessage, ChatSession } from "../store/index.ts";
 import { StoreUnavailable } from "../store/index.ts";
 import type { TurnEngine } from "./engine.ts";
-import type { ModelEndpoint } from "./provider.ts";
+import type { ModelEndpoint } from "./model.ts";
 import type { ChatServices } from "./services.ts";
 import {
   type AssistantBody,

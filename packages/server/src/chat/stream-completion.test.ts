@@ -2,7 +2,8 @@ import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { type CompletionChunk, DeltaMerger } from "./deltas.ts";
-import { type ModelEndpoint, type ProviderError, type StreamOptions, streamCompletion } from "./provider.ts";
+import type { ModelEndpoint } from "./model.ts";
+import { type ProviderError, type StreamOptions, streamCompletion } from "./provider.ts";
 import { openEndpoint } from "./providers.ts";
 
 let server: Server | undefined;

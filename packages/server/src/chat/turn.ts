@@ -3,9 +3,8 @@ import type { ProgressUpdate, RackEvent, ToolState } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
 import type { Reach } from "../http/wire/index.ts";
 import type { StoredApproval } from "../store/index.ts";
-import type { ModelMessage, ModelTool, ModelUsage } from "./model.ts";
+import type { ModelEndpoint, ModelMessage, ModelTool, ModelUsage } from "./model.ts";
 import * as notices from "./notices.ts";
-import type { ModelEndpoint } from "./provider.ts";
 import type { OfferedTools } from "./tools.ts";
 
 type LoopVerdict = Extract<RackEvent, { type: "loop" }>["verdict"];
@@ -59,15 +58,9 @@ export type TurnEvent =
       /** Of a text, where the client asked the provider for them. */
       readonly logprobs?: unknown;
     }
-  | {
-      readonly type: "call";
-      readonly id: string;
-      readonly callId: string;
-      readonly name: string;
-      readonly displayName: string;
-      readonly arguments: string;
-      readonly client?: true;
-    }
+  | ({ readonly type: "call" } & Readonly<
+      Pick<ToolPart, "id" | "callId" | "name" | "displayName" | "arguments" | "client">
+    >)
   | { readonly type: "state"; readonly callId: string; readonly name: string; readonly state: ToolState }
   | { readonly type: "progress"; readonly callId: string; readonly update: ProgressUpdate }
   | { readonly type: "approval"; readonly approval: ShownApproval }

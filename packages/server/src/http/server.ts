@@ -45,7 +45,7 @@ import type { HttpExtension, Mount } from "./wire/index.ts";
 import { sendError } from "./wire/index.ts";
 
 /** The part of an opened workspace that is served. */
-export interface ServedApp {
+interface ServedApp {
   readonly workspace: Workspace;
   readonly config: Config;
   readonly registry: ToolRegistry;

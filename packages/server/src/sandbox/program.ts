@@ -1,9 +1,9 @@
 import type { Readable } from "node:stream";
 import { timerMs, withDefaultLimits } from "../config/index.ts";
+import { defined } from "../helpers/index.ts";
 import type { Confinement, Launched } from "./confinement/confinement.ts";
 import { killTree, Usage, whenClosed } from "./confinement/processes.ts";
-import type { EgressProxies } from "./egress.ts";
-import type { ProgramEnd } from "./program-bootstrap.ts";
+import { type EgressAddress, type EgressProxies, forwardEgress } from "./egress.ts";
 import { type ProgramResult, type ProgramSpec, SandboxError } from "./spec.ts";
 
 /** Memory is taken fast, and a program that takes too much of it takes it from the server. */
@@ -21,11 +21,7 @@ export async function runProgram(
   const limits = withDefaultLimits(program.limits);
   const hasNetwork = program.hosts.length > 0 && confinement.level === 3;
   const egressSocket = hasNetwork ? await proxies.socketFor(program.hosts) : undefined;
-  const launched = confinement.startProgram({
-    program,
-    limits,
-    ...(egressSocket === undefined ? {} : { egressSocket }),
-  });
+  const launched = confinement.startProgram({ program, limits, ...defined({ egressSocket }) });
   const { child } = launched;
   const kill = () => killTree(child.pid);
   const output = new CappedOutput(limits.outputBytes, kill);
@@ -104,7 +100,7 @@ function endOf({ child }: Launched): Promise<[number | null, string | null]> {
   });
 }
 
-/** How the program itself ended, which bubblewrap does not pass on. At level 2 nobody reports, as nobody is between. */
+/** How the program itself ended, as our process in the sandbox reports it; bubblewrap does not pass it on. At level 2 the program is started directly, and there is no report. */
 function collectReport({ child }: Launched): () => ProgramEnd | undefined {
   let text = "";
   // Stdio 3 is a pipe; Node's types know only the first three.
@@ -136,7 +132,7 @@ export class ProgramSlots {
     else await turn(slots.waiting, signal);
     return () => {
       const [next] = slots.waiting;
-      // The place is handed on, so that nobody who comes later is faster.
+      // The next program in the queue takes over the place, so that no later one gets it first.
       if (next !== undefined) return next();
       slots.running--;
       if (slots.running === 0) this.#names.delete(name);
@@ -161,4 +157,68 @@ function turn(waiting: Set<() => void>, signal: AbortSignal): Promise<void> {
     waiting.add(go);
     signal.addEventListener("abort", giveUp, { once: true });
   });
+}
+
+interface ProgramBootstrapOptions {
+  /** The user to become, when the process starts as root inside its namespaces. */
+  readonly uid?: number;
+  readonly egress?: EgressAddress;
+}
+
+/** One JSON line on file descriptor 3. Not argv: the environment may hold secrets, and argv is everybody's to read. */
+export interface ProgramOrder {
+  /** The program and its arguments. */
+  readonly command: readonly [string, ...string[]];
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+/** The program's end, on file descriptor 3. */
+interface ProgramEnd {
+  readonly exitCode: number | null;
+  readonly signal: string | null;
+  /** Why it could not be started. */
+  readonly failure?: string;
+}
+
+/** The text that `node -e` is given to start one program inside a sandbox. */
+export function programBootstrap(options: ProgramBootstrapOptions): string {
+  return `(${startProgram})(${JSON.stringify(options)}, ${forwardEgress})`;
+}
+
+/** Only the text of this function reaches the sandbox: it uses its arguments and Node, nothing of this module. */
+function startProgram(options: ProgramBootstrapOptions, forward: typeof forwardEgress): void {
+  const { spawn } = process.getBuiltinModule("node:child_process");
+  const { Socket } = process.getBuiltinModule("node:net");
+  if (options.uid !== undefined) {
+    process.setgroups?.([options.uid]);
+    process.setgid?.(options.uid);
+    process.setuid?.(options.uid);
+  }
+  const channel = new Socket({ fd: 3, readable: true, writable: true });
+  let received = "";
+  channel.setEncoding("utf8");
+  channel.on("error", () => process.exit(1));
+  channel.on("data", (chunk) => {
+    received += chunk;
+    if (!received.endsWith("\n")) return;
+    // The host's own line.
+    const order = JSON.parse(received) as ProgramOrder;
+    if (options.egress === undefined) run(order);
+    else
+      forward(
+        options.egress,
+        () => {},
+        () => run(order),
+      );
+  });
+
+  function run({ command: [file, ...args], environment }: ProgramOrder): void {
+    const child = spawn(file, args, { env: environment, stdio: "inherit" });
+    child.on("error", (error) => report({ exitCode: null, signal: null, failure: error.message }));
+    child.on("exit", (exitCode, signal) => report({ exitCode, signal }));
+  }
+
+  function report(end: ProgramEnd): void {
+    channel.end(JSON.stringify(end), () => process.exit(0));
+  }
 }

@@ -133,7 +133,7 @@ export interface SandboxOptions {
   /** Never above this level, although a higher one could be had. */
   readonly level?: 2 | 3;
   readonly logger: Logger;
-  /** Workers kept ready before anybody asked (1). */
+  /** How many workers wait, started and without code, for the next tool that needs one (1). */
   readonly blankWorkers?: number;
 }
 

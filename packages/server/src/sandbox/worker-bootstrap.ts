@@ -102,14 +102,11 @@ function startWorker(
   }
 
   function evaluate(code: string, path: string): WorkerProgram {
-    const loaded = new Module(path) as NodeModule & {
-      paths: string[];
-      _compile(code: string, path: string): void;
-    };
+    // Node's own way to load a module has these members, which no type knows of.
+    const loaded = new Module(path) as NodeModule & { _compile(code: string, path: string): void };
+    const loader = Module as unknown as { _nodeModulePaths(directory: string): string[] }; // As above.
     loaded.filename = path;
-    loaded.paths = (Module as unknown as { _nodeModulePaths(directory: string): string[] })._nodeModulePaths(
-      path.slice(0, path.lastIndexOf("/")),
-    );
+    loaded.paths = loader._nodeModulePaths(path.slice(0, path.lastIndexOf("/")));
     loaded._compile(code, path);
     const { exports } = loaded;
     if (typeof exports?.methods !== "object" || exports.methods === null)
@@ -256,8 +253,9 @@ function startWorker(
         return await fetch(input, init);
       } catch (error) {
         if (!(error instanceof TypeError) || error.message !== "fetch failed") throw error;
-        const { code } = (error.cause ?? {}) as { code?: unknown };
-        if (lastRefusal === undefined && code !== "ERR_ACCESS_DENIED") throw error;
+        const { cause } = error;
+        const isDenied = cause instanceof Error && "code" in cause && cause.code === "ERR_ACCESS_DENIED";
+        if (lastRefusal === undefined && !isDenied) throw error;
         const url = typeof input === "object" && "url" in input ? input.url : String(input);
         throw new TypeError(`Could not fetch ${url}: ${lastRefusal ?? network}`, { cause: error });
       } finally {

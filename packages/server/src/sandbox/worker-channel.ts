@@ -101,7 +101,7 @@ export type WorkerMessage =
   /** `call` 0 means: outside any call. */
   | { readonly type: "notify"; readonly call: number; readonly method: string; readonly params: unknown };
 
-/** Deeper data would overflow the stack of whoever walks it later. */
+/** Deeper data would overflow the stack of functions that walk it. */
 const deepest = 200;
 /** A tool may answer with many rows; beyond this, reading the answer would keep others waiting. */
 const mostKeys = 1_000_000;

@@ -20,7 +20,7 @@ interface WorkerEvents {
   onFree(worker: Worker): void;
   /** The process is gone, and all its calls have been failed. */
   onEnd(worker: Worker): void;
-  /** What was printed or reported outside any call. */
+  /** What was printed or reported outside any call, of a worker whose code has no listener of its own. */
   onLog(label: string, log: LogLine): void;
 }
 
@@ -41,6 +41,8 @@ export class Worker {
   readonly #ready = Promise.withResolvers<void>();
   readonly #loaded = Promise.withResolvers<void>();
   #label = "A blank worker";
+  /** Is told what is printed or reported outside any call. */
+  #onLog: (log: LogLine) => void;
   #limits: WorkerLimits = defaultLimits;
   #callCount = 0;
   #strayBytes = 0;
@@ -53,6 +55,7 @@ export class Worker {
   constructor(launched: Launched, events: WorkerEvents) {
     this.#launched = launched;
     this.#events = events;
+    this.#onLog = (log) => events.onLog(this.#label, log);
     this.#usage = new Usage(launched, (limit, what) => this.#exceed(limit, what));
     const { child } = launched;
     // Stdio 3 was asked for as a pipe, which in Node is a socket; the types know only the first three.
@@ -111,6 +114,7 @@ export class Worker {
   /** Once, on a blank worker. When it rejects, the worker is on its way out. */
   async load(spec: WorkerSpec, limits: WorkerLimits, network: string): Promise<void> {
     this.#label = spec.label;
+    this.#onLog = spec.onLog ?? this.#onLog;
     this.#limits = limits;
     this.#channel.longest = limits.outputBytes + slack;
     const timer = setTimeout(() => {
@@ -191,7 +195,7 @@ export class Worker {
     const idleSince = this.#calls.size === 0 ? this.idleSince : undefined;
     if (!this.#idleCpu.isTooMuch(used, idleSince) || this.isRetired) return;
     const text = "A worker was ended, because it used the processor between calls.";
-    this.#events.onLog(this.#label, { level: "warn", text });
+    this.#onLog({ level: "warn", text });
     this.retire();
   }
 
@@ -252,7 +256,7 @@ export class Worker {
   #notified(call: RunningCall | undefined, id: number, method: string, params: unknown): void {
     try {
       if (call !== undefined && !call.isAbandoned) call.invocation.onNotify?.(method, params);
-      else if (id === 0 && method === "log") this.#events.onLog(this.#label, readLog(params));
+      else if (id === 0 && method === "log") this.#onLog(readLog(params));
     } catch {
       // A listener that fails is no reason to fail the call it listens to.
     }
@@ -340,7 +344,7 @@ interface RunningCall {
 
 const memoryWords = /heap out of memory|out of memory|bad_alloc|allocation failed|Cannot allocate memory/i;
 
-/** Why a process ended that nobody told to: an error for the calls it had. */
+/** The error for the calls of a process that ended although the host did not end it. */
 function describeEnd(
   label: string,
   exitCode: number | null,

@@ -267,8 +267,8 @@ export class SkillLibrary {
   }
 
   /**
-   * A tool that nobody has saved, as it would be on the rack, under a name of its own. Whoever tries it hangs it up and
-   * takes it down. Throws `SkillInputError`.
+   * A tool that is not saved, as it would be on the rack, under a name of its own. The caller registers it to try it, and
+   * removes it again. Throws `SkillInputError`.
    */
   async draft(idOrName: string, tool: NewSkillTool): Promise<ToolInfo> {
     const skill = this.require(idOrName);

@@ -1,4 +1,4 @@
-import { DependencyError, shellQuote } from "../../helpers/index.ts";
+import { DependencyError, reasonOf, shellQuote } from "../../helpers/index.ts";
 
 /**
  * Why an upstream server did not answer. `unavailable`: it is not running, and was sent nothing. `lost`: it ended, or its
@@ -83,10 +83,6 @@ export function sentence(text: string): string {
   return trimmed === "" || /[.!?…:]$/.test(trimmed) ? trimmed : `${trimmed}.`;
 }
 
-export function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
-}
-
 /** What a person types to do something with a server; the key and what follows it may have spaces. */
 export function commandFor(action: string, ...words: readonly string[]): string {
   return ["toolrack mcp-servers", action, ...words.map(shellQuote)].join(" ");
@@ -105,7 +101,7 @@ export function stateAfter(
   thrown: unknown,
   { key, canSignIn, mask }: { key: string; canSignIn: boolean; mask: (text: string) => string },
 ): { readonly state: "needs-auth" | "failed" | "backoff"; readonly reason: string } {
-  let message = mask(messageOf(thrown));
+  let message = mask(reasonOf(thrown));
   if (thrown instanceof UpstreamError) {
     // What a server says of itself may be a page long.
     message = message.replace(/\s+/g, " ");

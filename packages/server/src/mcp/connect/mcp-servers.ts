@@ -9,7 +9,7 @@ import {
   unknownRack,
 } from "../../calls/index.ts";
 import { problemOfKey, readServerAddress } from "../../config/index.ts";
-import { watchFile } from "../../helpers/index.ts";
+import { reasonOf, watchFile } from "../../helpers/index.ts";
 import { McpServerError, type McpServerStore } from "../../store/index.ts";
 import { RackNames } from "./catalogue/names.ts";
 import type { PinningPolicy } from "./catalogue/pins.ts";
@@ -21,7 +21,7 @@ import {
   type WantedServer,
   wantedServers,
 } from "./config/wanted-servers.ts";
-import { messageOf, sentence } from "./failures.ts";
+import { sentence } from "./failures.ts";
 import { filesOfServer, type PackageStore } from "./process/program.ts";
 import type { LogLine } from "./process/recent-lines.ts";
 import { ManagedServer, type ServerSurroundings } from "./server.ts";
@@ -162,7 +162,7 @@ export class McpServers {
         const unlisted = [...this.#file.problems].filter(([key]) => !this.#file.invalid.has(key));
         for (const [, problem] of unlisted) this.#options.logger.warn(problem);
       } catch (thrown) {
-        this.#fileProblem = `${sentence(messageOf(thrown))} The servers go on as the file last said.`;
+        this.#fileProblem = `${sentence(reasonOf(thrown))} The servers go on as the file last said.`;
         this.#options.logger.warn(this.#fileProblem);
       }
       await this.#reconcile();

@@ -7,7 +7,7 @@ import {
   racksFor,
 } from "../../calls/index.ts";
 import { readServerAddress } from "../../config/index.ts";
-import { unlessAborted } from "../../helpers/index.ts";
+import { reasonOf, unlessAborted } from "../../helpers/index.ts";
 import {
   type Catalogue,
   changedLists,
@@ -22,7 +22,6 @@ import {
   absence,
   ConfigurationError,
   loss,
-  messageOf,
   missingScope,
   type Outlook,
   RackCircle,
@@ -708,7 +707,7 @@ export class Upstream {
       this.#readUpTo = announced;
     } catch (thrown) {
       if (isUsed() && this.#endedBy(thrown, session)) return;
-      this.lines.add("rack", `Its lists could not be read again: ${messageOf(thrown)}`);
+      this.lines.add("rack", `Its lists could not be read again: ${reasonOf(thrown)}`);
     }
     if (isUsed()) this.#rereading.later();
   }

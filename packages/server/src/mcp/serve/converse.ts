@@ -48,11 +48,10 @@ export function converse<Result>(
     const { ended } = dialog;
     if (ended === undefined) {
       scope.runInAsyncScope(() => {
-        carry(serving, request, dialog, finish).catch((thrown) => request.fail(thrown));
+        relay(serving, request, dialog, finish).catch((thrown) => request.fail(thrown));
       });
       return;
     }
-    serving.held.forget(dialog);
     end(request, ended, finish);
   });
 }
@@ -73,7 +72,7 @@ function end<Result>(request: ClientRequest, result: Result, finish: Finish<Resu
 const BURST = 32;
 const PAUSE = 100;
 
-async function carry<Result>(
+async function relay<Result>(
   serving: McpServing,
   request: ClientRequest,
   dialog: ClientDialog<Result>,
@@ -98,10 +97,8 @@ async function carry<Result>(
         for (const question of step.questions) void ask(serving, request, dialog, question);
         break;
       case "ended":
-        serving.held.forget(dialog);
         return end(request, step.result, finish);
       case "failed":
-        serving.held.forget(dialog);
         throw step.reason;
     }
   }
@@ -150,7 +147,6 @@ export function sendBack(
     if (missing === undefined) continue;
     // It said otherwise when it came before. The question cannot reach it, so that nobody would ever come back.
     dialog.cancel(`the client no longer declares what ${question.method} needs`);
-    held.forget(dialog);
     return request.fail(missingCapability(missing));
   }
   // Until it comes back there is nobody to be told anything.
@@ -180,7 +176,8 @@ async function ask(
   }
 }
 
-function tell({ params, reply }: ClientRequest, notice: Notice): void {
+function tell({ params, reply, isOver }: ClientRequest, notice: Notice): void {
+  if (isOver) return;
   if (notice.kind === "message") {
     reply.send({ jsonrpc: "2.0", method: notice.method, params: notice.params });
     return;

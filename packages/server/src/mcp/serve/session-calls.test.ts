@@ -96,8 +96,7 @@ test("a session in which a call is under way makes no room for another, and is n
     flow: undefined,
     turn: () => undefined,
     send() {},
-    result() {},
-    error() {},
+    answer() {},
     nothing() {},
   };
   const ping = { kind: "request", id: 1, method: "ping", params: {} } as const;

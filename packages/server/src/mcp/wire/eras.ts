@@ -2,7 +2,7 @@ import type { toMcpResult } from "@toolrack/core";
 import { type JsonSchema, mapSchemas } from "@toolrack/core/internal/schema";
 import { isRecord } from "../../helpers/index.ts";
 import type { ClientAbilities, ClientInfo, Era } from "./client.ts";
-import { RpcError, type RpcParams, rpcCodes } from "./json-rpc.ts";
+import { errorText, RpcError, type RpcId, type RpcParams, rpcCodes } from "./json-rpc.ts";
 
 /** The version of the protocol that has no sessions: every request says of its client what there is to know. */
 export const modernVersion = "2026-07-28";
@@ -108,13 +108,6 @@ export function clientNameOf(client: ClientInfo | undefined): string {
   return client === undefined ? "" : `${client.name} ${client.version}`;
 }
 
-/** A resource that there is not has a code of its own in the legacy era. */
-export class ResourceNotFound extends RpcError {
-  constructor(uri: string) {
-    super(rpcCodes.invalidParams, `Resource not found: ${uri}`, { uri });
-  }
-}
-
 /** What a tool answered, before it is written for one of the eras. */
 export type CallAnswer = ReturnType<typeof toMcpResult>;
 
@@ -131,7 +124,9 @@ export interface EraCodec {
   encodeCall(answer: CallAnswer, outputSchema: ListedTool["outputSchema"]): string;
   /** A tool as it stands in the list. */
   listed<Tool extends ListedTool>(tool: Tool): Tool;
-  codeOf(error: RpcError): number;
+  encodeError(id: RpcId, error: RpcError): string;
+  /** The status of an answer with this error, where it comes in one message over HTTP. */
+  statusOf(error: RpcError): number;
 }
 
 /** How long clients may go on with a list that they have, in milliseconds. They are told of changes, when they listen. */
@@ -164,7 +159,9 @@ export function modernCodec(serverInfo: object): EraCodec {
       return JSON.stringify(said).slice(0, -1) + ending;
     },
     listed: (tool) => tool,
-    codeOf: ({ code }) => code,
+    encodeError: errorText,
+    statusOf: ({ code }) =>
+      code === rpcCodes.methodNotFound ? 404 : code === rpcCodes.missingCapability ? 400 : 200,
   };
 }
 
@@ -182,7 +179,12 @@ export const legacyCodec: EraCodec = {
     const { outputSchema } = tool;
     return isWrappedSchema(outputSchema) ? { ...tool, outputSchema: wrapped(outputSchema) } : tool;
   },
-  codeOf: (error) => (error instanceof ResourceNotFound ? rpcCodes.resourceNotFound : error.code),
+  encodeError(id, { code, message, data }) {
+    // A resource that there is not has a code of its own in these versions.
+    const isResource = code === rpcCodes.invalidParams && isRecord(data) && data.uri !== undefined;
+    return errorText(id, { code: isResource ? rpcCodes.resourceNotFound : code, message, data });
+  },
+  statusOf: () => 200,
 };
 
 /** A value that is no object is also told as text, for clients that look there alone. */

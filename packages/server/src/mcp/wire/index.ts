@@ -26,7 +26,6 @@ export {
   modernVersion,
   negotiated,
   notALevel,
-  ResourceNotFound,
   readEnvelope,
   skillsExtension,
   tasksExtension,
@@ -41,7 +40,6 @@ export {
   sendNoEvents,
 } from "./http.ts";
 export {
-  batchProblem,
   cancellationOf,
   errorText,
   isId,
@@ -60,7 +58,6 @@ export {
   resultText,
   reusedId,
   rpcCodes,
-  takeBatch,
   wantsRefusal,
 } from "./json-rpc.ts";
 export { PacedLines } from "./lines.ts";

@@ -104,13 +104,13 @@ export class MessageWriter {
   flush(): void {
     if (this.#unwritten === "") return;
     const text = this.#unwritten;
-    const { writableLength, destroyed } = this.#output;
+    const { writableLength, writableEnded, destroyed } = this.#output;
     this.#unwritten = "";
     if (writableLength > this.#options.most) {
       this.#isOverflowed = true;
       this.#news.clear();
       this.#options.overflowed(writableLength);
-    } else if (!destroyed && this.#output.write(text)) this.#freed();
+    } else if (!writableEnded && !destroyed && this.#output.write(text)) this.#freed();
   }
 
   #freed(): void {

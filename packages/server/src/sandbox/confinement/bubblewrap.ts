@@ -1,8 +1,9 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { closeSync, existsSync, lstatSync, openSync, readlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { defined } from "../../helpers/index.ts";
 import { type EgressAddress, egressEnvironment } from "../egress.ts";
-import { type ProgramOrder, programBootstrap } from "../program-bootstrap.ts";
+import { type ProgramOrder, programBootstrap } from "../program.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
 import {
   type Confinement,
@@ -39,13 +40,15 @@ const egress: EgressAddress = { socketPath: "/egress.sock", port: 3128 };
 export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
   const libraries = librariesOf(process.execPath);
   const memoryKb = (memoryMb: number) => dataLimit(options.nodeDataKb, memoryMb);
+  const bootstrapOptions = (egressSocket: string | undefined) => ({
+    ...defined({ uid: options.userNamespace ? undefined : nextUserId() }),
+    ...(egressSocket !== undefined && { egress }),
+  });
 
   return {
     level: 3,
 
     startWorker({ dependencies, egressSocket, memoryMb, scratchMb }: WorkerShape): Launched {
-      const uid = options.userNamespace ? undefined : nextUserId();
-      const network = egressSocket === undefined ? {} : { egress };
       const child = start(
         options,
         { ...memoryKb(memoryMb), fileMb: scratchMb, openFiles: 256 },
@@ -61,15 +64,13 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
         [
           ...nodeFlags({ read: [code], write: [scratch], network: egressSocket !== undefined, memoryMb }),
           "-e",
-          workerBootstrap({ ...(uid === undefined ? {} : { uid }), ...network }),
+          workerBootstrap(bootstrapOptions(egressSocket)),
         ],
       );
       return { child, codeDirectory: code, release() {} };
     },
 
     startProgram({ program, egressSocket, limits }: ProgramShape): Launched {
-      const uid = options.userNamespace ? undefined : nextUserId();
-      const network = egressSocket === undefined ? {} : { egress };
       const child = start(
         options,
         { fileMb: limits.scratchMb, openFiles: 1024 },
@@ -83,7 +84,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
           ...scratchAt("/tmp", limits.scratchMb),
           ...["--chdir", programDirectory],
         ],
-        ["--disable-sigusr1", "-e", programBootstrap({ ...(uid === undefined ? {} : { uid }), ...network })],
+        ["--disable-sigusr1", "-e", programBootstrap(bootstrapOptions(egressSocket))],
       );
       const order: ProgramOrder = {
         command: [
@@ -98,7 +99,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
           TMPDIR: "/tmp",
           LANG: "C.UTF-8",
           TZ: timeZone(),
-          ...(egressSocket === undefined ? {} : egressEnvironment(egress)),
+          ...(egressSocket !== undefined && egressEnvironment(egress)),
           ...program.environment,
         },
       };

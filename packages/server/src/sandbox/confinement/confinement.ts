@@ -49,7 +49,7 @@ const known = process.allowedNodeEnvironmentFlags;
 /** This Node can keep a process from the network by itself. */
 export const nodeGuardsNetwork = known.has("--allow-net");
 
-/** Everything that closes a door of Node. Flags that this Node does not know have no door to close. */
+/** Flags that take features away from Node by which code could leave its confinement. This Node may know only some. */
 const closed = [
   // Without it node:sqlite opens any file, past the permissions.
   "--no-experimental-sqlite",

@@ -33,7 +33,7 @@ function whatLevel2DoesNotStop(): string {
   const always =
     "Level 2 holds a tool by Node's own permissions alone: it does not stop one that uses an error in Node.";
   if (process.getuid?.() === 0) return always;
-  // Signals are the one door that neither Node's permissions nor limits close.
+  // Neither Node's permissions nor limits keep a process from sending signals.
   return `${always} As the server is not root, the tool has the server's own user: by signals it can stop the server and other programs of that user, and open the debugger of that user's other Node programs, though not of the server.`;
 }
 
@@ -142,7 +142,7 @@ const probeCode = `module.exports = { methods: { look() {
 async function checkConfined(worker: Worker): Promise<void> {
   const signal = AbortSignal.timeout(defaultLimits.initMs);
   const answer = await worker.invoke({ method: "look", params: null, signal });
-  const { open, uid } = answer as { open: string[]; uid: number };
+  const { open, uid } = answer as { open: string[]; uid: number }; // The probe is our own code.
   if (open.length > 0) throw new Error(`a worker could reach ${open.join(" and ")}`);
   if (uid === 0) throw new Error("a worker ran as root");
 }

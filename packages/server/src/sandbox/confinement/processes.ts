@@ -27,8 +27,8 @@ export function memoryMbOf(members: readonly number[], most: number): number {
 }
 
 /**
- * Ends a process group for good, and whoever came from it and has left it: until such a process has asked to end with its
- * parent, it does not. Whoever is gone already is no error.
+ * Kills a process group, and the descendants that have left it: a process that is still being set up does not end with
+ * its parent yet. Processes that have ended already are no error.
  */
 export function killTree(pid: number | undefined): void {
   if (pid === undefined) return;
@@ -182,7 +182,8 @@ async function folderBytes(folder: string, most: number): Promise<number> {
         else bytes += await sizeOf(inner);
       }
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT") return Number.POSITIVE_INFINITY;
+      const { code } = error as NodeJS.ErrnoException; // What the file system says.
+      if (code !== "ENOENT") return Number.POSITIVE_INFINITY;
     }
   }
   return bytes;

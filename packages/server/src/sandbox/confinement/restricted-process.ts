@@ -27,7 +27,7 @@ interface RestrictedProcessOptions {
 
 /** Level 2: an ordinary process with Node's permissions, no network, limits, and a user of its own under root. */
 export function restrictedProcessConfinement(options: RestrictedProcessOptions): Confinement {
-  const { nodeDataKb } = options;
+  const { nodeDataKb, reaper } = options;
   keepDebuggerClosed();
   const limitsFor = (memoryMb: number, scratchMb: number): ShellLimits => ({
     ...dataLimit(nodeDataKb, memoryMb),
@@ -40,38 +40,29 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
 
     startWorker({ dependencies, memoryMb, scratchMb }: WorkerShape): Launched {
       const home = createHome(options.directory);
-      const directory = dependencies === undefined ? home.path : reachable(dependencies, home);
-      return start(options.reaper, home, {
-        limits: limitsFor(memoryMb, scratchMb),
-        codeDirectory: directory,
-        workingDirectory: home.path,
-        nodeArgs: [
-          ...nodeFlags({ read: [directory], write: [home.path], network: false, memoryMb }),
-          "-e",
-          workerBootstrap({}),
-        ],
-        environment: {},
-      });
+      const codeDirectory = dependencies === undefined ? home.path : reachable(dependencies, home);
+      const flags = nodeFlags({ read: [codeDirectory], write: [home.path], network: false, memoryMb });
+      const nodeArgs = [...flags, "-e", workerBootstrap({})];
+      const limits = limitsFor(memoryMb, scratchMb);
+      return start({ reaper, home, limits, codeDirectory, cwd: home.path, nodeArgs, environment: {} });
     },
 
-    startProgram({ program, limits }: ProgramShape): Launched {
+    startProgram({ program, limits: { memoryMb, scratchMb, cpuSeconds } }: ProgramShape): Launched {
       if (basename(program.command) !== "node")
         throw new SandboxError(
           "sandbox_refused",
           `${program.label} wants to run ${program.command}. At the reduced isolation of this server only Node scripts can be run. Install bubblewrap to run other programs.`,
         );
-      const args = nodeArguments(program.label, program.args);
+      const own = nodeArguments(program.label, program.args);
       const home = createHome(options.directory);
-      const directory = reachable(program.directory, home);
-      const { memoryMb, scratchMb, cpuSeconds } = limits;
-      return start(options.reaper, home, {
+      const cwd = reachable(program.directory, home);
+      return start({
+        reaper,
+        home,
         limits: { ...limitsFor(memoryMb, scratchMb), cpuSeconds },
-        codeDirectory: directory,
-        workingDirectory: directory,
-        nodeArgs: [
-          ...nodeFlags({ read: [directory], write: [home.path], network: false, memoryMb }),
-          ...args,
-        ],
+        codeDirectory: cwd,
+        cwd,
+        nodeArgs: [...nodeFlags({ read: [cwd], write: [home.path], network: false, memoryMb }), ...own],
         environment: nodeEnvironment(program.environment),
       });
     },
@@ -80,7 +71,7 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
 
 /**
  * Without root, a tool has the server's own user and may send it signals. At SIGUSR1 Node would open its debugger, and with it
- * the whole server, to everybody on this machine; not where somebody listens to the signal.
+ * the whole server, to everybody on this machine; not where the program listens to the signal.
  */
 function keepDebuggerClosed(): void {
   if (process.listenerCount("SIGUSR1") === 0) process.on("SIGUSR1", () => {});
@@ -92,9 +83,11 @@ interface Home {
 }
 
 interface Start {
+  readonly reaper: Reaper;
+  readonly home: Home;
   readonly limits: ShellLimits;
   readonly codeDirectory: string;
-  readonly workingDirectory: string;
+  readonly cwd: string;
   readonly nodeArgs: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
 }
@@ -106,8 +99,15 @@ function createHome(directory: string): Home {
   return { path, uid };
 }
 
-function start(reaper: Reaper, { path, uid }: Home, start: Start): Launched {
-  const { limits, codeDirectory, workingDirectory, nodeArgs, environment } = start;
+function start({
+  reaper,
+  home: { path, uid },
+  limits,
+  codeDirectory,
+  cwd,
+  nodeArgs,
+  environment,
+}: Start): Launched {
   const [shell = "", ...shellArgs] = withShellLimits(limits);
   // Another user may not be able to walk to this Node's file. One that is open already needs no walk.
   const node = process.platform === "linux" ? openSync(process.execPath, "r") : undefined;
@@ -118,7 +118,7 @@ function start(reaper: Reaper, { path, uid }: Home, start: Start): Launched {
       {
         stdio: confinedStdio(node),
         env: { PATH: "/usr/bin:/bin", HOME: path, TMPDIR: path, TZ: timeZone(), ...environment },
-        cwd: workingDirectory,
+        cwd,
         detached: true,
         ...(uid === undefined ? {} : { uid, gid: uid }),
       },

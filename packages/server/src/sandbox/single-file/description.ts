@@ -1,6 +1,9 @@
 import { createHash, randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
 import {
   asRecord,
   DependencyError,
@@ -14,7 +17,6 @@ import { type Sandbox, SandboxError } from "../spec.ts";
 import { RemoteError, readThrown, type ThrownData } from "../thrown.ts";
 import { checkDependencies, checkDescription, type Description } from "./check-description.ts";
 import type { RawDescription, ToolSource, WorkerSettings } from "./messages.ts";
-import { workerCode, workerProgram } from "./worker-code.ts";
 
 interface DescribeParts {
   readonly sandbox: () => Promise<Sandbox>;
@@ -236,4 +238,36 @@ export class DescriptionCache {
       // The next start asks the tool again.
     }
   }
+}
+
+let bundled: Promise<string> | undefined;
+
+/** Our own part alone: whatever it changes in, descriptions that were kept are made anew. */
+function workerProgram(): Promise<string> {
+  bundled ??= bundleProgram();
+  return bundled;
+}
+
+/** The module that a worker evaluates: our program, and the tool's file as text for it. None of it runs here. */
+export async function workerCode(source: ToolSource): Promise<string> {
+  // JSON is JavaScript, and these two are line ends in older JavaScript only; escaped, nothing depends on it.
+  const text = JSON.stringify(source).replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
+  return `${await workerProgram()}\nmodule.exports = module.exports.createProgram(${text}, require);\n`;
+}
+
+async function bundleProgram(): Promise<string> {
+  // In the sources it is TypeScript, and JavaScript in what is built of them.
+  const [entry] = ["./worker/program.ts", "./worker/program.js"]
+    .map((path) => fileURLToPath(new URL(path, import.meta.url)))
+    .filter((path) => existsSync(path));
+  const { outputFiles } = await build({
+    entryPoints: [entry!],
+    bundle: true,
+    write: false,
+    format: "cjs",
+    platform: "node",
+    target: "node24",
+    logLevel: "silent",
+  });
+  return outputFiles[0]!.text;
 }

@@ -14,8 +14,8 @@ import { asRecord, defined, type StackMapper } from "../../helpers/index.ts";
 import type { LogLine, ProgramSpec, Sandbox, WorkerSpec } from "../spec.ts";
 import { RemoteError } from "../thrown.ts";
 import { readLog } from "../worker.ts";
-import { resolveEnvironment } from "./check-description.ts";
 import type { DescribedFile } from "./description.ts";
+import { resolveEnvironment } from "./environment.ts";
 import type { KeptItems } from "./kept-items.ts";
 import type { BusinessMatch, ExecuteParams, StorageChange, WorkerSettings } from "./messages.ts";
 

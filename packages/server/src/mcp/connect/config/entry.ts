@@ -1,5 +1,5 @@
 import { compileSchema, hashValue, type InferInput, nearestNames, type SchemaIssue } from "@toolrack/core";
-import { messageOf } from "../failures.ts";
+import { reasonOf } from "../../../helpers/index.ts";
 
 const text = { type: "string" } as const;
 const filled = { type: "string", minLength: 1 } as const;
@@ -171,7 +171,7 @@ function checkInstall({ toolrack: { install } = {} }: ServerEntry): void {
   try {
     packageSpec(install);
   } catch (thrown) {
-    throw new Error(`toolrack.install: ${messageOf(thrown)}`);
+    throw new Error(`toolrack.install: ${reasonOf(thrown)}`);
   }
 }
 

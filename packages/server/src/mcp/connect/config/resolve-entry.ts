@@ -2,7 +2,8 @@ import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, resolve } from "node:path";
 import { parseEnv } from "node:util";
-import { ConfigurationError, messageOf } from "../failures.ts";
+import { reasonOf } from "../../../helpers/index.ts";
+import { ConfigurationError } from "../failures.ts";
 import { isLocal, type ServerEntry } from "./entry.ts";
 
 /** An entry that can be acted on: every variable replaced, every path absolute. */
@@ -142,7 +143,7 @@ export async function expand(text: string, where: string, surroundings: Surround
     return await expandInside(text, surroundings, DEEPEST);
   } catch (thrown) {
     // What else went wrong is that a secret could not be read.
-    const text = messageOf(thrown);
+    const text = reasonOf(thrown);
     throw new ConfigurationError(thrown instanceof ConfigurationError ? `${where} ${text}` : text);
   }
 }

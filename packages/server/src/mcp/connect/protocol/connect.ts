@@ -2,6 +2,7 @@ import { basename } from "node:path";
 import { Client, type PriorDiscovery } from "@modelcontextprotocol/client";
 import { RACKS } from "../../../calls/index.ts";
 import { isRecord } from "../../../helpers/index.ts";
+import { tasksExtension } from "../../wire/index.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
 import { UpstreamError } from "../failures.ts";
 import { installedProgram, type PackageStore } from "../process/program.ts";
@@ -13,7 +14,6 @@ import { allCapabilities } from "./questions.ts";
 import { Requester } from "./requests.ts";
 import { failedAtProbe, handshakeFailure, speaksNoOldProtocol } from "./sdk-errors.ts";
 import { UpstreamSession } from "./session.ts";
-import { TASKS_EXTENSION } from "./task-runs.ts";
 
 export interface ConnectOptions {
   /** The key of the server, for messages. */
@@ -178,7 +178,7 @@ async function processOpener(
 /** Whether it says that it can work on calls as tasks. In the older versions it says of which requests. */
 function hasTasks(era: Verdict["era"], given: unknown): boolean {
   const { extensions, tasks } = isRecord(given) ? given : {};
-  if (era === "modern") return isRecord(extensions) && extensions[TASKS_EXTENSION] !== undefined;
+  if (era === "modern") return isRecord(extensions) && extensions[tasksExtension] !== undefined;
   const requests = isRecord(tasks) ? tasks.requests : undefined;
   const tools = isRecord(requests) ? requests.tools : undefined;
   return isRecord(tools) && tools.call !== undefined;

@@ -6,6 +6,7 @@ import {
   type Transport,
 } from "@modelcontextprotocol/client";
 import { isRecord } from "../../../helpers/index.ts";
+import { rpcCodes } from "../../wire/index.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
 import { type RefusalFacts, sentence, UpstreamError } from "../failures.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
@@ -185,7 +186,7 @@ async function refusalIn(response: Response, id: unknown, hasSession: boolean): 
 }
 
 /** With these, servers say of a request that it belongs to no session, or to none that they know. */
-const sessionCodes: ReadonlySet<unknown> = new Set([-32_000, -32_001]);
+const sessionCodes: ReadonlySet<unknown> = new Set([rpcCodes.refused, rpcCodes.unavailable]);
 
 /**
  * Servers that forgot a session should answer 404; several answer 400. `code` is that of an error about the request

@@ -1,15 +1,9 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
-import {
-  CLIENT_CAPABILITIES_META_KEY,
-  CLIENT_INFO_META_KEY,
-  type JSONRPCMessage,
-  LOG_LEVEL_META_KEY,
-  PROTOCOL_VERSION_META_KEY,
-  type Transport,
-} from "@modelcontextprotocol/client";
+import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import type { CallClient } from "@toolrack/core";
-import { isRecord } from "../../../helpers/index.ts";
-import { messageOf, UpstreamError } from "../failures.ts";
+import { isRecord, reasonOf } from "../../../helpers/index.ts";
+import { metaKeys, tasksExtension } from "../../wire/index.ts";
+import { UpstreamError } from "../failures.ts";
 import { onlyAccepted, tooLargeIn } from "./http.ts";
 import type { Answering, Message, UpstreamRequest } from "./messages.ts";
 import {
@@ -23,7 +17,7 @@ import {
   Turns,
 } from "./questions.ts";
 import { refusal, toUpstreamError } from "./sdk-errors.ts";
-import { plainResult, TASK_LIFE, TASKS_EXTENSION, TaskRuns } from "./task-runs.ts";
+import { plainResult, TASK_LIFE, TaskRuns } from "./task-runs.ts";
 
 interface RequesterOptions extends QuestionOptions {
   readonly transport: Transport;
@@ -56,7 +50,7 @@ const LONGEST_TURN = 30_000;
 /** Requests in the middle of which a server may ask something. */
 const askingMethods: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);
 
-const extensions = Object.freeze({ [TASKS_EXTENSION]: {} });
+const extensions = Object.freeze({ [tasksExtension]: {} });
 
 /**
  * Requests to an upstream server, written straight onto the transport of a connected SDK client. The SDK validates every
@@ -198,7 +192,7 @@ export class Requester {
           // The server may not stop at once, and what it asks until then is about this.
           if (askingMethods.has(method)) this.#givenUp.add(id);
           const meta = modern === undefined ? {} : { _meta: this.#statelessMeta(undefined, false) };
-          const params = { ...meta, requestId: id, reason: messageOf(reason ?? "cancelled") };
+          const params = { ...meta, requestId: id, reason: reasonOf(reason ?? "cancelled") };
           this.#send({ method: "notifications/cancelled", params });
         } else abort?.abort();
         reject(reason);
@@ -266,10 +260,10 @@ export class Requester {
     // for a caller is kept from it where it is told. Without a level a server logs nothing.
     const level = client?.logLevel === "debug" ? "debug" : "info";
     return {
-      [PROTOCOL_VERSION_META_KEY]: modern,
-      [CLIENT_INFO_META_KEY]: clientInfo,
-      [CLIENT_CAPABILITIES_META_KEY]: hasTasks ? { ...capabilities, extensions } : capabilities,
-      ...(hearsLog ? { [LOG_LEVEL_META_KEY]: level } : {}),
+      [metaKeys.version]: modern,
+      [metaKeys.client]: clientInfo,
+      [metaKeys.capabilities]: hasTasks ? { ...capabilities, extensions } : capabilities,
+      ...(hearsLog ? { [metaKeys.logLevel]: level } : {}),
     };
   }
 

@@ -1,11 +1,11 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import type { StoredOAuthClientInformation } from "@modelcontextprotocol/client";
-import { isRecord } from "../../../helpers/index.ts";
+import { isRecord, reasonOf } from "../../../helpers/index.ts";
 import { McpServerError } from "../../../store/index.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import { resolveEntry, type Surroundings } from "../config/resolve-entry.ts";
-import { ConfigurationError, commandFor, messageOf, sentence, UpstreamError } from "../failures.ts";
+import { ConfigurationError, commandFor, sentence, UpstreamError } from "../failures.ts";
 import type { BegunSignIn } from "./oauth-flow.ts";
 import { joinScopes, type KeptSignIn, resolveOAuth, type SignInTarget, type SignInVault } from "./vault.ts";
 
@@ -383,7 +383,7 @@ function isSame(one: string, other: string): boolean {
 /** What went wrong between the rack and an authorization server, in words. They are not masked yet. */
 function signInProblem(thrown: unknown): string {
   const cause = thrown instanceof Error && thrown.message === "fetch failed" ? thrown.cause : undefined;
-  const plain = messageOf(cause instanceof Error ? cause : thrown);
+  const plain = reasonOf(cause instanceof Error ? cause : thrown);
   return issueIn(thrown) ?? oddAnswer(thrown) ?? plain;
 }
 

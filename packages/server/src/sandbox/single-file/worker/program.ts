@@ -175,7 +175,7 @@ function refuseExit(): never {
 function toObject(exported: unknown): ToolObject {
   if (typeof exported === "function") return fromFunction(exported);
   if (typeof exported !== "object" || exported === null) throw new TypeError(NOTHING);
-  const members = exported as ToolObject;
+  const members = exported as ToolObject; // Whatever it is, it has members that may be asked for.
   if (typeof members.execute !== "function" && members.default !== undefined)
     return toObject(members.default);
   if (!hasMembers(members)) throw new TypeError(NOTHING);
@@ -189,7 +189,7 @@ function fromFunction(exported: Function): ToolObject {
   const { prototype } = exported;
   const isClass = typeof prototype?.execute === "function" || typeof prototype?.getMetadata === "function";
   if (isClass) return Reflect.construct(exported, []);
-  const members = exported as unknown as ToolObject;
+  const members = exported as unknown as ToolObject; // A function has members like any object.
   if (typeof members.execute === "function") return members;
   throw new TypeError(NOTHING);
 }

@@ -77,7 +77,7 @@ export function toolModules({ require, dependencies, isDescribing }: ToolModules
  */
 function asOne(module: unknown): unknown {
   if (typeof module !== "object" || module === null || !("default" in module)) return module;
-  const named = module as Record<PropertyKey, unknown>;
+  const named = module as Record<PropertyKey, unknown>; // A module is asked for any name.
   const main = named.default;
   if ((typeof main !== "object" && typeof main !== "function") || main === null) return module;
   return new Proxy(main, {

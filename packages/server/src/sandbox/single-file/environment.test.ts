@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { resolveEnvironment } from "./check-description.ts";
+import { resolveEnvironment } from "./environment.ts";
 
 const schema = {
   type: "object",
