@@ -17,6 +17,7 @@ export function openBareSurface(registry: ToolRegistry): McpSurface {
     finished: () => finished,
     onRefused() {},
     get: async () => undefined,
+    held: { isFull: false },
   } as never; // Nobody asks for more.
   const calls = openCallOffice({
     book: new CallBook(registry),

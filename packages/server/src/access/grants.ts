@@ -2,7 +2,7 @@ import type { Logger } from "@toolrack/core";
 import { matchesPattern, type RackItem, toolMatcher } from "../config/index.ts";
 import type { Follower, Following, StoredToken, TokenStore } from "../store/index.ts";
 
-/** What the bearer of a token may do. */
+/** What a caller may do. */
 export interface Grant {
   /** `master`, or the id of a token in the store. */
   readonly id: string;
@@ -13,7 +13,7 @@ export interface Grant {
   readonly caller: string;
   /** Milliseconds since the epoch. */
   readonly expiresAt?: number;
-  /** Whether the tool exists for this bearer at all. */
+  /** Whether the tool exists for this caller at all. */
   mayUse(tool: RackItem): boolean;
   mayUseExpert(expert: string): boolean;
   /** Whether it may answer whether a call of the tool runs, or goes on: its own calls like those of others. */

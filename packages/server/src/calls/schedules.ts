@@ -217,7 +217,7 @@ export function maySee({ key, grant }: Creator, schedule: StoredSchedule): boole
   return grant !== undefined && (grant.admin || schedule.caller === key);
 }
 
-/** The same for the bearer of a token. */
+/** The same for a caller with this grant. */
 export function creatorOfGrant(grant: Grant): Creator {
   return { key: grant === masterGrant ? grant.caller : prefix + grant.id, grant };
 }
