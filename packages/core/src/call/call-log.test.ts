@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { logLine, type RackEvent, Tool, type ToolContext, ToolRegistry } from "../index.ts";
+import { logLine, type RackEvent, Tool, ToolRegistry } from "../index.ts";
+import type { ToolContext } from "../tool/types.ts";
 
 type Run = (context: ToolContext) => unknown;
 

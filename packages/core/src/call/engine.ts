@@ -1,3 +1,4 @@
+import type { ToolErrorResponse } from "../error/codes.ts";
 import { cancelled, duplicateCallId, neverBegun, timedOut } from "../error/messages.ts";
 import {
   childFailure,
@@ -7,14 +8,14 @@ import {
   isToolError,
   ToolCancelledError,
   type ToolError,
-  type ToolErrorResponse,
   ToolExecutionError,
   ToolTimeoutError,
   toToolError,
 } from "../error/tool-error.ts";
-import type { RegistrySnapshot, RegistryView } from "../registry/catalog.ts";
+import type { RegistrySnapshot } from "../registry/catalog.ts";
 import type { ToolEntry } from "../registry/entry.ts";
 import type { ToolResult } from "../tool/result.ts";
+import type { RegistryView } from "../tool/types.ts";
 import { type EventHub, recordOf } from "./events.ts";
 import { answerLate, beginInTurn, type CallFrame, type Deadlines, overdueTurn } from "./frame.ts";
 import type { CallHistory } from "./history.ts";

@@ -1,14 +1,14 @@
-import type { ToolError, ToolErrorResponse } from "../error/tool-error.ts";
+import type { ToolErrorResponse } from "../error/codes.ts";
+import type { ToolError } from "../error/tool-error.ts";
 import type { LoopVerdict } from "../loop/types.ts";
 import { hashValue } from "../schema/hash.ts";
-import type { ProgressUpdate } from "../tool/context.ts";
 import type { ToolResult } from "../tool/result.ts";
+import type { ProgressUpdate, ToolState, ToolStatus } from "../tool/types.ts";
 import { toEpoch } from "./clock.ts";
 import type { LogLevel } from "./context.ts";
 import type { CallFlags, CallFrame } from "./frame.ts";
 import { maskValue, ownSecrets, redact, visibleInput } from "./mask.ts";
 import type { ApprovalDecision, ApprovalRequest } from "./stages/approve.ts";
-import type { ToolState, ToolStatus } from "./state.ts";
 
 /** What listeners are told. `record` comes once for every call, after its last `state`. */
 export type RackEvent =

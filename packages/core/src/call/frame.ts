@@ -2,13 +2,12 @@ import type { ToolError } from "../error/tool-error.ts";
 import type { ResultKeys } from "../loop/loop-state.ts";
 import type { LoopVerdict } from "../loop/types.ts";
 import type { ToolEntry } from "../registry/entry.ts";
-import type { ToolContext } from "../tool/context.ts";
 import type { RawResult, ToolResult } from "../tool/result.ts";
+import type { ToolContext, ToolStatus } from "../tool/types.ts";
 import { frameOf } from "./context.ts";
 import type { ActiveCalls, CallHost } from "./engine.ts";
 import type { ShownInput } from "./mask.ts";
 import type { CallOptions } from "./settings.ts";
-import type { ToolStatus } from "./state.ts";
 
 /** What the pipeline did to a call that a reader of the record should know. */
 export interface CallFlags {

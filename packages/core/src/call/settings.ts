@@ -1,9 +1,8 @@
 import type { RegistrySnapshot } from "../registry/catalog.ts";
-import type { CallClient, Logger } from "../tool/context.ts";
-import { DefinitionError, type ToolInfo } from "../tool/define.ts";
+import { DefinitionError } from "../tool/define.ts";
+import type { CallClient, Logger, ToolInfo, ToolState } from "../tool/types.ts";
 import { SecretMask } from "./mask.ts";
 import type { ApprovalPolicy } from "./stages/approve.ts";
-import type { ToolState } from "./state.ts";
 
 /** How a registry runs calls. Every value has a safe default. */
 export interface CallSettings {

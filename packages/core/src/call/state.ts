@@ -1,32 +1,9 @@
 import type { ToolError } from "../error/tool-error.ts";
-import type { FilePart, ToolResult } from "../tool/result.ts";
+import type { ToolResult } from "../tool/result.ts";
+import type { ToolState, ToolStatus } from "../tool/types.ts";
 import { toEpoch } from "./clock.ts";
 import type { CallFrame } from "./frame.ts";
 import { ownSecrets, redact, shownInput, sourceOf } from "./mask.ts";
-
-interface StateBase {
-  readonly input: Record<string, unknown>;
-  readonly title?: string;
-  readonly metadata?: Readonly<Record<string, unknown>>;
-}
-
-/** Where a call stands. It moves `pending → running → completed | error`; a finished state never changes. */
-export type ToolState =
-  | (StateBase & { readonly status: "pending"; readonly raw?: string })
-  | (StateBase & { readonly status: "running"; readonly time: { readonly start: number } })
-  | (StateBase & {
-      readonly status: "completed";
-      readonly output: string;
-      readonly attachments?: readonly FilePart[];
-      readonly time: { readonly start: number; readonly end: number };
-    })
-  | (StateBase & {
-      readonly status: "error";
-      readonly error: string;
-      readonly time: { readonly start: number; readonly end: number };
-    });
-
-export type ToolStatus = ToolState["status"];
 
 /** The state of a call as others see it: secrets masked, plain JSON. */
 export function stateOf(frame: CallFrame): ToolState {

@@ -1,6 +1,6 @@
 import { redact } from "../call/mask.ts";
-import { safeJson } from "../tool/result.ts";
-import { type ToolErrorCode, toolErrorCodes } from "./codes.ts";
+import { safeJson } from "../schema/json.ts";
+import { type ToolErrorCode, type ToolErrorResponse, toolErrorCodes } from "./codes.ts";
 
 const brand = Symbol.for("toolrack.ToolError");
 
@@ -64,71 +64,26 @@ export function isToolError(value: unknown): value is ToolError {
   }
 }
 
-export class ToolNotFoundError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("tool_not_found", message, options);
-  }
+/** A class for each code: `new ToolNotFoundError(message, options)`. When each is raised stands in `toolErrorCodes`. */
+function withCode(code: ToolErrorCode): new (message: string, options?: ToolErrorOptions) => ToolError {
+  return class extends ToolError {
+    constructor(message: string, options?: ToolErrorOptions) {
+      super(code, message, options);
+    }
+  };
 }
 
-export class ToolDisabledError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("tool_disabled", message, options);
-  }
-}
-
-export class InvalidArgumentError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("invalid_arguments", message, options);
-  }
-}
-
-export class PermissionDeniedError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("permission_denied", message, options);
-  }
-}
-
-export class LoopBlockedError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("loop_blocked", message, options);
-  }
-}
-
-export class ApprovalDeniedError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("approval_denied", message, options);
-  }
-}
-
-export class ToolTimeoutError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("timed_out", message, options);
-  }
-}
-
-export class ToolCancelledError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("cancelled", message, options);
-  }
-}
-
-export class BusinessError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("business_error", message, options);
-  }
-}
-
-export class ToolExecutionError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("execution_failed", message, options);
-  }
-}
-
-export class OutcomeUnknownError extends ToolError {
-  constructor(message: string, options?: ToolErrorOptions) {
-    super("outcome_unknown", message, options);
-  }
-}
+export class ToolNotFoundError extends withCode("tool_not_found") {}
+export class ToolDisabledError extends withCode("tool_disabled") {}
+export class InvalidArgumentError extends withCode("invalid_arguments") {}
+export class PermissionDeniedError extends withCode("permission_denied") {}
+export class LoopBlockedError extends withCode("loop_blocked") {}
+export class ApprovalDeniedError extends withCode("approval_denied") {}
+export class ToolTimeoutError extends withCode("timed_out") {}
+export class ToolCancelledError extends withCode("cancelled") {}
+export class BusinessError extends withCode("business_error") {}
+export class ToolExecutionError extends withCode("execution_failed") {}
+export class OutcomeUnknownError extends withCode("outcome_unknown") {}
 
 /** A tool may throw megabytes; whoever reads the message needs the beginning. */
 function clipMessage(message: string): string {
@@ -144,22 +99,6 @@ function causeText(cause: unknown): string | undefined {
   } catch {
     return "something that cannot be printed";
   }
-}
-
-/** The one form in which an error leaves the rack. Plain JSON. */
-export interface ToolErrorResponse {
-  readonly name: string;
-  readonly code: ToolErrorCode;
-  /** What happened, where, and what to do next. */
-  readonly message: string;
-  readonly details?: {
-    readonly toolName: string;
-    readonly input: Record<string, unknown>;
-    readonly cause?: string;
-    readonly [key: string]: unknown;
-  };
-  /** Whether the same caller can get past it by doing something differently. */
-  readonly recoverable: boolean;
 }
 
 /**

@@ -1,19 +1,8 @@
-import { isCallContext } from "../call/context.ts";
-import type { CallOptions } from "../call/settings.ts";
-import type { ToolErrorResponse } from "../error/tool-error.ts";
 import { compileSchema } from "../schema/compile-schema.ts";
 import type { CompiledSchema } from "../schema/types.ts";
-import type { ToolContext } from "../tool/context.ts";
-import {
-  DefinitionError,
-  implementationOf,
-  type ToolImplementation,
-  type ToolInfo,
-  type ToolMetadata,
-} from "../tool/define.ts";
+import { DefinitionError, implementationOf, type ToolImplementation } from "../tool/define.ts";
 import { canonicalName } from "../tool/name.ts";
-import type { ToolResult } from "../tool/result.ts";
-import { ToolRegistry } from "./registry.ts";
+import type { ToolInfo, ToolMetadata } from "../tool/types.ts";
 
 /** One tool on the rack with what the pipeline needs of it, worked out once. Immutable. */
 export class ToolEntry {
@@ -112,65 +101,4 @@ function freezeMetadata(metadata: ToolMetadata = {}): ToolMetadata {
     ...(Array.isArray(tags) ? { tags: Object.freeze([...tags]) } : {}),
     ...(Array.isArray(permissions) ? { permissions: Object.freeze([...permissions]) } : {}),
   });
-}
-
-/** What an agent loop sees of a call. */
-export interface Observation {
-  readonly toolName: string;
-  readonly status: "success" | "error";
-  /** The text for the model. */
-  readonly content: string;
-  readonly result: ToolResult;
-  readonly error?: ToolErrorResponse;
-  /** Milliseconds. */
-  readonly duration: number;
-}
-
-/** The face of the registry for agent loops that dispatch by name. It holds no tools and runs none itself. */
-export class ToolDispatcher {
-  readonly registry: ToolRegistry;
-
-  constructor(registry: ToolRegistry = new ToolRegistry()) {
-    this.registry = registry;
-  }
-
-  /** Never rejects: a failure is an observation with status `error`. */
-  async dispatch(toolName: string, params?: unknown, options?: CallOptions): Promise<Observation> {
-    const start = performance.now();
-    const result = await this.registry.execute(toolName, params, options);
-    return {
-      toolName: this.registry.get(toolName)?.name ?? toolName,
-      status: result.type === "error" ? "error" : "success",
-      content: result.content,
-      result,
-      ...(result.error === undefined ? {} : { error: result.error }),
-      duration: performance.now() - start,
-    };
-  }
-
-  registerTool(info: ToolInfo): void {
-    this.registry.register(info);
-  }
-
-  unregisterTool(name: string): boolean {
-    return this.registry.unregister(name);
-  }
-
-  getTool(name: string): ToolInfo | undefined {
-    return this.registry.get(name);
-  }
-
-  listTools(): ToolInfo[] {
-    return this.registry.list();
-  }
-
-  /** With the context of a call under way, the new call is its child; with any other, it takes over what it says. */
-  executeWithContext(
-    toolName: string,
-    input: Record<string, unknown>,
-    context: Partial<ToolContext> & CallOptions,
-  ): Promise<ToolResult> {
-    if (isCallContext(context)) return this.registry.executeChild(context, toolName, input);
-    return this.registry.execute(toolName, input, context as CallOptions);
-  }
 }

@@ -12,30 +12,25 @@ import {
   checkedSettings,
 } from "../call/settings.ts";
 import { KeptResults, type PageOptions, pageOf, type ResultPage } from "../call/stages/bound.ts";
-
 import { isWithinReach, requireStanding } from "../call/stages/steps.ts";
-
-import { stateOf, type ToolState, updateState } from "../call/state.ts";
-
+import { stateOf, updateState } from "../call/state.ts";
 import { noneForCaller, notFound } from "../error/messages.ts";
 import { ToolNotFoundError, toToolError } from "../error/tool-error.ts";
-
 import { loopMessage } from "../loop/loop-messages.ts";
 import { sessionKey } from "../loop/loop-state.ts";
 import type { LoopState, LoopVerdict } from "../loop/types.ts";
-import type { ToolContext } from "../tool/context.ts";
-import type { DefinitionError, ToolInfo } from "../tool/define.ts";
-
+import type { DefinitionError } from "../tool/define.ts";
 import { nearestNames } from "../tool/name.ts";
 import type { ToolResult } from "../tool/result.ts";
-import {
-  Catalog,
-  type RegistryReader,
-  RegistrySnapshot,
-  type RegistryStats,
-  type RegistryView,
-  USUAL_LIMIT,
-} from "./catalog.ts";
+import type {
+  RegistryReader,
+  RegistryStats,
+  RegistryView,
+  ToolContext,
+  ToolInfo,
+  ToolState,
+} from "../tool/types.ts";
+import { Catalog, RegistrySnapshot, USUAL_LIMIT } from "./catalog.ts";
 import { type ToolEntry, toEntry } from "./entry.ts";
 
 /** A tool that `apply` could not hang up. */

@@ -1,6 +1,6 @@
-import type { CallClient } from "./context.ts";
 import { DefinitionError } from "./define.ts";
 import type { ContentBlock } from "./result.ts";
+import type { CallClient } from "./types.ts";
 
 /** What the author's functions of a prompt or a resource are given. */
 export interface OfferingContext {

@@ -1,6 +1,6 @@
 import { approvalDenied, approvalExpired, goingOnDenied, nobodyToAsk } from "../../error/messages.ts";
 import { ApprovalDeniedError } from "../../error/tool-error.ts";
-import type { ToolInfo } from "../../tool/define.ts";
+import type { ToolInfo } from "../../tool/types.ts";
 import { type CallFrame, pausing } from "../frame.ts";
 import { maskValue } from "../mask.ts";
 import { recheck } from "./steps.ts";

@@ -18,8 +18,8 @@ import {
 } from "../../error/tool-error.ts";
 import { loopMessage } from "../../loop/loop-messages.ts";
 import type { SchemaOutcome } from "../../schema/types.ts";
-import type { ToolInfo } from "../../tool/define.ts";
-import { toResult } from "../../tool/result.ts";
+import { toResult } from "../../tool/to-result.ts";
+import type { ToolInfo } from "../../tool/types.ts";
 import { FrameContext } from "../context.ts";
 import type { CallFrame } from "../frame.ts";
 import { maskValue } from "../mask.ts";
