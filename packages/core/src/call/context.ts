@@ -242,6 +242,7 @@ function toProgress(update: ProgressUpdate | number, total?: number, message?: s
   };
 }
 
+/** How much a line of a log matters. */
 export type LogLevel = keyof Logger;
 
 /** Characters of a line that listeners are told. */

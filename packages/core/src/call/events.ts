@@ -64,6 +64,7 @@ export type RackEvent =
       readonly error?: ToolError;
     };
 
+/** Is told of every change and call; see `ToolRegistry.subscribe`. */
 export type RackListener = (event: RackEvent) => void;
 
 /** Tells listeners. One that throws is told on, and never becomes the cause of a failed call. */

@@ -71,6 +71,7 @@ export const toolErrorCodes = {
   },
 } as const;
 
+/** The code of an error, by which programs tell errors apart. */
 export type ToolErrorCode = keyof typeof toolErrorCodes;
 
 /** The one form in which an error leaves the rack. Plain JSON. */

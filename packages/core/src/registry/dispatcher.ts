@@ -62,6 +62,6 @@ export class ToolDispatcher {
     context: Partial<ToolContext> & CallOptions,
   ): Promise<ToolResult> {
     if (isCallContext(context)) return this.registry.executeChild(context, toolName, input);
-    return this.registry.execute(toolName, input, context as CallOptions);
+    return this.registry.execute(toolName, input, context);
   }
 }

@@ -38,7 +38,7 @@ export function toEntry(info: ToolInfo, createdAt: number = Date.now()): ToolEnt
   if (typeof candidate !== "object" || candidate === null) {
     throw new DefinitionError("A tool is an object made by Tool.define.", "info");
   }
-  if (typeof (candidate as { then?: unknown }).then === "function") {
+  if ("then" in candidate && typeof candidate.then === "function") {
     throw new DefinitionError("This is a promise of a tool: await it, then register it.", "info");
   }
   if (typeof info.name !== "string" || info.name.trim() === "") {

@@ -25,8 +25,8 @@ function plainCopy(value: unknown, ancestors: object[], depth: number): unknown 
   if (depth >= DEEPEST) return "[too deep]";
   ancestors.push(value);
   try {
-    const { toJSON } = value as { toJSON?: unknown };
-    if (typeof toJSON === "function") return plainCopy(toJSON.call(value), ancestors, depth + 1);
+    if ("toJSON" in value && typeof value.toJSON === "function")
+      return plainCopy(value.toJSON(), ancestors, depth + 1);
     if (Array.isArray(value)) return value.map((item) => plainCopy(item, ancestors, depth + 1) ?? null);
     const entries = Object.entries(value).map(([key, item]) => [key, plainCopy(item, ancestors, depth + 1)]);
     return Object.fromEntries(entries);

@@ -63,7 +63,7 @@ export function define<const Parameters extends ToolParameters>(
   body: ToolBody<Parameters>,
 ): ToolInfo;
 export function define(first: unknown, second?: unknown): ToolInfo | Promise<ToolInfo> {
-  if (typeof first !== "string") return fromConfig(first as ToolConfig);
+  if (typeof first !== "string") return fromConfig(first as ToolConfig); // Its members are checked there.
   if (typeof second !== "function") return fromBody(first, second);
   const body: unknown = second();
   return isThenable(body)
@@ -78,7 +78,8 @@ export function tool<const Args extends ToolParameters>(definition: PluginTool<A
 
 /** The function behind a tool's `execute`, for the pipeline, which has already validated. */
 export function implementationOf(execute: ToolInfo["execute"]): ToolImplementation {
-  const known = (execute as { [implementation]?: ToolImplementation })[implementation];
+  // The symbol is ours; what stands behind it was put there by `build` or `withImplementation`.
+  const known = (execute as { [implementation]?: ToolImplementation })[implementation]; // See above.
   return known ?? { run: execute };
 }
 
@@ -109,7 +110,7 @@ function fromBody(id: string, candidate: unknown): ToolInfo {
   if (typeof candidate !== "object" || candidate === null) {
     throw new DefinitionError(`The tool "${id}" needs an object with parameters and execute.`, "body");
   }
-  const body = candidate as Partial<ToolBody & PluginTool>;
+  const body = candidate as Partial<ToolBody & PluginTool>; // Its members are checked below.
   const { execute, formatValidationError } = body;
   if (typeof execute !== "function") {
     throw new DefinitionError(`The tool "${id}" has no execute function.`, "execute");
@@ -117,7 +118,7 @@ function fromBody(id: string, candidate: unknown): ToolInfo {
   const parameters = body.parameters ?? body.args;
   const run = (context: ToolContext<never>) => execute.call(body, context.input, context);
   return build(
-    { name: id, parameters: parameters as ToolParameters, ...pick(body) },
+    { name: id, parameters: parameters as ToolParameters, ...pick(body) }, // `build` checks the schema.
     formatValidationError === undefined ? { run } : { run, formatValidationError },
   );
 }
@@ -191,7 +192,7 @@ function checkSchema(name: string, field: "parameters" | "outputSchema", schema:
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as { then?: unknown } | null | undefined)?.then === "function";
+  return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
 }
 
 /** A tool that cannot be made or hung on the rack. Raised while defining or registering, never during a call. */

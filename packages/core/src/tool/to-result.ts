@@ -15,7 +15,7 @@ export function toResult(value: unknown): RawResult {
   if (value instanceof Error) return { content: value.message || value.name, type: "error" };
   if (value instanceof Uint8Array) return fromBytes(value);
   if (value instanceof ArrayBuffer) return fromBytes(new Uint8Array(value));
-  return fromObject(value as Record<string, unknown>);
+  return fromObject(value as Record<string, unknown>); // Any object may be read by its keys.
 }
 
 function fromPrimitive(value: unknown): RawResult {
@@ -43,8 +43,8 @@ const STREAM =
 function isStream(value: object): boolean {
   return (
     Symbol.asyncIterator in value ||
-    typeof (value as { getReader?: unknown }).getReader === "function" ||
-    (typeof (value as { next?: unknown }).next === "function" && Symbol.iterator in value) ||
+    ("getReader" in value && typeof value.getReader === "function") ||
+    ("next" in value && typeof value.next === "function" && Symbol.iterator in value) ||
     (typeof Response !== "undefined" && value instanceof Response)
   );
 }
@@ -60,8 +60,9 @@ function plain(result: RawResult): RawResult {
     ...(known === undefined || known.text.length === content.length
       ? {}
       : { structuredSize: known.text.length }),
-    ...(metadata === undefined ? {} : { metadata: safeJson(metadata).value as RawResult["metadata"] }),
-    ...(blocks === undefined ? {} : { blocks: safeJson(blocks).value as RawResult["blocks"] }),
+    // As plain JSON, both have the form that they had before.
+    ...(metadata === undefined ? {} : { metadata: safeJson(metadata).value as RawResult["metadata"] }), // See above.
+    ...(blocks === undefined ? {} : { blocks: safeJson(blocks).value as RawResult["blocks"] }), // See above.
   };
 }
 
@@ -139,8 +140,8 @@ function fromBytes(bytes: Uint8Array): RawResult {
 }
 
 function toBase64(bytes: Uint8Array): string {
-  const { toBase64: native } = bytes as Uint8Array & { toBase64?: () => string };
-  if (typeof native === "function") return native.call(bytes);
+  // Node has it since 25.
+  if ("toBase64" in bytes && typeof bytes.toBase64 === "function") return String(bytes.toBase64());
   let binary = "";
   for (let start = 0; start < bytes.length; start += 0x8000) {
     binary += String.fromCharCode(...bytes.subarray(start, start + 0x8000));

@@ -96,6 +96,7 @@ export interface ToolMetadata {
   readonly [key: string]: unknown;
 }
 
+/** Takes the lines that a tool logs. */
 export interface Logger {
   debug(...values: unknown[]): void;
   info(...values: unknown[]): void;
@@ -203,6 +204,7 @@ export interface ElicitRequest {
   readonly schema?: object;
 }
 
+/** What a person answered to a question. */
 export interface ElicitAnswer {
   readonly action: "accept" | "decline" | "cancel";
   /** What was entered, when the action is `accept`. */
@@ -231,8 +233,10 @@ export type ToolState =
       readonly time: { readonly start: number; readonly end: number };
     });
 
+/** The steps of a call. */
 export type ToolStatus = ToolState["status"];
 
+/** How many tools there are. */
 export interface RegistryStats {
   readonly totalTools: number;
   readonly disabledTools: number;

@@ -219,6 +219,7 @@ export interface ApprovalRequest {
   readonly expiresAt: number;
 }
 
+/** What a person or a policy said to an approval. */
 export type ApprovalDecision =
   | {
       readonly decision: "allow";
@@ -228,6 +229,7 @@ export type ApprovalDecision =
     }
   | { readonly decision: "deny"; readonly reason?: string };
 
+/** The answer of an approval policy. */
 export type ApprovalVerdict = "allow" | "deny" | "ask" | ApprovalDecision;
 
 /**
