@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { configVariables, formOf } from "../packages/server/src/config/config-variables.ts";
+import { configVariables, formOf } from "../packages/server/src/config/config-schema.ts";
 
-/** `node scripts/run.mjs scripts/write-config-variables.ts`: writes the variables of the config's schema into its pages. */
+/** `node scripts/run.mjs scripts/write-config-schema.ts`: writes the variables of the config's schema into its pages. */
 const rows = configVariables.map(
   (variable) => `| \`${variable.name}\` | \`${variable.key}\` | ${formOf(variable)} |\n`,
 );

@@ -4,8 +4,9 @@ import { openSession } from "./api/index.ts";
 import { i18n, preferredLanguage, setLanguage } from "./i18n/index.ts";
 import App from "./shell/App.vue";
 import { openRouter } from "./shell/navigation.ts";
+import { ui } from "./ui/index.ts";
 
 // Before the router reads the address: the token in it is not for anybody's history.
 openSession();
 await setLanguage(preferredLanguage(), { remember: false });
-createApp(App).use(i18n).use(openRouter()).mount("#app");
+createApp(App).use(i18n).use(ui).use(openRouter()).mount("#app");

@@ -1,16 +1,15 @@
-export { type LogLevel, logLine } from "./call/context.ts";
-export type { RackEvent, RackListener, ToolCallRecord } from "./call/events.ts";
-export { type CallFlags, waitingForTurn, whenAborted } from "./call/frame.ts";
-export { IdTable } from "./call/history.ts";
-export { type RedactOptions, redact } from "./call/mask.ts";
-export type { CallOptions, CallSettings } from "./call/settings.ts";
+export { logLine, waitingForTurn, whenAborted } from "./call/context.ts";
+export type { CallFlags, LogLevel, RackEvent, RackListener, ToolCallRecord } from "./call/events.ts";
+export { Mask, type RedactOptions, redact } from "./call/mask.ts";
+export type { PageOptions, ResultPage } from "./call/results.ts";
 export type {
   ApprovalDecision,
   ApprovalPolicy,
   ApprovalRequest,
   ApprovalVerdict,
-} from "./call/stages/approve.ts";
-export type { PageOptions, ResultPage } from "./call/stages/bound.ts";
+  CallOptions,
+  CallSettings,
+} from "./call/settings.ts";
 export { type ToolErrorCode, type ToolErrorResponse, toolErrorCodes } from "./error/codes.ts";
 export {
   ApprovalDeniedError,

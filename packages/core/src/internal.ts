@@ -1,8 +1,7 @@
 // What the server and the console need of core, and nobody else: not part of the public entry, and free to change.
 
-export { logLine } from "./call/context.ts";
-export { waitingForTurn, whenAborted } from "./call/frame.ts";
-export { redact } from "./call/mask.ts";
+export { logLine, waitingForTurn, whenAborted } from "./call/context.ts";
+export { Mask, redact } from "./call/mask.ts";
 export { readTagText } from "./format/tags.ts";
 export { type RecalledCall, recallCalls } from "./loop/recall.ts";
 export { jsonSchemaFlaws, type SchemaFlaw } from "./schema/check-json-schema.ts";

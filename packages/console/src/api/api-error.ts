@@ -1,6 +1,6 @@
 import { isRecord } from "../text/index.ts";
 
-/** Something between answers these for a server that is not there, and the server itself while it starts or stops. */
+/** What a proxy answers for a server that is away, and the server itself while it starts or stops. */
 const AWAY = [502, 503, 504];
 
 /** What the server refused and why, or `unreachable` when it did not answer at all. */
@@ -22,12 +22,12 @@ export class ApiError extends Error {
     this.details = details;
   }
 
-  /** Nobody was there who could answer. Who asks again later may be answered. */
+  /** The server was away, so the same request may succeed later. */
   get isAway(): boolean {
     return this.code === "unreachable" || AWAY.includes(this.status);
   }
 
-  /** Whatever was thrown. What is no refusal is a failure of the console itself. */
+  /** Anything thrown as an `ApiError`; what the server did not refuse is a failure of the console itself. */
   static of(thrown: unknown): ApiError {
     return thrown instanceof ApiError ? thrown : new ApiError(0, "unexpected", String(thrown));
   }
@@ -40,7 +40,6 @@ export class ApiError extends Error {
     );
   }
 
-  /** Reads the envelope that every refusal has. */
   static read(envelope: unknown, status: number): ApiError | undefined {
     if (!isRecord(envelope) || !isRecord(envelope.error)) return undefined;
     const { code, message, details } = envelope.error;

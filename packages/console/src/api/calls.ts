@@ -17,10 +17,7 @@ export interface CallWatcher {
 /** A longer answer is not taken from the stream, where it would hold up the page, but read from the record. */
 const LONGEST_ANSWER = 1_000_000;
 
-/**
- * Makes a call and tells of it while it is under way. Rejects with an `ApiError` when the call was refused. The call goes on
- * when the page is loaded anew or the network fails: who has its id finds it again, and cancels it by that.
- */
+/** Makes a call and reports on it while it runs. The call outlives the page: its id finds it again, and cancels it. */
 export function runTool(
   name: string,
   body: { readonly arguments: unknown; readonly callId: string; readonly sessionID?: string },
@@ -29,10 +26,7 @@ export function runTool(
   return follow("POST /api/tools/{name}/calls", { name }, { ...body, keep: true }, watcher);
 }
 
-/**
- * Makes a recorded call again, with other arguments if given. Resolves with the id of the new call as soon as there is one
- * to be seen: it may wait for a person, and its record says what becomes of it. Rejects when it is refused before.
- */
+/** Repeats a recorded call. Resolves with the id of the new call once it exists, even if it waits for an approval. */
 export function startReplay(callId: string, body: { readonly arguments?: unknown }): Promise<string> {
   const id = newId();
   return new Promise((resolve, reject) => {
@@ -45,7 +39,6 @@ export function startReplay(callId: string, body: { readonly arguments?: unknown
   });
 }
 
-/** Calls a tool of a skill that has not been saved. */
 export function tryTool(
   skillId: string,
   body: { readonly tool: SkillToolDraft; readonly arguments: unknown; readonly callId: string },
@@ -67,7 +60,7 @@ async function follow(
   const longest = body.callId === undefined ? Number.POSITIVE_INFINITY : LONGEST_ANSWER;
   const events = readEvents(response.body, { longest });
   for (;;) {
-    // A connection that breaks is one that has no more to say.
+    // A broken connection counts as one that has ended.
     const { done, value: streamed } = await events
       .next()
       .catch(() => ({ done: true, value: undefined }) as const);
@@ -103,7 +96,7 @@ export async function findAnswer(callId: string | undefined, watcher: CallWatche
       if (!isUnderWay(call)) return answerOf(call);
       watcher.found?.(call);
     } catch (thrown) {
-      // One that nobody knows was lost before it was written down.
+      // A call that the server does not know was lost before it was recorded.
       if (!(thrown instanceof ApiError) || thrown.code !== "unreachable") throw unreachable(thrown);
     }
     await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY));

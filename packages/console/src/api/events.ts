@@ -7,13 +7,12 @@ export interface StreamedEvent {
   readonly event: string;
   readonly id?: string;
   readonly data: string;
-  /** The data was longer than wanted and was not kept. */
   readonly oversized: boolean;
 }
 
 /**
- * Reads a stream of server-sent events. Text is decoded as it comes, so that a character cut in two by the network
- * arrives whole. Data beyond `longest` characters is let go as it arrives: the reader asks for it in pages instead.
+ * Reads server-sent events. Data longer than `longest` is dropped as it arrives: the reader asks for it in
+ * pages instead.
  */
 export async function* readEvents(
   body: ReadableStream<Uint8Array>,
@@ -90,17 +89,14 @@ const LONGEST_SILENCE = 40_000;
 
 type Listener = (event: RackEvent) => void;
 
-/**
- * The one connection that tells the console what happens. It resumes where it broke off, and tells its listeners
- * `reset` when what happened in between is not known any more.
- */
+/** The one connection for events. It resumes where it broke off; `reset` tells listeners that events were lost. */
 export class EventStream {
   readonly state = ref<StreamState>("closed");
   /** When the next attempt is made, while it waits. */
   readonly retryAt = ref(0);
   readonly #listeners = new Set<Listener>();
   #lastId: string | undefined;
-  /** There was a connection before, though it may have broken before it said where it was. */
+  /** There was a connection before, which may have broken before it gave an id. */
   #hasBegun = false;
   #run: AbortController | undefined;
   #wake: (() => void) | undefined;
@@ -131,7 +127,6 @@ export class EventStream {
     this.state.value = "closed";
   }
 
-  /** Tries now instead of later. */
   retryNow(): void {
     this.#wake?.();
   }
@@ -194,7 +189,6 @@ export class EventStream {
   }
 }
 
-/** The headers that ask a stream to go on after an event. */
 export function resumeAfter(lastId: string | undefined): Record<string, string> {
   return lastId === undefined ? {} : { "last-event-id": lastId };
 }
@@ -205,7 +199,6 @@ function dataOf(text: string): RackEvent["data"] {
   return isRecord(value) ? value : {};
 }
 
-/** The console's connection. There is one, whatever is on the screen. */
 export const eventStream = new EventStream();
 
 /** Hears of events whose type begins with one of the given texts, and of `reset`, for as long as the page lives. */

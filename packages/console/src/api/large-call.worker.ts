@@ -1,12 +1,11 @@
 import { ApiError, readJson } from "./api-error.ts";
 import type { Call } from "./generated-types.ts";
 
-/** What the page is told: the record, or why there is none. */
 export type LargeCall = { readonly call: Call } | Pick<ApiError, "status" | "code" | "message">;
 
 /**
- * Reads a record that is too large for the page: to take apart fifty megabytes of JSON would hold it up. What the page
- * could not show anyhow is left here; the text of the result is read in pages.
+ * Parses records that would block the page. It leaves out what the page cannot show: long results are read
+ * in pages.
  */
 addEventListener(
   "message",

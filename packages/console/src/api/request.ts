@@ -3,7 +3,6 @@ import type { Answers } from "./generated-types.ts";
 import { acceptToken, currentSession, refuseToken } from "./session.ts";
 
 export interface Asked {
-  /** What stands in the braces of the route. */
   readonly path?: Readonly<Record<string, string>>;
   readonly body?: unknown;
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
@@ -12,8 +11,8 @@ export interface Asked {
 }
 
 /**
- * The answer to a request as JSON. `route` is a method and a path as the server describes them, such as
- * `GET /api/tools/{name}`. Rejects with an `ApiError` that says what the server said.
+ * The answer as JSON. `route` is a method and path of the API, such as `GET /api/tools/{name}`. Rejects
+ * with an `ApiError`.
  */
 export async function request<Route extends keyof Answers>(
   route: Route,

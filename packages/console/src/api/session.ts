@@ -4,8 +4,8 @@ import { keep, kept } from "../text/index.ts";
 const KEY = "toolrack.token";
 
 /**
- * Why somebody is asked to sign in. `expired`: the token was good on this page, so that there may be something on it
- * that was typed; `rejected`: it was never good.
+ * Why somebody has to sign in. `expired`: the token worked on this page, so the page may hold typed text;
+ * `rejected`: it never worked.
  */
 export type Refusal = "missing" | "rejected" | "expired";
 
@@ -21,8 +21,8 @@ let wasAccepted = false;
 export const currentSession = readonly(session);
 
 /**
- * Takes the token that the printed address carries behind `#token=`, and removes it from the address bar: what is
- * behind `#` never reaches a server, but it would stay in the history and be shared with a link.
+ * Takes the token behind `#token=` out of the address, so that it is neither kept in the history nor
+ * shared with a link.
  */
 export function openSession(): void {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
@@ -47,14 +47,13 @@ export function signOut(): void {
   leave("missing");
 }
 
-/** The server took the token. */
 export function acceptToken(token: string): void {
   if (token === session.token) wasAccepted = true;
 }
 
 /**
- * The server did not take the token. An answer to one that was changed meanwhile says nothing about the one of now. What
- * is kept stays: to remove it would sign other tabs out, and take from them what was typed there.
+ * The server refused a token. The stored token stays: removing it would sign other tabs out, where text
+ * may be typed.
  */
 export function refuseToken(token: string | undefined): void {
   if (token !== session.token) return;
@@ -62,7 +61,6 @@ export function refuseToken(token: string | undefined): void {
   else session.refusal ??= "missing";
 }
 
-/** Signs in and out as other tabs do. */
 export function followOtherTabs(): void {
   window.addEventListener("storage", ({ key, newValue }) => {
     if (key !== KEY && key !== null) return;

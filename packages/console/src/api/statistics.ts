@@ -6,7 +6,6 @@ import type { LoopVerdict } from "./types.ts";
 
 export interface RackStatistics extends CallStatistics {
   readonly tools: readonly (CallTotals & { readonly toolName: string })[];
-  /** Made of so many of the latest calls only. */
   readonly latest?: number;
 }
 

@@ -40,9 +40,7 @@ export interface SkillToolDraft {
 
 /** A call in an answer, with what the events of its turn said of it. */
 export interface ChatToolPart extends Document.ChatToolPart {
-  /** What the tool said last, while it runs. */
   readonly progress?: CallProgress;
-  /** What the loop guard said of it. */
   readonly loop?: LoopVerdict;
 }
 export type ChatPart = Document.ChatTextPart | ChatToolPart;

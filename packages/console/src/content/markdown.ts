@@ -4,10 +4,8 @@ import { isSafeLink } from "./result.ts";
 /** A part of a page of Markdown: an element by its tag, or words, whose tag is empty. Tags of HTML in it stay words. */
 export interface MarkdownNode {
   readonly tag: string;
-  /** What words and code say. */
   readonly text?: string;
   readonly children: readonly MarkdownNode[];
-  /** Of a link. */
   readonly href?: string;
   /** Of a list with numbers: the first one. */
   readonly start?: number;
@@ -15,10 +13,7 @@ export interface MarkdownNode {
   readonly isDone?: boolean;
 }
 
-/**
- * Models write neither indented code, nor headings that are underlined, nor definitions of links, but lines that look
- * like them. Such lines stay text.
- */
+/** Models never mean indented code, underlined headings or link definitions, so lines that look like them stay text. */
 const reader = new MarkdownIt({ html: false, linkify: false }).disable(["code", "lheading", "reference"]);
 reader.normalizeLink = (address) => address;
 reader.normalizeLinkText = (address) => address.replace(/^mailto:/i, "");
@@ -77,7 +72,6 @@ function leafOf(token: Token, isInLink: boolean): readonly MarkdownNode[] {
   }
 }
 
-/** `[x]` at the beginning of an item makes a task of it. */
 function itemOf(children: readonly MarkdownNode[]): MarkdownNode {
   const [first, ...rest] = children;
   const [words, ...others] = first?.tag === "p" ? first.children : [];
@@ -96,7 +90,6 @@ function linkTo(href: string, children: readonly MarkdownNode[], isInLink: boole
 /** Ends where a sentence around it goes on, in Chinese too. */
 const address = /(?<![A-Za-z0-9_])https?:\/\/[^\s<>"'`*，。；：！？、（）「」『』《》【】]+/g;
 
-/** A text with the addresses in it made into links. */
 function withAddresses(text: string): MarkdownNode[] {
   const parts: MarkdownNode[] = [];
   let at = 0;

@@ -3,8 +3,8 @@ import { t } from "../i18n/index.ts";
 import { isRecord } from "../text/index.ts";
 
 /**
- * The text of a result as the tool gave it: what is at hand of its beginning, how long the whole is, and the call whose
- * record has the rest. What a model is given has its middle cut out and a note put there, which people are not shown.
+ * The start of a result, its full length, and the call whose record has the rest. The note that models get
+ * in the middle goes.
  */
 export function wholeOf({ content, metadata }: ToolResult, total = 0, callId?: string) {
   const { head, total: all, callId: origin } = isRecord(metadata?.truncated) ? metadata.truncated : {};
@@ -13,7 +13,6 @@ export function wholeOf({ content, metadata }: ToolResult, total = 0, callId?: s
   return { text: content.slice(0, head), total: all, callId: typeof origin === "string" ? origin : callId };
 }
 
-/** A file or address that came with a result. */
 export interface Medium {
   readonly kind: "image" | "audio" | "video" | "file" | "link";
   readonly url: string;
@@ -87,7 +86,7 @@ const SHOWN = 20;
 /** The beginning and the end of a long log, or all of it; `hidden` lines are left out before the line `at`, if any. */
 export function foldLines(lines: readonly CallLine[], showsAll: boolean) {
   const hidden = lines.length - 2 * SHOWN;
-  // Less than a few lines are no longer than what would stand for them.
+  // Hiding fewer lines would save no space.
   if (showsAll || hidden < 5) return { lines, at: -1, hidden: 0 };
   return { lines: [...lines.slice(0, SHOWN), ...lines.slice(-SHOWN)], at: SHOWN, hidden };
 }
@@ -100,8 +99,8 @@ export function logAsText(lines: readonly CallLine[]): string {
 const LONGEST = 32 * 1024;
 
 /**
- * A text in blocks that are shown under each other. Blocks end at line breaks, which are left out because the end of a
- * block is one; only a line that is longer than a block is cut.
+ * Cuts a text into blocks at line breaks, which are left out because a block ends a line. Only a longer
+ * line is cut.
  */
 export function intoBlocks(text: string): string[] {
   const blocks: string[] = [];

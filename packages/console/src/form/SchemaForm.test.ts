@@ -1,10 +1,12 @@
 // @vitest-environment happy-dom
-import { mount } from "@vue/test-utils";
+import { config, mount } from "@vue/test-utils";
 import { beforeAll, expect, it } from "vitest";
 import { nextTick, ref } from "vue";
 import { setLanguage } from "../i18n/index.ts";
+import { components } from "../ui/index.ts";
 import SchemaForm from "./SchemaForm.vue";
 
+config.global.components = components;
 beforeAll(() => setLanguage("en", { remember: false }));
 
 const shapes: Record<string, { schema: Record<string, unknown>; values: unknown[] }> = {

@@ -6,29 +6,17 @@ import { Compartment, EditorState, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
-export interface TextEditor {
-  text(): string;
-  setText(text: string): void;
-  setDark(dark: boolean): void;
-  close(): void;
-}
-
 export interface EditorOptions {
   readonly text: string;
-  /** What it is called for people who do not see it. */
   readonly label: string;
   readonly language: "json" | "markdown" | "text";
   readonly isDark: boolean;
   readonly onChange: (text: string) => void;
-  /** After `onChange`, when the text came by pasting. */
   readonly onPaste?: (text: string) => void;
 }
 
-/**
- * An editor inside a shadow root: there its styles are adopted sheets, which the page's security policy allows,
- * while style elements in the page are refused.
- */
-export function openEditor(host: HTMLElement, options: EditorOptions): TextEditor {
+/** An editor in a shadow root, where its styles are adopted sheets: the security policy refuses style elements. */
+export function openEditor(host: HTMLElement, options: EditorOptions) {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   const theme = new Compartment();
   const language = new Compartment();
@@ -73,8 +61,10 @@ export function openEditor(host: HTMLElement, options: EditorOptions): TextEdito
   }
   return {
     text: () => view.state.doc.toString(),
-    setText: (text) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } }),
-    setDark: (dark) => view.dispatch({ effects: theme.reconfigure(EditorView.theme(looks, { dark })) }),
+    setText: (text: string) =>
+      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } }),
+    setDark: (dark: boolean) =>
+      view.dispatch({ effects: theme.reconfigure(EditorView.theme(looks, { dark })) }),
     close: () => view.destroy(),
   };
 }

@@ -9,13 +9,11 @@ export type FieldNode = FieldFacts & FieldShape;
 export interface FieldFacts {
   readonly title?: string;
   readonly description?: string;
-  /** `null` is one of the values. */
   readonly nullable: boolean;
   /** Present, even as `undefined`, only when the schema has one. */
   readonly default?: unknown;
   readonly examples: readonly unknown[];
   readonly deprecated: boolean;
-  /** Without `$ref` and `allOf`. */
   readonly schema: Keywords;
 }
 
@@ -52,8 +50,8 @@ export interface UnionOption {
 }
 
 /**
- * Whether a field of this kind can show the value without losing any of it. Looks no deeper than the field itself:
- * what is inside shows itself. A value that does not fit is edited as JSON.
+ * Whether this kind of field can show the value. Looks no deeper than the field. What does not fit is
+ * edited as JSON.
  */
 export function fits(node: FieldNode, value: unknown, depth = 0): boolean {
   if (value === undefined) return true;
@@ -89,7 +87,6 @@ export function fits(node: FieldNode, value: unknown, depth = 0): boolean {
   }
 }
 
-/** Whether a choice stands for this value. */
 export function choiceIs(choice: Choice, value: unknown): boolean {
   return sameJson(choice.value, value);
 }
@@ -108,7 +105,6 @@ export function optionFor(node: Extract<FieldNode, { kind: "union" }>, value: un
 const NO_FIT = Number.NEGATIVE_INFINITY;
 const DEEPEST_FIT = 6;
 
-/** How well a value fits, parts included. */
 function scoreOf(node: FieldNode, value: unknown, depth: number): number {
   if (!fits(node, value)) return NO_FIT;
   if (depth > DEEPEST_FIT || value === null || value === undefined) return 0;
@@ -116,19 +112,13 @@ function scoreOf(node: FieldNode, value: unknown, depth: number): number {
   if (node.kind === "choice" || node.kind === "choices") return 2;
   if (node.kind === "number") return node.integer === Number.isInteger(value) ? 1 : 0;
   if (node.kind === "object" && isRecord(value)) {
-    const known = new Map(node.properties.map((property) => [property.key, property]));
-    let score = 0;
-    for (const property of node.properties)
-      if (property.required && !Object.hasOwn(value, property.key)) score -= 1;
+    const missing = node.properties.filter(({ key, required }) => required && !Object.hasOwn(value, key));
+    let score = -missing.length;
     for (const [key, part] of Object.entries(value)) {
-      const child = known.get(key)?.node ?? node.extra;
-      if (child === undefined) {
-        score -= 1;
-        continue;
-      }
-      const inner = scoreOf(child(), part, depth + 1);
+      const child = childAt(node, key)?.();
+      const inner = child === undefined ? NO_FIT : scoreOf(child, part, depth + 1);
       // A wrong discriminator rules the option out; a value that is only half written does not.
-      if (inner === NO_FIT && child().kind === "choice") return NO_FIT;
+      if (inner === NO_FIT && child?.kind === "choice") return NO_FIT;
       score += inner === NO_FIT ? -1 : 1 + inner;
     }
     return score;
@@ -201,48 +191,40 @@ function hint(name: string, values: Hint["values"]): Hint {
   return { name, values };
 }
 
-/** The value without what its schema says is secret. */
 export function withoutSecrets(node: FieldNode, value: unknown, depth = 0): unknown {
   if (value === undefined || depth > DEEPEST_VALUE) return undefined;
-  switch (node.kind) {
-    case "text":
-      return node.secret ? undefined : value;
-    case "union": {
-      const option = node.options[optionFor(node, value)];
-      return option === undefined ? value : withoutSecrets(option.node(), value, depth + 1);
-    }
-    case "object": {
-      const known = new Map(node.properties.map(({ key, node: child }) => [key, child]));
-      return entriesOf(value, (key, part) => {
-        const child = known.get(key) ?? node.extra;
-        return child === undefined ? part : withoutSecrets(child(), part, depth + 1);
-      });
-    }
-    case "map":
-      return entriesOf(value, (_key, part) => withoutSecrets(node.value(), part, depth + 1));
-    case "list":
-      return itemsOf(value, (part) => withoutSecrets(node.item(), part, depth + 1));
-    case "tuple":
-      return itemsOf(value, (part, index) => {
-        const child = node.items[index] ?? node.rest;
-        return child === undefined ? part : withoutSecrets(child(), part, depth + 1);
-      });
-    default:
-      return value;
+  if (node.kind === "text") return node.secret ? undefined : value;
+  if (node.kind === "union") {
+    const option = node.options[optionFor(node, value)];
+    return option === undefined ? value : withoutSecrets(option.node(), value, depth + 1);
   }
+  const kept = (part: unknown, key: string | number) => {
+    const child = childAt(node, key);
+    return child === undefined ? part : withoutSecrets(child(), part, depth + 1);
+  };
+  // A list keeps its places.
+  if (Array.isArray(value)) return value.map((part, index) => kept(part, index) ?? null);
+  if (!isRecord(value)) return value;
+  const entries = Object.entries(value).map(([key, part]) => [key, kept(part, key)] as const);
+  return Object.fromEntries(entries.filter(([, part]) => part !== undefined));
 }
 
 const DEEPEST_VALUE = 64;
 
-function entriesOf(value: unknown, keep: (key: string, part: unknown) => unknown): unknown {
-  if (!isRecord(value)) return value;
-  const kept = Object.entries(value).map(([key, part]) => [key, keep(key, part)] as const);
-  return Object.fromEntries(kept.filter(([, part]) => part !== undefined));
-}
-
-/** A list keeps its places. */
-function itemsOf(value: unknown, keep: (part: unknown, index: number) => unknown): unknown {
-  return Array.isArray(value) ? value.map((part, index) => keep(part, index) ?? null) : value;
+/** The field of a part of a value, by its key or place. */
+function childAt(node: FieldNode, key: string | number): Child | undefined {
+  switch (node.kind) {
+    case "object":
+      return node.properties.find((property) => property.key === key)?.node ?? node.extra;
+    case "map":
+      return node.value;
+    case "list":
+      return node.item;
+    case "tuple":
+      return node.items[Number(key)] ?? node.rest;
+    default:
+      return undefined;
+  }
 }
 
 const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;

@@ -1,7 +1,6 @@
 import { type Component, type ComputedRef, type InjectionKey, inject, provide, type Ref } from "vue";
 import type { ApiError } from "../api/index.ts";
 
-/** What all fields of one form share. */
 export interface FormContext {
   /** What the server said about places in the arguments, by path. */
   readonly issues: ComputedRef<ReadonlyMap<string, string>>;
@@ -10,7 +9,6 @@ export interface FormContext {
   report(path: string, isProblem: boolean): void;
   /** Whether what is typed there, or anywhere in it, is no value yet. */
   isBroken(path: string): boolean;
-  /** How many bytes the arguments may have in all, where that is known. */
   readonly largest: ComputedRef<number | undefined>;
   /** Changes when all values come from elsewhere: what was typed and is no value yet is then of no use. */
   readonly replaced: Readonly<Ref<number>>;
@@ -19,7 +17,6 @@ export interface FormContext {
   readonly body: Component;
 }
 
-/** What every control of a form is told: whether it can be used, and what people hear who do not see it. */
 export interface ControlAttributes {
   readonly id: string;
   readonly disabled: boolean;

@@ -11,8 +11,8 @@ import type {
 } from "./field-node.ts";
 
 /**
- * Brings any JSON Schema, of any draft, into the one form that fields are drawn from. It never throws: what it cannot
- * read becomes `any`, which is edited as JSON. `key` is the property's name, which often says what a text is.
+ * Turns any JSON Schema of any draft into the tree that fields are drawn from. What it cannot read is
+ * edited as JSON.
  */
 export function normalise(schema: unknown, root: unknown = schema, key = ""): FieldNode {
   return new Reader(root).read(schema, key);
@@ -174,7 +174,6 @@ function factsOf(keywords: Keywords, nullable: boolean): FieldFacts {
   };
 }
 
-/** The values of `const` or `enum`, as far as `type` allows them. */
 function fixedValues(keywords: Keywords): readonly unknown[] | undefined {
   if ("const" in keywords) return [keywords.const];
   if (!Array.isArray(keywords.enum)) return undefined;

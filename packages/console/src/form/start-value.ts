@@ -119,7 +119,6 @@ const byFormat: Readonly<Record<string, () => string>> = {
   uuid: () => "00000000-0000-4000-8000-000000000000",
 };
 
-/** A text of the form and length that are asked for. */
 export function exampleText({ schema }: FieldNode): string {
   const text = byFormat[String(schema.format)]?.();
   if (text !== undefined) return text;

@@ -18,7 +18,6 @@ export function formatBytes(bytes: number): string {
 
 /** `<0.1 ms`, `12 ms`, `3.4 s`, `2 min 5 s` */
 export function formatDuration(milliseconds: number): string {
-  // Nothing takes no time at all.
   if (milliseconds < 0.05) return `<${formatDuration(0.1)}`;
   if (milliseconds < 1_000) return withUnit(milliseconds, "millisecond", milliseconds < 10 ? 1 : 0);
   if (milliseconds < 60_000) return withUnit(milliseconds / 1_000, "second", milliseconds < 10_000 ? 2 : 1);

@@ -74,7 +74,6 @@ export function openRouter(): Router {
 }
 
 export interface FailedNavigation {
-  /** Where somebody wanted to go. */
   readonly to: string;
   readonly error: ApiError;
 }
@@ -85,8 +84,8 @@ export const failedNavigation = shallowRef<FailedNavigation>();
 const KEY = "toolrack.reloaded";
 
 /**
- * Pages are fetched when they are first opened. That fails while the server is away, which is told, and after the server
- * was upgraded: the files that this tab knows of are gone, and the new ones come by loading the address anew, once.
+ * Loading a page fails while the server is away, which is shown, and after an upgrade: then the address is
+ * loaded anew, once.
  */
 export function watchNavigation(router: Router, reload = (path: string) => location.assign(path)): void {
   router.onError(async (thrown: unknown, to: RouteLocationNormalized) => {

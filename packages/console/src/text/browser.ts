@@ -40,7 +40,6 @@ export async function copyText(text: string): Promise<boolean> {
   return copied;
 }
 
-/** Hands a file to the browser's downloads. */
 export function saveFile(name: string, parts: BlobPart[], type: string): void {
   const address = URL.createObjectURL(new Blob(parts, { type }));
   const link = document.createElement("a");

@@ -45,7 +45,6 @@ export function isExact(written: string): boolean {
   return !/^[+-]?\d+$/.test(written) || BigInt(written.replace("+", "")) === BigInt(value);
 }
 
-/** What is wrong with a JSON text, for who types it. */
 export function jsonProblem({ message, inexact }: Extract<ParsedJson, { ok: false }>): string {
   return inexact === undefined
     ? t("form.notJson", { problem: message })
@@ -53,9 +52,8 @@ export function jsonProblem({ message, inexact }: Extract<ParsedJson, { ok: fals
 }
 
 /**
- * The value of JSON as people have it in documents, files and chats: with comments, with commas too many, with single
- * quotes or none, cut off, or between code fences. Undefined for what shows no object or list at all: any text could be
- * mended into a string. What mends is fetched when it is first needed.
+ * Reads JSON with comments, extra commas, single quotes or code fences. Undefined for what shows no object
+ * or list at all.
  */
 export async function mendJson(text: string): Promise<unknown> {
   const bare = withoutFences(text);

@@ -6,12 +6,10 @@ export function estimateTokens(text: string): number {
   return Math.ceil((text.length - wide) / 4 + wide / 1.5);
 }
 
-/** A text as one word of a shell. */
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** What is typed to start a program with these words. */
 export function shellWords(words: readonly string[]): string {
   return words.map(shellWord).join(" ");
 }

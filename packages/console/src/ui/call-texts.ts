@@ -4,12 +4,10 @@ import { t, te } from "../i18n/index.ts";
 export type ShownStatus = CallStatus | "cancelled" | "denied";
 
 export interface NamedCall {
-  /** The name that models are given. */
   readonly toolName: string;
   readonly displayName?: string;
 }
 
-/** What people call the tool of a call or a question. */
 export function nameOf({ toolName, displayName }: NamedCall): string {
   return displayName ?? toolName;
 }
@@ -20,10 +18,7 @@ interface StandingCall {
   readonly error?: { readonly code: string } | undefined;
 }
 
-/**
- * How a call stands, for people: one that somebody cancelled or denied did not fail, and one that waits for an answer
- * does not run, where the calls that wait are given.
- */
+/** The status for people: a cancelled or denied call did not fail, and one of the `waiting` calls does not run. */
 export function shownStatus(call: StandingCall, waiting?: ReadonlySet<string>): ShownStatus {
   const { callId, status, error } = call;
   if (status === "running" && callId !== undefined && waiting?.has(callId)) return "pending";

@@ -13,14 +13,12 @@ import { ApiError } from "../api/index.ts";
 import { sameJson } from "../text/index.ts";
 
 export interface Draft<Source, Form> {
-  /** What somebody types. */
   readonly form: Ref<Form>;
   readonly isChanged: ComputedRef<boolean>;
   /** What somebody else made of it meanwhile, where that is neither what it was nor what is typed here. */
   readonly theirs: ShallowRef<Source | undefined>;
   /** Goes on with what is typed: to save it is to replace theirs. */
   keepMine(): void;
-  /** Drops what is typed. */
   takeTheirs(): void;
   /** Saves as a change of what was seen. Another version whose form is the same is as good. Rejects when it is refused. */
   save(saving: Saving<Source>): Promise<"saved" | "conflict">;
@@ -36,8 +34,8 @@ export interface Saving<Source> {
 const MOST_ATTEMPTS = 5;
 
 /**
- * A form over something that others may change at the same time. What they change is shown at once where nothing is typed
- * here; otherwise what is typed stays, and `theirs` says what stands against it.
+ * A form over something that others may change. Their changes show at once where nothing is typed; else
+ * `theirs` holds them.
  */
 export function useDraft<Source, Form>(
   source: () => Source,
@@ -106,10 +104,7 @@ interface Work {
 
 const works = new Set<Work>();
 
-/**
- * Something that somebody types and has not saved. `survives` says which moves within the console it outlives; before any
- * other, and before the window is closed, they are asked.
- */
+/** Registers unsaved text: somebody who would lose it by a move, except one that it `survives`, is asked first. */
 export function useUnsavedWork(isUnsaved: () => boolean, survives: Move = () => false): void {
   const work = { isUnsaved, survives };
   if (works.size === 0) window.addEventListener("beforeunload", warn);
@@ -120,7 +115,6 @@ export function useUnsavedWork(isUnsaved: () => boolean, survives: Move = () => 
   });
 }
 
-/** Whether a move would throw something away. */
 export function losesWork(to: RouteLocationNormalized, from: RouteLocationNormalized): boolean {
   return [...works].some(({ isUnsaved, survives }) => isUnsaved() && !survives(to, from));
 }

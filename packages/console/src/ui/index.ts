@@ -1,16 +1,66 @@
-export { default as ActionButton } from "./ActionButton.vue";
-export { default as CallLink } from "./CallLink.vue";
-export { default as CodeBlock } from "./CodeBlock.vue";
-export { default as ConflictNote } from "./ConflictNote.vue";
-export { default as CopyButton } from "./CopyButton.vue";
+import type { App } from "vue";
+import ActionButton from "./ActionButton.vue";
+import CallLink from "./CallLink.vue";
+import CodeBlock from "./CodeBlock.vue";
+import ConflictNote from "./ConflictNote.vue";
+import CopyButton from "./CopyButton.vue";
+import DiffView from "./DiffView.vue";
+import DraftForm from "./DraftForm.vue";
+import EmptyState from "./EmptyState.vue";
+import ErrorNote from "./ErrorNote.vue";
+import FormField from "./FormField.vue";
+import LeaveQuestion from "./LeaveQuestion.vue";
+import Menu from "./Menu.vue";
+import Modal from "./Modal.vue";
+import RelativeTime from "./RelativeTime.vue";
+import RemoveButton from "./RemoveButton.vue";
+import Segmented from "./Segmented.vue";
+import SelectBox from "./SelectBox.vue";
+import SplitPage from "./SplitPage.vue";
+import StatisticsSummary from "./StatisticsSummary.vue";
+import StatusMark from "./StatusMark.vue";
+import Toggle from "./Toggle.vue";
+import ToolRow from "./ToolRow.vue";
+
+/** The components that every template may use without importing them. */
+export const components = {
+  ActionButton,
+  CallLink,
+  CodeBlock,
+  ConflictNote,
+  CopyButton,
+  DiffView,
+  DraftForm,
+  EmptyState,
+  ErrorNote,
+  FormField,
+  LeaveQuestion,
+  Menu,
+  Modal,
+  RelativeTime,
+  RemoveButton,
+  Segmented,
+  SelectBox,
+  SplitPage,
+  StatisticsSummary,
+  StatusMark,
+  Toggle,
+  ToolRow,
+};
+
+export const ui = {
+  install(app: App): void {
+    for (const [name, component] of Object.entries(components)) app.component(name, component);
+  },
+};
+
+declare module "vue" {
+  interface GlobalComponents extends Readonly<typeof components> {}
+}
+
 export { errorText, loopEvidence, nameOf, shownStatus } from "./call-texts.ts";
-export { default as DiffView } from "./DiffView.vue";
-export { default as DraftForm } from "./DraftForm.vue";
 export { dropUnsavedWork, isSamePlace, useDraft, useUnsavedWork } from "./drafts.ts";
-export { default as EmptyState } from "./EmptyState.vue";
-export { default as ErrorNote } from "./ErrorNote.vue";
-export { default as FormField } from "./FormField.vue";
-export { default as LeaveQuestion } from "./LeaveQuestion.vue";
+export { useFilterDrafts } from "./filter-drafts.ts";
 export {
   keepReloads,
   useReloads,
@@ -19,10 +69,6 @@ export {
   waitingCalls,
   waitingCount,
 } from "./live.ts";
-export { default as Menu } from "./Menu.vue";
-export { default as Modal } from "./Modal.vue";
-export { default as RelativeTime } from "./RelativeTime.vue";
-export { default as RemoveButton } from "./RemoveButton.vue";
 export {
   type Remote,
   useAttempt,
@@ -32,11 +78,6 @@ export {
   useReread,
   useServerInfo,
 } from "./remote.ts";
-export { default as Segmented } from "./Segmented.vue";
-export { default as SelectBox } from "./SelectBox.vue";
-export { default as SplitPage } from "./SplitPage.vue";
-export { default as StatisticsSummary } from "./StatisticsSummary.vue";
-export { default as StatusMark } from "./StatusMark.vue";
 export {
   isDark,
   narrowScreen,
@@ -51,5 +92,3 @@ export {
   useShortcuts,
   useView,
 } from "./screen.ts";
-export { default as Toggle } from "./Toggle.vue";
-export { default as ToolRow } from "./ToolRow.vue";

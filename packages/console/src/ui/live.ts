@@ -20,7 +20,6 @@ export const waitingCalls = computed(
     ),
 );
 
-/** The questions that wait, kept up to date. */
 export function useWaitingApprovals(): Remote<readonly Approval[]> {
   return useLive(
     async (signal) => {
@@ -35,7 +34,6 @@ export function useWaitingApprovals(): Remote<readonly Approval[]> {
 const MOST = 200;
 const seen = ref<readonly Reload[]>([]);
 
-/** The reloads since the console was opened, newest first. */
 export const seenReloads = computed(() => seen.value);
 
 /** Takes note of reloads for as long as the console is open, whichever page is on the screen. */

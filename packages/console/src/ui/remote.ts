@@ -6,8 +6,8 @@ export interface Remote<Value> {
   readonly error: ShallowRef<ApiError | undefined>;
   readonly isLoading: ShallowRef<boolean>;
   /**
-   * Reads anew; what was read before stays until the answer is there. An older answer never replaces a newer one: whoever
-   * waits for it waits for the newer one. Never rejects.
+   * Reads again; the old value stays until the answer is there. Older answers never replace newer ones.
+   * Never rejects.
    */
   reload(): Promise<void>;
   /** Reads anew soon. However often it is asked for, it reads at most once in so many milliseconds. */
@@ -16,10 +16,7 @@ export interface Remote<Value> {
 
 const PAUSE = 400;
 
-/**
- * Something that is read from the server, and kept up to date by whoever shows it. What could not be read because the
- * server was away is read once it is back.
- */
+/** Something read from the server. What failed because the server was away is read again once it is back. */
 export function useRemote<Value>(read: (signal: AbortSignal) => Promise<Value>): Remote<Value> {
   const value = shallowRef<Value>();
   const error = shallowRef<ApiError>();
@@ -51,7 +48,7 @@ export function useRemote<Value>(read: (signal: AbortSignal) => Promise<Value>):
       if (current === attempt) isLoading.value = false;
     }
   };
-  // Who signs in over a page that is there already may see something else, or what was refused a moment ago.
+  // After a new sign-in other things may be visible.
   watch(
     () => currentSession.token,
     (token) => {
@@ -89,8 +86,8 @@ const FIRST_WAIT = 1_000;
 const LONGEST_WAIT = 15_000;
 
 /**
- * Reads again what could not be read because the server was away: as soon as the connection is back, and after ever longer
- * waits where the connection holds and only an answer was lost. Each failure is to be an error of its own.
+ * Repeats what failed because the server was away: when the connection is back, or after growing waits
+ * while it holds.
  */
 export function useReread(error: () => ApiError | undefined, reread: () => unknown): void {
   let wait = FIRST_WAIT;
@@ -111,7 +108,6 @@ export function useReread(error: () => ApiError | undefined, reread: () => unkno
 
 export interface Attempt {
   readonly isBusy: Ref<boolean>;
-  /** What came of the last attempt, when it failed. */
   readonly failure: ShallowRef<ApiError | undefined>;
   /** Does the work and says whether it was done. Never rejects. */
   attempt(work: () => Promise<unknown>): Promise<boolean>;

@@ -57,14 +57,12 @@ query.addEventListener("change", ({ matches }) => {
 
 export const narrowScreen = readonly(isNarrow);
 
-/** What came of the last copy, for a moment. */
 export type CopyState = "" | "copied" | "failed";
 
 const MOMENT = 1_600;
-/** Who has to copy by hand reads it first. */
+/** Longer, as the person has to read how to copy by hand. */
 const LONGER = 6_000;
 
-/** Copies, and says so. */
 export function useCopy(): { readonly state: Ref<CopyState>; copy(text: string): Promise<void> } {
   const state = ref<CopyState>("");
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -84,11 +82,7 @@ export function useCopy(): { readonly state: Ref<CopyState>; copy(text: string):
   };
 }
 
-/**
- * Keys for the whole page. Nothing happens while somebody types, nor while an input method is composing: there Enter
- * and letters belong to the word that is being written; nor in a dialog, which stands before the page. `mod+k` stands for
- * Ctrl or Command.
- */
+/** Keys for the whole page, but not in fields, dialogs and input methods. `mod+k` stands for Ctrl or Command. */
 export function useShortcuts(handlers: Readonly<Record<string, (event: KeyboardEvent) => void>>): void {
   let prefix = "";
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -160,12 +154,10 @@ export function useView<View extends string>(
   });
 }
 
-/** Where a call is looked at. */
 export function toCall(callId: string) {
   return { name: "call", params: { callId } };
 }
 
-/** Where a tool is run, or where more is said about it. */
 export function toTool(tool: string, tab?: "about") {
   return { name: "tools", params: { tool }, query: tab === undefined ? {} : { tab } };
 }

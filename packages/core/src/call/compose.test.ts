@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ToolRegistry } from "../index.ts";
-import { type CallHost, compose, type Stage } from "./engine.ts";
-import { CallFrame } from "./frame.ts";
+import { compose, type Stage } from "./engine.ts";
+import { CallFrame, type CallHost } from "./frame.ts";
 
 /** A frame of a registry that the stages below never touch. */
 function frameOf(): CallFrame {
@@ -63,7 +63,7 @@ describe("compose", () => {
       () => new Promise((resolve) => setTimeout(resolve, 5)),
       () => void reached.push("next"),
     ]);
-    frame.status = "error";
+    frame.ended = true;
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect(reached).toEqual([]);
   });

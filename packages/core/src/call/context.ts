@@ -14,15 +14,18 @@ import type {
   ToolContext,
   ToolInfo,
 } from "../tool/types.ts";
-import { type CallFrame, pausing } from "./frame.ts";
-import { type RedactOptions, redact, shownInput, sourceOf } from "./mask.ts";
+import type { LogLevel } from "./events.ts";
+import type { CallFrame } from "./frame.ts";
+import type { Mask } from "./mask.ts";
 import { ask } from "./stages/approve.ts";
-import { updateState } from "./state.ts";
+import { shownInput, sourceOf, updateState } from "./state.ts";
+import { pausing } from "./time.ts";
 
 const frameKey = Symbol("frame");
 
 /** The call behind a context, also behind a copy of one or one that stands in front of it. */
 export function frameOf(context: unknown): CallFrame | undefined {
+  // Nobody else has the symbol.
   return (context as { [frameKey]?: CallFrame } | null | undefined)?.[frameKey];
 }
 
@@ -108,10 +111,8 @@ export class FrameContext implements ToolContext {
         type: "progress",
         callId: frame.callId,
         toolName: frame.toolName,
-        update: redact(toProgress(update, total, message), {
-          known: frame.host.settings.secrets(),
-          values: shownInput(frame, sourceOf(frame)).found,
-        }) as ProgressUpdate,
+        // A copy of the same shape.
+        update: maskOf(frame).shown(toProgress(update, total, message)) as ProgressUpdate,
       });
     };
   }
@@ -242,9 +243,6 @@ function toProgress(update: ProgressUpdate | number, total?: number, message?: s
   };
 }
 
-/** How much a line of a log matters. */
-export type LogLevel = keyof Logger;
-
 /** Characters of a line that listeners are told. */
 const LONGEST_LINE = 2_000;
 /** Characters that are masked before a line is cut, which could leave one half of a secret. */
@@ -263,10 +261,9 @@ function callLogger(frame: CallFrame, logger: Logger): Logger {
 
 /** Tells listeners a line of the call, secrets masked. Never throws; nothing is told of a call that has ended. */
 function tellLog(frame: CallFrame, level: LogLevel, values: readonly unknown[]): void {
-  const { events, settings } = frame.host;
+  const { events } = frame.host;
   if (frame.ended || !events.wanted) return;
-  const { found } = shownInput(frame, sourceOf(frame));
-  const mask = { known: settings.secrets(), values: found };
+  const mask = maskOf(frame);
   // Values are masked by their keys too, before they are a text.
   const text = values.map((value) => textOf(value, mask)).join(" ");
   if (text.trim() === "") return;
@@ -280,9 +277,14 @@ function tellLog(frame: CallFrame, level: LogLevel, values: readonly unknown[]):
   });
 }
 
-function textOf(value: unknown, mask: RedactOptions): string {
+/** Hides what is secret on the rack, and the secrets of the arguments. */
+function maskOf(frame: CallFrame): Mask {
+  return frame.host.settings.secrets().and(shownInput(frame, sourceOf(frame)).found);
+}
+
+function textOf(value: unknown, mask: Mask): string {
   const said = value instanceof Error ? errorText(value) : value;
-  const plain = redact(typeof said === "string" ? said.slice(0, LONGEST_MASKED) : said, mask);
+  const plain = mask.shown(typeof said === "string" ? said.slice(0, LONGEST_MASKED) : said);
   return typeof plain === "string" ? plain : (JSON.stringify(plain) ?? "undefined");
 }
 
@@ -293,4 +295,45 @@ function errorText(error: Error): string {
   } catch {
     return "[unreadable]";
   }
+}
+
+/**
+ * Acts when the call is aborted, at once when it has been. Answers how to stop waiting for it. The same as listening to
+ * the context's signal, for those that are in the way of every call: making a signal costs more than most tools.
+ */
+export function whenAborted(
+  context: Pick<ToolContext, "signal">,
+  act: (reason: unknown) => void,
+): () => void {
+  const frame = frameOf(context);
+  if (frame === undefined || frame.onAbort !== undefined || frame.abortReason !== undefined) {
+    return listen(context.signal, act);
+  }
+  frame.onAbort = act;
+  return () => {
+    if (frame.onAbort === act) frame.onAbort = undefined;
+  };
+}
+
+function listen(signal: AbortSignal, act: (reason: unknown) => void): () => void {
+  const onAbort = () => act(signal.reason);
+  if (signal.aborted) onAbort();
+  else signal.addEventListener("abort", onAbort, { once: true });
+  return () => signal.removeEventListener("abort", onAbort);
+}
+
+/**
+ * Says that the call waits for its turn and has done nothing yet: it need not report anything meanwhile, and if its time
+ * runs out, nothing of it stands. Answers how to say that its turn has come.
+ */
+export function waitingForTurn(context: Pick<ToolContext, "signal">): () => void {
+  const frame = frameOf(context);
+  if (frame === undefined) return () => {};
+  frame.waitsForTurn = true;
+  return () => {
+    frame.waitsForTurn = false;
+    if (frame.ended) return;
+    frame.lastActivity = performance.now();
+    frame.host.deadlines.watch(frame);
+  };
 }

@@ -12,21 +12,16 @@ import {
   ToolTimeoutError,
   toToolError,
 } from "../error/tool-error.ts";
-import type { RegistrySnapshot } from "../registry/catalog.ts";
-import type { ToolEntry } from "../registry/entry.ts";
 import type { ToolResult } from "../tool/result.ts";
-import type { RegistryView } from "../tool/types.ts";
-import { type EventHub, recordOf } from "./events.ts";
-import { answerLate, beginInTurn, type CallFrame, type Deadlines, overdueTurn } from "./frame.ts";
-import type { CallHistory } from "./history.ts";
-import type { LoopSessions } from "./loop-sessions.ts";
-import { maskValue, SecretMask, shownInput, sourceOf, visibleInput } from "./mask.ts";
-import type { CallOptions, CheckedSettings } from "./settings.ts";
+import type { CallFrame } from "./frame.ts";
+import { Mask } from "./mask.ts";
+import { guard, permit, reach, resolve } from "./stages/admission.ts";
 import { approve } from "./stages/approve.ts";
-import { bound, type KeptResults, withoutBulk } from "./stages/bound.ts";
-import { check, guard, mask, permit, reach, resolve, run } from "./stages/steps.ts";
+import { bound, withoutBulk } from "./stages/bound.ts";
+import { check, mask, run } from "./stages/run.ts";
 import { readArguments, validate } from "./stages/validate.ts";
-import { stateChanged } from "./state.ts";
+import { recordOf, shownInput, sourceOf, stateChanged, visibleInput } from "./state.ts";
+import { answerLate, beginInTurn, overdueTurn } from "./time.ts";
 
 /** The life of a call, in order. Recording is no stage: it happens once, whichever way the call ends. */
 const advance = compose([resolve, reach, validate, permit, guard, approve, run, check, mask, bound], {
@@ -134,22 +129,12 @@ function complete(frame: CallFrame): void {
     return;
   }
   const { content, type, attachments, structured, blocks, metadata } = draft;
-  frame.result = { content, type };
-  if (
-    attachments !== undefined ||
-    structured !== undefined ||
-    blocks !== undefined ||
-    metadata !== undefined
-  ) {
-    frame.result = {
-      content,
-      type,
-      ...(attachments === undefined ? {} : { attachments }),
-      ...(structured === undefined ? {} : { structured }),
-      ...(blocks === undefined ? {} : { blocks }),
-      ...(metadata === undefined ? {} : { metadata }),
-    };
-  }
+  const result: { -readonly [Key in keyof ToolResult]: ToolResult[Key] } = { content, type };
+  if (attachments !== undefined) result.attachments = attachments;
+  if (structured !== undefined) result.structured = structured;
+  if (blocks !== undefined) result.blocks = blocks;
+  if (metadata !== undefined) result.metadata = metadata;
+  frame.result = result;
   end(frame, "completed");
 }
 
@@ -169,7 +154,7 @@ function fail(frame: CallFrame, thrown: unknown): void {
 /** What whoever made the call is told; another tool, which is a program, is told all. */
 function responseOf(frame: CallFrame, error: ToolError): ToolErrorResponse {
   const response = error.toResponse();
-  return frame.parent === undefined ? maskValue(response, frame.host.settings.secrets()) : response;
+  return frame.parent === undefined ? frame.host.settings.secrets().apply(response) : response;
 }
 
 /** Which call an error ended. A tool may throw the same object twice, and it may pass on that of a child. */
@@ -178,12 +163,9 @@ const owners = new WeakMap<ToolError, CallFrame>();
 function errorFor(frame: CallFrame, thrown: unknown): ToolError {
   const { toolName, input } = named(frame);
   const owner = isToolError(thrown) ? owners.get(thrown) : undefined;
-  const error =
-    owner === undefined
-      ? toToolError(thrown, toolName, input)
-      : owner.parent === frame
-        ? childFailure(thrown as ToolError, toolName, input)
-        : copyFor(thrown as ToolError, toolName, input);
+  let error: ToolError;
+  if (!isToolError(thrown) || owner === undefined) error = toToolError(thrown, toolName, input);
+  else error = (owner.parent === frame ? childFailure : copyFor)(thrown, toolName, input);
   owners.set(error, frame);
   return error;
 }
@@ -197,15 +179,22 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   if (frame.flags !== undefined) quietly(() => explain(frame));
   if (frame.sessionID !== "") host.sessions.observe(frame);
   frame.status = status;
+  frame.ended = true;
   frame.draft = undefined;
   host.history.ended(frame);
   host.deadlines.release(frame.endedAt);
   const result = frame.result!;
-  if (host.events.wanted || frame.options.metadata !== undefined) {
-    quietly(() => stateChanged(frame));
-    quietly(() => tellRecord(frame, result));
+  try {
+    stateChanged(frame);
+    if (host.events.wanted) tellRecord(frame, result);
+  } catch {
+    // The call itself has its outcome; there is nobody left to tell.
   }
-  host.history.shrink(frame);
+  try {
+    host.history.shrink(frame);
+  } catch {
+    // What cannot be looked at is kept as it is, for as long as the history remembers it.
+  }
   const turn = overdueTurn(frame.endedAt);
   if (turn === undefined) frame.resolve(result);
   else turn.then(() => frame.resolve(result));
@@ -217,19 +206,14 @@ const noSecrets = new Set<string>();
 
 function tellRecord(frame: CallFrame, result: ToolResult): void {
   const { error, host } = frame;
-  if (!host.events.wanted) return;
   const { found: own } = shownInput(frame, sourceOf(frame));
   const found = own.size === 0 && error === undefined ? noSecrets : new Set(own);
   const record = recordOf(frame, found);
   // The caller may read the secrets of its own arguments; whoever reads the record may not.
   const kept = frame.flags?.truncated ? withoutBulk(result) : result;
-  const known = frame.parent === undefined ? result : maskValue(kept, host.settings.secrets());
-  host.events.emit({
-    type: "record",
-    record,
-    result: found.size === 0 ? known : maskValue(known, new SecretMask(found)),
-    ...(error === undefined ? {} : { error }),
-  });
+  const known = frame.parent === undefined ? Mask.none : host.settings.secrets();
+  const shown = known.and(found).apply(frame.parent === undefined ? result : kept);
+  host.events.emit({ type: "record", record, result: shown, ...(error === undefined ? {} : { error }) });
 }
 
 /** A child has the time of its parent, never more: what nobody waited for ends here. */
@@ -295,7 +279,7 @@ interface Ending {
 
 /** Runs the stages in order and ends the call exactly once. A call that ended meanwhile goes no further. */
 export function compose(stages: readonly Stage[], ending: Ending): (frame: CallFrame) => void {
-  function advance(frame: CallFrame, from: number): void {
+  return function advance(frame: CallFrame, from = 0): void {
     try {
       for (let index = from; index < stages.length; index++) {
         const waiting = stages[index]!(frame);
@@ -319,57 +303,5 @@ export function compose(stages: readonly Stage[], ending: Ending): (frame: CallF
       return;
     }
     ending.complete(frame);
-  }
-  return (frame) => advance(frame, 0);
-}
-
-/** What the stages need of the registry they run in. */
-export interface CallHost {
-  readonly settings: CheckedSettings;
-  readonly history: CallHistory;
-  readonly results: KeptResults;
-  readonly sessions: LoopSessions;
-  readonly deadlines: Deadlines;
-  readonly events: EventHub;
-  /** Calls that wait for a person to agree before they run. */
-  readonly undecided: Set<CallFrame>;
-  readonly toolCount: number;
-  find(name: string): ToolEntry | undefined;
-  nearest(name: string): string[];
-  snapshot(): RegistrySnapshot;
-  view(frame: CallFrame): RegistryView;
-  /** Makes a call as a child of `parent`; rejects with the child's `ToolError` when it fails. */
-  callChild(parent: CallFrame, name: string, input: unknown, options: CallOptions): Promise<ToolResult>;
-}
-
-/** The calls under way, as a list through the frames themselves: joining and leaving it allocates nothing. */
-export class ActiveCalls {
-  #newest: CallFrame | undefined;
-
-  get newest(): CallFrame | undefined {
-    return this.#newest;
-  }
-
-  add(frame: CallFrame): void {
-    frame.older = this.#newest;
-    if (this.#newest !== undefined) this.#newest.newer = frame;
-    this.#newest = frame;
-  }
-
-  remove(frame: CallFrame): void {
-    const { older, newer } = frame;
-    if (newer === undefined) this.#newest = older;
-    else newer.older = older;
-    if (older !== undefined) older.newer = newer;
-    frame.older = undefined;
-    frame.newer = undefined;
-  }
-
-  *[Symbol.iterator](): Generator<CallFrame> {
-    for (let frame = this.#newest; frame !== undefined; ) {
-      const next: CallFrame | undefined = frame.older;
-      yield frame;
-      frame = next;
-    }
-  }
+  };
 }

@@ -1,14 +1,29 @@
 import type { ToolErrorResponse } from "../error/codes.ts";
 import type { ToolError } from "../error/tool-error.ts";
 import type { LoopVerdict } from "../loop/types.ts";
-import { hashValue } from "../schema/hash.ts";
 import type { ToolResult } from "../tool/result.ts";
-import type { ProgressUpdate, ToolState, ToolStatus } from "../tool/types.ts";
-import { toEpoch } from "./clock.ts";
-import type { LogLevel } from "./context.ts";
-import type { CallFlags, CallFrame } from "./frame.ts";
-import { maskValue, ownSecrets, redact, visibleInput } from "./mask.ts";
-import type { ApprovalDecision, ApprovalRequest } from "./stages/approve.ts";
+import type { Logger, ProgressUpdate, ToolState, ToolStatus } from "../tool/types.ts";
+import type { ApprovalDecision, ApprovalRequest } from "./settings.ts";
+
+/** How much a line of a log matters. */
+export type LogLevel = keyof Logger;
+
+/** What the pipeline did to a call that a reader of the record should know. */
+export interface CallFlags {
+  /** The arguments were not JSON and were mended. */
+  repaired?: boolean;
+  /** Unknown arguments that were dropped. */
+  dropped?: readonly string[];
+  /** A person changed the arguments before agreeing. */
+  edited?: boolean;
+  /** The model was given a part of the result only; of a call that a tool made, the record has a part only. */
+  truncated?: boolean;
+  /** The result does not fit the output schema, and the tool is not held to it. */
+  outputMismatch?: string;
+  loop?: LoopVerdict;
+  /** Milliseconds that it waited for a person to agree, before it ran. */
+  waited?: number;
+}
 
 /** What listeners are told. `record` comes once for every call, after its last `state`. */
 export type RackEvent =
@@ -67,28 +82,50 @@ export type RackEvent =
 /** Is told of every change and call; see `ToolRegistry.subscribe`. */
 export type RackListener = (event: RackEvent) => void;
 
+type EventType = RackEvent["type"];
+
+const eventTypes: readonly EventType[] = [
+  "tools",
+  "state",
+  "progress",
+  "log",
+  "waiting",
+  "approval",
+  "loop",
+  "record",
+];
+
 /** Tells listeners. One that throws is told on, and never becomes the cause of a failed call. */
 export class EventHub {
-  readonly #listeners = new Set<RackListener>();
+  /** Listeners by what they listen to. Lists are replaced, so that one may come or go while they are told. */
+  readonly #listeners = new Map<EventType, readonly RackListener[]>();
   #failures = 0;
-
   /** False while nobody listens: then no event need be made. */
-  get wanted(): boolean {
-    return this.#listeners.size > 0;
-  }
+  wanted = false;
 
   /** How often a listener threw. */
   get failures(): number {
     return this.#failures;
   }
 
-  subscribe(listener: RackListener): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+  /** Returns a function that ends it. Without types, the listener is told of everything. */
+  subscribe(listener: RackListener, types: readonly EventType[] = eventTypes): () => void {
+    for (const type of types) this.#listeners.set(type, [...(this.#listeners.get(type) ?? []), listener]);
+    this.wanted = true;
+    return () => {
+      for (const type of types) {
+        const left = this.#listeners.get(type)?.filter((other) => other !== listener) ?? [];
+        if (left.length > 0) this.#listeners.set(type, left);
+        else this.#listeners.delete(type);
+      }
+      this.wanted = this.#listeners.size > 0;
+    };
   }
 
   emit(event: RackEvent): void {
-    for (const listener of this.#listeners) this.guard(listener, event);
+    const listeners = this.#listeners.get(event.type);
+    if (listeners === undefined) return;
+    for (const listener of listeners) this.guard(listener, event);
   }
 
   /** Runs something that only watches. Counts its failure, whether it comes at once or later. */
@@ -127,47 +164,4 @@ export interface ToolCallRecord {
   readonly afterDuration?: number;
   readonly error?: ToolErrorResponse;
   readonly flags?: CallFlags;
-}
-
-/** `found` is given the secrets of the arguments. */
-export function recordOf(frame: CallFrame, found = new Set<string>()): ToolCallRecord {
-  const { entry, options, parent, error, flags } = frame;
-  const tid = tidOf(frame);
-  const record = {
-    toolName: frame.toolName,
-    displayName: entry?.info.displayName ?? frame.toolName,
-    parameters: visibleInput(frame, found),
-    parametersHash: frame.parametersHash ?? hashValue(frame.startedAt > 0 ? frame.input : frame.raw),
-    timestamp: toEpoch(frame.createdAt),
-    callId: frame.callId,
-    depth: frame.depth,
-    sessionID: frame.sessionID,
-    messageID: options.messageID ?? parent?.options.messageID ?? "",
-    caller: frame.caller,
-    status: error === undefined ? ("completed" as const) : ("error" as const),
-    duration: frame.endedAt - frame.createdAt,
-    runDuration: frame.startedAt === 0 ? 0 : frame.endedAt - frame.startedAt,
-    afterDuration: frame.ranAt === 0 ? 0 : frame.endedAt - frame.ranAt,
-  };
-  // Most records end here.
-  if (parent === undefined && tid === undefined && error === undefined && flags === undefined) return record;
-  const known = frame.host.settings.secrets();
-  return {
-    ...record,
-    ...(parent === undefined ? {} : { parentCallId: parent.callId }),
-    ...(tid === undefined ? {} : { tid }),
-    ...(error === undefined
-      ? {}
-      : {
-          error: redact(error.toResponse(), { known, values: ownSecrets(error, found) }) as ToolErrorResponse,
-        }),
-    ...(flags === undefined ? {} : { flags: maskValue({ ...flags }, known) }),
-  };
-}
-
-function tidOf(frame: CallFrame): string | undefined {
-  for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
-    if (at.options.tid !== undefined) return at.options.tid;
-  }
-  return undefined;
 }

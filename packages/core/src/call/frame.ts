@@ -1,30 +1,15 @@
-import type { ToolError } from "../error/tool-error.ts";
+import { clip, type ToolError } from "../error/tool-error.ts";
 import type { ResultKeys } from "../loop/loop-state.ts";
 import type { LoopVerdict } from "../loop/types.ts";
+import type { RegistrySnapshot } from "../registry/catalog.ts";
 import type { ToolEntry } from "../registry/entry.ts";
-import type { RawResult, ToolResult } from "../tool/result.ts";
-import type { ToolContext, ToolStatus } from "../tool/types.ts";
-import { frameOf } from "./context.ts";
-import type { ActiveCalls, CallHost } from "./engine.ts";
-import type { ShownInput } from "./mask.ts";
-import type { CallOptions } from "./settings.ts";
-
-/** What the pipeline did to a call that a reader of the record should know. */
-export interface CallFlags {
-  /** The arguments were not JSON and were mended. */
-  repaired?: boolean;
-  /** Unknown arguments that were dropped. */
-  dropped?: readonly string[];
-  /** A person changed the arguments before agreeing. */
-  edited?: boolean;
-  /** The model was given a part of the result only; of a call that a tool made, the record has a part only. */
-  truncated?: boolean;
-  /** The result does not fit the output schema, and the tool is not held to it. */
-  outputMismatch?: string;
-  loop?: LoopVerdict;
-  /** Milliseconds that it waited for a person to agree, before it ran. */
-  waited?: number;
-}
+import { hashValue } from "../schema/hash.ts";
+import type { FilePart, RawResult, ToolResult } from "../tool/result.ts";
+import type { RegistryView, ToolStatus } from "../tool/types.ts";
+import type { CallFlags, EventHub } from "./events.ts";
+import type { Mask } from "./mask.ts";
+import type { KeptResults } from "./results.ts";
+import type { CallOptions, CheckedSettings } from "./settings.ts";
 
 const noInput: Record<string, unknown> = Object.freeze({});
 
@@ -52,7 +37,10 @@ export class CallFrame {
   /** The tool as it is registered now, when that is not the version that runs. What it demands counts as well. */
   current: ToolEntry | undefined = undefined;
   input: Record<string, unknown> = noInput;
+  /** That of the tool; the name as the caller wrote it until it is found. */
+  toolName: string;
   status: ToolStatus = "pending";
+  ended = false;
   /** Whether a stage had to wait, so that time has passed since the call was made. */
   waited = false;
   startedAt = 0;
@@ -112,6 +100,7 @@ export class CallFrame {
     this.sequence = sequence;
     this.#callId = callId;
     this.name = name;
+    this.toolName = name;
     this.raw = raw;
     this.options = options;
     this.parent = parent;
@@ -125,14 +114,6 @@ export class CallFrame {
   get callId(): string {
     this.#callId ??= this.host.history.idOf(this.sequence);
     return this.#callId;
-  }
-
-  get ended(): boolean {
-    return this.status === "completed" || this.status === "error";
-  }
-
-  get toolName(): string {
-    return this.entry === undefined ? this.name : this.entry.info.name;
   }
 
   get caller(): string {
@@ -169,210 +150,185 @@ export class CallFrame {
 
 function ignore(): void {}
 
-/** A sweep this soon is left to happen even when its calls are done: stopping and starting timers costs more. */
-const SHORT = 25;
-const NEVER = Number.POSITIVE_INFINITY;
+/** Arguments as others may see them. Made once for all who are told of a call. */
+export interface ShownInput {
+  readonly source: unknown;
+  readonly known: Mask;
+  readonly input: Record<string, unknown>;
+  /** The secrets that were masked in it. */
+  readonly found: ReadonlySet<string>;
+}
 
-type Expire = (frame: CallFrame, kind: "total" | "idle") => void;
+/** What the stages need of the registry they run in. */
+export interface CallHost {
+  readonly settings: CheckedSettings;
+  readonly history: CallHistory;
+  readonly results: KeptResults;
+  readonly sessions: LoopGuard;
+  readonly deadlines: TimeLimits;
+  readonly events: EventHub;
+  /** Calls that wait for a person to agree before they run. */
+  readonly undecided: Set<CallFrame>;
+  readonly toolCount: number;
+  find(name: string): ToolEntry | undefined;
+  nearest(name: string): string[];
+  snapshot(): RegistrySnapshot;
+  view(frame: CallFrame): RegistryView;
+  /** Makes a call as a child of `parent`; rejects with the child's `ToolError` when it fails. */
+  callChild(parent: CallFrame, name: string, input: unknown, options: CallOptions): Promise<ToolResult>;
+}
+
+/** Loop detection, session by session. Nothing in it makes a call fail. */
+interface LoopGuard {
+  watches(frame: CallFrame): boolean;
+  assessNext(frame: CallFrame): LoopVerdict | undefined;
+  observe(frame: CallFrame): void;
+}
+
+interface TimeLimits {
+  watch(frame: CallFrame): void;
+  release(now: number): void;
+}
+
+const LONGEST_RAW = 10_000;
+/** Arguments with a text this long are remembered clipped. */
+const LARGE = 100_000;
+const DEPTH_LOOKED_AT = 3;
+const MOST_LOOKED_AT = 50;
 
 /**
- * The time limits of all running calls on one timer: a timer per call would cost more than the call itself. When
- * the last call ends, a long timer is cleared and a short one runs out, so nothing keeps the process alive.
+ * The calls under way and the last few that ended; the oldest ended call makes room for the newest. A call id is
+ * made of the call's number, so that a call whose id nobody asks for costs no text and no map entry; only ids
+ * that callers chose themselves are kept in a map. The calls under way are a list through the frames themselves: a Set
+ * would make a call half as dear again.
  */
-export class Deadlines {
-  readonly #active: ActiveCalls;
-  readonly #expire: Expire;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  #due = NEVER;
+export class CallHistory {
+  /** The newest call under way. */
+  newest: CallFrame | undefined = undefined;
+  readonly #limit: number;
+  readonly #chosen = new Map<string, CallFrame>();
+  /** Makes the ids of one registry differ from those of any other. */
+  readonly #prefix = `call_${Math.random().toString(36).slice(2, 10)}${Date.now().toString(36)}_`;
+  #ring: (CallFrame | undefined)[] = [];
+  #next = 0;
+  #count = 0;
 
-  constructor(active: ActiveCalls, expire: Expire) {
-    this.#active = active;
-    this.#expire = expire;
+  constructor(limit: number) {
+    this.#limit = limit;
   }
 
-  /** Sees to it that a running call ends in time. */
-  watch(frame: CallFrame): void {
-    const due = dueTime(frame);
-    const { lastActivity: now } = frame;
-    if (due < this.#due) this.#arm(Math.min(due, now + SHORT), now);
+  nextSequence(): number {
+    return ++this.#count;
   }
 
-  /** Lets go of the timer when no call is under way any more. */
-  release(now: number): void {
-    if (this.#active.newest !== undefined || this.#due === NEVER || this.#due - now <= SHORT) return;
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#due = NEVER;
+  idOf(sequence: number): string {
+    return this.#prefix + sequence.toString(36);
   }
 
-  #arm(due: number, now: number): void {
-    if (this.#timer !== undefined) clearTimeout(this.#timer);
-    this.#due = due;
-    // A timer longer than 24 days fires at once; sweeping once a day is cheap.
-    const delay = Math.min(Math.max(0, Math.ceil(due - now)), 86_400_000);
-    this.#timer = setTimeout(() => this.#sweep(), delay);
+  get(callId: string): CallFrame | undefined {
+    const chosen = this.#chosen.get(callId);
+    if (chosen !== undefined || !callId.startsWith(this.#prefix)) return chosen;
+    const sequence = Number.parseInt(callId.slice(this.#prefix.length), 36);
+    for (const frame of this.active())
+      if (frame.sequence === sequence && frame.callId === callId) return frame;
+    return this.#ring.find((frame) => frame?.sequence === sequence && frame.callId === callId);
   }
 
-  #sweep(): void {
-    this.#timer = undefined;
-    this.#due = NEVER;
-    const now = performance.now();
-    let next = NEVER;
-    // A list of its own: what ends one call may end others, and the list must not lose its thread.
-    for (const frame of [...this.#active]) {
-      if (frame.ended) continue;
-      const due = dueTime(frame);
-      if (due <= now) this.#expire(frame, frame.deadline <= now ? "total" : "idle");
-      else next = Math.min(next, due);
+  /** The calls under way, the newest first. */
+  *active(): Generator<CallFrame> {
+    for (let frame = this.newest; frame !== undefined; ) {
+      const next: CallFrame | undefined = frame.older;
+      yield frame;
+      frame = next;
     }
-    if (this.#active.newest !== undefined && next < this.#due) this.#arm(next, now);
   }
-}
 
-function dueTime({ deadline, idleLimit, lastActivity, asking, waitsForTurn }: CallFrame): number {
-  if (asking > 0) return NEVER; // A person is thinking; that is not the tool's time.
-  return idleLimit > 0 && !waitsForTurn ? Math.min(deadline, lastActivity + idleLimit) : deadline;
-}
-
-/** So long may calls follow each other before the event loop has its turn. Milliseconds. */
-const LONGEST_WITHOUT_TURN = 10;
-/** Taken when the module loads, so that a test that replaces the clock does not stop it. A browser has the other one. */
-const onNextTurn =
-  (globalThis as { setImmediate?: (callback: () => void) => unknown }).setImmediate ?? setTimeout;
-
-let turnBegan = NEVER;
-let nextTurn: Promise<void> | undefined;
-
-/**
- * Is told of every call that ends, and returns what its answer has to wait for. Calls that wait for nothing settle
- * without the event loop, so a tool that makes them one after the other would keep it from timers, requests and signals
- * for ever. Once they have done so for some milliseconds, answers wait until it has had a turn.
- */
-export function overdueTurn(now: number): Promise<void> | undefined {
-  if (nextTurn !== undefined) return nextTurn;
-  if (turnBegan === NEVER) {
-    turnBegan = now;
-    onNextTurn(() => {
-      turnBegan = NEVER;
-    });
-    return undefined;
+  started(frame: CallFrame): void {
+    frame.older = this.newest;
+    if (this.newest !== undefined) this.newest.newer = frame;
+    this.newest = frame;
+    if (frame.options.callId !== undefined && frame.options.callId === frame.callId) {
+      this.#chosen.set(frame.callId, frame);
+    }
   }
-  if (now - turnBegan < LONGEST_WITHOUT_TURN) return undefined;
-  nextTurn = new Promise((resolve) => {
-    onNextTurn(() => {
-      nextTurn = undefined;
-      resolve();
-    });
-  });
-  return nextTurn;
-}
 
-/** Calls that tools made while the event loop waited for its turn, in their order, and how many of them have begun. */
-let later: (() => void)[] = [];
-let begun = 0;
-
-/**
- * Begins a call that a tool made: at once, or after the event loop has had its turn. A tool that makes thousands of calls at the
- * same time would otherwise keep it from timers, requests and signals until the last of them is done.
- */
-export function beginInTurn(begin: () => void, now: number): void {
-  const turn = overdueTurn(now);
-  if (turn === undefined && later.length === 0) {
-    begin();
-    return;
-  }
-  later.push(begin);
-  if (later.length === 1) (turn ?? Promise.resolve()).then(beginLater);
-}
-
-function beginLater(): void {
-  while (begun < later.length) {
-    const turn = overdueTurn(performance.now());
-    if (turn !== undefined) {
-      turn.then(beginLater);
+  ended(frame: CallFrame): void {
+    const { older, newer } = frame;
+    if (newer === undefined) this.newest = older;
+    else newer.older = older;
+    if (older !== undefined) older.newer = newer;
+    frame.older = undefined;
+    frame.newer = undefined;
+    if (this.#limit === 0) {
+      this.#forget(frame);
       return;
     }
-    later[begun++]!();
+    this.#forget(this.#ring[this.#next]);
+    this.#ring[this.#next] = frame;
+    this.#next = this.#next + 1 === this.#limit ? 0 : this.#next + 1;
   }
-  later = [];
-  begun = 0;
-}
 
-/** So long waits the answer to a call that a tool makes after its own end. Milliseconds. */
-const ANSWER_AFTER_END = 100;
-
-/** Nobody waits for a tool that has ended: one that goes on making calls is slowed down, or it would fill the log with refusals. */
-export function answerLate(frame: CallFrame): void {
-  const { resolve } = frame;
-  frame.resolve = (result) => setTimeout(resolve, ANSWER_AFTER_END, result);
-}
-
-/** While somebody is asked, neither this call nor those that wait for it run out of time. Listeners are told that they wait. */
-export function pausing(frame: CallFrame): Disposable {
-  const start = performance.now();
-  for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
-    if (at.asking++ > 0) continue;
-    at.askingSince = start;
-    tell(at, true);
+  #forget(frame: CallFrame | undefined): void {
+    const chosen = frame?.options.callId;
+    // A call that asked for an id that was taken does not own it.
+    if (chosen !== undefined && this.#chosen.get(chosen) === frame) this.#chosen.delete(chosen);
   }
-  return {
-    [Symbol.dispose]() {
-      const now = performance.now();
-      for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
-        // Two questions at once are one pause.
-        if (--at.asking > 0) continue;
-        at.deadline += now - at.askingSince;
-        at.lastActivity = now;
-        if (at.ended) continue;
-        at.host.deadlines.watch(at);
-        tell(at, false);
-      }
-    },
-  };
-}
 
-function tell(frame: CallFrame, isWaiting: boolean): void {
-  const { host, callId, toolName } = frame;
-  if (host.events.wanted) host.events.emit({ type: "waiting", callId, toolName, isWaiting });
-}
-
-/**
- * Acts when the call is aborted, at once when it has been. Answers how to stop waiting for it. The same as listening to
- * the context's signal, for those that are in the way of every call: making a signal costs more than most tools.
- */
-export function whenAborted(
-  context: Pick<ToolContext, "signal">,
-  act: (reason: unknown) => void,
-): () => void {
-  const frame = frameOf(context);
-  if (frame === undefined || frame.onAbort !== undefined || frame.abortReason !== undefined) {
-    return listen(context.signal, act);
+  /** Lets go of what only the caller needs, so that a hundred large results do not stay in memory. May throw. */
+  shrink(frame: CallFrame): void {
+    const { result } = frame;
+    frame.shown = undefined;
+    if (frame.startedAt > 0) frame.raw = undefined;
+    else if (isLarge(frame.raw, DEPTH_LOOKED_AT)) frame.raw = clip(frame.raw);
+    if (isLarge(frame.input, DEPTH_LOOKED_AT)) {
+      frame.parametersHash = hashValue(frame.input);
+      frame.input = clip(frame.input);
+    }
+    if (result === undefined) return;
+    const { content, type, attachments, error } = result;
+    const long = content.length > frame.host.settings.maxContent;
+    if (!long && attachments === undefined && result.structured === undefined && result.blocks === undefined)
+      return;
+    frame.result = {
+      content: long ? `${content.slice(0, LONGEST_RAW)}…` : content,
+      type,
+      ...(error === undefined ? {} : { error }),
+      ...(attachments === undefined ? {} : { attachments: attachments.map(withoutData) }),
+    };
   }
-  frame.onAbort = act;
-  return () => {
-    if (frame.onAbort === act) frame.onAbort = undefined;
-  };
+
+  /** The last `limit` calls that ended, oldest first. */
+  recent(limit: number): CallFrame[] {
+    const inOrder = [...this.#ring.slice(this.#next), ...this.#ring.slice(0, this.#next)];
+    const ended = inOrder.filter((frame) => frame !== undefined);
+    return limit >= ended.length ? ended : ended.slice(ended.length - Math.max(0, limit));
+  }
+
+  /** Forgets every call that has ended. */
+  clear(): void {
+    for (const frame of this.#ring) this.#forget(frame);
+    this.#ring = [];
+    this.#next = 0;
+  }
 }
 
-function listen(signal: AbortSignal, act: (reason: unknown) => void): () => void {
-  const onAbort = () => act(signal.reason);
-  if (signal.aborted) onAbort();
-  else signal.addEventListener("abort", onAbort, { once: true });
-  return () => signal.removeEventListener("abort", onAbort);
+/** A quick look, not a count: what is large shows near the top. */
+function isLarge(value: unknown, depth: number): boolean {
+  if (typeof value === "string") return value.length > LARGE;
+  if (typeof value !== "object" || value === null || depth === 0) return false;
+  if (Array.isArray(value)) {
+    // The members of a list are alike: the first stands for all of them.
+    return value.length > LARGE / 100 || (value.length > 0 && isLarge(value[0], depth - 1));
+  }
+  let looked = 0;
+  for (const key in value) {
+    if (++looked > MOST_LOOKED_AT) return true;
+    // The key is its own.
+    if (isLarge((value as Record<string, unknown>)[key], depth - 1)) return true;
+  }
+  return false;
 }
 
-/**
- * Says that the call waits for its turn and has done nothing yet: it need not report anything meanwhile, and if its time
- * runs out, nothing of it stands. Answers how to say that its turn has come.
- */
-export function waitingForTurn(context: Pick<ToolContext, "signal">): () => void {
-  const frame = frameOf(context);
-  if (frame === undefined) return () => {};
-  frame.waitsForTurn = true;
-  return () => {
-    frame.waitsForTurn = false;
-    if (frame.ended) return;
-    frame.lastActivity = performance.now();
-    frame.host.deadlines.watch(frame);
-  };
+function withoutData(part: FilePart): FilePart {
+  return part.url.length > LONGEST_RAW ? { ...part, url: "" } : part;
 }

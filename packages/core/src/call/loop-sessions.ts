@@ -16,9 +16,8 @@ import {
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { RawResult } from "../tool/result.ts";
-import { toEpoch } from "./clock.ts";
 import type { CallFrame } from "./frame.ts";
-import { maskValue } from "./mask.ts";
+import { toEpoch } from "./time.ts";
 
 /** Sessions end without saying so; the one that was quiet longest makes room. */
 const MOST_SESSIONS = 10_000;
@@ -73,7 +72,7 @@ export class LoopSessions {
           type: "loop",
           callId: frame.callId,
           sessionID: frame.sessionID,
-          verdict: maskValue(verdict, frame.host.settings.secrets()),
+          verdict: frame.host.settings.secrets().apply(verdict),
         });
     } catch {
       // A detector that fails must not become the cause of a failure.

@@ -1,7 +1,6 @@
-import type { ToolError } from "../error/tool-error.ts";
-import type { CallFrame } from "./frame.ts";
-
 const REDACTED = "[redacted]";
+/** `[redacted]` in base64. */
+const REDACTED_BYTES = "W3JlZGFjdGVkXQ==";
 
 /** A shorter value would mask half of any text; nobody's secret has three characters. */
 const SHORTEST = 4;
@@ -9,13 +8,16 @@ const SHORTEST = 4;
 const SHORTEST_IN_ANY_CASE = 6;
 /** How much of a value is looked for at first: a pattern of whole keys and certificates would be too large. */
 const BEGINNING = 40;
+/** What lies deeper is not looked at, so it is not shown either. */
+const DEEPEST = 500;
+const DEEPEST_SHOWN = 64;
 
 /**
- * Known secret values, made ready for being found in texts, in any mix of upper and lower case: one pass over a text,
- * however many there are. Iterating it gives the values.
+ * Hides secrets. It knows secret values, made ready for being found in texts, in any mix of upper and lower case: one pass
+ * over a text, however many there are. Iterating it gives the values.
  */
-export class SecretMask implements Iterable<string> {
-  static readonly empty = new SecretMask([]);
+export class Mask implements Iterable<string> {
+  static readonly none = new Mask([]);
 
   readonly #values: readonly string[];
   readonly #short: readonly string[];
@@ -23,39 +25,85 @@ export class SecretMask implements Iterable<string> {
   readonly #folded: readonly string[];
   /** Says quickly, and without a copy of the text, that none of those is in it, which is nearly always so. */
   readonly #beginnings: RegExp | undefined;
+  /** Another mask, whose values are hidden too. */
+  readonly #other: Mask | undefined;
 
-  constructor(values: Iterable<string>) {
+  constructor(values: Iterable<string>, other?: Mask) {
     this.#values = [...new Set(values)].filter((value) => value.length >= SHORTEST && value !== REDACTED);
     this.#short = this.#values.filter((value) => value.length < SHORTEST_IN_ANY_CASE);
     const long = this.#values.filter((value) => value.length >= SHORTEST_IN_ANY_CASE);
     this.#folded = [...new Set(long.map(inLowerCase))];
     if (long.length > 0) this.#beginnings = new RegExp(long.map(toPattern).join("|"), "i");
+    this.#other = other?.isEmpty === false ? other : undefined;
   }
 
-  static of(values: Iterable<string>): SecretMask {
-    if (values instanceof Set && values.size === 0) return SecretMask.empty;
-    return values instanceof SecretMask ? values : new SecretMask(values);
+  /** A mask that hides these values too. */
+  and(values: ReadonlySet<string>): Mask {
+    return values.size === 0 ? this : new Mask(values, this);
   }
 
   get isEmpty(): boolean {
-    return this.#values.length === 0;
+    return this.#values.length === 0 && this.#other === undefined;
   }
 
-  [Symbol.iterator](): Iterator<string> {
-    return this.#values[Symbol.iterator]();
+  *[Symbol.iterator](): Generator<string> {
+    yield* this.#values;
+    if (this.#other !== undefined) yield* this.#other;
   }
 
   /** Whether any of the values is in the text. */
   finds(text: string): boolean {
-    if (this.#short.some((value) => text.includes(value))) return true;
-    if (this.#beginnings?.test(text) !== true) return false;
-    const folded = inLowerCase(text);
-    return this.#folded.some((value) => folded.includes(value));
+    return this.#finds(text) || this.#other?.finds(text) === true;
   }
 
   /** The text with every value masked; the same text when there is none in it. */
-  apply(text: string): string {
-    return this.finds(text) ? this.#masked(text) : text;
+  inText(text: string): string {
+    const masked = this.#other === undefined ? text : this.#other.inText(text);
+    return this.#finds(masked) ? this.#masked(masked) : masked;
+  }
+
+  /**
+   * The value with every secret in its texts and keys masked. What holds none is given back as it is, not copied. For plain
+   * JSON; nothing else is looked into.
+   */
+  apply<Value>(value: Value): Value {
+    return this.isEmpty ? value : (masked(value, this, "", 0) as Value); // Only texts change, into texts.
+  }
+
+  /**
+   * A copy of the value that may be logged: secrets masked by key, by value and by their place in a text, circular and very
+   * deep parts replaced, everything plain JSON. `found` is given what was masked for its key or its place, to mask it where
+   * it is repeated. Never throws and never changes what it is given.
+   */
+  shown(value: unknown, found?: Set<string>): unknown {
+    try {
+      return copy(value, this, found, [], 0);
+    } catch {
+      return "[unreadable]";
+    }
+  }
+
+  /**
+   * What a person edited who was shown a masked copy of what was sent: what was left as it was shown stays as it was sent,
+   * so that no tool runs with a mask in the place of a secret.
+   */
+  static restore(edited: unknown, shown: unknown, sent: unknown): unknown {
+    if (isSame(edited, shown)) return sent;
+    if (!isObject(edited) || !isObject(shown) || !isObject(sent)) return edited;
+    const entries = Object.entries(edited).map(([key, value]) => [
+      key,
+      Object.hasOwn(shown, key) && Object.hasOwn(sent, key)
+        ? Mask.restore(value, shown[key], sent[key])
+        : value,
+    ]);
+    return Object.fromEntries(entries);
+  }
+
+  #finds(text: string): boolean {
+    if (this.#short.length > 0 && this.#short.some((value) => text.includes(value))) return true;
+    if (this.#beginnings?.test(text) !== true) return false;
+    const folded = inLowerCase(text);
+    return this.#folded.some((value) => folded.includes(value));
   }
 
   /** What values cover is masked as one, where they overlap or stand side by side: no rest of a value is left. */
@@ -73,6 +121,18 @@ export class SecretMask implements Iterable<string> {
     }
     return masked + text.slice(end);
   }
+}
+
+/** A copy of the value that may be logged, without these values. `found` is given what else was masked. */
+export function redact(value: unknown, { values, found }: RedactOptions = {}): unknown {
+  return (values === undefined ? Mask.none : new Mask(values)).shown(value, found);
+}
+
+export interface RedactOptions {
+  /** Secret values themselves; every occurrence inside a text is masked. */
+  readonly values?: Iterable<string>;
+  /** Is given what was masked for its key or its place in a text, to mask it where it is repeated. */
+  readonly found?: Set<string>;
 }
 
 function cover(covered: Uint8Array, text: string, value: string): void {
@@ -94,66 +154,38 @@ function toPattern(value: string): string {
   return value.slice(0, BEGINNING).replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
 }
 
-const DEEPEST = 500;
-/** `[redacted]` in base64. */
-const REDACTED_BYTES = "W3JlZGFjdGVkXQ==";
-
-/**
- * The value with every known secret in its texts and keys masked. What holds none is given back as it is, not copied.
- * For plain JSON; nothing else is looked into.
- */
-export function maskValue<Value>(value: Value, mask: SecretMask): Value {
-  return mask.isEmpty ? value : (masked(value, mask, "", 0) as Value); // Only texts change, into texts.
-}
-
-function masked(value: unknown, mask: SecretMask, key: string, depth: number): unknown {
-  if (typeof value === "string") return maskedText(value, mask, key);
+function masked(value: unknown, mask: Mask, key: string, depth: number): unknown {
+  if (typeof value === "string") return mask.finds(value) ? maskedText(value, mask, key) : value;
   if (typeof value !== "object" || value === null) return value;
-  // What lies so deep is not looked at, so it is not shown either.
   if (depth >= DEEPEST) return "[too deep]";
-  return Array.isArray(value) ? maskedList(value, mask, depth) : maskedObject(value, mask, depth);
-}
-
-/** Bytes with a part replaced would be none: they are withheld as a whole. */
-function maskedText(text: string, mask: SecretMask, key: string): string {
-  if (!mask.finds(text)) return text;
-  if (key === "data" || key === "blob") return isBase64(text) ? REDACTED_BYTES : mask.apply(text);
-  return /^data:[^,]{0,200};base64,/i.test(text)
-    ? `data:text/plain;base64,${REDACTED_BYTES}`
-    : mask.apply(text);
-}
-
-function isBase64(text: string): boolean {
-  return /^[\w+/-]+={0,2}$/.test(text);
-}
-
-function maskedList(list: readonly unknown[], mask: SecretMask, depth: number): unknown {
-  let copy: unknown[] | undefined;
-  for (let at = 0; at < list.length; at++) {
-    const item = masked(list[at], mask, "", depth + 1);
-    if (item === list[at]) continue;
-    copy ??= [...list];
-    copy[at] = item;
+  if (Array.isArray(value)) {
+    let copy: unknown[] | undefined;
+    for (let at = 0; at < value.length; at++) {
+      const item = masked(value[at], mask, "", depth + 1);
+      if (item === value[at]) continue;
+      copy ??= [...value];
+      copy[at] = item;
+    }
+    return copy ?? value;
   }
-  return copy ?? list;
-}
-
-function maskedObject(object: object, mask: SecretMask, depth: number): unknown {
-  const entries = Object.entries(object);
+  const entries = Object.entries(value);
   let isChanged = false;
   for (const entry of entries) {
     const [key, item] = entry;
-    const shownKey = mask.apply(key);
-    const shown = masked(item, mask, key, depth + 1);
-    if (shownKey === key && shown === item) continue;
-    isChanged = true;
-    entry[0] = shownKey;
-    entry[1] = shown;
+    entry[0] = mask.inText(key);
+    entry[1] = masked(item, mask, key, depth + 1);
+    isChanged ||= entry[0] !== key || entry[1] !== item;
   }
-  return isChanged ? Object.fromEntries(entries) : object;
+  return isChanged ? Object.fromEntries(entries) : value;
 }
 
-const DEEPEST_ARGUMENT = 64;
+/** Bytes with a part replaced would be none: they are withheld as a whole. */
+function maskedText(text: string, mask: Mask, key: string): string {
+  const isBytes = (key === "data" || key === "blob") && /^[\w+/-]+={0,2}$/.test(text);
+  if (isBytes) return REDACTED_BYTES;
+  const isDataUrl = key !== "data" && key !== "blob" && /^data:[^,]{0,200};base64,/i.test(text);
+  return isDataUrl ? `data:text/plain;base64,${REDACTED_BYTES}` : mask.inText(text);
+}
 
 /** Words of a key that make its value secret whatever it is. */
 const secretWords = new Set(
@@ -174,48 +206,21 @@ const secretPairs = new Set([
 /** Words of a query parameter that do, beside those of a key. */
 const secretParameters = new Set(["token", "key", "signature", "sig"]);
 
-export interface RedactOptions {
-  /** Secret values themselves; every occurrence inside a text is masked. */
-  readonly values?: Iterable<string>;
-  /** More of them, made ready once for many texts. */
-  readonly known?: SecretMask;
-  /** Is given what was masked for its key or its place in a text, to mask it where it is repeated. */
-  readonly found?: Set<string>;
-}
+type Found = Set<string> | undefined;
 
-/**
- * A copy of the value that may be logged: secrets masked by key, by value and by their place in a text, circular and
- * very deep parts replaced, everything plain JSON. Never throws and never changes what it is given.
- */
-export function redact(value: unknown, options: RedactOptions = {}): unknown {
-  const { values, known = SecretMask.empty, found } = options;
-  try {
-    const given = values === undefined ? SecretMask.empty : SecretMask.of(values);
-    return copy(value, { known, given, found }, [], 0);
-  } catch {
-    return "[unreadable]";
-  }
-}
-
-interface Mask {
-  readonly known: SecretMask;
-  readonly given: SecretMask;
-  readonly found: Set<string> | undefined;
-}
-
-function copy(given: unknown, mask: Mask, ancestors: object[], depth: number): unknown {
+function copy(given: unknown, mask: Mask, found: Found, ancestors: object[], depth: number): unknown {
   const value = typeof given === "object" && given !== null ? unpacked(given) : given;
-  if (typeof value === "string") return maskText(value, mask);
+  if (typeof value === "string") return shownText(value, mask, found);
   if (typeof value === "bigint") return value.toString();
   if (typeof value === "function" || typeof value === "symbol") return `[${typeof value}]`;
   if (typeof value !== "object" || value === null) return value;
   if (ancestors.includes(value)) return "[circular]";
-  if (depth >= DEEPEST_ARGUMENT) return "[too deep]";
+  if (depth >= DEEPEST_SHOWN) return "[too deep]";
   if (value instanceof Uint8Array || value instanceof ArrayBuffer) return `[${value.byteLength} bytes]`;
   ancestors.push(value);
   const result = Array.isArray(value)
-    ? value.map((item) => copy(item, mask, ancestors, depth + 1))
-    : copyObject(value, mask, ancestors, depth);
+    ? value.map((item) => copy(item, mask, found, ancestors, depth + 1))
+    : copyObject(value, mask, found, ancestors, depth);
   ancestors.pop();
   return result;
 }
@@ -226,19 +231,20 @@ function unpacked(value: object): unknown {
   return value instanceof Set ? [...value] : value;
 }
 
-function copyObject(value: object, mask: Mask, ancestors: object[], depth: number): unknown {
-  const { toJSON } = value as { toJSON?: unknown };
-  if (typeof toJSON === "function") return copy(toJSON.call(value), mask, ancestors, depth + 1);
+function copyObject(value: object, mask: Mask, found: Found, ancestors: object[], depth: number): unknown {
+  const source = value as Record<string, unknown>; // Only its own keys are read.
+  const { toJSON } = source;
+  if (typeof toJSON === "function") return copy(toJSON.call(value), mask, found, ancestors, depth + 1);
   const result: Record<string, unknown> = {};
-  for (const key of Object.keys(value)) {
+  for (const key of Object.keys(source)) {
     if (key === "__proto__") continue;
-    const item = (value as Record<string, unknown>)[key];
+    const item = source[key];
     if (!isSecret(key, item)) {
-      result[key] = copy(item, mask, ancestors, depth + 1);
+      result[key] = copy(item, mask, found, ancestors, depth + 1);
       continue;
     }
     result[key] = REDACTED;
-    if (mask.found !== undefined) collect(item, mask.found, new Set());
+    if (found !== undefined) collect(item, found, new Set());
   }
   return result;
 }
@@ -289,8 +295,8 @@ function collect(item: unknown, found: Set<string>, seen: Set<unknown>): void {
   }
 }
 
-function maskText(text: string, { known, given, found }: Mask): string {
-  let masked = given.apply(known.apply(text));
+function shownText(text: string, mask: Mask, found: Found): string {
+  let masked = mask.inText(text);
   if (masked.includes("://")) {
     masked = masked.replace(password, (_, before: string, secret: string) => {
       found?.add(secret);
@@ -330,55 +336,20 @@ function looksRandom(text: string): boolean {
   return text.length >= 8 && /\d|[a-z][A-Z]|=$/.test(text);
 }
 
-/** Arguments as others may see them. Made once for all who are told of a call. */
-export interface ShownInput {
-  readonly source: unknown;
-  readonly known: SecretMask;
-  readonly input: Record<string, unknown>;
-  /** The secrets that were masked in it. */
-  readonly found: ReadonlySet<string>;
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/**
- * The arguments with secrets masked; what came, in a field of its own, when it never became arguments. `found` is
- * given the secrets.
- */
-export function visibleInput(frame: CallFrame, found?: Set<string>): Record<string, unknown> {
-  const shown = shownInput(frame, sourceOf(frame));
-  if (found !== undefined) for (const secret of shown.found) found.add(secret);
-  return shown.input;
-}
-
-const none: ReadonlySet<string> = new Set();
-/** Taken by the next arguments that hold a secret, which most do not. */
-let spare = new Set<string>();
-
-export function shownInput(frame: CallFrame, source: unknown): ShownInput {
-  const known = frame.host.settings.secrets();
-  const before = frame.shown;
-  if (before !== undefined && before.source === source && before.known === known) return before;
-  const found = spare;
-  const input = toRecord(redact(source, { known, found }));
-  if (found.size > 0) spare = new Set();
-  const shown = { source, known, input, found: found.size > 0 ? found : none };
-  frame.shown = shown;
-  return shown;
-}
-
-/** What the call was given: the arguments once they fit the schema, and until then what came. */
-export function sourceOf({ status, startedAt, input, raw }: CallFrame): unknown {
-  return status !== "pending" && startedAt > 0 ? input : raw;
-}
-
-/** The secrets of the call's own arguments, which its result or error may repeat. */
-export function ownSecrets(error: ToolError | undefined, found: Set<string>): Iterable<string> {
-  // Of large arguments only a masked extract is remembered; the error still has them.
-  if (error !== undefined) redact(error.input, { found });
-  return found;
-}
-
-function toRecord(plain: unknown): Record<string, unknown> {
-  if (typeof plain === "object" && plain !== null && !Array.isArray(plain))
-    return plain as Record<string, unknown>;
-  return plain === undefined || plain === null ? {} : { raw: plain };
+/** Whether two JSON values are equal, in whichever order their keys are. */
+function isSame(one: unknown, other: unknown): boolean {
+  if (one === other) return true;
+  if (Array.isArray(one) && Array.isArray(other)) {
+    return one.length === other.length && one.every((item, at) => isSame(item, other[at]));
+  }
+  if (!isObject(one) || !isObject(other)) return false;
+  const keys = Object.keys(one);
+  return (
+    keys.length === Object.keys(other).length &&
+    keys.every((key) => Object.hasOwn(other, key) && isSame(one[key], other[key]))
+  );
 }

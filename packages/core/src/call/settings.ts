@@ -1,8 +1,7 @@
 import type { RegistrySnapshot } from "../registry/catalog.ts";
 import { DefinitionError } from "../tool/define.ts";
 import type { CallClient, Logger, ToolInfo, ToolState } from "../tool/types.ts";
-import { SecretMask } from "./mask.ts";
-import type { ApprovalPolicy } from "./stages/approve.ts";
+import { Mask } from "./mask.ts";
 
 /** How a registry runs calls. Every value has a safe default. */
 export interface CallSettings {
@@ -39,7 +38,7 @@ export interface CallSettings {
 
 /** The settings as the pipeline has them. */
 export interface CheckedSettings extends Omit<CallSettings, "secrets"> {
-  readonly secrets: () => SecretMask;
+  readonly secrets: () => Mask;
 }
 
 const noSecrets: readonly string[] = Object.freeze([]);
@@ -84,18 +83,18 @@ export function checkedSettings(given: Partial<CallSettings>): CheckedSettings {
  * The secrets made ready for masking, again only when they have changed. A host that cannot say them must not cost a
  * call its record; those that it said before are masked.
  */
-function readySecrets(secrets: CallSettings["secrets"]): () => SecretMask {
+function readySecrets(secrets: CallSettings["secrets"]): () => Mask {
   /** The list that was read last, when it can never change. */
   let fixed: Iterable<string> | undefined;
   let values: readonly string[] = [];
-  let mask = SecretMask.empty;
+  let mask = Mask.none;
   return () => {
     try {
       const now = secrets();
       if (now === fixed) return mask;
       const list = [...now];
       if (list.length !== values.length || list.some((value, at) => value !== values[at])) {
-        mask = new SecretMask(list);
+        mask = new Mask(list);
         values = list;
       }
       fixed = Object.isFrozen(now) ? now : undefined;
@@ -149,4 +148,55 @@ export interface CallOptions {
   readonly worktree?: string;
   readonly messages?: readonly unknown[];
   readonly extra?: Readonly<Record<string, unknown>>;
+}
+
+/** What a person, or a policy, is asked. */
+export interface ApprovalRequest {
+  readonly callId: string;
+  readonly parentCallId?: string;
+  readonly toolName: string;
+  readonly displayName: string;
+  readonly input: Readonly<Record<string, unknown>>;
+  /** The question: the tool's own `confirm` text, or one made for it. */
+  readonly message: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+  readonly dangerous: boolean;
+  /** `before`: whether the call may run at all. `during`: something that the tool asks while it runs. */
+  readonly stage: "before" | "during";
+  readonly sessionID: string;
+  readonly caller: string;
+  /** Milliseconds since the epoch; no answer by then is a denial. */
+  readonly expiresAt: number;
+}
+
+/** What a person or a policy said to an approval. */
+export type ApprovalDecision =
+  | {
+      readonly decision: "allow";
+      /** Run with these arguments instead; they are validated like any others. Too late for a question `during` a run. */
+      readonly arguments?: Readonly<Record<string, unknown>>;
+      readonly reason?: string;
+    }
+  | { readonly decision: "deny"; readonly reason?: string };
+
+/** The answer of an approval policy. */
+export type ApprovalVerdict = "allow" | "deny" | "ask" | ApprovalDecision;
+
+/**
+ * How consent is obtained; the host supplies it. Both functions may throw or reject: that counts as a denial,
+ * and the error's message as the reason.
+ */
+export interface ApprovalPolicy {
+  /**
+   * Called for every call that reached this stage, and for every question that a tool asks `during` its run. Without
+   * it: dangerous tools and questions `ask`, all others `allow`. `tool` is the one that the call runs, also where another
+   * has its name by now.
+   */
+  decide?(request: ApprovalRequest, tool: ToolInfo): ApprovalVerdict | Promise<ApprovalVerdict>;
+  /** Called when the verdict is `ask`. The signal aborts when the call ends before an answer came. */
+  ask?(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision>;
+  /** Where people find the question, for the caller of a call that nobody answered for: "the inbox". */
+  readonly place?: string;
+  /** How long an answer may take, in milliseconds. Default: 5 minutes. */
+  readonly timeout?: number | undefined;
 }

@@ -1,9 +1,12 @@
+import type { ToolErrorResponse } from "../error/codes.ts";
 import type { ToolError } from "../error/tool-error.ts";
+import { hashValue } from "../schema/hash.ts";
 import type { ToolResult } from "../tool/result.ts";
 import type { ToolState, ToolStatus } from "../tool/types.ts";
-import { toEpoch } from "./clock.ts";
-import type { CallFrame } from "./frame.ts";
-import { ownSecrets, redact, shownInput, sourceOf } from "./mask.ts";
+import type { ToolCallRecord } from "./events.ts";
+import type { CallFrame, ShownInput } from "./frame.ts";
+import { Mask } from "./mask.ts";
+import { toEpoch } from "./time.ts";
 
 /** The state of a call as others see it: secrets masked, plain JSON. */
 export function stateOf(frame: CallFrame): ToolState {
@@ -88,11 +91,8 @@ class StateEvent {
     // Of a call under way there are mostly the arguments alone, which are masked already.
     const isMasked = found.size === 0 && this.#title === undefined && this.#metadata === undefined;
     if (isMasked && (state.status === "pending" || state.status === "running")) return state;
-    // A copy of the same shape.
-    return redact(state, {
-      known: this.#frame.host.settings.secrets(),
-      values: ownSecrets(this.#error, new Set(found)),
-    }) as ToolState;
+    const mask = this.#frame.host.settings.secrets().and(ownSecrets(this.#error, new Set(found)));
+    return mask.shown(state) as ToolState; // A copy of the same shape.
   }
 
   #raw(input: Record<string, unknown>): ToolState {
@@ -125,4 +125,92 @@ class StateEvent {
       }
     }
   }
+}
+
+/** `found` is given the secrets of the arguments. */
+export function recordOf(frame: CallFrame, found = new Set<string>()): ToolCallRecord {
+  const { entry, options, parent, error, flags } = frame;
+  const tid = tidOf(frame);
+  const record = {
+    toolName: frame.toolName,
+    displayName: entry?.info.displayName ?? frame.toolName,
+    parameters: visibleInput(frame, found),
+    parametersHash: frame.parametersHash ?? hashValue(frame.startedAt > 0 ? frame.input : frame.raw),
+    timestamp: toEpoch(frame.createdAt),
+    callId: frame.callId,
+    depth: frame.depth,
+    sessionID: frame.sessionID,
+    messageID: options.messageID ?? parent?.options.messageID ?? "",
+    caller: frame.caller,
+    status: error === undefined ? ("completed" as const) : ("error" as const),
+    duration: frame.endedAt - frame.createdAt,
+    runDuration: frame.startedAt === 0 ? 0 : frame.endedAt - frame.startedAt,
+    afterDuration: frame.ranAt === 0 ? 0 : frame.endedAt - frame.ranAt,
+  };
+  // Most records end here.
+  if (parent === undefined && tid === undefined && error === undefined && flags === undefined) return record;
+  const known = frame.host.settings.secrets();
+  return {
+    ...record,
+    ...(parent === undefined ? {} : { parentCallId: parent.callId }),
+    ...(tid === undefined ? {} : { tid }),
+    ...(error === undefined
+      ? {}
+      : {
+          error: known.and(ownSecrets(error, found)).shown(error.toResponse()) as ToolErrorResponse,
+        }),
+    ...(flags === undefined ? {} : { flags: known.apply({ ...flags }) }),
+  };
+}
+
+function tidOf(frame: CallFrame): string | undefined {
+  for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
+    if (at.options.tid !== undefined) return at.options.tid;
+  }
+  return undefined;
+}
+
+/**
+ * The arguments with secrets masked; what came, in a field of its own, when it never became arguments. `found` is
+ * given the secrets.
+ */
+export function visibleInput(frame: CallFrame, found?: Set<string>): Record<string, unknown> {
+  const shown = shownInput(frame, sourceOf(frame));
+  if (found !== undefined) for (const secret of shown.found) found.add(secret);
+  return shown.input;
+}
+
+const none: ReadonlySet<string> = new Set();
+/** Taken by the next arguments that hold a secret, which most do not. */
+let spare = new Set<string>();
+
+export function shownInput(frame: CallFrame, source: unknown): ShownInput {
+  const known = frame.host.settings.secrets();
+  const before = frame.shown;
+  if (before !== undefined && before.source === source && before.known === known) return before;
+  const found = spare;
+  const input = toRecord(known.shown(source, found));
+  if (found.size > 0) spare = new Set();
+  const shown = { source, known, input, found: found.size > 0 ? found : none };
+  frame.shown = shown;
+  return shown;
+}
+
+/** What the call was given: the arguments once they fit the schema, and until then what came. */
+export function sourceOf({ status, startedAt, input, raw }: CallFrame): unknown {
+  return status !== "pending" && startedAt > 0 ? input : raw;
+}
+
+/** The secrets of the call's own arguments, which its result or error may repeat. */
+function ownSecrets(error: ToolError | undefined, found: Set<string>): ReadonlySet<string> {
+  // Of large arguments only a masked extract is remembered; the error still has them.
+  if (error !== undefined) Mask.none.shown(error.input, found);
+  return found;
+}
+
+function toRecord(plain: unknown): Record<string, unknown> {
+  if (typeof plain === "object" && plain !== null && !Array.isArray(plain)) {
+    return plain as Record<string, unknown>; // A copy of its own, by key.
+  }
+  return plain === undefined || plain === null ? {} : { raw: plain };
 }

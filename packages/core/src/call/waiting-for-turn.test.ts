@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { Tool, ToolRegistry } from "../index.ts";
-import type { ToolContext, ToolMetadata } from "../tool/types.ts";
-import { waitingForTurn } from "./frame.ts";
+import { Tool, type ToolMetadata, ToolRegistry } from "../index.ts";
+import type { ToolContext } from "../tool/types.ts";
+import { waitingForTurn } from "./context.ts";
 
 function rackWith(execute: (context: ToolContext) => Promise<unknown>, metadata: ToolMetadata): ToolRegistry {
   const registry = new ToolRegistry();

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Tool, ToolRegistry } from "../index.ts";
 import type { ToolContext } from "../tool/types.ts";
-import { whenAborted } from "./frame.ts";
+import { whenAborted } from "./context.ts";
 
 const forever = () => new Promise<never>(() => {});
 

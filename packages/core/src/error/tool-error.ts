@@ -1,4 +1,4 @@
-import { redact } from "../call/mask.ts";
+import { Mask } from "../call/mask.ts";
 import { safeJson } from "../schema/json.ts";
 import { isRecord } from "../schema/visit.ts";
 import { type ToolErrorCode, type ToolErrorResponse, toolErrorCodes } from "./codes.ts";
@@ -187,7 +187,7 @@ const MOST_KEYS = 50;
 
 /** The arguments as an error may show them: redacted, every long text cut, never more than a screenful. */
 export function clip(input: unknown): Record<string, unknown> {
-  const plain = redact(input);
+  const plain = Mask.none.shown(input);
   if (typeof plain !== "object" || plain === null || Array.isArray(plain)) {
     return plain === undefined ? {} : { value: shorten(plain, 0) };
   }

@@ -1,19 +1,18 @@
 import { frameOf } from "../call/context.ts";
-import { abortCall, type CallHost, cancelCall, expireCall, startCall } from "../call/engine.ts";
-import { EventHub, type RackListener, recordOf, type ToolCallRecord } from "../call/events.ts";
-import { CallFrame, Deadlines } from "../call/frame.ts";
-import { CallHistory } from "../call/history.ts";
+import { abortCall, cancelCall, expireCall, startCall } from "../call/engine.ts";
+import { EventHub, type RackEvent, type RackListener, type ToolCallRecord } from "../call/events.ts";
+import { CallFrame, CallHistory, type CallHost } from "../call/frame.ts";
 import { assessHistory, LoopSessions } from "../call/loop-sessions.ts";
-import { maskValue } from "../call/mask.ts";
+import { KeptResults, type PageOptions, pageOf, type ResultPage } from "../call/results.ts";
 import {
   type CallOptions,
   type CallSettings,
   type CheckedSettings,
   checkedSettings,
 } from "../call/settings.ts";
-import { KeptResults, type PageOptions, pageOf, type ResultPage } from "../call/stages/bound.ts";
-import { isWithinReach, requireStanding } from "../call/stages/steps.ts";
-import { stateOf, updateState } from "../call/state.ts";
+import { isWithinReach, requireStanding } from "../call/stages/admission.ts";
+import { recordOf, stateOf, updateState } from "../call/state.ts";
+import { Deadlines } from "../call/time.ts";
 import { noneForCaller, notFound } from "../error/messages.ts";
 import { ToolNotFoundError, toToolError } from "../error/tool-error.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
@@ -56,9 +55,12 @@ export class ToolRegistry implements RegistryReader {
   #snapshot: RegistrySnapshot | undefined;
   #version = 0;
   readonly #host: CallHost;
+  readonly #sessions: LoopSessions;
 
   constructor(settings: Partial<CallSettings> = {}) {
-    this.#host = this.#makeHost(checkedSettings(settings));
+    const checked = checkedSettings(settings);
+    this.#sessions = new LoopSessions(checked.loop);
+    this.#host = this.#makeHost(checked);
   }
 
   /** How long a tool that says nothing of it may run, in milliseconds; 0 for any time. */
@@ -108,7 +110,7 @@ export class ToolRegistry implements RegistryReader {
           catalog.add(old?.info.disabled ? entry.with({ disabled: true }) : entry);
           leaving.delete(entry.key);
         } catch (thrown) {
-          refused.push({ info, error: thrown as DefinitionError }); // Nothing else is thrown by either.
+          refused.push({ info, error: thrown as DefinitionError });
         }
       }
       for (const entry of leaving.values()) catalog.drop(entry);
@@ -235,12 +237,12 @@ export class ToolRegistry implements RegistryReader {
   /** Forgets the states and the history of finished calls. */
   clearStates(): void {
     this.#host.history.clear();
-    this.#host.sessions.clear();
+    this.#sessions.clear();
   }
 
   /** The calls under way. */
   activeCalls(): { readonly callId: string; readonly toolName: string; readonly state: ToolState }[] {
-    return Array.from(this.#host.history.active, (frame) => ({
+    return Array.from(this.#host.history.active(), (frame) => ({
       callId: frame.callId,
       toolName: frame.toolName,
       state: stateOf(frame),
@@ -272,44 +274,44 @@ export class ToolRegistry implements RegistryReader {
 
   /** Loop detection's memory of a session, as plain JSON: store it, and hand it to `restoreLoopState` to go on. */
   getLoopState(sessionID: string): LoopState {
-    return this.#host.sessions.get(sessionID);
+    return this.#sessions.get(sessionID);
   }
 
   /** `owner`: for calls that are made with this `sessionOwner`. */
   restoreLoopState(sessionID: string, state: LoopState, owner?: string): void {
-    this.#host.sessions.restore(sessionKey(sessionID, owner), state);
+    this.#sessions.restore(sessionKey(sessionID, owner), state);
   }
 
   /** Forgets what loop detection knows of a session, a stop included: somebody decided that it may go on. */
   resumeSession(sessionID: string): void {
-    this.#host.sessions.clear(sessionID);
+    this.#sessions.clear(sessionID);
   }
 
   /** A new message of the user: what was repeated before it no longer counts. */
   startNewMessage(sessionID: string): void {
-    this.#host.sessions.newMessage(sessionID);
+    this.#sessions.newMessage(sessionID);
   }
 
   /** The provider made us ask again: these calls never happened for loop detection. */
   rollbackCalls(sessionID: string, callIds: readonly string[]): void {
-    this.#host.sessions.rollback(sessionID, callIds);
+    this.#sessions.rollback(sessionID, callIds);
   }
 
   /** A page of the whole text of a result, also of one that was cut for the model. */
   readResult(callId: string, page: PageOptions = {}): ResultPage | undefined {
     const { results, history, settings } = this.#host;
     const text = results.get(callId) ?? history.get(callId)?.result?.content;
-    return text === undefined ? undefined : pageOf(settings.secrets().apply(text), page);
+    return text === undefined ? undefined : pageOf(settings.secrets().inText(text), page);
   }
 
   /** The value, plain JSON, as results are shown: with every known secret masked. The same one when there is none in it. */
   mask<Value>(value: Value): Value {
-    return maskValue(value, this.#host.settings.secrets());
+    return this.#host.settings.secrets().apply(value);
   }
 
-  /** Tells the listener of every change and call until the function that it returns is called. */
-  subscribe(listener: RackListener): () => void {
-    return this.#host.events.subscribe(listener);
+  /** Tells the listener of every change and call, or of events of these types, until the function that it returns is called. */
+  subscribe(listener: RackListener, types?: readonly RackEvent["type"][]): () => void {
+    return this.#host.events.subscribe(listener, types);
   }
 
   #change(edit: (catalog: Catalog) => void): void {
@@ -356,8 +358,8 @@ export class ToolRegistry implements RegistryReader {
       settings,
       history,
       results: new KeptResults(settings.keptResults),
-      sessions: new LoopSessions(settings.loop),
-      deadlines: new Deadlines(history.active, expireCall),
+      sessions: this.#sessions,
+      deadlines: new Deadlines(history, expireCall),
       events: new EventHub(),
       undecided: new Set(),
       get toolCount() {

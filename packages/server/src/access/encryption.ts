@@ -1,8 +1,11 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
-import { chmod, link, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
-import { makeOwnFolder } from "../helpers/index.ts";
-import { SecretError } from "./secrets.ts";
+import { join } from "node:path";
+import { makeOwnFile, readOwnFile } from "../helpers/index.ts";
+
+/** A secret that cannot be kept or read. The message is for people, and never has any of the value in it. */
+export class SecretError extends Error {
+  override readonly name = "SecretError";
+}
 
 const form = /^(file|keyring):([A-Za-z0-9_-]+)$/;
 
@@ -21,14 +24,10 @@ export class EncryptionKey {
 
   /** Nothing when no key has been made yet. Throws `SecretError` when it cannot be had. */
   async read(): Promise<Buffer | undefined> {
-    const text = await readFile(this.#file, "utf8").catch((error: NodeJS.ErrnoException) => {
-      if (error.code === "ENOENT") return undefined;
-      throw error;
-    });
+    const text = await readOwnFile(this.#file);
     if (text === undefined) return undefined;
-    const [, place, rest] = form.exec(text.trim()) ?? [];
+    const [, place, rest] = form.exec(text) ?? [];
     if (place === undefined || rest === undefined) throw this.#unusable("it is damaged");
-    await closeToOthers(this.#file);
     return this.#decode(place === "file" ? rest : await this.#fromKeyring(rest));
   }
 
@@ -36,7 +35,7 @@ export class EncryptionKey {
   async ensure(): Promise<Buffer> {
     const existing = await this.read();
     if (existing !== undefined) return existing;
-    await this.#write(await this.#place(randomBytes(KEY_BYTES).toString("base64url")));
+    await makeOwnFile(this.#file, `${await this.#place(randomBytes(KEY_BYTES).toString("base64url"))}\n`);
     const key = await this.read();
     if (key === undefined) throw this.#unusable("it vanished while it was being made");
     return key;
@@ -73,32 +72,11 @@ export class EncryptionKey {
     return key;
   }
 
-  async #write(line: string): Promise<void> {
-    makeOwnFolder(dirname(this.#file));
-    const draft = `${this.#file}.${randomBytes(6).toString("hex")}`;
-    try {
-      await writeFile(draft, `${line}\n`, { mode: 0o600, flag: "wx", flush: true });
-      // Unlike a rename, a link never replaces the key that another process has just made.
-      await link(draft, this.#file).catch((error: NodeJS.ErrnoException) => {
-        if (error.code !== "EEXIST") throw error;
-      });
-    } finally {
-      await rm(draft, { force: true });
-    }
-  }
-
   #unusable(reason: string): SecretError {
     return new SecretError(
       `The key of ${this.#file} cannot be used: ${reason}. Unlock or restore it; or delete that file and set all secrets again.`,
     );
   }
-}
-
-async function closeToOthers(file: string): Promise<void> {
-  const { mode } = await stat(file);
-  // Windows keeps no such mode: there the folder's own rights decide.
-  if (process.platform === "win32" || (mode & 0o077) === 0) return;
-  await chmod(file, 0o600);
 }
 
 /** Where the operating system keeps passwords. */

@@ -1,4 +1,4 @@
-export { EncryptionKey, osKeyring } from "./encryption.ts";
+export { EncryptionKey, osKeyring, SecretError } from "./encryption.ts";
 export { type Grant, GrantWatch, grantOf, grantOfOwner, masterGrant } from "./grants.ts";
 export { type GuardedWrite, guardWrite, type WritingCall } from "./guarded-write.ts";
 export {
@@ -36,7 +36,6 @@ export { foldPath, isInside, realPathOf } from "./real-path.ts";
 export {
   MaskedValues,
   openSecrets,
-  SecretError,
   type Secrets,
   ToolSecrets,
   toolSecretName,

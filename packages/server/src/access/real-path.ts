@@ -34,7 +34,7 @@ export async function realPathOf(path: string, links = 0): Promise<string> {
   try {
     return await realpath(path);
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
+    const { code } = error as NodeJS.ErrnoException; // As the file system throws.
     if (code !== "ENOENT" && code !== "ENOTDIR") throw error;
   }
   const parent = await realPathOf(dirname(path), links);

@@ -1,5 +1,5 @@
 import type { SecretInfo, Store } from "../store/index.ts";
-import { EncryptionKey, type Keyring, osKeyring, ValueCipher } from "./encryption.ts";
+import { EncryptionKey, type Keyring, osKeyring, SecretError, ValueCipher } from "./encryption.ts";
 
 /** Values that tools need and nobody may see. */
 export interface Secrets {
@@ -219,11 +219,6 @@ export class ToolSecrets {
     this.#known = await this.#opened;
     return this.#known ?? (isWriting ? this.#secrets(true) : undefined);
   }
-}
-
-/** A secret that cannot be kept or read. The message is for people, and never has any of the value in it. */
-export class SecretError extends Error {
-  override readonly name = "SecretError";
 }
 
 /** Where secret values come from. Asked often, so it should not do more than hand out what it has. */

@@ -36,9 +36,7 @@ export class ToolSwitches {
     this.#store = store;
     this.#logger = logger;
     this.#names = names;
-    this.#unsubscribe = registry.subscribe((event) => {
-      if (event.type === "tools") this.#apply();
-    });
+    this.#unsubscribe = registry.subscribe(() => this.#apply(), ["tools"]);
     this.#following = store.follower.follow("registry", {
       version: () => store.registryVersion.read(),
       refresh: () => this.refresh(),

@@ -1,9 +1,9 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import { chmod, link, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { v7 as uuid } from "uuid";
 import { problemOfToolPattern } from "../config/index.ts";
-import { makeOwnFolder } from "../helpers/index.ts";
+import { makeOwnFile, readOwnFile } from "../helpers/index.ts";
 import type { StoredToken, TokenStore } from "../store/index.ts";
 import { type Grant, grantOf, masterGrant } from "./grants.ts";
 
@@ -156,21 +156,10 @@ const SHORTEST = 16;
  * start at once agree on one.
  */
 export async function ensureMasterToken(workspace: string): Promise<string> {
-  const folder = join(workspace, ".toolrack");
-  const file = join(folder, "token");
+  const file = join(workspace, ".toolrack", "token");
   const existing = await readToken(file);
   if (existing !== undefined) return existing;
-  makeOwnFolder(folder);
-  const draft = `${file}.${randomBytes(6).toString("hex")}`;
-  try {
-    await writeFile(draft, `${randomBytes(32).toString("base64url")}\n`, { mode: 0o600, flag: "wx" });
-    // Unlike a rename, a link never replaces the token that another process has just made.
-    await link(draft, file).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== "EEXIST") throw error;
-    });
-  } finally {
-    await rm(draft, { force: true });
-  }
+  await makeOwnFile(file, `${randomBytes(32).toString("base64url")}\n`);
   const token = await readToken(file);
   if (token === undefined) throw new Error(`The token file ${file} vanished while it was being made.`);
   return token;
@@ -183,26 +172,13 @@ export async function readMasterToken(workspace: string): Promise<string | undef
 }
 
 async function readToken(file: string): Promise<string | undefined> {
-  const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return undefined;
-    throw error;
-  });
-  if (text === undefined) return undefined;
-  const token = text.trim();
-  if (token.length < SHORTEST || /\s/.test(token)) {
+  const token = await readOwnFile(file);
+  if (token !== undefined && (token.length < SHORTEST || /\s/.test(token))) {
     throw new Error(
       `${file} holds no usable token: at least ${SHORTEST} characters without spaces. Delete it, and the next start makes a new one.`,
     );
   }
-  await closeToOthers(file);
   return token;
-}
-
-async function closeToOthers(file: string): Promise<void> {
-  const { mode } = await stat(file);
-  // Windows keeps no such mode: there the folder's own rights decide.
-  if (process.platform === "win32" || (mode & 0o077) === 0) return;
-  await chmod(file, 0o600);
 }
 
 /** What is kept of a token. A token holds 256 random bits, so a plain hash cannot be turned back by guessing. */

@@ -4,14 +4,14 @@ import { CappedOutput } from "./commands.ts";
 test("output within the limit stays as it was, however it was cut into pieces", () => {
   const output = new CappedOutput(12);
   for (const byte of Buffer.from("grüße 語")) output.write(Buffer.from([byte]));
-  expect([output.toString(), output.size, output.omitted]).toEqual(["grüße 語", 11, 0]);
+  expect([output.toString(), output.size]).toEqual(["grüße 語", 11]);
 });
 
 test("of longer output the two ends are kept, and the gap is counted", () => {
   const output = new CappedOutput(10);
   for (let number = 0; number < 10; number++) output.write(Buffer.from(String(number).repeat(3)));
   expect(output.toString()).toBe("00011\n[… 20 of 30 bytes left out …]\n88999");
-  expect([output.size, output.omitted]).toEqual([30, 20]);
+  expect(output.size).toBe(30);
 });
 
 test("exactly the limit is not cut, one byte more is", () => {

@@ -128,7 +128,7 @@ export class CallBook {
   /** To be made before any call is. */
   constructor(registry: ToolRegistry) {
     this.registry = registry;
-    this.#unsubscribe = registry.subscribe((event) => this.#listen(event));
+    this.#unsubscribe = registry.subscribe(this.#listen, ["state", "progress", "log", "waiting", "record"]);
   }
 
   /** Returns a function that ends it. */
@@ -178,7 +178,7 @@ export class CallBook {
     return this.#live.get(callId)?.origin ?? this.#ended.get(callId) ?? this.#endedBefore.get(callId);
   }
 
-  #listen(event: RackEvent): void {
+  readonly #listen = (event: RackEvent): void => {
     switch (event.type) {
       case "state":
         this.#move(event);
@@ -195,7 +195,7 @@ export class CallBook {
       case "record":
         this.#end(event.record, event.result);
     }
-  }
+  };
 
   #move(event: StateEvent): void {
     const { callId, status } = event;

@@ -20,7 +20,7 @@ import {
 } from "./call-book.ts";
 import { isMetaTool } from "./meta-tools.ts";
 import { CallRecorder } from "./recorder.ts";
-import { CallSpans } from "./spans.ts";
+import { CallSpans, isTracing } from "./spans.ts";
 
 /** A call as a request asks for it. */
 export interface CallRequest {
@@ -132,7 +132,7 @@ export class CallService implements CallFollower {
       live = this.#book.enter(call, request.grant, request.watcher);
       const recording = live.recorded();
       const options = this.#optionsOf(request, callId);
-      const running = this.spans.isWanted(request.headers)
+      const running = isTracing()
         ? this.spans.run(live, info, request.headers, () =>
             registry.execute(request.name, request.input, options),
           )

@@ -5,12 +5,11 @@ export {
   approvalMark,
   ForbiddenAnswer,
   issuesOf,
-  type NewRule,
   resumeCall,
   UnfitAnswer,
 } from "./approvals/answers.ts";
 export { ApprovalInbox, INBOX, ownServer, RESUMED } from "./approvals/inbox.ts";
-export { verdictByRules } from "./approvals/rules.ts";
+export { type NewRule, verdictByRules } from "./approvals/rules.ts";
 export { shownArguments } from "./approvals/shown-arguments.ts";
 export { type AnnouncedCall, CallBook, type LogEvent, newCallId } from "./call-book.ts";
 export {
@@ -65,6 +64,6 @@ export {
   unknownRack,
 } from "./rack-identity.ts";
 export { CallRecorder } from "./recorder.ts";
-export { importTasks, SCHEDULE_TOOL } from "./schedule-tool.ts";
-export { creatorOfGrant, maySee, scheduleView, startSchedules } from "./schedules.ts";
+export { importTasks, startSchedules } from "./schedule-tool.ts";
+export { creatorOfGrant, maySee, SCHEDULE_TOOL, scheduleView } from "./schedules.ts";
 export { bestFit, isUsableTemplate, matchUriTemplate, parseUriTemplate } from "./uri-templates.ts";

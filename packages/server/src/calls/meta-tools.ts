@@ -62,7 +62,7 @@ function searchTool(): ToolInfo {
     },
     metadata: { readOnly: true, idempotent: true, openWorld: false },
     execute: async ({ input, registry }) => {
-      const { query, limit = USUAL_LIMIT } = input as { query: string; limit?: number };
+      const { query, limit = USUAL_LIMIT } = input as { query: string; limit?: number }; // By the schema.
       const wanted = query.trim();
       const exact = registry.get(wanted);
       const found = [...(exact === undefined ? [] : [exact]), ...registry.search(wanted, limit + 2)];
@@ -93,6 +93,7 @@ function callTool(): ToolInfo {
     // The limit is that of the tool that is called.
     metadata: { timeout: 0 },
     execute: async ({ input, call, registry }) => {
+      // As the schema has checked.
       const { name, arguments: args = {} } = input as { name: string; arguments?: Record<string, unknown> };
       // Of all that there is, a caller is told only what it may use itself.
       if (registry.get(name) === undefined) {

@@ -1,26 +1,27 @@
+import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import {
   BusinessError,
   compileSchema,
-  InvalidArgumentError,
   type Logger,
   Tool,
   type ToolInfo,
   type ToolRegistry,
 } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
+import { reasonOf } from "../helpers/index.ts";
 import type { NewSchedule, Store, StoredSchedule } from "../store/index.ts";
 import {
   type Creator,
   creatorOfCall,
   maySee,
-  nextRunAt,
-  parseTiming,
+  SCHEDULE_TOOL,
   type ScheduleParts,
+  ScheduleRunner,
   scheduleView,
-  type TimingWish,
 } from "./schedules.ts";
+import { invalid, nextRunAt, parseTiming, type TimingWish } from "./timing.ts";
 
 const MOST_ACTIVE = 1_000;
 
@@ -30,8 +31,22 @@ interface NewScheduleWish extends TimingWish {
   readonly missed?: "skip" | "run_once" | undefined;
 }
 
+/** Resumes the schedules of the store. To be called when the tools are on the rack: overdue runs begin at once. */
+export async function startSchedules(parts: ScheduleParts): Promise<Schedules> {
+  const runner = new ScheduleRunner(parts);
+  runner.wake();
+  return { tools: [scheduleTool(parts, () => runner.wake())], close: () => runner.close() };
+}
+
+export interface Schedules {
+  /** To be hung on the rack by whoever starts this. */
+  readonly tools: readonly ToolInfo[];
+  /** Starts no more runs. Those under way are calls like any others: drain them with the rest. */
+  close(): Promise<void>;
+}
+
 /** `schedule_tool` of the toolbox contract: makes, lists and cancels schedules. */
-export function scheduleTool(parts: ScheduleParts, onChange: () => void): ToolInfo {
+function scheduleTool(parts: ScheduleParts, onChange: () => void): ToolInfo {
   const { schedules } = parts.store;
   return Tool.define({
     name: SCHEDULE_TOOL,
@@ -170,12 +185,6 @@ async function cancel(
   throw new BusinessError(`The schedule "${id}" is ${state} already; nothing has changed.`);
 }
 
-function invalid(message: string): InvalidArgumentError {
-  return new InvalidArgumentError(message, { toolName: SCHEDULE_TOOL });
-}
-
-export const SCHEDULE_TOOL = "schedule_tool";
-
 interface ImportParts {
   /** The workspace. */
   readonly directory: string;
@@ -226,14 +235,14 @@ const schema = compileSchema({
 export async function importTasks({ directory, registry, store, logger }: ImportParts): Promise<number> {
   const file = join(directory, "json", "scheduled_tasks.json");
   const mark = join(directory, ".toolrack", "scheduled-tasks-imported");
-  if ((await readText(mark)) !== undefined) return 0;
-  const found = await readText(file);
-  if (found === undefined || found.trim() === "") return 0;
+  if (existsSync(mark)) return 0;
+  const found = await readFile(file, "utf8").catch(() => "");
+  if (found.trim() === "") return 0;
   let tasks: unknown;
   try {
     tasks = JSON.parse(found);
   } catch (thrown) {
-    logger.warn(`json/scheduled_tasks.json is not taken over: ${textOf(thrown)}`);
+    logger.warn(`json/scheduled_tasks.json is not taken over: ${reasonOf(thrown)}`);
     return 0;
   }
   // The file is made empty where there is none.
@@ -249,7 +258,7 @@ export async function importTasks({ directory, registry, store, logger }: Import
       await store.schedules.add({ ...schedule, toolName: known?.name ?? schedule.toolName });
       taken++;
     } catch (thrown) {
-      logger.warn(`A task of json/scheduled_tasks.json is not taken over: ${textOf(thrown)}`);
+      logger.warn(`A task of json/scheduled_tasks.json is not taken over: ${reasonOf(thrown)}`);
     }
   }
   await writeFile(mark, `${new Date().toISOString()}\n`);
@@ -298,16 +307,4 @@ function timeOf({ type, id, time, delaySeconds, creationTime }: ToolboxTask): nu
 function momentOf(value: string | undefined): number | undefined {
   const at = value === undefined ? Number.NaN : new Date(value).getTime();
   return Number.isNaN(at) ? undefined : at;
-}
-
-async function readText(file: string): Promise<string | undefined> {
-  try {
-    return await readFile(file, "utf8");
-  } catch {
-    return undefined;
-  }
-}
-
-function textOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
 }

@@ -35,21 +35,15 @@ const capturesContent = process.env.OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_C
 export class CallSpans implements CallFollower {
   readonly #tracer = trace.getTracer("toolrack");
 
-  /** Whether a call that comes with these headers needs `run`. */
-  isWanted(headers: TraceHeaders | undefined): boolean {
-    return headers !== undefined || isTracing();
-  }
-
   /** Makes a call inside a span of its own, which continues the trace that the request's headers name. */
   run<Answer>(
     call: LiveCall,
     info: ToolInfo | undefined,
-    headers: TraceHeaders | undefined,
+    headers: Readonly<Record<string, string | string[] | undefined>> | undefined,
     execute: () => Answer,
   ): Answer {
     const remote = propagation.extract(context.active(), headers ?? {});
     const span = this.#start(call, remote, info);
-    // Without an SDK there is nothing to carry on.
     if (span.spanContext().traceId === INVALID_TRACEID) return execute();
     return context.with(trace.setSpan(remote, span), execute);
   }
@@ -98,10 +92,8 @@ export class CallSpans implements CallFollower {
   }
 }
 
-type TraceHeaders = Readonly<Record<string, string | string[] | undefined>>;
-
 /** Whether somebody in this process has brought an OpenTelemetry SDK; it may come at any time. */
-function isTracing(): boolean {
+export function isTracing(): boolean {
   const provider = trace.getTracerProvider();
   return !(provider instanceof ProxyTracerProvider) || provider.getDelegateTracer("toolrack") !== undefined;
 }

@@ -9,7 +9,7 @@ import { openStore, type Store } from "../store/store.ts";
 import { CallBook } from "./call-book.ts";
 import { openCallOffice } from "./call-service.ts";
 
-import { type Schedules, startSchedules } from "./schedules.ts";
+import { type Schedules, startSchedules } from "./schedule-tool.ts";
 
 const SECOND = 1_000;
 const DAY = 86_400_000;

@@ -115,9 +115,9 @@ function valuesOf({ names, lead, pairs }: UriExpression, text: string): [string,
       const [, name = "", value = ""] = /^([^=]*)=?(.*)$/s.exec(pair) ?? [];
       return { name: decode(name), value: decode(value) };
     });
-    return names.flatMap((name) => {
+    return names.flatMap((name): [string, string][] => {
       const values = given.filter((pair) => pair.name === name).map(({ value }) => value);
-      return values.length === 0 ? [] : [[name, values.join(",")] as [string, string]];
+      return values.length === 0 ? [] : [[name, values.join(",")]];
     });
   }
   if (names.length === 1) return [[names[0]!, decode(text)]];

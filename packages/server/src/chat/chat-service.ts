@@ -1,26 +1,19 @@
 import { setTimeout as wait } from "node:timers/promises";
-import type { Logger, ToolRegistry } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
 import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
-import type { ApprovalInbox, CallDesk, CallRecorder } from "../calls/index.ts";
-import type {
-  ChatMessage,
-  ChatSession,
-  Following,
-  MessagePage,
-  MessageQuery,
-  Store,
-} from "../store/index.ts";
-import { CompletionService } from "./completion-service.ts";
-import type { StreamOptions } from "./model/completion.ts";
-import { type ChatConfig, type ModelEndpoint, type Providers, usualChat } from "./model/providers.ts";
-import { type AssistantBody, assistantBody, ChatSessions, TurnWriter, type UserContent } from "./sessions.ts";
-import { type ChatExpert, type ChatReach, chatReach, ToolsService } from "./tools.ts";
-import { isTool, type ToolPart, type TurnEvent } from "./turn/events.ts";
-import { runToolCall } from "./turn/tool-calls.ts";
-import { isRepeatable, settleOpenCalls, type Turn, type TurnLimits, TurnLoop } from "./turn/turn-loop.ts";
-import { TurnRecovery } from "./turn-recovery.ts";
-import { type ActiveTurn, ActiveTurns, LoopMemory, TurnRunner } from "./turns.ts";
+import type { Reach } from "../http/wire/index.ts";
+import type { ChatMessage, ChatSession, Following, MessagePage, MessageQuery } from "../store/index.ts";
+import { Completions } from "./completions.ts";
+import { TurnEngine } from "./engine.ts";
+import { LoopMemory } from "./loop-memory.ts";
+import type { Providers } from "./providers.ts";
+import { ChatError, type ChatServices, requireChatGrant } from "./services.ts";
+import { SessionRunner } from "./session-runner.ts";
+import { type AssistantBody, assistantBody, ChatSessions, type UserContent } from "./sessions.ts";
+import { chatReach, type ToolsService } from "./tools.ts";
+import { isTool, type OpenTurn, type ToolPart, type Turn, type TurnLimits } from "./turn.ts";
+import { isRepeatable, TurnRecovery, type WaitingCall } from "./turn-recovery.ts";
+import { type ActiveTurn, ActiveTurns } from "./turns.ts";
 
 export interface NewMessage {
   readonly content: UserContent;
@@ -41,42 +34,40 @@ export class ChatService {
   readonly tools: ToolsService;
   readonly providers: Providers;
   readonly sessions: ChatSessions;
-  /** The same loop for conversations that the client keeps. */
-  readonly completions: CompletionService;
-  readonly #parts: ChatParts;
+  /** The same engine for conversations that the client keeps. */
+  readonly completions: Completions;
+  readonly #services: ChatServices;
+  readonly #engine: TurnEngine;
   readonly #turns: ActiveTurns;
   readonly #recovery: TurnRecovery;
-  readonly #writer: TurnWriter;
-  readonly #runner: TurnRunner;
+  readonly #runner: SessionRunner;
   readonly #memory: LoopMemory;
   readonly #grants: GrantWatch;
   readonly #unsubscribe: () => void;
-  #isClosing = false;
   #following: Following | undefined;
 
-  constructor(parts: ChatParts) {
-    this.#parts = parts;
-    this.providers = parts.providers;
-    this.tools = new ToolsService(parts.registry, parts.desk);
-    this.#memory = new LoopMemory(parts);
-    this.#grants = new GrantWatch(parts.store, parts.logger);
-    this.completions = new CompletionService(this, parts, this.#memory, this.#grants);
-    this.sessions = new ChatSessions(parts.store.chat);
-    this.#recovery = new TurnRecovery(parts);
-    this.#writer = new TurnWriter(parts.store.chat, parts.logger);
-    this.#runner = new TurnRunner(this, parts.store.chat, this.#writer);
-    this.#turns = new ActiveTurns(parts);
-    this.#unsubscribe = parts.approvals.addRepeater((callId) => this.#isRepeated(callId));
+  constructor(services: ChatServices) {
+    this.#services = services;
+    this.#engine = new TurnEngine(services);
+    this.tools = this.#engine.tools;
+    this.providers = services.providers;
+    this.sessions = new ChatSessions(services.store.chat);
+    this.#memory = new LoopMemory(services);
+    this.#grants = new GrantWatch(services.store, services.logger);
+    this.completions = new Completions(this.#engine, services, this.#memory, this.#grants);
+    this.#runner = new SessionRunner(this.#engine, services);
+    this.#turns = new ActiveTurns(services);
+    this.#recovery = new TurnRecovery(services, this.#engine.leaving);
+    this.#unsubscribe = services.approvals.addRepeater((callId) => this.#isRepeated(callId));
   }
 
   get limits(): TurnLimits {
-    const { maxRounds, maxSeconds, maxTokens, maxAnswer } = { ...usualChat, ...this.#parts.config };
-    return { maxRounds, maxSeconds, maxTokens, maxAnswer };
+    return this.#engine.limits;
   }
 
   /** Tokens that the definitions of tools may take. */
   get toolBudget(): number {
-    return this.#parts.config.toolBudget ?? usualChat.toolBudget;
+    return this.#engine.toolBudget;
   }
 
   /** Turns under way in this process. */
@@ -84,20 +75,16 @@ export class ChatService {
     return this.#turns.running.length;
   }
 
-  contextTokens(endpoint: ModelEndpoint): number {
-    return endpoint.contextTokens ?? this.#parts.config.contextTokens ?? usualChat.contextTokens;
-  }
-
   /** A turn of it is stopped first. */
   async removeSession(id: string): Promise<void> {
     await this.stop(id);
     this.#turns.forget(id);
-    await this.#parts.store.chat.removeSession(id);
+    await this.#services.store.chat.removeSession(id);
   }
 
   /** The last messages of a session, or those before one. A message that is being made is shown as it is now. */
   async listMessages(sessionId: string, query: MessageQuery = {}): Promise<MessagePage> {
-    const page = await this.#parts.store.chat.pageMessages(sessionId, query);
+    const page = await this.#services.store.chat.pageMessages(sessionId, query);
     const turn = this.#turns.runningOf(sessionId);
     if (turn === undefined) return page;
     const items = page.items.map((message) =>
@@ -120,79 +107,59 @@ export class ChatService {
   }
 
   /** The reach of a session: that of its owner, as the expert that it was begun with. Throws `ChatError`. */
-  reachOf(grant: ChatReach["grant"], expert: string | undefined): ChatReach {
+  reachOf(grant: Grant, expert: string | undefined): Reach {
     if (expert === undefined) return chatReach(grant);
-    const found = this.#parts.experts?.(expert);
+    const found = this.#services.experts?.(expert);
     const isOwn = found !== undefined && [found.name, found.id].some((name) => grant.mayUseExpert(name));
     if (isOwn) return chatReach(grant, found);
-    throw new ChatError(
-      "expert_not_found",
-      `This token knows no expert "${expert}" any more. Begin another conversation.`,
-    );
+    const message = `This token knows no expert "${expert}" any more. Begin another conversation.`;
+    throw new ChatError("expert_not_found", message);
   }
 
   /**
    * Takes what a person says and has it answered: asks the model, makes the calls that it asks for, and goes on until it
-   * has said all. Resolves as soon as the message is safe and the turn has begun; it goes on whoever listens. Who does not
-   * say for whom does it for the owner of the process. Nobody but its owner says anything in a session: the calls are the
+   * has said all. Resolves as soon as the message is safe and the turn has begun; it goes on whoever listens. Without a
+   * grant it is done for the owner of the process. Nobody but its owner says anything in a session: the calls are the
    * owner's. Throws `ChatError`, also while another turn runs, `ModelMissing` and `ProviderError`.
    */
   async handleStream(
     session: ChatSession,
-    message: NewMessage,
-    grant: ChatReach["grant"] = masterGrant,
+    { content, model, headers }: NewMessage,
+    grant: Grant = masterGrant,
   ): Promise<ActiveTurn> {
     requireChatGrant(grant);
-    if (this.#isClosing) throw new ChatError("stopping", "The server is stopping and takes no new work.");
+    if (this.#engine.leaving.aborted)
+      throw new ChatError("stopping", "The server is stopping and takes no new work.");
     if (session.owner !== grant.id) throw new ChatError("chat_forbidden", notYours);
     const reach = this.reachOf(grant, session.expert);
-    const endpoint = await this.providers.resolve(message.model ?? session.model);
-    const { store, registry } = this.#parts;
+    const endpoint = await this.providers.resolve(model ?? session.model);
+    const { store, registry } = this.#services;
     const body: AssistantBody = { provider: endpoint.provider, model: endpoint.model, parts: [] };
     const begun = await store.chat.beginTurn(session.id, [
-      { id: uuid(), role: "user", status: "completed", body: { content: message.content } },
+      { id: uuid(), role: "user", status: "completed", body: { content } },
       { id: uuid(), role: "assistant", status: "running", body: { ...body } },
     ]);
     if (begun === undefined) {
       // It may have been removed a moment ago.
       await this.sessions.require({ grant }, session.id);
-      throw new ChatError(
-        "chat_busy",
-        "The last message of this conversation is still being answered. Wait, or stop it.",
-      );
+      const message = "The last message of this conversation is still being answered. Wait, or stop it.";
+      throw new ChatError("chat_busy", message);
     }
     // Whoever says something has seen what came before, a stop for going in circles included.
     registry.resumeSession(session.id);
-    const named = await this.sessions.named(session, message.content).catch((error) => {
+    const named = await this.sessions.named(session, content).catch((error) => {
       // A conversation without a title can be answered all the same.
-      this.#writer.complain(error);
+      this.#runner.complain(error);
       return session;
     });
-    const turn = this.#open(begun.at(-1)!, grant);
-    turn.feed.publish("turn", {
-      type: "turn",
-      sessionId: session.id,
-      messageId: turn.message.id,
-      userMessageId: begun[0]!.id,
-    });
-    void this.#runner.run(named, turn, reach, endpoint, message.headers);
+    const turn = this.#open(begun.at(-1)!, grant, begun[0]!.id);
+    void this.#runner.run(named, turn, reach, endpoint, headers);
     return turn;
   }
 
   /** Makes one call that a model asked for. */
-  handleRunToolCall(part: ToolPart, turn: Turn, signal: AbortSignal): ReturnType<typeof runToolCall> {
-    return runToolCall(part, turn, this.tools, signal);
-  }
-
-  /** Asks, calls, and asks again; see `TurnLoop`. */
-  loop(turn: Turn): TurnLoop {
-    const { approvals, retry } = this.#parts;
-    return new TurnLoop(turn, {
-      tools: this.tools,
-      approvals,
-      runCall: (part, current, _tools, signal) => this.handleRunToolCall(part, current, signal),
-      ...(retry === undefined ? {} : { retry }),
-    });
+  handleRunToolCall(part: ToolPart, turn: OpenTurn, signal: AbortSignal): ReturnType<TurnEngine["makeCall"]> {
+    return this.#engine.makeCall(part, turn, signal);
   }
 
   /**
@@ -210,38 +177,35 @@ export class ChatService {
 
   /** Takes up the turns that processes left which have ended: those that wait for a person go on, others are settled. */
   async recover(): Promise<void> {
-    if (this.#isClosing) return;
-    for (const message of await this.#parts.store.chat.claimOrphans()) {
+    if (this.#engine.leaving.aborted) return;
+    for (const message of await this.#services.store.chat.claimOrphans()) {
       const found = await this.#recovery.examine(message);
-      if (found.kind === "settled") {
+      if (found === "settled") {
         const body = { ...assistantBody(message), end: { reason: "interrupted" } } as const;
-        await this.#writer.save(message, body, "interrupted");
+        await this.#runner.save(message, body, "interrupted");
         continue;
       }
-      const turn = this.#open(message, found.grant);
-      turn.feed.publish("turn", { type: "turn", sessionId: message.sessionId, messageId: message.id });
-      void this.#goOn(turn, found.session, found.grant, found.waiting);
+      const { session, grant, waiting } = found;
+      void this.#goOn(this.#open(message, grant), session, grant, waiting);
     }
   }
 
   /** Does the same every so many seconds, for processes that share the store and die. */
   follow(seconds: number): void {
-    this.#following ??= this.#parts.store.follower.follow("left turns", {
+    const { store, logger } = this.#services;
+    this.#following ??= store.follower.follow("left turns", {
       refresh: () => this.recover(),
-      failed: (error) => this.#parts.logger.debug("Turns of other processes could not be taken up:", error),
+      failed: (error) => logger.debug("Turns of other processes could not be taken up:", error),
       seconds,
     });
   }
 
   /** Leaves every turn as it is, for the next start to take up. Resolves when all is written. */
   async close(): Promise<void> {
-    this.#isClosing = true;
     void this.#following?.stop();
     this.#unsubscribe();
-    this.completions.close();
-    const turns = this.#turns.running;
-    for (const { leaving } of turns) leaving.abort(new Error("the server is stopping"));
-    const written = Promise.all(turns.map(({ done }) => done));
+    this.#engine.close();
+    const written = Promise.all(this.#turns.running.map(({ done }) => done));
     await Promise.race([written, wait(PATIENCE, undefined, { ref: false })]);
   }
 
@@ -249,14 +213,15 @@ export class ChatService {
   #isRepeated(callId: string): boolean {
     const calls = this.#turns.running.flatMap(({ parts }) => parts.filter(isTool));
     const call = calls.find((part) => part.callId === callId);
-    return call !== undefined && isRepeatable(this.#parts.registry.get(call.name));
+    return call !== undefined && isRepeatable(this.#services.registry.get(call.name));
   }
 
-  #open(message: ChatMessage, grant: Grant): ActiveTurn {
-    const turn = this.#turns.open(message, assistantBody(message).parts);
+  /** `userMessageId`: the message that is answered, unless the turn is taken up again. */
+  #open(message: ChatMessage, grant: Grant, userMessageId?: string): ActiveTurn {
+    const turn = this.#turns.open(message);
     void turn.done.then(this.#grants.watch(grant, (why) => turn.stop(why)));
-    // It was begun while the server began to stop.
-    if (this.#isClosing) turn.leaving.abort(new Error("the server is stopping"));
+    const { sessionId, id: messageId } = message;
+    turn.feed.publish({ type: "turn", sessionId, messageId, ...(userMessageId && { userMessageId }) });
     return turn;
   }
 
@@ -264,69 +229,22 @@ export class ChatService {
   async #goOn(
     turn: ActiveTurn,
     session: ChatSession,
-    grant: ChatReach["grant"],
-    waiting: Parameters<TurnRecovery["decided"]>[1],
+    grant: Grant,
+    waiting: readonly WaitingCall[],
   ): Promise<void> {
+    const body = assistantBody(turn.message);
     try {
-      const emit = (event: TurnEvent) => turn.feed.publish(event.type, event);
-      await this.#recovery.decided(turn, waiting, emit);
+      await this.#recovery.decided(turn, waiting);
       const callIds = turn.parts.filter(isTool).map(({ callId }) => callId);
       await this.#memory.restore(session.id, grant.id, callIds);
-      const body = assistantBody(turn.message);
-      await this.#writer.save(turn.message, { ...body, parts: turn.parts }, "running");
+      await this.#runner.save(turn.message, { ...body, parts: turn.parts }, "running");
       const { provider, model } = body;
       const endpoint = await (provider === undefined
         ? this.providers.resolve(model)
         : this.providers.reopen(provider, model));
       await this.#runner.run(session, turn, this.reachOf(grant, session.expert), endpoint);
     } catch (thrown) {
-      const end = this.#writer.endOf(thrown, turn);
-      if (end.reason !== "interrupted") settleOpenCalls(turn.parts);
-      await this.#writer.conclude(turn, assistantBody(turn.message), end);
+      await this.#runner.conclude(turn, body, this.#runner.endOf(thrown, turn));
     }
   }
-}
-
-/** Models are paid for: not everybody who may use a tool may use them. Throws `ChatError`. */
-export function requireChatGrant({ mayChat }: Pick<Grant, "mayChat">): void {
-  if (mayChat) return;
-  throw new ChatError(
-    "chat_forbidden",
-    "This token may not talk to models. An admin can make one that may: toolrack tokens create NAME --chat.",
-  );
-}
-
-type ChatErrorCode =
-  | "chat_session_not_found"
-  | "chat_busy"
-  | "chat_cancelled"
-  | "chat_forbidden"
-  | "expert_not_found"
-  | "stopping";
-
-/** Something that cannot be done with a conversation. Every surface says so in its own form. */
-export class ChatError extends Error {
-  readonly code: ChatErrorCode;
-
-  constructor(code: ChatErrorCode, message: string) {
-    super(message);
-    this.name = "ChatError";
-    this.code = code;
-  }
-}
-
-/** What conversations work with. */
-export interface ChatParts {
-  readonly registry: ToolRegistry;
-  readonly desk: CallDesk;
-  readonly recorder: Pick<CallRecorder, "flush">;
-  readonly store: Pick<Store, "chat" | "calls" | "tokens" | "follower">;
-  readonly approvals: ApprovalInbox;
-  readonly providers: Providers;
-  readonly config: ChatConfig;
-  /** Without it there are no experts. */
-  readonly experts?: (nameOrId: string) => ChatExpert | undefined;
-  readonly logger: Logger;
-  /** How a provider that failed is asked again. */
-  readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
 }

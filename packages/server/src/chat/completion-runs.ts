@@ -2,11 +2,9 @@ import { createHash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import type { Logger } from "@toolrack/core";
 import type { ChatStore } from "../store/index.ts";
-import { ChatError } from "./chat-service.ts";
-import type { Completion, CompletionRequest } from "./completion-service.ts";
-import { functionHandoffId } from "./handoff.ts";
-import type { ModelMessage } from "./model/providers.ts";
-import type { TurnEvent } from "./turn/events.ts";
+import type { Completion } from "./completions.ts";
+import { ChatError } from "./services.ts";
+import type { TurnEvent } from "./turn.ts";
 
 /** A request as it is known when it comes again. */
 interface RequestIdentity {
@@ -20,13 +18,27 @@ interface RequestIdentity {
   readonly isRepeated: boolean;
 }
 
-/** Who waits for an answer. */
+/** Undefined for a client that does not tell a request that it repeats from another. */
+export function identify(
+  headers: IncomingHttpHeaders,
+  owner: string,
+  body: unknown,
+): RequestIdentity | undefined {
+  const key = headers["idempotency-key"];
+  const count = headers["x-stainless-retry-count"];
+  if (typeof key !== "string" && typeof count !== "string") return undefined;
+  const said = JSON.stringify([owner, key ?? "", headers["x-toolrack-expert"] ?? "", body]);
+  const hash = createHash("sha256").update(said).digest("hex");
+  return { hash, owner, isKeyed: typeof key === "string", isRepeated: Number(count) > 0 };
+}
+
+/** A caller that waits for an answer. */
 interface CompletionReader {
   /** Aborted when nobody reads any more. */
   readonly gone: AbortSignal;
-  readonly tell?: (event: TurnEvent) => void;
-  /** Asked when nobody reads any more: whether the client may still send its request again. Unless told, it may. */
-  readonly mayReturn?: () => boolean;
+  readonly tell?: ((event: TurnEvent) => void) | undefined;
+  /** Asked when nobody reads any more: whether the client may still send its request again. */
+  readonly mayReturn: () => boolean;
 }
 
 type CompletionWork = (run: {
@@ -46,53 +58,31 @@ const MOST_KNOWN = 200;
 /** Characters of all answers that are kept. */
 const MOST_KEPT = 16 * 1024 * 1024;
 
-/** Undefined for a client that does not tell a request that it repeats from another. */
-export function identify(
-  headers: IncomingHttpHeaders,
-  owner: string,
-  body: unknown,
-): RequestIdentity | undefined {
-  const key = headers["idempotency-key"];
-  const count = headers["x-stainless-retry-count"];
-  if (typeof key !== "string" && typeof count !== "string") return undefined;
-  const said = JSON.stringify([owner, key ?? "", headers["x-toolrack-expert"] ?? "", body]);
-  return {
-    hash: createHash("sha256").update(said).digest("hex"),
-    owner,
-    isKeyed: typeof key === "string",
-    isRepeated: Number(count) > 0,
-  };
-}
-
 /**
  * Requests that are being answered, and those of the last minutes that made calls. OpenAI's clients send a request again
  * when it takes too long or the connection breaks; that one joins the first, so that no tool runs twice for it.
  */
 export class CompletionRuns {
   readonly #known = new Map<string, CompletionRun>();
-  readonly #mark: (identity: RequestIdentity) => Promise<void>;
+  readonly #marks: CompletionMarks;
 
-  /** `mark`: keeps beyond this process that a request changes something. */
-  constructor(mark: (identity: RequestIdentity) => Promise<void>) {
-    this.#mark = mark;
+  constructor(marks: CompletionMarks) {
+    this.#marks = marks;
   }
 
-  /** The same request, when this one only repeats it. */
-  find(identity: RequestIdentity | undefined): CompletionRun | undefined {
+  /** The same request, when this one only repeats it. Throws `ChatError` for one that made calls in another process. */
+  async find(identity: RequestIdentity | undefined): Promise<CompletionRun | undefined> {
     if (identity === undefined || !(identity.isRepeated || identity.isKeyed)) return undefined;
+    if (!this.#known.has(identity.hash)) await this.#marks.refuseRepeated(identity);
+    // The same may have come once more meanwhile.
     const run = this.#known.get(identity.hash);
     return run?.isStopped && !run.hasMadeCalls ? undefined : run;
   }
 
-  /** Whether it is known here what the same request did, also where nothing came of it. */
-  knows(identity: RequestIdentity | undefined): boolean {
-    return identity !== undefined && this.#known.has(identity.hash);
-  }
-
   begin(identity: RequestIdentity | undefined, work: CompletionWork): CompletionRun {
-    if (identity === undefined) return new CompletionRun(work, { grace: 0 });
-    const run = new CompletionRun(work, { grace: GRACE, mark: () => this.#mark(identity) });
+    if (identity === undefined) return new CompletionRun(work, 0);
     const { hash, isKeyed } = identity;
+    const run = new CompletionRun(work, GRACE, () => this.#marks.add(identity));
     // The newest is the last that gives way.
     this.#known.delete(hash);
     this.#known.set(hash, run);
@@ -139,7 +129,7 @@ class CompletionRun {
   isDone = false;
 
   /** `grace`: milliseconds in which a reader may come back. `mark`: called once, before anything is changed. */
-  constructor(work: CompletionWork, { grace, mark }: { grace: number; mark?: () => Promise<void> }) {
+  constructor(work: CompletionWork, grace: number, mark?: () => Promise<void>) {
     this.#grace = grace;
     this.result = work({
       signal: this.#stopping.signal,
@@ -170,7 +160,7 @@ class CompletionRun {
    * The answer. When the last reader goes, all of it is cancelled after the while in which one may come back, if it may;
    * until then nothing new is begun. Throws `ChatError` for one that was cancelled before.
    */
-  read({ gone, tell, mayReturn = () => true }: CompletionReader): Promise<Completion> {
+  read({ gone, tell, mayReturn }: CompletionReader): Promise<Completion> {
     if (this.isStopped) throw new ChatError("chat_cancelled", callsWereCancelled);
     clearTimeout(this.#leaving);
     this.#attended?.resolve();
@@ -222,162 +212,26 @@ export class CompletionMarks {
   }
 
   /** Resolves when it is safely written. Never rejects: this process knows of the request anyway. */
-  async add(identity: RequestIdentity): Promise<void> {
+  async add({ hash, owner }: RequestIdentity): Promise<void> {
     try {
       const messages = [{ at: Date.now() }];
-      await this.#store.addHandoff({ id: idOf(identity), owner: identity.owner, sessionId: "", messages });
+      await this.#store.addHandoff({ id: markId(hash), owner, sessionId: "", messages });
     } catch (error) {
       this.#logger.warn("That a request to /v1 makes calls could not be kept for other processes:", error);
     }
   }
 
   /** To be asked for a request that no run of this process answers. Throws `ChatError` for one that made calls. */
-  async refuseRepeated(identity: RequestIdentity | undefined): Promise<void> {
-    if (identity === undefined || !(identity.isRepeated || identity.isKeyed)) return;
-    const mark = await this.#store.getHandoff(idOf(identity), identity.owner);
-    // It was written by `add`.
-    const [written] = (mark?.messages ?? []) as readonly { readonly at: number }[];
-    if (written === undefined || Date.now() - written.at > MARKED) return;
+  async refuseRepeated({ hash, owner, isRepeated, isKeyed }: RequestIdentity): Promise<void> {
+    if (!isRepeated && !isKeyed) return;
+    const mark = await this.#store.getHandoff(markId(hash), owner);
+    const { at } = Object(mark?.messages[0]);
+    if (typeof at !== "number" || Date.now() - at > MARKED) return;
     throw new ChatError("chat_cancelled", callsWereCancelled);
   }
 }
 
 /** No id of a handoff, which has hexadecimal digits only. */
-function idOf({ hash }: RequestIdentity): string {
+function markId(hash: string): string {
   return `run_${hash}`;
-}
-
-/** A call in the older form of Chat Completions, which has no id and comes alone. */
-interface FunctionCall {
-  readonly name: string;
-  readonly arguments: string;
-}
-
-interface TranslatedRequest {
-  readonly request: CompletionRequest;
-  /** Of a client that knows only the older form: under which id a call that it is handed is found again. */
-  readonly handoffId?: (call: FunctionCall) => string;
-}
-
-/** Whether the client offers its tools as `functions`, and so reads calls in their form. */
-export function offersFunctions({ functions }: CompletionRequest): boolean {
-  return Array.isArray(functions) && functions.length > 0;
-}
-
-/**
- * A request with `functions`, `function_call` and messages of their kind as one with `tools`. Their calls have no ids by
- * which a client could say what it answers, so one is found again by who asked and all that was said before it.
- */
-export function fromFunctions(request: CompletionRequest, owner: string): TranslatedRequest {
-  const { functions, function_call, ...others } = request;
-  const choice = others.tool_choice ?? toToolChoice(function_call);
-  const rest = choice === undefined ? others : { ...others, tool_choice: choice };
-  if (!offersFunctions(request) && !request.messages.some(functionCallOf)) return { request: rest };
-  const spoken = new SpokenSoFar(owner, request.user);
-  const messages = request.messages.flatMap((message, at) => {
-    const translated = translatedMessage(request.messages, at, spoken);
-    spoken.add(message);
-    return translated;
-  });
-  if (!offersFunctions(request)) return { request: { ...rest, messages } };
-  return {
-    request: {
-      ...rest,
-      messages,
-      // The schema of the request says that they are objects.
-      tools: (functions as readonly Record<string, unknown>[]).map((described) => ({
-        type: "function",
-        function: described,
-      })),
-      parallel_tool_calls: false,
-    },
-    handoffId: (call) => spoken.idOf(call),
-  };
-}
-
-/** Where a message of the role `function` answers nothing; -1 when every one does. */
-export function functionWithoutCall(messages: readonly ModelMessage[]): number {
-  return messages.findIndex(
-    ({ role }, at) => role === "function" && functionCallOf(messages[at - 1]) === undefined,
-  );
-}
-
-function translatedMessage(
-  messages: readonly ModelMessage[],
-  at: number,
-  spoken: SpokenSoFar,
-): readonly ModelMessage[] {
-  const message = messages[at]!;
-  const call = functionCallOf(message);
-  // It is answered together with its call.
-  if (message.role === "function" && functionCallOf(messages[at - 1]) !== undefined) return [];
-  if (call === undefined) return [message];
-  const { function_call: _call, ...asked } = message;
-  const id = functionHandoffId(spoken.idOf(call));
-  const next = messages[at + 1];
-  const content = next?.role === "function" ? (next.content ?? "") : notAnswered;
-  return [
-    { ...asked, tool_calls: [{ id, type: "function", function: call }] },
-    { role: "tool", tool_call_id: id, name: call.name, content },
-  ];
-}
-
-/** Providers take no call without an answer. */
-const notAnswered = "The client brought no answer to this call.";
-
-function functionCallOf(message: ModelMessage | undefined): FunctionCall | undefined {
-  if (message === undefined) return undefined;
-  const { role, function_call: call, tool_calls } = message;
-  if (role !== "assistant" || typeof call !== "object" || call === null || tool_calls?.length)
-    return undefined;
-  const { name, arguments: written } = call as Partial<FunctionCall>; // The schema of the request says so.
-  return { name: String(name), arguments: String(written ?? "") };
-}
-
-function toToolChoice(choice: unknown): unknown {
-  if (typeof choice !== "object" || choice === null) return choice ?? undefined;
-  return { type: "function", function: choice };
-}
-
-/** Stands for a conversation up to a message, also when the client writes the same in another way. */
-class SpokenSoFar {
-  readonly #hash = createHash("sha256");
-
-  constructor(owner: string, user: unknown) {
-    this.#write([owner, user ?? null]);
-  }
-
-  add(message: ModelMessage): void {
-    const { role, name, content, tool_calls, tool_call_id } = message;
-    const call = functionCallOf(message);
-    this.#write([
-      role,
-      name || null,
-      content || null,
-      call === undefined ? null : withoutSpaces(call),
-      tool_calls?.length ? tool_calls : null,
-      tool_call_id || null,
-    ]);
-  }
-
-  /** 32 hexadecimal digits for a call that comes next. */
-  idOf(call: FunctionCall): string {
-    return this.#hash
-      .copy()
-      .update(JSON.stringify(withoutSpaces(call)))
-      .digest("hex")
-      .slice(0, 32);
-  }
-
-  #write(value: unknown): void {
-    this.#hash.update(`${JSON.stringify(value)}\n`);
-  }
-}
-
-function withoutSpaces({ name, arguments: written }: FunctionCall): unknown {
-  try {
-    return [name, JSON.parse(written)];
-  } catch {
-    return [name, written];
-  }
 }

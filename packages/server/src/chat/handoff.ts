@@ -1,11 +1,9 @@
 import { v7 as uuid } from "uuid";
 import type { ChatStore, Handoff } from "../store/index.ts";
-import { calledIn, type ModelEndpoint, type ModelMessage, type ModelToolCall } from "./model/providers.ts";
-
-import { isSettled, isTool, type MessagePart } from "./turn/events.ts";
-import { toModelCall, toModelMessages } from "./turn/model-messages.ts";
-import { oneCallAtATime } from "./turn/notices.ts";
-import { failed } from "./turn/tool-calls.ts";
+import { toModelCall, toModelMessages } from "./messages.ts";
+import { calledIn, type ModelEndpoint, type ModelMessage, type ModelToolCall } from "./model.ts";
+import { oneCallAtATime } from "./notices.ts";
+import { failed, isSettled, isTool, type MessagePart } from "./turn.ts";
 
 /** The member of a kept message that names its provider. */
 const SAID_BY = "toolrack_provider";
@@ -14,13 +12,6 @@ const handedId = /^rack_([0-9a-f]{32})_(\d{1,4}|f)$/;
 /** The id of a call in the older form, by that of its handoff: it is the only one that the client was handed. */
 export function functionHandoffId(id: string): string {
   return `rack_${id}_f`;
-}
-
-/** A client's conversation with what only the rack has seen put back in its place. */
-export interface RestoredHistory {
-  readonly messages: ModelMessage[];
-  /** The session of the calls in it, when there are any. */
-  readonly sessionID: string | undefined;
 }
 
 export interface HandoverOptions {
@@ -41,7 +32,7 @@ export async function handOver(
   store: ChatStore,
 ): Promise<ModelToolCall[]> {
   const last = parts.at(-1)?.round;
-  const asked = parts.filter((part) => isTool(part) && part.round === last).filter(isTool);
+  const asked = parts.filter(isTool).filter(({ round }) => round === last);
   const [first, ...others] = asked.filter((part) => part.client && !isSettled(part));
   const id = (first && handoffId?.(first)) ?? uuid().replaceAll("-", "");
   if (handoffId !== undefined)
@@ -59,39 +50,59 @@ export async function handOver(
 }
 
 /**
- * Undoes `handOver` wherever the client's messages name such ids. Those that nobody knows any more stay as they are.
- * `provider`: who is told.
+ * Undoes `handOver` wherever the client's messages name such ids: puts what only the rack has seen back in its place.
+ * Those that nobody knows any more stay as they are. `provider`: who is told. `sessionID`: that of the calls, if any.
  */
 export async function takeBack(
   messages: readonly ModelMessage[],
   { owner, provider }: { owner: string; provider: string },
   store: ChatStore,
-): Promise<RestoredHistory> {
+): Promise<{ messages: ModelMessage[]; sessionID: string | undefined }> {
   const restored: ModelMessage[] = [];
   let sessionID: string | undefined;
-  let round: HandedRound | undefined;
   // Behind the last words of a person, the turn still goes on.
   const current = messages.findLastIndex(({ role }) => role === "user");
-  for (const [at, message] of messages.entries()) {
-    if (message.role === "tool" && round !== undefined) {
-      round.answer(message);
-      continue;
-    }
-    restored.push(...(round?.messages() ?? []));
-    round = undefined;
+  for (let at = 0; at < messages.length; at++) {
+    const message = messages[at]!;
+    const reader = at > current ? provider : undefined;
     const handoff = await handoffOf(message, owner, store);
     if (handoff === undefined) {
       restored.push(message);
       continue;
     }
     sessionID = handoff.sessionId;
-    // It was written by `handOver`.
-    const kept = handoff.messages as readonly ModelMessage[];
-    const reader = at > current ? provider : undefined;
-    const told = kept.map((one) => keptFor(one, reader));
-    round = new HandedRound(handoff.id, told);
+    const brought: ModelMessage[] = [];
+    while (messages[at + 1]?.role === "tool") brought.push(messages[++at]!);
+    restored.push(...restoredRound(handoff, brought, reader));
   }
-  return { messages: [...restored, ...(round?.messages() ?? [])], sessionID };
+  return { messages: restored, sessionID };
+}
+
+/** What was kept, with the answers that the client brings put among those of the rack. */
+function restoredRound(
+  { id, messages }: Handoff,
+  brought: readonly ModelMessage[],
+  reader: string | undefined,
+): ModelMessage[] {
+  // `handOver` has written them.
+  const kept = (messages as readonly ModelMessage[]).map((message) => keptFor(message, reader));
+  const at = kept.findLastIndex(({ tool_calls }) => tool_calls !== undefined);
+  const asked = kept[at]?.tool_calls ?? [];
+  const [known = [], images = []] = [true, false].map((isAnswer) =>
+    kept.slice(at + 1).filter(({ role }) => (role === "tool") === isAnswer),
+  );
+  const answers = new Map(known.map((message) => [message.tool_call_id, message]));
+  const others: ModelMessage[] = [];
+  for (const message of brought) {
+    const [, handoffId, place] = handedId.exec(message.tool_call_id ?? "") ?? [];
+    // In the older form it is the only call that the rack did not answer.
+    const found = place === "f" ? asked.find((call) => !answers.has(call.id)) : asked[Number(place)];
+    if (handoffId !== id || found === undefined) others.push(message);
+    else answers.set(found.id, { ...message, tool_call_id: found.id, name: calledIn(found).name });
+  }
+  // The model reads the answers in the order in which it asked. Images cannot stand between a call and its answer.
+  const ordered = asked.flatMap((call) => answers.get(call.id) ?? []);
+  return [...kept.slice(0, at + 1), ...ordered, ...others, ...images];
 }
 
 /** Only who said something is told again what belongs to it besides; see `Echo`. */
@@ -101,60 +112,11 @@ function keptFor(
 ): ModelMessage {
   const { role, content, refusal, tool_calls } = message;
   if (provider === reader || role !== "assistant") return message;
-  const calls = tool_calls?.map(bareCall);
-  return {
-    role,
-    ...(content === undefined ? {} : { content }),
-    ...(refusal === undefined ? {} : { refusal }),
-    ...(calls === undefined ? {} : { tool_calls: calls }),
-  };
-}
-
-function bareCall(call: ModelToolCall): ModelToolCall {
-  if (call.custom !== undefined) return { id: call.id, type: call.type, custom: call.custom };
-  return { id: call.id, type: call.type, function: call.function };
-}
-
-/** What was kept, with the answers that the client brings put among those of the rack. */
-class HandedRound {
-  readonly #id: string;
-  /** Up to the last time that the model asked for calls. */
-  readonly #before: readonly ModelMessage[];
-  /** Images cannot stand between a call and its answer. */
-  readonly #images: readonly ModelMessage[];
-  readonly #asked: readonly ModelToolCall[];
-  readonly #answers = new Map<string, ModelMessage>();
-  readonly #others: ModelMessage[] = [];
-
-  constructor(id: string, kept: readonly ModelMessage[]) {
-    this.#id = id;
-    const at = kept.findLastIndex(({ tool_calls }) => tool_calls !== undefined);
-    this.#before = kept.slice(0, at + 1);
-    this.#asked = kept[at]?.tool_calls ?? [];
-    const after = kept.slice(at + 1);
-    this.#images = after.filter(({ role }) => role !== "tool");
-    for (const message of after)
-      if (message.role === "tool") this.#answers.set(message.tool_call_id!, message);
-  }
-
-  answer(message: ModelMessage): void {
-    const [, id, at] = handedId.exec(message.tool_call_id ?? "") ?? [];
-    const call = id === this.#id ? this.#handed(at) : undefined;
-    if (call === undefined) this.#others.push(message);
-    else this.#answers.set(call.id, { ...message, tool_call_id: call.id, name: calledIn(call).name });
-  }
-
-  #handed(at: string | undefined): ModelToolCall | undefined {
-    // The only one that the rack did not answer.
-    if (at === "f") return this.#asked.find(({ id }) => !this.#answers.has(id));
-    return this.#asked[Number(at)];
-  }
-
-  /** The model reads the answers in the order in which it asked. */
-  messages(): ModelMessage[] {
-    const answers = this.#asked.flatMap(({ id }) => this.#answers.get(id) ?? []);
-    return [...this.#before, ...answers, ...this.#others, ...this.#images];
-  }
+  const calls = tool_calls?.map(({ id, type, function: called, custom }): ModelToolCall => {
+    return custom === undefined ? { id, type, function: called } : { id, type: "custom", custom };
+  });
+  // What is undefined is not sent.
+  return { role, content, refusal, ...(calls && { tool_calls: calls }) };
 }
 
 async function handoffOf(

@@ -1,6 +1,6 @@
 export { ChatService, type NewMessage } from "./chat-service.ts";
-export { readSse, type StreamOptions } from "./model/completion.ts";
-export { Providers } from "./model/providers.ts";
+export { readSse, type StreamOptions } from "./provider.ts";
+export { Providers } from "./providers.ts";
 export { chatExtension } from "./routes/completions.ts";
 export { type OfferedTools, readResultTool, ToolsService, type ToolWish } from "./tools.ts";
 export {
@@ -12,5 +12,5 @@ export {
   type TurnEnd,
   type TurnEvent,
   TurnFeed,
-} from "./turn/events.ts";
+} from "./turn.ts";
 export { ActiveTurn } from "./turns.ts";

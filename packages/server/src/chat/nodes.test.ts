@@ -4,7 +4,7 @@ import { openChat } from "../rack/chat.ts";
 import { openRack } from "../rack/rack.ts";
 import type { ChatService } from "./chat-service.ts";
 import { ChatRack, called } from "./testing/chat-rack.fixture.ts";
-import type { FeedEntry } from "./turn/events.ts";
+import type { FeedEntry } from "./turn.ts";
 
 /** A second process on the same store, as far as conversations go. */
 async function openNode(rack: ChatRack): Promise<{ chat: ChatService } & AsyncDisposable> {

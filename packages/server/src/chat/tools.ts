@@ -5,16 +5,18 @@ import {
   type ToolCallRequest,
   type ToolInfo,
   type ToolRegistry,
+  type ToolState,
+  toOpenAIToolMessage,
   toOpenAITools,
 } from "@toolrack/core";
 import { type Grant, masterGrant } from "../access/index.ts";
 import type { CallDesk, CallRequest, EndedCall } from "../calls/index.ts";
 import { isMetaTool } from "../calls/index.ts";
-import { findExpert } from "../http/wire/index.ts";
-import type { Experts } from "../skills/index.ts";
+import { findExpert, type Reach } from "../http/wire/index.ts";
+import type { Expert, Experts } from "../skills/index.ts";
 import type { CallStore } from "../store/index.ts";
-import { type ModelTool, usualChat } from "./model/providers.ts";
-import { unknownTool } from "./turn/notices.ts";
+import type { ModelTool } from "./model.ts";
+import { unknownTool } from "./notices.ts";
 
 interface ToolCost {
   readonly name: string;
@@ -46,7 +48,9 @@ export interface ToolWish {
 
 type RunContext = Omit<CallRequest, "name" | "input" | "grant" | "allow"> & {
   /** Default: everything. */
-  readonly reach?: ChatReach;
+  readonly reach?: Reach;
+  /** How many tools the model was given. Default: as many as it would be given. */
+  readonly given?: number;
 };
 
 interface Formatted {
@@ -56,9 +60,11 @@ interface Formatted {
 }
 
 const MOST_FOUND = 500;
+/** Tokens that the definitions may take of what a model can read, unless the config says so. */
+export const usualBudget = 16_000;
 
 /** Whoever has the process has the rack. */
-const ownersReach: ChatReach = { grant: masterGrant };
+const ownersReach: Reach = { grant: masterGrant };
 
 /** The tools as a model is shown them, and the way its calls take to the rack. */
 export class ToolsService {
@@ -76,8 +82,8 @@ export class ToolsService {
    * many as the budget allows, and two through which the model finds and calls all others. Nothing about a choice changes
    * while the conversation lasts, so that the provider's prompt cache holds. Within reach is everything, unless told.
    */
-  async getTools(reach: ChatReach = ownersReach, wish: ToolWish = {}): Promise<OfferedTools> {
-    const { budget = usualChat.toolBudget } = wish;
+  async getTools(reach: Reach = ownersReach, wish: ToolWish = {}): Promise<OfferedTools> {
+    const { budget = usualBudget } = wish;
     const snapshot = this.#registry.snapshot();
     const visible = snapshot.list().filter((tool) => sees(reach, tool));
     const own = visible.filter(({ name }) => !isHelper(name));
@@ -87,41 +93,39 @@ export class ToolsService {
     if (isAffordable) return this.#offer(all);
     const meta = visible.filter(({ name }) => isMetaTool(name));
     const left = budget - this.#total([...meta, ...reader]);
-    const chosen =
-      wish.chosen === undefined
-        ? this.#choose(snapshot, own, wish.query ?? "", left)
-        : named(own, wish.chosen);
+    const known = wish.chosen && new Set(wish.chosen);
+    const chosen = known
+      ? own.filter(({ name }) => known.has(name))
+      : this.#choose(snapshot, own, wish.query ?? "", left);
     return { ...this.#offer([...chosen, ...meta, ...reader]), chosen: chosen.map(({ name }) => name) };
   }
 
   /** What each tool within reach would take, the most expensive first. */
-  getCosts(reach: ChatReach): ToolCost[] {
+  getCosts(reach: Reach): ToolCost[] {
     const visible = this.#registry.list().filter((tool) => sees(reach, tool) && !isHelper(tool.name));
     return this.#costsOf(visible).sort((one, other) => other.tokens - one.tokens);
   }
 
   /** Makes a call through the one pipeline. Rejects with `CallRefused` for what never became a call. */
   async runTools(name: string, args: unknown, context: RunContext = {}): Promise<EndedCall> {
-    const { reach = ownersReach, ...others } = context;
+    const { reach = ownersReach, given, ...others } = context;
     const { grant, allow } = reach;
-    const ended = await this.#desk.run({
-      ...others,
-      name,
-      input: args,
-      grant,
-      ...(allow === undefined ? {} : { allow }),
-    });
+    const ended = await this.#desk.run({ ...others, name, input: args, grant, ...(allow && { allow }) });
     const { error } = ended.result;
-    const isUnknown = error?.code === "tool_not_found" && this.#registry.get(name) === undefined;
-    if (!isUnknown || /nearest/.test(error.message)) return ended;
+    if (error?.code !== "tool_not_found" || this.#registry.get(name) !== undefined) return ended;
     // The rack counts tools that are not offered as long as all others are.
-    const { tools } = await this.getTools(reach);
-    const message = unknownTool(name, this.nearest(reach, name), tools.length);
+    const count = given ?? (await this.getTools(reach)).tools.length;
+    const message = this.unknown(reach, name, count);
     return { ...ended, result: { ...ended.result, content: message, error: { ...error, message } } };
   }
 
+  /** What a model is told that called a tool which is not there. `given`: how many tools it was given. */
+  unknown(reach: Reach, name: string, given: number): string {
+    return unknownTool(name, this.nearest(reach, name), given);
+  }
+
   /** Names within reach that come closest to one that is not there. */
-  nearest(reach: ChatReach, name: string): string[] {
+  nearest(reach: Reach, name: string): string[] {
     const seen = this.#registry.list().filter((tool) => sees(reach, tool) && !isHelper(tool.name));
     const names = new Set(seen.map((tool) => tool.name));
     // Models put the name of a group before it: `functions.read_file`.
@@ -201,33 +205,13 @@ function byName(one: ToolInfo, other: ToolInfo): number {
   return one.name < other.name ? -1 : 1;
 }
 
-function named(own: readonly ToolInfo[], names: readonly string[]): ToolInfo[] {
-  const wanted = new Set(names);
-  return own.filter(({ name }) => wanted.has(name));
-}
-
-/** The expert as whom somebody talks. */
-export interface ChatExpert {
-  readonly id: string;
-  readonly name: string;
-  readonly instructions?: string;
-  allows(tool: ToolInfo): boolean;
-}
-
-/** Who talks to a model, and which tools there are for them. */
-export interface ChatReach {
-  readonly grant: Grant;
-  readonly allow?: (tool: ToolInfo) => boolean;
-  readonly expert?: ChatExpert;
-}
-
 /** Tools that show and reach nothing beyond what their caller may use, so that everybody may use them. */
 function isHelper(name: string): boolean {
   return isMetaTool(name) || name === readResultName;
 }
 
-/** A bearer who may use an expert may use the tools of it, and no others there. */
-export function chatReach(grant: Grant, expert?: ChatExpert): ChatReach {
+/** A caller that may use an expert may use the tools of it, and no others there. */
+export function chatReach(grant: Grant, expert?: Expert): Reach {
   if (expert !== undefined) {
     const allow = (tool: ToolInfo) => isHelper(tool.name) || expert.allows(tool);
     return { grant: { ...grant, mayUse: () => true }, allow, expert };
@@ -236,7 +220,7 @@ export function chatReach(grant: Grant, expert?: ChatExpert): ChatReach {
   return { grant: { ...grant, mayUse: (tool) => isHelper(tool.name) || grant.mayUse(tool) } };
 }
 
-function sees({ grant, allow }: ChatReach, tool: ToolInfo): boolean {
+function sees({ grant, allow }: Reach, tool: ToolInfo): boolean {
   return grant.mayUse(tool) && allow?.(tool) !== false;
 }
 
@@ -268,16 +252,14 @@ export function readResultTool(calls: Pick<CallStore, "get" | "readResult">): To
     },
     metadata: { readOnly: true, idempotent: true, openWorld: false },
     execute: async ({ input, sessionID, caller }) => {
-      const { callId, offset = 0, limit = USUAL_LIMIT } = input as Wanted;
+      const { callId, offset = 0, limit = USUAL_LIMIT } = Object(input);
       const call = await calls.get(callId);
       const isOwn =
         call !== undefined && sessionID !== "" && call.sessionID === sessionID && call.caller === caller;
       const page = isOwn ? await calls.readResult(callId, offset, limit) : undefined;
       if (page === undefined) {
-        return {
-          type: "error",
-          content: `This conversation has no call "${callId}". Use a callId that a result names.`,
-        };
+        const content = `This conversation has no call "${callId}". Use a callId that a result names.`;
+        return { type: "error", content };
       }
       const end = offset + page.text.length;
       if (page.text === "") return `There is nothing at ${offset}: the result has ${page.total} characters.`;
@@ -286,12 +268,6 @@ export function readResultTool(calls: Pick<CallStore, "get" | "readResult">): To
         : page.text;
     },
   });
-}
-
-interface Wanted {
-  readonly callId: string;
-  readonly offset?: number;
-  readonly limit?: number;
 }
 
 /**
@@ -315,9 +291,23 @@ export function requestedReach(
   }: { readonly skills: { readonly experts: Experts }; readonly registry: ToolRegistry },
   grant: Grant,
   named: string | undefined,
-): ChatReach {
+): Reach {
   if (named !== undefined) return chatReach(grant, findExpert(grant, experts, named));
   if (grant.admin || registry.list().some((tool) => grant.mayUse(tool))) return chatReach(grant);
   const own = experts.list().filter(({ name, id }) => grant.mayUseExpert(name) || grant.mayUseExpert(id));
   return chatReach(grant, own.length === 1 ? own[0] : undefined);
+}
+
+/** The state of a call that has ended. What the model reads of the result is what is kept. */
+export function stateOf({ record, result }: Pick<EndedCall, "result"> & EndedRecord): ToolState {
+  const { attachments, ...bare } = result;
+  const text = toOpenAIToolMessage("", bare).content;
+  const time = { start: record.timestamp, end: record.timestamp + Math.round(record.duration) };
+  const input = record.parameters;
+  if (result.type === "error") return { status: "error", input, error: text, time };
+  return { status: "completed", input, output: text, ...(attachments ? { attachments } : {}), time };
+}
+
+interface EndedRecord {
+  readonly record: Pick<EndedCall["record"], "parameters" | "timestamp" | "duration">;
 }

@@ -1,20 +1,13 @@
 import { setTimeout as wait } from "node:timers/promises";
+import type { ToolInfo } from "@toolrack/core";
 import { type Grant, grantOfOwner } from "../access/index.ts";
-import { ownServer, RESUMED } from "../calls/index.ts";
+import { callToolName, ownServer, RESUMED } from "../calls/index.ts";
 import type { ChatMessage, ChatSession, StoredApproval, StoredCall } from "../store/index.ts";
-import type { ChatParts } from "./chat-service.ts";
+import * as notices from "./notices.ts";
+import type { ChatServices } from "./services.ts";
 import { assistantBody } from "./sessions.ts";
-import { isSettled, isTool, type ToolPart, type TurnEvent } from "./turn/events.ts";
-import {
-  interruptedChain,
-  madeAgain,
-  neverRun,
-  notResumed,
-  outcomeUnknown,
-  serverEnded,
-} from "./turn/notices.ts";
-import { failed, refusalOf, refusedInside, stateOf, whatBecameOf } from "./turn/tool-calls.ts";
-import { isRepeatable, shownApproval } from "./turn/turn-loop.ts";
+import { stateOf } from "./tools.ts";
+import { callEvent, failed, isSettled, openCalls, shownApproval, type ToolPart } from "./turn.ts";
 import type { ActiveTurn } from "./turns.ts";
 
 /** A call that waits for a person's answer. */
@@ -25,14 +18,12 @@ export interface WaitingCall {
   readonly isNested: boolean;
 }
 
-export type Examined =
-  | { readonly kind: "settled" }
-  | {
-      readonly kind: "waiting";
-      readonly session: ChatSession;
-      readonly grant: Grant;
-      readonly waiting: readonly WaitingCall[];
-    };
+/** A turn that can go on when people have answered. */
+interface WaitingTurn {
+  readonly session: ChatSession;
+  readonly grant: Grant;
+  readonly waiting: readonly WaitingCall[];
+}
 
 /** How often it is looked for an answer that another process took. */
 const LOOKING = 2_000;
@@ -42,55 +33,55 @@ const PAGE = 500;
 
 /** Finds out what became of the calls of a turn whose process has ended. No call is made twice. */
 export class TurnRecovery {
-  readonly #parts: ChatParts;
+  readonly #services: ChatServices;
+  /** Aborted when the server stops. */
+  readonly #leaving: AbortSignal;
 
-  constructor(parts: ChatParts) {
-    this.#parts = parts;
+  constructor(services: ChatServices, leaving: AbortSignal) {
+    this.#services = services;
+    this.#leaving = leaving;
   }
 
   /**
-   * Puts what is known into the message's parts. `waiting`: some calls wait for a person, and the turn can go on when
-   * they have answered. `settled`: every call has an answer, and the turn has ended.
+   * Puts what is known into the message's parts. Returns the turn when some of its calls wait for a person. `settled`:
+   * every call has an answer, and the turn has ended.
    */
-  async examine(message: ChatMessage): Promise<Examined> {
-    const { store } = this.#parts;
-    const open = assistantBody(message)
-      .parts.filter(isTool)
-      .filter((part) => !part.client && !isSettled(part));
+  async examine(message: ChatMessage): Promise<WaitingTurn | "settled"> {
+    const { store } = this.#services;
+    const open = openCalls(assistantBody(message).parts);
     const session = await store.chat.getSession(message.sessionId);
-    const grant = session === undefined ? undefined : await grantOfOwner(session.owner, store.tokens);
+    const grant = session && (await grantOfOwner(session.owner, store.tokens));
     const questions = open.length === 0 ? [] : await this.#questions(message.sessionId);
     const waiting: WaitingCall[] = [];
     for (const part of open) {
-      const found = grant === undefined ? undefined : await this.#waitingOf(part, questions);
+      const found = grant && (await this.#waitingOf(part, questions));
       const own = questions.find(({ callId }) => callId === part.callId);
       if (found !== undefined) waiting.push(found);
       else if (own?.state === "denied" || own?.state === "expired")
         part.state = failed(part, refusalOf(part, own));
       else if (part.started) await this.#settle(part, questions);
     }
-    if (waiting.length > 0 && session !== undefined && grant !== undefined) {
-      return { kind: "waiting", session, grant, waiting };
+    if (waiting.length > 0 && session !== undefined && grant !== undefined)
+      return { session, grant, waiting };
+    // Nobody is asked about a call that will not be made.
+    const calls = new Set(open.map(({ callId }) => callId));
+    for (const { id, state, callId, parentCallId = "" } of questions) {
+      if (state === "pending" && (calls.has(callId) || calls.has(parentCallId)))
+        await this.#deny(id, "the conversation that it belongs to cannot go on");
     }
-    await this.#close(
-      questions.filter(({ state }) => state === "pending"),
-      open,
-    );
-    for (const part of open) if (!isSettled(part)) part.state = failed(part, neverRun);
-    return { kind: "settled" };
+    for (const part of open) if (!isSettled(part)) part.state = failed(part, notices.neverRun);
+    return "settled";
   }
 
   /** Resolves when every question is answered and the calls that were agreed to have ended. */
-  async decided(
-    turn: ActiveTurn,
-    waiting: readonly WaitingCall[],
-    emit: (event: TurnEvent) => void,
-  ): Promise<void> {
-    const signal = AbortSignal.any([turn.stopping.signal, turn.leaving.signal]);
+  async decided(turn: ActiveTurn, waiting: readonly WaitingCall[]): Promise<void> {
+    const signal = AbortSignal.any([turn.stopping, this.#leaving]);
     try {
-      await Promise.all(waiting.map((call) => this.#decidedOne(call, turn, signal, emit)));
+      await Promise.all(waiting.map((call) => this.#decidedOne(call, turn, signal)));
     } catch (thrown) {
-      if (turn.stopping.signal.aborted) await this.#withdraw(waiting);
+      if (turn.stopping.aborted) {
+        for (const { approvalId } of waiting) await this.#deny(approvalId, "the turn was stopped");
+      }
       throw thrown;
     }
   }
@@ -99,9 +90,9 @@ export class TurnRecovery {
     { part, approvalId, isNested }: WaitingCall,
     turn: ActiveTurn,
     signal: AbortSignal,
-    emit: (event: TurnEvent) => void,
   ): Promise<void> {
-    const { approvals } = this.#parts;
+    const { approvals } = this.#services;
+    const { sessionId } = turn.message;
     // Readers know it by the id that it was announced with.
     const { callId } = part;
     let agreedAt: number | undefined;
@@ -113,67 +104,62 @@ export class TurnRecovery {
       const approval = await approvals.get(approvalId);
       if (approval !== undefined && approval.state !== shown) {
         shown = approval.state;
-        emit({ type: "approval", approval: shownApproval(approval) });
+        turn.feed.publish({ type: "approval", approval: shownApproval(approval) });
       }
-      if (isNested && approval?.state !== "pending") await this.#closeOthers(turn, callId);
+      if (isNested && approval?.state !== "pending") await this.#closeOthers(sessionId, callId);
       if (approval === undefined || approval.state === "denied" || approval.state === "expired") {
         part.state = isNested
-          ? await this.#interrupted(part, refusedInside(approval), await this.#questionsOf(turn))
+          ? await this.#interrupted(part, refusedInside(approval), await this.#questions(sessionId))
           : failed(part, refusalOf(part, approval));
       } else if (approval.state === "allowed" && isNested) {
         // The tool may be another one by now.
-        if (isRepeatable(this.#parts.registry.get(part.name)))
-          return this.#beginAgain(part, approval, turn, emit);
-        part.state = await this.#interrupted(part, serverEnded, await this.#questionsOf(turn));
+        if (isRepeatable(this.#services.registry.get(part.name)))
+          return this.#beginAgain(part, approval, turn);
+        part.state = await this.#interrupted(part, notices.serverEnded, await this.#questions(sessionId));
       } else if (approval.state === "allowed") {
         agreedAt ??= Date.now();
         await this.#takeResumed(part, agreedAt);
       }
-      if (isSettled(part)) emit({ type: "state", callId, name: part.name, state: part.state });
+      if (isSettled(part)) turn.feed.publish({ type: "state", callId, name: part.name, state: part.state });
       else await change;
     }
   }
 
   /** What else the call had asked is asked anew when it is made again, or not at all. */
-  async #closeOthers(turn: ActiveTurn, parentCallId: string): Promise<void> {
-    const others = (await this.#questionsOf(turn)).filter(
-      (question) => question.parentCallId === parentCallId && question.state === "pending",
-    );
-    for (const { id } of others) await this.#deny(id, "the call that asked was interrupted");
+  async #closeOthers(sessionId: string, callId: string): Promise<void> {
+    for (const { id, parentCallId, state } of await this.#questions(sessionId)) {
+      if (parentCallId === callId && state === "pending")
+        await this.#deny(id, "the call that asked was interrupted");
+    }
   }
 
   /** The call is made again with the others that are left, and need not ask once more. */
-  #beginAgain(
-    part: ToolPart,
-    approval: StoredApproval,
-    turn: ActiveTurn,
-    emit: (event: TurnEvent) => void,
-  ): void {
-    const { callId, name, id, displayName, arguments: written } = part;
+  #beginAgain(part: ToolPart, approval: StoredApproval, turn: ActiveTurn): void {
+    const { callId, name } = part;
     const again = `${callId}${RESUMED}`;
-    const state = failed(part, madeAgain(again));
+    const state = failed(part, notices.madeAgain(again));
     part.callId = again;
     part.started = undefined;
-    part.state = { status: "pending", input: {}, raw: written };
-    const takeBack = this.#parts.approvals.carryOver(approval, again);
+    part.state = { status: "pending", input: {}, raw: part.arguments };
+    const takeBack = this.#services.approvals.carryOver(approval, again);
     void turn.done.then(takeBack);
-    emit({ type: "state", callId, name, state });
-    emit({ type: "call", id, callId: again, name, displayName, arguments: written });
+    turn.feed.publish({ type: "state", callId, name, state });
+    turn.feed.publish(callEvent(part));
   }
 
   async #takeResumed(part: ToolPart, agreedAt: number): Promise<void> {
     const resumed = `${part.callId}${RESUMED}`;
-    const call = await this.#parts.store.calls.get(resumed);
+    const call = await this.#services.store.calls.get(resumed);
     if (call?.outcome === "running") return;
     if (call !== undefined) {
       part.callId = resumed;
       part.state = settledState(part, call);
-    } else if (Date.now() - agreedAt > PATIENCE) part.state = failed(part, notResumed);
+    } else if (Date.now() - agreedAt > PATIENCE) part.state = failed(part, notices.notResumed);
   }
 
   /** Told by the inbox where that is asked, and looked for where it is not. */
   async #nextChange(approvalId: string, signal: AbortSignal): Promise<void> {
-    const { approvals, registry, recorder } = this.#parts;
+    const { approvals, registry, recorder } = this.#services;
     const { promise, resolve } = Promise.withResolvers<void>();
     const unsubscribe = [
       approvals.subscribe(({ id }) => {
@@ -199,10 +185,10 @@ export class TurnRecovery {
   }
 
   async #settle(part: ToolPart, questions: readonly StoredApproval[]): Promise<void> {
-    const call = await this.#parts.store.calls.get(part.callId);
+    const call = await this.#services.store.calls.get(part.callId);
     part.state = isKnown(call)
       ? settledState(part, call)
-      : await this.#interrupted(part, serverEnded, questions);
+      : await this.#interrupted(part, notices.serverEnded, questions);
   }
 
   /** What is told of a call whose end nobody saw: what it had made is on record. */
@@ -211,11 +197,11 @@ export class TurnRecovery {
     why: string,
     questions: readonly StoredApproval[],
   ): Promise<ToolPart["state"]> {
-    const { items } = await this.#parts.store.calls.list({ root: part.callId, limit: PAGE });
+    const { items } = await this.#services.store.calls.list({ root: part.callId, limit: PAGE });
     const made = items.filter(({ callId }) => callId !== part.callId).reverse();
-    if (made.length === 0) return failed(part, outcomeUnknown);
+    if (made.length === 0) return failed(part, notices.outcomeUnknown);
     const told = made.map((call) => `"${call.toolName}" ${whatBecameOf(call, questions)}`);
-    return failed(part, interruptedChain(part.name, told, why));
+    return failed(part, notices.interruptedChain(part.name, told, why));
   }
 
   /** The question that the call waits for, if the call can still be made when somebody agrees. */
@@ -230,52 +216,31 @@ export class TurnRecovery {
     return inner && { part, approvalId: inner.id, isNested: true };
   }
 
-  /** Nobody is asked about a call that will not be made. */
-  async #close(questions: readonly StoredApproval[], parts: readonly ToolPart[]): Promise<void> {
-    const calls = new Set(parts.map(({ callId }) => callId));
-    const own = questions.filter(
-      ({ callId, parentCallId = "" }) => calls.has(callId) || calls.has(parentCallId),
-    );
-    for (const { id } of own) await this.#deny(id, "the conversation that it belongs to cannot go on");
-  }
-
   /** Also one that somebody agreed to a moment ago, whose call is being made anew. */
   async #isOpen({ state, callId }: StoredApproval): Promise<boolean> {
     if (state === "pending") return true;
     if (state !== "allowed") return false;
-    const { approvals, store } = this.#parts;
+    const { approvals, store } = this.#services;
     return approvals.isMakingAnew(callId) || (await store.calls.get(`${callId}${RESUMED}`)) !== undefined;
-  }
-
-  #questionsOf({ message }: ActiveTurn): Promise<readonly StoredApproval[]> {
-    return this.#questions(message.sessionId);
   }
 
   /** All that was asked in the session before a call ran, the newest first. */
   async #questions(session: string): Promise<readonly StoredApproval[]> {
-    const { approvals } = this.#parts;
+    const { approvals } = this.#services;
     // So that what cannot be taken up any more is closed.
     await approvals.refresh();
     const found: StoredApproval[] = [];
     let cursor: string | undefined;
     do {
-      const page = await approvals.list({
-        session,
-        limit: PAGE,
-        ...(cursor === undefined ? {} : { cursor }),
-      });
+      const page = await approvals.list({ session, limit: PAGE, ...(cursor && { cursor }) });
       found.push(...page.items);
       cursor = page.next;
     } while (cursor !== undefined);
     return found.filter(({ stage }) => stage === "before");
   }
 
-  async #withdraw(waiting: readonly WaitingCall[]): Promise<void> {
-    for (const { approvalId } of waiting) await this.#deny(approvalId, "the turn was stopped");
-  }
-
   async #deny(approvalId: string, reason: string): Promise<void> {
-    await this.#parts.approvals.answer(approvalId, { decision: "deny", reason }, ownServer);
+    await this.#services.approvals.answer(approvalId, { decision: "deny", reason }, ownServer);
   }
 }
 
@@ -285,5 +250,44 @@ function isKnown(call: StoredCall | undefined): call is StoredCall {
 }
 
 function settledState(part: ToolPart, call: StoredCall): ToolPart["state"] {
-  return isKnown(call) ? stateOf({ record: call, result: call.result }) : failed(part, outcomeUnknown);
+  return isKnown(call)
+    ? stateOf({ record: call, result: call.result })
+    : failed(part, notices.outcomeUnknown);
+}
+
+/** Of a call that a tool made. */
+function whatBecameOf(call: StoredCall, questions: readonly StoredApproval[]): string {
+  const { callId, outcome, error } = call;
+  if (outcome === "completed") return "was completed";
+  if (
+    questions.some(
+      (question) => question.callId === callId && question.stage === "before" && question.state !== "allowed",
+    )
+  )
+    return "was not run, because nobody had agreed to it";
+  if (outcome === "error") return `failed (${error?.code ?? "error"})`;
+  return "was under way, and it is not known whether it did its work";
+}
+
+function refusedInside({ toolName, state, reason }: Partial<StoredApproval> = {}): string {
+  const said = reason === undefined ? "" : ` (${reason})`;
+  const answer = state === "denied" ? `a person said no${said}` : "nobody answered in time";
+  return `the server ended while it waited for consent to call "${toolName ?? "a tool"}", and ${answer}`;
+}
+
+/** In the words of a call that was refused while its process lived. */
+function refusalOf({ name }: ToolPart, approval: StoredApproval | undefined): string {
+  if (approval?.state === "denied") {
+    const because = approval.reason ? `: ${approval.reason}` : ", without giving a reason";
+    return `Running "${name}" was refused${because}. It did not run. Do not repeat the call unchanged.`;
+  }
+  return `"${name}" was not run: nobody answered the question in time.`;
+}
+
+/** Whether a call of the tool that was interrupted may be made again without doing anything twice. */
+export function isRepeatable(info: ToolInfo | undefined): boolean {
+  if (info === undefined) return false;
+  const { readOnly, idempotent } = info.metadata;
+  // It does nothing but call another, which waits for consent and so has not run.
+  return readOnly === true || idempotent === true || info.name === callToolName;
 }

@@ -1,49 +1,95 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { type Logger, type RecalledCall, recallCalls } from "@toolrack/core";
-import type { ChatMessage, ChatSession, ChatStore, Store, StoredCall } from "../store/index.ts";
-import type { ChatParts, ChatService } from "./chat-service.ts";
-import type { ModelEndpoint } from "./model/providers.ts";
+import type { ChatMessage } from "../store/index.ts";
+import type { ChatServices } from "./services.ts";
+import { assistantBody } from "./sessions.ts";
 import {
-  type AssistantBody,
-  assistantBody,
-  callIdsOf,
-  firstWords,
-  instructions,
-  TextSaver,
-  TurnFollowers,
-  type TurnWriter,
-  toHistory,
-} from "./sessions.ts";
-import type { ChatReach } from "./tools.ts";
-import { type MessagePart, type TurnEnd, TurnFeed } from "./turn/events.ts";
-import { settleOpenCalls, type Turn } from "./turn/turn-loop.ts";
+  eventsBetween,
+  isSettled,
+  isTool,
+  type MessagePart,
+  shownApproval,
+  type TurnEvent,
+  TurnFeed,
+} from "./turn.ts";
+
+/** A turn of a session, while it lasts and for a while afterwards. */
+export class ActiveTurn {
+  /** The message that it makes. */
+  readonly message: ChatMessage;
+  /** What the message has so far. */
+  readonly parts: MessagePart[];
+  readonly feed = new TurnFeed();
+  readonly #stopping = new AbortController();
+  readonly #done = Promise.withResolvers<ChatMessage>();
+  #isDone = false;
+  /** For people, where it was stopped by something other than one of them. */
+  stopMessage: string | undefined;
+
+  constructor(message: ChatMessage) {
+    this.message = message;
+    this.parts = assistantBody(message).parts;
+  }
+
+  get isDone(): boolean {
+    return this.#isDone;
+  }
+
+  /** The message as it was when the turn had ended. Never rejects. */
+  get done(): Promise<ChatMessage> {
+    return this.#done.promise;
+  }
+
+  /** Aborted when somebody stops the turn. */
+  get stopping(): AbortSignal {
+    return this.#stopping.signal;
+  }
+
+  /** Ends it: the model's answer and its calls. */
+  stop(message?: string): void {
+    if (!this.stopping.aborted) this.stopMessage = message;
+    this.#stopping.abort(message ?? "a person stopped the turn");
+  }
+
+  finish(message: ChatMessage): void {
+    this.#isDone = true;
+    this.#done.resolve(message);
+  }
+}
 
 /** Turns that have ended and can still be read event by event. */
 const MOST_RECENT = 100;
 /** How long another process may take to stop a turn, and how often it is looked whether it has. */
 const PATIENCE = 10_000;
 const LOOKING = 250;
+/** How often what another process has stored of a turn is looked at, in milliseconds. */
+const FOLLOWING = 1_000;
+const PAGE = 500;
 
 /** The last turns of sessions: those of this process, and a way to those of others that share the store. */
 export class ActiveTurns {
-  readonly #store: ChatParts["store"]["chat"];
+  readonly #services: Pick<ChatServices, "store" | "approvals" | "logger">;
   readonly #turns = new Map<string, ActiveTurn>();
-  readonly #followers: TurnFollowers;
-  readonly #marks: StopMarks;
+  /** Turns of other processes that somebody reads here, by their messages. */
+  readonly #followed = new Map<string, ActiveTurn>();
 
-  constructor(parts: Pick<ChatParts, "store" | "approvals" | "logger">) {
-    this.#store = parts.store.chat;
-    this.#followers = new TurnFollowers(parts);
-    this.#marks = new StopMarks(parts.store, parts.logger);
+  constructor(services: Pick<ChatServices, "store" | "approvals" | "logger">) {
+    this.#services = services;
+    const { store, logger } = services;
+    // Stops the turns of this process that somebody stopped on another node.
+    store.follower.follow("stopped turns", {
+      isNeeded: () => this.running.length > 0,
+      refresh: async () => {
+        const running = new Map(this.running.map((turn) => [turn.message.id, turn]));
+        for (const id of await store.chat.findStopped([...running.keys()])) running.get(id)?.stop();
+      },
+      failed: (error) =>
+        logger.debug("It could not be looked for turns that were stopped on another node:", error),
+    });
   }
 
   /** Turns under way in this process. */
   get running(): ActiveTurn[] {
     return [...this.#turns.values()].filter(({ isDone }) => !isDone);
-  }
-
-  of(sessionId: string): ActiveTurn | undefined {
-    return this.#turns.get(sessionId);
   }
 
   /** Only while it is under way. */
@@ -52,22 +98,20 @@ export class ActiveTurns {
     return turn?.isDone === false ? turn : undefined;
   }
 
-  open(message: ChatMessage, parts: MessagePart[] = []): ActiveTurn {
-    const turn = new ActiveTurn(message, parts);
+  open(message: ChatMessage): ActiveTurn {
+    const turn = new ActiveTurn(message);
     // Taken out and put back, a session is the last of the map.
     this.#turns.delete(message.sessionId);
     this.#turns.set(message.sessionId, turn);
-    this.#marks.watch(turn);
-    this.#letGo();
+    this.#dropOldest();
     // Of many at once, more are under way than are kept.
-    void turn.done.then(() => this.#letGo());
+    void turn.done.then(() => this.#dropOldest());
     return turn;
   }
 
   /** The turn under way, also in another process, or else the last one of this process. */
   async watch(sessionId: string): Promise<ActiveTurn | undefined> {
-    const here = this.runningOf(sessionId);
-    return here ?? (await this.#followers.follow(sessionId)) ?? this.of(sessionId);
+    return this.runningOf(sessionId) ?? (await this.#follow(sessionId)) ?? this.#turns.get(sessionId);
   }
 
   /** Says whether one was under way anywhere, once it has ended. */
@@ -83,7 +127,7 @@ export class ActiveTurns {
     this.#turns.delete(sessionId);
   }
 
-  #letGo(): void {
+  #dropOldest(): void {
     for (const [id, { isDone }] of this.#turns) {
       if (this.#turns.size <= MOST_RECENT) break;
       if (isDone) this.#turns.delete(id);
@@ -92,223 +136,74 @@ export class ActiveTurns {
 
   /** The process that makes the turn sees the mark in a moment. One that has died is found out, and its turn settled. */
   async #stopElsewhere(sessionId: string): Promise<boolean> {
-    const messageId = await this.#store.requestStop(sessionId);
+    const { chat } = this.#services.store;
+    const messageId = await chat.requestStop(sessionId);
     if (messageId === undefined) return false;
     for (let waited = 0; waited < PATIENCE; waited += LOOKING) {
-      if ((await this.#store.getMessage(messageId))?.status !== "running") break;
+      if ((await chat.getMessage(messageId))?.status !== "running") break;
       await wait(LOOKING, undefined, { ref: false });
     }
     return true;
   }
-}
 
-/** A turn of a session, while it lasts and for a while afterwards. */
-export class ActiveTurn {
-  /** The message that it makes. */
-  readonly message: ChatMessage;
-  /** What the message has so far. */
-  readonly parts: MessagePart[];
-  readonly feed = new TurnFeed();
-  readonly stopping = new AbortController();
-  readonly leaving = new AbortController();
-  readonly #done = Promise.withResolvers<ChatMessage>();
-  #isDone = false;
-  #stopMessage: string | undefined;
-
-  constructor(message: ChatMessage, parts: MessagePart[]) {
-    this.message = message;
-    this.parts = parts;
-  }
-
-  get isDone(): boolean {
-    return this.#isDone;
-  }
-
-  /** The message as it was when the turn had ended. Never rejects. */
-  get done(): Promise<ChatMessage> {
-    return this.#done.promise;
-  }
-
-  /** For people, where it was stopped by something other than one of them. */
-  get stopMessage(): string | undefined {
-    return this.#stopMessage;
-  }
-
-  /** Ends it: the model's answer and its calls. */
-  stop(message?: string): void {
-    if (!this.stopping.signal.aborted) this.#stopMessage = message;
-    this.stopping.abort(message ?? "a person stopped the turn");
-  }
-
-  finish(message: ChatMessage): void {
-    this.#isDone = true;
-    this.#done.resolve(message);
-  }
-}
-
-/** Has the last message of a session answered, and keeps what comes. */
-export class TurnRunner {
-  readonly #chat: ChatService;
-  readonly #store: ChatStore;
-  readonly #writer: TurnWriter;
-
-  constructor(chat: ChatService, store: ChatStore, writer: TurnWriter) {
-    this.#chat = chat;
-    this.#store = store;
-    this.#writer = writer;
+  /**
+   * The turn of a session that another process makes, told by what that process has stored. Its feed is to be followed at
+   * once: nothing is looked at unless somebody reads. Undefined when there is none.
+   */
+  async #follow(sessionId: string): Promise<ActiveTurn | undefined> {
+    const message = await this.#services.store.chat.getRunning(sessionId);
+    if (message === undefined) return undefined;
+    const known = this.#followed.get(message.id);
+    if (known !== undefined) return known;
+    const turn = new ActiveTurn(message);
+    this.#followed.set(message.id, turn);
+    void this.#keepFollowing(turn);
+    return turn;
   }
 
   /** Never rejects. */
-  async run(
-    session: ChatSession,
-    active: ActiveTurn,
-    reach: ChatReach,
-    endpoint: ModelEndpoint,
-    headers?: Turn["headers"],
-  ): Promise<void> {
-    const { message, parts, feed } = active;
-    const chat = this.#chat;
-    const { usage } = assistantBody(message);
-    let body: AssistantBody = {
-      provider: endpoint.provider,
-      model: endpoint.model,
-      parts,
-      ...(usage && { usage }),
-    };
-    const saver = new TextSaver(() => this.#writer.save(message, body, "running"));
-    let end: TurnEnd;
-    let changes = {};
-    try {
-      const earlier = (await this.#store.listMessages(session.id)).filter(
-        ({ position }) => position < message.position,
+  async #keepFollowing(turn: ActiveTurn): Promise<void> {
+    const shown = new Map<string, string>();
+    do {
+      await wait(FOLLOWING, undefined, { ref: false });
+      await this.#look(turn, shown).catch((error) =>
+        this.#services.logger.debug("A turn of another process could not be followed:", error),
       );
-      const offered = await chat.tools.getTools(reach, {
-        budget: chat.toolBudget,
-        query: firstWords(earlier),
-        chosen: session.state.tools,
-      });
-      const known = callIdsOf(earlier);
-      const loop = chat.loop({
-        id: message.id,
-        sessionID: session.id,
-        reach,
-        endpoint,
-        history: [...instructions(session, reach), ...toHistory(earlier, endpoint.images)],
-        body: {},
-        offered,
-        clientTools: [],
-        parts,
-        limits: chat.limits,
-        usage,
-        contextTokens: chat.contextTokens(endpoint),
-        compacted: session.state.compacted ?? [],
-        callIdOf: (id) => known.get(id),
-        signal: active.stopping.signal,
-        leaving: active.leaving.signal,
-        ...(headers === undefined ? {} : { headers }),
-        emit: (event) => {
-          feed.publish(event.type, event);
-          if (event.type === "usage") body = { ...body, usage: event.total };
-          if ("text" in event) saver.touch();
-        },
-        save: () => saver.save(),
-      });
-      end = await loop.run();
-      body = { ...body, usage: loop.usage };
-      changes = {
-        ...(offered.chosen === undefined ? {} : { tools: offered.chosen }),
-        ...(loop.compacted.length === 0 ? {} : { compacted: loop.compacted }),
-      };
-    } catch (thrown) {
-      end = this.#writer.endOf(thrown, active);
-      if (end.reason !== "interrupted") settleOpenCalls(parts);
+    } while (!turn.isDone && turn.feed.isFollowed);
+    this.#followed.delete(turn.message.id);
+  }
+
+  async #look(turn: ActiveTurn, shown: Map<string, string>): Promise<void> {
+    const { feed, parts } = turn;
+    const { id: messageId, sessionId } = turn.message;
+    const message = await this.#services.store.chat.getMessage(messageId);
+    if (message !== undefined) {
+      const { parts: stored } = assistantBody(message);
+      const events = eventsBetween(parts, stored);
+      parts.splice(0, parts.length, ...stored);
+      for (const event of events) feed.publish(event);
     }
-    await saver.end();
-    if (Object.keys(changes).length > 0) {
-      const state = { ...session.state, ...changes };
-      await chat.sessions.update(session, { state }).catch((error) => this.#writer.complain(error));
+    if (parts.some((part) => isTool(part) && !isSettled(part)) || shown.size > 0) {
+      for (const event of await this.#questions(sessionId, shown)) feed.publish(event);
     }
-    await this.#writer.conclude(active, body, end);
-  }
-}
-
-/** Stops the turns of this process that somebody stopped on another node. Looks only while there are turns. */
-class StopMarks {
-  readonly #store: Pick<ChatStore, "findStopped">;
-  readonly #turns = new Map<string, ActiveTurn>();
-
-  constructor({ chat, follower }: Pick<Store, "chat" | "follower">, logger: Logger) {
-    this.#store = chat;
-    follower.follow("stopped turns", {
-      isNeeded: () => this.#turns.size > 0,
-      refresh: () => this.#look(),
-      failed: (error) =>
-        logger.debug("It could not be looked for turns that were stopped on another node:", error),
-    });
+    if (message?.status === "running") return;
+    const ended: ChatMessage = message ?? { ...turn.message, status: "interrupted" };
+    const { end = { reason: "interrupted" }, usage } = assistantBody(ended);
+    turn.finish(ended);
+    feed.publish({ type: "end", sessionId, messageId, end, usage });
   }
 
-  /** Until the turn has ended. */
-  watch(turn: ActiveTurn): void {
-    this.#turns.set(turn.message.id, turn);
-    void turn.done.then(() => this.#turns.delete(turn.message.id));
-  }
-
-  async #look(): Promise<void> {
-    for (const id of await this.#store.findStopped([...this.#turns.keys()])) this.#turns.get(id)?.stop();
-  }
-}
-
-/** As many as loop detection looks back. */
-const MOST = 24;
-
-/**
- * Gives loop detection its memory of a session back when another process had it before: from the records of the calls,
- * which are kept anyway.
- */
-export class LoopMemory {
-  readonly #parts: Pick<ChatParts, "registry" | "store" | "logger">;
-
-  constructor(parts: Pick<ChatParts, "registry" | "store" | "logger">) {
-    this.#parts = parts;
-  }
-
-  /** The memory of these calls, oldest first, and of no others. Never rejects. */
-  async restore(sessionID: string, owner: string, callIds: readonly string[]): Promise<void> {
-    const { registry, logger } = this.#parts;
-    try {
-      const calls = await Promise.all(callIds.slice(-MOST).map((callId) => this.#recall(callId)));
-      const known = calls.filter((call) => call !== undefined);
-      registry.restoreLoopState(sessionID, recallCalls(known), owner);
-    } catch (error) {
-      // A conversation goes on without it: a guard never becomes the cause of a failure.
-      logger.warn("Loop detection does not remember a conversation that goes on:", error);
-    }
-  }
-
-  /** The memory of all calls that were made in the session. Never rejects. */
-  async restoreAll(sessionID: string, owner: string): Promise<void> {
-    const { store, logger } = this.#parts;
-    try {
-      const { items } = await store.calls.list({ session: sessionID, top: true, limit: MOST });
-      await this.restore(sessionID, owner, items.map(({ callId }) => callId).reverse());
-    } catch (error) {
-      logger.warn("Loop detection does not remember a conversation that goes on:", error);
-    }
-  }
-
-  async #recall(callId: string): Promise<RecalledCall | undefined> {
-    const { registry, store } = this.#parts;
-    const record = await store.calls.get(callId);
-    if (record === undefined || record.outcome === "running" || record.outcome === "interrupted")
-      return undefined;
-    const result = await this.#wholeResult(record);
-    return result && { record, result, metadata: registry.get(record.toolName)?.metadata ?? {} };
-  }
-
-  async #wholeResult({ callId, result, resultSize, flags }: StoredCall) {
-    if (flags?.truncated !== true) return result;
-    // Another node may keep it; then nobody can tell what it repeats.
-    const whole = await this.#parts.store.calls.readResult(callId, 0, resultSize).catch(() => undefined);
-    return whole && { ...result, content: whole.text };
+  /** What is asked in the session, and what became of it. `shown`: the states that readers know, by question. */
+  async #questions(sessionId: string, shown: Map<string, string>): Promise<TurnEvent[]> {
+    const { approvals } = this.#services;
+    const { items: open } = await approvals.list({ state: "pending", session: sessionId, limit: PAGE });
+    const ids = new Set(open.map(({ id }) => id));
+    const gone = [...shown].filter(([id, state]) => state === "pending" && !ids.has(id)).map(([id]) => id);
+    const decided = await Promise.all(gone.map((id) => approvals.get(id)));
+    const changed = [...open, ...decided.filter((approval) => approval !== undefined)].filter(
+      ({ id, state }) => shown.get(id) !== state,
+    );
+    for (const { id, state } of changed) shown.set(id, state);
+    return changed.map((approval) => ({ type: "approval", approval: shownApproval(approval) }));
   }
 }

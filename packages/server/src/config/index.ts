@@ -1,21 +1,23 @@
 export {
-  addressProblem,
   type Config,
-  defaultLimits,
   defineConfig,
   type Models,
   type ModelTraits,
-  parseGrants,
   retentionOf,
+  type Services,
+  type Workspace,
+} from "./config.ts";
+export { addressProblem, shownAddress } from "./config-schema.ts";
+export { type ConfigOrigin, loadEnvironment, readConfig, unreadConfigs } from "./read-config.ts";
+export {
+  defaultLimits,
+  parseGrants,
   type SandboxConfig,
   type SandboxGrant,
-  type Services,
-  shownAddress,
   timerMs,
   type WorkerLimits,
   withDefaultLimits,
-} from "./config.ts";
-export { type ConfigOrigin, loadEnvironment, readConfig, unreadConfigs } from "./read-config.ts";
+} from "./sandbox.ts";
 export { isAlive, readServerAddress, type ServerAddress, writeServerAddress } from "./server-address.ts";
 export {
   matchesPattern,
@@ -25,4 +27,3 @@ export {
   toolMatcher,
   upstreamOrigin,
 } from "./tool-patterns.ts";
-export type { Workspace } from "./workspace.ts";

@@ -3,26 +3,22 @@ import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { parseEnv } from "node:util";
 import { compileSchema, type JsonSchemaObject, type Logger } from "@toolrack/core";
-import { LoadError } from "../helpers/index.ts";
+import { isRecord, LoadError } from "../helpers/index.ts";
+import type { Config } from "./config.ts";
 import {
-  type Config,
+  type ConfigVariable,
+  configProblems,
   configSchema,
-  providerAddressProblems,
-  sandboxConfigProblems,
+  configVariables,
+  formOf,
   toolPatternProblems,
-} from "./config.ts";
-import { type ConfigVariable, configVariables, formOf } from "./config-variables.ts";
+} from "./config-schema.ts";
 
 /** A key that is set, and by what. */
 export interface ConfigOrigin {
   readonly key: string;
   /** `toolrack.config.ts`, `TOOLRACK_SERVER_PORT`, or `TOOLRACK_SERVER_PORT in .env`. */
   readonly from: string;
-}
-
-export interface ReadConfig {
-  readonly config: Config;
-  readonly origins: readonly ConfigOrigin[];
 }
 
 const names = [
@@ -34,17 +30,17 @@ const names = [
 ];
 const schema = compileSchema(configSchema);
 
-/** The workspace's config file, over which variables of the environment win. Throws `LoadError`. Warns of what is passed over. */
 /** Evaluates a file of code. */
-export interface ConfigLoader {
+interface ConfigLoader {
   load(path: string): Promise<{ readonly exports: unknown }>;
 }
 
+/** The workspace's config file, over which variables of the environment win. Throws `LoadError`. Warns of what is passed over. */
 export async function readConfig(
   workspace: string,
   graph: ConfigLoader,
   logger: Logger,
-): Promise<ReadConfig> {
+): Promise<{ readonly config: Config; readonly origins: readonly ConfigOrigin[] }> {
   const path = names.map((name) => join(workspace, name)).find((candidate) => existsSync(candidate));
   for (const name of unreadConfigs(workspace)) {
     logger.warn(`${name} is not read. Write it as toolrack.config.ts: export default { … }. Or delete it.`);
@@ -65,17 +61,13 @@ export async function readConfig(
 
 async function readConfigFile(path: string, graph: ConfigLoader): Promise<Config> {
   const { exports } = await graph.load(path);
-  const config = (exports as { default?: unknown }).default ?? exports;
-  // Services and models are live objects: they are looked at, and handed on as they are.
-  const outcome = await schema.validate(shallow(config));
+  const given = isRecord(exports) && exports.default !== undefined ? exports.default : exports;
+  const outcome = await schema.validate(shallow(given));
+  const config = given as Config; // Used only when the schema has found nothing wrong with it.
   const problems = outcome.ok
-    ? [
-        ...(await sandboxConfigProblems((config as Config).sandbox)),
-        ...providerAddressProblems((config as Config).providers),
-        ...toolPatternProblems(config as Config),
-      ]
+    ? configProblems(config)
     : outcome.issues.map(({ path: key, message }) => (key === "" ? message : `${key}: ${message}`));
-  if (problems.length === 0) return config as Config;
+  if (problems.length === 0) return config;
   throw new LoadError(`The config is not valid. ${problems.join(" ")}`, "Correct these keys.", { path });
 }
 
@@ -95,24 +87,23 @@ function withVariable(config: Config, { path, value }: SetVariable): Config {
 /** A copy with another value; what lies beside it is handed on as it is. */
 function withValue(holder: unknown, [key, ...rest]: readonly string[], value: unknown): unknown {
   if (key === undefined) return value;
-  const object = (holder ?? {}) as Record<string, unknown>;
+  const object = isRecord(holder) ? holder : {};
   return { ...object, [key]: withValue(object[key], rest, value) };
 }
 
 function valueAt(holder: unknown, path: readonly string[]): unknown {
-  return path.reduce((at, key) => (at as Record<string, unknown> | undefined)?.[key], holder);
+  return path.reduce((at, key) => (isRecord(at) ? at[key] : undefined), holder);
 }
 
+/** Services and models are live objects: an empty one stands for each, so that nothing of them is copied or looked at. */
 function shallow(config: unknown): unknown {
-  if (typeof config !== "object" || config === null) return config;
-  const { services, models, context, ...rest } = config as Record<string, unknown>;
-  return { ...rest, ...stand({ services, models, context }) };
+  if (!isRecord(config)) return config;
+  const live = ["services", "models", "context"].filter((key) => isObject(config[key]));
+  return { ...config, ...Object.fromEntries(live.map((key) => [key, {}])) };
 }
 
-/** An object stands for any object, so that nothing of it is copied. */
-function stand(live: Record<string, unknown>): Record<string, unknown> {
-  const present = Object.entries(live).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(present.map(([key, value]) => [key, typeof value === "object" ? {} : value]));
+function isObject(value: unknown): boolean {
+  return typeof value === "object" && value !== null;
 }
 
 /** A key of the config that the environment sets. */
@@ -242,7 +233,7 @@ async function readEnvironmentFile(
   try {
     return parseEnv(await readFile(join(workspace, file), "utf8"));
   } catch (thrown) {
-    const { code, message } = thrown as NodeJS.ErrnoException;
+    const { code, message } = thrown as NodeJS.ErrnoException; // Reading a file throws nothing else.
     if (code !== "ENOENT") logger.warn(`${file} is not loaded: ${message}`);
     return {};
   }

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
-import { configVariables, formOf } from "./config-variables.ts";
+import { configVariables, formOf } from "./config-schema.ts";
 
 describe("variables of the environment", () => {
   const set = new Set<string>();
@@ -98,7 +98,7 @@ describe("variables of the environment", () => {
         (variable) => `| \`${variable.name}\` | \`${variable.key}\` | ${formOf(variable)} |`,
       );
       const missing = rows.filter((row) => !text.includes(row));
-      expect(missing, "Run node scripts/run.mjs scripts/write-config-variables.ts").toEqual([]);
+      expect(missing, "Run node scripts/run.mjs scripts/write-config-schema.ts").toEqual([]);
     },
   );
 });

@@ -37,7 +37,7 @@ export function isAlive({ pid }: Pick<ServerAddress, "pid">): boolean {
     return process.kill(pid, 0);
   } catch (thrown) {
     // It is there, and belongs to somebody else.
-    return (thrown as NodeJS.ErrnoException).code === "EPERM";
+    return (thrown as NodeJS.ErrnoException).code === "EPERM"; // `kill` throws nothing else.
   }
 }
 

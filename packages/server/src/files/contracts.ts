@@ -6,12 +6,12 @@ import {
   Resource,
   type ResourceInfo,
   Tool,
-  type ToolBody,
   type ToolContext,
   type ToolInfo,
   type ToolMetadata,
 } from "@toolrack/core";
 import type { InternalTool, InternalToolContext } from "../calls/index.ts";
+import { isRecord } from "../helpers/index.ts";
 import type { FileVersion, RecognisedFile } from "./load-report.ts";
 
 /** What the workspace gives to handlers beside what every tool has. */
@@ -50,7 +50,7 @@ export function adaptInternal(
     ...(outputSchema === undefined ? {} : { outputSchema }),
     metadata: { ...(group === "" ? {} : { category: group }), ...metadata },
     execute: (context) =>
-      version.run(context, () => exported.handler(context.input as never, contextFor(context, surroundings))),
+      version.run(context, () => exported.handler(context.input, contextFor(context, surroundings))),
   });
   return { contract: "internal", tools: [{ ...info, origin: place.origin }], warnings };
 }
@@ -76,8 +76,11 @@ function contextFor(context: ToolContext, surroundings: InternalSurroundings): I
   return Object.assign(Object.create(context), surroundings);
 }
 
-function isInternalTool(value: unknown): value is InternalTool {
-  return typeof value === "object" && value !== null && typeof (value as InternalTool).handler === "function";
+/** Its handler takes what the pipeline has checked against its schema, whatever type it declares for it. */
+type CallableTool = InternalTool & { handler(args: unknown, ctx: InternalToolContext): unknown };
+
+function isInternalTool(value: unknown): value is CallableTool {
+  return isRecord(value) && typeof value.handler === "function";
 }
 
 /** The `schema` of contract 2: a JSON Schema with the tool's name and description in it. */
@@ -97,7 +100,7 @@ export function adaptToolbox(
   const { default: run } = exports;
   if (typeof run !== "function") return undefined;
   const warnings: string[] = [];
-  const schema = isSchema(exports.schema) ? exports.schema : undefined;
+  const schema: ToolboxSchema | undefined = isRecord(exports.schema) ? exports.schema : undefined;
   if (schema === undefined) {
     warnings.push(
       "It exports no schema, so the file name is its name and its arguments are not checked. Export one.",
@@ -134,10 +137,6 @@ function outputOf(schema: JsonSchemaObject | undefined): { outputSchema?: JsonSc
   const { properties } = schema ?? {};
   if (typeof properties !== "object" || properties === null || "content" in properties) return {};
   return { outputSchema: schema! };
-}
-
-function isSchema(value: unknown): value is ToolboxSchema {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /**
@@ -177,14 +176,14 @@ function watched(info: ToolInfo, { origin }: FilePlace, version: FileVersion): T
 }
 
 function isToolInfo(value: unknown): value is ToolInfo {
-  if (typeof value !== "object" || value === null) return false;
-  const { name, parameters, execute } = value as Partial<ToolInfo>;
+  if (!isRecord(value)) return false;
+  const { name, parameters, execute } = value;
   return typeof name === "string" && typeof parameters === "object" && typeof execute === "function";
 }
 
 function isPluginTool(value: unknown): value is PluginTool {
-  if (typeof value !== "object" || value === null) return false;
-  const { args, parameters, execute } = value as Partial<PluginTool & ToolBody>;
+  if (!isRecord(value)) return false;
+  const { args, parameters, execute } = value;
   return typeof execute === "function" && typeof (args ?? parameters) === "object";
 }
 

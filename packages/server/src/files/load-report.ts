@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { relative } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
 import type { PromptInfo, ResourceInfo, ToolContext, ToolInfo } from "@toolrack/core";
 import { currentCall } from "../helpers/current-call.ts";
-import type { StackMapper } from "../helpers/index.ts";
-import { LoadError, type LoadFailure } from "../helpers/index.ts";
+import { LoadError, type LoadFailure, reasonOf, type StackMapper } from "../helpers/index.ts";
 import { codeFrame } from "./loader/compile.ts";
 import type { LoadedModule } from "./loader/module-graph.ts";
 import { type ScannedFile, sameContent, signFiles, type UnreadableFile } from "./loader/resolver.ts";
@@ -142,7 +142,7 @@ export async function failureOf(
   const file = relative(workspace, path);
   if (!(thrown instanceof LoadError)) {
     const line = stacks.lineOf(thrown, path);
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    const reason = reasonOf(thrown);
     const remedy = "Correct the definition of the tool.";
     return { file, ...(line === undefined ? {} : { line }), reason, remedy, ...(await frameOf(path, line)) };
   }
@@ -219,6 +219,7 @@ export class FileVersion {
   async run<Result>(context: ToolContext<unknown>, call: () => Result | Promise<Result>): Promise<Result> {
     this.#underWay.add(context);
     try {
+      // Functions that look it up take what they need of it; none reads the input, whose type differs.
       return await currentCall.run(context as ToolContext, call);
     } catch (thrown) {
       throw this.#stacks.apply(thrown);
@@ -240,7 +241,7 @@ export class FileVersion {
         this.#onChange = resolve;
       });
     }
-    return typeof destroy === "function" ? runDestroy(destroy as () => unknown) : undefined;
+    return typeof destroy === "function" ? runDestroy(async () => destroy()) : undefined;
   }
 
   #leave(context: ToolContext<unknown>): void {
@@ -249,21 +250,13 @@ export class FileVersion {
   }
 }
 
-async function runDestroy(destroy: () => unknown): Promise<string | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<string>((resolve) => {
-    timer = setTimeout(
-      () => resolve(`destroy() did not end within ${DESTROY_LIMIT / 1000} s`),
-      DESTROY_LIMIT,
-    );
-  });
-  try {
-    return await Promise.race([late, Promise.resolve(destroy()).then(() => undefined)]);
-  } catch (thrown) {
-    return `destroy() failed: ${thrown instanceof Error ? thrown.message : String(thrown)}`;
-  } finally {
-    clearTimeout(timer);
-  }
+function runDestroy(destroy: () => Promise<unknown>): Promise<string | undefined> {
+  const late = `destroy() did not end within ${DESTROY_LIMIT / 1000} s`;
+  const ended = destroy().then(
+    () => undefined,
+    (thrown) => `destroy() failed: ${reasonOf(thrown)}`,
+  );
+  return Promise.race([ended, wait(DESTROY_LIMIT, late, { ref: false })]);
 }
 
 type Contract = "internal" | "toolbox" | "define" | "plugin" | "single-file";

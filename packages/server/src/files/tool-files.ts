@@ -1,5 +1,6 @@
 import { realpath } from "node:fs/promises";
 import { basename, extname, relative, resolve, sep } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import { LoadError } from "../helpers/index.ts";
 import {
@@ -141,12 +142,7 @@ export class ToolFiles {
     await this.#pending;
     this.#retire([...this.#serving.values()], [...this.#graph.modules()]);
     this.#serving.clear();
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise((resolve) => {
-      timer = setTimeout(resolve, CLOSE_LIMIT);
-    });
-    await Promise.race([Promise.all(this.#retiring), late]);
-    clearTimeout(timer);
+    await Promise.race([Promise.all(this.#retiring), wait(CLOSE_LIMIT, undefined, { ref: false })]);
   }
 
   #tell(event: LoadEvent): void {

@@ -73,9 +73,7 @@ export function logTool(log: CallLog, book: Pick<CallBook, "of" | "isAdmin">): T
       const { page = 1, pageSize = 20, order = "newest", toolName, tool = toolName, ...rest } = input;
       const query = { ...rest, ...(tool === undefined ? {} : { tool }) };
       log.flush();
-      const isVisible = book.isAdmin(callId)
-        ? () => true
-        : await ownLines(log.file, book.of(callId), signal);
+      const isVisible = book.isAdmin(callId) ? () => true : await ownLines(log.file, book.of(callId), signal);
       const found: LogLine[] = [];
       for await (const line of readLog(log.file, query)) {
         signal.throwIfAborted();

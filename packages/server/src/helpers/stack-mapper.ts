@@ -20,10 +20,9 @@ export class StackMapper {
   /** Rewrites the stack of an error in place, once. Anything else passes unchanged. */
   apply<Thrown>(thrown: Thrown): Thrown {
     try {
-      const error = thrown as { stack?: unknown };
-      if (!(thrown instanceof Error) || typeof error.stack !== "string" || mapped.has(thrown)) return thrown;
+      if (!(thrown instanceof Error) || typeof thrown.stack !== "string" || mapped.has(thrown)) return thrown;
       mapped.add(thrown);
-      error.stack = error.stack
+      thrown.stack = thrown.stack
         .split("\n")
         .map((text) => this.#mappedLine(text))
         .join("\n");

@@ -44,7 +44,7 @@ async function fingerprintOf(path: string): Promise<string> {
     const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
     return [dev, ino, size, mtimeNs, ctimeNs].join(" ");
   } catch (thrown) {
-    return (thrown as NodeJS.ErrnoException).code ?? "unreadable";
+    return (thrown as NodeJS.ErrnoException).code ?? "unreadable"; // `stat` throws nothing else.
   }
 }
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import type { ToolErrorCode, ToolResult, ToolState } from "@toolrack/core";
+import type { ToolErrorCode, ToolState } from "@toolrack/core";
 import type { Grant } from "../access/index.ts";
 import type { AnnouncedCall, CallDesk, CallRequest, EndedCall } from "../calls/index.ts";
 import type { CallLine, CallStore, StoredCall } from "../store/index.ts";
@@ -29,7 +29,7 @@ export async function serveCall(
   { keep = false, ...call }: WantedCall,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-): Promise<CallAnswer | typeof sent> {
+): Promise<unknown> {
   const gone = keep ? undefined : callerGone(incoming, outgoing);
   const request = { ...call, signal: gone?.signal, headers: incoming.headers };
   try {
@@ -121,28 +121,6 @@ export function unknownCall(callId: string): HttpError {
   return new HttpError("call_not_found", message, { details: { callId } });
 }
 
-/** What a caller is told of a call that ran, whatever came of it. */
-interface CallAnswer {
-  readonly callId: string;
-  readonly toolName: string;
-  readonly status: "completed" | "error";
-  /** Milliseconds. */
-  readonly duration: number;
-  readonly result: ToolResult;
-  /** False when the store could not keep the record. */
-  readonly recorded: boolean;
-  readonly replayOf?: string;
-}
-
-/** Throws the refusal when the tool did not run. */
-function answerOf(ended: EndedCall, replayOf?: string): CallAnswer {
-  const refusal = refusalOf(ended);
-  if (refusal !== undefined) throw refusal;
-  const { callId, record, result, recorded } = ended;
-  const { toolName, status, duration } = record;
-  return { callId, toolName, status, duration, result, recorded, replayOf };
-}
-
 /** The codes with which the pipeline refuses a call before the tool runs. The rest is what came of a run. */
 export const refusals = [
   "tool_not_found",
@@ -154,15 +132,17 @@ export const refusals = [
 ] as const satisfies readonly (HttpErrorCode & ToolErrorCode)[];
 
 /**
- * The refusal that a call ended with, if the tool never ran. A tool that ran and handed on the refusal of a call
- * that it made is no refusal: it happened.
+ * What a caller is told of a call that ran, whatever came of it. Throws the refusal when the tool never ran; one that ran
+ * and handed on the refusal of a call that it made is no refusal: it happened.
  */
-function refusalOf({ callId, result, record }: EndedCall): HttpError | undefined {
-  const error = result.error;
-  const code = refusals.find((refusal) => refusal === error?.code);
-  if (error === undefined || code === undefined || record.runDuration > 0) return undefined;
+function answerOf({ callId, record, result, recorded }: EndedCall, replayOf?: string): object {
+  const { error } = result;
+  const { toolName, status, duration } = record;
+  const code = error && record.runDuration === 0 ? refusals.find((one) => one === error.code) : undefined;
+  if (error === undefined || code === undefined)
+    return { callId, toolName, status, duration, result, recorded, replayOf };
   const details = { callId, recoverable: error.recoverable, ...error.details };
-  return new HttpError(code, error.message, { details });
+  throw new HttpError(code, error.message, { details });
 }
 
 const PREVIEW = 200;

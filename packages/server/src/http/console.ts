@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { extname, join, relative, sep } from "node:path";
+import { sendText } from "./wire/index.ts";
 
 /** Where the built console is: beside the program when it was packed with it, or in the repository. */
 export function findConsole(): string {
@@ -29,9 +30,8 @@ export function serveConsole(directory: string): ConsoleHandler {
     const found = files.get(path === "/" ? INDEX : path);
     if (found !== undefined) return send(found, incoming, outgoing);
     if (path.startsWith(ASSETS)) {
-      return sendText(
+      return sendPlain(
         outgoing,
-        404,
         "This file belongs to another version of the console. Load the page anew.\n",
       );
     }
@@ -39,7 +39,7 @@ export function serveConsole(directory: string): ConsoleHandler {
     if (!headers.accept?.includes("text/html")) return false;
     const index = files.get(INDEX);
     if (index !== undefined) return send(index, incoming, outgoing);
-    return path === "/" ? sendText(outgoing, 404, NOT_BUILT) : false;
+    return path === "/" ? sendPlain(outgoing, NOT_BUILT) : false;
   };
 }
 
@@ -149,11 +149,7 @@ function acceptsGzip(header: string | string[] | undefined): boolean {
   return /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?(?:,|$|\s))/i.test(String(header ?? ""));
 }
 
-function sendText(outgoing: ServerResponse, status: number, text: string): true {
-  outgoing.writeHead(status, {
-    "Content-Type": "text/plain; charset=utf-8",
-    "Content-Length": Buffer.byteLength(text),
-  });
-  outgoing.end(text);
+function sendPlain(outgoing: ServerResponse, text: string): true {
+  sendText(outgoing, 404, text, { "Content-Type": "text/plain; charset=utf-8" });
   return true;
 }

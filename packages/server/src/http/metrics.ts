@@ -49,28 +49,24 @@ export class Metrics {
   /** `mayUse` decides which tools are spoken of. */
   render(readings: Readings, mayUse: (toolName: string) => boolean): string {
     const tools = [...this.#tools].filter(([tool]) => tool === UNKNOWN || mayUse(tool));
+    const { activeCalls, failedFiles, recordFailures, held, log, feedReaders, feedDropped } = readings;
+    const { enabled, disabled } = readings.tools;
     return [
       ...callMetrics(tools),
-      metricText("toolrack_calls_active", "gauge", "Calls under way.", [{ value: readings.activeCalls }]),
+      gauge("toolrack_calls_active", "Calls under way.", activeCalls),
       metricText("toolrack_tools", "gauge", "Tools on the rack.", [
-        { labels: { state: "enabled" }, value: readings.tools.enabled },
-        { labels: { state: "disabled" }, value: readings.tools.disabled },
+        { labels: { state: "enabled" }, value: enabled },
+        { labels: { state: "disabled" }, value: disabled },
       ]),
-      gauge("toolrack_files_failed", "Tool files that could not be loaded.", readings.failedFiles),
-      counter("toolrack_record_failures_total", "Records that the store refused.", readings.recordFailures),
-      gauge("toolrack_records_held", "Records that wait in memory for the store.", readings.held.records),
-      gauge("toolrack_records_held_bytes", "Bytes of the records that wait.", readings.held.bytes),
-      gauge("toolrack_log_lines_held", "Lines that wait in memory for the log.", readings.log.held),
-      counter("toolrack_log_lines_lost_total", "Lines that the log has no room for.", readings.log.lost),
-      gauge("toolrack_event_readers", "Readers of the event stream.", readings.feedReaders),
-      counter(
-        "toolrack_event_readers_dropped_total",
-        "Readers that took nothing any more.",
-        readings.feedDropped,
-      ),
-      metricText("toolrack_http_requests_total", "counter", "Requests answered.", [
-        ...this.#requests.values(),
-      ]),
+      gauge("toolrack_files_failed", "Tool files that could not be loaded.", failedFiles),
+      counter("toolrack_record_failures_total", "Records that the store refused.", recordFailures),
+      gauge("toolrack_records_held", "Records that wait in memory for the store.", held.records),
+      gauge("toolrack_records_held_bytes", "Bytes of the records that wait.", held.bytes),
+      gauge("toolrack_log_lines_held", "Lines that wait in memory for the log.", log.held),
+      counter("toolrack_log_lines_lost_total", "Lines that the log has no room for.", log.lost),
+      gauge("toolrack_event_readers", "Readers of the event stream.", feedReaders),
+      counter("toolrack_event_readers_dropped_total", "Readers that took nothing any more.", feedDropped),
+      metricText("toolrack_http_requests_total", "counter", "Requests answered.", this.#requests.values()),
       ...this.#processMetrics(),
     ].join("");
   }
@@ -82,11 +78,8 @@ export class Metrics {
   #count(record: ToolCallRecord): void {
     const code = record.error?.code;
     const tool = code === "tool_not_found" && record.runDuration === 0 ? UNKNOWN : record.toolName;
-    let counts = this.#tools.get(tool);
-    if (counts === undefined) {
-      counts = { completed: 0, errors: new Map(), durations: new Histogram() };
-      this.#tools.set(tool, counts);
-    }
+    const counts = this.#tools.get(tool) ?? { completed: 0, errors: new Map(), durations: new Histogram() };
+    this.#tools.set(tool, counts);
     counts.durations.observe(record.duration / 1000);
     if (code === undefined) counts.completed++;
     else counts.errors.set(code, (counts.errors.get(code) ?? 0) + 1);
@@ -95,16 +88,12 @@ export class Metrics {
   #processMetrics(): string[] {
     const delay = this.#delay;
     const seconds = (nanoseconds: number) => (delay.count === 0 ? 0 : nanoseconds / nanosecondsPerSecond);
-    const lag = metricText(
-      "toolrack_event_loop_lag_seconds",
-      "gauge",
-      "How late the event loop was since this was last read.",
-      [
-        { labels: { quantile: "0.5" }, value: seconds(delay.percentile(50)) },
-        { labels: { quantile: "0.99" }, value: seconds(delay.percentile(99)) },
-        { labels: { quantile: "1" }, value: seconds(delay.max) },
-      ],
-    );
+    const late = "How late the event loop was since this was last read.";
+    const lag = metricText("toolrack_event_loop_lag_seconds", "gauge", late, [
+      { labels: { quantile: "0.5" }, value: seconds(delay.percentile(50)) },
+      { labels: { quantile: "0.99" }, value: seconds(delay.percentile(99)) },
+      { labels: { quantile: "1" }, value: seconds(delay.max) },
+    ]);
     delay.reset();
     return [
       lag,
@@ -126,14 +115,10 @@ function callMetrics(tools: readonly (readonly [string, ToolCounts])[]): string[
     [...errors].map(([code, value]): Sample => ({ labels: { tool, code }, value })),
   );
   const durations = tools.flatMap(([tool, counts]) => histogramSamples(tool, counts.durations));
+  const codes = "Calls that failed, by the code of the error.";
   return [
     metricText("toolrack_calls_total", "counter", "Calls that ended.", calls),
-    metricText(
-      "toolrack_call_failures_total",
-      "counter",
-      "Calls that failed, by the code of the error.",
-      failures,
-    ),
+    metricText("toolrack_call_failures_total", "counter", codes, failures),
     metricText("toolrack_call_duration_seconds", "histogram", "From arrival to end of a call.", durations),
   ];
 }
@@ -191,9 +176,10 @@ function metricText(
   name: string,
   type: "counter" | "gauge" | "histogram",
   help: string,
-  samples: readonly Sample[],
+  samples: Iterable<Sample>,
 ): string {
-  const lines = samples.map(
+  const lines = Array.from(
+    samples,
     ({ suffix = "", labels = {}, value }) => `${name}${suffix}${labelText(labels)} ${value}\n`,
   );
   return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join("")}`;

@@ -32,7 +32,7 @@ export function publishRack(feed: EventFeed, desk: Pick<CallDesk, "callerOf">): 
       case "state": {
         const { callId, toolName, status, title } = event;
         if (status === "completed" || status === "error") return; // The end is told by the record, which says more.
-        const shown = { toolName, ...(title === undefined ? {} : { title: clip(title) }), at: Date.now() };
+        const shown = { toolName, title: title && clip(title), at: Date.now() };
         if (status === "pending") return tell("call.queued", callId, shown);
         if (started.has(callId)) latest.set(callId, "updated", () => tell("call.updated", callId, shown));
         else tell("call.started", callId, shown);
@@ -41,8 +41,8 @@ export function publishRack(feed: EventFeed, desk: Pick<CallDesk, "callerOf">): 
       }
       case "progress": {
         const { callId, toolName, update } = event;
-        const told = update.message === undefined ? {} : { message: clip(update.message) };
-        latest.set(callId, "progress", () => tell("call.progress", callId, { toolName, ...update, ...told }));
+        const told = { toolName, ...update, message: update.message && clip(update.message) };
+        latest.set(callId, "progress", () => tell("call.progress", callId, told));
         return;
       }
       case "log": {
@@ -74,11 +74,8 @@ export function publishRack(feed: EventFeed, desk: Pick<CallDesk, "callerOf">): 
       }
       case "loop": {
         const { callId, sessionID, verdict } = event;
-        tell("loop.detected", callId, {
-          sessionID,
-          action: verdict.action,
-          evidence: clip(verdict.evidence ?? ""),
-        });
+        const { action, evidence = "" } = verdict;
+        tell("loop.detected", callId, { sessionID, action, evidence: clip(evidence) });
         return;
       }
     }
@@ -87,20 +84,10 @@ export function publishRack(feed: EventFeed, desk: Pick<CallDesk, "callerOf">): 
 
 /** Tells the feed of questions that can be answered by their id, and of what became of them. */
 export function publishApprovals(feed: EventFeed): (approval: StoredApproval) => void {
-  return ({
-    id,
-    callId,
-    parentCallId,
-    toolName,
-    displayName,
-    caller,
-    sessionID,
-    state,
-    expiresAt,
-    message,
-  }) => {
+  return (approval) => {
+    const { id, callId, parentCallId, toolName, displayName, caller, sessionID, state, expiresAt } = approval;
     const shown = { id, callId, parentCallId, toolName, displayName, caller, sessionID, state, expiresAt };
-    feed.publish("approval.changed", { ...shown, message: clip(message) }, "admins");
+    feed.publish("approval.changed", { ...shown, message: clip(approval.message) }, "admins");
   };
 }
 
@@ -127,37 +114,25 @@ export function publishMcpServers(
   feed: EventFeed,
   servers: Pick<McpServers, "list" | "fileProblem" | "problems">,
 ): () => void {
-  let before = new Map<string, string>();
   let fileBefore = fileOf(servers);
+  const publishServers = publishChanges(
+    () =>
+      servers.list().map((server) => {
+        const { key, state, reason, problem, resting, failures, tools, quarantined, since, signIn } = server;
+        const words = { reason: reason && clip(reason), problem: problem && clip(problem) };
+        const told = { key, state, ...words, resting, failures, tools, quarantined, since, signIn };
+        return { key, told, state: JSON.stringify(told) };
+      }),
+    (told) => feed.publish("mcp.server", told, "admins"),
+    (key) => feed.publish("mcp.server", { key, state: "removed" }, "admins"),
+    new Map(),
+  );
   return () => {
     const file = fileOf(servers);
-    if (file !== fileBefore) {
-      const { fileProblem } = servers;
-      feed.publish("mcp.file", fileProblem === undefined ? {} : { problem: clip(fileProblem) }, "admins");
-    }
+    const { fileProblem: problem } = servers;
+    if (file !== fileBefore) feed.publish("mcp.file", { problem: problem && clip(problem) }, "admins");
     fileBefore = file;
-    const now = new Map<string, string>();
-    for (const server of servers.list()) {
-      const { key, state, reason, problem, resting, failures, tools, quarantined, since, signIn } = server;
-      const shown = { key, state, ...(reason === undefined ? {} : { reason: clip(reason) }) };
-      const told = {
-        ...shown,
-        ...(problem === undefined ? {} : { problem: clip(problem) }),
-        resting,
-        failures,
-        tools,
-        quarantined,
-        since,
-        ...(signIn === undefined ? {} : { signIn }),
-      };
-      const text = JSON.stringify(told);
-      now.set(key, text);
-      if (before.get(key) !== text) feed.publish("mcp.server", told, "admins");
-    }
-    for (const key of before.keys()) {
-      if (!now.has(key)) feed.publish("mcp.server", { key, state: "removed" }, "admins");
-    }
-    before = now;
+    publishServers();
   };
 }
 
@@ -174,7 +149,7 @@ function nameOf({ status, error }: ToolCallRecord): string {
 function endOf(record: ToolCallRecord, resultSize: number): object {
   const { parentCallId, toolName, displayName, sessionID, caller, timestamp, duration, error } = record;
   return {
-    ...(parentCallId === undefined ? {} : { parentCallId }),
+    parentCallId,
     toolName,
     displayName,
     sessionID,
@@ -182,7 +157,7 @@ function endOf(record: ToolCallRecord, resultSize: number): object {
     timestamp,
     duration,
     resultSize,
-    ...(error === undefined ? {} : { error: { code: error.code, message: clip(error.message) } }),
+    error: error && { code: error.code, message: clip(error.message) },
   };
 }
 
@@ -192,25 +167,30 @@ function clip(text: string): string {
 
 /**
  * Tells the feed of skills and experts that became another, or are gone, and of tools that somebody switched on or off.
- * Answers how to stop.
+ * Returns a function that stops it.
  */
 export function publishLibrary(
   feed: EventFeed,
   { skills, switches }: { readonly skills: SkillLibrary; readonly switches: ToolSwitches },
 ): () => void {
+  const publish = (kind: string, look: () => readonly Seen[]) =>
+    publishChanges(
+      look,
+      (told) => feed.publish(`${kind}.changed`, told, "admins"),
+      (id) => feed.publish(`${kind}.removed`, { id }, "admins"),
+    );
   const skillsNow = () =>
     skills.list().map(({ id, name, enabled, trusted, owner, tools, updatedAt, revision }) => {
       const told = { id, name, enabled, trusted, owner, toolCount: tools.length };
-      return { told, state: JSON.stringify([told, updatedAt, revision, tools]) };
+      return { key: id, told, state: JSON.stringify([told, updatedAt, revision, tools]) };
     });
   const expertsNow = () =>
     skills.experts.list().map(({ id, name, updatedAt, version }) => {
-      const told = { id, name };
-      return { told, state: JSON.stringify([told, updatedAt, version]) };
+      return { key: id, told: { id, name }, state: JSON.stringify([id, name, updatedAt, version]) };
     });
   const stops = [
-    skills.subscribe(publishChanges(feed, "skill", skillsNow)),
-    skills.experts.subscribe(publishChanges(feed, "expert", expertsNow)),
+    skills.subscribe(publish("skill", skillsNow)),
+    skills.experts.subscribe(publish("expert", expertsNow)),
     switches.subscribe(({ toolName, enabled, by, at }: ToolSwitch) =>
       feed.publish("tool.switched", { toolName, enabled, by, at }, "admins"),
     ),
@@ -221,22 +201,29 @@ export function publishLibrary(
 }
 
 interface Seen {
-  readonly told: { readonly id: string };
+  readonly key: string;
+  readonly told: object;
   /** Another text whenever anything of it is. */
   readonly state: string;
 }
 
-/** What is there at the beginning is not told of: whoever opens the stream reads the list. */
-function publishChanges(feed: EventFeed, kind: string, look: () => readonly Seen[]): () => void {
-  const read = () => new Map(look().map(({ told, state }) => [told.id, { told, state }]));
-  let before = read();
+/**
+ * Tells what became another since the last look, and what is gone. What is there at the beginning is not told of, unless
+ * `before` says otherwise: a reader that opens the stream reads the list.
+ */
+function publishChanges(
+  look: () => readonly Seen[],
+  changed: (told: object) => void,
+  removed: (key: string) => void,
+  before: Map<string, string> = new Map(look().map(({ key, state }) => [key, state])),
+): () => void {
+  let known = before;
   return () => {
-    const now = read();
-    for (const [id, { told, state }] of now) {
-      if (before.get(id)?.state !== state) feed.publish(`${kind}.changed`, told, "admins");
-    }
-    for (const id of before.keys()) if (!now.has(id)) feed.publish(`${kind}.removed`, { id }, "admins");
-    before = now;
+    const now = look();
+    for (const { key, told, state } of now) if (known.get(key) !== state) changed(told);
+    const keys = new Set(now.map(({ key }) => key));
+    for (const key of known.keys()) if (!keys.has(key)) removed(key);
+    known = new Map(now.map(({ key, state }) => [key, state]));
   };
 }
 

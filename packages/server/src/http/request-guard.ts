@@ -45,7 +45,9 @@ export class RequestGuard {
     const { host, origin } = incoming.headers;
     checkHost(host, this.#hosts);
     if (origin === undefined || !checkOrigin(origin, host, this.#origins)) return false;
-    for (const [name, value] of Object.entries(corsHeaders(origin))) outgoing.setHeader(name, value);
+    outgoing.setHeader("Access-Control-Allow-Origin", origin);
+    outgoing.setHeader("Access-Control-Expose-Headers", "Retry-After, Allow");
+    outgoing.setHeader("Vary", "Origin");
     const isPreflight =
       incoming.method === "OPTIONS" && incoming.headers["access-control-request-method"] !== undefined;
     if (isPreflight) outgoing.writeHead(204, preflightHeaders).end();
@@ -105,11 +107,8 @@ function checkHost(host: string | undefined, allowed: ReadonlySet<string>): void
   if (host !== undefined && /[\s/?#@\\]/.test(host.trim())) {
     throw new HttpError("bad_request", "The URL or the Host header of the request cannot be read.");
   }
-  const name = host === undefined ? "" : hostName(host);
-  throw new HttpError(
-    "host_not_allowed",
-    `This server does not answer for the host "${name}". Use its address, or add the name to the allowed hosts.`,
-  );
+  const message = `This server does not answer for the host "${hostName(host ?? "")}". Use its address, or add the name to the allowed hosts.`;
+  throw new HttpError("host_not_allowed", message);
 }
 
 function isKnownHost(host: string | undefined, allowed: ReadonlySet<string>): boolean {
@@ -135,27 +134,12 @@ function isAddress(name: string): boolean {
 }
 
 /** Refuses what pages of other origins send. Says whether the answer needs CORS headers. */
-function checkOrigin(
-  origin: string | undefined,
-  host: string | undefined,
-  allowed: ReadonlySet<string>,
-): boolean {
-  if (origin === undefined) return false;
+function checkOrigin(origin: string, host: string | undefined, allowed: ReadonlySet<string>): boolean {
   if (allowed.has(origin)) return true;
   // The host itself has been checked before, so a page that it served is the server's own.
   if (host !== undefined && (origin === `http://${host}` || origin === `https://${host}`)) return false;
-  throw new HttpError(
-    "origin_not_allowed",
-    `Pages of ${origin} may not use this server. Add the origin to the allowed origins if they should.`,
-  );
-}
-
-function corsHeaders(origin: string): Record<string, string> {
-  return {
-    "Access-Control-Allow-Origin": origin,
-    "Access-Control-Expose-Headers": "Retry-After, Allow",
-    Vary: "Origin",
-  };
+  const message = `Pages of ${origin} may not use this server. Add the origin to the allowed origins if they should.`;
+  throw new HttpError("origin_not_allowed", message);
 }
 
 const preflightHeaders = {
@@ -288,33 +272,25 @@ function isPlainList(headers: unknown): headers is string[] {
   return true;
 }
 
+const SLASH = "/".charCodeAt(0);
+
 /**
- * Sees to it that a request names one host, as HTTP/1.1 demands. HTTP/1.0 does not know the header; health checks still
- * speak it, and browsers, against which the host is checked, do not.
+ * Sees to it that a request names one host, as HTTP/1.1 demands, and that its target is a path. A request that names the
+ * whole address, as those to a proxy do, is for the host of that address, whatever its Host header says.
  */
-export function settleHost(incoming: IncomingMessage): void {
-  const { rawHeaders, headers, httpVersion } = incoming;
+export function settleTarget(incoming: IncomingMessage): void {
+  const { rawHeaders, headers, httpVersion, url = "" } = incoming;
   let hosts = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]!;
     if (name.length === 4 && name.toLowerCase() === "host") hosts++;
   }
-  if (hosts === 1) return;
   if (hosts > 1) throw new HttpError("bad_request", "The request names more than one Host.");
-  if (httpVersion !== "1.0") {
+  // HTTP/1.0 does not know the header; health checks still speak it, and browsers, against which the host is checked, do not.
+  if (hosts === 0 && httpVersion !== "1.0") {
     throw new HttpError("bad_request", "The request has no Host header, which HTTP/1.1 demands.");
   }
-  headers.host = "localhost";
-}
-
-const SLASH = "/".charCodeAt(0);
-
-/**
- * Brings the target of a request into its usual form, a path. A request that names the whole address, as those to a proxy
- * do, is for the host of that address, whatever its Host header says. To be called when that has been settled.
- */
-export function settleTarget(incoming: IncomingMessage): void {
-  const { url = "" } = incoming;
+  if (hosts === 0) headers.host = "localhost";
   if (url.charCodeAt(0) === SLASH || url === "*") return;
   // Whoever puts a name and password before the host wants it to look like another one.
   const found = /^https?:\/\/([^/?#@]+)([/?].*)?$/i.exec(url);

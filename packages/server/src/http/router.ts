@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type CompiledSchema, compileSchema } from "@toolrack/core";
 import type { Grant } from "../access/index.ts";
-import { settleHost, settleTarget } from "./request-guard.ts";
+import { settleTarget } from "./request-guard.ts";
 import type { HttpServices } from "./services.ts";
 import type { Mount, Route, RouteRequest } from "./wire/index.ts";
 import {
@@ -44,7 +44,8 @@ interface Branch {
   readonly fixed: Map<string, Branch>;
   /** What follows it whatever its name is. */
   any: Branch | undefined;
-  readonly entries: Entry[];
+  /** By method. */
+  readonly entries: Map<string, Entry>;
 }
 
 type Server = Pick<HttpServices, "guard" | "metrics" | "logger" | "settings">;
@@ -67,20 +68,20 @@ export class Router {
     // How metrics name the request.
     let name = "(none)";
     try {
-      settleHost(incoming);
       settleTarget(incoming);
       const { guard } = this.#server;
       const { url = "/", method = "GET" } = incoming;
       const end = url.indexOf("?");
       const path = end === -1 ? url : url.slice(0, end);
-      const mount = this.#options.mounts.find((candidate) => candidate.owns(path, method));
+      const params: string[] = [];
+      const siblings = findBranch(this.#root, path.split("/"), 1, params)?.entries;
+      const mount = siblings === undefined ? this.#mountOf(path, method) : undefined;
       if (mount !== undefined) name = path;
-      else if (guard.knowsHost(incoming) && this.#options.pages(incoming, outgoing)) return;
+      else if (siblings === undefined && this.#isPage(incoming, outgoing)) return;
       if (guard.check(incoming, outgoing)) return;
       if (mount !== undefined) return await this.#serveMount(mount, incoming, outgoing);
-      const params: string[] = [];
-      const { entry, siblings } = this.#find(path, method, params);
-      if (entry === undefined) return await this.#refuse(path, siblings, incoming);
+      const entry = siblings?.get(method === "HEAD" ? "GET" : method);
+      if (entry === undefined) return await this.#refuse(path, [...(siblings?.values() ?? [])], incoming);
       name = entry.route.path;
       await this.#serve(entry, params, end === -1 ? "" : url.slice(end + 1), incoming, outgoing);
     } catch (thrown) {
@@ -104,12 +105,11 @@ export class Router {
     }
     entry.checks ??= compileChecks(route);
     const { checks } = entry;
-    const params = await checked(
-      "path",
-      checks.params,
-      Object.fromEntries(names.map((name, at) => [name, values[at]])),
-    );
-    const query = await checked("query", checks.query, readQuery(search, route.query ?? {}));
+    const named: Record<string, string> = {};
+    for (const [at, name] of names.entries()) named[name] = values[at]!;
+    const params = names.length === 0 ? named : await checked("path", checks.params, named);
+    const isBare = search === "" && route.query === undefined;
+    const query = isBare ? {} : await checked("query", checks.query, readQuery(search, route.query ?? {}));
     let body: unknown;
     if (route.body !== undefined || route.optionalBody !== undefined) {
       const given = await readBody(incoming, settings.maxBody);
@@ -165,19 +165,16 @@ export class Router {
       branch = next;
     }
     const names = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
-    branch.entries.push({ route, names, checks: undefined });
+    branch.entries.set(route.method, { route, names, checks: undefined });
   }
 
-  /** `params`: is given the values of the path's parameters in their order. */
-  #find(
-    path: string,
-    method: string,
-    params: string[],
-  ): { entry?: Entry | undefined; siblings: readonly Entry[] } {
-    const segments = path.split("/").slice(1).map(decoded);
-    const siblings = findBranch(this.#root, segments, 0, params)?.entries ?? [];
-    const wanted = method === "HEAD" ? "GET" : method;
-    return { entry: siblings.find(({ route }) => route.method === wanted), siblings };
+  #mountOf(path: string, method: string): Mount | undefined {
+    return this.#options.mounts.find((candidate) => candidate.owns(path, method));
+  }
+
+  /** Answers a request for a page of the console, and says so. */
+  #isPage(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
+    return this.#server.guard.knowsHost(incoming) && this.#options.pages(incoming, outgoing);
   }
 }
 
@@ -197,7 +194,7 @@ const nobody: Grant = {
 };
 
 function newBranch(): Branch {
-  return { fixed: new Map(), any: undefined, entries: [] };
+  return { fixed: new Map(), any: undefined, entries: new Map() };
 }
 
 /** A name that is written out in a route comes before a parameter that would take it too. */
@@ -207,8 +204,9 @@ function findBranch(
   at: number,
   params: string[],
 ): Branch | undefined {
-  const segment = segments[at];
-  if (segment === undefined) return branch.entries.length > 0 ? branch : undefined;
+  const written = segments[at];
+  if (written === undefined) return branch.entries.size > 0 ? branch : undefined;
+  const segment = written.includes("%") ? decoded(written) : written;
   const next = branch.fixed.get(segment);
   const found = next && findBranch(next, segments, at + 1, params);
   if (found !== undefined || branch.any === undefined || segment === "") return found;
@@ -219,7 +217,6 @@ function findBranch(
 }
 
 function decoded(segment: string): string {
-  if (!segment.includes("%")) return segment;
   try {
     return decodeURIComponent(segment);
   } catch {

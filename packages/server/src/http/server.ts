@@ -45,7 +45,7 @@ import type { HttpExtension, Mount } from "./wire/index.ts";
 import { sendError } from "./wire/index.ts";
 
 /** The part of an opened workspace that is served. */
-export interface ServedApp {
+interface ServedApp {
   readonly workspace: Workspace;
   readonly config: Config;
   readonly registry: ToolRegistry;
@@ -128,7 +128,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const feed = new EventFeed({ size: whole.feedSize, heartbeat: whole.heartbeat });
   const metrics = new Metrics();
   const reloads = new ReloadLog(app.report);
-  const unsubscribe = [metrics.listen, publishRack(feed, desk)].map((listen) => registry.subscribe(listen));
+  const unsubscribe = [
+    registry.subscribe(metrics.listen, ["record"]),
+    registry.subscribe(publishRack(feed, desk)),
+  ];
   unsubscribe.push(approvals.subscribe(publishApprovals(feed)), files.subscribe(publishLoads(feed)));
   if (mcpServers !== undefined) unsubscribe.push(mcpServers.subscribe(publishMcpServers(feed, mcpServers)));
   if (clients !== undefined) unsubscribe.push(clients.subscribe(publishClients(feed)));

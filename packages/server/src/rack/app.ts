@@ -33,7 +33,7 @@ import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
 import { openSkills, skillFoldersOf } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
-import { LateParts, loadBuiltins } from "./late-parts.ts";
+import { loadBuiltins, openOnDemand } from "./on-demand.ts";
 
 export interface OpenOptions {
   readonly approval?: ApprovalPolicy;
@@ -92,14 +92,13 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   forgetCompiledSources();
   tellConsoleBy(logLine);
   const { logger } = options;
+  const isTemporary = options.cache === false;
   const root = resolve(directory);
   const stacks = new StackMapper();
   // Filled in below: the config itself may import what is provided, before the rest exists.
   let provided: ProvidedParts | undefined;
   const modules: ModuleGraphParts = {
-    compiler: new Compiler(
-      options.cache === false ? undefined : join(root, ".toolrack", "cache", "compiled"),
-    ),
+    compiler: new Compiler(isTemporary ? undefined : join(root, ".toolrack", "cache", "compiled")),
     resolver: new Resolver(providedModules),
     stacks,
     provide: (id, importer) => provideModule(id, importer, provided ?? unavailable(id)),
@@ -125,7 +124,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     ...others.flatMap((usedFilesOf) => usedFilesOf()),
   ];
   const workspace = { ...toWorkspace(root, config, folders), usedFiles };
-  const late = new LateParts(root, config, logger, options.cache === false);
+  const onDemand = openOnDemand(root, config, logger, isTemporary);
   const token = await readMasterToken(root);
   const known = [
     ...knownSecrets(workspace.databases, process.env),
@@ -133,7 +132,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     ...(token === undefined ? [] : [token]),
   ];
   const toolSecrets = new ToolSecrets(
-    options.toolSecrets === undefined ? late.secrets : async () => options.toolSecrets,
+    options.toolSecrets === undefined ? onDemand.secrets : async () => options.toolSecrets,
   );
   let skillSecrets = options.toolSecrets;
   const { list: secrets } = new MaskedValues(
@@ -153,13 +152,13 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   });
   const book = new CallBook(registry);
   const log = new CallLog({ ...config.log, file: logFileOf(root, config) });
-  registry.subscribe(log.listen);
+  registry.subscribe(log.listen, ["record"]);
 
   const surroundings: InternalSurroundings = {
     ...config.context,
     // An application may have said what its services are; then only its own config can have them all.
     service: (config.services ?? {}) as InternalSurroundings["service"],
-    model: (config.models ?? {}) as InternalSurroundings["model"],
+    model: (config.models ?? {}) as InternalSurroundings["model"], // As above.
     workspace,
   };
   const offerings = new Offerings({ logger });
@@ -168,7 +167,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   let singleFiles: Promise<SingleFileTools> | undefined;
   const files = new ToolFiles({
     singleFiles: () => {
-      singleFiles ??= late.singleFiles({ modules, toolSecrets, secrets, isCached: options.cache !== false });
+      singleFiles ??= onDemand.singleFiles(modules, toolSecrets, secrets);
       return singleFiles;
     },
     onOffered: (offered) => fileOfferings.replace(offered),
@@ -209,11 +208,10 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     registry,
     config,
     workspace,
-    store:
-      options.store ?? (options.cache === false ? undefined : await late.existingStore().catch(withoutStore)),
-    sandbox: late.sandbox,
+    store: options.store ?? (isTemporary ? undefined : await onDemand.existingStore().catch(withoutStore)),
+    sandbox: onDemand.sandbox,
     secrets: async () => {
-      skillSecrets ??= await late.secrets(false);
+      skillSecrets ??= await onDemand.secrets(false);
       return skillSecrets;
     },
     offerings,
@@ -231,9 +229,9 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     skills,
     log,
     book,
-    sandbox: late.sandbox,
+    sandbox: onDemand.sandbox,
     async store() {
-      const store = options.store ?? (await late.store());
+      const store = options.store ?? (await onDemand.store());
       await toolSecrets.load();
       return store;
     },
@@ -257,7 +255,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
       await files.close();
       offerings.close();
       (await singleFiles)?.close();
-      await late.close();
+      await onDemand.close();
       await modules.compiler.settle();
       log.close();
       unloadEnvironment();

@@ -57,11 +57,10 @@ export function startWatchdog(options: WatchdogOptions): () => void {
     },
   };
   Object.defineProperty(globalThis, Symbol.for(WATCHED), { value: watched, configurable: true });
-  const unsubscribe = registry.subscribe(({ type }) => {
-    if (type !== "state") return;
+  const unsubscribe = registry.subscribe(() => {
     isAwake = true;
     thread ??= startThread({ ...options, parent, onBeat });
-  });
+  }, ["state"]);
   return () => {
     unsubscribe();
     thread?.stop();

@@ -16,8 +16,8 @@ import {
 import { hostname } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "@toolrack/core";
-import { DependencyError, processStat } from "../helpers/index.ts";
-import { checkLinks, type PnpmProgress, runPnpm } from "./pnpm.ts";
+import { DependencyError, defined, processStat } from "../helpers/index.ts";
+import { checkLinks, checkLock, type PnpmProgress, runPnpm } from "./pnpm.ts";
 
 export interface DependencyStoreOptions {
   /** `.toolrack/deps` of the workspace. */
@@ -67,18 +67,10 @@ export class DependencyStore {
 
   /** Deletes sets that nobody used for so long, and what killed installs left behind. Answers how many. */
   async prune(unusedFor: number): Promise<number> {
-    const now = Date.now();
-    let removed = 0;
-    for (const name of await readdir(this.#directory).catch(() => [])) {
-      const isLeftover = name.startsWith("installing-");
-      if (!isLeftover && !/^[0-9a-f]{32}$/.test(name)) continue;
-      const path = join(this.#directory, name);
-      const used = await stat(path).catch(() => undefined);
-      if (used === undefined || now - used.mtimeMs < (isLeftover ? HOUR : unusedFor)) continue;
-      await rm(path, { recursive: true, force: true });
-      removed++;
-    }
-    return removed;
+    return this.#removeWhere(async (name, path) => {
+      if (name.startsWith("installing-")) return isOlder(path, HOUR);
+      return /^[0-9a-f]{32}$/.test(name) && isOlder(path, unusedFor);
+    });
   }
 
   /**
@@ -86,13 +78,22 @@ export class DependencyStore {
    * it can only be told by the time.
    */
   async #sweep(): Promise<void> {
-    for (const name of await readdir(this.#directory).catch(() => [])) {
-      if (!name.startsWith("installing-")) continue;
-      const path = join(this.#directory, name);
+    await this.#removeWhere(async (name, path) => {
       const [id = "", started = ""] = name.slice(BEGINNING.length).split("-");
-      const isUnderWay = name.startsWith(BEGINNING) ? isRunning(Number(id), started) : await isRecent(path);
-      if (!isUnderWay) await rm(path, { recursive: true, force: true });
+      if (name.startsWith(BEGINNING)) return !isRunning(Number(id), started);
+      return name.startsWith("installing-") && isOlder(path, HOUR);
+    });
+  }
+
+  async #removeWhere(isOver: (name: string, path: string) => Promise<boolean>): Promise<number> {
+    let removed = 0;
+    for (const name of await readdir(this.#directory).catch(() => [])) {
+      const path = join(this.#directory, name);
+      if (!(await isOver(name, path))) continue;
+      await rm(path, { recursive: true, force: true });
+      removed++;
     }
+    return removed;
   }
 
   async #install(
@@ -147,17 +148,15 @@ export class DependencyStore {
         directory: folder,
         args: ["install", "--prod", "--ignore-scripts", "--prefer-offline", ...args],
         onProgress,
-        ...(this.#npmrc !== undefined && existsSync(this.#npmrc) ? { npmrc: this.#npmrc } : {}),
-        ...(signal === undefined ? {} : { signal }),
+        ...defined({
+          npmrc: this.#npmrc !== undefined && existsSync(this.#npmrc) ? this.#npmrc : undefined,
+          signal,
+        }),
       });
     // Found out first, so that nothing is brought here that does not come from a registry.
     if (!isLocked) await pnpm("--lockfile-only", "--no-frozen-lockfile");
     const found = await readFile(join(folder, "pnpm-lock.yaml"), "utf8").catch(() => undefined);
-    if (found !== undefined) {
-      // Imported late: it brings all of YAML, and most starts of the program install nothing.
-      const { checkLock } = await import("./lockfile.ts");
-      checkLock(found);
-    }
+    if (found !== undefined) await checkLock(found);
     await pnpm(found === undefined ? "--no-frozen-lockfile" : "--frozen-lockfile");
     // pnpm makes no folder for an empty set.
     await mkdir(join(folder, "node_modules"), { recursive: true });
@@ -175,7 +174,7 @@ export class DependencyStore {
     try {
       await rename(temporary, finished);
     } catch (thrown) {
-      const { code } = thrown as NodeJS.ErrnoException;
+      const { code } = thrown as NodeJS.ErrnoException; // What the file system says.
       if (code !== "ENOTEMPTY" && code !== "EEXIST") throw thrown;
       if (existsSync(join(finished, "node_modules"))) return;
       await rm(finished, { recursive: true, force: true });
@@ -223,7 +222,7 @@ function numbering(): string {
   }
 }
 
-/** Whether that very process runs. One that belongs to somebody else may not be signalled, and runs. */
+/** Whether that very process runs. A process of another user refuses our signal, so it runs. */
 function isRunning(id: number, started: string): boolean {
   if (id === process.pid) return started === STARTED;
   const seen = processStat(id);
@@ -232,13 +231,14 @@ function isRunning(id: number, started: string): boolean {
     process.kill(id, 0);
     return true;
   } catch (thrown) {
-    return (thrown as NodeJS.ErrnoException).code !== "ESRCH";
+    return (thrown as NodeJS.ErrnoException).code !== "ESRCH"; // What the system says.
   }
 }
 
-async function isRecent(path: string): Promise<boolean> {
+/** False for what is no longer there. */
+async function isOlder(path: string, milliseconds: number): Promise<boolean> {
   const seen = await stat(path).catch(() => undefined);
-  return seen !== undefined && Date.now() - seen.mtimeMs < HOUR;
+  return seen !== undefined && Date.now() - seen.mtimeMs >= milliseconds;
 }
 
 /** When it was last used, for `prune`. */

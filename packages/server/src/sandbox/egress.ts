@@ -16,7 +16,7 @@ import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { createAddressRules } from "../access/index.ts";
 import { parseGrants } from "../config/index.ts";
-import { plainHost } from "../helpers/index.ts";
+import { defined, plainHost, reasonOf } from "../helpers/index.ts";
 
 /** Through one proxy at once, so that no tool can use up the connections of the server. */
 const mostConnections = 256;
@@ -35,7 +35,7 @@ export async function openEgressProxy(
   hosts: readonly string[],
   resolve: ResolveName = (name) => lookup(name, { all: true }),
 ): Promise<EgressProxy> {
-  const gate = new Gate(hosts, resolve);
+  const gate = gateFor(hosts, resolve);
   const sockets = new Set<Duplex>();
   const server: Server = createServer((incoming, response) => void forward(gate, incoming, response));
   server.on("connect", (incoming, client, head) => void tunnel(gate, incoming, client, head, sockets));
@@ -61,38 +61,30 @@ type ResolveName = (name: string) => Promise<LookupAddress[]>;
 
 class Refusal extends Error {}
 
-class Gate {
-  readonly #hosts: readonly string[];
-  readonly #grants;
-  readonly #rules;
-  readonly #resolve: ResolveName;
+/** The addresses behind a name that may be reached. Throws a `Refusal`, or what the resolver says. */
+type Gate = (host: string, port: number) => Promise<LookupFunction>;
 
-  constructor(hosts: readonly string[], resolve: ResolveName) {
-    this.#resolve = resolve;
-    this.#hosts = hosts;
-    this.#grants = parseGrants(hosts);
-    this.#rules = createAddressRules(this.#grants.mayBePrivate);
-  }
-
-  /** The addresses behind a name that may be reached. Throws a `Refusal`, or what the resolver says. */
-  async resolve(host: string, port: number): Promise<LookupFunction> {
-    if (!this.#grants.allows(host, port))
+function gateFor(hosts: readonly string[], resolve: ResolveName): Gate {
+  const grants = parseGrants(hosts);
+  const rules = createAddressRules(grants.mayBePrivate);
+  return async (host, port) => {
+    if (!grants.allows(host, port))
       throw new Refusal(
-        `${host}:${port} is not granted. Granted: ${this.#hosts.join(", ")}. Declare the host in the tool and let the operator grant it`,
+        `${host}:${port} is not granted. Granted: ${hosts.join(", ")}. Declare the host in the tool and let the operator grant it`,
       );
     const name = plainHost(host);
-    const found = await this.#resolve(name);
-    const allowed = found.filter(({ address }) => this.#rules.refusal(name, address) === undefined);
+    const found = await resolve(name);
+    const allowed = found.filter(({ address }) => rules.refusal(name, address) === undefined);
     const first = allowed[0];
     if (first === undefined) {
       const address = found[0]?.address ?? "";
       throw new Refusal(
-        `${host} leads to ${address}, and ${this.#rules.refusal(name, address)}. Names may lead there only when that address is granted too`,
+        `${host} leads to ${address}, and ${rules.refusal(name, address)}. Names may lead there only when that address is granted too`,
       );
     }
     return (_name, options, callback) =>
       options.all ? callback(null, allowed) : callback(null, first.address, first.family);
-  }
+  };
 }
 
 async function tunnel(
@@ -110,7 +102,7 @@ async function tunnel(
     const upstream = connect({
       host: plainHost(target.hostname),
       port,
-      lookup: await gate.resolve(target.hostname, port),
+      lookup: await gate(target.hostname, port),
     });
     track(sockets, upstream);
     client.on("close", () => upstream.destroy());
@@ -143,10 +135,10 @@ async function forward(gate: Gate, incoming: IncomingMessage, response: ServerRe
         headers: {
           ...endToEnd(incoming.headers),
           // The framing of the body, which is passed on as it comes.
-          ...pick(incoming.headers, "transfer-encoding"),
+          ...defined({ "transfer-encoding": incoming.headers["transfer-encoding"] }),
           host: target.host,
         },
-        lookup: await gate.resolve(target.hostname, port),
+        lookup: await gate(target.hostname, port),
       },
       (answer) => {
         answer.on("error", () => response.destroy());
@@ -173,17 +165,10 @@ async function forward(gate: Gate, incoming: IncomingMessage, response: ServerRe
 }
 
 /** Meant for the next machine on the way only, and not for the one after it. */
-const hopByHop = [
-  "connection",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-];
+const hopByHop =
+  "connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade".split(
+    " ",
+  );
 
 function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   const named = (headers.connection ?? "")
@@ -192,10 +177,6 @@ function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
     .map((name) => name.trim());
   const left = Object.entries(headers).filter(([name]) => !hopByHop.includes(name) && !named.includes(name));
   return Object.fromEntries(left);
-}
-
-function pick(headers: IncomingHttpHeaders, name: string): IncomingHttpHeaders {
-  return headers[name] === undefined ? {} : { [name]: headers[name] };
 }
 
 function fail(response: ServerResponse, error: unknown): void {
@@ -211,7 +192,7 @@ function fail(response: ServerResponse, error: unknown): void {
 
 function describe(error: unknown): { status: number; text: string } {
   if (error instanceof Refusal) return { status: 403, text: `Refused: ${error.message}.` };
-  return { status: 502, text: `Not reached: ${error instanceof Error ? error.message : String(error)}` };
+  return { status: 502, text: `Not reached: ${reasonOf(error)}` };
 }
 
 /** A status line holds one line of plain letters. */
@@ -259,4 +240,52 @@ export class EgressProxies {
     const proxies = await Promise.allSettled(this.#proxies.values());
     for (const proxy of proxies) if (proxy.status === "fulfilled") proxy.value.close();
   }
+}
+
+/** The unix socket of the egress proxy inside a sandbox, and the port where clients in it look for a proxy. */
+export interface EgressAddress {
+  readonly socketPath: string;
+  readonly port: number;
+}
+
+/** What clients in the sandbox are told. The port is one of the sandbox's own loopback. */
+export function egressEnvironment({ port }: EgressAddress): Record<string, string> {
+  const proxy = `http://127.0.0.1:${port}`;
+  return {
+    NODE_USE_ENV_PROXY: "1",
+    HTTP_PROXY: proxy,
+    HTTPS_PROXY: proxy,
+    http_proxy: proxy,
+    https_proxy: proxy,
+  };
+}
+
+/**
+ * Runs inside the sandbox, where only its text arrives: it uses its arguments and Node, and nothing of this module.
+ * Clients take a proxy from the environment, which knows no unix sockets; hence a port that leads to the socket.
+ */
+export function forwardEgress(
+  { socketPath, port }: EgressAddress,
+  onRefusal: (text: string) => void,
+  onListening: () => void,
+): void {
+  const net = process.getBuiltinModule("node:net");
+  // Loaded now, because they read the environment when they are loaded. Clients of other make that would read it too
+  // go through these; left to themselves some of them send https in plain.
+  process.getBuiltinModule("node:http");
+  process.getBuiltinModule("node:https");
+  for (const name of Object.keys(process.env)) if (/proxy/i.test(name)) delete process.env[name];
+  const server = net.createServer((client) => {
+    const upstream = net.connect(socketPath);
+    upstream.once("data", (chunk) => {
+      const text = chunk.toString("latin1");
+      if (text.includes("\r\nx-toolrack-egress: refused\r\n"))
+        onRefusal(text.slice("HTTP/1.1 403 ".length, text.indexOf("\r\n")));
+    });
+    client.pipe(upstream).pipe(client);
+    client.on("error", () => upstream.destroy());
+    upstream.on("error", () => client.destroy());
+  });
+  server.listen(port, "127.0.0.1", onListening);
+  server.unref();
 }

@@ -3,7 +3,7 @@ import { readdir, readlink, realpath } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join, resolve, sep } from "node:path";
 import { createInterface } from "node:readline";
-import { DependencyError } from "../helpers/index.ts";
+import { asRecord, DependencyError, defined, isRecord } from "../helpers/index.ts";
 
 export interface PnpmRun {
   /** The folder with the package.json. */
@@ -44,7 +44,7 @@ export async function runPnpm({ directory, args, npmrc, signal, onProgress }: Pn
     child.once("error", reject);
     child.once("close", resolve);
   });
-  // Whoever awaits it below hears of the failure; reading the report comes first.
+  // The failure is thrown where `ended` is awaited below; until then it is no unhandled rejection.
   ended.catch(() => {});
   let failure: ReportLine | undefined;
   let resolved = 0;
@@ -86,7 +86,7 @@ function environment(npmrc: string | undefined): NodeJS.ProcessEnv {
 function parseReport(line: string): ReportLine | undefined {
   try {
     const value: unknown = JSON.parse(line);
-    return typeof value === "object" && value !== null ? value : undefined;
+    return isRecord(value) ? value : undefined;
   } catch {
     return undefined;
   }
@@ -108,10 +108,7 @@ function toError(failure: ReportLine | undefined, talk: readonly string[]): Depe
   return new DependencyError(
     `${which} could not be installed: ${message}`,
     remedyFor(code, isTemporary, hint),
-    {
-      isTemporary,
-      ...(packageName === undefined ? {} : { packageName }),
-    },
+    { isTemporary, ...defined({ packageName }) },
   );
 }
 
@@ -145,4 +142,51 @@ export async function checkLinks(folder: string): Promise<void> {
       "Find the package that brings it, and use another version of it.",
     );
   }
+}
+
+/**
+ * Refuses what pnpm has found when any of it does not come from a registry. What a tool declares is checked before;
+ * but its packages have dependencies of their own, and one that is a folder would be copied from this machine to
+ * where the tool can read it. Throws `DependencyError`.
+ */
+export async function checkLock(text: string): Promise<void> {
+  // Imported late: most starts of the program install nothing.
+  const { parse } = await import("yaml");
+  const { packages, snapshots } = asRecord(parse(text));
+  for (const [owner, snapshot] of Object.entries(asRecord(snapshots))) {
+    const { dependencies, optionalDependencies } = asRecord(snapshot);
+    for (const found of [dependencies, optionalDependencies]) {
+      for (const [name, version] of Object.entries(asRecord(found))) {
+        if (isPlace(String(version))) throw refused(nameOf(owner), `${name}@${version}`);
+      }
+    }
+  }
+  for (const [key, entry] of Object.entries(asRecord(packages))) {
+    if (!isFromRegistry(asRecord(asRecord(entry).resolution))) throw refused(nameOf(key), key);
+  }
+}
+
+/** A version, or one of another package under this name; whatever has a scheme is a place. */
+function isPlace(version: string): boolean {
+  return /^(?:link|file|git|https?|workspace|portal):|^git\+|@(?:link|file):/.test(version);
+}
+
+/** The registry says what its archives must hash to. Folders, repositories and runtimes are of a type of their own. */
+function isFromRegistry({ integrity, tarball, type, ...others }: Record<string, unknown>): boolean {
+  const isElsewhere = "directory" in others || "repo" in others || "commit" in others || "path" in others;
+  const isArchive = tarball === undefined || /^https?:\/\//.test(String(tarball));
+  return typeof integrity === "string" && type === undefined && isArchive && !isElsewhere;
+}
+
+function refused(packageName: string, what: string): DependencyError {
+  return new DependencyError(
+    `The package "${packageName}" was not installed: ${what} does not come from a registry.`,
+    "Use a version of it, or another package, that depends on packages of a registry only.",
+    { packageName },
+  );
+}
+
+/** `@scope/name@1.0.0(peer@2.0.0)` without what follows the name. */
+function nameOf(key: string): string {
+  return /^(?:@[^/]+\/)?[^@]+/.exec(key)?.[0] ?? key;
 }

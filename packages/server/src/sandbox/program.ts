@@ -1,13 +1,10 @@
-import { lstat, opendir } from "node:fs/promises";
-import { join } from "node:path";
 import type { Readable } from "node:stream";
-import type { WorkerLimits } from "../config/index.ts";
 import { timerMs, withDefaultLimits } from "../config/index.ts";
+import { defined } from "../helpers/index.ts";
 import type { Confinement, Launched } from "./confinement/confinement.ts";
-import { cpuSecondsOf, killTree, memoryMbOf, treeOf, whenClosed } from "./confinement/restricted-process.ts";
-import type { EgressProxies } from "./egress.ts";
-import type { ProgramEnd } from "./program-bootstrap.ts";
-import { type ProgramResult, type ProgramSpec, SandboxError } from "./sandbox.ts";
+import { killTree, Usage, whenClosed } from "./confinement/processes.ts";
+import { type EgressAddress, type EgressProxies, forwardEgress } from "./egress.ts";
+import { type ProgramResult, type ProgramSpec, SandboxError } from "./spec.ts";
 
 /** Memory is taken fast, and a program that takes too much of it takes it from the server. */
 const lookMs = 100;
@@ -24,11 +21,7 @@ export async function runProgram(
   const limits = withDefaultLimits(program.limits);
   const hasNetwork = program.hosts.length > 0 && confinement.level === 3;
   const egressSocket = hasNetwork ? await proxies.socketFor(program.hosts) : undefined;
-  const launched = confinement.startProgram({
-    program,
-    limits,
-    ...(egressSocket === undefined ? {} : { egressSocket }),
-  });
+  const launched = confinement.startProgram({ program, limits, ...defined({ egressSocket }) });
   const { child } = launched;
   const kill = () => killTree(child.pid);
   const output = new CappedOutput(limits.outputBytes, kill);
@@ -107,7 +100,7 @@ function endOf({ child }: Launched): Promise<[number | null, string | null]> {
   });
 }
 
-/** How the program itself ended, which bubblewrap does not pass on. At level 2 nobody reports, as nobody is between. */
+/** How the program itself ended, as our process in the sandbox reports it; bubblewrap does not pass it on. At level 2 the program is started directly, and there is no report. */
 function collectReport({ child }: Launched): () => ProgramEnd | undefined {
   let text = "";
   // Stdio 3 is a pipe; Node's types know only the first three.
@@ -139,7 +132,7 @@ export class ProgramSlots {
     else await turn(slots.waiting, signal);
     return () => {
       const [next] = slots.waiting;
-      // The place is handed on, so that nobody who comes later is faster.
+      // The next program in the queue takes over the place, so that no later one gets it first.
       if (next !== undefined) return next();
       slots.running--;
       if (slots.running === 0) this.#names.delete(name);
@@ -166,104 +159,66 @@ function turn(waiting: Set<() => void>, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Node itself, our own process that starts a program, and the allocator's pieces. */
-const overheadMb = 128;
-const megabyte = 1024 * 1024;
-
-/** What went over its limit, as the end of the sentence "… was ended: ". */
-type OnExceeded = (limit: "memory" | "scratch", what: string) => void;
-
-/**
- * What a confined process and all that came from it use, looked at from outside: the limits of the system count each
- * process by itself, and memory that is shared by none of them.
- */
-export class Usage {
-  readonly #launched: Launched;
-  readonly #onExceeded: OnExceeded;
-  #cpuSeconds = 0;
-  #isMeasuring = false;
-
-  constructor(launched: Launched, onExceeded: OnExceeded) {
-    this.#launched = launched;
-    this.#onExceeded = onExceeded;
-  }
-
-  /** Holds it to its limits. Answers the processor seconds since the last look, which are others' to judge. */
-  look({ memoryMb, scratchMb }: WorkerLimits): number {
-    const members = treeOf(this.#launched.child.pid ?? 0);
-    const most = memoryMb + overheadMb;
-    if (memoryMbOf(members, most) > most)
-      this.#onExceeded("memory", `it used more than the ${memoryMb} MB of memory that it may use`);
-    void this.#checkScratch(scratchMb);
-    const seconds = cpuSecondsOf(members);
-    const used = Math.max(0, seconds - this.#cpuSeconds);
-    this.#cpuSeconds = seconds;
-    return used;
-  }
-
-  /** Where the directory has no size of its own that the system would hold it to. */
-  async #checkScratch(scratchMb: number): Promise<void> {
-    const { scratch } = this.#launched;
-    if (scratch === undefined || this.#isMeasuring) return;
-    this.#isMeasuring = true;
-    const bytes = await folderBytes(scratch, scratchMb * megabyte);
-    this.#isMeasuring = false;
-    if (bytes > scratchMb * megabyte)
-      this.#onExceeded("scratch", `it wrote more than ${scratchMb} MB into its scratch directory`);
-  }
+interface ProgramBootstrapOptions {
+  /** The user to become, when the process starts as root inside its namespaces. */
+  readonly uid?: number;
+  readonly egress?: EgressAddress;
 }
 
-/** A folder with more entries than this is taken for one that never ends. */
-const mostEntries = 20_000;
-
-/**
- * What the files of a folder hold together. Counts no further than `most`: whoever fills the folder decides how long
- * the walk would be. A part that is closed to us counts as endless, as it could hide anything.
- */
-async function folderBytes(folder: string, most: number): Promise<number> {
-  const waiting = [folder];
-  let bytes = 0;
-  let entries = 0;
-  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
-    try {
-      for await (const entry of await opendir(path)) {
-        if (++entries > mostEntries || bytes > most) return Number.POSITIVE_INFINITY;
-        const inner = join(path, entry.name);
-        if (entry.isDirectory()) waiting.push(inner);
-        else bytes += await sizeOf(inner);
-      }
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT") return Number.POSITIVE_INFINITY;
-    }
-  }
-  return bytes;
+/** One JSON line on file descriptor 3. Not argv: the environment may hold secrets, and argv is everybody's to read. */
+export interface ProgramOrder {
+  /** The program and its arguments. */
+  readonly command: readonly [string, ...string[]];
+  readonly environment: Readonly<Record<string, string>>;
 }
 
-async function sizeOf(path: string): Promise<number> {
-  try {
-    // What is on the disk: a file with holes may claim any size.
-    return (await lstat(path)).blocks * 512;
-  } catch {
-    return 0; // Removed in between.
-  }
+/** The program's end, on file descriptor 3. */
+interface ProgramEnd {
+  readonly exitCode: number | null;
+  readonly signal: string | null;
+  /** Why it could not be started. */
+  readonly failure?: string;
 }
 
-/** For what a tool has to tidy up after a call. */
-const mostSeconds = 1;
+/** The text that `node -e` is given to start one program inside a sandbox. */
+export function programBootstrap(options: ProgramBootstrapOptions): string {
+  return `(${startProgram})(${JSON.stringify(options)}, ${forwardEgress})`;
+}
 
-/** Adds up the processor time that a worker uses between two calls. */
-export class IdleCpu {
-  #seconds = 0;
-  #lastLook = 0;
+/** Only the text of this function reaches the sandbox: it uses its arguments and Node, nothing of this module. */
+function startProgram(options: ProgramBootstrapOptions, forward: typeof forwardEgress): void {
+  const { spawn } = process.getBuiltinModule("node:child_process");
+  const { Socket } = process.getBuiltinModule("node:net");
+  if (options.uid !== undefined) {
+    process.setgroups?.([options.uid]);
+    process.setgid?.(options.uid);
+    process.setuid?.(options.uid);
+  }
+  const channel = new Socket({ fd: 3, readable: true, writable: true });
+  let received = "";
+  channel.setEncoding("utf8");
+  channel.on("error", () => process.exit(1));
+  channel.on("data", (chunk) => {
+    received += chunk;
+    if (!received.endsWith("\n")) return;
+    // The host's own line.
+    const order = JSON.parse(received) as ProgramOrder;
+    if (options.egress === undefined) run(order);
+    else
+      forward(
+        options.egress,
+        () => {},
+        () => run(order),
+      );
+  });
 
-  /**
-   * Whether it is more than a worker may use. `used` are the seconds since the last look, which count only when it was
-   * idle all the while; `idleSince` is nothing when it is not.
-   */
-  isTooMuch(used: number, idleSince: number | undefined): boolean {
-    const wasIdle = idleSince !== undefined && idleSince < this.#lastLook;
-    this.#lastLook = performance.now();
-    this.#seconds = wasIdle ? this.#seconds + used : 0;
-    return this.#seconds > mostSeconds;
+  function run({ command: [file, ...args], environment }: ProgramOrder): void {
+    const child = spawn(file, args, { env: environment, stdio: "inherit" });
+    child.on("error", (error) => report({ exitCode: null, signal: null, failure: error.message }));
+    child.on("exit", (exitCode, signal) => report({ exitCode, signal }));
+  }
+
+  function report(end: ProgramEnd): void {
+    channel.end(JSON.stringify(end), () => process.exit(0));
   }
 }

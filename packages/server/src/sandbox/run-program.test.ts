@@ -10,8 +10,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import type { ProgramSpec } from "./sandbox.ts";
 import { SandboxHarness } from "./sandbox-harness.fixture.ts";
+import type { ProgramSpec } from "./spec.ts";
 import { levelsToTest } from "./test-levels.fixture.ts";
 
 let directory: string;

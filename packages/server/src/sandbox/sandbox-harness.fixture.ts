@@ -1,12 +1,7 @@
 import { rmSync } from "node:fs";
 import { temporaryFolder } from "../testing/temporary-folder.ts";
-import {
-  type Invocation,
-  openSandbox,
-  type Sandbox,
-  type SandboxOptions,
-  type WorkerSpec,
-} from "./sandbox.ts";
+import { openSandbox } from "./sandbox.ts";
+import type { Invocation, Sandbox, SandboxOptions, WorkerSpec } from "./spec.ts";
 
 /** A sandbox of a test, and short ways to use it. */
 export class SandboxHarness {

@@ -1,7 +1,8 @@
 import type { Socket } from "node:net";
-import { type EgressAddress, forwardEgress } from "./forward-egress.ts";
-import type { LogNotification, WorkerCall, WorkerProgram } from "./sandbox.ts";
-import type { HostMessage, ThrownData, WorkerMessage } from "./worker-channel.ts";
+import { type EgressAddress, forwardEgress } from "./egress.ts";
+import type { LogLine, WorkerCall, WorkerProgram } from "./spec.ts";
+import { describeThrown, type ThrownData } from "./thrown.ts";
+import type { HostMessage, WorkerMessage } from "./worker-channel.ts";
 
 /** What a worker has to know before anything else. */
 export interface BootstrapOptions {
@@ -15,7 +16,7 @@ export const floodExitCode = 97;
 
 /** The text that `node -e` is given: the function below and what it needs. */
 export function workerBootstrap(options: BootstrapOptions): string {
-  return `(${startWorker})(${JSON.stringify(options)}, ${forwardEgress}, ${floodExitCode})`;
+  return `(${startWorker})(${JSON.stringify(options)}, ${forwardEgress}, ${describeThrown}, ${floodExitCode})`;
 }
 
 /**
@@ -24,7 +25,12 @@ export function workerBootstrap(options: BootstrapOptions): string {
  *
  * File descriptor 3 carries the messages; stdout and stderr stay free for whatever the tool prints.
  */
-function startWorker(options: BootstrapOptions, forward: typeof forwardEgress, floodCode: number): void {
+function startWorker(
+  options: BootstrapOptions,
+  forward: typeof forwardEgress,
+  describe: typeof describeThrown,
+  floodCode: number,
+): void {
   const { AsyncLocalStorage } = process.getBuiltinModule("node:async_hooks");
   const { Module } = process.getBuiltinModule("node:module");
   const { format } = process.getBuiltinModule("node:util");
@@ -96,14 +102,11 @@ function startWorker(options: BootstrapOptions, forward: typeof forwardEgress, f
   }
 
   function evaluate(code: string, path: string): WorkerProgram {
-    const loaded = new Module(path) as NodeModule & {
-      paths: string[];
-      _compile(code: string, path: string): void;
-    };
+    // Node's own way to load a module has these members, which no type knows of.
+    const loaded = new Module(path) as NodeModule & { _compile(code: string, path: string): void };
+    const loader = Module as unknown as { _nodeModulePaths(directory: string): string[] }; // As above.
     loaded.filename = path;
-    loaded.paths = (Module as unknown as { _nodeModulePaths(directory: string): string[] })._nodeModulePaths(
-      path.slice(0, path.lastIndexOf("/")),
-    );
+    loaded.paths = loader._nodeModulePaths(path.slice(0, path.lastIndexOf("/")));
     loaded._compile(code, path);
     const { exports } = loaded;
     if (typeof exports?.methods !== "object" || exports.methods === null)
@@ -214,35 +217,7 @@ function startWorker(options: BootstrapOptions, forward: typeof forwardEgress, f
     if (text !== "") channel.write(text);
   }
 
-  function describe(error: unknown): ThrownData {
-    try {
-      return describeThrown(error);
-    } catch {
-      return { name: "Error", message: "Something was thrown that cannot be read." };
-    }
-  }
-
-  function describeThrown(error: unknown): ThrownData {
-    if (typeof error !== "object" || error === null) return { name: "Error", message: String(error) };
-    const { name, message, code, data, stack } = error as Record<string, unknown>;
-    return {
-      name: typeof name === "string" ? name : "Error",
-      message: typeof message === "string" ? message : format(error),
-      ...(typeof code === "string" || typeof code === "number" ? { code } : {}),
-      ...(isJson(data) ? { data } : {}),
-      ...(typeof stack === "string" ? { stack } : {}),
-    };
-  }
-
-  function isJson(data: unknown): boolean {
-    try {
-      return JSON.stringify(data) !== undefined;
-    } catch {
-      return false;
-    }
-  }
-
-  function log(level: LogNotification["level"], values: readonly unknown[]): void {
+  function log(level: LogLine["level"], values: readonly unknown[]): void {
     notify(currentCall.getStore() ?? 0, "log", { level, text: format(...values) });
   }
 
@@ -278,8 +253,9 @@ function startWorker(options: BootstrapOptions, forward: typeof forwardEgress, f
         return await fetch(input, init);
       } catch (error) {
         if (!(error instanceof TypeError) || error.message !== "fetch failed") throw error;
-        const { code } = (error.cause ?? {}) as { code?: unknown };
-        if (lastRefusal === undefined && code !== "ERR_ACCESS_DENIED") throw error;
+        const { cause } = error;
+        const isDenied = cause instanceof Error && "code" in cause && cause.code === "ERR_ACCESS_DENIED";
+        if (lastRefusal === undefined && !isDenied) throw error;
         const url = typeof input === "object" && "url" in input ? input.url : String(input);
         throw new TypeError(`Could not fetch ${url}: ${lastRefusal ?? network}`, { cause: error });
       } finally {

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { tooMuchJson } from "@toolrack/core";
-import { LineSplitter } from "../helpers/index.ts";
-import { type LogNotification, SandboxError } from "./sandbox.ts";
+import { isRecord, LineSplitter, reasonOf } from "../helpers/index.ts";
+import { readThrown, type ThrownData } from "./thrown.ts";
 
 interface ChannelEvents {
   onMessage(message: WorkerMessage, bytes: number): void;
@@ -58,19 +58,10 @@ function receive(line: string, bytes: number, events: ChannelEvents): void {
   try {
     message = readWorkerMessage(line);
   } catch (error) {
-    events.onNonsense(error instanceof Error ? error.message : String(error));
+    events.onNonsense(reasonOf(error));
     return;
   }
   events.onMessage(message, bytes);
-}
-
-/** An error as it travels between a worker and its host. */
-export interface ThrownData {
-  readonly name: string;
-  readonly message: string;
-  readonly code?: string | number;
-  readonly data?: unknown;
-  readonly stack?: string;
 }
 
 /** One JSON line from the host to a worker. */
@@ -110,7 +101,7 @@ export type WorkerMessage =
   /** `call` 0 means: outside any call. */
   | { readonly type: "notify"; readonly call: number; readonly method: string; readonly params: unknown };
 
-/** Deeper data would overflow the stack of whoever walks it later. */
+/** Deeper data would overflow the stack of functions that walk it. */
 const deepest = 200;
 /** A tool may answer with many rows; beyond this, reading the answer would keep others waiting. */
 const mostKeys = 1_000_000;
@@ -127,7 +118,7 @@ export function readWorkerMessage(line: string): WorkerMessage {
   // Keys can be spelled with escapes, so any escape of a character calls for the careful way.
   const isSuspicious = line.includes("__proto__") || line.includes('"constructor"') || line.includes("\\u");
   const value: unknown = isSuspicious ? JSON.parse(line, withoutPrototypes) : JSON.parse(line);
-  if (!isObject(value)) throw new Error("the line is not an object");
+  if (!isRecord(value)) throw new Error("the line is not an object");
   switch (value.type) {
     case "ready":
       return { type: "ready" };
@@ -155,23 +146,12 @@ export function readWorkerMessage(line: string): WorkerMessage {
 
 function withoutPrototypes(this: unknown, key: string, value: unknown): unknown {
   if (key === "__proto__") return undefined;
-  if (key === "constructor" && isObject(value) && Object.hasOwn(value, "prototype")) return undefined;
+  if (key === "constructor" && isRecord(value) && Object.hasOwn(value, "prototype")) return undefined;
   return value;
 }
 
 function readError(value: unknown): { error?: ThrownData } {
-  if (value === undefined) return {};
-  const thrown = isObject(value) ? value : {};
-  const { code, stack } = thrown;
-  return {
-    error: {
-      name: typeof thrown.name === "string" ? thrown.name : "Error",
-      message: typeof thrown.message === "string" ? thrown.message : "An error without a message.",
-      ...(typeof code === "string" || typeof code === "number" ? { code } : {}),
-      ...(thrown.data === undefined ? {} : { data: thrown.data }),
-      ...(typeof stack === "string" ? { stack } : {}),
-    },
-  };
+  return value === undefined ? {} : { error: readThrown(value) };
 }
 
 function readId(value: unknown): number {
@@ -182,10 +162,6 @@ function readId(value: unknown): number {
 function readText(value: unknown): string {
   if (typeof value === "string") return value;
   throw new Error("a method is not a text");
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null;
 }
 
 function isTooDeep(line: string): boolean {
@@ -202,69 +178,4 @@ function isTooDeep(line: string): boolean {
     } else if (character === 93 || character === 125) depth--;
   }
   return false;
-}
-
-const memoryWords = /heap out of memory|out of memory|bad_alloc|allocation failed|Cannot allocate memory/i;
-
-/** Why a process ended that nobody told to: an error for the calls it had. */
-export function describeEnd(
-  label: string,
-  exitCode: number | null,
-  signal: string | null,
-  stderr: string,
-): SandboxError {
-  const tail = stderr.trim().slice(-2_000);
-  const data = { exitCode, signal, stderr: tail };
-  if (memoryWords.test(stderr))
-    return new SandboxError("sandbox_limit", `${label} was ended: it ran out of the memory it may use.`, {
-      ...data,
-      limit: "memory",
-    });
-  const how = signal === null ? `code ${exitCode}` : signal;
-  const output = tail === "" ? "It wrote nothing to stderr." : `The end of its stderr:\n${tail}`;
-  return new SandboxError(
-    "sandbox_crashed",
-    `${label} ended in the middle of its work (${how}). ${output}`,
-    data,
-  );
-}
-
-/** For the calls that a worker still had when it was ended for the sake of one that would not stop. */
-export function stoppedForAnother(label: string): SandboxError {
-  return new SandboxError(
-    "sandbox_ended",
-    `${label} was ended in the middle of this call, because another call in the same worker could not be stopped otherwise.`,
-  );
-}
-
-/**
- * What the host threw, for the worker that asked. No stack: it is none of the worker's business. Data that is not JSON
- * is left out, so that the rest arrives.
- */
-export function describeThrown(error: unknown): ThrownData {
-  if (!(error instanceof Error)) return { name: "Error", message: String(error) };
-  // Many errors have a code and data, and no type says so.
-  const { name, message, code, data } = error as Error & { code?: unknown; data?: unknown };
-  return {
-    name: String(name),
-    message: String(message),
-    ...(typeof code === "string" || typeof code === "number" ? { code } : {}),
-    ...(isJson(data) ? { data } : {}),
-  };
-}
-
-function isJson(data: unknown): boolean {
-  try {
-    return JSON.stringify(data) !== undefined;
-  } catch {
-    return false;
-  }
-}
-
-const levels = ["debug", "info", "warn", "error"] as const;
-
-/** The params of a `log` notification, whatever the worker put into them. */
-export function readLog(params: unknown): LogNotification {
-  const { level, text } = (params ?? {}) as Record<string, unknown>;
-  return { level: levels.find((name) => name === level) ?? "info", text: String(text) };
 }

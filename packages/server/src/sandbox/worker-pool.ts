@@ -1,17 +1,16 @@
 import type { Logger } from "@toolrack/core";
-import type { WorkerLimits } from "../config/index.ts";
-import { defaultLimits, withDefaultLimits } from "../config/index.ts";
+import { defaultLimits, type WorkerLimits, withDefaultLimits } from "../config/index.ts";
+import { defined } from "../helpers/index.ts";
 import type { Confinement, WorkerShape } from "./confinement/confinement.ts";
 import type { EgressProxies } from "./egress.ts";
 import {
   describeNetwork,
   type Invocation,
-  type LogNotification,
   nesting,
   SandboxError,
   type SandboxStats,
   type WorkerSpec,
-} from "./sandbox.ts";
+} from "./spec.ts";
 import { Worker } from "./worker.ts";
 
 interface WorkerPoolOptions {
@@ -31,7 +30,7 @@ const refillMs = 100;
 
 const blankShape: WorkerShape = { memoryMb: defaultLimits.memoryMb, scratchMb: defaultLimits.scratchMb };
 
-/** Keeps workers: blank ones for whoever comes next, warm ones for the code they have loaded. */
+/** Keeps workers: blank ones for the next tool that needs one, warm ones for the code they have loaded. */
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #groups = new Map<string, WorkerGroup>();
@@ -39,8 +38,6 @@ export class WorkerPool {
   readonly #leaving = new Set<WorkerGroup>();
   readonly #blank = new Set<Worker>();
   readonly #all = new Set<Worker>();
-  /** Who hears what a worker says outside a call. */
-  readonly #listeners = new WeakMap<Worker, NonNullable<WorkerSpec["onLog"]>>();
   readonly #tick: NodeJS.Timeout;
   #ticks = 0;
   #refill: NodeJS.Timeout | undefined;
@@ -96,7 +93,7 @@ export class WorkerPool {
     const deadline = setTimeout(() => {
       for (const worker of workers) if (worker.running > 0) worker.kill(closed("The sandbox"));
     }, defaultLimits.graceMs);
-    // Whoever is still there then was being started, or does not end by itself.
+    // A worker that is still there then was being started, or does not end by itself.
     const last = setTimeout(() => {
       for (const worker of workers) worker.kill();
     }, defaultLimits.graceMs + defaultLimits.cleanupMs);
@@ -111,12 +108,11 @@ export class WorkerPool {
     const shape: WorkerShape = {
       memoryMb: limits.memoryMb,
       scratchMb: limits.scratchMb,
-      ...(spec.dependencies === undefined ? {} : { dependencies: spec.dependencies }),
-      ...(hasNetwork ? { egressSocket: await proxies.socketFor(spec.hosts) } : {}),
+      ...defined({ dependencies: spec.dependencies }),
+      ...(hasNetwork && { egressSocket: await proxies.socketFor(spec.hosts) }),
     };
     if (this.#isClosed) throw closed(spec.label);
     const worker = (fitsBlank(shape) ? await this.#takeBlank() : undefined) ?? this.#launch(shape);
-    if (spec.onLog !== undefined) this.#listeners.set(worker, spec.onLog);
     await worker.load(spec, limits, describeNetwork(spec, confinement.level));
     return worker;
   }
@@ -166,7 +162,7 @@ export class WorkerPool {
         group?.advance();
         this.#sweep();
       },
-      onLog: (label, log) => (this.#listeners.get(worker) ?? ((said) => this.#log(label, said)))(log),
+      onLog: (label, { level, text }) => this.#options.logger[level](`${label}: ${text}`),
     });
     this.#all.add(worker);
     return worker;
@@ -199,10 +195,6 @@ export class WorkerPool {
     for (const [key, group] of this.#groups) if (group.isEmpty) this.#groups.delete(key);
     for (const group of this.#leaving) if (group.isEmpty) this.#leaving.delete(group);
   }
-
-  #log(label: string, { level, text }: LogNotification): void {
-    this.#options.logger[level](`${label}: ${text}`);
-  }
 }
 
 function fitsBlank(shape: WorkerShape): boolean {
@@ -218,7 +210,7 @@ function closed(label: string): SandboxError {
   return new SandboxError("sandbox_ended", `${label} was ended, because the server closes.`);
 }
 
-/** How long nobody is started after a start that failed, unless a worker is free before. */
+/** After a start that failed, no worker is started for so long, unless another one is free before. */
 const restMs = 5_000;
 
 interface WaitingCall {

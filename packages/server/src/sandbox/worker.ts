@@ -1,21 +1,13 @@
 import type { Socket } from "node:net";
 import { basename } from "node:path";
-import type { WorkerLimits } from "../config/index.ts";
-import { defaultLimits } from "../config/index.ts";
+import { defaultLimits, type WorkerLimits } from "../config/index.ts";
+import { asRecord, defined } from "../helpers/index.ts";
 import type { Launched } from "./confinement/confinement.ts";
-import { killTree, whenClosed } from "./confinement/restricted-process.ts";
-import { IdleCpu, Usage } from "./program.ts";
-import { type Invocation, type LogNotification, nesting, SandboxError, type WorkerSpec } from "./sandbox.ts";
+import { IdleCpu, killTree, Usage, whenClosed } from "./confinement/processes.ts";
+import { type Invocation, type LogLine, nesting, SandboxError, type WorkerSpec } from "./spec.ts";
+import { describeThrown, RemoteError, type ThrownData } from "./thrown.ts";
 import { floodExitCode } from "./worker-bootstrap.ts";
-import {
-  describeEnd,
-  describeThrown,
-  readLog,
-  stoppedForAnother,
-  type ThrownData,
-  WorkerChannel,
-  type WorkerMessage,
-} from "./worker-channel.ts";
+import { WorkerChannel, type WorkerMessage } from "./worker-channel.ts";
 
 /** A call asks the host for this many things at once, and no more. */
 const mostRequests = 64;
@@ -28,8 +20,8 @@ interface WorkerEvents {
   onFree(worker: Worker): void;
   /** The process is gone, and all its calls have been failed. */
   onEnd(worker: Worker): void;
-  /** What was printed or reported outside any call. */
-  onLog(label: string, log: LogNotification): void;
+  /** What was printed or reported outside any call, of a worker whose code has no listener of its own. */
+  onLog(label: string, log: LogLine): void;
 }
 
 /** The host's side of one confined process. It is blank until `load`, and then serves calls of that code only. */
@@ -49,6 +41,8 @@ export class Worker {
   readonly #ready = Promise.withResolvers<void>();
   readonly #loaded = Promise.withResolvers<void>();
   #label = "A blank worker";
+  /** Is told what is printed or reported outside any call. */
+  #onLog: (log: LogLine) => void;
   #limits: WorkerLimits = defaultLimits;
   #callCount = 0;
   #strayBytes = 0;
@@ -61,6 +55,7 @@ export class Worker {
   constructor(launched: Launched, events: WorkerEvents) {
     this.#launched = launched;
     this.#events = events;
+    this.#onLog = (log) => events.onLog(this.#label, log);
     this.#usage = new Usage(launched, (limit, what) => this.#exceed(limit, what));
     const { child } = launched;
     // Stdio 3 was asked for as a pipe, which in Node is a socket; the types know only the first three.
@@ -119,6 +114,7 @@ export class Worker {
   /** Once, on a blank worker. When it rejects, the worker is on its way out. */
   async load(spec: WorkerSpec, limits: WorkerLimits, network: string): Promise<void> {
     this.#label = spec.label;
+    this.#onLog = spec.onLog ?? this.#onLog;
     this.#limits = limits;
     this.#channel.longest = limits.outputBytes + slack;
     const timer = setTimeout(() => {
@@ -199,7 +195,7 @@ export class Worker {
     const idleSince = this.#calls.size === 0 ? this.idleSince : undefined;
     if (!this.#idleCpu.isTooMuch(used, idleSince) || this.isRetired) return;
     const text = "A worker was ended, because it used the processor between calls.";
-    this.#events.onLog(this.#label, { level: "warn", text });
+    this.#onLog({ level: "warn", text });
     this.retire();
   }
 
@@ -251,21 +247,23 @@ export class Worker {
         call.requests--;
       }
     } catch (error) {
-      this.#channel.send({ type: "answer", id, error: describeThrown(error) });
+      // Where in the host it was thrown is none of the worker's business.
+      const { stack: _stack, ...thrown } = describeThrown(error);
+      this.#channel.send({ type: "answer", id, error: thrown });
     }
   }
 
   #notified(call: RunningCall | undefined, id: number, method: string, params: unknown): void {
     try {
       if (call !== undefined && !call.isAbandoned) call.invocation.onNotify?.(method, params);
-      else if (id === 0 && method === "log") this.#events.onLog(this.#label, readLog(params));
+      else if (id === 0 && method === "log") this.#onLog(readLog(params));
     } catch {
       // A listener that fails is no reason to fail the call it listens to.
     }
   }
 
   /** What a tool prints past the console belongs to its call when there is only one. */
-  #print(level: LogNotification["level"], chunk: Buffer): void {
+  #print(level: LogLine["level"], chunk: Buffer): void {
     this.#count(undefined, chunk.length);
     const log = { level, text: chunk.toString("utf8").trimEnd() };
     const [first, second] = this.#calls.values();
@@ -344,18 +342,43 @@ interface RunningCall {
   isHeard: boolean;
 }
 
-/** What code in the sandbox threw: its own name, message, stack, code and data, all of them plain data. */
-export class RemoteError extends Error {
-  override readonly name: string;
-  readonly code: string | number | undefined;
-  readonly data: unknown;
+const memoryWords = /heap out of memory|out of memory|bad_alloc|allocation failed|Cannot allocate memory/i;
 
-  constructor(thrown: ThrownData) {
-    super(thrown.message);
-    this.name = thrown.name;
-    this.code = thrown.code;
-    this.data = thrown.data;
-    // The stack of the sandboxed code; where the host noticed is of no use to anybody.
-    this.stack = thrown.stack ?? `${thrown.name}: ${thrown.message}`;
-  }
+/** The error for the calls of a process that ended although the host did not end it. */
+function describeEnd(
+  label: string,
+  exitCode: number | null,
+  signal: string | null,
+  stderr: string,
+): SandboxError {
+  const tail = stderr.trim().slice(-2_000);
+  const data = { exitCode, signal, stderr: tail };
+  if (memoryWords.test(stderr))
+    return new SandboxError("sandbox_limit", `${label} was ended: it ran out of the memory it may use.`, {
+      ...data,
+      limit: "memory",
+    });
+  const how = signal === null ? `code ${exitCode}` : signal;
+  const output = tail === "" ? "It wrote nothing to stderr." : `The end of its stderr:\n${tail}`;
+  return new SandboxError(
+    "sandbox_crashed",
+    `${label} ended in the middle of its work (${how}). ${output}`,
+    data,
+  );
+}
+
+/** For the calls that a worker still had when it was ended for the sake of one that would not stop. */
+function stoppedForAnother(label: string): SandboxError {
+  return new SandboxError(
+    "sandbox_ended",
+    `${label} was ended in the middle of this call, because another call in the same worker could not be stopped otherwise.`,
+  );
+}
+
+const levels = ["debug", "info", "warn", "error"] as const;
+
+/** The params of a `log` notification, whatever the worker put into them. */
+export function readLog(params: unknown): LogLine {
+  const { level, text = "", data } = asRecord(params);
+  return { level: levels.find((name) => name === level) ?? "info", text: String(text), ...defined({ data }) };
 }

@@ -1,14 +1,7 @@
 import { isCanonicalName, type ToolInfo, type ToolRegistry } from "@toolrack/core";
 import { problemOfToolPattern, toolMatcher } from "../config/index.ts";
-import type { SeenVersion } from "../store/index.ts";
-import {
-  type ExpertChanges,
-  ExpertConflictError,
-  type ExpertStore,
-  type NewExpert,
-  type StoredExpert,
-} from "../store/index.ts";
-import { SkillInputError, SkillMissingError, skillToolInfo } from "./checks.ts";
+import type { ExpertChanges, ExpertStore, NewExpert, SeenVersion, StoredExpert } from "../store/index.ts";
+import { namingField, SkillInputError, SkillMissingError, skillToolInfo } from "./skill.ts";
 
 /** An expert, and which tools it has at any moment. */
 export interface Expert extends StoredExpert {
@@ -190,15 +183,6 @@ function checkExpert({ id, name, tools = [] }: Partial<Pick<NewExpert, "id" | "n
  */
 function builtinAliases({ name, aliases = [] }: ToolInfo): readonly string[] {
   return name.startsWith("internal_") ? aliases.filter((alias) => alias.startsWith("builtin_")) : [];
-}
-
-async function namingField<Value>(work: Promise<Value>): Promise<Value> {
-  try {
-    return await work;
-  } catch (thrown) {
-    if (thrown instanceof ExpertConflictError) throw SkillInputError.of(thrown.field, thrown.message);
-    throw thrown;
-  }
 }
 
 function missing(nameOrId: string): SkillMissingError {

@@ -2,10 +2,11 @@ import { randomUUID } from "node:crypto";
 import { lstatSync } from "node:fs";
 import { mkdir, realpath, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { asRecord, defined, isRecord, reasonOf } from "../helpers/index.ts";
 import type { SkillFile } from "../store/index.ts";
 import {
   LARGEST_SKILL_TEXT,
-  type LoadedSkill,
+  otherFiles,
   readRegularFile,
   readSkillFiles,
   readSkillText,
@@ -13,8 +14,9 @@ import {
   writeSkillFiles,
   writeSkillText,
 } from "./folder.ts";
+import { type LoadedSkill, shortHash, slugOf } from "./skill.ts";
 import type { SkillLibrary } from "./skill-library.ts";
-import { shortHash, slugOf, writeToolsFile } from "./tools-file.ts";
+import { writeToolsFile } from "./tools-file.ts";
 
 interface Exported {
   /** Absolute, in the order of the skills. */
@@ -36,10 +38,10 @@ export async function exportSkills(
   for (const skill of skills) {
     const name = names.get(skill.id);
     try {
-      const options = { replace, ...(name === undefined ? {} : { name }) };
+      const options = { replace, ...defined({ name }) };
       folders.push(await exportSkill(skill, () => library.filesOf(skill), parent, options));
     } catch (thrown) {
-      failed.push({ name: skill.name, reason: thrown instanceof Error ? thrown.message : String(thrown) });
+      failed.push({ name: skill.name, reason: reasonOf(thrown) });
     }
   }
   return { folders, failed };
@@ -72,31 +74,21 @@ export function folderNames(skills: readonly LoadedSkill[]): Map<string, string>
 export function skillTextOf(skill: LoadedSkill, folderName = folderNameOf(skill)): Promise<string> {
   const { instructions: body, frontMatterText: source } = skill;
   const frontMatter = frontMatterOf(skill, folderName);
-  return writeSkillText({ frontMatter, body, ...(source === undefined ? {} : { source }) });
+  return writeSkillText({ frontMatter, body, ...defined({ source }) });
 }
 
 function frontMatterOf(skill: LoadedSkill, folderName: string): Record<string, unknown> {
   const { id, name, mark, description, enabled, owner, sourcePath } = skill;
   const { name: _name, metadata, ...rest } = skill.frontMatter;
   const own = {
-    ...(typeof metadata === "object" && metadata !== null ? metadata : {}),
+    ...(isRecord(metadata) && metadata),
     [skillMetadataKeys.id]: id,
     ...(folderName === name ? {} : { [skillMetadataKeys.title]: name }),
     ...(mark === undefined ? {} : { [skillMetadataKeys.mark]: mark }),
     ...(sourcePath === undefined || owner === "folder" ? {} : { [skillMetadataKeys.sourcePath]: sourcePath }),
     ...(enabled ? {} : { [skillMetadataKeys.enabled]: "false" }),
   };
-  return {
-    name: folderName,
-    description,
-    ...rest,
-    metadata: own,
-  };
-}
-
-/** Files beside `SKILL.md` and `tools.json`. */
-export function otherFiles(files: readonly SkillFile[]): SkillFile[] {
-  return files.filter(({ path }) => path !== "SKILL.md" && path !== "tools.json");
+  return { name: folderName, description, ...rest, metadata: own };
 }
 
 /** All files of a skill's folder. Throws for a folder with too many. */
@@ -176,7 +168,7 @@ async function exportedId(folder: string): Promise<unknown> {
     if (!lstatSync(folder).isDirectory()) return undefined;
     const text = await readRegularFile(join(folder, "SKILL.md"), LARGEST_SKILL_TEXT);
     const { metadata } = (await readSkillText(text.toString("utf8"))).frontMatter;
-    return (metadata as Record<string, unknown> | null | undefined)?.[skillMetadataKeys.id];
+    return asRecord(metadata)[skillMetadataKeys.id];
   } catch {
     return undefined;
   }

@@ -3,10 +3,13 @@ import { constants, existsSync } from "node:fs";
 import { access, lstat, mkdir, open, readdir, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { isCanonicalName } from "@toolrack/core";
+import type { Document } from "yaml";
 import { isReservedName, reservedNameReason } from "../calls/index.ts";
+import { asRecord, defined, isRecord } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
-import type { NewSkill, NewSkillTool, SkillFile, StoredSkill, StoredSkillTool } from "../store/index.ts";
-import { discoverTools, readToolsFile, rewriteYaml, shortHash } from "./tools-file.ts";
+import type { NewSkill, NewSkillTool, SkillFile } from "../store/index.ts";
+import { isSafePath, shortHash } from "./skill.ts";
+import { discoverTools, readToolsFile } from "./tools-file.ts";
 
 /** What a folder with a `SKILL.md` says. */
 export interface SkillFolder {
@@ -51,7 +54,7 @@ export async function readSkillFolder(
   const { name: written, description, metadata, ...rest } = frontMatter;
   const folder = basename(directory);
   const name = typeof written === "string" && written.trim() !== "" ? written.trim() : folder;
-  const own = typeof metadata === "object" && metadata !== null ? (metadata as Record<string, unknown>) : {};
+  const own = asRecord(metadata);
   const id = readId(own[skillMetadataKeys.id]) ?? idOf(name);
   const title = textOf(own[skillMetadataKeys.title]) ?? name;
   const mark = textOf(own[skillMetadataKeys.mark]);
@@ -71,7 +74,7 @@ export async function readSkillFolder(
     skill: {
       id,
       name: title,
-      ...(mark === undefined ? {} : { mark }),
+      ...defined({ mark, frontMatterText: source, sourcePath }),
       description: typeof description === "string" ? description : "",
       instructions: body,
       frontMatter: {
@@ -80,8 +83,6 @@ export async function readSkillFolder(
         ...rest,
         ...(others.length === 0 ? {} : { metadata: Object.fromEntries(others) }),
       },
-      ...(source === undefined ? {} : { frontMatterText: source }),
-      ...(sourcePath === undefined ? {} : { sourcePath }),
       enabled: own[skillMetadataKeys.enabled] !== "false",
       trusted,
     },
@@ -160,8 +161,7 @@ export async function readSkillText(text: string): Promise<SkillText> {
     throw new Error("The front matter must be a map such as `name: pdf`.");
   }
   // What YAML knows beside JSON, such as dates, becomes what JSON makes of it.
-  const plain = JSON.parse(JSON.stringify(value)) as Record<string, unknown>;
-  return { frontMatter: plain, body, source };
+  return { frontMatter: JSON.parse(JSON.stringify(value)), body, source };
 }
 
 /** What its source says already stays as it was written there. */
@@ -173,19 +173,6 @@ export async function writeSkillText({ frontMatter, body, source }: SkillText): 
       : await rewriteYaml(source, frontMatter).catch(() => stringify(frontMatter, { lineWidth: 0 }));
   const end = yaml.includes("\r\n") ? "\r\n" : "\n";
   return `---${end}${yaml}${yaml.endsWith("\n") ? "" : end}---${end}${body}`;
-}
-
-/** A skill as it stands on the rack, whoever owns it. */
-export interface LoadedSkill extends StoredSkill {
-  /** `folder`: a folder of the workspace says what it is. `database`: the tables do. One of them, never both. */
-  readonly owner: "folder" | "database";
-  /** Absolute; where its scripts lie. Undefined when it has none. */
-  readonly directory?: string;
-  /** Changes when anything of it does that the rest of this object does not show. */
-  readonly revision: string;
-  readonly tools: readonly StoredSkillTool[];
-  /** What is odd about it, for people. */
-  readonly warnings: readonly string[];
 }
 
 const MOST_FILES = 1_000;
@@ -210,6 +197,11 @@ export async function readFirstSkillFiles(folder: string): Promise<{ files: Skil
     files.push({ path, content: await readRegularFile(join(folder, path), MOST_BYTES), executable });
   }
   return { files, isWhole: listed.isWhole };
+}
+
+/** Files beside `SKILL.md` and `tools.json`. */
+export function otherFiles(files: readonly SkillFile[]): SkillFile[] {
+  return files.filter(({ path }) => path !== "SKILL.md" && path !== "tools.json");
 }
 
 interface ListedFile {
@@ -237,17 +229,6 @@ export async function listSkillFiles(folder: string): Promise<{ files: ListedFil
     return true;
   };
   return { isWhole: await walk(""), files };
-}
-
-/** Whether the path stays below the folder it is written to. */
-export function isSafePath(path: string): boolean {
-  const parts = path.split("/");
-  return (
-    path !== "" &&
-    path.length <= 255 &&
-    !/[\0\\:]/.test(path) &&
-    parts.every((part) => part !== "" && part !== "." && part !== "..")
-  );
 }
 
 /** Throws for a path that would leave the folder. */
@@ -280,8 +261,8 @@ export async function materialise(parent: string, id: string, files: readonly Sk
     await rename(temporary, folder);
   } catch (thrown) {
     await rm(temporary, { recursive: true, force: true });
-    const { code } = thrown as NodeJS.ErrnoException;
     // Another process was faster, with the same files.
+    const { code } = thrown as NodeJS.ErrnoException;
     if (code !== "ENOTEMPTY" && code !== "EEXIST") throw thrown;
   }
   return folder;
@@ -341,4 +322,51 @@ function notRegular(name: string): Error {
 
 function tooLarge(name: string, largest: number): Error {
   return new Error(`${name} is larger than ${largest / (1024 * 1024)} MiB.`);
+}
+
+type YamlMap = Readonly<Record<string, unknown>>;
+
+/**
+ * The YAML of a map with other values. Only what differs is written anew: numbers keep their digits, texts their quotes,
+ * and comments stay. Throws for what is no map, and where an alias would lose what it stands for.
+ */
+async function rewriteYaml(source: string, wanted: YamlMap): Promise<string> {
+  const { parseDocument, stringify } = await import("yaml");
+  const known: unknown = JSON.parse(
+    JSON.stringify(parseDocument(source).toJS({ maxAliasCount: MOST_ALIASES })),
+  );
+  if (!isRecord(known)) throw new Error("The YAML is no map.");
+  // In this schema every scalar is the text that it is, and is written back so.
+  const document = parseDocument(source, { schema: "failsafe" });
+  const toNode = (value: unknown) =>
+    parseDocument(stringify(value, { lineWidth: 0 }), { schema: "failsafe" }).contents;
+  if (!edit(document, [], known, wanted, toNode)) return source;
+  return document.toString({ lineWidth: 0 });
+}
+
+/** Whether anything had to be changed. */
+function edit(
+  document: Document.Parsed,
+  path: readonly string[],
+  old: YamlMap,
+  wanted: YamlMap,
+  toNode: (value: unknown) => unknown,
+): boolean {
+  let isChanged = false;
+  for (const [key, value] of Object.entries(wanted)) {
+    const before = old[key];
+    if (value === undefined || JSON.stringify(before) === JSON.stringify(value)) continue;
+    const own = [...path, key];
+    if (isRecord(before) && isRecord(value))
+      isChanged = edit(document, own, before, value, toNode) || isChanged;
+    else {
+      document.setIn(own, toNode(value));
+      isChanged = true;
+    }
+  }
+  for (const key of Object.keys(old).filter((name) => wanted[name] === undefined)) {
+    document.deleteIn([...path, key]);
+    isChanged = true;
+  }
+  return isChanged;
 }

@@ -27,7 +27,7 @@ import {
   secretsFor,
   skillResult,
   type ToolRunner,
-} from "./tool.ts";
+} from "./ready-tool.ts";
 import { type ParameterPlace, type ToolUsage, UsageError } from "./usage.ts";
 
 export const usualHttpTimeout = 30_000;

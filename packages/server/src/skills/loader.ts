@@ -1,72 +1,19 @@
 import { createHash } from "node:crypto";
 import { readdir, realpath, stat } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
-import {
-  type CallOptions,
-  type Logger,
-  type ToolInfo,
-  type ToolRegistry,
-  type ToolResult,
-  toOpenAITools,
-} from "@toolrack/core";
-import type { Secrets } from "../access/index.ts";
-import { Unapproved } from "../access/index.ts";
-import type { Offerings } from "../calls/index.ts";
-import type { Config, Workspace } from "../config/index.ts";
+import type { Unapproved } from "../access/index.ts";
+import { defined, reasonOf } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
-import type { SkillStore, Store, StoredSkill, StoredSkillTool } from "../store/index.ts";
-import { reachableRanges, type SkillToolInfo, skillToolInfo } from "./checks.ts";
+import type { SkillStore, StoredSkill, StoredSkillTool } from "../store/index.ts";
 import {
   findSkillFolders,
-  type LoadedSkill,
   listSkillFiles,
   materialise,
   readSkillFolder,
   type SkillFolder,
   tooManyFiles,
 } from "./folder.ts";
-import { SkillOfferings } from "./offerings.ts";
-import { SkillLibrary } from "./skill-library.ts";
-
-interface SkillParts {
-  readonly registry: ToolRegistry;
-  readonly config: Config;
-  readonly workspace: Workspace;
-  /** Nothing when the workspace has none yet. */
-  readonly store: Store | undefined;
-  readonly sandbox: () => Promise<Sandbox>;
-  readonly secrets: () => Promise<Secrets | undefined>;
-  readonly offerings: Offerings;
-  readonly logger: Logger;
-}
-
-/** Where a workspace has folders of skills; absolute. */
-export function skillFoldersOf({ skills = {} }: Config, directory: string): string[] {
-  return (skills.folders ?? ["skills"]).map((folder) => resolve(directory, folder));
-}
-
-/** Hangs up the tools of a workspace's skills, and offers the skills themselves. */
-export async function openSkills(parts: SkillParts): Promise<SkillLibrary> {
-  const { registry, config, workspace, store, sandbox, secrets, offerings, logger } = parts;
-  const library = new SkillLibrary({
-    registry,
-    ...(store === undefined ? {} : { store }),
-    workspace: workspace.directory,
-    folders: skillFoldersOf(config, workspace.directory),
-    unapproved: new Unapproved(workspace),
-    names: config.skills?.toolNames ?? "id",
-    logger,
-    surroundings: {
-      allowPrivate: reachableRanges(workspace.network.allowPrivate, config.skills ?? {}, process.env),
-      readSecret: async (name) => (await secrets())?.get(name),
-      sandbox,
-      logger,
-    },
-  });
-  offerings.add(new SkillOfferings(library));
-  await library.reload();
-  return library;
-}
+import type { LoadedSkill } from "./skill.ts";
 
 /** A folder that is no skill, although it has a `SKILL.md`. */
 export interface FailedFolder {
@@ -123,8 +70,8 @@ export class FolderReader {
   async #readOne(directory: string, revision: string, trusted: boolean): Promise<SkillFolder | Error> {
     const known = this.#read.get(directory);
     if (known?.revision === revision) return known.folder;
-    const folder = await this.#readAnew(directory, trusted).catch((thrown: unknown) =>
-      thrown instanceof Error ? thrown : new Error(String(thrown)),
+    const folder = await this.#readAnew(directory, trusted).catch(
+      (thrown: unknown) => new Error(reasonOf(thrown)),
     );
     this.#read.set(directory, { revision, folder });
     return folder;
@@ -209,7 +156,7 @@ export async function loadStoredSkill(
   return {
     ...skill,
     owner: "database",
-    ...(directory === undefined ? {} : { directory }),
+    ...defined({ directory }),
     // The folder's name is made of the files' content.
     revision: `${skill.updatedAt}`,
     warnings,
@@ -254,63 +201,4 @@ async function revisionOf(directory: string): Promise<string> {
     if (found?.isFile()) hash.update(`${name}\0${found.size}\0${found.mtimeMs}\0${found.ino}\0`);
   }
   return hash.digest("hex");
-}
-
-export type OpenAITool = ReturnType<typeof toOpenAITools>["tools"][number];
-
-/** A definition with what we know of the tool beside it. `_meta` never goes to a model. */
-interface SkillToolDefinition extends OpenAITool {
-  readonly _meta: SkillToolInfo;
-}
-
-interface SkillLoaderParts {
-  readonly registry: ToolRegistry;
-  readonly library: SkillLibrary;
-}
-
-/** Skills and their tools as OpenAI definitions. A thin face: the rack holds the tools, and runs them. */
-export class SkillLoader {
-  readonly #parts: SkillLoaderParts;
-
-  constructor(parts: SkillLoaderParts) {
-    this.#parts = parts;
-  }
-
-  /** Of an expert by its id or name, in its order. Throws `SkillMissingError`. */
-  async loadSkillsForExpert(expertId: string): Promise<LoadedSkill[]> {
-    const { library } = this.#parts;
-    return library.experts.require(expertId).skills.flatMap((id) => library.find(id) ?? []);
-  }
-
-  /** Those that can be called: neither failed nor switched off. */
-  async loadSkillTools(skill: LoadedSkill): Promise<SkillToolDefinition[]> {
-    return skill.tools.flatMap((tool) => {
-      const info = this.#parts.registry.get(tool.id);
-      return info === undefined || info.disabled ? [] : [this.convertToolToOpenAIFormat(tool, skill)];
-    });
-  }
-
-  /** Throws `ToolNotFoundError` for a tool that is not on the rack; `library.failureOf` says why. */
-  convertToolToOpenAIFormat(tool: Pick<StoredSkillTool, "id">, _skill?: LoadedSkill): SkillToolDefinition {
-    const info = this.#parts.registry.require(tool.id);
-    const meta = skillToolInfo(info);
-    if (meta === undefined) throw new Error(`"${tool.id}" is no tool of a skill.`);
-    return { ...definitionOf(info), _meta: meta };
-  }
-
-  /** Through the one pipeline, like any call. Never rejects. */
-  executeSkillTool(
-    skillId: string,
-    toolName: string,
-    params: unknown,
-    context: CallOptions = {},
-  ): Promise<ToolResult> {
-    const { registry, library } = this.#parts;
-    const tool = library.find(skillId)?.tools.find(({ name }) => name === toolName);
-    return registry.execute(tool?.id ?? `${skillId}_${toolName}`, params, context);
-  }
-}
-
-function definitionOf(info: ToolInfo): OpenAITool {
-  return toOpenAITools([info]).tools[0]!;
 }

@@ -14,7 +14,8 @@ import type {
 } from "../calls/index.ts";
 import type { SkillFile } from "../store/index.ts";
 import { folderNames, skillTextOf } from "./export.ts";
-import { LARGEST_SKILL_TEXT, type LoadedSkill, readRegularFile, readSkillText } from "./folder.ts";
+import { LARGEST_SKILL_TEXT, readRegularFile, readSkillText } from "./folder.ts";
+import type { LoadedSkill } from "./skill.ts";
 import type { SkillLibrary } from "./skill-library.ts";
 
 interface ReadSkill {

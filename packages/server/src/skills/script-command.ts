@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, extname, join, relative, resolve, sep } from "node:path";
-import type { LoadedSkill } from "./folder.ts";
+import type { LoadedSkill } from "./skill.ts";
 import { UsageError } from "./usage.ts";
 
 /** A command as the sandbox is to run it. */

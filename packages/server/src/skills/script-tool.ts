@@ -2,9 +2,8 @@ import { randomUUID } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { ToolContext } from "@toolrack/core";
+import { asRecord, defined, isRecord } from "../helpers/index.ts";
 import type { ProgramResult, ProgramSpec, Sandbox } from "../sandbox/index.ts";
-import type { LoadedSkill } from "./folder.ts";
-import { resolveCommand, type ScriptCommand, type ScriptModule } from "./script-command.ts";
 import {
   filledArguments,
   fillSecretValues,
@@ -14,7 +13,9 @@ import {
   type SkillSurroundings,
   skillResult,
   type ToolRunner,
-} from "./tool.ts";
+} from "./ready-tool.ts";
+import { resolveCommand, type ScriptCommand, type ScriptModule } from "./script-command.ts";
+import type { LoadedSkill } from "./skill.ts";
 
 export const usualScriptTimeout = 60_000;
 
@@ -118,12 +119,12 @@ async function specOf(
   };
 }
 
-/** What a script is told about the call. Nothing in it opens a door. */
+/** What a script is told about the call. Nothing in it gives it any rights. */
 function contextOf({ skill, tool }: ReadyTool, context: ToolContext): Record<string, unknown> {
-  const { expertId } = context.extra as { readonly expertId?: string };
+  const { expertId } = context.extra;
   return {
     userId: context.caller,
-    ...(expertId === undefined ? {} : { expertId }),
+    ...defined({ expertId }),
     callId: context.callId,
     sessionId: context.sessionID,
     skillId: skill.id,
@@ -149,22 +150,15 @@ function wordsOf(value: unknown): string[] {
 
 /** A picture as `dataUrl`, the way older skills return it, becomes an attachment instead of a very long text. */
 function resultOf(value: unknown): unknown {
-  if (typeof value !== "object" || value === null) return skillResult(value);
-  const holder = [value, (value as { data?: unknown }).data].find(
-    (one): one is { dataUrl: string } =>
-      typeof one === "object" &&
-      one !== null &&
-      /^data:image\/[\w.+-]+;base64,/.test(String((one as { dataUrl?: unknown }).dataUrl)),
-  );
+  const hasPicture = (one: unknown): one is Record<string, unknown> & { dataUrl: string } =>
+    isRecord(one) && typeof one.dataUrl === "string" && /^data:image\/[\w.+-]+;base64,/.test(one.dataUrl);
+  const given = asRecord(value);
+  const holder = [given, given.data].find(hasPicture);
   if (holder === undefined) return skillResult(value);
-  const mime = /^data:([^;]+)/.exec(holder.dataUrl)![1]!;
-  return skillResult(replaceIn(value, holder), [{ type: "file", mime, url: holder.dataUrl }]);
-}
-
-function replaceIn(value: object, holder: { dataUrl: string }): object {
-  const { dataUrl: _, ...rest } = holder;
-  const shown = { ...rest, dataUrl: "[attached]" };
-  return value === holder ? shown : { ...value, data: shown };
+  const url = holder.dataUrl;
+  const shown = { ...holder, dataUrl: "[attached]" };
+  const mime = /^data:([^;]+)/.exec(url)![1]!;
+  return skillResult(holder === given ? shown : { ...given, data: shown }, [{ type: "file", mime, url }]);
 }
 
 /** Of what a script printed, in an error: its end says most. */
@@ -177,11 +171,10 @@ function readModuleAnswer(result: ProgramResult, marker: string, label: string):
   if (answer === undefined) {
     throw new Error(howItEnded(result, label) ?? `${label} ended before it answered.${tailOf(result)}`);
   }
-  const { value, error } = answer.value as { value?: unknown; error?: { message: string; stack: string } };
+  const { value, error } = asRecord(answer.value);
   if (error === undefined) return value;
-  throw Object.assign(new Error(error.message || `${label} failed without a message.`), {
-    stack: error.stack,
-  });
+  const { message, stack } = asRecord(error);
+  throw Object.assign(new Error(String(message || `${label} failed without a message.`)), { stack });
 }
 
 /**
@@ -194,13 +187,9 @@ function readCommandAnswer(result: ProgramResult, label: string, wants: "json" |
   if (failure !== undefined) throw new Error(failure);
   if (wants === "text") return result.stdout.trimEnd();
   if (found !== undefined) return found.value;
-  if (result.stdout.trim() === "") {
-    throw new Error(
-      `${label} printed nothing. It must print its answer as JSON on standard output.${tailOf(result)}`,
-    );
-  }
+  const what = result.stdout.trim() === "" ? "nothing" : "no JSON";
   throw new Error(
-    `${label} printed no JSON. It must print its answer as JSON on standard output.${tailOf(result)}`,
+    `${label} printed ${what}. It must print its answer as JSON on standard output.${tailOf(result)}`,
   );
 }
 
@@ -249,11 +238,8 @@ function parse(text: string): { value: unknown } | undefined {
 }
 
 function messageIn(value: unknown): string | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
-  const { error } = value as { error?: unknown };
-  if (typeof error === "string") return error;
-  const message =
-    typeof error === "object" && error !== null ? (error as { message?: unknown }).message : undefined;
+  const { error } = asRecord(value);
+  const message = isRecord(error) ? error.message : error;
   return typeof message === "string" ? message : undefined;
 }
 
@@ -310,7 +296,7 @@ def answer(message):
     try:
         text = json.dumps(message, ensure_ascii=False, default=str, allow_nan=False)
     except ValueError:
-        # What JSON has no word for is null, as in JavaScript.
+        # JavaScript writes null too for what JSON has no word for.
         text = json.dumps(plain(json.loads(json.dumps(message, default=str))), ensure_ascii=False)
     out.write("\\n" + request["marker"] + text + "\\n")
     out.flush()
@@ -334,9 +320,11 @@ try:
         async def wait(): return await value
         value = asyncio.run(wait())
     answer({"value": value})
-except SystemExit as error:
+except SystemExit:
+    error = sys.exc_info()[1]
     message = request["file"] + " ended with sys.exit(" + repr(error.code) + ") instead of returning a value."
     answer({"error": {"message": message, "stack": traceback.format_exc()}})
-except BaseException as error:
+except BaseException:
+    error = sys.exc_info()[1]
     answer({"error": {"message": str(error) or type(error).__name__, "stack": traceback.format_exc()}})
 `;

@@ -3,7 +3,8 @@ import { mkdtemp, readFile, rm, stat, utimes } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { isSafePath, materialise, pruneMaterialised } from "./folder.ts";
+import { materialise, pruneMaterialised } from "./folder.ts";
+import { isSafePath } from "./skill.ts";
 
 let parent: string;
 beforeEach(async () => {

@@ -1,8 +1,9 @@
 import { join } from "node:path";
 import type { Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
 import type { Unapproved } from "../access/index.ts";
-import type { Following, Store } from "../store/index.ts";
+import { defined, reasonOf } from "../helpers/index.ts";
 import {
+  type Following,
   type NewSkillTool,
   newId,
   type SeenVersion,
@@ -10,30 +11,30 @@ import {
   type SkillChanges,
   type SkillFile,
   type SkillToolChanges,
+  type Store,
   type StoredSkillTool,
 } from "../store/index.ts";
+import { Experts } from "./experts.ts";
+import { otherFiles, pruneMaterialised, readFirstSkillFiles } from "./folder.ts";
+import { type FailedFolder, FolderReader, loadStoredSkill, withOneOwner, withTrust } from "./loader.ts";
+import type { SkillSurroundings } from "./ready-tool.ts";
+import { foldersNamedIn } from "./script-command.ts";
 import {
   checkPaths,
   checkSkill,
-  checkTool,
   checkToolFields,
+  type LoadedSkill,
   missingSkill,
   missingTool,
   namingField,
   SkillInputError,
   SkillReadOnlyError,
-  toolOf,
-  withChanges,
+  type ToolNames,
   withFiles,
-} from "./checks.ts";
-import { Experts } from "./experts.ts";
-import { otherFiles } from "./export.ts";
-import { type LoadedSkill, pruneMaterialised, readFirstSkillFiles } from "./folder.ts";
-import { type FailedFolder, FolderReader, loadStoredSkill, withOneOwner, withTrust } from "./loader.ts";
-import { foldersNamedIn } from "./script-command.ts";
+} from "./skill.ts";
 import { SkillSource } from "./source.ts";
-import type { SkillSurroundings } from "./tool.ts";
-import type { ToolNames } from "./tools-file.ts";
+import { adaptSkillTool } from "./tool.ts";
+import { UsageError } from "./usage.ts";
 
 export interface SkillLibraryOptions {
   readonly registry: ToolRegistry;
@@ -69,17 +70,12 @@ export class SkillLibrary {
     const { registry, workspace, folders, names, store, unapproved } = options;
     this.#options = options;
     this.#surroundings = { ...options.surroundings, registry, workspace };
-    this.#source = new SkillSource({ surroundings: this.#surroundings, names });
+    this.#source = new SkillSource(this.#surroundings, names);
     const { sandbox } = this.#surroundings;
-    this.#folders = new FolderReader({
-      workspace,
-      folders,
-      sandbox,
-      ...(unapproved === undefined ? {} : { unapproved }),
-    });
+    this.#folders = new FolderReader({ workspace, folders, sandbox, ...defined({ unapproved }) });
     this.experts = new Experts({
       registry,
-      ...(store === undefined ? {} : { store: store.experts }),
+      ...defined({ store: store?.experts }),
       skillId: (idOrName) => this.find(idOrName)?.id,
     });
   }
@@ -108,7 +104,9 @@ export class SkillLibrary {
 
   /** By its id or name. Throws `SkillMissingError`. */
   requireTool(skill: LoadedSkill, idOrName: string): StoredSkillTool {
-    return toolOf(skill, idOrName);
+    const found = skill.tools.find(({ id, name }) => id === idOrName || name === idOrName);
+    if (found === undefined) throw missingTool(skill, idOrName);
+    return found;
   }
 
   /** What a tool is called by on the rack; undefined while it is not there. */
@@ -149,7 +147,7 @@ export class SkillLibrary {
     this.#following = store.follower.follow("skills", {
       refresh: () => this.#inTurn(look),
       failed(error) {
-        logger.warn(`Skills could not be read: ${error instanceof Error ? error.message : String(error)}`);
+        logger.warn(`Skills could not be read: ${reasonOf(error)}`);
       },
     });
     void this.#following.look();
@@ -221,7 +219,7 @@ export class SkillLibrary {
     return this.#inTurn(async () => {
       const skill = this.#editable(idOrName);
       await this.#store().skills.remove(skill.id);
-      this.#source.remove(skill.id);
+      this.#source.replaceAll(this.list().filter(({ id }) => id !== skill.id));
       await this.#written();
       return skill;
     });
@@ -247,8 +245,10 @@ export class SkillLibrary {
   ): Promise<StoredSkillTool> {
     return this.#inTurn(async () => {
       const skill = this.#editable(skillId);
-      const old = toolOf(skill, toolId);
-      await this.#check(skill, withChanges(old, changes));
+      const old = this.requireTool(skill, toolId);
+      const entries = Object.entries({ ...old, ...changes }).filter(([, value]) => value !== null);
+      // Without what is null it is exactly that.
+      await this.#check(skill, Object.fromEntries(entries) as unknown as NewSkillTool);
       const updated = await namingField(this.#store().skills.updateTool(old.id, changes, version));
       await this.#show(skill.id);
       if (updated === undefined) throw missingTool(skill, toolId);
@@ -259,7 +259,7 @@ export class SkillLibrary {
   removeTool(skillId: string, toolId: string): Promise<StoredSkillTool> {
     return this.#inTurn(async () => {
       const skill = this.#editable(skillId);
-      const tool = toolOf(skill, toolId);
+      const tool = this.requireTool(skill, toolId);
       await this.#store().skills.removeTool(tool.id);
       await this.#show(skill.id);
       return tool;
@@ -267,8 +267,8 @@ export class SkillLibrary {
   }
 
   /**
-   * A tool that nobody has saved, as it would be on the rack, under a name of its own. Whoever tries it hangs it up and
-   * takes it down. Throws `SkillInputError`.
+   * A tool that is not saved, as it would be on the rack, under a name of its own. The caller registers it to try it, and
+   * removes it again. Throws `SkillInputError`.
    */
   async draft(idOrName: string, tool: NewSkillTool): Promise<ToolInfo> {
     const skill = this.require(idOrName);
@@ -300,8 +300,22 @@ export class SkillLibrary {
     });
   }
 
-  #check(skill: LoadedSkill, tool: NewSkillTool): Promise<ToolInfo> {
-    return checkTool(skill, tool, this.#surroundings, this.#store().skills);
+  /** The tool as it would be on the rack. Throws `SkillInputError` that names the field. */
+  async #check(skill: LoadedSkill, tool: NewSkillTool): Promise<ToolInfo> {
+    checkToolFields(tool);
+    const usual = { id: newId(), description: "", usage: "", enabled: true, createdAt: 0, updatedAt: 0 };
+    const candidate: StoredSkillTool = { ...usual, ...tool, skillId: skill.id };
+    const { workspace } = this.#options;
+    // The first script of a skill is what brings its files to where scripts find them.
+    const placed =
+      skill.owner === "database"
+        ? await loadStoredSkill(skill, [candidate], this.#store().skills, workspace)
+        : skill;
+    try {
+      return adaptSkillTool(placed, candidate, this.#surroundings, { names: "id", prefix: placed.id });
+    } catch (thrown) {
+      throw thrown instanceof UsageError ? SkillInputError.of(thrown.field, thrown.message) : thrown;
+    }
   }
 
   async #reload(): Promise<void> {
@@ -350,7 +364,12 @@ export class SkillLibrary {
     const loaded = await this.#withTrust(
       await loadStoredSkill(stored, await skills.listTools(id), skills, workspace),
     );
-    this.#source.put(loaded);
+    const all = this.list();
+    const isNew = !all.some((skill) => skill.id === id);
+    this.#source.replaceAll([
+      ...all.map((skill) => (skill.id === id ? loaded : skill)),
+      ...(isNew ? [loaded] : []),
+    ]);
     await this.#written();
     return loaded;
   }

@@ -1,16 +1,11 @@
 import type { ToolInfo, ToolRegistry } from "@toolrack/core";
+import { reasonOf } from "../helpers/index.ts";
 import type { StoredSkillTool } from "../store/index.ts";
-import type { LoadedSkill } from "./folder.ts";
-import { adaptSkillTool, type SkillSurroundings } from "./tool.ts";
+import type { SkillSurroundings } from "./ready-tool.ts";
+import { type LoadedSkill, namePrefixes, type ToolNames } from "./skill.ts";
+import { adaptSkillTool } from "./tool.ts";
 
-import { namePrefixes, type ToolNames } from "./tools-file.ts";
-
-export interface SkillSourceOptions {
-  readonly surroundings: SkillSurroundings;
-  readonly names: ToolNames;
-}
-
-interface HungTool {
+interface PlacedTool {
   readonly tool: StoredSkillTool;
   /** On the rack. */
   readonly name: string;
@@ -18,20 +13,21 @@ interface HungTool {
   readonly isOff: boolean;
 }
 
-interface HungSkill {
+interface PlacedSkill {
   readonly skill: LoadedSkill;
   /** What readable names of its tools begin with. */
   readonly prefix: string;
   /** By id; those that failed are not among them. */
-  readonly tools: ReadonlyMap<string, HungTool>;
+  readonly tools: Map<string, PlacedTool>;
+  /** By the tool's id: why it is not on the rack. */
+  readonly failures: Map<string, string>;
 }
 
-/** What is to become of one skill: tools that stay as they are, and those that are made anew. */
-interface Plan {
-  readonly skill: LoadedSkill;
-  readonly prefix: string;
-  readonly kept: readonly HungTool[];
-  readonly fresh: readonly { readonly tool: StoredSkillTool; readonly info: ToolInfo }[];
+/** A tool that is to be put on the rack. */
+interface FreshTool {
+  readonly tool: StoredSkillTool;
+  readonly info: ToolInfo;
+  readonly owner: PlacedSkill;
 }
 
 /**
@@ -39,138 +35,94 @@ interface Plan {
  * wrong with one tool is noted for that tool alone. It has no opinion on where skills come from.
  */
 export class SkillSource {
-  readonly #options: SkillSourceOptions;
-  readonly #hung = new Map<string, HungSkill>();
-  /** By the tool's id: why it is not on the rack. */
-  readonly #failures = new Map<string, string>();
+  readonly #surroundings: SkillSurroundings;
+  readonly #names: ToolNames;
+  #placed: ReadonlyMap<string, PlacedSkill> = new Map();
 
-  constructor(options: SkillSourceOptions) {
-    this.#options = options;
+  constructor(surroundings: SkillSurroundings, names: ToolNames) {
+    this.#surroundings = surroundings;
+    this.#names = names;
   }
 
-  /** In order of their hanging up. */
+  /** In the order in which they were given. */
   skills(): LoadedSkill[] {
-    return [...this.#hung.values()].map(({ skill }) => skill);
+    return [...this.#placed.values()].map(({ skill }) => skill);
   }
 
   get(id: string): LoadedSkill | undefined {
-    return this.#hung.get(id)?.skill;
+    return this.#placed.get(id)?.skill;
   }
 
+  /** Why a tool is not on the rack. */
   failureOf(toolId: string): string | undefined {
-    return this.#failures.get(toolId);
+    for (const { failures } of this.#placed.values()) {
+      const failure = failures.get(toolId);
+      if (failure !== undefined) return failure;
+    }
+    return undefined;
   }
 
-  /** Puts these in the place of all that were there. */
+  /** Puts these in the place of all that were there. A skill that is the same object as before is left alone. */
   replaceAll(skills: readonly LoadedSkill[]): void {
-    this.#hang([...this.#hung.keys()], skills);
-  }
-
-  put(skill: LoadedSkill): void {
-    this.#hang([skill.id], [skill]);
-  }
-
-  remove(id: string): void {
-    this.#hang([id], []);
-  }
-
-  #hang(asked: readonly string[], given: readonly LoadedSkill[]): void {
-    const { registry } = this.#options.surroundings;
-    const prefixes = this.#prefixes(asked, given);
-    const renamed = this.#renamed(asked, prefixes);
-    const leaving = [...asked, ...renamed.map(({ id }) => id)];
-    const arriving = [...given, ...renamed];
-    const prefixOf = ({ id }: LoadedSkill) => prefixes.get(id)!;
-    const olds = leaving.flatMap((id) => this.#hung.get(id) ?? []);
-    const kept = new Map(arriving.map((skill) => [skill, this.#unchanged(skill, prefixOf(skill))]));
-    const staying = new Set([...kept.values()].flat().map(({ name }) => name));
-    const left = olds.flatMap(({ tools }) => [...tools.values()]).filter(({ name }) => !staying.has(name));
-    for (const { skill } of olds) for (const { id } of skill.tools) this.#failures.delete(id);
-
+    const { registry } = this.#surroundings;
+    const before = this.#placed;
+    const prefixes = namePrefixes(skills);
+    const placed = skills.map((skill) => keepUnchanged(before.get(skill.id), skill, prefixes.get(skill.id)!));
+    const staying = new Set(placed.flatMap(({ tools }) => [...tools.values()].map(({ name }) => name)));
+    const leaving = [...before.values()]
+      .flatMap(({ tools }) => [...tools.values()])
+      .filter(({ name }) => !staying.has(name));
     const isFree = freeNames(
       registry,
-      left.map(({ name }) => name),
+      leaving.map(({ name }) => name),
     );
-    const plans = arriving.map((skill) => this.#plan(skill, prefixOf(skill), kept.get(skill) ?? [], isFree));
-    const put = plans.flatMap(({ fresh }) => fresh.map(({ info }) => info));
-    if (left.length > 0 || put.length > 0) {
-      const refused = registry.apply({ remove: left.map(({ name }) => name), put });
-      const reasons = new Map(refused.map(({ info, error }) => [info, error.message]));
-      this.#switchOn(left, put);
-      for (const { tool, info } of plans.flatMap(({ fresh }) => fresh)) {
-        const reason = reasons.get(info);
-        if (reason !== undefined) this.#failures.set(tool.id, reason);
-      }
-    }
-    // Those that arrive keep the place of those that they replace.
-    const arrived = new Set(arriving.map(({ id }) => id));
-    for (const id of leaving) if (!arrived.has(id)) this.#hung.delete(id);
-    for (const plan of plans) this.#hung.set(plan.skill.id, this.#toHung(plan));
-  }
-
-  /** Of all skills that there will be. */
-  #prefixes(leaving: readonly string[], arriving: readonly LoadedSkill[]): Map<string, string> {
-    const gone = new Set(leaving);
-    const staying = this.skills().filter(({ id }) => !gone.has(id));
-    return namePrefixes([...staying, ...arriving]);
-  }
-
-  /** Skills that stay, but whose tools get other readable names because of those that come or go. */
-  #renamed(leaving: readonly string[], prefixes: ReadonlyMap<string, string>): LoadedSkill[] {
-    const gone = new Set(leaving);
-    return [...this.#hung.values()]
-      .filter(({ skill, prefix }) => !gone.has(skill.id) && prefixes.get(skill.id) !== prefix)
-      .map(({ skill }) => skill);
-  }
-
-  /** Tools of a skill that is hung up already, with nothing about them that is new. */
-  #unchanged(skill: LoadedSkill, prefix: string): HungTool[] {
-    const old = this.#hung.get(skill.id);
-    if (old === undefined || old.prefix !== prefix || headOf(old.skill) !== headOf(skill)) return [];
-    return skill.tools.flatMap((tool) => {
-      const hung = old.tools.get(tool.id);
-      // One that stands for another tool is made of that one too, which may have changed.
-      if (hung === undefined || tool.type === "builtin") return [];
-      return JSON.stringify(hung.tool) === JSON.stringify(tool) ? [hung] : [];
-    });
-  }
-
-  #plan(
-    skill: LoadedSkill,
-    prefix: string,
-    kept: readonly HungTool[],
-    isFree: (name: string) => boolean,
-  ): Plan {
-    const { surroundings, names } = this.#options;
-    const staying = new Set(kept.map(({ tool }) => tool.id));
-    const fresh = skill.tools.flatMap((tool) => {
-      if (staying.has(tool.id)) return [];
-      try {
-        const info = adaptSkillTool(skill, tool, surroundings, { names, prefix });
-        return [{ tool, info: withFreeNames(info, tool.id, isFree) }];
-      } catch (thrown) {
-        this.#failures.set(tool.id, thrown instanceof Error ? thrown.message : String(thrown));
-        return [];
-      }
-    });
-    return { skill, prefix, kept, fresh };
-  }
-
-  #toHung({ skill, prefix, kept, fresh }: Plan): HungSkill {
-    const added = fresh
-      .filter(({ tool }) => !this.#failures.has(tool.id))
-      .map(({ tool, info }) => ({ tool, name: info.name, isOff: info.disabled }));
-    return { skill, prefix, tools: new Map([...kept, ...added].map((hung) => [hung.tool.id, hung])) };
-  }
-
-  /** The rack keeps a tool off that was off. One that its row switched off and now switches on is meant to be on. */
-  #switchOn(left: readonly HungTool[], arrived: readonly ToolInfo[]): void {
-    const { registry } = this.#options.surroundings;
-    const wasOff = new Set(left.filter(({ isOff }) => isOff).map(({ name }) => name));
-    for (const { name, disabled } of arrived) {
+    const fresh = placed.flatMap((owner) =>
+      before.get(owner.skill.id) === owner ? [] : this.#adaptMissing(owner, isFree),
+    );
+    this.#placed = new Map(placed.map((one) => [one.skill.id, one]));
+    if (leaving.length === 0 && fresh.length === 0) return;
+    const put = fresh.map(({ info }) => info);
+    const refused = registry.apply({ remove: leaving.map(({ name }) => name), put });
+    const reasons = new Map(refused.map(({ info, error }) => [info, error.message]));
+    // The rack keeps a tool off that was off. One that its row switched off and now switches on is meant to be on.
+    const wasOff = new Set(leaving.filter(({ isOff }) => isOff).map(({ name }) => name));
+    for (const { tool, info, owner } of fresh) {
+      const { name, disabled } = info;
+      const reason = reasons.get(info);
+      if (reason !== undefined) owner.failures.set(tool.id, reason);
+      else owner.tools.set(tool.id, { tool, name, isOff: disabled });
       if (!disabled && wasOff.has(name) && registry.get(name)?.disabled) registry.enable(name);
     }
   }
+
+  #adaptMissing(owner: PlacedSkill, isFree: (name: string) => boolean): FreshTool[] {
+    const { skill, prefix, tools, failures } = owner;
+    return skill.tools.flatMap((tool): FreshTool[] => {
+      if (tools.has(tool.id)) return [];
+      try {
+        const info = adaptSkillTool(skill, tool, this.#surroundings, { names: this.#names, prefix });
+        return [{ tool, info: withFreeNames(info, tool.id, isFree), owner }];
+      } catch (thrown) {
+        failures.set(tool.id, reasonOf(thrown));
+        return [];
+      }
+    });
+  }
+}
+
+/** The skill with those of its tools that are on the rack already and about which nothing is new. */
+function keepUnchanged(old: PlacedSkill | undefined, skill: LoadedSkill, prefix: string): PlacedSkill {
+  if (old?.skill === skill && old.prefix === prefix) return old;
+  const tools = new Map<string, PlacedTool>();
+  if (old?.prefix === prefix && headOf(old.skill) === headOf(skill)) {
+    for (const tool of skill.tools) {
+      const known = old.tools.get(tool.id);
+      // One that stands for another tool is made of that one too, which may have changed.
+      if (known === undefined || tool.type === "builtin") continue;
+      if (JSON.stringify(known.tool) === JSON.stringify(tool)) tools.set(tool.id, known);
+    }
+  }
+  return { skill, prefix, tools, failures: new Map() };
 }
 
 /** All of a skill but its tools: when it changes, they all are new. */

@@ -1,8 +1,7 @@
 import { Tool } from "@toolrack/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { SkillLoader } from "./loader.ts";
 import { TestLibrary, TestService } from "./testing/library.fixture.ts";
-import { ToolManager } from "./tool-manager.ts";
+import { SkillLoader, ToolManager } from "./tool-manager.ts";
 
 /** The rows of the specification's own example. */
 const skill = {

@@ -1,5 +1,5 @@
 import { compileSchema, type JsonSchemaObject, SchemaError } from "@toolrack/core";
-import { isRecord } from "../helpers/index.ts";
+import { asRecord, isRecord, reasonOf } from "../helpers/index.ts";
 
 /** Where an HTTP request carries a parameter. */
 export type ParameterPlace = "path" | "query" | "header" | "body";
@@ -45,8 +45,7 @@ function parse(text: string): unknown {
     return JSON.parse(text);
   } catch (thrown) {
     if (takesParameterLines(text)) return fromParameterLines(text);
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
-    throw new UsageError(`usage is not JSON: ${reason}. ${forms}`);
+    throw new UsageError(`usage is not JSON: ${reasonOf(thrown)}. ${forms}`);
   }
 }
 
@@ -183,9 +182,7 @@ interface Kind {
   fits(value: unknown): boolean;
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-const anyObject: Kind = { expected: "an object", fits: isObject };
+const anyObject: Kind = { expected: "an object", fits: isRecord };
 const text: Kind = { expected: "a text", fits: (value) => typeof value === "string" && value !== "" };
 const truth: Kind = { expected: "true or false", fits: (value) => typeof value === "boolean" };
 const texts: Kind = {
@@ -194,12 +191,12 @@ const texts: Kind = {
 };
 const textMap: Kind = {
   expected: "an object of texts",
-  fits: (value) => isObject(value) && Object.values(value).every((member) => typeof member === "string"),
+  fits: (value) => isRecord(value) && Object.values(value).every((member) => typeof member === "string"),
 };
 const environment: Kind = {
   expected: "an object of texts, whose names are letters, digits and _",
   fits: (value) =>
-    textMap.fits(value) && Object.keys(value as object).every((name) => /^[A-Za-z_]\w*$/.test(name)),
+    textMap.fits(value) && Object.keys(asRecord(value)).every((name) => /^[A-Za-z_]\w*$/.test(name)),
 };
 
 function wholeUpTo(most: number): Kind {
@@ -227,7 +224,7 @@ const kinds: Readonly<Record<keyof UsageSettings, Kind>> = {
   tags: texts,
 };
 
-function isUsageSetting(name: string): boolean {
+function isUsageSetting(name: string): name is keyof UsageSettings {
   return Object.hasOwn(kinds, name);
 }
 
@@ -238,7 +235,7 @@ function readUsageSettings(given: JsonSchemaObject): UsageSettings {
       const known = Object.keys(kinds).join(", ");
       throw new UsageError(`usage has an unknown setting "${name}". Beside parameters there are: ${known}.`);
     }
-    const { expected, fits } = kinds[name as keyof UsageSettings];
+    const { expected, fits } = kinds[name];
     if (!fits(value)) throw new UsageError(`usage.${name} must be ${expected}.`);
   }
   // Checked just now.
@@ -265,10 +262,8 @@ function fromShortList(list: readonly unknown[]): JsonSchemaObject {
   const properties: Record<string, unknown> = {};
   const required: string[] = [];
   for (const [position, entry] of list.entries()) {
-    if (typeof entry !== "object" || entry === null) {
-      throw new UsageError(`usage[${position}] must be an object with a "name".`);
-    }
-    const { name, required: isRequired, type, ...rest } = entry as Record<string, unknown>;
+    if (!isRecord(entry)) throw new UsageError(`usage[${position}] must be an object with a "name".`);
+    const { name, required: isRequired, type, ...rest } = entry;
     if (typeof name !== "string" || name.trim() === "") {
       throw new UsageError(`usage[${position}] has no "name".`);
     }

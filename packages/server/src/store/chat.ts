@@ -14,7 +14,7 @@ import {
   text,
   toJson,
 } from "./rows.ts";
-import type { ChatMessageRow, ChatSessionRow, StoreDatabase } from "./schema.ts";
+import type { ChatMessageRow, ChatSessionRow, StoreDatabase, Tables } from "./schema.ts";
 
 /** A conversation. */
 export interface ChatSession {
@@ -106,6 +106,25 @@ const sessions = new RowMap<Omit<ChatSession, "running">, Omit<ChatSessionRow, "
   createdAt: plain(),
   updatedAt: plain(),
   state: json(),
+});
+
+const messages = new RowMap<Omit<ChatMessage, "unread">, Omit<ReadMessageRow, "octets">>({
+  id: plain(),
+  sessionId: key(),
+  position: plain(),
+  role: plain(),
+  status: { ...plain<ChatMessageStatus>(), read: toStatus },
+  createdAt: plain(),
+  updatedAt: plain(),
+  body: { ...json<ChatMessage["body"]>(), read: (body) => fromJson(String(body ?? "{}")), hasDefault: true },
+});
+
+const handoffs = new RowMap<Handoff & { readonly createdAt: number }, Tables["chat_handoffs"]>({
+  id: key(),
+  owner: key(),
+  sessionId: key(),
+  messages: json(),
+  createdAt: plain(),
 });
 
 function toSession(row: ChatSessionRow): ChatSession {
@@ -207,11 +226,8 @@ export class ChatRepository {
    * Adds the messages with which a turn begins, the last of them running, and marks the session as busy: in one step, so
    * that no other process begins one too. Undefined, and nothing is added, while a turn of it runs anywhere.
    */
-  async beginTurn(
-    sessionId: string,
-    messages: readonly NewChatMessage[],
-  ): Promise<ChatMessage[] | undefined> {
-    const turn = messages.at(-1)?.id;
+  async beginTurn(sessionId: string, begun: readonly NewChatMessage[]): Promise<ChatMessage[] | undefined> {
+    const turn = begun.at(-1)?.id;
     if (turn === undefined) throw new Error("A turn begins with a message.");
     return this.#db.transaction().execute(async (transaction) => {
       const now = Date.now();
@@ -229,14 +245,13 @@ export class ChatRepository {
         .limit(1)
         .executeTakeFirst();
       const first = (last?.position ?? 0) + 1;
-      const rows = messages.map(
-        ({ id, role, status, body }, at): ChatMessageRow => ({
-          ...{ id, role, status, body: toJson(body) },
-          ...{ session_id: toKey(sessionId), position: first + at, created_at: now, updated_at: now },
-        }),
-      );
+      const common = { sessionId, createdAt: now, updatedAt: now };
+      const rows = begun.map((message, at) => {
+        const row = messages.toRow({ ...message, ...common, position: first + at });
+        return { ...row, body: toJson(message.body) };
+      });
       await transaction.insertInto("chat_messages").values(rows).execute();
-      return rows.map((row) => toMessage({ ...row, octets: 0 }));
+      return rows.map(messages.toRecord);
     });
   }
 
@@ -316,14 +331,8 @@ export class ChatRepository {
   }
 
   /** In the place of one of the same id and owner. */
-  async addHandoff({ id, owner, sessionId, messages }: Handoff): Promise<void> {
-    const row = {
-      id,
-      owner: toKey(owner),
-      session_id: toKey(sessionId),
-      created_at: Date.now(),
-      messages: toJson(messages),
-    };
+  async addHandoff(handoff: Handoff): Promise<void> {
+    const row = handoffs.toRow({ ...handoff, createdAt: Date.now() });
     await this.#db.transaction().execute(async (transaction) => {
       const former = transaction.deleteFrom("chat_handoffs").where("id", "=", row.id);
       await former.where("owner", "=", row.owner).execute();
@@ -334,8 +343,7 @@ export class ChatRepository {
   async getHandoff(id: string, owner: string): Promise<Handoff | undefined> {
     const all = this.#db.selectFrom("chat_handoffs").selectAll();
     const row = await all.where("id", "=", toKey(id)).where("owner", "=", toKey(owner)).executeTakeFirst();
-    const messages = row && fromJson<unknown[]>(row.messages);
-    return row && { id, owner, sessionId: row.session_id, messages: messages ?? [] };
+    return row && { ...handoffs.toRecord(row), id, owner };
   }
 
   /** Deletes what nobody has touched since the given time. */
@@ -390,15 +398,10 @@ interface ReadMessageRow extends Omit<ChatMessageRow, "body"> {
 }
 
 function toMessage(row: ReadMessageRow): ChatMessage {
-  return {
-    id: row.id,
-    sessionId: row.session_id,
-    position: row.position,
-    role: row.role,
-    status: row.status === "stopping" ? "running" : row.status,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-    body: fromJson<ChatMessage["body"]>(row.body) ?? {},
-    ...(row.body === null ? { unread: Number(row.octets) } : {}),
-  };
+  return { ...messages.toRecord(row), ...(row.body === null ? { unread: Number(row.octets) } : {}) };
+}
+
+/** A message that is to be stopped runs until it is. */
+function toStatus(status: unknown): ChatMessageStatus {
+  return status === "stopping" ? "running" : (status as ChatMessageStatus); // The column holds no other words.
 }

@@ -3,15 +3,22 @@ export class ResultElsewhereError extends Error {
   override readonly name = "ResultElsewhereError";
 }
 
-/** A name that another expert has already. */
-export class ExpertConflictError extends Error {
-  override readonly name = "ExpertConflictError";
+/** A value that another row has already. */
+class ConflictError extends Error {
   readonly field: string;
 
   constructor(field: string, message: string) {
     super(message);
     this.field = field;
   }
+}
+
+export class ExpertConflictError extends ConflictError {
+  override readonly name = "ExpertConflictError";
+}
+
+export class SkillConflictError extends ConflictError {
+  override readonly name = "SkillConflictError";
 }
 
 /** Why something about an upstream server cannot be done. */
@@ -33,17 +40,6 @@ export class McpServerError extends Error {
     super(message);
     this.code = code;
     this.details = details;
-  }
-}
-
-/** A value that another row has already. */
-export class SkillConflictError extends Error {
-  override readonly name = "SkillConflictError";
-  readonly field: string;
-
-  constructor(field: string, message: string) {
-    super(message);
-    this.field = field;
   }
 }
 

@@ -13,7 +13,7 @@ export type ReadAnswer =
 
 if (parentPort !== null) {
   const port = parentPort;
-  const database = new DatabaseSync(workerData as string, { readOnly: true, timeout: 5_000 });
+  const database = new DatabaseSync(String(workerData), { readOnly: true, timeout: 5_000 });
   port.on("message", ({ id, sql, parameters }: ReadRequest) => {
     port.postMessage(answer(database, id, sql, parameters));
   });

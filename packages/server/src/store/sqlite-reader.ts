@@ -44,7 +44,9 @@ export class SqliteReader {
     // A search that nobody waits for must not keep the process alive.
     thread.unref();
     thread.on("message", (answer: ReadAnswer) => this.#answer(answer));
-    thread.on("error", (error) => this.#lose(thread, error as Error));
+    thread.on("error", (error) =>
+      this.#lose(thread, error instanceof Error ? error : new Error(String(error))),
+    );
     thread.on("exit", () => this.#lose(thread, new Error("The thread that reads the store ended.")));
     this.#thread = thread;
     return thread;

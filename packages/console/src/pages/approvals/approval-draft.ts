@@ -3,7 +3,7 @@ import type { Approval } from "../../api/index.ts";
 import { t } from "../../i18n/index.ts";
 import { isRecord } from "../../text/index.ts";
 
-/** Questions that ended while nobody looked leave theirs behind. */
+/** Drafts of questions that ended elsewhere stay behind. */
 const MOST = 200;
 const drafts = new Map<string, ReturnType<typeof newDraft>>();
 
@@ -36,10 +36,7 @@ export function forgetDraft(id: string): void {
 export const scopes = ["once", "session", "pattern"] as const;
 export type Scope = (typeof scopes)[number];
 
-/**
- * A pattern to begin with, which fits the arguments as they are and nothing else: a star that a model wrote is not taken
- * for one that stands for anything. It is the person's to widen.
- */
+/** A first pattern, which fits exactly these arguments: stars in them are escaped. The person may widen it. */
 export function suggestedPattern(value: unknown): unknown {
   if (typeof value === "string") return value.replaceAll("*", "[*]");
   if (Array.isArray(value)) return value.map(suggestedPattern);

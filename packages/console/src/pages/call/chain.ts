@@ -10,7 +10,6 @@ export interface Chain {
   readonly isCut: boolean;
 }
 
-/** A call with the whole chain that it is part of. */
 export async function readChain(callId: string, signal: AbortSignal): Promise<Chain> {
   const call = await readCall(callId, signal);
   const top = await topOf(call, signal);
@@ -49,10 +48,7 @@ export interface WaterfallRow<Facts extends CallFacts = CallFacts> {
   readonly isOutside: boolean;
 }
 
-/**
- * The chain as rows, each call under the one that made it, with its place on the common line of time: that of the whole
- * chain, or the time of one of its calls, `span`. What lies beyond it is cut off.
- */
+/** The chain as rows, with each call's place in time: in the whole chain, or in the time of the call `span`. */
 export function waterfall<Facts extends CallFacts>(
   root: TreeCall<Facts>,
   now: number,
@@ -83,12 +79,12 @@ export function waterfall<Facts extends CallFacts>(
 }
 
 /**
- * Puts each call of a list, newest first, under the one that made it, oldest first: which of two in the same millisecond was
- * first is known from the list alone. What was made by nobody who is there is left out.
+ * Puts each call of a list, newest first, under its parent, oldest first. Calls without a known parent are
+ * left out.
  */
 export function treeOf(root: CallFacts, calls: readonly CallFacts[]): TreeCall {
   const byParent = Map.groupBy(calls.toReversed(), ({ parentCallId }) => parentCallId);
-  // Nobody is put into the tree twice, whatever the records say.
+  // Each call is placed once, whatever the records say.
   const placed = new Set([root.callId]);
   const grow = (call: CallFacts): TreeCall => {
     const children = (byParent.get(call.callId) ?? []).filter(({ callId }) => !placed.has(callId));
@@ -108,7 +104,6 @@ export function parentIn(tree: TreeCall, callId: string): string | undefined {
   return undefined;
 }
 
-/** Every call of the chain. */
 export function callIdsOf(tree: TreeCall): string[] {
   return [tree.call.callId, ...tree.children.flatMap(callIdsOf)];
 }

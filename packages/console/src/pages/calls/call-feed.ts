@@ -1,5 +1,4 @@
-import { computed, onScopeDispose, type Ref, reactive, readonly, ref, shallowRef, watch } from "vue";
-import { onBeforeRouteLeave, useRoute, useRouter } from "vue-router";
+import { computed, onScopeDispose, type Ref, readonly, ref, shallowRef, watch } from "vue";
 import {
   ApiError,
   type CallPage,
@@ -15,7 +14,6 @@ import { useReread } from "../../ui/index.ts";
 export interface CallQuery {
   readonly [key: string]: string | number | boolean | undefined;
   readonly status?: string | undefined;
-  /** Milliseconds before now, whenever that is. */
   readonly within?: number | undefined;
 }
 
@@ -81,9 +79,7 @@ export function useCallFeed(
       // When more came than a page holds, the gap between would be invisible: begin anew instead.
       const known = new Set(calls.value.map(({ callId }) => callId));
       const hasGap =
-        calls.value.length > 0 &&
-        page.next !== undefined &&
-        !page.items.some(({ callId }) => known.has(callId));
+        known.size > 0 && page.next !== undefined && !page.items.some(({ callId }) => known.has(callId));
       const isNew = hasGap || !isBegun;
       calls.value = isNew ? page.items : mergeHead(calls.value, page);
       if (isNew || calls.value.length === page.items.length) next.value = page.next;
@@ -92,9 +88,7 @@ export function useCallFeed(
   }
 
   /** As much of what was read before as one request brings: it may have ended since. */
-  function reread(): Promise<void> {
-    return refresh(Math.min(LARGEST_PAGE, Math.max(PAGE, calls.value.length)));
-  }
+  const reread = () => refresh(Math.min(LARGEST_PAGE, Math.max(PAGE, calls.value.length)));
 
   async function readMore(): Promise<void> {
     const cursor = next.value;
@@ -111,8 +105,7 @@ export function useCallFeed(
   useEvents(["call."], (event) => {
     if (event.type === "call.progress" || event.type === "call.updated") return;
     if (isPaused.value) {
-      if (event.type === "call.completed" || event.type === "call.failed" || event.type === "call.cancelled")
-        missed.value++;
+      if (event.type in endings) missed.value++;
       return;
     }
     // What ended while nobody told of it may be further down than the newest page.
@@ -128,7 +121,7 @@ export function useCallFeed(
   });
   watch(query, restart);
   void reread();
-  // To who has paused the feed nothing newer is shown: it was an earlier page that could not be read.
+  // A paused feed shows nothing newer, so what failed was reading an earlier page.
   useReread(
     () => error.value,
     () => (isPaused.value && isBegun ? readMore() : reread()),
@@ -140,22 +133,11 @@ export function useCallFeed(
     generation++;
     clearTimeout(timer);
   });
-  return {
-    calls,
-    next: readonly(next),
-    hasMore: computed(() => next.value !== undefined),
-    error,
-    isLoading,
-    missed,
-    restart,
-    readMore,
-  };
+  const hasMore = computed(() => next.value !== undefined);
+  return { calls, next: readonly(next), hasMore, error, isLoading, missed, restart, readMore };
 }
 
-/**
- * The newest page put before what was read earlier. Calls that changed are replaced; none is there twice. A page without
- * a next one is all there is.
- */
+/** Puts the newest page before what was read earlier. A page without a next one is all there is. */
 export function mergeHead(known: readonly CallSummary[], { items, next }: CallPage): readonly CallSummary[] {
   if (next === undefined) return items;
   const fresh = new Set(items.map(({ callId }) => callId));
@@ -171,10 +153,7 @@ const endings: Readonly<Record<string, CallSummary["status"]>> = {
   "call.cancelled": "error",
 };
 
-/**
- * The calls after an event that tells of the end of one. However far down it is, it is not shown as running any more, nor
- * at all where only running ones are wanted.
- */
+/** Applies the end of a call: it does not show as running any more, or leaves a list of running calls. */
 export function withEnd(
   calls: readonly CallSummary[],
   { type, data }: RackEvent,
@@ -219,7 +198,6 @@ export function foldRepeats(calls: readonly CallSummary[], unfolded: ReadonlySet
   });
 }
 
-/** Where a call is, by itself or among repeats. */
 export function rowOf(rows: readonly FeedRow[], callId: string): number {
   return rows.findIndex(({ repeats }) => repeats.some((call) => call.callId === callId));
 }
@@ -238,11 +216,9 @@ function isRepeat(left: CallSummary, right: CallSummary): boolean {
 /** What somebody had before them of the calls that fit a query. */
 export interface KeptFeed {
   readonly calls: readonly CallSummary[];
-  /** Where the next page begins. */
   readonly next: string | undefined;
   readonly selected: string;
   readonly unfolded: ReadonlySet<string>;
-  /** How far it was scrolled, in pixels. */
   readonly top: number;
 }
 
@@ -260,10 +236,7 @@ export function keepFeed(query: object, feed: KeptFeed): void {
   }
 }
 
-/**
- * The feed as it was left, for who comes back to it: by a step back, or from the page of a call. Who comes from elsewhere
- * wants the newest calls.
- */
+/** The feed as it was left, when somebody steps back to it or returns from a call. Others want the newest calls. */
 export function keptFeed(query: object, arrival: unknown): KeptFeed | undefined {
   return isReturn(arrival) ? feeds.get(JSON.stringify(query)) : undefined;
 }
@@ -280,62 +253,3 @@ watch(
     if (refusal === "missing") feeds.clear();
   },
 );
-
-/** Milliseconds after which typing has paused. */
-const TYPING_PAUSE = 300;
-
-/**
- * Filters that are in the address. What is typed gets there when the typing pauses, each field for itself; a step back
- * goes to the filters before, and not through every pause.
- */
-export function useFilterDrafts<Key extends string>(keys: readonly Key[]) {
-  const route = useRoute();
-  const router = useRouter();
-  const text = (key: string) => (typeof route.query[key] === "string" ? String(route.query[key]) : "");
-  const drafts = reactive(Object.fromEntries(keys.map((key) => [key, text(key)]))) as Record<Key, string>; // One for each key.
-  const timers = new Map<string, ReturnType<typeof setTimeout>>();
-  let typedLast: string | undefined;
-
-  /** `typed`: it goes on with what the same field said before, and replaces it. */
-  function set(key: string, value: string, typed = false): void {
-    const goesOn = typed && typedLast === key;
-    typedLast = typed ? key : undefined;
-    if (text(key) === value) return;
-    const query = Object.fromEntries(
-      Object.entries({ ...route.query, [key]: value }).filter(([, part]) => part !== ""),
-    );
-    void (goesOn ? router.replace({ query }) : router.push({ query }));
-  }
-  function type(key: Key): void {
-    clearTimeout(timers.get(key));
-    const commit = () => {
-      timers.delete(key);
-      set(key, drafts[key].trim(), true);
-    };
-    timers.set(key, setTimeout(commit, TYPING_PAUSE));
-  }
-  function clear(): void {
-    for (const timer of timers.values()) clearTimeout(timer);
-    timers.clear();
-  }
-  watch(
-    () => keys.map(text),
-    () => {
-      // What is being typed is newer than the address.
-      for (const key of keys)
-        if (!timers.has(key) && drafts[key].trim() !== text(key)) drafts[key] = text(key);
-    },
-  );
-  onBeforeRouteLeave(clear);
-  onScopeDispose(clear);
-  return {
-    drafts,
-    text,
-    set,
-    type,
-    /** What is typed from now on is a step of its own. */
-    endTyping() {
-      typedLast = undefined;
-    },
-  };
-}

@@ -1,9 +1,11 @@
 // @vitest-environment happy-dom
-import { mount } from "@vue/test-utils";
+import { config, mount } from "@vue/test-utils";
 import { beforeAll, expect, it } from "vitest";
 import { setLanguage } from "../../i18n/index.ts";
+import { components } from "../../ui/index.ts";
 import ChatAnswer from "./ChatAnswer.vue";
 
+config.global.components = components;
 beforeAll(() => setLanguage("en", { remember: false }));
 
 it("says of an answer that was too large to be read how large it is, instead of what the server puts in its place", () => {

@@ -1,9 +1,11 @@
 // @vitest-environment happy-dom
-import { mount, type VueWrapper } from "@vue/test-utils";
+import { config, mount, type VueWrapper } from "@vue/test-utils";
 import { beforeAll, beforeEach, expect, it } from "vitest";
 import { setLanguage } from "../../i18n/index.ts";
+import { components } from "../../ui/index.ts";
 import ChatComposer from "./ChatComposer.vue";
 
+config.global.components = components;
 beforeAll(() => setLanguage("en", { remember: false }));
 
 beforeEach(() => sessionStorage.clear());

@@ -80,7 +80,7 @@ export function useConversation() {
     if (messages.value.at(-1)?.status === "running") void follow(id, undefined, signal);
   }
 
-  // What failed to be said is said again by whoever wrote it.
+  // Only reading is repeated; a message that failed is sent again by its author.
   useReread(
     () => (session.value === undefined && shownId !== "" ? failure.value : undefined),
     () => show(shownId),
@@ -177,20 +177,17 @@ export function useConversation() {
   return { session, messages, isRunning, hasEarlier, isClosed, failure, retry, show, showEarlier, say, stop };
 }
 
-/** The server answered, and will not answer otherwise: it does not know the conversation any more. */
+/** A repeated request would be refused again. */
 function isFinal({ status }: ApiError): boolean {
   return status >= 400 && status < 500 && status !== 429;
 }
 
-/** Something that happened in a turn: the name of the event, and what it carries. */
 export interface TurnEvent {
   readonly type: string;
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/**
- * An answer after something happened in its turn. Events that change nothing in it give the same message back.
- */
+/** The answer after an event of its turn. */
 export function applyEvent(message: ChatMessage, { type, data }: TurnEvent): ChatMessage {
   const parts = message.parts ?? [];
   switch (type) {
@@ -222,7 +219,6 @@ export function applyEvent(message: ChatMessage, { type, data }: TurnEvent): Cha
   }
 }
 
-/** What an event carries, as the server describes it. */
 function read<Carried>(data: unknown): Carried {
   return data as Carried; // The shapes of events are the server's, and its own tests hold them.
 }
@@ -248,8 +244,8 @@ function ended(message: ChatMessage, end: ChatMessage["end"]): ChatMessage {
 }
 
 /**
- * Of the calls of an answer that the loop guard spoke about: those at which it is shown, one for each loop and the latest
- * of it, and the last of all. A loop that ended the answer is told of at its end, and nowhere else.
+ * The calls at which a loop is shown (the latest of each loop) and the last of all. A loop that ended the
+ * answer shows at its end.
  */
 export function loopsIn({ parts = [], end }: Pick<ChatMessage, "parts" | "end">): {
   readonly shown: ReadonlySet<string>;
@@ -271,7 +267,6 @@ function keyOf({ name, loop }: ChatToolPart): string {
 
 const owners = reactive(new Set<string>());
 
-/** Whether the server has refused what this token says in conversations of that owner. */
 export function isClosedTo(owner: string): boolean {
   return owners.has(owner);
 }

@@ -23,9 +23,7 @@ export const clientNames: Readonly<Record<Client, string>> = {
 
 export interface Server {
   readonly url: string;
-  /** The workspace's folder. */
   readonly workspace: string;
-  /** The words that start the program, where the server tells them. */
   readonly program?: readonly string[] | undefined;
 }
 
@@ -37,7 +35,6 @@ export interface Step {
 
 export interface Connection {
   readonly steps: readonly Step[];
-  /** Opens the client and asks it to take the server. */
   readonly link?: string;
 }
 
@@ -45,8 +42,8 @@ export interface Connection {
 export const TOKEN = "trk_…";
 
 /**
- * What a person copies to connect a client. The token is one made for this client: the operator's own may approve calls,
- * and an agent that bore it could approve its own.
+ * What a person copies to connect a client. The token is the client's own: with the operator's, an agent
+ * could approve its own calls.
  */
 export function connectWith(client: Client, server: Server, token?: string): Connection {
   const { url, workspace, program = ["toolrack"] } = server;
@@ -112,7 +109,6 @@ export function connectWith(client: Client, server: Server, token?: string): Con
   }
 }
 
-/** Whether the client needs a token at all, or a token to fill in by hand. */
 export function needsToken(client: Client): boolean {
   return client !== "claude-desktop";
 }

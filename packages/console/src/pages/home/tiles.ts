@@ -5,12 +5,10 @@ import { loopsOf, request, unlessForbidden, useEvents } from "../../api/index.ts
 import { useLive } from "../../ui/index.ts";
 import { readTroubled } from "../tools/rack.ts";
 
-/** A number on the first page, and where more is said about it. */
 export interface HomeTile {
   readonly key: string;
   readonly icon: Component;
   readonly count: number;
-  /** How many there are, where the count is of those that are well. */
   readonly of?: number;
   readonly to: RouteLocationRaw;
   readonly look: string;

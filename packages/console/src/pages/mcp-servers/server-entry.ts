@@ -14,10 +14,9 @@ export type Pasted =
   | { readonly ok: false; readonly problem: "empty" | "not-json" | "no-servers"; readonly message: string };
 
 /**
- * Reads what people copy from the documentation of a server or the file of another client: `mcpServers`, `servers`
- * (VS Code), `mcp` (opencode), `context_servers` (Zed), the entries without what is around them, or one entry alone. Code
- * fences, comments, commas too many and missing outer braces are taken as they come. What stands under a name that only
- * servers stand under is one, whatever it says: the server judges it.
+ * Reads what people copy from documentation or from the file of another client: `mcpServers`, `servers`
+ * (VS Code), `mcp` (opencode), `context_servers` (Zed), bare entries or one entry. What stands under such
+ * a name is a server, whatever it says.
  */
 export async function readPasted(text: string): Promise<Pasted> {
   const bare = withoutFences(text);
@@ -29,7 +28,6 @@ export async function readPasted(text: string): Promise<Pasted> {
   return { ok: false, problem: isJson ? "no-servers" : "not-json", message: isJson ? "" : read.message };
 }
 
-/** What is wrong with it, for who pasted it. */
 export function pasteProblem({ problem, message }: Extract<Pasted, { ok: false }>): string {
   if (problem === "empty") return "";
   return problem === "not-json" ? t("form.notJson", { problem: message }) : t("mcpServers.noServersInIt");
@@ -56,7 +54,6 @@ function entriesOf(value: unknown, isKnown = false): Found | undefined {
   return servers.length === 0 ? undefined : { servers, isNameless: false, skipped };
 }
 
-/** A name that an entry suggests, where none was given. */
 function nameFor({ command, args, url, toolrack }: Entry): string {
   if (typeof url === "string") {
     const host = /^\w+:\/\/([^/:?#]+)/.exec(url)?.[1] ?? "";
@@ -80,7 +77,6 @@ function clean(name: string): string {
   return name.replace(/[^A-Za-z0-9_-]+/g, "-").replace(/^-+|-+$/g, "");
 }
 
-/** How a server is reached, as some client writes it. */
 export type Entry = Readonly<Record<string, unknown>>;
 
 /** Whether something says how a server is started or where it is, in the words of any client. */
@@ -141,7 +137,7 @@ function shown(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value, undefined, 2);
 }
 
-/** How a server stands, for people: one whose process was ended because nobody called it rests. */
+/** The state for people: a server whose process was ended because nobody called it is resting. */
 export function stateOf(server: Pick<McpServer, "state" | "resting">): McpServer["state"] | "resting" {
   const { state, resting } = server;
   return state === "ready" && resting ? "resting" : state;

@@ -44,15 +44,13 @@ export function breachesOf(skill: {
   return breaches;
 }
 
-/** Lower-case letters and digits, joined by single dashes, at most 64. */
 export function isPlainName(name: string): boolean {
   return name.length <= 64 && /^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(name.trim());
 }
 
 /**
- * The schema of the arguments that a tool's `usage` describes, for the form that tries it: a JSON Schema, `{parameters}`
- * with settings beside it, `{properties}`, or a list of parameters. What says nothing takes any object. The server reads
- * the same forms, and has the last word.
+ * The schema of the arguments in a tool's `usage`: a JSON Schema, `{parameters}`, `{properties}` or a list
+ * of parameters.
  */
 export function parametersOf(usage: unknown): JsonSchemaObject {
   if (Array.isArray(usage)) return fromList(usage);

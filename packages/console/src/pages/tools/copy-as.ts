@@ -6,7 +6,6 @@ export interface WantedCall {
   readonly url: string;
   /** The workspace's folder, where the server tells it; else the one that the command is typed in. */
   readonly workspace?: string | undefined;
-  /** The words that start the program, where the server tells them. */
   readonly program?: readonly string[] | undefined;
 }
 

@@ -9,13 +9,7 @@ import {
   useEvents,
 } from "../../api/index.ts";
 import { type Remote, useLive } from "../../ui/index.ts";
-import type { Activity } from "./tool-tree.ts";
-
-export interface Rack {
-  readonly tools: readonly ToolSummary[];
-  /** Files that do not load, or only in an older version. Nobody but an admin is told of them. */
-  readonly troubled: readonly FileReport[];
-}
+import type { Activity, Rack } from "./tool-tree.ts";
 
 /** All tools that the token may see, and the files that are in trouble, kept up to date. */
 export function useRack(): Remote<Rack> {
@@ -42,7 +36,6 @@ async function readTools(signal: AbortSignal): Promise<readonly ToolSummary[]> {
   return (await readPages("GET /api/tools", { query: { limit: 1_000 }, signal })).items;
 }
 
-/** The files that do not load, or only in an older version. */
 export async function readTroubled(signal: AbortSignal): Promise<readonly FileReport[]> {
   const { files } = await unlessForbidden(request("GET /api/files", { signal }), { files: [] });
   return files.filter(({ status }) => status === "failed" || status === "stale");

@@ -38,7 +38,6 @@ export function useRun(make: (args: unknown, callId: string, watcher: CallWatche
   /** What the tool said on its way, newest last. */
   const lines = shallowRef<readonly CallLine[]>([]);
   const answer = shallowRef<CallAnswer>();
-  /** The answer of the call before. */
   const previous = shallowRef<CallAnswer>();
   const refusal = shallowRef<ApiError>();
   // Who has signed in again is not refused any more.
@@ -120,7 +119,6 @@ export function useRun(make: (args: unknown, callId: string, watcher: CallWatche
 export interface ToolDraft {
   value: unknown;
   readonly run: Run;
-  /** The call whose arguments were taken last. */
   takenFrom: string | undefined;
 }
 
@@ -128,8 +126,8 @@ const MOST = 30;
 const drafts = new Map<string, { readonly draft: ToolDraft; readonly scope: EffectScope }>();
 
 /**
- * The draft of a tool. It outlives the page: who looks at another tool and comes back finds what was typed, and a run that
- * is still under way. Nothing of it is written anywhere.
+ * The draft of a tool. It outlives the page, so that somebody who comes back finds typed arguments and a
+ * running call.
  */
 export function toolDraftOf(tool: string, start: () => unknown): ToolDraft {
   const scope = effectScope(true);

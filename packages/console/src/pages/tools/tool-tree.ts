@@ -1,5 +1,10 @@
 import type { FileReport, ToolSummary } from "../../api/index.ts";
-import type { Rack } from "./rack.ts";
+
+export interface Rack {
+  readonly tools: readonly ToolSummary[];
+  /** Files that do not load, or only in an older version. Nobody but an admin is told of them. */
+  readonly troubled: readonly FileReport[];
+}
 
 export const shows = ["all", "failed", "disabled", "dangerous", "quiet"] as const;
 export type Show = (typeof shows)[number];
@@ -29,11 +34,9 @@ export interface TreeFilter {
   readonly q: string;
   readonly show: Show;
   readonly tag: string;
-  /** Only tools of this source. */
   readonly source?: Source | undefined;
 }
 
-/** What is known of the calls of tools, by name. */
 export type Activity = ReadonlyMap<string, { readonly calls: number; readonly errors: number }>;
 
 /** The rows of the list: tools and files in trouble, by source and group, without what is folded or filtered away. */
@@ -110,7 +113,6 @@ function wordsOf(q: string): readonly string[] {
   return q.toLowerCase().split(/\s+/).filter(Boolean);
 }
 
-/** Every tag with how many tools bear it, most first. */
 export function tagsOf(tools: readonly ToolSummary[]): [string, number][] {
   const counts = new Map<string, number>();
   for (const tag of tools.flatMap(({ tags = [] }) => tags)) counts.set(tag, (counts.get(tag) ?? 0) + 1);
@@ -147,7 +149,6 @@ function fileFits(
 interface ToolFacts {
   readonly place: Place;
   readonly row: Extract<TreeRow, { kind: "tool" }>;
-  /** All that a search looks at. */
   readonly text: string;
 }
 

@@ -1,9 +1,9 @@
 import { approvalDenied, approvalExpired, goingOnDenied, nobodyToAsk } from "../../error/messages.ts";
 import { ApprovalDeniedError } from "../../error/tool-error.ts";
-import type { ToolInfo } from "../../tool/types.ts";
-import { type CallFrame, pausing } from "../frame.ts";
-import { maskValue } from "../mask.ts";
-import { recheck } from "./steps.ts";
+import type { CallFrame } from "../frame.ts";
+import type { ApprovalDecision, ApprovalPolicy, ApprovalRequest, ApprovalVerdict } from "../settings.ts";
+import { pausing } from "../time.ts";
+import { recheck } from "./admission.ts";
 import { accept, misfit, outcomeOf } from "./validate.ts";
 
 const USUAL_TIMEOUT = 5 * 60_000;
@@ -83,7 +83,7 @@ async function askPerson(
   const tell = (decision?: ApprovalDecision) => {
     if (!events.wanted) return;
     const { message, details } = request;
-    const shown = maskValue({ message, ...(details === undefined ? {} : { details }) }, secrets);
+    const shown = secrets.apply({ message, ...(details === undefined ? {} : { details }) });
     events.emit({ type: "approval", request: { ...request, ...shown }, ...(decision && { decision }) });
   };
   using _ = pausing(frame);
@@ -155,8 +155,8 @@ async function refuseOnThrow(
 }
 
 function isDecision(value: unknown): value is ApprovalDecision {
-  const decision = (value as { decision?: unknown } | null | undefined)?.decision;
-  return decision === "allow" || decision === "deny";
+  if (typeof value !== "object" || value === null || !("decision" in value)) return false;
+  return value.decision === "allow" || value.decision === "deny";
 }
 
 function requestFor(
@@ -198,55 +198,4 @@ function expired(frame: CallFrame, limit: number): ApprovalDeniedError {
     input: frame.input,
     data: { reason: "no answer in time", limit },
   });
-}
-
-/** What a person, or a policy, is asked. */
-export interface ApprovalRequest {
-  readonly callId: string;
-  readonly parentCallId?: string;
-  readonly toolName: string;
-  readonly displayName: string;
-  readonly input: Readonly<Record<string, unknown>>;
-  /** The question: the tool's own `confirm` text, or one made for it. */
-  readonly message: string;
-  readonly details?: Readonly<Record<string, unknown>>;
-  readonly dangerous: boolean;
-  /** `before`: whether the call may run at all. `during`: something that the tool asks while it runs. */
-  readonly stage: "before" | "during";
-  readonly sessionID: string;
-  readonly caller: string;
-  /** Milliseconds since the epoch; no answer by then is a denial. */
-  readonly expiresAt: number;
-}
-
-/** What a person or a policy said to an approval. */
-export type ApprovalDecision =
-  | {
-      readonly decision: "allow";
-      /** Run with these arguments instead; they are validated like any others. Too late for a question `during` a run. */
-      readonly arguments?: Readonly<Record<string, unknown>>;
-      readonly reason?: string;
-    }
-  | { readonly decision: "deny"; readonly reason?: string };
-
-/** The answer of an approval policy. */
-export type ApprovalVerdict = "allow" | "deny" | "ask" | ApprovalDecision;
-
-/**
- * How consent is obtained; the host supplies it. Both functions may throw or reject: that counts as a denial,
- * and the error's message as the reason.
- */
-export interface ApprovalPolicy {
-  /**
-   * Called for every call that reached this stage, and for every question that a tool asks `during` its run. Without
-   * it: dangerous tools and questions `ask`, all others `allow`. `tool` is the one that the call runs, also where another
-   * has its name by now.
-   */
-  decide?(request: ApprovalRequest, tool: ToolInfo): ApprovalVerdict | Promise<ApprovalVerdict>;
-  /** Called when the verdict is `ask`. The signal aborts when the call ends before an answer came. */
-  ask?(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision>;
-  /** Where people find the question, for the caller of a call that nobody answered for: "the inbox". */
-  readonly place?: string;
-  /** How long an answer may take, in milliseconds. Default: 5 minutes. */
-  readonly timeout?: number | undefined;
 }

@@ -1,7 +1,8 @@
 import type { RawResult, ToolResult } from "../../tool/result.ts";
 import type { CallFrame } from "../frame.ts";
 import { keepResultKeys } from "../loop-sessions.ts";
-import { maskValue, SecretMask, visibleInput } from "../mask.ts";
+import { Mask } from "../mask.ts";
+import { visibleInput } from "../state.ts";
 
 /**
  * Caps what goes to a model. The whole text is kept and can be read in pages by call id; a structured value that is too
@@ -20,11 +21,11 @@ export function bound(frame: CallFrame): void {
   // What is kept can be read by others than the caller. Of a call that no tool made, known secrets are masked already.
   const found = new Set<string>();
   visibleInput(frame, found);
-  const known = frame.parent === undefined ? SecretMask.empty : frame.host.settings.secrets();
-  const own = new SecretMask(found);
-  const content = own.apply(known.apply(draft.content));
+  const known = frame.parent === undefined ? Mask.none : frame.host.settings.secrets();
+  const mask = known.and(found);
+  const content = mask.inText(draft.content);
   const { structured, structuredSize: _, ...rest } = draft;
-  const whole = isBulky ? withJson(content, maskValue(maskValue(structured, known), own)) : content;
+  const whole = isBulky ? withJson(content, mask.apply(structured)) : content;
   if (isBulky) frame.flag().truncated = true;
   if (frame.parent !== undefined) {
     frame.host.results.keep(frame.callId, whole);
@@ -72,61 +73,4 @@ function shorten(frame: CallFrame, draft: RawResult, whole: string): RawResult {
 function cutPoint(text: string, at: number): number {
   const code = text.charCodeAt(at);
   return code >= 0xdc00 && code <= 0xdfff ? at + 1 : at;
-}
-
-/** One page of a kept result. */
-export interface ResultPage {
-  readonly text: string;
-  readonly offset: number;
-  /** Where the next page starts; absent on the last one. */
-  readonly nextOffset?: number;
-  /** Characters in all. */
-  readonly total: number;
-}
-
-/** Which part of a whole result is wanted. */
-export interface PageOptions {
-  readonly offset?: number;
-  /** Characters a page; default 20,000. */
-  readonly limit?: number;
-}
-
-/** Whole texts of results of which the model saw a part. The oldest go first when the room is used up. */
-export class KeptResults {
-  readonly #room: number;
-  readonly #texts = new Map<string, string>();
-  #used = 0;
-
-  constructor(room: number) {
-    this.#room = room;
-  }
-
-  /** Says whether it was kept: a text larger than all the room is not. */
-  keep(callId: string, text: string): boolean {
-    if (text.length > this.#room) return false;
-    const before = this.#texts.get(callId);
-    if (before !== undefined) {
-      this.#texts.delete(callId);
-      this.#used -= before.length;
-    }
-    this.#texts.set(callId, text);
-    this.#used += text.length;
-    for (const [oldest, old] of this.#texts) {
-      if (this.#used <= this.#room) break;
-      this.#texts.delete(oldest);
-      this.#used -= old.length;
-    }
-    return true;
-  }
-
-  get(callId: string): string | undefined {
-    return this.#texts.get(callId);
-  }
-}
-
-export function pageOf(text: string, { offset = 0, limit = 20_000 }: PageOptions): ResultPage {
-  const start = Math.min(Math.max(0, Math.trunc(offset)), text.length);
-  const end = Math.min(start + Math.max(1, Math.trunc(limit)), text.length);
-  const page = { text: text.slice(start, end), offset: start, total: text.length };
-  return end < text.length ? { ...page, nextOffset: end } : page;
 }

@@ -57,7 +57,7 @@ interface SourceAwareJson {
   rawJSON(text: string): unknown;
 }
 
-const sourceAwareJson = JSON as unknown as SourceAwareJson;
+const sourceAwareJson = JSON as unknown as SourceAwareJson; // It has more than its type says.
 
 function parseWith<T>(
   text: string,
@@ -246,6 +246,7 @@ async function write(
   let bytes = 0;
   const file: FileHandle = await open(path, "wx");
   try {
+    // No encoding is set.
     for await (const chunk of source as AsyncIterable<Buffer>) {
       bytes += chunk.length;
       if (bytes > maxBytes) throw tooLarge(maxBytes);
@@ -290,7 +291,7 @@ async function linkOnly(temporary: string, target: string): Promise<boolean> {
     await link(temporary, target);
     return true;
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
+    const { code } = error as NodeJS.ErrnoException; // As the file system throws.
     if (code === "EEXIST") throw alreadyThere(target);
     if (code === "EPERM" || code === "ENOTSUP" || code === "EOPNOTSUPP") return false;
     throw error;

@@ -9,7 +9,7 @@ import {
   type ToolResult,
 } from "@toolrack/core";
 import type { InternalTool, InternalToolContext } from "../../calls/internal-tool.ts";
-import type { Workspace } from "../../config/workspace.ts";
+import type { Workspace } from "../../config/config.ts";
 import { temporaryFolder } from "../../testing/temporary-folder.ts";
 
 /** A workspace in a temporary directory, with the rack's whole pipeline over it. For tests. */

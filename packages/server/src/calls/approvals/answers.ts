@@ -1,19 +1,15 @@
-import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import {
   type ApprovalDecision,
   type ApprovalRequest,
-  type ApprovalVerdict,
   compileSchema,
-  type Logger,
+  Mask,
   type SchemaIssue,
   type ToolRegistry,
 } from "@toolrack/core";
 import { type Grant, grantOf, masterGrant } from "../../access/index.ts";
-import type { AnsweredFor, ApprovalRule, ApprovalStore, Store, StoredApproval } from "../../store/index.ts";
+import type { AnsweredFor, ApprovalStore, Store, StoredApproval } from "../../store/index.ts";
 import type { CallService } from "../call-service.ts";
-import type { InboxParts, ResumedCall } from "./inbox.ts";
-import { type QuestionMask, restoreMasked } from "./shown-arguments.ts";
 
 /** Who answers, with which rights. */
 export interface Approver {
@@ -38,16 +34,55 @@ export interface Answer {
   readonly rule?: AnsweredFor;
 }
 
-export type NewRule = AnsweredFor & Pick<ApprovalRule, "caller" | "decision">;
-
 export interface Answered {
   /** `elsewhere`: its call waits in another process, which could not be told before the question expires. */
   readonly outcome: "accepted" | "decided" | "elsewhere";
   readonly approval: StoredApproval;
 }
 
-export interface AnswerReading extends Pick<InboxParts, "check"> {
-  readonly mask: QuestionMask;
+/** A call that somebody agreed to after its process had ended. */
+export interface ResumedCall {
+  /** The new one's id. */
+  readonly callId: string;
+  readonly approval: StoredApproval;
+}
+
+type Arguments = Readonly<Record<string, unknown>>;
+
+/** What is needed to understand an answer. */
+export interface AnswerReading {
+  /** Hides secrets in what is stored and shown of questions and answers. */
+  readonly mask: () => Mask;
+  /** What is wrong with arguments that a person wrote for a tool. Without it, the call itself finds out. */
+  readonly check?: ((toolName: string, input: Arguments) => Promise<readonly SchemaIssue[]>) | undefined;
+}
+
+/** What is kept and shown of a question: the arguments with their secrets masked. */
+export function shownRequest(request: ApprovalRequest, mask: Mask): ApprovalRequest {
+  const { input, details, message } = request;
+  return {
+    ...request,
+    input: shownObject(input, mask),
+    message: String(mask.shown(message)),
+    ...(details === undefined ? {} : { details: shownObject(details, mask) }),
+  };
+}
+
+/** What is kept and shown of an answer. */
+export function shownDecision(decision: ApprovalDecision, mask: Mask): ApprovalDecision {
+  if (decision.decision === "deny" || decision.arguments === undefined) return decision;
+  return { ...decision, arguments: shownObject(decision.arguments, mask) };
+}
+
+function shownObject(value: Arguments, mask: Mask): Record<string, unknown> {
+  const copy = mask.shown(value);
+  // An object stays one, unless it could not be read at all.
+  return typeof copy === "object" && copy !== null ? { ...copy } : {};
+}
+
+/** Arguments that somebody edited who was shown masked ones: what was left masked is what was sent. */
+function restored(edited: Arguments, shown: Arguments, sent: Arguments): Arguments {
+  return Mask.restore(edited, shown, sent) as Arguments; // An object stays one.
 }
 
 /** What an answer means for the call. Throws `UnfitAnswer` for arguments that the tool could not run with. */
@@ -62,7 +97,7 @@ export async function decisionOf(
   if (stage === "during") {
     throw new UnfitAnswer(`"${toolName}" is running and only asks whether it may go on: its arguments stay.`);
   }
-  const edited = mask.restore(answer.arguments, input);
+  const edited = restored(answer.arguments, shownObject(input, mask()), input);
   const issues = (await check?.(toolName, edited)) ?? [];
   if (issues.length > 0) {
     throw new UnfitAnswer(`The edited arguments do not fit the schema of "${toolName}".`, issues);
@@ -78,9 +113,7 @@ export function decisionByOther(
   const said = reason === undefined ? {} : { reason };
   if (state !== "allowed") return { decision: "deny", ...said };
   if (edited === undefined) return { decision: "allow", ...said };
-  // An object stays one.
-  const restored = restoreMasked(edited, input, request.input) as Readonly<Record<string, unknown>>;
-  return { decision: "allow", ...said, arguments: restored };
+  return { decision: "allow", ...said, arguments: restored(edited, input, request.input) };
 }
 
 /**
@@ -93,16 +126,13 @@ async function decisionForOther(
   { mask, check }: AnswerReading,
 ): Promise<ApprovalDecision> {
   // Only where the call waits is it known what a mask stands for: there the whole is validated before the tool runs.
-  const isMasked = JSON.stringify(answer.arguments ?? {}).includes(MASK);
-  const reading = { mask, ...(check === undefined || isMasked ? {} : { check }) };
-  const decision = await decisionOf(answer, approval, reading);
-  if (isDeepStrictEqual(mask.shownDecision(decision), decision)) return decision;
+  const isMasked = JSON.stringify(answer.arguments ?? {}).includes("[redacted]");
+  const decision = await decisionOf(answer, approval, { mask, check: isMasked ? undefined : check });
+  if (isDeepStrictEqual(shownDecision(decision, mask()), decision)) return decision;
   throw new UnfitAnswer(
     `The call of "${approval.toolName}" waits in another process, and the edited arguments hold a secret, which is not stored on the way there. Leave that argument as it is shown, or answer on the node where the call waits.`,
   );
 }
-
-const MASK = "[redacted]";
 
 interface DecideOtherParts {
   readonly approvals: ApprovalStore;
@@ -140,117 +170,6 @@ export async function decideOther(
   }
   const outcome = decided.approval.state === "pending" ? "elsewhere" : "decided";
   return { outcome, approval: decided.approval };
-}
-
-/** Finds the answers that other processes took to questions that wait in this one. Looks only while some wait. */
-export class AnswersOfOthers {
-  readonly #store: Pick<ApprovalStore, "findDecided">;
-  readonly #take: (approval: StoredApproval) => Promise<void>;
-  readonly #waiting = new Set<string>();
-  /** Answers that make a rule, seen once. */
-  readonly #seen = new Set<string>();
-
-  /** `take` is given an answer again until its question is left. */
-  constructor(
-    { approvals, follower }: Pick<Store, "approvals" | "follower">,
-    logger: Logger,
-    take: (approval: StoredApproval) => Promise<void>,
-  ) {
-    this.#store = approvals;
-    this.#take = take;
-    follower.follow("approvals", {
-      isNeeded: () => this.#waiting.size > 0,
-      refresh: () => this.#look(),
-      failed: (error) => logger.debug("It could not be looked for answers that other processes took:", error),
-    });
-  }
-
-  watch(id: string): void {
-    this.#waiting.add(id);
-  }
-
-  leave(id: string): void {
-    this.#waiting.delete(id);
-    this.#seen.delete(id);
-  }
-
-  async #look(): Promise<void> {
-    for (const approval of await this.#store.findDecided([...this.#waiting])) {
-      if (this.#isReady(approval)) await this.#take(approval);
-    }
-  }
-
-  /** A rule is written after the answer that makes it, and is to count for what the call does next. */
-  #isReady({ id, rule }: StoredApproval): boolean {
-    if (rule === undefined || this.#seen.has(id)) return true;
-    this.#seen.add(id);
-    return false;
-  }
-}
-
-type Consent = Extract<ApprovalDecision, { decision: "allow" }>;
-
-/** Calls that are made anew with an answer that was given before they began. It counts for the call itself, not for what it calls. */
-export class AgreedCalls {
-  readonly #answers = new Map<string, Consent>();
-
-  get isEmpty(): boolean {
-    return this.#answers.size === 0;
-  }
-
-  has(callId: string): boolean {
-    return this.#answers.has(callId);
-  }
-
-  /** Makes the call, whose question is answered already. */
-  async during(callId: string, answer: Consent, make: () => Promise<unknown>): Promise<void> {
-    this.#answers.set(callId, answer);
-    try {
-      await make();
-    } finally {
-      this.#answers.delete(callId);
-    }
-  }
-
-  /** What was answered, unless a rule forbids the call. */
-  verdict(request: ApprovalRequest, byRules: ApprovalVerdict): ApprovalVerdict {
-    const answer = this.answerTo(request);
-    return answer !== undefined && typeof byRules === "string" ? answer : byRules;
-  }
-
-  /** For a host that only asks. */
-  answerTo({ callId, stage }: ApprovalRequest): ApprovalDecision | undefined {
-    return stage === "before" ? this.#answers.get(callId) : undefined;
-  }
-}
-
-/** Answers to questions that outlived their calls, for the calls that are made in their place. */
-export class CarriedAnswers {
-  readonly #byCall = new Map<string, Set<StoredApproval>>();
-
-  /** For what the call with this id makes itself. Returns how to take back what was not used. */
-  add(approval: StoredApproval, callId: string): () => void {
-    const carried = this.#byCall.get(callId) ?? new Set();
-    this.#byCall.set(callId, carried.add(approval));
-    return () => this.#drop(callId, approval);
-  }
-
-  /** The answer, once, if the same tool is called with the same arguments. */
-  take({ parentCallId = "", toolName, input, stage }: ApprovalRequest): ApprovalDecision | undefined {
-    if (stage !== "before") return undefined;
-    const approval = [...(this.#byCall.get(parentCallId) ?? [])].find(
-      (carried) => carried.toolName === toolName && isDeepStrictEqual(carried.input, input),
-    );
-    if (approval === undefined) return undefined;
-    this.#drop(parentCallId, approval);
-    return { decision: "allow", ...(approval.arguments && { arguments: approval.arguments }) };
-  }
-
-  #drop(callId: string, approval: StoredApproval): void {
-    const carried = this.#byCall.get(callId);
-    carried?.delete(approval);
-    if (carried?.size === 0) this.#byCall.delete(callId);
-  }
 }
 
 /** Makes a call anew that somebody agreed to after its process had ended: with the rights that its caller has now. */
@@ -306,37 +225,6 @@ export async function issuesOf(
     strict: info.metadata.strict === true,
   });
   return outcome.ok ? [] : outcome.issues;
-}
-
-/** Short enough to be typed. */
-export function newId(): string {
-  return randomBytes(6).toString("hex");
-}
-
-/** What is being written while nobody waits for it. */
-export class PendingWrites {
-  readonly #logger: Logger;
-  readonly #underWay = new Set<Promise<unknown>>();
-
-  constructor(logger: Logger) {
-    this.#logger = logger;
-  }
-
-  /** One that fails is told to the log. */
-  add(writing: Promise<unknown>): void {
-    const settled = writing.catch((error) => {
-      this.#logger.error(
-        `An approval could not be written: ${error instanceof Error ? error.message : error}`,
-      );
-    });
-    this.#underWay.add(settled);
-    void settled.then(() => this.#underWay.delete(settled));
-  }
-
-  /** Resolves when nothing is under way, also of what is begun meanwhile. */
-  async settled(): Promise<void> {
-    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
-  }
 }
 
 /** An answer of somebody who may not give it: the question stays open. */

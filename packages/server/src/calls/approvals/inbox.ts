@@ -1,15 +1,16 @@
 import { isDeepStrictEqual } from "node:util";
-import type {
-  ApprovalDecision,
-  ApprovalPolicy,
-  ApprovalRequest,
-  ApprovalVerdict,
-  Logger,
-  SchemaIssue,
-  ToolInfo,
+import {
+  type ApprovalDecision,
+  type ApprovalPolicy,
+  type ApprovalRequest,
+  type ApprovalVerdict,
+  type Logger,
+  Mask,
+  type ToolInfo,
 } from "@toolrack/core";
 import { masterGrant } from "../../access/index.ts";
 import type { RackItem } from "../../config/index.ts";
+import { reasonOf } from "../../helpers/index.ts";
 import type {
   AnsweredFor,
   ApprovalQuery,
@@ -19,24 +20,20 @@ import type {
   StoredApproval,
 } from "../../store/index.ts";
 import {
-  AgreedCalls,
   type Answer,
   type Answered,
   type AnswerReading,
-  AnswersOfOthers,
   type Approver,
-  CarriedAnswers,
   decideOther,
   decisionByOther,
   decisionOf,
   ForbiddenAnswer,
   firstCallerOf,
-  type NewRule,
-  newId,
-  PendingWrites,
+  type ResumedCall,
+  shownDecision,
+  shownRequest,
 } from "./answers.ts";
-import { type FormerNameOf, RuleBook } from "./rules.ts";
-import { QuestionMask } from "./shown-arguments.ts";
+import { type FormerNameOf, type NewRule, newId, RuleBook, verdictByRules } from "./rules.ts";
 
 interface Waiting {
   readonly request: ApprovalRequest;
@@ -44,7 +41,11 @@ interface Waiting {
   readonly settle: (decision: ApprovalDecision) => void;
   /** Answers that this process is writing, or has written: what the store has may be one of them. */
   answers: number;
+  /** Another process has answered it with a rule. */
+  isSeen: boolean;
 }
+
+type Consent = Extract<ApprovalDecision, { decision: "allow" }>;
 
 /** Who answers for the server itself. */
 const SERVER = "toolrack";
@@ -60,37 +61,34 @@ const LATE = 5_000;
  * one whose call is gone is closed: nothing that waits here can be answered in vain.
  */
 export class ApprovalInbox {
+  readonly #parts: InboxParts;
   readonly #store: InboxParts["store"];
-  readonly #logger: Logger;
-  readonly #mask: QuestionMask;
   readonly #rules: RuleBook;
-  readonly #originOf: InboxParts["originOf"];
-  readonly #toolOf: InboxParts["toolOf"];
-  readonly #resume: InboxParts["resume"];
   readonly #reading: AnswerReading;
-  readonly #timeout: InboxParts["timeout"];
+  /** By the id of the question. */
   readonly #waiting = new Map<string, Waiting>();
-  readonly #agreed = new AgreedCalls();
-  readonly #carried = new CarriedAnswers();
+  /** Answers that were given before their calls began, which are made anew. They count for the call itself, not for what it calls. */
+  readonly #agreed = new Map<string, Consent>();
+  /** Answers to questions that outlived their calls, by the call that makes in their place what was asked about. */
+  readonly #carried = new Map<string, Set<StoredApproval>>();
   readonly #repeaters = new Set<(callId: string) => boolean>();
-  readonly #writes: PendingWrites;
-  readonly #others: AnswersOfOthers;
+  /** What is being written while nobody waits for it. */
+  readonly #writes = new Set<Promise<unknown>>();
   readonly #listeners = new Set<(approval: StoredApproval) => void>();
   #isStopping = false;
 
   private constructor(parts: InboxParts) {
-    const { store, logger, secrets, originOf, resume, check, timeout } = parts;
-    this.#timeout = timeout;
-    this.#originOf = originOf;
-    this.#toolOf = parts.toolOf;
-    this.#resume = resume;
+    const { store, logger, secrets } = parts;
+    this.#parts = parts;
     this.#store = store;
-    this.#logger = logger;
-    this.#mask = new QuestionMask(secrets);
-    this.#reading = { mask: this.#mask, ...(check === undefined ? {} : { check }) };
-    this.#writes = new PendingWrites(logger);
-    this.#rules = new RuleBook(store.approvals, parts.formerNameOf);
-    this.#others = new AnswersOfOthers(store, logger, (approval) => this.#takeAnswer(approval));
+    const mask = () => (secrets === undefined ? Mask.none : new Mask(secrets()));
+    this.#reading = { mask, check: parts.check };
+    this.#rules = new RuleBook(store.approvals);
+    store.follower.follow("approvals", {
+      isNeeded: () => this.#waiting.size > 0,
+      refresh: () => this.#takeAnswers(),
+      failed: (error) => logger.debug("It could not be looked for answers that other processes took:", error),
+    });
   }
 
   /** Closes what processes that are gone left open. */
@@ -106,10 +104,11 @@ export class ApprovalInbox {
    */
   async refresh(): Promise<void> {
     await this.#settle();
-    if (this.#resume === undefined || this.#isStopping) return;
+    const { resume } = this.#parts;
+    if (resume === undefined || this.#isStopping) return;
     for (const approval of await this.#store.approvals.takeOrphans()) {
       const decision = decisionByOther(approval, approval);
-      if (decision.decision === "allow") this.#writes.add(this.#makeAnew(approval, decision, this.#resume));
+      if (decision.decision === "allow") this.#write(this.#makeAnew(approval, decision, resume));
     }
   }
 
@@ -132,13 +131,14 @@ export class ApprovalInbox {
 
   /** How the rack obtains consent. */
   get policy(): ApprovalPolicy {
-    const isOpen = () => this.#rules.all.length === 0 && this.#agreed.isEmpty;
-    const timeout = this.#timeout;
+    const rules = this.#rules;
+    const agreed = this.#agreed;
+    const { timeout } = this.#parts;
     const verdict = (request: ApprovalRequest, tool: ToolInfo) => this.#verdict(request, tool);
     return {
       // Without rules only dangerous tools ask, and the others are not held up by so much as a promise.
       get decide() {
-        return isOpen() ? undefined : verdict;
+        return rules.all.length === 0 && agreed.size === 0 ? undefined : verdict;
       },
       ask: (request, signal) => this.#ask(request, signal),
       get timeout() {
@@ -181,12 +181,14 @@ export class ApprovalInbox {
    * with the same arguments, called by `callId` itself. Returns how to take back what was not used.
    */
   carryOver(approval: StoredApproval, callId: string): () => void {
-    return this.#carried.add(approval, callId);
+    const carried = this.#carried.get(callId) ?? new Set();
+    this.#carried.set(callId, carried.add(approval));
+    return () => this.#dropCarried(callId, approval);
   }
 
   /** Whether somebody with this grant may answer questions about the tool, whoever calls it. */
   mayAnswer({ toolName }: Pick<ApprovalRequest, "toolName">, { mayApprove }: Approver["grant"]): boolean {
-    return mayApprove(this.#toolOf?.(toolName) ?? { name: toolName });
+    return mayApprove(this.#parts.toolOf?.(toolName) ?? { name: toolName });
   }
 
   /**
@@ -205,7 +207,7 @@ export class ApprovalInbox {
     const decision = await decisionOf(answer, waiting.request, this.#reading);
     waiting.answers++;
     const decided = await approvals
-      .decide(id, this.#mask.shownDecision(decision), by, answer.rule)
+      .decide(id, shownDecision(decision, this.#reading.mask()), by, answer.rule)
       .catch((thrown) => {
         waiting.answers--;
         throw thrown;
@@ -239,7 +241,7 @@ export class ApprovalInbox {
 
   async #answerOther(id: string, answer: Answer, approver: Approver): Promise<Answered | undefined> {
     const { approvals, calls } = this.#store;
-    const resume = this.#resume;
+    const { resume } = this.#parts;
     await this.#closeLeft();
     const parts = { approvals, reading: this.#reading, canResume: resume !== undefined };
     const decided = await decideOther(id, answer, approver.name, parts);
@@ -253,9 +255,20 @@ export class ApprovalInbox {
     this.#tell(approval);
     // What a call makes is made by that call, when it is made again.
     if (resume !== undefined && left?.decision === "allow" && approval.parentCallId === undefined) {
-      this.#writes.add(this.#makeAnew(approval, left, resume));
+      this.#write(this.#makeAnew(approval, left, resume));
     }
     return { outcome, approval };
+  }
+
+  /** Finds the answers that other processes took to questions that wait in this one. */
+  async #takeAnswers(): Promise<void> {
+    for (const approval of await this.#store.approvals.findDecided([...this.#waiting.keys()])) {
+      const waiting = this.#waiting.get(approval.id);
+      // A rule is written after the answer that makes it, and is to count for what the call does next.
+      if (waiting === undefined || approval.rule === undefined || waiting.isSeen)
+        await this.#takeAnswer(approval);
+      else waiting.isSeen = true;
+    }
   }
 
   /** Goes on with a call that waits here, as another process answered its question. */
@@ -278,11 +291,16 @@ export class ApprovalInbox {
 
   async #makeAnew(
     approval: StoredApproval,
-    decision: Extract<ApprovalDecision, { decision: "allow" }>,
+    decision: Consent,
     resume: NonNullable<InboxParts["resume"]>,
   ): Promise<void> {
     const callId = `${approval.callId}${RESUMED}`;
-    await this.#agreed.during(callId, decision, () => resume({ callId, approval }));
+    this.#agreed.set(callId, decision);
+    try {
+      await resume({ callId, approval });
+    } finally {
+      this.#agreed.delete(callId);
+    }
   }
 
   /** Throws `ForbiddenAnswer` unless it is an admin's. */
@@ -318,11 +336,35 @@ export class ApprovalInbox {
   /** Stops, and resolves when everything is written. */
   async close(): Promise<void> {
     this.stop();
-    await this.#writes.settled();
+    while (this.#writes.size > 0) await Promise.all(this.#writes);
   }
 
+  /** What was agreed to before, unless a rule forbids the call. */
   #verdict(request: ApprovalRequest, tool: ToolInfo): ApprovalVerdict {
-    return this.#agreed.verdict(request, this.#rules.verdict(tool, request, this.#callerOf(request)));
+    const { formerNameOf } = this.#parts;
+    const byRules = verdictByRules(this.#rules.all, tool, request, this.#callerOf(request), formerNameOf);
+    return typeof byRules === "string" ? (this.#agreedTo(request) ?? byRules) : byRules;
+  }
+
+  #agreedTo({ callId, stage }: ApprovalRequest): Consent | undefined {
+    return stage === "before" ? this.#agreed.get(callId) : undefined;
+  }
+
+  /** The answer that was carried over, once, if the same tool is called with the same arguments. */
+  #takeCarried({ parentCallId = "", toolName, input, stage }: ApprovalRequest): Consent | undefined {
+    if (stage !== "before") return undefined;
+    const approval = [...(this.#carried.get(parentCallId) ?? [])].find(
+      (carried) => carried.toolName === toolName && isDeepStrictEqual(carried.input, input),
+    );
+    if (approval === undefined) return undefined;
+    this.#dropCarried(parentCallId, approval);
+    return { decision: "allow", ...(approval.arguments && { arguments: approval.arguments }) };
+  }
+
+  #dropCarried(callId: string, approval: StoredApproval): void {
+    const carried = this.#carried.get(callId);
+    carried?.delete(approval);
+    if (carried?.size === 0) this.#carried.delete(callId);
   }
 
   /** Anybody may name a session: consent in it is consent to the caller who was asked about. */
@@ -332,23 +374,23 @@ export class ApprovalInbox {
   }
 
   #callerOf({ callId, caller }: ApprovalRequest): string | undefined {
-    return this.#originOf === undefined ? caller : this.#originOf(callId);
+    const { originOf } = this.#parts;
+    return originOf === undefined ? caller : originOf(callId);
   }
 
   async #ask(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision> {
-    const given = this.#agreed.answerTo(request) ?? this.#carried.take(request);
+    const given = this.#agreedTo(request) ?? this.#takeCarried(request);
     if (given !== undefined) return given;
     if (this.#isStopping) return { decision: "deny", reason: STOPPING };
     const id = newId();
     const { promise, resolve } = Promise.withResolvers<ApprovalDecision>();
     const giveUp = () => this.#giveUp(id, "the call ended before anybody answered");
-    const shown = this.#mask.shownOf(request);
+    const shown = shownRequest(request, this.#reading.mask());
     const isResumable = canBeMadeAnew(request, shown) && this.#isMadeAnew(request);
     const writing = this.#store.approvals.add(id, shown, isResumable);
-    this.#writes.add(writing);
+    this.#write(writing);
     const approval = await writing;
-    this.#waiting.set(id, { request, isResumable, settle: resolve, answers: 0 });
-    this.#others.watch(id);
+    this.#waiting.set(id, { request, isResumable, settle: resolve, answers: 0, isSeen: false });
     this.#tell(approval);
     signal.addEventListener("abort", giveUp, { once: true });
     // The call, or the server, may have ended while the question was being written.
@@ -359,13 +401,12 @@ export class ApprovalInbox {
     } finally {
       signal.removeEventListener("abort", giveUp);
       this.#waiting.delete(id);
-      this.#others.leave(id);
     }
   }
 
   /** By the inbox itself; what a call makes, by whoever makes that call again. */
   #isMadeAnew({ parentCallId }: ApprovalRequest): boolean {
-    if (parentCallId === undefined) return this.#resume !== undefined;
+    if (parentCallId === undefined) return this.#parts.resume !== undefined;
     return [...this.#repeaters].some((isRepeated) => isRepeated(parentCallId));
   }
 
@@ -375,7 +416,7 @@ export class ApprovalInbox {
     this.#waiting.delete(id);
     const refusal: ApprovalDecision = { decision: "deny", reason };
     waiting.settle(refusal);
-    this.#writes.add(this.#closeQuestion(id, waiting.request, refusal));
+    this.#write(this.#closeQuestion(id, waiting.request, refusal));
   }
 
   async #closeQuestion(id: string, request: ApprovalRequest, refusal: ApprovalDecision): Promise<void> {
@@ -389,12 +430,20 @@ export class ApprovalInbox {
     if (approval !== undefined) this.#tell(approval);
   }
 
+  /** What fails is told to the log. */
+  #write(writing: Promise<unknown>): void {
+    const settled = writing
+      .catch((error) => this.#parts.logger.error(`An approval could not be written: ${reasonOf(error)}`))
+      .finally(() => this.#writes.delete(settled));
+    this.#writes.add(settled);
+  }
+
   #tell(approval: StoredApproval): void {
     for (const listener of this.#listeners) {
       try {
         listener(approval);
       } catch (error) {
-        this.#logger.error("A listener to approvals failed:", error);
+        this.#parts.logger.error("A listener to approvals failed:", error);
       }
     }
   }
@@ -418,7 +467,7 @@ function canBeMadeAnew({ stage, input }: ApprovalRequest, shown: ApprovalRequest
   return stage === "before" && isDeepStrictEqual(shown.input, input);
 }
 
-export interface InboxParts {
+interface InboxParts {
   readonly store: Pick<Store, "approvals" | "calls" | "follower">;
   readonly logger: Logger;
   /** Secret values; they are masked in what is kept and shown. */
@@ -433,16 +482,5 @@ export interface InboxParts {
   readonly resume?: (call: ResumedCall) => Promise<unknown>;
   /** How long a question waits, in milliseconds. Default: as long as core lets it. */
   readonly timeout?: () => number | undefined;
-  /** What is wrong with arguments that a person wrote for a tool. Without it, the call itself finds out. */
-  readonly check?: (
-    toolName: string,
-    input: Readonly<Record<string, unknown>>,
-  ) => Promise<readonly SchemaIssue[]>;
-}
-
-/** A call that somebody agreed to after its process had ended. */
-export interface ResumedCall {
-  /** The new one's id. */
-  readonly callId: string;
-  readonly approval: StoredApproval;
+  readonly check?: NonNullable<AnswerReading["check"]>;
 }

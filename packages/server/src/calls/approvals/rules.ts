@@ -1,29 +1,21 @@
+import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { ApprovalRequest, ApprovalVerdict } from "@toolrack/core";
 import { type RackItem, toolMatcher } from "../../config/index.ts";
 import { isRecord } from "../../helpers/index.ts";
-import type { ApprovalRule, ApprovalStore } from "../../store/index.ts";
-import { toKey } from "../../store/index.ts";
-import { type NewRule, newId } from "./answers.ts";
+import { type AnsweredFor, type ApprovalRule, type ApprovalStore, toKey } from "../../store/index.ts";
+
+export type NewRule = AnsweredFor & Pick<ApprovalRule, "caller" | "decision">;
 
 /** The answers for calls to come: as the store has them, at hand without asking it. */
 export class RuleBook {
   readonly #store: Pick<ApprovalStore, "addRule" | "listRules" | "removeRule">;
-  readonly #formerNameOf: FormerNameOf | undefined;
-  #rules: readonly ApprovalRule[] = [];
+  all: readonly ApprovalRule[] = [];
   /** Counts the rules made and removed here. */
   #changes = 0;
 
-  constructor(
-    store: Pick<ApprovalStore, "addRule" | "listRules" | "removeRule">,
-    formerNameOf: FormerNameOf | undefined,
-  ) {
+  constructor(store: Pick<ApprovalStore, "addRule" | "listRules" | "removeRule">) {
     this.#store = store;
-    this.#formerNameOf = formerNameOf;
-  }
-
-  get all(): readonly ApprovalRule[] {
-    return this.#rules;
   }
 
   /** Takes up what other processes made and removed. */
@@ -31,27 +23,28 @@ export class RuleBook {
     const changes = this.#changes;
     const rules = await this.#store.listRules();
     // A rule that was made here in the meantime is not lost to an older list.
-    if (changes === this.#changes) this.#rules = rules;
+    if (changes === this.#changes) this.all = rules;
   }
 
   async add(rule: NewRule, by: string): Promise<ApprovalRule> {
     const whole = { ...rule, id: newId(), createdBy: by, createdAt: Date.now() };
     await this.#store.addRule(whole);
     this.#changes++;
-    this.#rules = [...this.#rules, whole];
+    this.all = [...this.all, whole];
     return whole;
   }
 
   async remove(id: string): Promise<boolean> {
     const isRemoved = await this.#store.removeRule(id);
     this.#changes++;
-    this.#rules = this.#rules.filter((rule) => rule.id !== id);
+    this.all = this.all.filter((rule) => rule.id !== id);
     return isRemoved;
   }
+}
 
-  verdict(tool: RackItem, request: ApprovalRequest, caller: string | undefined): ApprovalVerdict {
-    return verdictByRules(this.#rules, tool, request, caller, this.#formerNameOf);
-  }
+/** The id of a question or a rule: short enough to be typed. */
+export function newId(): string {
+  return randomBytes(6).toString("hex");
 }
 
 const strongestFirst = ["deny", "ask", "allow"] as const;

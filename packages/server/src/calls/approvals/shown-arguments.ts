@@ -1,7 +1,3 @@
-import { isDeepStrictEqual } from "node:util";
-import { type ApprovalDecision, type ApprovalRequest, redact } from "@toolrack/core";
-import { isRecord } from "../../helpers/index.ts";
-
 /** What stands for something may take so much, however little room there is. */
 const LEAST = 24;
 
@@ -108,60 +104,4 @@ const LONGEST_KEY = 100;
 
 function indented(value: unknown, indent: string): string {
   return (JSON.stringify(value, null, 2) ?? "null").replaceAll("\n", `\n${indent}`);
-}
-
-type Arguments = Readonly<Record<string, unknown>>;
-
-/** Keeps secrets out of what is stored and shown of questions. */
-export class QuestionMask {
-  readonly #secrets: () => Iterable<string>;
-
-  constructor(secrets: () => Iterable<string> = () => []) {
-    this.#secrets = secrets;
-  }
-
-  /** What is kept and shown of a question: the arguments with their secrets masked. */
-  shownOf(request: ApprovalRequest): ApprovalRequest {
-    const { input, details } = request;
-    return {
-      ...request,
-      input: this.#mask(input),
-      message: String(redact(request.message, { values: this.#secrets() })),
-      ...(details === undefined ? {} : { details: this.#mask(details) }),
-    };
-  }
-
-  /** What is kept and shown of an answer. */
-  shownDecision(decision: ApprovalDecision): ApprovalDecision {
-    if (decision.decision === "deny" || decision.arguments === undefined) return decision;
-    return { ...decision, arguments: this.#mask(decision.arguments) };
-  }
-
-  /** Arguments that somebody edited who was shown masked ones: what was left masked is what it was. */
-  restore(edited: Arguments, input: Arguments): Arguments {
-    // An object stays one.
-    return restoreMasked(edited, this.#mask(input), input) as Arguments;
-  }
-
-  #mask(value: Arguments): Record<string, unknown> {
-    const copy = redact(value, { values: this.#secrets() });
-    // An object stays one, unless it could not be read at all.
-    return typeof copy === "object" && copy !== null ? (copy as Record<string, unknown>) : {};
-  }
-}
-
-/**
- * The arguments as a person edited them, who saw secrets masked: what was left as it was shown stays as it was sent,
- * so that no tool runs with a mask in the place of a secret.
- */
-export function restoreMasked(edited: unknown, shown: unknown, sent: unknown): unknown {
-  if (isDeepStrictEqual(edited, shown)) return sent;
-  if (!isRecord(edited) || !isRecord(shown) || !isRecord(sent)) return edited;
-  const entries = Object.entries(edited).map(([key, value]) => [
-    key,
-    Object.hasOwn(shown, key) && Object.hasOwn(sent, key)
-      ? restoreMasked(value, shown[key], sent[key])
-      : value,
-  ]);
-  return Object.fromEntries(entries);
 }

@@ -2,11 +2,13 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ExtensionParts, Route, RouteRequest } from "../../http/wire/index.ts";
 import { eventText, HttpError, type HttpErrorCode, openEventStream, sent } from "../../http/wire/index.ts";
 import type { ChatMessage, ChatSession } from "../../store/index.ts";
-import { ChatError, type ChatService } from "../chat-service.ts";
-import { ProviderError } from "../model/failure.ts";
-import { howToConfigure, ModelMissing } from "../model/providers.ts";
+import type { ChatService } from "../chat-service.ts";
+import { failedEnd } from "../engine.ts";
+import { ProviderError } from "../provider.ts";
+import { howToConfigure, ModelMissing } from "../providers.ts";
+import { ChatError } from "../services.ts";
 import { assistantBody, bodyOf } from "../sessions.ts";
-import { isTool, type MessagePart, type TurnEnd } from "../turn/events.ts";
+import { isTool, type MessagePart, type TurnEnd } from "../turn.ts";
 import type { ActiveTurn } from "../turns.ts";
 
 /** A message as it is answered with. */
@@ -119,49 +121,40 @@ export function sayingWhy(route: Route): Route {
   };
 }
 
-/** What is said of a turn that ended without an answer; undefined for one that has some. */
-export function errorOfEnd(end: TurnEnd): HttpError | undefined {
-  const { reason, message = "The model did not answer.", code = "provider_failed" } = end;
-  if (reason === "interrupted")
-    return new HttpError("stopping", "The server is stopping.", { headers: noRetry });
-  if (reason !== "error") return undefined;
-  return providerError(code, message, end);
-}
-
 /** Tools may have run already. Clients of OpenAI ask again by themselves unless they are told not to. */
 const noRetry = { "X-Should-Retry": "false" };
 
-function toHttpError(thrown: unknown): unknown {
-  if (thrown instanceof ChatError || thrown instanceof ModelMissing) {
-    return new HttpError(thrown.code, thrown.message, { headers: noRetry });
-  }
-  if (!(thrown instanceof ProviderError)) return thrown;
-  return providerError(`provider_${thrown.kind}`, thrown.message, thrown);
-}
+/** What the reasons of an error are called here. Any other is the provider's failure. */
+const codes: readonly HttpErrorCode[] = [
+  "provider_busy",
+  "provider_refused",
+  "provider_unauthorized",
+  "internal_error",
+  "store_unavailable",
+  "unauthorized",
+];
 
-const codes: Readonly<Record<string, HttpErrorCode>> = {
-  provider_busy: "provider_busy",
-  provider_refused: "provider_refused",
-  provider_unauthorized: "provider_unauthorized",
-  internal_error: "internal_error",
-  store_unavailable: "store_unavailable",
-  unauthorized: "unauthorized",
-};
-
-function providerError(
-  code: string,
-  message: string,
-  { retryAfter, details = {} }: Pick<TurnEnd, "retryAfter" | "details"> | ProviderError,
-): HttpError {
-  const later: Record<string, string> =
-    retryAfter === undefined ? {} : { "Retry-After": String(Math.ceil(retryAfter)) };
+/** What is said of a turn that ended without an answer; undefined for one that has some. */
+export function errorOfEnd(end: TurnEnd): HttpError | undefined {
+  const { reason, message = "The model did not answer.", retryAfter, details = {} } = end;
+  if (reason === "interrupted")
+    return new HttpError("stopping", "The server is stopping.", { headers: noRetry });
+  if (reason !== "error") return undefined;
+  const later = retryAfter === undefined ? undefined : { "Retry-After": String(Math.ceil(retryAfter)) };
   const { type, param } = details;
-  return new HttpError(codes[code] ?? "provider_failed", message, {
+  return new HttpError(codes.find((code) => code === end.code) ?? "provider_failed", message, {
     headers: { ...noRetry, ...later },
     details,
     ...(typeof type === "string" ? { type } : {}),
     ...(typeof param === "string" ? { param } : {}),
   });
+}
+
+function toHttpError(thrown: unknown): unknown {
+  if (thrown instanceof ChatError || thrown instanceof ModelMissing) {
+    return new HttpError(thrown.code, thrown.message, { headers: noRetry });
+  }
+  return thrown instanceof ProviderError ? errorOfEnd(failedEnd(thrown)) : thrown;
 }
 
 /** What the routes of chat and of the OpenAI-compatible endpoint work with. */

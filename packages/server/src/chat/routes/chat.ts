@@ -9,7 +9,7 @@ import {
   s,
 } from "../../http/wire/index.ts";
 import type { ChatSession } from "../../store/index.ts";
-import { howToConfigure } from "../model/providers.ts";
+import { howToConfigure } from "../providers.ts";
 import type { UserContent } from "../sessions.ts";
 import { requestedReach } from "../tools.ts";
 import { type ChatRouteParts, messageView, requireChat, resumeTurn, streamTurn } from "./chat-stream.ts";

@@ -7,7 +7,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { queryObjects } from "node:v8";
 import { StreamReader } from "../../http/server.fixture.ts";
 import { serve } from "../../rack/serve.ts";
-import { TurnClock, TurnLoop } from "../turn/turn-loop.ts";
+import { TurnClock, TurnRun } from "../engine.ts";
 import { ActiveTurn } from "../turns.ts";
 
 /** What is left when nothing is under way. */
@@ -96,7 +96,7 @@ for (let at = 0; at < warmUp + measured; at++) {
   if (at >= warmUp - 1) heap.push(bytes);
 }
 const live = {
-  loops: count(TurnLoop),
+  loops: count(TurnRun),
   clocks: count(TurnClock),
   turns: count(ActiveTurn),
 };

@@ -33,11 +33,14 @@ export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions
   });
   const stopped = cli.untilInterrupt();
   const tellCall = await callTeller(cli, lines);
-  serving.app.registry.subscribe((event) => {
-    if (event.type === "record") tellCall(event);
-    if (event.type === "approval" && event.decision === undefined && !cli.json)
-      cli.talk(`${event.request.toolName} waits for an answer: ${cli.commandLine("approvals")}`);
-  });
+  serving.app.registry.subscribe(
+    (event) => {
+      if (event.type === "record") tellCall(event);
+      if (event.type === "approval" && event.decision === undefined && !cli.json)
+        cli.talk(`${event.request.toolName} waits for an answer: ${cli.commandLine("approvals")}`);
+    },
+    ["record", "approval"],
+  );
   await tellReady(cli, serving, watch);
   tellReach(cli, serving, host ?? serving.app.config.server?.host ?? "127.0.0.1");
   await stopped;

@@ -106,7 +106,7 @@ function optionsFor(path: string, tsconfig: string): TransformOptions & { source
 }
 
 function toLoadError(thrown: unknown, path: string): LoadError {
-  const [first] = (thrown as { errors?: Message[] }).errors ?? [];
+  const [first] = (thrown as { errors?: Message[] }).errors ?? []; // What esbuild throws has these.
   if (first === undefined) {
     return new LoadError(
       String(thrown),
@@ -276,16 +276,16 @@ function refuseExit(): never {
 export class TrackedTimers {
   readonly #running = new Set<NodeJS.Timeout>();
 
-  readonly setInterval = ((...args: Parameters<typeof setInterval>) => {
+  readonly setInterval = (...args: Parameters<typeof setInterval>): NodeJS.Timeout => {
     const timer = setInterval(...args);
     this.#running.add(timer);
     return timer;
-  }) as typeof setInterval;
+  };
 
-  readonly clearInterval = ((timer: NodeJS.Timeout | undefined) => {
+  readonly clearInterval = (timer: NodeJS.Timeout | undefined): void => {
     if (timer !== undefined) this.#running.delete(timer);
     clearInterval(timer);
-  }) as typeof clearInterval;
+  };
 
   /** How many intervals are running. */
   get size(): number {

@@ -4,10 +4,8 @@ import { createRequire } from "node:module";
 import { dirname, extname } from "node:path";
 import { pathToFileURL } from "node:url";
 import vm from "node:vm";
-import type { StackMapper } from "../../helpers/index.ts";
-import { LoadError } from "../../helpers/index.ts";
+import { LoadError, reasonOf, type StackMapper } from "../../helpers/index.ts";
 import { type CompiledFile, type Compiler, importMeta, TrackedTimers, withinTime } from "./compile.ts";
-
 import type { Resolution, Resolver } from "./resolver.ts";
 
 /** One evaluated version of one file. */
@@ -96,11 +94,6 @@ export class ModuleGraph {
 
   get(path: string): LoadedModule | undefined {
     return this.#fresh.get(path) ?? this.#modules.get(path);
-  }
-
-  /** Every module that was evaluated in this graph and not taken over. */
-  fresh(): Iterable<LoadedModule> {
-    return this.#fresh.values();
   }
 
   /** Every file that was evaluated, and every file that one of those imports or may import later. */
@@ -236,33 +229,14 @@ export class ModuleGraph {
     // In a function of its own, so that a file may declare names such as __filename itself.
     const run = vm.compileFunction(
       `return (function () {${code}\n}).call(this);`,
-      [
-        "exports",
-        "require",
-        "module",
-        "__filename",
-        "__dirname",
-        importMeta.url,
-        "setInterval",
-        "clearInterval",
-      ],
+      `exports require module __filename __dirname ${importMeta.url} setInterval clearInterval`.split(" "),
       { filename: path, importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER },
     );
     const url = pathToFileURL(path).href;
     const { setInterval, clearInterval } = timers;
     const require = this.#requireFor(module);
-    const call = () =>
-      run.call(
-        module.exports,
-        module.exports,
-        require,
-        module,
-        path,
-        dirname(path),
-        url,
-        setInterval,
-        clearInterval,
-      );
+    const values = [module.exports, require, module, path, dirname(path), url, setInterval, clearInterval];
+    const call = () => run.apply(module.exports, values);
     // Only the outermost evaluation is timed; the files it imports share its time.
     if (this.#evaluating > 1) call();
     else withinTime(call, this.#parts.evaluationLimit);
@@ -307,9 +281,9 @@ export class ModuleGraph {
     try {
       return node(specifier);
     } catch (thrown) {
-      const { code } = thrown as { code?: string };
+      const code = codeOf(thrown);
       if (code === "ERR_REQUIRE_ASYNC_MODULE") throw new NeedsImport(urlOf(node, specifier));
-      if (code === "MODULE_NOT_FOUND" && String((thrown as Error).message).includes(`'${specifier}'`)) {
+      if (code === "MODULE_NOT_FOUND" && reasonOf(thrown).includes(`'${specifier}'`)) {
         throw new LoadError(
           `It imports "${specifier}", which is not installed.`,
           `Install it in the workspace: npm install ${packageOf(specifier)}`,
@@ -322,8 +296,7 @@ export class ModuleGraph {
 
   #evaluationError(path: string, thrown: unknown): LoadError {
     const { stacks } = this.#parts;
-    const { code } = (thrown ?? {}) as { code?: string };
-    if (code === "ERR_SCRIPT_EXECUTION_TIMEOUT") {
+    if (codeOf(thrown) === "ERR_SCRIPT_EXECUTION_TIMEOUT") {
       const limit = this.#parts.evaluationLimit;
       return new LoadError(
         `Loading it took longer than ${limit} ms; the file seems to loop.`,
@@ -332,16 +305,9 @@ export class ModuleGraph {
       );
     }
     const line = stacks.lineOf(thrown, path);
-    const message = thrown instanceof Error ? thrown.message : String(thrown);
-    return new LoadError(
-      `It threw while loading: ${message}`,
-      "Correct what runs at the top level of the file.",
-      {
-        path,
-        ...(line === undefined ? {} : { line }),
-        cause: thrown,
-      },
-    );
+    const where = { path, ...(line === undefined ? {} : { line }), cause: thrown };
+    const remedy = "Correct what runs at the top level of the file.";
+    return new LoadError(`It threw while loading: ${reasonOf(thrown)}`, remedy, where);
   }
 }
 
@@ -353,11 +319,8 @@ const requires = new Map<string, NodeJS.Require>();
 /** One for every folder: Node keeps what `createRequire` makes. */
 function nodeRequire(path: string): NodeJS.Require {
   const folder = dirname(path);
-  let require = requires.get(folder);
-  if (require === undefined) {
-    require = createRequire(`${folder}/`);
-    requires.set(folder, require);
-  }
+  const require = requires.get(folder) ?? createRequire(`${folder}/`);
+  requires.set(folder, require);
   return require;
 }
 
@@ -381,20 +344,21 @@ function readJson(path: string): unknown {
   try {
     return JSON.parse(readFileSync(path, "utf8"));
   } catch (thrown) {
-    throw new LoadError(`It is not valid JSON: ${(thrown as Error).message}`, "Correct the JSON.", { path });
+    throw new LoadError(`It is not valid JSON: ${reasonOf(thrown)}`, "Correct the JSON.", { path });
   }
 }
 
 function unreadable(path: string, thrown: unknown): LoadError {
-  const { code } = thrown as { code?: string };
-  if (code === "ENOENT") {
+  if (codeOf(thrown) === "ENOENT") {
     // It may appear under a name that was not looked at, with another ending.
     return new LoadError("It is imported but does not exist.", "Create it, or correct the import.", {
       path,
       retry: true,
     });
   }
-  return new LoadError(`It cannot be read: ${(thrown as Error).message}`, "Check the file's permissions.", {
-    path,
-  });
+  return new LoadError(`It cannot be read: ${reasonOf(thrown)}`, "Check the file's permissions.", { path });
+}
+
+function codeOf(thrown: unknown): string | undefined {
+  return (thrown as { code?: string } | undefined)?.code; // Anything thrown may have a code.
 }

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { builtinModules } from "node:module";
-import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
+import { basename, dirname, isAbsolute, join, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { createPathsMatcher, getTsconfig, type TsConfigResult } from "get-tsconfig";
 import { isRecord, parseJsonc } from "../../helpers/index.ts";
@@ -218,9 +218,10 @@ export async function scanFiles(folder: string, before?: ReadonlyMap<string, Sca
   const found: string[] = [];
   const unreadable: UnreadableFile[] = [];
   await walk(folder, found, unreadable);
-  found.sort((one, other) => compare(relative(folder, one), relative(folder, other)));
-  const files = await signFiles(found, before);
-  return { files, unreadable };
+  // With slashes, so that the order does not depend on the system.
+  const slashed = (path: string) => path.split(sep).join("/");
+  found.sort((one, other) => (slashed(one) < slashed(other) ? -1 : 1));
+  return { files: await signFiles(found, before), unreadable };
 }
 
 /** The same for files that are known by name. One that cannot be read has a signature too, and fails when loaded. */
@@ -237,7 +238,7 @@ async function walk(folder: string, found: string[], unreadable: UnreadableFile[
   try {
     entries = await readdir(folder, { withFileTypes: true });
   } catch (thrown) {
-    const { code, message } = thrown as NodeJS.ErrnoException;
+    const { code, message } = thrown as NodeJS.ErrnoException; // `readdir` throws nothing else.
     if (code === "ENOTDIR" && isSource(basename(folder)) && (await isToolFile(folder))) found.push(folder);
     else if (code !== "ENOENT" && code !== "ENOTDIR") unreadable.push({ path: folder, reason: message });
     return;
@@ -282,12 +283,4 @@ async function sign(path: string, before: ScannedFile | undefined): Promise<Scan
 /** Whether two scans saw the same content. */
 export function sameContent(one: ScannedFile, other: ScannedFile): boolean {
   return one.signature.split(" ")[1] === other.signature.split(" ")[1];
-}
-
-/** Folders by name, then files by name: the same everywhere, whatever the file system's own order. */
-function compare(one: string, other: string): number {
-  const left = one.split(sep).join("/");
-  const right = other.split(sep).join("/");
-  if (left === right) return 0;
-  return left < right ? -1 : 1;
 }

@@ -18,6 +18,13 @@ const input = s.anyObject(
   "Arguments that a call must have at least; `*` in a text stands for anything, and `[*]` for a star.",
 );
 const exact = s.boolean({ default: false, description: "The call has no other arguments than these." });
+const decision = {
+  decision: s.choice(["allow", "deny"]),
+  "reason?": s.text({ maxLength: 2_000, description: "Reaches the caller and its model." }),
+  "arguments?": s.anyObject("With `allow`: run with these instead."),
+  "scope?": s.choice(["once", "session", "always"], { default: "once" }),
+  "pattern?": s.closed({ "tool?": tool, "arguments?": input, "exact?": exact }),
+} as const;
 const params = { id: s.text({ minLength: 1, maxLength: 64 }) };
 
 /** Questions that wait for a person, and rules that answer them. */
@@ -63,13 +70,7 @@ export function approvalRoutes({ approvals }: HttpServices): Route[] {
         "and is no admin's can say yes or no, once: editing arguments and making rules is for admins.",
       ].join(" "),
       params,
-      body: s.closed({
-        decision: s.choice(["allow", "deny"]),
-        "reason?": s.text({ maxLength: 2_000, description: "Reaches the caller and its model." }),
-        "arguments?": s.anyObject("With `allow`: run with these instead."),
-        "scope?": s.choice(["once", "session", "always"], { default: "once" }),
-        "pattern?": s.closed({ "tool?": tool, "arguments?": input, "exact?": exact }),
-      }),
+      body: s.closed(decision),
       answer: ["The question as it was answered.", s.ref("Approval")],
       errors: ["approval_not_found", "approval_decided", "approval_elsewhere", "invalid_arguments"],
       async handle({ params: { id }, body, grant }) {
@@ -141,16 +142,10 @@ function requireApprover({ isApprover }: Grant): void {
   throw new HttpError("forbidden", "Only an admin's token, or one with a grant to approve, may do this.");
 }
 
-interface WantedRule {
-  readonly scope?: "once" | "session" | "always";
-  readonly pattern?: {
-    readonly tool?: string;
-    readonly arguments?: Record<string, unknown>;
-    readonly exact?: boolean;
-  };
-}
-
-function ruleOf({ scope = "once", pattern }: WantedRule, asked: StoredApproval): { rule?: AnsweredFor } {
+function ruleOf(
+  { scope = "once", pattern }: s.Values<typeof decision>,
+  asked: StoredApproval,
+): { rule?: AnsweredFor } {
   if (scope === "once") {
     if (pattern === undefined) return {};
     throw misplaced("pattern", 'A pattern needs a `scope` of "session" or "always".');

@@ -2,7 +2,6 @@ import {
   parseOpenAIToolCalls,
   type ToolCallRequest,
   type ToolInfo,
-  type ToolRegistry,
   type ToolResult,
   toOpenAIToolMessage,
   toOpenAITools,
@@ -19,10 +18,7 @@ import {
   s,
 } from "../wire/index.ts";
 
-type Formatted = Pick<ReturnType<typeof toOpenAITools>, "tools" | "restore">;
-
 const MOST_CALLS = 128;
-const MOST_REMEMBERED = 16;
 
 const strict = s.boolean({
   default: false,
@@ -32,15 +28,20 @@ const strict = s.boolean({
 
 /** Two requests that let any agent loop, in any language, use the rack. */
 export function openaiRoutes({ registry, skills: { experts }, guard, desk }: HttpServices): Route[] {
-  const format = formatter(registry);
+  const plain = formatEach(false);
+  const strictly = formatEach(true);
   const route = routesFor("openai", "token");
   return [
     route("GET /openai/tools", "openaiTools", "The `tools` of a Chat Completions request", {
       query: { strict, expert: expertQuery },
       answer: ["Sorted by name, so that prompt caches hold.", s.list(s.ref("OpenAITool"))],
       errors: ["expert_not_found"],
-      handle: ({ query, grant }) =>
-        format(reachOf(grant, experts, query.expert), query.strict === true).tools,
+      handle({ query, grant }) {
+        const reach = reachOf(grant, experts, query.expert);
+        const tools = registry.list().filter((info) => isVisible(info, reach));
+        const format = query.strict === true ? strictly : plain;
+        return tools.sort(byName).flatMap((info) => format(info).tools);
+      },
     }),
     route("POST /openai/tool-calls", "openaiToolCalls", "Runs the calls of an assistant message", {
       description:
@@ -67,12 +68,14 @@ export function openaiRoutes({ registry, skills: { experts }, guard, desk }: Htt
         const { strict: isStrict = false, expert, ...options } = query;
         const reach = reachOf(ownGrant, experts, expert);
         const { grant, allow } = reach;
-        const formatted = format(reach, isStrict);
+        const format = isStrict ? strictly : plain;
         const requests = parseOpenAIToolCalls(body);
         guard.charge(grant, requests.length - 1);
         const gone = callerGone(incoming, outgoing);
         const answer = async (request: ToolCallRequest) => {
-          const { name, arguments: input } = formatted.restore(request);
+          const info = registry.get(request.name);
+          const isKnown = info?.name === request.name && isVisible(info, reach);
+          const { name, arguments: input } = isKnown ? format(info).restore(request) : request;
           const { signal } = gone;
           const call = { name, input, grant, allow, signal, headers: incoming.headers, ...options };
           const { role, tool_call_id, content } = toOpenAIToolMessage(
@@ -103,46 +106,20 @@ async function resultOf(run: () => Promise<{ readonly result: ToolResult }>): Pr
   }
 }
 
-/** Put together once for each state of the rack and each token. */
-function formatter(registry: ToolRegistry): (reach: Reach, strict: boolean) => Formatted {
-  const remembered = new Map<string, Formatted>();
-  const formats = { plain: formatEach(false), strict: formatEach(true) };
-  let version = -1;
-  return ({ grant, allow, expert }, strict) => {
-    const snapshot = registry.snapshot();
-    if (snapshot.version !== version || remembered.size >= MOST_REMEMBERED) remembered.clear();
-    version = snapshot.version;
-    const key = `${strict} ${grant.admin ? "" : grant.id} ${expert?.version ?? ""}`;
-    let formatted = remembered.get(key);
-    if (formatted === undefined) {
-      const visible = snapshot.list().filter((info) => grant.mayUse(info) && allow?.(info) !== false);
-      formatted = formats[strict ? "strict" : "plain"](visible);
-      remembered.set(key, formatted);
-    }
-    return formatted;
-  };
+function isVisible(info: ToolInfo, { grant, allow }: Reach): boolean {
+  return grant.mayUse(info) && allow?.(info) !== false;
 }
 
 /**
  * Formatting thousands of schemas takes a while, so each tool is formatted once, as long as it is the same. On its own
  * it comes out as it would among the others: names on the rack are all such that they are sent as they are.
  */
-function formatEach(strict: boolean): (tools: readonly ToolInfo[]) => Formatted {
-  const known = new WeakMap<ToolInfo, Formatted>();
-  return (tools) => {
-    const formatted = new Map<string, Formatted>();
-    for (const info of tools.toSorted(byName)) {
-      let own = known.get(info);
-      if (own === undefined) {
-        own = toOpenAITools([info], { strict });
-        known.set(info, own);
-      }
-      formatted.set(info.name, own);
-    }
-    return {
-      tools: [...formatted.values()].flatMap((own) => own.tools),
-      restore: (call) => formatted.get(call.name)?.restore(call) ?? call,
-    };
+function formatEach(strict: boolean): (info: ToolInfo) => ReturnType<typeof toOpenAITools> {
+  const known = new WeakMap<ToolInfo, ReturnType<typeof toOpenAITools>>();
+  return (info) => {
+    const formatted = known.get(info) ?? toOpenAITools([info], { strict });
+    known.set(info, formatted);
+    return formatted;
   };
 }
 

@@ -10,6 +10,16 @@ const name = s.text({
   description: "The tool's name, an alias, or `tool://` and one of them.",
 });
 
+const toolQuery = {
+  q: s.text("Words to search for."),
+  category: s.text(),
+  tag: s.text(),
+  status: s.choice(["ok", "stale", "disabled"]),
+  expert: expertQuery,
+  limit: s.integer({ minimum: 1, maximum: 1000, default: 100 }),
+  cursor: s.text({ pattern: "^\\d{1,9}$", description: "`next` of the page before." }),
+} as const;
+
 /** What a caller may say about a call, beside its arguments. */
 export const callOptions = {
   // So that a caller can follow, or cancel, a call before it is answered.
@@ -46,15 +56,7 @@ export function toolRoutes(services: HttpServices): Route[] {
   return [
     route("GET /api/tools", "listTools", "The tools that the token may see", {
       description: "Sorted by name; with `q`, the enabled tools that fit it, best first.",
-      query: {
-        q: s.text("Words to search for."),
-        category: s.text(),
-        tag: s.text(),
-        status: s.choice(["ok", "stale", "disabled"]),
-        expert: expertQuery,
-        limit: s.integer({ minimum: 1, maximum: 1000, default: 100 }),
-        cursor: s.text({ pattern: "^\\d{1,9}$", description: "`next` of the page before." }),
-      },
+      query: toolQuery,
       answer: ["A page of tools.", s.ref("ToolPage")],
       errors: ["expert_not_found"],
       handle({ query, grant }) {
@@ -182,13 +184,12 @@ async function isolationOf(info: ToolInfo, { sandbox }: HttpServices): Promise<o
   return { isolation: { level, label: isolationLabels[level], reason } };
 }
 
-interface ToolWish {
-  readonly category?: string;
-  readonly tag?: string;
-  readonly status?: "ok" | "stale" | "disabled";
-}
-
-function isWanted(info: ToolInfo, reach: Reach, wish: ToolWish, stale: ReadonlySet<string>): boolean {
+function isWanted(
+  info: ToolInfo,
+  reach: Reach,
+  wish: Partial<s.Values<typeof toolQuery>>,
+  stale: ReadonlySet<string>,
+): boolean {
   const { category, tag, status } = wish;
   return (
     reach.grant.mayUse(info) &&

@@ -7,8 +7,12 @@ const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /** The JSON of a request's body; `undefined` when it has none. Counts while it reads and never holds more than `limit`. */
 export async function readBody(incoming: IncomingMessage, limit: number): Promise<unknown> {
-  if (!hasBody(incoming)) return undefined;
-  checkType(incoming);
+  const { headers } = incoming;
+  const hasBody =
+    headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0").trim() !== "0";
+  if (!hasBody) return undefined;
+  if (headers["content-type"] !== "application/json" || headers["content-encoding"] !== undefined)
+    checkType(incoming);
   const bytes = await collect(incoming, limit);
   if (bytes.length === 0) return undefined;
   try {
@@ -22,10 +26,6 @@ export async function readBody(incoming: IncomingMessage, limit: number): Promis
     const problem = thrown instanceof Error ? thrown.message : String(thrown);
     throw new HttpError("invalid_json", `The body is not JSON in UTF-8: ${problem}.`);
   }
-}
-
-function hasBody({ headers }: IncomingMessage): boolean {
-  return headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0").trim() !== "0";
 }
 
 function checkType({ headers }: IncomingMessage): void {
@@ -68,6 +68,8 @@ function collect(incoming: IncomingMessage, limit: number): Promise<Buffer> {
       // What is left of a body that nobody reads is let through, so that the answer reaches who still sends.
       incoming.on("error", () => {});
     };
+    // A client that left before anybody listened says nothing any more.
+    if (incoming.destroyed) return onBreak();
     if (Number(incoming.headers["content-length"] ?? 0) > limit) return refuse();
     incoming.on("data", onData).on("end", onEnd).on("error", onBreak).on("close", onBreak);
   });

@@ -1,4 +1,4 @@
-import { DependencyError, shellQuote } from "../../helpers/index.ts";
+import { DependencyError, reasonOf, shellQuote } from "../../helpers/index.ts";
 
 /**
  * Why an upstream server did not answer. `unavailable`: it is not running, and was sent nothing. `lost`: it ended, or its
@@ -83,10 +83,6 @@ export function sentence(text: string): string {
   return trimmed === "" || /[.!?…:]$/.test(trimmed) ? trimmed : `${trimmed}.`;
 }
 
-export function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
-}
-
 /** What a person types to do something with a server; the key and what follows it may have spaces. */
 export function commandFor(action: string, ...words: readonly string[]): string {
   return ["toolrack mcp-servers", action, ...words.map(shellQuote)].join(" ");
@@ -105,28 +101,24 @@ export function stateAfter(
   thrown: unknown,
   { key, canSignIn, mask }: { key: string; canSignIn: boolean; mask: (text: string) => string },
 ): { readonly state: "needs-auth" | "failed" | "backoff"; readonly reason: string } {
-  const masked = mask(messageOf(thrown));
-  // What a server says of itself may be a page long.
-  const message = sentence(thrown instanceof UpstreamError ? inOneLine(masked) : masked);
+  let message = mask(reasonOf(thrown));
+  if (thrown instanceof UpstreamError) {
+    // What a server says of itself may be a page long.
+    message = message.replace(/\s+/g, " ");
+    if (message.length > LONGEST_REASON) message = `${message.slice(0, LONGEST_REASON)}…`;
+  }
+  message = sentence(message);
   if (thrown instanceof UpstreamError && thrown.asksForCredentials) {
     const remedy = canSignIn
       ? `Sign in: ${commandFor("login", key)}, or on its page in the console. For a server that takes a fixed token, give its entry a header "Authorization": "Bearer …" with the token kept as a secret.`
       : `It does not take the credentials of its entry. Put others there, kept as a secret, then restart it: ${commandFor("restart", key)}`;
     return { state: "needs-auth", reason: `It asks for credentials: ${message} ${remedy}` };
   }
-  const isFinal =
-    thrown instanceof ConfigurationError || isMissingProgram(thrown) || isMissingPackage(thrown);
+  // The registry has no such package or version. An error that names no package was about something else.
+  const isMissingPackage =
+    thrown instanceof DependencyError && thrown.packageName !== undefined && !thrown.isTemporary;
+  const isFinal = thrown instanceof ConfigurationError || isMissingPackage || isMissingProgram(thrown);
   return { state: isFinal ? "failed" : "backoff", reason: message };
-}
-
-function inOneLine(text: string): string {
-  const line = text.replace(/\s+/g, " ");
-  return line.length > LONGEST_REASON ? `${line.slice(0, LONGEST_REASON)}…` : line;
-}
-
-/** The registry has no such package or version. An error that names no package was about something else. */
-function isMissingPackage(thrown: unknown): boolean {
-  return thrown instanceof DependencyError && thrown.packageName !== undefined && !thrown.isTemporary;
 }
 
 function isMissingProgram(thrown: unknown): boolean {

@@ -9,11 +9,10 @@ import {
   unknownRack,
 } from "../../calls/index.ts";
 import { problemOfKey, readServerAddress } from "../../config/index.ts";
-import { watchFile } from "../../helpers/index.ts";
+import { reasonOf, watchFile } from "../../helpers/index.ts";
 import { McpServerError, type McpServerStore } from "../../store/index.ts";
 import { RackNames } from "./catalogue/names.ts";
 import type { PinningPolicy } from "./catalogue/pins.ts";
-import type { ServerEntry } from "./config/entry.ts";
 import {
   checkedEntry,
   type McpFile,
@@ -22,7 +21,7 @@ import {
   type WantedServer,
   wantedServers,
 } from "./config/wanted-servers.ts";
-import { messageOf, sentence } from "./failures.ts";
+import { sentence } from "./failures.ts";
 import { filesOfServer, type PackageStore } from "./process/program.ts";
 import type { LogLine } from "./process/recent-lines.ts";
 import { ManagedServer, type ServerSurroundings } from "./server.ts";
@@ -89,12 +88,7 @@ export class McpServers {
     const { secrets, directory } = options;
     const masked = new MaskedValues(() => secrets.values());
     this.#shared = {
-      registry: options.registry,
-      offerings: options.offerings,
-      store: options.store,
-      logger: options.logger,
-      packages: options.packages,
-      secrets,
+      ...options,
       names,
       surroundings: { directory, environment: process.env, secret: (name) => secrets.get(name) },
       identity: options.identity ?? unknownRack(),
@@ -118,7 +112,7 @@ export class McpServers {
     try {
       await servers.reload();
     } catch (thrown) {
-      // Nobody is given what could end those that were started.
+      // The caller is given nothing that could end those that were started.
       await servers.close();
       throw thrown;
     }
@@ -127,13 +121,10 @@ export class McpServers {
 
   /** Reads the file again whenever it changes. */
   watch(): void {
-    const follow = () =>
-      this.reload().catch((error: Error) => {
-        this.#options.logger.error(
-          `The MCP servers could not follow a change of ${this.#path}: ${error.message}`,
-        );
-      });
-    this.#watcher ??= watchFile(this.#path, follow);
+    const { logger } = this.#options;
+    const tell = ({ message }: Error) =>
+      logger.error(`The MCP servers could not follow a change of ${this.#path}: ${message}`);
+    this.#watcher ??= watchFile(this.#path, () => this.reload().catch(tell));
   }
 
   /** What is wrong with the file as a whole; its last good state goes on. */
@@ -171,7 +162,7 @@ export class McpServers {
         const unlisted = [...this.#file.problems].filter(([key]) => !this.#file.invalid.has(key));
         for (const [, problem] of unlisted) this.#options.logger.warn(problem);
       } catch (thrown) {
-        this.#fileProblem = `${sentence(messageOf(thrown))} The servers go on as the file last said.`;
+        this.#fileProblem = `${sentence(reasonOf(thrown))} The servers go on as the file last said.`;
         this.#options.logger.warn(this.#fileProblem);
       }
       await this.#reconcile();
@@ -228,7 +219,10 @@ export class McpServers {
       await this.#reconcile();
       if (this.#servers.has(key)) throw exists(key);
       const entry = await checkedEntry(given);
-      await this.#refuseOwn(entry);
+      const { directory } = this.#options;
+      // An entry that can be seen to be this rack itself is not even taken in.
+      const own = problemOfOwnEntry(entry, directory, (await readServerAddress(directory))?.url);
+      if (own !== undefined) throw new McpServerError("mcp_server_invalid", own);
       if (!(await this.#options.store.add(key, entry))) throw exists(key);
       await this.#reconcile();
       return this.get(key);
@@ -244,10 +238,8 @@ export class McpServers {
       for (const name of Object.keys(tools)) requireTool(server, name);
       refuseDoubles(server, tools, this.#shared.names);
       if (entry !== undefined || enabled !== undefined) {
-        await this.#options.store.put(key, {
-          ...(entry === undefined ? {} : { entry: await checkedEntry(entry, server.wanted) }),
-          ...(enabled === undefined ? {} : { enabled }),
-        });
+        const checked = entry === undefined ? undefined : await checkedEntry(entry, server.wanted);
+        await this.#options.store.put(key, { entry: checked, enabled });
       }
       for (const [name, override] of Object.entries(tools)) await server.pins.override(name, override ?? {});
       await this.#reconcile();
@@ -309,7 +301,13 @@ export class McpServers {
     names: Readonly<Record<string, string | undefined>> | undefined,
     by: string,
   ): Promise<McpToolView[]> {
-    if (names === undefined && this.#require(key).wanted.isHeld) await this.#approveEntry(key);
+    if (names === undefined && this.#require(key).wanted.isHeld) {
+      // Lets an entry of the file in that a tool call wrote, as it is written now.
+      await this.#inTurn(async () => {
+        await this.#options.unapproved?.approveServer(key, this.#file.given.get(key));
+        await this.#reconcile();
+      });
+    }
     const server = this.#require(key);
     const wanted =
       names === undefined
@@ -328,14 +326,6 @@ export class McpServers {
   usedFiles(): string[] {
     const { directory } = this.#options;
     return [...this.#servers.values()].flatMap(({ wanted: { entry } }) => filesOfServer(entry, directory));
-  }
-
-  /** Lets an entry of the file in that a tool call wrote, as it is written now. */
-  #approveEntry(key: string): Promise<void> {
-    return this.#inTurn(async () => {
-      await this.#options.unapproved?.approveServer(key, this.#file.given.get(key));
-      await this.#reconcile();
-    });
   }
 
   /** Ends all servers, and resolves when nothing of them is left. */
@@ -408,13 +398,6 @@ export class McpServers {
       "mcp_server_read_only",
       `The MCP server "${server.key}" stands in ${this.#path} and is ${what} there.`,
     );
-  }
-
-  /** What can be seen to be this rack itself is not even taken in. */
-  async #refuseOwn(entry: ServerEntry): Promise<void> {
-    const { directory } = this.#options;
-    const problem = problemOfOwnEntry(entry, directory, (await readServerAddress(directory))?.url);
-    if (problem !== undefined) throw new McpServerError("mcp_server_invalid", problem);
   }
 
   #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {

@@ -1,6 +1,6 @@
 import { hashValue, ToolDisabledError, type ToolInfo, type ToolRegistry } from "@toolrack/core";
 import type { Offerings } from "../../calls/index.ts";
-import { isRecord } from "../../helpers/index.ts";
+import { isRecord, reasonOf } from "../../helpers/index.ts";
 import type { McpServerStore, StoredMcpServer } from "../../store/index.ts";
 import {
   type Catalogue,
@@ -16,7 +16,7 @@ import { isOffered, quarantined, switchedOff, toTool } from "./catalogue/tool.ts
 import { fingerprintOf } from "./config/entry.ts";
 import { FollowedSecrets, type Surroundings } from "./config/resolve-entry.ts";
 import type { WantedServer } from "./config/wanted-servers.ts";
-import { commandFor, messageOf } from "./failures.ts";
+import { commandFor } from "./failures.ts";
 import { McpOfferings } from "./offerings.ts";
 import type { Verdict } from "./protocol/messages.ts";
 import { SignIn } from "./sign-in/sign-in.ts";
@@ -26,7 +26,7 @@ import { Upstream, type UpstreamSurroundings } from "./upstream.ts";
 /** What all servers share. */
 export interface ServerSurroundings extends UpstreamSurroundings {
   readonly registry: ToolRegistry;
-  readonly offerings: Offerings | undefined;
+  readonly offerings?: Offerings | undefined;
   readonly store: McpServerStore;
   readonly surroundings: Surroundings;
   readonly pinning: PinningPolicy;
@@ -203,7 +203,7 @@ export class ManagedServer {
       this.#applyTools();
     } catch (thrown) {
       this.#shared.logger.error(
-        `The tools of the MCP server "${this.key}" could not be hung up: ${messageOf(thrown)}`,
+        `The tools of the MCP server "${this.key}" could not be hung up: ${reasonOf(thrown)}`,
       );
     }
   }
@@ -224,7 +224,7 @@ export class ManagedServer {
         return [{ given, tool: isEnabled ? tool : switchedOff(tool, this.key) }];
       } catch (thrown) {
         // One odd tool must not take the others with it.
-        unmade.push({ name: given.name, reason: messageOf(thrown) });
+        unmade.push({ name: given.name, reason: reasonOf(thrown) });
         return [];
       }
     });

@@ -7,7 +7,7 @@ import {
   racksFor,
 } from "../../calls/index.ts";
 import { readServerAddress } from "../../config/index.ts";
-import { unlessAborted } from "../../helpers/index.ts";
+import { reasonOf, unlessAborted } from "../../helpers/index.ts";
 import {
   type Catalogue,
   changedLists,
@@ -22,7 +22,6 @@ import {
   absence,
   ConfigurationError,
   loss,
-  messageOf,
   missingScope,
   type Outlook,
   RackCircle,
@@ -211,13 +210,15 @@ export class Upstream {
     const session = this.#session;
     const verdict = session?.verdict ?? this.#verdict;
     const { serverInfo = this.#catalogue.serverInfo } = session ?? {};
+    const failures = this.#failures;
+    const isClosed = this.#state === "ready" || (this.#state === "starting" && failures === 0);
     return {
       state: this.#state,
       reason: this.#reason,
       since: this.#since,
       resting: this.#isResting,
-      circuit: this.#circuit,
-      failures: this.#failures,
+      circuit: isClosed ? "closed" : this.#state === "starting" ? "half-open" : "open",
+      failures,
       nextAttemptAt: this.#nextAttemptAt,
       transport:
         verdict?.transport ?? (isLocal(this.entry) ? "stdio" : this.entry.type === "sse" ? "sse" : "http"),
@@ -235,12 +236,6 @@ export class Upstream {
   get lastWord(): string | undefined {
     const isTold = this.#state !== "ready" && this.#reason !== undefined;
     return isTold ? this.#outlook.lastWords.at(-1) : undefined;
-  }
-
-  get #circuit(): UpstreamStatus["circuit"] {
-    if (this.#state === "ready") return "closed";
-    if (this.#state === "starting") return this.#failures === 0 ? "closed" : "half-open";
-    return "open";
   }
 
   get #failures(): number {
@@ -481,19 +476,16 @@ export class Upstream {
   /** Joins the attempt that is under way, or begins one. Resolves when it has ended, however. */
   #begin(): Promise<void> {
     this.#forgetNextAttempt();
-    this.#attempt ??= this.#tryOnce().finally(() => {
-      this.#attempt = undefined;
-      this.#isReopening = false;
-    });
-    return this.#attempt;
-  }
-
-  async #tryOnce(): Promise<void> {
-    if (this.#isStopped) return;
-    this.#abort = new AbortController();
-    this.#formerAttemptAt = this.#attemptAt;
-    this.#attemptAt = Date.now();
-    await this.#connect(this.#abort.signal);
+    if (this.#attempt === undefined && !this.#isStopped) {
+      this.#abort = new AbortController();
+      this.#formerAttemptAt = this.#attemptAt;
+      this.#attemptAt = Date.now();
+      this.#attempt = this.#connect(this.#abort.signal).finally(() => {
+        this.#attempt = undefined;
+        this.#isReopening = false;
+      });
+    }
+    return this.#attempt ?? Promise.resolve();
   }
 
   #forgetNextAttempt(): void {
@@ -588,7 +580,9 @@ export class Upstream {
     isUsed = true;
     this.#wasLetIn = true;
     this.#readyAt = Date.now();
-    this.#setRenewal();
+    const { renewAt } = this.#options.signIn ?? {};
+    this.#renewalTimer.clear();
+    if (renewAt !== undefined) this.#renewAfter(Math.max(renewAt - Date.now(), SHORTEST_RENEWAL));
     this.#remember(session.verdict);
     this.#enter("ready");
     this.#readUpTo = this.#announced;
@@ -598,10 +592,8 @@ export class Upstream {
     this.#beginRest();
   }
 
-  #setRenewal(): void {
-    const at = this.#options.signIn?.renewAt;
-    if (at === undefined) this.#renewalTimer.clear();
-    else this.#renewalTimer.set(Math.max(at - Date.now(), SHORTEST_RENEWAL), () => void this.#begin());
+  #renewAfter(pause: number): void {
+    this.#renewalTimer.set(pause, () => void this.#begin());
   }
 
   #lose(session: UpstreamSession, reason: UpstreamError): void {
@@ -634,7 +626,7 @@ export class Upstream {
     if (this.#session !== undefined) {
       if (state !== "needs-auth" || signIn?.view.signedIn !== false) {
         // Only the renewal failed: the session that is there is used until the server refuses it.
-        this.#renewalTimer.set(RENEWAL_AGAIN, () => void this.#begin());
+        this.#renewAfter(RENEWAL_AGAIN);
         return;
       }
       this.#partWith(this.#session);
@@ -715,7 +707,7 @@ export class Upstream {
       this.#readUpTo = announced;
     } catch (thrown) {
       if (isUsed() && this.#endedBy(thrown, session)) return;
-      this.lines.add("rack", `Its lists could not be read again: ${messageOf(thrown)}`);
+      this.lines.add("rack", `Its lists could not be read again: ${reasonOf(thrown)}`);
     }
     if (isUsed()) this.#rereading.later();
   }

@@ -101,14 +101,8 @@ async function readWhole(
 ): Promise<(Page & { readonly offset: number }) | undefined> {
   const page = await read(offset);
   if (page === undefined) return undefined;
-  if (offset > 0 && isSecondHalf(page.text.charCodeAt(0))) {
-    const before = await read(offset - 1);
-    if (before !== undefined && isFirstHalf(before.text.charCodeAt(0))) return cut(before, offset - 1);
-  }
-  return cut(page, offset);
-}
-
-function cut({ text, total }: Page, offset: number): Page & { readonly offset: number } {
+  const { text, total } = page;
+  if (offset > 0 && isSecondHalf(text.charCodeAt(0))) return readWhole(read, offset - 1);
   const isCut = offset + text.length < total && isFirstHalf(text.charCodeAt(text.length - 1));
   return { text: isCut ? text.slice(0, -1) : text, total, offset };
 }

@@ -52,9 +52,7 @@ export class ChangePublisher {
   constructor(rooms: PublisherRooms) {
     this.#rooms = rooms;
     this.#stops = [
-      rooms.registry.subscribe((event) => {
-        if (event.type === "tools") this.#gather(["tools"]);
-      }),
+      rooms.registry.subscribe(() => this.#gather(["tools"]), ["tools"]),
       rooms.offerings.subscribe((change) => {
         if (change.kind === "resource") {
           for (const listener of [...this.#listeners.keys()]) listener.resourceUpdated(change.uri);

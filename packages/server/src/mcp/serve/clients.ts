@@ -41,9 +41,7 @@ export class ConnectedClients {
 
   /** The one that was seen last first. */
   list(): ConnectedClient[] {
-    return [...this.#clients.values()]
-      .sort((one, other) => other.lastSeenAt - one.lastSeenAt)
-      .map((seen) => this.#describe(seen));
+    return Array.from(this.#clients.values(), (seen) => this.#describe(seen)).reverse();
   }
 
   #describe({ name, version, era, caller: { grant, expert }, lastSeenAt, listed }: Seen): ConnectedClient {
@@ -60,12 +58,10 @@ export class ConnectedClients {
     };
   }
 
+  /** Clients stand in the order in which they were last seen. */
   #find({ name, version }: ClientInfo, era: Era, caller: Caller): Seen {
     const key = `${clip(name)}\n${clip(version ?? "")}\n${era}\n${caller.identity}`;
-    const known = this.#clients.get(key);
-    if (known !== undefined) return known;
-    if (this.#clients.size >= MOST) this.#forgetOldest();
-    const made: Seen = {
+    const seen = this.#clients.get(key) ?? {
       name: clip(name),
       ...(version === undefined ? {} : { version: clip(version) }),
       era,
@@ -73,19 +69,11 @@ export class ConnectedClients {
       lastSeenAt: 0,
       listed: undefined,
     };
-    this.#clients.set(key, made);
-    return made;
-  }
-
-  #forgetOldest(): void {
-    let oldest: string | undefined;
-    let since = Number.POSITIVE_INFINITY;
-    for (const [key, { lastSeenAt }] of this.#clients) {
-      if (lastSeenAt >= since) continue;
-      oldest = key;
-      since = lastSeenAt;
-    }
-    if (oldest !== undefined) this.#clients.delete(oldest);
+    this.#clients.delete(key);
+    this.#clients.set(key, seen);
+    const [oldest] = this.#clients.keys();
+    if (this.#clients.size > MOST && oldest !== undefined) this.#clients.delete(oldest);
+    return seen;
   }
 }
 

@@ -1,11 +1,12 @@
 import { AsyncResource } from "node:async_hooks";
+import { setTimeout as wait } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { UnfitAnswer } from "../../calls/index.ts";
 import { isRecord } from "../../helpers/index.ts";
 import { metaOf, missingAbility } from "../wire/index.ts";
 import { type ClientDialog, type DialogOptions, openRequests, type Question } from "./dialog.ts";
 import { missingCapability } from "./errors.ts";
-import { type Notice, Pace } from "./notices.ts";
+import type { Notice } from "./notices.ts";
 import type { McpServing } from "./serving.ts";
 import type { ClientRequest } from "./session.ts";
 
@@ -47,11 +48,10 @@ export function converse<Result>(
     const { ended } = dialog;
     if (ended === undefined) {
       scope.runInAsyncScope(() => {
-        carry(serving, request, dialog, finish).catch((thrown) => request.fail(thrown));
+        relay(serving, request, dialog, finish).catch((thrown) => request.fail(thrown));
       });
       return;
     }
-    serving.held.forget(dialog);
     end(request, ended, finish);
   });
 }
@@ -65,20 +65,30 @@ function end<Result>(request: ClientRequest, result: Result, finish: Finish<Resu
   }
 }
 
-async function carry<Result>(
+/**
+ * After so many notices the client is told nothing for a while, in milliseconds: so a tool that says something all the
+ * time fills neither the line nor the memory. The dialog gathers meanwhile, and leaves out what nobody needs.
+ */
+const BURST = 32;
+const PAUSE = 100;
+
+async function relay<Result>(
   serving: McpServing,
   request: ClientRequest,
   dialog: ClientDialog<Result>,
   finish: Finish<Result>,
 ): Promise<void> {
   const { reply, peer } = request;
-  const pace = new Pace();
+  let told = 0;
   for (;;) {
     const step = await dialog.next(reply.flow);
     switch (step.kind) {
       case "says":
         for (const notice of step.notices) tell(request, notice);
-        await pace.said(step.notices.length);
+        told += step.notices.length;
+        if (told < BURST) break;
+        told = 0;
+        await wait(PAUSE);
         break;
       case "asks":
         if (peer.session === undefined) {
@@ -87,10 +97,8 @@ async function carry<Result>(
         for (const question of step.questions) void ask(serving, request, dialog, question);
         break;
       case "ended":
-        serving.held.forget(dialog);
         return end(request, step.result, finish);
       case "failed":
-        serving.held.forget(dialog);
         throw step.reason;
     }
   }
@@ -139,7 +147,6 @@ export function sendBack(
     if (missing === undefined) continue;
     // It said otherwise when it came before. The question cannot reach it, so that nobody would ever come back.
     dialog.cancel(`the client no longer declares what ${question.method} needs`);
-    held.forget(dialog);
     return request.fail(missingCapability(missing));
   }
   // Until it comes back there is nobody to be told anything.
@@ -169,7 +176,8 @@ async function ask(
   }
 }
 
-function tell({ params, reply }: ClientRequest, notice: Notice): void {
+function tell({ params, reply, isOver }: ClientRequest, notice: Notice): void {
+  if (isOver) return;
   if (notice.kind === "message") {
     reply.send({ jsonrpc: "2.0", method: notice.method, params: notice.params });
     return;

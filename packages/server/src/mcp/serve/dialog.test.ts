@@ -1,6 +1,6 @@
 import { getEventListeners } from "node:events";
 import { expect, test } from "vitest";
-import { WriteFlow } from "../wire/flow.ts";
+import { WriteFlow } from "../wire/writer.ts";
 import { ClientDialog } from "./dialog.ts";
 
 const wants = { progress: true, messages: true };

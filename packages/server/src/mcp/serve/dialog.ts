@@ -47,12 +47,10 @@ export interface DialogOptions {
   readonly wants: Wants;
 }
 
-interface OpenQuestion {
+interface OpenQuestion extends Pick<PromiseWithResolvers<unknown>, "resolve" | "reject"> {
   question: Question;
-  settle(answer: unknown): void;
-  refuse(reason: unknown): void;
-  /** Nobody waits for the answer any longer. */
-  close(reason: unknown): void;
+  /** Of the question's signal. */
+  readonly withdrawn: AbortController;
 }
 
 const noAnswers: Readonly<Record<string, unknown>> = Object.freeze({});
@@ -176,7 +174,7 @@ export class ClientDialog<Result> implements CallClient {
     const open = this.#open.get(key);
     if (open === undefined || !isAcceptable(open.question.method, open.question.params, value)) return false;
     this.#open.delete(key);
-    open.settle(value);
+    open.resolve(value);
     return true;
   }
 
@@ -193,7 +191,7 @@ export class ClientDialog<Result> implements CallClient {
   refuse(key: string, reason: unknown): void {
     const open = this.#open.get(key);
     this.#open.delete(key);
-    open?.refuse(reason);
+    open?.reject(reason);
   }
 
   cancel(reason: string): void {
@@ -233,34 +231,26 @@ export class ClientDialog<Result> implements CallClient {
       this.#newKey(method, wanted);
       return Promise.resolve(this.#answers[wanted]);
     }
-    return new Promise((settle, refuse) => {
-      const withdrawn = new AbortController();
-      const withdraw = () => {
-        this.#open.delete(open.question.key);
-        open.refuse(signal.reason);
-      };
-      const close = (reason: unknown) => {
-        // A call may ask many questions, and its signal is there until it ends.
-        signal.removeEventListener("abort", withdraw);
-        withdrawn.abort(reason);
-      };
-      const key = this.#newKey(method, isNew ? wanted : undefined);
-      const open: OpenQuestion = {
-        question: { key, method, params: asked, signal: withdrawn.signal },
-        close,
-        settle(answer) {
-          close("the question was answered");
-          settle(answer);
-        },
-        refuse(reason) {
-          close(reason);
-          refuse(reason);
-        },
-      };
-      if (signal.aborted) return withdraw();
-      signal.addEventListener("abort", withdraw, { once: true });
-      this.#tell(open);
-    });
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const withdrawn = new AbortController();
+    const key = this.#newKey(method, isNew ? wanted : undefined);
+    const open: OpenQuestion = {
+      question: { key, method, params: asked, signal: withdrawn.signal },
+      resolve,
+      reject,
+      withdrawn,
+    };
+    const onAbort = () => this.refuse(open.question.key, signal.reason);
+    // A call may ask many questions, and its signal is there until it ends.
+    const close = () => {
+      signal.removeEventListener("abort", onAbort);
+      withdrawn.abort("the question is no longer asked");
+    };
+    promise.then(close, close);
+    this.#tell(open);
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (signal.aborted) onAbort();
+    return promise;
   }
 
   notify(method: string, params: object): void {
@@ -323,7 +313,7 @@ export class ClientDialog<Result> implements CallClient {
 
   #finish(end: Step<Result>): void {
     this.#end = end;
-    for (const { close } of this.#open.values()) close("the call has ended");
+    for (const { withdrawn } of this.#open.values()) withdrawn.abort("the call has ended");
     this.#open = noneOpen;
     this.#wakeUp();
   }

@@ -30,6 +30,10 @@ export function invalidParams(message: string, data?: unknown): RpcError {
   return new RpcError(rpcCodes.invalidParams, message, data);
 }
 
+export function resourceNotFound(uri: string): RpcError {
+  return invalidParams(`Resource not found: ${uri}`, { uri });
+}
+
 /** For a member of the parameters that is not what the method takes. */
 export function misfit(method: string, place: string, problem: string): RpcError {
   return invalidParams(

@@ -9,6 +9,7 @@ import {
   modernVersion,
   RpcError,
   type RpcNotification,
+  type RpcParams,
   type RpcRequest,
   readEnvelope,
   rpcCodes,
@@ -27,37 +28,31 @@ export function readModern(
   const { method, params, kind } = message;
   const meta = metaOf(params);
   const version = textOf(headers["mcp-protocol-version"]);
-  const isModernHeader = version !== undefined && version >= modernVersion;
   if (!hasEnvelope(meta)) {
-    if (!isModernHeader) return undefined;
+    if (version === undefined || version < modernVersion) return undefined;
     if (kind === "notification") return { version, abilities: {}, client: undefined, logLevel: undefined };
-    if (method === "initialize") {
-      throw mismatch(
-        version,
-        "an initialize request (legacy handshake) was sent with a modern MCP-Protocol-Version header",
-      );
-    }
-    throw withoutEnvelope(version, isRecord(params._meta) ? meta : undefined);
+    const text =
+      "an initialize request (legacy handshake) was sent with a modern MCP-Protocol-Version header";
+    throw method === "initialize" ? mismatch(version, text) : withoutEnvelope(version, params);
   }
   const envelope = readEnvelope(kind === "request" ? meta : { [metaKeys.capabilities]: {}, ...meta });
-  if (version !== undefined && version !== envelope.version) {
-    throw mismatch(
-      version,
-      `the body envelope names protocol version ${envelope.version} but the MCP-Protocol-Version header names ${version}`,
-    );
+  const isRequired = kind === "request" && envelope.version === modernVersion;
+  if (version !== undefined || isRequired) {
+    requireHeader("MCP-Protocol-Version", version, metaKeys.version, envelope.version);
   }
   const named = textOf(headers["mcp-method"]);
-  if (named !== undefined && named !== method) {
-    throw mismatch(named, `the body names method ${method} but the Mcp-Method header names ${named}`);
-  }
+  if (named !== undefined || isRequired) requireHeader("Mcp-Method", named, "method", method);
   if (envelope.version !== modernVersion) throw unsupportedVersion(envelope.version);
-  if (kind === "request") requireHeaders(message, version, named, textOf(headers["mcp-name"]));
+  const source = kind === "request" ? nameSources.get(method) : undefined;
+  const name = source === undefined ? undefined : params[source];
+  if (typeof name === "string")
+    requireHeader("Mcp-Name", textOf(headers["mcp-name"]), `params.${source}`, name);
   return envelope;
 }
 
-function withoutEnvelope(version: string, meta: object | undefined): RpcError {
-  const needed = [metaKeys.version, metaKeys.capabilities].filter((key) => !Object.hasOwn(meta ?? {}, key));
-  const missing = meta === undefined ? ["_meta"] : needed;
+function withoutEnvelope(version: string, { _meta: meta }: RpcParams): RpcError {
+  const needed = [metaKeys.version, metaKeys.capabilities].filter((key) => !isRecord(meta) || !(key in meta));
+  const missing = isRecord(meta) ? needed : ["_meta"];
   const message = `Invalid params: the MCP-Protocol-Version header names protocol revision ${version}, but the request is missing the required per-request envelope key(s): ${missing.join(", ")}`;
   return new RpcError(rpcCodes.invalidParams, message, { envelope: { missing } });
 }
@@ -72,45 +67,24 @@ const nameSources: ReadonlyMap<string, string> = new Map([
   ["tasks/cancel", "taskId"],
 ]);
 
-function requireHeaders(
-  { method, params }: RpcRequest,
-  version: string | undefined,
-  named: string | undefined,
-  name: string | undefined,
+/** Throws unless a header repeats what the body says. */
+function requireHeader(
+  header: string,
+  sent: string | undefined,
+  member: string,
+  value: string | number | boolean,
 ): void {
-  if (version === undefined) {
-    throw mismatch(
-      MISSING,
-      `the body envelope names protocol version ${modernVersion} but the required MCP-Protocol-Version header is absent`,
-    );
-  }
-  if (named === undefined) {
-    throw mismatch(MISSING, `the body names method ${method} but the required Mcp-Method header is absent`);
-  }
-  const source = nameSources.get(method);
-  const value = source === undefined ? undefined : params[source];
-  if (source === undefined || (name === value && value !== undefined)) return;
-  if (name === undefined) {
-    if (typeof value !== "string") return;
-    throw mismatch(
-      MISSING,
-      `the body carries params.${source}="${value}" but the required Mcp-Name header is absent`,
-    );
-  }
-  const said = decode(name);
-  if (said === undefined)
-    throw mismatch(name, "the Mcp-Name header carries an invalid Base64 sentinel value");
-  if (typeof value === "string" && said !== value) {
-    throw mismatch(
-      name,
-      `the body carries params.${source}="${value}" but the Mcp-Name header names "${said}"`,
-    );
-  }
+  if (sent === value) return;
+  const said = sent === undefined ? undefined : decode(sent);
+  const isSame = typeof value === "number" ? said !== "" && Number(said) === value : said === String(value);
+  if (isSame) return;
+  const unread = sent === undefined ? "is absent" : "is not base64 of text in UTF-8";
+  const how = said === undefined ? unread : `says ${JSON.stringify(said)}`;
+  throw mismatch(sent, `the body has ${member} ${JSON.stringify(value)}, but the header ${header} ${how}`);
 }
 
-const MISSING = "(missing)";
-
-function mismatch(header: string, body: string): RpcError {
+function mismatch(sent: string | undefined, body: string): RpcError {
+  const header = sent ?? "(missing)";
   const message = `Bad Request: the request headers and body disagree: ${body}`;
   return new RpcError(rpcCodes.headerMismatch, message, { mismatch: { header, body } });
 }
@@ -158,23 +132,10 @@ export function checkParamHeaders(
   if (tool === undefined || !caller.sees(tool)) return;
   for (const { header, path } of declaredHeaders(tool)) {
     const value = path.reduce<unknown>((at, key) => (isRecord(at) ? at[key] : undefined), args);
-    if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") continue;
-    const problem = paramProblem(header, path.join("."), value, headers[header]);
-    if (problem !== undefined) throw new RpcError(rpcCodes.headerMismatch, problem);
+    if (typeof value === "string" || typeof value === "number" || typeof value === "boolean") {
+      requireHeader(header, textOf(headers[header]), path.join("."), value);
+    }
   }
-}
-
-function paramProblem(
-  header: string,
-  place: string,
-  value: string | number | boolean,
-  sent: string | string[] | undefined,
-): string | undefined {
-  if (typeof sent !== "string") return `${place} is in the body, but there is no header ${header}.`;
-  const said = decode(sent.trim());
-  if (said === undefined) return `The header ${header} is not base64 of text in UTF-8.`;
-  const isSame = typeof value === "number" ? Number(said) === value && said !== "" : said === String(value);
-  return isSame ? undefined : `The header ${header} and ${place} in the body differ.`;
 }
 
 const wrapped = /^=\?base64\?(.*)\?=$/;

@@ -1,94 +1,72 @@
 import type { ServerResponse } from "node:http";
-import {
-  type EraCodec,
-  EventStream,
-  errorText,
-  flowOf,
-  type RpcError,
-  type RpcId,
-  resultText,
-  rpcCodes,
-  sendJson,
-  sendNoEvents,
-  type WriteFlow,
-} from "../wire/index.ts";
+import { EventStream, errorText, type RpcId, sendJson, sendNoEvents, type WriteFlow } from "../wire/index.ts";
 import type { ClientRequest, Reply } from "./session.ts";
 import { type HttpSession, noSession } from "./sessions.ts";
 
 interface HttpReplyOptions {
   /** The session in whose name it is answered. */
   readonly session: HttpSession | undefined;
-  /** How many requests came in one body; undefined for one that is not in a batch. */
-  readonly batch?: number;
   /** Hears why the client was cut off. */
   readonly cutOff: (reason: string) => void;
   /** Everything has been answered that was asked. */
   readonly done: () => void;
 }
 
-/**
- * The answer to one POST. It is one message, unless something is told or asked before: then it is a stream, as is the
- * answer to a batch, which ends with the last answer that somebody still waits for.
- */
+/** The answer to one POST: one message, unless something is told or asked before. Then it is a stream. */
 export class HttpReply implements Reply {
   /** What is answered here and ends with the connection. */
   readonly requests: ClientRequest[] = [];
   readonly #outgoing: ServerResponse;
   readonly #options: HttpReplyOptions;
-  readonly #isBatch: boolean;
   #stream: EventStream | undefined;
-  #flow: WriteFlow | undefined;
-  #waiting: number;
+  #isOver = false;
 
   constructor(outgoing: ServerResponse, options: HttpReplyOptions) {
     this.#outgoing = outgoing;
     this.#options = options;
-    this.#isBatch = options.batch !== undefined;
-    this.#waiting = options.batch ?? 1;
   }
 
-  get flow(): WriteFlow {
-    this.#flow ??= flowOf(this.#outgoing);
-    return this.#flow;
+  get flow(): WriteFlow | undefined {
+    return this.#stream?.writer.flow;
   }
 
   /** Every answer has a connection for itself. */
   turn(): undefined {}
 
   send(message: object): void {
-    this.#open().send(message);
+    // What comes too late, such as that a question is withdrawn, has no way to the client any more.
+    if (this.#isOver) return;
+    const { cutOff } = this.#options;
+    this.#stream ??= new EventStream(this.#outgoing, { cutOff, headers: this.#headers });
+    this.#stream.writer.send(message);
   }
 
-  result(id: RpcId, result: string | Buffer) {
-    if (typeof result === "string") return this.#answer(200, resultText(id, result));
-    if (this.#isStream) return this.#answer(200, resultText(id, result.toString()));
-    const pieces = ['{"result":', result, `,"jsonrpc":"2.0","id":${JSON.stringify(id)}}`];
-    sendJson(this.#outgoing, 200, pieces, this.#headers);
-    this.#settle();
+  answer(_: RpcId, message: string | readonly (string | Buffer)[], status: number): void {
+    if (this.#stream === undefined) sendJson(this.#outgoing, status, message, this.#headers);
+    else this.#end(this.#stream, [typeof message === "string" ? message : message.join("")]);
+    this.#done();
   }
 
-  error(id: RpcId, error: RpcError, codec: EraCodec): void {
-    const { message, data } = error;
-    const text = errorText(id, { code: codec.codeOf(error), message, data });
-    this.#answer(codec.era === "modern" ? (statuses.get(error.code) ?? 200) : 200, text);
+  /** Answers a batch. */
+  answerAll(messages: readonly string[], status: number) {
+    if (messages.length === 0) return this.nothing();
+    if (this.#stream === undefined)
+      sendJson(this.#outgoing, status, `[${messages.join(",")}]`, this.#headers);
+    else this.#end(this.#stream, messages);
+    this.#done();
   }
 
   nothing(): void {
-    if (!this.#isStream && this.#waiting === 1) {
-      if (this.#options.session?.isGone === true) {
-        sendJson(this.#outgoing, noSession.status, errorText(null, noSession));
-      } else sendNoEvents(this.#outgoing, this.#headers);
-    }
-    this.#settle();
+    const isGone = this.#options.session?.isGone === true;
+    if (this.#stream !== undefined) this.#stream.end();
+    else if (isGone) sendJson(this.#outgoing, noSession.status, errorText(null, noSession));
+    else sendNoEvents(this.#outgoing, this.#headers);
+    this.#done();
   }
 
-  /** Refuses a request of a batch that was not begun. */
-  refuse(id: RpcId, error: RpcError): void {
-    this.#open().write(errorText(id, error));
-  }
-
-  get #isStream(): boolean {
-    return this.#stream !== undefined;
+  #done(): void {
+    this.#isOver = true;
+    this.#options.done();
   }
 
   get #headers(): readonly string[] {
@@ -96,30 +74,10 @@ export class HttpReply implements Reply {
     return session === undefined ? none : ["mcp-session-id", session.id];
   }
 
-  #open(): EventStream {
-    const { cutOff } = this.#options;
-    this.#stream ??= new EventStream(this.#outgoing, { cutOff, headers: this.#headers });
-    return this.#stream;
-  }
-
-  #answer(status: number, text: string): void {
-    if (this.#isStream || this.#isBatch) this.#open().write(text);
-    else sendJson(this.#outgoing, status, text, this.#headers);
-    this.#settle();
-  }
-
-  #settle(): void {
-    this.#waiting--;
-    if (this.#waiting > 0) return;
-    this.#stream?.end();
-    this.#options.done();
+  #end(stream: EventStream, messages: readonly string[]): void {
+    for (const message of messages) stream.writer.write(message);
+    stream.end();
   }
 }
 
 const none: readonly string[] = [];
-
-/** The statuses that the modern era gives to errors of requests which were understood. */
-const statuses: ReadonlyMap<number, number> = new Map([
-  [rpcCodes.methodNotFound, 404],
-  [rpcCodes.missingCapability, 400],
-]);

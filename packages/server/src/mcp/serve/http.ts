@@ -1,38 +1,38 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { tooMuchJson } from "@toolrack/core";
 import { type Grant, GrantWatch } from "../../access/index.ts";
-import { HttpError, type Mount, originOf, whenGone } from "../../http/wire/index.ts";
+import { HttpError, type Mount, originOf, readBody, whenGone } from "../../http/wire/index.ts";
 import {
-  acceptsBoth,
   acceptsEvents,
-  batchProblem,
   clientNameOf,
   type Envelope,
-  errorText,
-  type HeaderList,
-  hasEnvelope,
-  isJson,
   legacyCodec,
-  legacyVersions,
   longestMessage,
-  metaOf,
   modernVersion,
   RpcError,
   type RpcId,
   type RpcMessage,
   type RpcRequest,
-  readBody,
   readRpc,
   refusedIdOf,
   reusedId,
   rpcCodes,
   sendJson,
-  sendNoEvents,
-  takeBatch,
 } from "../wire/index.ts";
+import { BatchReply } from "./batch.ts";
 import { Caller, type ExpertResolver, mayUseExpert } from "./caller.ts";
 import { dispatch, hear } from "./dispatch.ts";
 import { checkParamHeaders, readModern } from "./http-headers.ts";
+import {
+  checkAccept,
+  checkCharset,
+  checkLegacy,
+  checkVersion,
+  invalid,
+  Refusal,
+  readBatch,
+  refused,
+  toRefusal,
+} from "./http-refusals.ts";
 import { HttpReply } from "./http-reply.ts";
 import type { McpServing } from "./serving.ts";
 import { ClientRequest, type Peer } from "./session.ts";
@@ -47,8 +47,8 @@ export interface McpMountOptions {
 /** How long answers may take to be made once the calls behind them have ended, in milliseconds. */
 const LAST_WORDS = 1_000;
 
-/** One request of HTTP, and who sent it. */
-interface Exchanged {
+/** One message or batch that was posted, and who posted it. */
+interface Posted {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
   readonly caller: Caller;
@@ -57,13 +57,13 @@ interface Exchanged {
 
 /** The rack at `/mcp` and `/mcp/{expert}`, for clients of all versions of the protocol. */
 export function mcpMount(serving: McpServing, options: McpMountOptions = {}): Mount {
-  const handler = new McpHttp(serving, options);
+  const server = new McpHttp(serving, options);
   return {
     access: "token",
     owns: isMcpPath,
-    handle: (incoming, outgoing, grant) => handler.handle(incoming, outgoing, grant!), // `access` says that there is one.
+    handle: (incoming, outgoing, grant) => server.handle(incoming, outgoing, grant!), // `access` says that there is one.
     challenge: metadataChallenge,
-    close: () => handler.close(),
+    close: () => server.close(),
   };
 }
 
@@ -85,38 +85,34 @@ class McpHttp {
     this.#cutOff = (reason) => serving.logger.warn(`An MCP client was cut off: ${reason}.`);
   }
 
+  /** Resolves when the request has been answered or refused, or its client has gone. */
   async handle(incoming: IncomingMessage, outgoing: ServerResponse, grant: Grant): Promise<void> {
-    const { experts } = this.#serving;
-    const asked = callerOf(incoming, grant, experts);
-    if (asked === undefined) return refuse(outgoing, 404, noExpert);
-    const sessionId = sessionIdOf(incoming);
-    if (incoming.method !== "POST") return this.#handleOther(incoming, outgoing, asked, sessionId);
-    const text = await readBody(incoming, this.#maxBody);
-    if (typeof text !== "string") return refuse(outgoing, text.status, text, null, text.headers);
-    const excess = tooMuchJson(text);
-    if (excess !== undefined) {
-      return refuse(outgoing, 400, invalid(`The body has ${excess}. Send it in several parts.`));
-    }
-    let body: unknown;
+    let id: RpcId | null = null;
     try {
-      body = JSON.parse(text);
-    } catch {
-      return refuse(outgoing, 400, new RpcError(rpcCodes.parseError, "The body is not JSON."));
+      const { experts } = this.#serving;
+      const asked = callerOf(incoming, grant, experts);
+      const sessionId = sessionIdOf(incoming);
+      if (incoming.method !== "POST") return this.#handleOther(incoming, outgoing, asked, sessionId);
+      checkCharset(incoming);
+      const body = await readBody(incoming, this.#maxBody);
+      if (typeof body !== "object" || body === null) throw invalid("The body is not a JSON-RPC message.");
+      // Looked for once more, and only now: while the body came the expert may have changed, and the session ended.
+      const caller = callerOf(incoming, grant, experts);
+      const session = sessionId === undefined ? undefined : this.#session(sessionId, caller);
+      const posted = { incoming, outgoing, caller, session };
+      if (Array.isArray(body)) return await this.#takeBatch(posted, body);
+      const message = readRpc(body);
+      if (message?.kind !== "response" && "method" in body) id = refusedIdOf(body);
+      if (message === undefined) {
+        throw invalid("Bad Request: the request body is not a valid JSON-RPC message");
+      }
+      await this.#take(posted, message);
+    } catch (thrown) {
+      const { status, text, headers } = toRefusal(thrown, id);
+      sendJson(outgoing, status, text, headers);
     }
-    if (typeof body !== "object" || body === null) {
-      return refuse(outgoing, 400, invalid("The body is not a JSON-RPC message."));
-    }
-    // Looked for once more, and only now: while the body came the expert may have changed, and the session ended.
-    const caller = callerOf(incoming, grant, experts);
-    if (caller === undefined) return refuse(outgoing, 404, noExpert);
-    const session = sessionId === undefined ? undefined : this.#sessions.find(sessionId, caller);
-    if (sessionId !== undefined && session === undefined) return refuse(outgoing, 404, noSession);
-    if (!isJson(incoming.headers["content-type"])) return refuse(outgoing, 415, notJson);
-    const exchanged = { incoming, outgoing, caller, session };
-    return Array.isArray(body) ? this.#takeBatch(exchanged, body) : this.#take(exchanged, body);
   }
 
-  /** Resolves when what was asked has been answered, or is not waited for any longer. */
   async close(): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, LAST_WORDS);
@@ -130,36 +126,44 @@ class McpHttp {
     this.#sessions.close();
   }
 
+  #session(id: string, caller: Caller): HttpSession {
+    const session = this.#sessions.find(id, caller);
+    if (session === undefined) throw new Refusal(noSession.status, noSession);
+    return session;
+  }
+
   /** Only sessions have a stream to be read, and an end. */
   #handleOther(
     incoming: IncomingMessage,
     outgoing: ServerResponse,
     caller: Caller,
     sessionId: string | undefined,
-  ) {
+  ): void {
     const { method, headers } = incoming;
     if (sessionId === undefined || (method !== "GET" && method !== "DELETE")) {
+      const text =
+        "Messages are sent by POST. GET and DELETE are for sessions, which are named by Mcp-Session-Id.";
       const allow = ["Allow", sessionId === undefined ? "POST" : "GET, POST, DELETE"];
-      return refuse(outgoing, 405, wrongMethod, null, allow);
+      throw new Refusal(405, new RpcError(rpcCodes.refused, text), null, allow);
     }
-    const session = this.#sessions.find(sessionId, caller);
-    if (session === undefined) return refuse(outgoing, 404, noSession);
-    if (method === "GET" && !acceptsEvents(headers.accept)) return refuse(outgoing, 406, acceptsNoEvents);
-    const problem = versionProblem(incoming);
-    if (problem !== undefined) return refuse(outgoing, 400, problem);
+    const session = this.#session(sessionId, caller);
+    if (method === "GET" && !acceptsEvents(headers.accept)) {
+      throw refused(406, "Not Acceptable: Client must accept text/event-stream");
+    }
+    checkVersion(incoming);
     if (method === "DELETE") {
       this.#sessions.end(session, "the client ended its session");
       outgoing.writeHead(200).end();
       return;
     }
-    if (session.hasStream) return refuse(outgoing, 409, secondStream);
+    if (session.hasStream) throw refused(409, "Conflict: Only one SSE stream is allowed per session");
     session.keepBusy(outgoing);
     const stream = session.openStream(outgoing, this.#cutOff);
-    this.#watch(incoming, outgoing, caller, () => stream.end());
+    this.#watch({ incoming, outgoing, caller, session }, () => stream.end());
   }
 
   /** A client without a token any more, or whose expert is gone, is told nothing more; calls under way are still answered. */
-  #watch(incoming: IncomingMessage, outgoing: ServerResponse, caller: Caller, end: () => void): void {
+  #watch({ incoming, outgoing, caller }: Posted, end: () => void): void {
     const stops = [
       this.#grants.watch(caller.grant, end),
       this.#serving.expertWatch.watch(caller, end),
@@ -171,112 +175,70 @@ class McpHttp {
     });
   }
 
-  #take(exchanged: Exchanged, body: object) {
-    const { incoming, outgoing, session } = exchanged;
-    const message = readRpc(body);
-    if (message === undefined) {
-      const id = "method" in body && typeof body.method === "string" ? refusedIdOf(body) : null;
-      return refuse(
-        outgoing,
-        400,
-        invalid("Bad Request: the request body is not a valid JSON-RPC message"),
-        id,
-      );
-    }
-    const id = message.kind === "request" ? message.id : null;
-    try {
-      const envelope = message.kind === "response" ? undefined : readModern(message, incoming.headers);
-      if (envelope !== undefined) return this.#takeModern(exchanged, message, envelope);
-    } catch (thrown) {
-      if (thrown instanceof RpcError) return refuse(outgoing, 400, thrown, id);
-      throw thrown;
-    }
-    const isInitialize = message.kind === "request" && message.method === "initialize";
-    const refusal = this.#legacyRefusal(exchanged, isInitialize);
-    if (refusal !== undefined) return refuse(outgoing, refusal.status, refusal.error);
+  #take(posted: Posted, message: RpcMessage): void | Promise<void> {
+    const { incoming, outgoing, caller, session } = posted;
+    const envelope = message.kind === "response" ? undefined : readModern(message, incoming.headers);
     if (message.kind !== "request") {
-      hearFrom(message, session);
+      if (envelope === undefined) {
+        checkLegacy(incoming);
+        hearFrom(message, session);
+      }
       outgoing.writeHead(202).end();
       return;
     }
-    if (isInitialize) return this.#initialize(exchanged, message);
-    if (session?.requests.has(message.id)) return refuse(outgoing, 400, reusedId(message.id), message.id);
-    return this.#answer(exchanged, message, session ?? statelessPeer(exchanged.caller));
+    if (envelope !== undefined) return this.#answerModern(posted, message, envelope);
+    if (message.method === "initialize") return this.#initialize(posted, message);
+    checkLegacy(incoming);
+    if (session?.requests.has(message.id)) throw reusedId(message.id);
+    return this.#answer(posted, message, session ?? statelessPeer(caller));
   }
 
-  #takeModern(exchanged: Exchanged, message: RpcMessage, envelope: Envelope) {
-    const { incoming, outgoing, caller } = exchanged;
-    if (message.kind !== "request") {
-      outgoing.writeHead(202).end();
-      return;
+  #answerModern(posted: Posted, message: RpcRequest, envelope: Envelope): Promise<void> {
+    const { incoming, caller } = posted;
+    const { registry, clients, modern: codec } = this.#serving;
+    if (message.method === "tools/call") checkParamHeaders(registry, caller, message, incoming.headers);
+    const { version, abilities, client, logLevel } = envelope;
+    clients.see(client, "modern", caller, message.method);
+    const peer = { caller, codec, version, abilities, clientName: clientNameOf(client), logLevel };
+    return this.#answer({ ...posted, session: undefined }, message, peer);
+  }
+
+  #initialize(posted: Posted, message: RpcRequest): Promise<void> {
+    checkAccept(posted.incoming);
+    if (posted.session !== undefined) {
+      throw new Refusal(400, invalid("Invalid Request: Server already initialized"));
     }
-    if (message.method === "tools/call") {
-      checkParamHeaders(this.#serving.registry, caller, message, incoming.headers);
+    const session = this.#sessions.open(posted.caller, message.params);
+    if (session === undefined) {
+      const text = `There are as many sessions as this server keeps, all of them busy. End one that is no longer needed, or use the version ${modernVersion}, which needs none.`;
+      throw new Refusal(503, new RpcError(rpcCodes.unavailable, text), message.id);
     }
-    const { abilities, client, logLevel } = envelope;
-    this.#serving.clients.see(client, "modern", caller, message.method);
-    const peer: Peer = {
-      caller,
-      codec: this.#serving.modern,
-      version: modernVersion,
-      abilities,
-      clientName: clientNameOf(client),
-      logLevel,
-    };
-    return this.#answer({ ...exchanged, session: undefined }, message, peer);
+    return this.#answer({ ...posted, session }, message, session);
   }
 
-  #legacyRefusal(
-    { incoming, session }: Exchanged,
-    isInitialize: boolean,
-  ): { readonly status: number; readonly error: RpcError } | undefined {
-    if (!acceptsBoth(incoming.headers.accept)) return { status: 406, error: acceptsOne };
-    if (isInitialize) return session === undefined ? undefined : { status: 400, error: alreadyInitialized };
-    const error = versionProblem(incoming);
-    return error && { status: 400, error };
-  }
-
-  #initialize(exchanged: Exchanged, message: RpcRequest) {
-    const { outgoing, caller } = exchanged;
-    let session: HttpSession | undefined;
-    try {
-      session = this.#sessions.open(caller, message.params);
-    } catch (thrown) {
-      if (thrown instanceof RpcError) return refuse(outgoing, 400, thrown, message.id);
-      throw thrown;
-    }
-    if (session === undefined) return refuse(outgoing, 503, tooManySessions, message.id);
-    return this.#answer({ ...exchanged, session }, message, session);
-  }
-
-  /** Resolves when the request has been answered, or its client has gone. */
-  #answer(exchanged: Exchanged, message: RpcRequest, peer: Peer): Promise<void> {
-    const { caller, session } = exchanged;
+  #answer(posted: Posted, message: RpcRequest, peer: Peer): Promise<void> {
+    const { caller, session } = posted;
     if (session !== undefined) this.#serving.clients.see(session.client, "legacy", caller, message.method);
     return new Promise((resolve) => {
-      const reply = this.#reply(exchanged, resolve);
+      const reply = this.#reply(posted, resolve);
       const request = new ClientRequest(message, peer, reply, session?.requests);
       reply.requests.push(request);
       dispatch(this.#serving, request);
       if (request.stop === undefined) return;
-      this.#watch(exchanged.incoming, exchanged.outgoing, caller, () => request.withdraw("its stream ended"));
+      this.#watch(posted, () => request.withdraw("its stream ended"));
       this.#answered();
     });
   }
 
-  #reply({ incoming, outgoing, session }: Exchanged, resolve: () => void, batch?: number): HttpReply {
+  #reply({ incoming, outgoing, session }: Posted, resolve: () => void): HttpReply {
     this.#unanswered++;
     session?.keepBusy(outgoing);
-    const reply = new HttpReply(outgoing, {
-      session,
-      ...(batch === undefined ? {} : { batch }),
-      cutOff: this.#cutOff,
-      done: () => {
-        release();
-        if (reply.requests[0]?.stop === undefined) this.#answered();
-        resolve();
-      },
-    });
+    const done = () => {
+      release();
+      if (reply.requests[0]?.stop === undefined) this.#answered();
+      resolve();
+    };
+    const reply = new HttpReply(outgoing, { session, cutOff: this.#cutOff, done });
     // In a session too: an answer that did not reach its client cannot be asked for again.
     const release = whenGone(incoming, outgoing, () => {
       for (const request of reply.requests) request.withdraw("the client closed the connection");
@@ -289,46 +251,32 @@ class McpHttp {
     if (this.#unanswered === 0) this.#whenAnswered();
   }
 
-  #takeBatch(exchanged: Exchanged, body: readonly unknown[]) {
-    const { incoming, outgoing, caller, session } = exchanged;
-    const batch = body.map(readRpc);
-    const problem = wholeProblem(batch, session?.version ?? incoming.headers["mcp-protocol-version"]);
-    if (problem !== undefined) return refuse(outgoing, 400, invalid(problem));
-    const messages = batch.filter((message) => message !== undefined);
-    const refusal = this.#legacyRefusal(exchanged, false);
-    if (refusal !== undefined) return refuse(outgoing, refusal.status, refusal.error);
-    const taken: RpcMessage[] = [];
-    const refused: { readonly id: RpcId; readonly error: RpcError }[] = [];
-    takeBatch(messages, (id) => session?.requests.has(id) === true, {
-      take: (message) => void taken.push(message),
-      refuse: (id, error) => void refused.push({ id, error }),
-    });
-    const begun = taken.filter(({ kind }) => kind === "request").length;
-    if (begun === 0) {
-      for (const message of taken) if (message.kind !== "request") hearFrom(message, session);
-      if (refused.length > 0) {
-        sendJson(outgoing, 400, `[${refused.map(({ id, error }) => errorText(id, error)).join(",")}]`);
-      } else if (messages.some(({ kind }) => kind === "request")) sendNoEvents(outgoing);
-      else outgoing.writeHead(202).end();
+  #takeBatch(
+    { incoming, outgoing, caller, session }: Posted,
+    body: readonly unknown[],
+  ): void | Promise<void> {
+    const messages = readBatch(body, session?.version ?? incoming.headers["mcp-protocol-version"]);
+    checkLegacy(incoming);
+    if (!messages.some(({ kind }) => kind === "request")) {
+      for (const message of messages) if (message.kind !== "request") hearFrom(message, session);
+      outgoing.writeHead(202).end();
       return;
     }
     return new Promise<void>((resolve) => {
-      const reply = this.#reply(exchanged, resolve, begun);
-      for (const { id, error } of refused) reply.refuse(id, error);
-      for (const message of taken) {
-        if (message.kind !== "request") {
-          hearFrom(message, session);
-          continue;
-        }
-        const request = new ClientRequest(
-          message,
-          session ?? statelessPeer(caller),
-          reply,
-          session?.requests,
-        );
-        reply.requests.push(request);
-        dispatch(this.#serving, request);
-      }
+      const reply = this.#reply({ incoming, outgoing, caller, session }, resolve);
+      const batch = new BatchReply(reply, () =>
+        reply.answerAll(batch.answers, batch.begun === 0 ? 400 : 200),
+      );
+      batch.take(messages, {
+        requests: session?.requests,
+        begin: (message) => {
+          const peer = session ?? statelessPeer(caller);
+          const request = new ClientRequest(message, peer, batch, session?.requests);
+          reply.requests.push(request);
+          dispatch(this.#serving, request);
+        },
+        hear: (message) => hearFrom(message, session),
+      });
     });
   }
 }
@@ -337,27 +285,6 @@ class McpHttp {
 function hearFrom(message: Exclude<RpcMessage, RpcRequest>, session: HttpSession | undefined): void {
   if (message.kind === "response") session?.answer(message);
   else hear(message, session?.requests);
-}
-
-/** The versions that took batches away again, as far as they have sessions. */
-const unbatched: ReadonlySet<unknown> = new Set(["2025-06-18", "2025-11-25"]);
-
-/** Why a batch cannot be taken at all. */
-function wholeProblem(batch: readonly (RpcMessage | undefined)[], version: unknown): string | undefined {
-  if (unbatched.has(version)) {
-    return `${version} has no batches, and this body is one. Send each message in a request of its own.`;
-  }
-  if (batch.length === 0) return "Bad Request: empty JSON-RPC batch";
-  const problem = batchProblem(batch);
-  if (problem !== undefined) return problem;
-  for (const message of batch) {
-    if (message === undefined) return "Bad Request: JSON-RPC batch contains an invalid message";
-    if (message.kind === "response") continue;
-    if (hasEnvelope(metaOf(message.params)))
-      return `Bad Request: JSON-RPC batches may not contain requests for protocol revision ${modernVersion} or later`;
-    if (message.method === "initialize") return "Invalid Request: Only one initialization request is allowed";
-  }
-  return undefined;
 }
 
 /** A client of the legacy era without a session: nothing is known of it, and it can be asked nothing. */
@@ -383,18 +310,16 @@ function wholeCallerOf(grant: Grant): Caller {
   return caller;
 }
 
-function callerOf(
-  { url = "/" }: IncomingMessage,
-  grant: Grant,
-  experts: ExpertResolver | undefined,
-): Caller | undefined {
+function callerOf({ url = "/" }: IncomingMessage, grant: Grant, experts: ExpertResolver | undefined): Caller {
   if (url === "/mcp") return wholeCallerOf(grant);
   const end = url.indexOf("?");
   const path = end === -1 ? url : url.slice(0, end);
   if (path === "/mcp" || path === "/mcp/") return wholeCallerOf(grant);
   const name = decoded(path.slice("/mcp/".length));
   const expert = name === undefined ? undefined : experts?.(name);
-  return expert !== undefined && mayUseExpert(grant, expert) ? new Caller(grant, expert) : undefined;
+  if (expert !== undefined && mayUseExpert(grant, expert)) return new Caller(grant, expert);
+  const text = "There is no such expert for this token. Ask for its name, or for a token that may use it.";
+  throw new Refusal(404, new RpcError(rpcCodes.unavailable, text));
 }
 
 /** The newer version has no sessions: what its clients send of one is of no account. */
@@ -402,57 +327,6 @@ function sessionIdOf({ headers }: IncomingMessage): string | undefined {
   const id = headers["mcp-session-id"];
   return typeof id === "string" && headers["mcp-protocol-version"] !== modernVersion ? id : undefined;
 }
-
-function versionProblem({ headers }: IncomingMessage): RpcError | undefined {
-  const version = headers["mcp-protocol-version"];
-  if (version === undefined || (typeof version === "string" && legacyVersions.includes(version)))
-    return undefined;
-  const supported = legacyVersions.join(", ");
-  const message = `Bad Request: Unsupported protocol version: ${version} (supported versions: ${supported})`;
-  return new RpcError(rpcCodes.refused, message);
-}
-
-function refuse(
-  outgoing: ServerResponse,
-  status: number,
-  error: { readonly code: number; readonly message: string; readonly data?: unknown },
-  id: RpcId | null = null,
-  headers: HeaderList = [],
-): void {
-  const { code, message, data } = error;
-  sendJson(outgoing, status, errorText(id, { code, message, data }), headers);
-}
-
-function invalid(message: string): RpcError {
-  return new RpcError(rpcCodes.invalidRequest, message);
-}
-
-const noExpert = new RpcError(
-  rpcCodes.unavailable,
-  "There is no such expert for this token. Ask for its name, or for a token that may use it.",
-);
-const wrongMethod = new RpcError(
-  rpcCodes.refused,
-  "Messages are sent by POST. GET and DELETE are for sessions, which are named by Mcp-Session-Id.",
-);
-const notJson = new RpcError(
-  rpcCodes.refused,
-  "Unsupported Media Type: Content-Type must be application/json",
-);
-const acceptsOne = new RpcError(
-  rpcCodes.refused,
-  "Not Acceptable: Client must accept both application/json and text/event-stream",
-);
-const acceptsNoEvents = new RpcError(
-  rpcCodes.refused,
-  "Not Acceptable: Client must accept text/event-stream",
-);
-const secondStream = new RpcError(rpcCodes.refused, "Conflict: Only one SSE stream is allowed per session");
-const alreadyInitialized = invalid("Invalid Request: Server already initialized");
-const tooManySessions = new RpcError(
-  rpcCodes.unavailable,
-  `There are as many sessions as this server keeps, all of them busy. End one that is no longer needed, or use the version ${modernVersion}, which needs none.`,
-);
 
 function decoded(text: string): string | undefined {
   try {

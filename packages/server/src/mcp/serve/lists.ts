@@ -1,7 +1,7 @@
 import { type RegistrySnapshot, type ToolInfo, type ToolRegistry, toMcpTools } from "@toolrack/core";
 import { isMetaTool } from "../../calls/index.ts";
-import { RpcError, rpcCodes } from "../wire/index.ts";
 import type { Caller } from "./caller.ts";
+import { invalidParams } from "./errors.ts";
 
 type ListedTool = ReturnType<typeof toMcpTools>["tools"][number];
 
@@ -55,22 +55,14 @@ export class ToolLists {
   }
 
   #make(snapshot: RegistrySnapshot, caller: Caller): ToolList {
-    const seen = this.#seen(snapshot, caller);
-    const isShortened = this.#usesMeta(seen);
+    const { mode, threshold } = this.#meta;
+    const seen = snapshot.list().filter((tool) => !isMetaTool(tool.name) && caller.sees(tool));
+    const isShortened = mode === "on" || (mode === "auto" && seen.length > threshold);
     const shown = isShortened
       ? [...snapshot.list().filter(({ name }) => isMetaTool(name)), ...seen.filter(this.#meta.isPinned)]
       : seen;
     const { tools } = toMcpTools(shown);
     return { tools, isShortened, byName: new Map(tools.map((tool) => [tool.name, tool])), made: new Map() };
-  }
-
-  #seen(snapshot: RegistrySnapshot, caller: Caller): ToolInfo[] {
-    return snapshot.list().filter((tool) => !isMetaTool(tool.name) && caller.sees(tool));
-  }
-
-  #usesMeta(seen: readonly ToolInfo[]): boolean {
-    const { mode, threshold } = this.#meta;
-    return mode === "on" || (mode === "auto" && seen.length > threshold);
   }
 }
 
@@ -86,37 +78,27 @@ export function pageOf<Item>(
   items: readonly Item[],
   keyOf: (item: Item) => string,
   cursor: string | undefined,
-): { readonly items: readonly Item[]; readonly nextCursor?: string } {
-  const at = startOfPage(list, items, keyOf, cursor);
-  if (at === undefined) {
-    throw new RpcError(
-      rpcCodes.invalidParams,
-      "This cursor is not one of this list. Begin the list again without a cursor.",
-    );
-  }
-  if (at === 0 && items.length <= pageSize) return { items };
-  const page = items.slice(at, at + pageSize);
+): { readonly items: readonly Item[]; readonly start: number; readonly nextCursor?: string } {
+  const start = startOf(items, keyOf, `${list} after:`, cursor);
+  if (start === 0 && items.length <= pageSize) return { items, start };
+  const page = items.slice(start, start + pageSize);
   const last = page.at(-1);
-  if (at + pageSize >= items.length || last === undefined) return { items: page };
-  return { items: page, nextCursor: Buffer.from(`${prefixOf(list)}${keyOf(last)}`).toString("base64url") };
+  if (start + pageSize >= items.length || last === undefined) return { items: page, start };
+  const nextCursor = Buffer.from(`${list} after:${keyOf(last)}`).toString("base64url");
+  return { items: page, start, nextCursor };
 }
 
-/** Where in the list the page of this cursor begins. Undefined when it is no cursor of this list. */
-export function startOfPage<Item>(
-  list: string,
+function startOf<Item>(
   items: readonly Item[],
   keyOf: (item: Item) => string,
+  prefix: string,
   cursor: string | undefined,
-): number | undefined {
+): number {
   if (cursor === undefined) return 0;
   const text = Buffer.from(cursor, "base64url").toString("utf8");
-  const prefix = prefixOf(list);
-  if (!text.startsWith(prefix)) return undefined;
-  const after = text.slice(prefix.length);
-  const at = items.findIndex((item) => keyOf(item) > after);
+  if (!text.startsWith(prefix)) {
+    throw invalidParams("This cursor is not one of this list. Begin the list again without a cursor.");
+  }
+  const at = items.findIndex((item) => keyOf(item) > text.slice(prefix.length));
   return at === -1 ? items.length : at;
-}
-
-function prefixOf(list: string): string {
-  return `${list} after:`;
 }

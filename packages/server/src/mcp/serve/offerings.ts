@@ -1,8 +1,8 @@
-import { listCacheTime, ResourceNotFound } from "../wire/index.ts";
+import { listCacheTime } from "../wire/index.ts";
 import { readCallResult, resultTemplate } from "./call-answer.ts";
 import { converse, dialogOptions, resume } from "./converse.ts";
 import { ClientDialog, currentDialog } from "./dialog.ts";
-import { invalidParams, misfit } from "./errors.ts";
+import { invalidParams, misfit, resourceNotFound } from "./errors.ts";
 import { pageOf } from "./lists.ts";
 import type { McpServing } from "./serving.ts";
 import type { ClientRequest } from "./session.ts";
@@ -43,7 +43,7 @@ export const offeringMethods = {
       const found =
         (await readCallResult(serving, request.caller, uri)) ??
         (await serving.offerings.readResource(uri, request.caller.reader(signal, client)));
-      if (found === undefined) throw new ResourceNotFound(uri);
+      if (found === undefined) throw resourceNotFound(uri);
       return found;
     });
   },
@@ -123,7 +123,7 @@ interface ParamsSchema<Params> {
 }
 
 /** The parameters as the SDK's schema has them. The schemas are loaded with the first request that needs one. */
-async function parse<Params>(
+export async function parse<Params>(
   { method, params }: ClientRequest,
   schemaOf: (core: Core) => ParamsSchema<Params>,
 ): Promise<Params> {

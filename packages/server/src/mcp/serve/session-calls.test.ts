@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { masterGrant } from "../../access/grants.ts";
-import { WriteFlow } from "../wire/flow.ts";
 import { Caller } from "./caller.ts";
 import { ClientRequest } from "./session.ts";
 import { HttpSessions } from "./sessions.ts";
@@ -94,11 +93,10 @@ test("a session in which a call is under way makes no room for another, and is n
   const first = sessions.open(caller, initializeParams)!;
   const cancel = vi.fn();
   const reply = {
-    flow: new WriteFlow(() => false),
+    flow: undefined,
     turn: () => undefined,
     send() {},
-    result() {},
-    error() {},
+    answer() {},
     nothing() {},
   };
   const ping = { kind: "request", id: 1, method: "ping", params: {} } as const;

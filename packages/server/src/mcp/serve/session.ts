@@ -9,11 +9,11 @@ import {
   legacyCodec,
   metaOf,
   negotiated,
-  type RpcError,
   type RpcId,
   type RpcParams,
   type RpcRequest,
   type RpcResponse,
+  resultText,
   type WriteFlow,
 } from "../wire/index.ts";
 import type { Caller } from "./caller.ts";
@@ -36,14 +36,14 @@ export interface Peer {
 
 /** The way back to the client. It may be that of several requests. Never throws. */
 export interface Reply {
-  readonly flow: WriteFlow;
+  /** Undefined as long as nothing has been written that the client might not read. */
+  readonly flow: WriteFlow | undefined;
   /** Resolves when there is room for something long. Undefined: there is room now. */
   turn(): Promise<void> | undefined;
   /** Tells or asks the client something that belongs to a request which is under way. */
   send(message: object): void;
-  /** `result` is JSON. */
-  result(id: RpcId, result: string | Buffer): void;
-  error(id: RpcId, error: RpcError, codec: EraCodec): void;
+  /** `message` is the whole answer as JSON, perhaps in pieces. */
+  answer(id: RpcId, message: string | readonly (string | Buffer)[], status: number): void;
   /** There is no answer: the client has cancelled the request. */
   nothing(id: RpcId): void;
 }
@@ -97,11 +97,19 @@ export class ClientRequest {
 
   /** The same for a result that is JSON already. */
   answer(result: string | Buffer): void {
-    if (this.#end()) this.reply.result(this.id, result);
+    if (!this.#end()) return;
+    const message =
+      typeof result === "string"
+        ? resultText(this.id, result)
+        : ['{"result":', result, `,"jsonrpc":"2.0","id":${JSON.stringify(this.id)}}`];
+    this.reply.answer(this.id, message, 200);
   }
 
   fail(thrown: unknown): void {
-    if (this.#end()) this.reply.error(this.id, toRpcError(thrown), this.peer.codec);
+    if (!this.#end()) return;
+    const error = toRpcError(thrown);
+    const { codec } = this.peer;
+    this.reply.answer(this.id, codec.encodeError(this.id, error), codec.statusOf(error));
   }
 
   /** Cancels the work. It is still answered with what comes of that. */
@@ -132,14 +140,11 @@ const plainWants = {
 /** How long a client may take to answer a question, in milliseconds. */
 export const patience = 10 * 60_000;
 
-interface OpenQuestion {
-  settle(result: unknown): void;
-  refuse(reason: Error): void;
-}
+type OpenQuestion = Pick<PromiseWithResolvers<unknown>, "resolve" | "reject">;
 
 /**
  * What the rack knows of a client of the legacy era from one request to the next: a session over HTTP, or a connection
- * over stdio. `tell` reaches the client beside its requests.
+ * over stdio. `send` reaches the client beside its requests.
  */
 export class ClientSession implements Peer, Listener {
   readonly codec = legacyCodec;
@@ -189,52 +194,41 @@ export class ClientSession implements Peer, Listener {
   }
 
   /** Asks the client in the course of one of its requests. Rejects when it answers with an error, or not in time. */
-  ask(request: ClientRequest, method: string, params: object, signal: AbortSignal): Promise<unknown> {
-    if (this.#closed !== undefined)
-      return Promise.reject(new Error(`Nothing can be asked: ${this.#closed}.`));
+  async ask(request: ClientRequest, method: string, params: object, signal: AbortSignal): Promise<unknown> {
+    if (this.#closed !== undefined) throw new Error(`Nothing can be asked: ${this.#closed}.`);
     const id = this.#asked++;
-    return new Promise((settle, refuse) => {
-      const withdraw = (reason: unknown) => {
-        close();
-        const told = { requestId: id, reason: String(reason) };
-        request.reply.send({ jsonrpc: "2.0", method: "notifications/cancelled", params: told });
-        refuse(new Error(String(reason)));
-      };
-      const onAbort = () => withdraw(signal.reason);
-      const timer = setTimeout(() => withdraw("Request timed out"), patience);
-      const close = () => {
-        clearTimeout(timer);
-        signal.removeEventListener("abort", onAbort);
-        this.#questions.delete(id);
-      };
-      const open: OpenQuestion = {
-        settle(result) {
-          close();
-          settle(result);
-        },
-        refuse(reason) {
-          close();
-          refuse(reason);
-        },
-      };
-      this.#questions.set(id, open);
-      signal.addEventListener("abort", onAbort, { once: true });
-      if (signal.aborted) return onAbort();
-      request.reply.send({ jsonrpc: "2.0", id, method, params });
-    });
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const withdraw = (reason: unknown) => {
+      const told = { requestId: id, reason: String(reason) };
+      request.reply.send({ jsonrpc: "2.0", method: "notifications/cancelled", params: told });
+      reject(new Error(String(reason)));
+    };
+    const onAbort = () => withdraw(signal.reason);
+    const timer = setTimeout(withdraw, patience, "Request timed out");
+    this.#questions.set(id, { resolve, reject });
+    signal.addEventListener("abort", onAbort, { once: true });
+    try {
+      if (signal.aborted) onAbort();
+      else request.reply.send({ jsonrpc: "2.0", id, method, params });
+      return await promise;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", onAbort);
+      this.#questions.delete(id);
+    }
   }
 
   /** Takes the client's answer to a question. One to nothing is passed over. */
   answer({ id, result, error }: RpcResponse): void {
     const open = id === undefined ? undefined : this.#questions.get(id);
-    if (error === undefined) open?.settle(result);
-    else open?.refuse(new Error(error.message));
+    if (error === undefined) open?.resolve(result);
+    else open?.reject(new Error(error.message));
   }
 
   /** Nobody is left to be asked, or to be told of resources. */
   close(reason: string): void {
     this.#closed = reason;
-    for (const { refuse } of [...this.#questions.values()]) refuse(new Error(`No answer: ${reason}.`));
+    for (const { reject } of this.#questions.values()) reject(new Error(`No answer: ${reason}.`));
     for (const stop of this.watched.values()) stop();
     this.watched.clear();
   }

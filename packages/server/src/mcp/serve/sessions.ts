@@ -38,7 +38,7 @@ export class HttpSession extends ClientSession {
 
   constructor(caller: Caller) {
     // A client that reads no stream just now misses what it is told beside its requests.
-    super(caller, (message) => this.#stream?.send(message));
+    super(caller, (message) => this.#stream?.writer.send(message));
   }
 
   get isIdle(): boolean {

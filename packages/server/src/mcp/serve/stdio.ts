@@ -2,16 +2,13 @@ import type { Readable, Writable } from "node:stream";
 import { headOfLongMessage } from "../../helpers/index.ts";
 import {
   batchedVersion,
-  batchProblem,
   clientNameOf,
   type Era,
-  type EraCodec,
   errorText,
   hasEnvelope,
-  isNews,
-  LineWriter,
   legacyVersions,
   longestMessage,
+  MessageWriter,
   metaKeys,
   metaOf,
   modernVersion,
@@ -24,14 +21,13 @@ import {
   readEnvelope,
   readRpc,
   refusedIdOf,
-  resultText,
   reusedId,
   rpcCodes,
-  takeBatch,
   unsupportedVersion,
   type WriteFlow,
   wantsRefusal,
 } from "../wire/index.ts";
+import { BatchReply, batchProblem } from "./batch.ts";
 import type { Caller } from "./caller.ts";
 import { dispatch, hear } from "./dispatch.ts";
 import { toRpcError } from "./errors.ts";
@@ -45,6 +41,8 @@ export interface StdioStreams {
 
 /** How much a client may leave unread, in characters, before nothing more is taken of what it asks. */
 const FULL = 4 * 1024 * 1024;
+/** How much it may leave unread before it is cut off. */
+const MOST_UNREAD = 64 * 1024 * 1024;
 /** How many of its requests may wait for their answers while it does not read those that there are. */
 const MOST_WAITING = 1_000;
 /**
@@ -55,29 +53,20 @@ const PATIENCE = 1_000;
 /** How long calls that were given up may take to be answered. */
 const LAST_WORDS = 250;
 
-/** Several messages that came in one line, whose answers go back in one line too. */
-interface Batch {
-  readonly answers: string[];
-  waiting: number;
-}
-
 /**
  * A connection to the one client that started this process, one message on each line. A line that is none is refused,
  * and never ends the connection. When the input ends, what it asked for is still answered if that is quick: a file or
  * another program may have been the one to ask.
  */
 export class StdioConnection implements Reply {
-  /** Resolves when the connection has ended, from either side. Calls that were under way are cancelled. */
-  readonly closed: Promise<void>;
   readonly #serving: McpServing;
   readonly #caller: Caller;
   readonly #output: Writable;
   readonly #session: ClientSession;
   readonly #reader: PacedLines;
-  readonly #writer: LineWriter;
-  readonly #batches = new Map<RpcId, Batch>();
+  readonly #writer: MessageWriter;
   readonly #leave: (() => void)[] = [];
-  readonly #resolveClosed: () => void;
+  readonly #closed = Promise.withResolvers<void>();
   /** Undefined until the client has said; `asking` while it has only asked which versions there are. */
   #era: Era | "asking" | undefined;
   #isClosed = false;
@@ -87,14 +76,13 @@ export class StdioConnection implements Reply {
   #whenSettled = () => {};
 
   constructor(serving: McpServing, caller: Caller, { input, output }: StdioStreams) {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.closed = promise;
-    this.#resolveClosed = resolve;
     this.#serving = serving;
     this.#caller = caller;
     this.#output = output;
     this.#session = new ClientSession(caller, (message) => this.send(message));
-    this.#writer = new LineWriter(output, {
+    this.#writer = new MessageWriter(output, {
+      frame: ["", "\n"],
+      most: MOST_UNREAD,
       freed: () => this.#reader.goOn(),
       overflowed: (unread) => this.#cutOff(unread),
     });
@@ -122,6 +110,11 @@ export class StdioConnection implements Reply {
     this.#leave.push(serving.expertWatch.watch(caller, endWithExpert));
   }
 
+  /** Resolves when the connection has ended, from either side. Calls that were under way are cancelled. */
+  get closed(): Promise<void> {
+    return this.#closed.promise;
+  }
+
   get flow(): WriteFlow {
     return this.#writer.flow;
   }
@@ -131,23 +124,16 @@ export class StdioConnection implements Reply {
   }
 
   send(message: object): void {
-    if (this.#isClosed) return;
-    const line = JSON.stringify(message);
-    if (isNews(message)) this.#writer.writeNews(line);
-    else this.#writer.write(line);
+    if (!this.#isClosed) this.#writer.send(message);
   }
 
-  result(id: RpcId, result: string | Buffer): void {
-    this.#answer(id, resultText(id, result.toString()));
+  answer(_: RpcId, message: string | readonly (string | Buffer)[]): void {
+    this.#write(typeof message === "string" ? message : message.join(""));
+    this.#settled();
   }
 
-  error(id: RpcId, error: RpcError, codec: EraCodec): void {
-    const { message, data } = error;
-    this.#answer(id, errorText(id, { code: codec.codeOf(error), message, data }));
-  }
-
-  nothing(id: RpcId): void {
-    this.#answer(id, undefined);
+  nothing(): void {
+    this.#settled();
   }
 
   /** Takes nothing more, leaves what is under way a moment to be answered, and ends the connection. */
@@ -164,7 +150,7 @@ export class StdioConnection implements Reply {
     if (line.trim() === "") return;
     const value = parsed(line);
     if (value === undefined) {
-      this.#write(errorText(null, new RpcError(rpcCodes.parseError, "A line of the input is not JSON.")));
+      this.#refuse(null, rpcCodes.parseError, "A line of the input is not JSON.");
       return;
     }
     const isBatched = this.#session.version === batchedVersion;
@@ -189,40 +175,37 @@ export class StdioConnection implements Reply {
   #takeBatch(values: readonly unknown[]): void {
     const problem = batchProblem(values);
     if (problem !== undefined) {
-      this.#write(errorText(null, new RpcError(rpcCodes.invalidRequest, problem)));
+      this.#refuse(null, rpcCodes.invalidRequest, problem);
       return;
     }
-    const batch: Batch = { answers: [], waiting: 1 };
-    const taken: RpcMessage[] = [];
+    const batch = new BatchReply(this, () => {
+      if (batch.answers.length > 0) this.#write(`[${batch.answers.join(",")}]`);
+      this.#settled();
+    });
     const messages = values.flatMap((value) => {
       const message = readRpc(value);
-      if (message === undefined && wantsRefusal(value))
-        batch.answers.push(errorText(refusedIdOf(value), noMessage));
+      const isRefused = message === undefined && wantsRefusal(value);
+      if (isRefused) batch.answers.push(errorText(refusedIdOf(value), noMessage));
       return message ?? [];
     });
-    takeBatch(messages, (id) => this.#session.requests.has(id), {
-      take: (message) => void taken.push(message),
-      refuse: (id, error) => void batch.answers.push(errorText(id, error)),
+    batch.take(messages, {
+      requests: this.#session.requests,
+      begin: (message) => this.#handle(message, batch),
+      hear: (message) => this.#handle(message, batch),
     });
-    for (const message of taken) {
-      if (message.kind !== "request") continue;
-      batch.waiting++;
-      this.#batches.set(message.id, batch);
-    }
-    for (const message of taken) this.#handle(message);
-    this.#settleBatch(batch);
   }
 
-  #handle(message: RpcMessage) {
+  #handle(message: RpcMessage, reply: Reply = this) {
     if (message.kind === "response") return this.#session.answer(message);
+    const { requests, codec } = this.#session;
     try {
       const peer = this.#peerOf(message);
-      if (message.kind === "notification") return hear(message, this.#session.requests);
+      if (message.kind === "notification") return hear(message, requests);
       if (message.method === "initialize") this.#session.initialize(message.params);
-      dispatch(this.#serving, new ClientRequest(message, peer, this, this.#session.requests));
+      dispatch(this.#serving, new ClientRequest(message, peer, reply, requests));
     } catch (thrown) {
-      if (message.kind === "notification") hear(message, this.#session.requests);
-      else this.error(message.id, toRpcError(thrown), this.#session.codec);
+      if (message.kind === "notification") hear(message, requests);
+      else reply.answer(message.id, codec.encodeError(message.id, toRpcError(thrown)), 200);
     }
   }
 
@@ -253,22 +236,13 @@ export class StdioConnection implements Reply {
     return { caller: this.#caller, codec, version, abilities, clientName: clientNameOf(client), logLevel };
   }
 
-  /** Without a text: nobody waits for the answer any longer. */
-  #answer(id: RpcId, text: string | undefined): void {
-    const batch = this.#batches.get(id);
-    if (batch === undefined) {
-      if (text !== undefined) this.#write(text);
-    } else {
-      this.#batches.delete(id);
-      if (text !== undefined) batch.answers.push(text);
-      this.#settleBatch(batch);
-    }
+  #settled(): void {
     if (this.#ending !== undefined) this.#whenSettled();
   }
 
-  #settleBatch(batch: Batch): void {
-    batch.waiting--;
-    if (batch.waiting === 0 && batch.answers.length > 0) this.#write(`[${batch.answers.join(",")}]`);
+  /** Refuses what was never taken: a request that has the same id, and is under way, is still to be answered. */
+  #refuse(id: RpcId | null, code: number, message: string): void {
+    this.#write(errorText(id, { code, message }));
   }
 
   #write(line: string): void {
@@ -280,15 +254,13 @@ export class StdioConnection implements Reply {
     const id = message?.kind === "request" ? message.id : null;
     // An id that cannot be read itself is nobody's.
     const isReadable = !String(id).includes("\uFFFD");
-    const error = new RpcError(rpcCodes.parseError, "A line of the input is not text in UTF-8.");
-    this.#write(errorText(isReadable ? id : null, error));
+    this.#refuse(isReadable ? id : null, rpcCodes.parseError, "A line of the input is not text in UTF-8.");
   }
 
   #refuseLong(start: string, end: string): void {
     const { id = null, method } = headOfLongMessage(start, end);
     const text = `A message is longer than ${longestMessage} bytes, the most that is taken.`;
-    const error = new RpcError(rpcCodes.invalidRequest, text);
-    this.#write(errorText(method === undefined ? null : id, error));
+    this.#refuse(method === undefined ? null : id, rpcCodes.invalidRequest, text);
   }
 
   /** There is no use in keeping anything for a client that does not read. */
@@ -337,21 +309,19 @@ export class StdioConnection implements Reply {
 
   #finish(): void {
     if (this.#isClosed) return;
-    const requests = [...this.#session.requests.values()];
-    for (const request of requests) request.stop?.();
-    for (const batch of new Set(this.#batches.values())) {
-      if (batch.answers.length > 0) this.#write(`[${batch.answers.join(",")}]`);
+    for (const request of [...this.#session.requests.values()]) {
+      request.stop?.();
+      request.withdraw("the client closed the connection");
     }
     this.#isClosed = true;
     this.#whenSettled();
     this.#reader.stop();
     // What is written is handed to the system before whoever waits for the end may end the process.
     this.#writer.flush();
-    for (const request of requests) request.withdraw("the client closed the connection");
     this.#session.close("the client closed the connection");
     for (const leave of this.#leave) leave();
     this.flow.freed();
-    this.#resolveClosed();
+    this.#closed.resolve();
   }
 }
 

@@ -1,9 +1,8 @@
-import { isRecord } from "../../helpers/index.ts";
-import { metaKeys, ResourceNotFound, RpcError, rpcCodes } from "../wire/index.ts";
+import { metaKeys, RpcError, rpcCodes } from "../wire/index.ts";
 import type { Caller } from "./caller.ts";
 import type { Listener, ListKind } from "./changes.ts";
-import { invalidParams } from "./errors.ts";
-import { readerOf, uriOf } from "./offerings.ts";
+import { invalidParams, resourceNotFound } from "./errors.ts";
+import { parse, readerOf, uriOf } from "./offerings.ts";
 import type { McpServing } from "./serving.ts";
 import type { ClientRequest } from "./session.ts";
 
@@ -14,19 +13,11 @@ const MOST_WATCHED = 256;
 /** How many clients may listen at once. */
 const MOST_LISTENERS = 1024;
 
-/** What a client wants to be told of. */
-interface Filter {
-  readonly toolsListChanged?: boolean;
-  readonly promptsListChanged?: boolean;
-  readonly resourcesListChanged?: boolean;
-  readonly resourceSubscriptions?: readonly string[];
-}
-
 const flags = {
   tools: "toolsListChanged",
   prompts: "promptsListChanged",
   resources: "resourcesListChanged",
-} as const satisfies Record<ListKind, keyof Filter>;
+} as const satisfies Record<ListKind, string>;
 
 /**
  * A client of the modern era listens to changes: it is told of them in the course of this request, until it or the
@@ -39,17 +30,18 @@ export async function listen(serving: McpServing, request: ClientRequest): Promi
   request.onCancel = () => {
     isCancelled = true;
   };
-  const filter = readFilter(request.params.notifications);
+  const { notifications } = await parse(request, (core) => core.SubscriptionsListenRequestParamsSchema);
   if (serving.changes.size >= MOST_LISTENERS) {
     throw new RpcError(rpcCodes.internalError, "Subscription limit reached");
   }
-  const watched = await watchAll(serving, caller, filter.resourceSubscriptions ?? []);
+  const watched = await watchAll(serving, caller, notifications.resourceSubscriptions ?? []);
   const stopWatching = () => {
     for (const stop of watched.values()) stop();
   };
   if (isCancelled) return stopWatching();
-  const honored: Filter = {
-    ...filter,
+  const wanted = Object.values(flags).filter((flag) => notifications[flag] === true);
+  const honored = {
+    ...Object.fromEntries(wanted.map((flag) => [flag, true])),
     ...(watched.size > 0 ? { resourceSubscriptions: [...watched.keys()] } : {}),
   };
   const ofThis = { [metaKeys.subscription]: id };
@@ -62,7 +54,7 @@ export async function listen(serving: McpServing, request: ClientRequest): Promi
   };
   const listener: Listener = {
     listChanged(kind) {
-      if (honored[flags[kind]]) tell(`notifications/${kind}/list_changed`, {});
+      if (wanted.includes(flags[kind])) tell(`notifications/${kind}/list_changed`, {});
     },
     resourceUpdated(uri) {
       if (watched.has(uri)) tell("notifications/resources/updated", { uri });
@@ -77,20 +69,6 @@ export async function listen(serving: McpServing, request: ClientRequest): Promi
   };
   tell("notifications/subscriptions/acknowledged", { notifications: honored });
   if (Object.keys(honored).length === 0) end();
-}
-
-function readFilter(given: unknown): Omit<Filter, "resourceSubscriptions"> & Filter {
-  const message = "Invalid params: 'notifications' is required and must be a valid SubscriptionFilter";
-  if (!isRecord(given)) throw invalidParams(message);
-  const wanted = Object.values(flags).filter((flag) => {
-    const value = given[flag];
-    if (value !== undefined && typeof value !== "boolean") throw invalidParams(message);
-    return value === true;
-  });
-  const uris = given.resourceSubscriptions;
-  if (uris === undefined) return Object.fromEntries(wanted.map((flag) => [flag, true]));
-  if (!Array.isArray(uris) || !uris.every((uri) => typeof uri === "string")) throw invalidParams(message);
-  return { ...Object.fromEntries(wanted.map((flag) => [flag, true])), resourceSubscriptions: uris };
 }
 
 /** Watches those of the resources that there are for the caller, as far as they are not too many. */
@@ -115,26 +93,17 @@ export const subscriptionMethods = {
     const uri = await uriOf(request);
     const watched = request.peer.session?.watched ?? new Map<string, () => void>();
     if (watched.has(uri)) return {};
-    if (watched.size >= MOST_WATCHED) {
-      const advice = "Unsubscribe from one that is no longer needed.";
-      throw invalidParams(
-        `This session watches ${MOST_WATCHED} resources, which is as many as it may. ${advice}`,
-      );
-    }
-    // Taken before it is waited for, so that many at once do not get past the limit.
-    const pending = () => {};
-    watched.set(uri, pending);
-    let stop: (() => void) | undefined;
-    try {
-      stop = await offerings.watchResource(uri, readerOf(request));
-    } finally {
-      if (stop === undefined && watched.get(uri) === pending) watched.delete(uri);
-    }
-    if (stop === undefined) throw new ResourceNotFound(uri);
-    // Meanwhile it may have unsubscribed, and perhaps subscribed again, or gone.
-    if (watched.get(uri) === pending) watched.set(uri, stop);
-    else stop();
-    return {};
+    const stop = await offerings.watchResource(uri, readerOf(request));
+    if (stop === undefined) throw resourceNotFound(uri);
+    // Looked at only now: many may come at once, and the client may have cancelled this one or gone.
+    const isTooMany = watched.size >= MOST_WATCHED;
+    if (isTooMany || watched.has(uri) || request.isOver) stop();
+    else watched.set(uri, stop);
+    if (!isTooMany) return {};
+    const advice = "Unsubscribe from one that is no longer needed.";
+    throw invalidParams(
+      `This session watches ${MOST_WATCHED} resources, which is as many as it may. ${advice}`,
+    );
   },
   async "resources/unsubscribe"(_: McpServing, request: ClientRequest): Promise<Result> {
     const uri = await uriOf(request);

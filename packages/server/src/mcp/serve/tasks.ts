@@ -69,16 +69,10 @@ interface LiveTask {
   unfit: string | undefined;
   /** Runs out when nobody has answered what it asks. */
   patience: NodeJS.Timeout | undefined;
+  /** An error of the protocol that it ended with, which no record has. */
+  error: object | undefined;
   /** Runs out when nothing has happened to it for as long as a task can be asked for. */
   readonly lifetime: NodeJS.Timeout;
-}
-
-/** An error of the protocol, which no record has. */
-interface FailedTask {
-  readonly caller: string;
-  readonly createdAt: number;
-  readonly updatedAt: number;
-  readonly error: object;
 }
 
 /** How long a task can be asked for after its last change at least, and how often that makes sense, in milliseconds. */
@@ -100,7 +94,8 @@ export function newTaskId(): string {
 export class Tasks {
   readonly #rooms: TaskRooms;
   readonly #live = new Map<string, LiveTask>();
-  readonly #failed = new Map<string, FailedTask>();
+  /** The ids of those that ended with an error of the protocol, the oldest first. */
+  readonly #failed: string[] = [];
 
   constructor(rooms: TaskRooms) {
     this.#rooms = rooms;
@@ -122,6 +117,7 @@ export class Tasks {
       updatedAt: now,
       message: dialog.warned,
       unfit: undefined,
+      error: undefined,
       patience: undefined,
       lifetime: setTimeout(() => this.#outlive(taskId, task), TIME_TO_LIVE).unref(),
     };
@@ -136,11 +132,6 @@ export class Tasks {
   async get(taskId: string, caller: Caller): Promise<TaskView | undefined> {
     const live = this.#live.get(taskId);
     if (live !== undefined) return isOwn(live, caller) ? liveView(taskId, live) : undefined;
-    const failed = this.#failed.get(taskId);
-    if (failed !== undefined) {
-      if (!isOwn(failed, caller)) return undefined;
-      return { ...base(taskId, "failed", failed.createdAt, failed.updatedAt), error: failed.error };
-    }
     const call = await this.#stored(taskId, caller);
     if (call === undefined) return undefined;
     const listed = this.#rooms.lists.of(caller).byName.get(call.toolName);
@@ -200,8 +191,8 @@ export class Tasks {
         startPatience(task);
       } else if (step.kind === "ended" || step.kind === "failed") {
         const error = toError(step.kind === "ended" ? { ended: step.result } : { reason: step.reason });
-        if (error !== undefined) this.#fail(taskId, task, error);
-        this.#live.delete(taskId);
+        if (error === undefined) this.#live.delete(taskId);
+        else this.#fail(taskId, task, error);
         clearTimeout(task.patience);
         clearTimeout(task.lifetime);
         return;
@@ -215,10 +206,11 @@ export class Tasks {
     else task.lifetime.refresh();
   }
 
-  #fail(taskId: string, { caller, createdAt, updatedAt }: LiveTask, error: object): void {
-    this.#failed.set(taskId, { caller, createdAt, updatedAt, error });
-    const oldest = this.#failed.keys().next();
-    if (this.#failed.size > MOST_FAILED && oldest.value !== undefined) this.#failed.delete(oldest.value);
+  #fail(taskId: string, task: LiveTask, error: object): void {
+    task.error = error;
+    this.#failed.push(taskId);
+    const oldest = this.#failed.length > MOST_FAILED ? this.#failed.shift() : undefined;
+    if (oldest !== undefined) this.#live.delete(oldest);
   }
 
   async #stored(taskId: string, caller: Caller): Promise<StoredCall | undefined> {
@@ -269,7 +261,9 @@ function base(taskId: string, status: TaskStatus, createdAt: number, updatedAt: 
   };
 }
 
-function liveView(taskId: string, { dialog, createdAt, updatedAt, message, unfit }: LiveTask): TaskView {
+function liveView(taskId: string, task: LiveTask): TaskView {
+  const { dialog, createdAt, updatedAt, message, unfit, error } = task;
+  if (error !== undefined) return { ...base(taskId, "failed", createdAt, updatedAt), error };
   const { open } = dialog;
   const statusMessage = unfit ?? message;
   const said = statusMessage === undefined ? {} : { statusMessage };

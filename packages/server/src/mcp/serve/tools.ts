@@ -13,7 +13,7 @@ import type { Caller } from "./caller.ts";
 import { converse, dialogOptions, resume, sendBack } from "./converse.ts";
 import { ClientDialog, currentDialog, type DialogOptions } from "./dialog.ts";
 import { invalidParams, misfit, missingCapability, toRpcError } from "./errors.ts";
-import { pageOf, pageSize, startOfPage } from "./lists.ts";
+import { pageOf, pageSize } from "./lists.ts";
 import type { McpServing } from "./serving.ts";
 import type { ClientRequest } from "./session.ts";
 import {
@@ -48,12 +48,10 @@ export function toolListBytes(
   isOfRack = false,
 ): Buffer {
   const { made, tools } = lists.of(caller);
-  const nameOf = ({ name }: { readonly name: string }) => name;
-  const start = startOfPage("tools", tools, nameOf, cursor);
+  const { items, start, nextCursor } = pageOf("tools", tools, ({ name }) => name, cursor);
   const key = `${codec.era} ${start}`;
   const known = isOfRack ? undefined : made.get(key);
   if (known !== undefined) return known;
-  const { items, nextCursor } = pageOf("tools", tools, nameOf, cursor);
   const result = {
     tools: items.map((tool) => codec.listed(tool)),
     ...(nextCursor === undefined ? {} : { nextCursor }),
@@ -61,7 +59,7 @@ export function toolListBytes(
   };
   const bytes = Buffer.from(codec.encode("tools/list", result));
   // Cursors come from outside and may begin anywhere; only the pages that we hand out ourselves are kept.
-  if (!isOfRack && start !== undefined && start % pageSize === 0) made.set(key, bytes);
+  if (!isOfRack && start % pageSize === 0) made.set(key, bytes);
   return bytes;
 }
 
@@ -127,7 +125,6 @@ async function beginTask(
     becomeTask(answered);
   };
   const becomeTask = (answered: ClientRequest) => {
-    serving.held.forget(dialog);
     const toError = ({ ended, reason }: { readonly ended?: EndedCall; readonly reason?: unknown }) => {
       const error = ended === undefined ? toRpcError(reason) : undeclared(dialog, ended);
       if (error?.code === rpcCodes.internalError) return { code: error.code, message: FAILED };

@@ -187,8 +187,8 @@ async function serveStream(options: Omit<EventStreamOptions, "cutOff">) {
     outgoing,
     closed: once(outgoing, "close"),
     reasons,
-    say: (text: string) => stream.write(text),
-    tell: (message: object) => stream.send(message),
+    say: (text: string) => stream.writer.write(text),
+    tell: (message: object) => stream.writer.send(message),
     end: () => stream.end(),
     read: () => textOf(socket),
     async [Symbol.asyncDispose]() {

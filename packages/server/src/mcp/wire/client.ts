@@ -1,5 +1,7 @@
 import type { ClientMethod } from "@toolrack/core";
-import type { Era } from "./eras.ts";
+
+/** Which of the two ways of MCP a client speaks: with a handshake and sessions, or without. */
+export type Era = "legacy" | "modern";
 
 /** A program that has spoken to the rack over MCP. */
 export interface ConnectedClient {

@@ -1,21 +1,13 @@
 import type { toMcpResult } from "@toolrack/core";
+import { type JsonSchema, mapSchemas } from "@toolrack/core/internal/schema";
 import { isRecord } from "../../helpers/index.ts";
-import type { ClientAbilities, ClientInfo } from "./client.ts";
-import { RpcError, type RpcParams, rpcCodes } from "./json-rpc.ts";
-
-/** Which of the two ways of MCP a client speaks: with a handshake and sessions, or without. */
-export type Era = "legacy" | "modern";
+import type { ClientAbilities, ClientInfo, Era } from "./client.ts";
+import { errorText, RpcError, type RpcId, type RpcParams, rpcCodes } from "./json-rpc.ts";
 
 /** The version of the protocol that has no sessions: every request says of its client what there is to know. */
 export const modernVersion = "2026-07-28";
 /** Those before it, the newest first. */
-export const legacyVersions: readonly string[] = [
-  "2025-11-25",
-  "2025-06-18",
-  "2025-03-26",
-  "2024-11-05",
-  "2024-10-07",
-];
+export const legacyVersions = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 /** The one version whose connections over stdio have batches. Over HTTP those before it have them too. */
 export const batchedVersion = "2025-03-26";
 
@@ -33,14 +25,7 @@ export const tasksExtension = `${PREFIX}tasks`;
 export const skillsExtension = `${PREFIX}skills`;
 
 export const logLevels: readonly unknown[] = [
-  "debug",
-  "info",
-  "notice",
-  "warning",
-  "error",
-  "critical",
-  "alert",
-  "emergency",
+  ...["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"],
 ];
 
 /** The version that is spoken with a client that asks for this one. */
@@ -123,13 +108,6 @@ export function clientNameOf(client: ClientInfo | undefined): string {
   return client === undefined ? "" : `${client.name} ${client.version}`;
 }
 
-/** A resource that there is not has a code of its own in the legacy era. */
-export class ResourceNotFound extends RpcError {
-  constructor(uri: string) {
-    super(rpcCodes.invalidParams, `Resource not found: ${uri}`, { uri });
-  }
-}
-
 /** What a tool answered, before it is written for one of the eras. */
 export type CallAnswer = ReturnType<typeof toMcpResult>;
 
@@ -146,7 +124,9 @@ export interface EraCodec {
   encodeCall(answer: CallAnswer, outputSchema: ListedTool["outputSchema"]): string;
   /** A tool as it stands in the list. */
   listed<Tool extends ListedTool>(tool: Tool): Tool;
-  codeOf(error: RpcError): number;
+  encodeError(id: RpcId, error: RpcError): string;
+  /** The status of an answer with this error, where it comes in one message over HTTP. */
+  statusOf(error: RpcError): number;
 }
 
 /** How long clients may go on with a list that they have, in milliseconds. They are told of changes, when they listen. */
@@ -179,7 +159,9 @@ export function modernCodec(serverInfo: object): EraCodec {
       return JSON.stringify(said).slice(0, -1) + ending;
     },
     listed: (tool) => tool,
-    codeOf: ({ code }) => code,
+    encodeError: errorText,
+    statusOf: ({ code }) =>
+      code === rpcCodes.methodNotFound ? 404 : code === rpcCodes.missingCapability ? 400 : 200,
   };
 }
 
@@ -197,7 +179,12 @@ export const legacyCodec: EraCodec = {
     const { outputSchema } = tool;
     return isWrappedSchema(outputSchema) ? { ...tool, outputSchema: wrapped(outputSchema) } : tool;
   },
-  codeOf: (error) => (error instanceof ResourceNotFound ? rpcCodes.resourceNotFound : error.code),
+  encodeError(id, { code, message, data }) {
+    // A resource that there is not has a code of its own in these versions.
+    const isResource = code === rpcCodes.invalidParams && isRecord(data) && data.uri !== undefined;
+    return errorText(id, { code: isResource ? rpcCodes.resourceNotFound : code, message, data });
+  },
+  statusOf: () => 200,
 };
 
 /** A value that is no object is also told as text, for clients that look there alone. */
@@ -218,34 +205,21 @@ function wrapped(schema: Schema): Schema {
   return {
     ...(typeof $schema === "string" ? { $schema } : {}),
     type: "object",
-    properties: { result: rerooted(schema, false) },
+    properties: { result: rerooted(schema) },
     required: ["result"],
   };
 }
 
 const ROOT = "#/properties/result";
-/** Keywords below which there are values, and those below which there are schemas by name. */
-const values: ReadonlySet<string> = new Set(["const", "enum", "default", "examples"]);
-const named: ReadonlySet<string> = new Set([
-  "properties",
-  "patternProperties",
-  "$defs",
-  "definitions",
-  "dependentSchemas",
-]);
 
 /** The schema as part of a larger one: its references to itself name its new place. */
-function rerooted(node: unknown, isByName: boolean): unknown {
-  if (Array.isArray(node)) return node.map((item) => rerooted(item, false));
-  if (!isRecord(node)) return node;
+function rerooted(schema: JsonSchema): JsonSchema {
   // References below an id of its own are relative to that.
-  if (!isByName && typeof node.$id === "string" && !node.$id.startsWith("#")) return node;
-  const entries = Object.entries(node).map(([key, value]) => {
-    const isReference = !isByName && (key === "$ref" || key === "$dynamicRef");
-    if (isReference && typeof value === "string" && /^#(?:\/|$)/.test(value))
-      return [key, `${ROOT}${value.slice(1)}`];
-    if (!isByName && values.has(key)) return [key, value];
-    return [key, rerooted(value, !isByName && named.has(key))];
-  });
-  return Object.fromEntries(entries);
+  if (!isRecord(schema) || (typeof schema.$id === "string" && !schema.$id.startsWith("#"))) return schema;
+  const copy = mapSchemas(schema, rerooted);
+  for (const key of ["$ref", "$dynamicRef"]) {
+    const target = copy[key];
+    if (typeof target === "string" && /^#(?:\/|$)/.test(target)) copy[key] = `${ROOT}${target.slice(1)}`;
+  }
+  return copy;
 }

@@ -2,6 +2,7 @@ export {
   type ClientAbilities,
   type ClientInfo,
   type ConnectedClient,
+  type Era,
   missingAbility,
   type NeededAbility,
 } from "./client.ts";
@@ -10,7 +11,6 @@ export {
   type CallAnswer,
   clientNameOf,
   type Envelope,
-  type Era,
   type EraCodec,
   expected,
   hasEnvelope,
@@ -26,26 +26,20 @@ export {
   modernVersion,
   negotiated,
   notALevel,
-  ResourceNotFound,
   readEnvelope,
   skillsExtension,
   tasksExtension,
   unsupportedVersion,
 } from "./eras.ts";
-export { WriteFlow } from "./flow.ts";
 export {
   acceptsBoth,
   acceptsEvents,
   EventStream,
-  flowOf,
   type HeaderList,
-  isJson,
-  readBody,
   sendJson,
   sendNoEvents,
 } from "./http.ts";
 export {
-  batchProblem,
   cancellationOf,
   errorText,
   isId,
@@ -64,7 +58,7 @@ export {
   resultText,
   reusedId,
   rpcCodes,
-  takeBatch,
   wantsRefusal,
 } from "./json-rpc.ts";
-export { LineWriter, PacedLines } from "./lines.ts";
+export { PacedLines } from "./lines.ts";
+export { MessageWriter, type WriteFlow } from "./writer.ts";

@@ -151,43 +151,8 @@ export function reusedId(id: RpcId): RpcError {
   );
 }
 
-const MOST_IN_BATCH = 100;
-
 /** The longest message that a client may send, in bytes, whichever way it comes. */
 export const longestMessage = 10 * 1024 * 1024;
-
-/** What is wrong with a batch as a whole; undefined when its messages may be taken one by one. */
-export function batchProblem(batch: readonly unknown[]): string | undefined {
-  if (batch.length <= MOST_IN_BATCH) return undefined;
-  return `A batch may have ${MOST_IN_BATCH} messages, and this one has ${batch.length}. Send them in several.`;
-}
-
-/**
- * Takes the messages of a batch in their order. Requests with an id that another one has are refused; those that the
- * same batch cancels further on are not begun.
- */
-export function takeBatch(
-  batch: readonly RpcMessage[],
-  isUnderWay: (id: RpcId) => boolean,
-  taker: { take(message: RpcMessage): void; refuse(id: RpcId, error: RpcError): void },
-): void {
-  const cancelledLater = new Set<RpcId>();
-  const withdrawn = new Set<RpcMessage>();
-  for (const message of batch.toReversed()) {
-    const cancelled = cancellationOf(message)?.id;
-    if (cancelled !== undefined) cancelledLater.add(cancelled);
-    if (message.kind === "request" && cancelledLater.has(message.id)) withdrawn.add(message);
-  }
-  const seen = new Set<RpcId>();
-  for (const message of batch) {
-    if (message.kind !== "request") taker.take(message);
-    else if (seen.has(message.id) || isUnderWay(message.id)) taker.refuse(message.id, reusedId(message.id));
-    else {
-      seen.add(message.id);
-      if (!withdrawn.has(message)) taker.take(message);
-    }
-  }
-}
 
 /** Whether a notification says no more when it is said twice: that something has changed. */
 export function isNews(message: object): boolean {

@@ -1,18 +1,23 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { closeSync, existsSync, lstatSync, openSync, readlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { type EgressAddress, egressEnvironment } from "../forward-egress.ts";
-import { type ProgramOrder, programBootstrap } from "../program-bootstrap.ts";
+import { defined } from "../../helpers/index.ts";
+import { type EgressAddress, egressEnvironment } from "../egress.ts";
+import { type ProgramOrder, programBootstrap } from "../program.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
 import {
   type Confinement,
   confinedStdio,
+  dataLimit,
   type Launched,
+  nextUserId,
   nodeFlags,
   type ProgramShape,
+  type ShellLimits,
+  timeZone,
   type WorkerShape,
+  withShellLimits,
 } from "./confinement.ts";
-import { nextUserId } from "./restricted-process.ts";
 
 interface BubblewrapOptions {
   readonly bubblewrap: string;
@@ -31,21 +36,19 @@ const code = "/code";
 const programDirectory = "/program";
 const extraAuthorities = "/extra-authorities.pem";
 const egress: EgressAddress = { socketPath: "/egress.sock", port: 3128 };
-/** Threads' stacks and the allocator's own. */
-const overheadMb = 64;
-
 /** Level 3: namespaces of its own for everything, an almost empty read-only file system, and Node's permissions. */
 export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
   const libraries = librariesOf(process.execPath);
-  const memoryKb = (memoryMb: number) =>
-    options.nodeDataKb === undefined ? {} : { dataKb: options.nodeDataKb + (memoryMb + overheadMb) * 1024 };
+  const memoryKb = (memoryMb: number) => dataLimit(options.nodeDataKb, memoryMb);
+  const bootstrapOptions = (egressSocket: string | undefined) => ({
+    ...defined({ uid: options.userNamespace ? undefined : nextUserId() }),
+    ...(egressSocket !== undefined && { egress }),
+  });
 
   return {
     level: 3,
 
     startWorker({ dependencies, egressSocket, memoryMb, scratchMb }: WorkerShape): Launched {
-      const uid = options.userNamespace ? undefined : nextUserId();
-      const network = egressSocket === undefined ? {} : { egress };
       const child = start(
         options,
         { ...memoryKb(memoryMb), fileMb: scratchMb, openFiles: 256 },
@@ -61,15 +64,13 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
         [
           ...nodeFlags({ read: [code], write: [scratch], network: egressSocket !== undefined, memoryMb }),
           "-e",
-          workerBootstrap({ ...(uid === undefined ? {} : { uid }), ...network }),
+          workerBootstrap(bootstrapOptions(egressSocket)),
         ],
       );
       return { child, codeDirectory: code, release() {} };
     },
 
     startProgram({ program, egressSocket, limits }: ProgramShape): Launched {
-      const uid = options.userNamespace ? undefined : nextUserId();
-      const network = egressSocket === undefined ? {} : { egress };
       const child = start(
         options,
         { fileMb: limits.scratchMb, openFiles: 1024 },
@@ -83,7 +84,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
           ...scratchAt("/tmp", limits.scratchMb),
           ...["--chdir", programDirectory],
         ],
-        ["--disable-sigusr1", "-e", programBootstrap({ ...(uid === undefined ? {} : { uid }), ...network })],
+        ["--disable-sigusr1", "-e", programBootstrap(bootstrapOptions(egressSocket))],
       );
       const order: ProgramOrder = {
         command: [
@@ -98,7 +99,7 @@ export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
           TMPDIR: "/tmp",
           LANG: "C.UTF-8",
           TZ: timeZone(),
-          ...(egressSocket === undefined ? {} : egressEnvironment(egress)),
+          ...(egressSocket !== undefined && egressEnvironment(egress)),
           ...program.environment,
         },
       };
@@ -322,34 +323,4 @@ export function seccompFilter(processor: string = process.arch): Buffer | undefi
     program.writeUInt32LE(value, index * 8 + 4);
   }
   return program;
-}
-
-export interface ShellLimits {
-  readonly dataKb?: number;
-  readonly fileMb: number;
-  readonly openFiles: number;
-  readonly processes?: number;
-  readonly cpuSeconds?: number;
-}
-
-/**
- * A command that sets limits and becomes the program after it. A limit that cannot be set is already lower. Shells
- * disagree on the letter for processes, and on the unit of file sizes by a factor of two.
- */
-export function withShellLimits(limits: ShellLimits): string[] {
-  const { dataKb, fileMb, openFiles, processes, cpuSeconds } = limits;
-  const settings = [
-    "ulimit -c 0",
-    `ulimit -f ${fileMb * 1024}`,
-    `ulimit -n ${openFiles}`,
-    ...(dataKb === undefined ? [] : [`ulimit -d ${dataKb}`]),
-    ...(cpuSeconds === undefined ? [] : [`ulimit -t ${cpuSeconds}`]),
-    ...(processes === undefined ? [] : [`ulimit -u ${processes} || ulimit -p ${processes}`]),
-  ];
-  return ["/bin/sh", "-c", `{ ${settings.join("; ")}; } 2>/dev/null; exec "$@"`, "sh"];
-}
-
-/** For the environment of confined processes, which cannot see how the machine is set. */
-export function timeZone(): string {
-  return Intl.DateTimeFormat().resolvedOptions().timeZone;
 }

@@ -1,29 +1,20 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import {
-  chownSync,
-  closeSync,
-  mkdtempSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  statSync,
-} from "node:fs";
+import { chownSync, closeSync, mkdtempSync, openSync, realpathSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { processStat } from "../../helpers/index.ts";
-import { SandboxError } from "../sandbox.ts";
+import { SandboxError } from "../spec.ts";
 import { workerBootstrap } from "../worker-bootstrap.ts";
-import { type ShellLimits, timeZone, withShellLimits } from "./bubblewrap.ts";
 import {
   type Confinement,
   confinedStdio,
+  dataLimit,
   type Launched,
-  nodeArguments,
-  nodeEnvironment,
+  nextUserId,
   nodeFlags,
   type ProgramShape,
+  type ShellLimits,
+  timeZone,
   type WorkerShape,
+  withShellLimits,
 } from "./confinement.ts";
 
 interface RestrictedProcessOptions {
@@ -34,15 +25,12 @@ interface RestrictedProcessOptions {
   readonly directory: string;
 }
 
-/** Threads' stacks and the allocator's own. */
-const overheadMb = 64;
-
 /** Level 2: an ordinary process with Node's permissions, no network, limits, and a user of its own under root. */
 export function restrictedProcessConfinement(options: RestrictedProcessOptions): Confinement {
-  const { nodeDataKb } = options;
+  const { nodeDataKb, reaper } = options;
   keepDebuggerClosed();
   const limitsFor = (memoryMb: number, scratchMb: number): ShellLimits => ({
-    ...(nodeDataKb === undefined ? {} : { dataKb: nodeDataKb + (memoryMb + overheadMb) * 1024 }),
+    ...dataLimit(nodeDataKb, memoryMb),
     fileMb: scratchMb,
     openFiles: 256,
   });
@@ -52,38 +40,29 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
 
     startWorker({ dependencies, memoryMb, scratchMb }: WorkerShape): Launched {
       const home = createHome(options.directory);
-      const directory = dependencies === undefined ? home.path : reachable(dependencies, home);
-      return start(options.reaper, home, {
-        limits: limitsFor(memoryMb, scratchMb),
-        codeDirectory: directory,
-        workingDirectory: home.path,
-        nodeArgs: [
-          ...nodeFlags({ read: [directory], write: [home.path], network: false, memoryMb }),
-          "-e",
-          workerBootstrap({}),
-        ],
-        environment: {},
-      });
+      const codeDirectory = dependencies === undefined ? home.path : reachable(dependencies, home);
+      const flags = nodeFlags({ read: [codeDirectory], write: [home.path], network: false, memoryMb });
+      const nodeArgs = [...flags, "-e", workerBootstrap({})];
+      const limits = limitsFor(memoryMb, scratchMb);
+      return start({ reaper, home, limits, codeDirectory, cwd: home.path, nodeArgs, environment: {} });
     },
 
-    startProgram({ program, limits }: ProgramShape): Launched {
+    startProgram({ program, limits: { memoryMb, scratchMb, cpuSeconds } }: ProgramShape): Launched {
       if (basename(program.command) !== "node")
         throw new SandboxError(
           "sandbox_refused",
           `${program.label} wants to run ${program.command}. At the reduced isolation of this server only Node scripts can be run. Install bubblewrap to run other programs.`,
         );
-      const args = nodeArguments(program.label, program.args);
+      const own = nodeArguments(program.label, program.args);
       const home = createHome(options.directory);
-      const directory = reachable(program.directory, home);
-      const { memoryMb, scratchMb, cpuSeconds } = limits;
-      return start(options.reaper, home, {
+      const cwd = reachable(program.directory, home);
+      return start({
+        reaper,
+        home,
         limits: { ...limitsFor(memoryMb, scratchMb), cpuSeconds },
-        codeDirectory: directory,
-        workingDirectory: directory,
-        nodeArgs: [
-          ...nodeFlags({ read: [directory], write: [home.path], network: false, memoryMb }),
-          ...args,
-        ],
+        codeDirectory: cwd,
+        cwd,
+        nodeArgs: [...nodeFlags({ read: [cwd], write: [home.path], network: false, memoryMb }), ...own],
         environment: nodeEnvironment(program.environment),
       });
     },
@@ -92,7 +71,7 @@ export function restrictedProcessConfinement(options: RestrictedProcessOptions):
 
 /**
  * Without root, a tool has the server's own user and may send it signals. At SIGUSR1 Node would open its debugger, and with it
- * the whole server, to everybody on this machine; not where somebody listens to the signal.
+ * the whole server, to everybody on this machine; not where the program listens to the signal.
  */
 function keepDebuggerClosed(): void {
   if (process.listenerCount("SIGUSR1") === 0) process.on("SIGUSR1", () => {});
@@ -104,9 +83,11 @@ interface Home {
 }
 
 interface Start {
+  readonly reaper: Reaper;
+  readonly home: Home;
   readonly limits: ShellLimits;
   readonly codeDirectory: string;
-  readonly workingDirectory: string;
+  readonly cwd: string;
   readonly nodeArgs: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
 }
@@ -118,8 +99,15 @@ function createHome(directory: string): Home {
   return { path, uid };
 }
 
-function start(reaper: Reaper, { path, uid }: Home, start: Start): Launched {
-  const { limits, codeDirectory, workingDirectory, nodeArgs, environment } = start;
+function start({
+  reaper,
+  home: { path, uid },
+  limits,
+  codeDirectory,
+  cwd,
+  nodeArgs,
+  environment,
+}: Start): Launched {
   const [shell = "", ...shellArgs] = withShellLimits(limits);
   // Another user may not be able to walk to this Node's file. One that is open already needs no walk.
   const node = process.platform === "linux" ? openSync(process.execPath, "r") : undefined;
@@ -130,7 +118,7 @@ function start(reaper: Reaper, { path, uid }: Home, start: Start): Launched {
       {
         stdio: confinedStdio(node),
         env: { PATH: "/usr/bin:/bin", HOME: path, TMPDIR: path, TZ: timeZone(), ...environment },
-        cwd: workingDirectory,
+        cwd,
         detached: true,
         ...(uid === undefined ? {} : { uid, gid: uid }),
       },
@@ -167,92 +155,44 @@ function reachable(directory: string, { uid, path: home }: Home): string {
   return path;
 }
 
-/** Processor seconds of these processes, as far as they still live. */
-export function cpuSecondsOf(members: readonly number[]): number {
-  return sumOf(members, (pid) => processStat(pid)?.cpuSeconds ?? 0);
-}
+/** Give Node the code itself. */
+const evaluating: Readonly<Record<string, readonly string[]>> = {
+  "-e": [],
+  "--eval": [],
+  "-p": ["--print"],
+  "--print": ["--print"],
+};
 
-/** The most that a process of the tree has mapped as data, in KB, which is what the limit on data counts. */
-export function dataKbOfTree(pid: number): number | undefined {
-  const members = treeOf(pid);
-  return members.length === 0 ? undefined : Math.max(...members.map(dataKb));
+/**
+ * The arguments for Node where its own permissions are all that holds a program: a script or code, and what comes after
+ * is the program's. An option of Node could take the permissions off, so all others are refused.
+ */
+function nodeArguments(label: string, [first, ...rest]: readonly string[]): string[] {
+  if (first === undefined) return [];
+  const flags = Object.hasOwn(evaluating, first) ? evaluating[first] : undefined;
+  if (flags !== undefined) {
+    const [code = "", ...args] = rest;
+    return [...flags, `--eval=${code}`, "--", ...args];
+  }
+  if (!first.startsWith("-")) return ["--", first, ...rest];
+  throw new SandboxError(
+    "sandbox_refused",
+    `${label} wants to start Node with the option ${first.split("=")[0]}. At the reduced isolation of this server a script can be started, or code with -e or -p, and no other option of Node be given. Install bubblewrap to use all of them.`,
+  );
 }
 
 /**
- * Memory of these processes, without files. What several of them share counts once, which takes a
- * closer look; that is taken only when the first one is above `most`.
+ * Variables that make Node, the loader of programs, OpenSSL or the shell before it run or load something else. A shell
+ * may take even a function from a variable, whose name then has signs in it that no other name has.
  */
-export function memoryMbOf(members: readonly number[], most: number): number {
-  const rough = sumOf(members, residentKb) / 1024;
-  return rough <= most ? rough : sumOf(members, proportionalKb) / 1024;
-}
+const steering = /^(node_|ld_|dyld_|openssl_|gconv_|glibc_|bash|shellopts$|nlspath$|locpath$)/i;
+const plainName = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/**
- * Ends a process group for good, and whoever came from it and has left it: until such a process has asked to end with its
- * parent, it does not. Whoever is gone already is no error.
- */
-export function killTree(pid: number | undefined): void {
-  if (pid === undefined) return;
-  for (const member of [-pid, ...treeOf(pid)]) {
-    try {
-      process.kill(member, "SIGKILL");
-    } catch {}
-  }
-}
-
-/** A process and all that came from it and still lives. Nobody when it is gone, or there is no /proc. */
-export function treeOf(pid: number): number[] {
-  const found: number[] = [];
-  const waiting = [pid];
-  for (let member = waiting.pop(); member !== undefined; member = waiting.pop()) {
-    const children = childrenOf(member);
-    if (children === undefined) continue;
-    found.push(member);
-    waiting.push(...children);
-  }
-  return found;
-}
-
-/** Each thread has children of its own. */
-function childrenOf(pid: number): number[] | undefined {
-  try {
-    return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
-      (read(`/proc/${pid}/task/${thread}/children`) ?? "").split(" ").filter(Boolean).map(Number),
-    );
-  } catch {
-    return undefined;
-  }
-}
-
-function sumOf(members: readonly number[], measure: (pid: number) => number): number {
-  return members.reduce((sum, member) => sum + measure(member), 0);
-}
-
-function dataKb(pid: number): number {
-  return sizesIn(read(`/proc/${pid}/status`), /^VmData:\s+(\d+)/gm);
-}
-
-function residentKb(pid: number): number {
-  return sizesIn(read(`/proc/${pid}/status`), /^Rss(?:Anon|Shmem):\s+(\d+)/gm);
-}
-
-/** Pages that n processes share count as 1/n of each. Old systems, and those that do not let us look, tell less. */
-function proportionalKb(pid: number): number {
-  const shares = sizesIn(read(`/proc/${pid}/smaps_rollup`), /^Pss_(?:Anon|Shmem):\s+(\d+)/gm);
-  return shares === 0 ? residentKb(pid) : shares;
-}
-
-function sizesIn(text: string | undefined, pattern: RegExp): number {
-  return [...(text ?? "").matchAll(pattern)].reduce((sum, [, size]) => sum + Number(size), 0);
-}
-
-/** One that has ended in the meantime has nothing to tell; the others still count. */
-function read(path: string): string | undefined {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return undefined;
-  }
+/** A program's own variables, without those that steer what runs it. */
+function nodeEnvironment(environment: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(environment).filter(([name]) => plainName.test(name) && !steering.test(name)),
+  );
 }
 
 /**
@@ -311,41 +251,4 @@ function startShell(directory: string): ChildProcess {
   // The pipe is a socket, which can be told not to keep the server alive.
   (shell.stdin as unknown as { unref(): void }).unref();
   return shell;
-}
-
-/** The range that Linux keeps for users without an account. Containers with few user ids have it too. */
-const first = 61_184;
-const last = 65_519;
-
-let next = first + Math.floor(Math.random() * (last - first));
-
-/**
- * The user for the next process when the server is root: another one each time, so that neither signals nor files
- * nor the count of processes connect two of them. Nothing when the server is no root and cannot change users.
- */
-export function nextUserId(): number | undefined {
-  if (process.getuid?.() !== 0) return undefined;
-  next = next === last ? first : next + 1;
-  return next;
-}
-
-/** How long what a process said last is still read after its end, in milliseconds. */
-const LAST_WORDS = 1_000;
-
-/**
- * Acts once the process has ended and its streams are closed. One that is ended in the middle of its start may leave a
- * process behind that was to end with it, and that holds the streams open for ever: then they are closed here, which is
- * what such a process ends by.
- */
-export function whenClosed(
-  child: ChildProcess,
-  act: (exitCode: number | null, signal: NodeJS.Signals | null) => void,
-): void {
-  child.once("close", act);
-  child.once("exit", () => {
-    const timer = setTimeout(() => {
-      for (const stream of child.stdio) stream?.destroy();
-    }, LAST_WORDS);
-    child.once("close", () => clearTimeout(timer));
-  });
 }

@@ -1,15 +1,22 @@
 import { createHash, randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { JsonSchemaObject } from "@toolrack/core";
-import type { StackMapper } from "../../helpers/index.ts";
-import { DependencyError, LoadError } from "../../helpers/index.ts";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import {
+  asRecord,
+  DependencyError,
+  defined,
+  LoadError,
+  reasonOf,
+  type StackMapper,
+} from "../../helpers/index.ts";
 import type { DependencyMap, DependencyStore } from "../dependencies.ts";
-import type { Sandbox } from "../sandbox.ts";
-import { rebuild } from "./call-host.ts";
-import { checkDependencies, checkDescription } from "./check-description.ts";
-import type { RawDescription, ThrownData, ToolSource, WorkerSettings } from "./messages.ts";
-import { workerCode, workerProgram } from "./worker-code.ts";
+import { type Sandbox, SandboxError } from "../spec.ts";
+import { RemoteError, readThrown, type ThrownData } from "../thrown.ts";
+import { checkDependencies, checkDescription, type Description } from "./check-description.ts";
+import type { RawDescription, ToolSource, WorkerSettings } from "./messages.ts";
 
 interface DescribeParts {
   readonly sandbox: () => Promise<Sandbox>;
@@ -45,7 +52,7 @@ export async function describeFile(
 ): Promise<DescribedFile> {
   const hash = digest(source.filename, source.code);
   const ask = (folder?: string, names: readonly string[] = []) =>
-    askWorker({ source, label, isForeign, hash, names, ...(folder === undefined ? {} : { folder }) }, parts);
+    askWorker({ source, label, isForeign, hash, names, folder }, parts);
 
   let raw = await ask();
   const declared = checkDependencies(raw.answers.getDependencies);
@@ -60,7 +67,7 @@ export async function describeFile(
     refuseThrown(raw, source, parts.stacks);
   }
   const description = checkDescription(raw);
-  return { description, hash, ...(folder === undefined ? {} : { dependencies: folder }) };
+  return { description, hash, ...defined({ dependencies: folder }) };
 }
 
 interface Question {
@@ -68,7 +75,7 @@ interface Question {
   readonly label: string;
   readonly isForeign: boolean;
   readonly hash: string;
-  readonly folder?: string;
+  readonly folder: string | undefined;
   readonly names: readonly string[];
 }
 
@@ -99,7 +106,7 @@ async function askWorker(
     settings,
     foreign: isForeign,
     limits: { maxCallsPerWorker: 1, concurrency: 1 },
-    ...(folder === undefined ? {} : { dependencies: folder }),
+    ...defined({ dependencies: folder }),
   };
   try {
     const signal = AbortSignal.timeout(TIME_LIMIT);
@@ -108,7 +115,7 @@ async function askWorker(
     if (raw.failure === undefined && Object.keys(raw.thrown).length === 0) await cache.add(key, raw);
     return raw;
   } catch (thrown) {
-    if (!isLate(thrown)) throw failed(thrown);
+    if (!(thrown instanceof Error) || thrown.name !== "TimeoutError") throw failed(thrown);
     const attempts = (late.get(key) ?? 0) + 1;
     late.set(key, attempts);
     throw tooLate(thrown, attempts < MOST_ATTEMPTS);
@@ -149,7 +156,7 @@ function refuseThrown(
 ): void {
   const [method, error] = failure === undefined ? (Object.entries(thrown)[0] ?? []) : [undefined, failure];
   if (error === undefined) return;
-  const line = stacks.lineOf(rebuild(error), filename);
+  const line = stacks.lineOf(new RemoteError(error), filename);
   const where = line === undefined ? {} : { line };
   if (method !== undefined) {
     throw new LoadError(`${method}() threw ${describe(error)}`, `Correct ${method}().`, where);
@@ -164,19 +171,15 @@ function describe({ name, message }: ThrownData): string {
   return name === "Error" ? message : `${name}: ${message}`;
 }
 
-function isLate(thrown: unknown): boolean {
-  return (thrown as { name?: unknown }).name === "TimeoutError";
-}
-
 function tooLate(cause: unknown, retry: boolean): LoadError {
   return new LoadError(`It did not say what it is within ${TIME_LIMIT / 1000} s.`, QUIET, { cause, retry });
 }
 
 function failed(thrown: unknown): LoadError {
-  const { message, code } = thrown as { message?: string; code?: string };
+  const code = thrown instanceof SandboxError ? thrown.code : undefined;
   const isRefused = code === "sandbox_refused";
   const remedy = isRefused ? "Run toolrack doctor to see what the sandbox needs." : QUIET;
-  return new LoadError(`It could not be asked what it is: ${message ?? String(thrown)}`, remedy, {
+  return new LoadError(`It could not be asked what it is: ${reasonOf(thrown)}`, remedy, {
     cause: thrown,
     retry: isRefused || code === "sandbox_ended",
   });
@@ -188,76 +191,18 @@ function parse(answer: unknown): RawDescription {
   return {
     answers: asRecord(answers),
     thrown: Object.fromEntries(
-      Object.entries(asRecord(thrown)).map(([key, value]) => [key, toThrown(value)]),
+      Object.entries(asRecord(thrown)).map(([key, value]) => [key, readThrown(value)]),
     ),
     members: Object.fromEntries(
       Object.entries(asRecord(members)).map(([key, value]) => [key, String(value)]),
     ),
     missing: Array.isArray(missing) ? missing.map(String) : [],
-    ...(failure === undefined ? {} : { failure: toThrown(failure) }),
+    ...(failure !== undefined && { failure: readThrown(failure) }),
   };
-}
-
-function toThrown(value: unknown): ThrownData {
-  const { name, message, code, stack } = asRecord(value);
-  return {
-    name: String(name ?? "Error"),
-    message: String(message ?? ""),
-    ...(code === undefined ? {} : { code: String(code) }),
-    ...(typeof stack === "string" ? { stack } : {}),
-  };
-}
-
-function asRecord(value: unknown): Record<string, unknown> {
-  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 }
 
 function digest(...parts: readonly string[]): string {
   return createHash("sha256").update(parts.join("\0")).digest("hex").slice(0, 32);
-}
-
-/** What a single-file tool says about itself, checked. */
-export interface Description {
-  readonly metadata: DeclaredMetadata;
-  readonly parameters: JsonSchemaObject;
-  /** What it wants to be told: settings and secrets. */
-  readonly environment?: JsonSchemaObject;
-  readonly dependencies: DependencyMap;
-  readonly businessErrors: readonly DeclaredError[];
-  /** Names of the operations that a dry run replaces by mocks. */
-  readonly bridges: readonly string[];
-  /** Hosts that it wants to reach; undefined when it does not say. */
-  readonly hosts?: readonly string[];
-  readonly warnings: readonly string[];
-}
-
-export interface DeclaredMetadata {
-  readonly id: string;
-  readonly name?: string;
-  readonly description: string;
-  readonly version?: string;
-  readonly author?: string;
-  readonly [key: string]: unknown;
-}
-
-/** A failure that the author foresaw. `match` is how it is recognised, as text for people. */
-export interface DeclaredError {
-  readonly code: string;
-  readonly description?: string;
-  readonly match?: string;
-  readonly solution?: string;
-  readonly retryable: boolean;
-}
-
-/** What `toolrack show`, the API and the console say about a single-file tool, in its `metadata.singleFile`. */
-export interface SingleFileManual {
-  readonly environment?: JsonSchemaObject;
-  readonly dependencies: DependencyMap;
-  readonly businessErrors: readonly DeclaredError[];
-  readonly bridges: readonly string[];
-  /** Hosts that it may reach: those that it declares and the operator grants. */
-  readonly hosts: readonly string[];
-  readonly examples: readonly unknown[];
 }
 
 /** What tools said about themselves, by the content of their files: so that a start needs no sandbox for it. */
@@ -295,21 +240,34 @@ export class DescriptionCache {
   }
 }
 
-const LONGEST = 60;
+let bundled: Promise<string> | undefined;
 
-/** A value in a few words, for errors: `the text "abc"`, `a list of 3`, `nothing`. */
-export function kindOf(value: unknown): string {
-  if (value === undefined || value === null) return "nothing";
-  if (Array.isArray(value)) return value.length === 0 ? "an empty list" : `a list of ${value.length}`;
-  switch (typeof value) {
-    case "string":
-      return `the text ${JSON.stringify(value.length > LONGEST ? `${value.slice(0, LONGEST)}…` : value)}`;
-    case "number":
-    case "boolean":
-      return `the ${typeof value} ${value}`;
-    case "object":
-      return "an object";
-    default:
-      return `a ${typeof value}`;
-  }
+/** Our own part alone: whatever it changes in, descriptions that were kept are made anew. */
+function workerProgram(): Promise<string> {
+  bundled ??= bundleProgram();
+  return bundled;
+}
+
+/** The module that a worker evaluates: our program, and the tool's file as text for it. None of it runs here. */
+export async function workerCode(source: ToolSource): Promise<string> {
+  // JSON is JavaScript, and these two are line ends in older JavaScript only; escaped, nothing depends on it.
+  const text = JSON.stringify(source).replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
+  return `${await workerProgram()}\nmodule.exports = module.exports.createProgram(${text}, require);\n`;
+}
+
+async function bundleProgram(): Promise<string> {
+  // In the sources it is TypeScript, and JavaScript in what is built of them.
+  const [entry] = ["./worker/program.ts", "./worker/program.js"]
+    .map((path) => fileURLToPath(new URL(path, import.meta.url)))
+    .filter((path) => existsSync(path));
+  const { outputFiles } = await build({
+    entryPoints: [entry!],
+    bundle: true,
+    write: false,
+    format: "cjs",
+    platform: "node",
+    target: "node24",
+    logLevel: "silent",
+  });
+  return outputFiles[0]!.text;
 }

@@ -2,9 +2,11 @@ import { createHash, randomUUID } from "node:crypto";
 import { statSync } from "node:fs";
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { LoadError, makeOwnFolder } from "../../helpers/index.ts";
-import type { StorageChange, StorageSnapshot } from "./messages.ts";
-import { STORAGE_LIMIT } from "./worker/tool-storage.ts";
+import { redact } from "@toolrack/core";
+import { CallLog, type CallLogOptions } from "../../calls/index.ts";
+import { asRecord, defined, LoadError, makeOwnFolder, reasonOf } from "../../helpers/index.ts";
+import type { LogLine } from "../spec.ts";
+import { STORAGE_LIMIT, type StorageChange, type StorageSnapshot } from "./messages.ts";
 
 const MOST_ITEMS = 10_000;
 const LONGEST_KEY = 1_000;
@@ -151,7 +153,7 @@ export class KeptItems {
 async function readItem(path: string): Promise<{ key: string; item: Item } | undefined> {
   try {
     const text = await readFile(path, "utf8");
-    const { key, value } = JSON.parse(text) as { key: unknown; value: unknown };
+    const { key, value } = asRecord(JSON.parse(text));
     if (typeof key !== "string") return undefined;
     return { key, item: { value, text } };
   } catch {
@@ -190,11 +192,12 @@ export class ToolOwners {
   async refresh(): Promise<void> {
     try {
       const text = await readFile(this.#options.file, "utf8");
-      const entries = Object.entries(JSON.parse(text) as Record<string, unknown>);
+      const entries = Object.entries(asRecord(JSON.parse(text)));
       const known = entries.map(([name, file]) => [fold(name), String(file)] as const);
       this.#owners = new Map(this.#options.isKept ? known : [...known, ...this.#owners]);
     } catch (thrown) {
-      if ((thrown as NodeJS.ErrnoException).code !== "ENOENT") throw unreadable(this.#options.file, thrown);
+      const { code } = thrown as NodeJS.ErrnoException; // Undefined for what is no JSON.
+      if (code !== "ENOENT") throw unreadable(this.#options.file, thrown);
     }
   }
 
@@ -223,9 +226,8 @@ function fold(name: string): string {
 }
 
 function unreadable(file: string, cause: unknown): LoadError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
   return new LoadError(
-    `${file}, which says which file each sandboxed tool belongs to, cannot be read: ${reason}`,
+    `${file}, which says which file each sandboxed tool belongs to, cannot be read: ${reasonOf(cause)}`,
     "Correct it, or delete it to begin anew.",
     { cause, retry: true },
   );
@@ -265,4 +267,50 @@ function covers(given: string, wanted: string): boolean {
 function split(host: string): [name: string, port: string] {
   const [, name = host, port = ""] = /^(.*?)(?::(\d+))?$/.exec(host.toLowerCase()) ?? [];
   return [name, port];
+}
+
+const LONGEST_TEXT = 10_000;
+
+interface ToolLogsOptions extends Omit<CallLogOptions, "file"> {
+  /** `log/tools` of the workspace. */
+  readonly folder: string;
+  readonly secrets: () => Iterable<string>;
+}
+
+/** A log file for every sandboxed tool that writes one: JSON lines with what it said, and in which call. */
+export class ToolLogs {
+  readonly #options: ToolLogsOptions;
+  readonly #logs = new Map<string, CallLog>();
+
+  constructor(options: ToolLogsOptions) {
+    this.#options = options;
+  }
+
+  /** Answers with the line as it may be shown to people: no secret is in it. */
+  write(tool: string, callId: string | undefined, { level, text, data }: LogLine): LogLine {
+    const { folder, secrets, ...rest } = this.#options;
+    let log = this.#logs.get(tool);
+    if (log === undefined) {
+      log = new CallLog({ ...rest, file: join(folder, `${tool}.log`) });
+      this.#logs.set(tool, log);
+    }
+    // Masked before it is cut, which could leave one half of a secret.
+    const masked = redact({ text, data }, { values: secrets() }) as { text: string; data?: unknown }; // Its copy.
+    const message = masked.text.slice(0, LONGEST_TEXT);
+    const said = defined({ data: masked.data });
+    log.write({
+      ts: new Date().toISOString(),
+      level,
+      tool,
+      ...defined({ callId }),
+      message,
+      ...said,
+    });
+    return { level, text: message, ...said };
+  }
+
+  close(): void {
+    for (const log of this.#logs.values()) log.close();
+    this.#logs.clear();
+  }
 }

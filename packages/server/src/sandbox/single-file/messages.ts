@@ -1,3 +1,5 @@
+import type { ThrownData } from "../thrown.ts";
+
 /**
  * What the host and the program inside a worker say to each other. Everything is JSON. What comes from the worker
  * was made by unreviewed code: the host parses it, and trusts none of it.
@@ -23,6 +25,9 @@ export interface WorkerSettings {
   readonly storage: StorageSnapshot;
 }
 
+/** All values of one tool together, as JSON. */
+export const STORAGE_LIMIT = 10 * 1024 * 1024;
+
 export interface StorageSnapshot {
   /** Grows with every change. */
   readonly version: number;
@@ -41,20 +46,11 @@ export interface ExecuteParams {
   readonly storageVersion: number;
 }
 
-/** How a call ended. A result holds JSON, or bytes. */
+/** How a call ended that did not fail. A result holds JSON, or bytes. */
 export type ExecuteOutcome =
   | { readonly type: "value"; readonly value?: unknown }
   | { readonly type: "bytes"; readonly base64: string }
-  | { readonly type: "invalid"; readonly reasons: readonly string[] }
-  | { readonly type: "error"; readonly error: ThrownData; readonly business?: BusinessMatch };
-
-/** Something thrown, as plain data. */
-export interface ThrownData {
-  readonly name: string;
-  readonly message: string;
-  readonly code?: string;
-  readonly stack?: string;
-}
+  | { readonly type: "invalid"; readonly reasons: readonly string[] };
 
 /** The entry of `getBusinessErrors` or `getBridgeErrors` that fits what was thrown. */
 export interface BusinessMatch {
@@ -76,10 +72,4 @@ export interface RawDescription {
   readonly missing: readonly string[];
   /** Evaluating the file failed, so that the rest is empty. */
   readonly failure?: ThrownData;
-}
-
-export interface LogLine {
-  readonly level: "debug" | "info" | "warn" | "error";
-  readonly text: string;
-  readonly data?: unknown;
 }

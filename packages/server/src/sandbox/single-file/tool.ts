@@ -1,15 +1,23 @@
 import { createHash } from "node:crypto";
 import { mkdir } from "node:fs/promises";
-import type { ToolContext } from "@toolrack/core";
-import type { SandboxGrant, WorkerLimits } from "../../config/index.ts";
-import { toolMatcher } from "../../config/index.ts";
-import type { StackMapper } from "../../helpers/index.ts";
-import type { Sandbox, WorkerSpec } from "../sandbox.ts";
-import { CallHost, type CallHostParts, readOutcome } from "./call-host.ts";
-import { resolveEnvironment } from "./check-description.ts";
+import {
+  BusinessError,
+  InvalidArgumentError,
+  type ProgressUpdate,
+  type ToolContext,
+  type ToolError,
+  ToolExecutionError,
+  type ToolInfo,
+} from "@toolrack/core";
+import { type SandboxGrant, toolMatcher, type WorkerLimits } from "../../config/index.ts";
+import { asRecord, defined, type StackMapper } from "../../helpers/index.ts";
+import type { LogLine, ProgramSpec, Sandbox, WorkerSpec } from "../spec.ts";
+import { RemoteError } from "../thrown.ts";
+import { readLog } from "../worker.ts";
 import type { DescribedFile } from "./description.ts";
+import { resolveEnvironment } from "./environment.ts";
 import type { KeptItems } from "./kept-items.ts";
-import type { ExecuteParams, LogLine, WorkerSettings } from "./messages.ts";
+import type { BusinessMatch, ExecuteParams, StorageChange, WorkerSettings } from "./messages.ts";
 
 /** The values that are set for tools, each under the tool's own name. */
 export interface ToolVariables {
@@ -40,11 +48,14 @@ export interface SingleFileToolParts {
 
 /** Programs of one tool at once; each of them may have the memory that the tool has. */
 const PROGRAMS_AT_ONCE = 4;
+const PROGRAM_TIMEOUT = 30_000;
+/** A program that would run longer is ended with its call. */
+const LONGEST_TIMEOUT = 24 * 60 * 60_000;
 
 /** One version of one tool: runs its calls in workers that know nothing of any other tool. */
 export class SingleFileTool {
   readonly #parts: SingleFileToolParts;
-  readonly #isCallable: CallHostParts["isCallable"];
+  readonly #isCallable: (tool: ToolInfo) => boolean;
   /** By what the workers are given; a value that changes makes a new one. */
   readonly #specs = new Map<"real" | "dry", { readonly given: string; readonly spec: WorkerSpec }>();
   readonly #keys = new Set<string>();
@@ -62,11 +73,15 @@ export class SingleFileTool {
     const box = await sandbox();
     const spec = this.#specFor(environment, isDryRun, box);
     const params: ExecuteParams = { input: context.input, storageVersion };
-    const host = new CallHost(context, this.#hostParts(context, isDryRun, box, spec));
+    const host = new CallHost(this.#parts, this.#isCallable, { context, isDryRun, box, spec });
     const { onRequest, onNotify } = host;
     const { signal } = context;
-    const outcome = await box.invoke(spec, { method: "execute", params, signal, onRequest, onNotify });
-    return readOutcome(outcome, name, stacks);
+    try {
+      const outcome = await box.invoke(spec, { method: "execute", params, signal, onRequest, onNotify });
+      return readOutcome(outcome, name);
+    } catch (thrown) {
+      throw thrown instanceof RemoteError ? toolErrorOf(thrown, stacks) : thrown;
+    }
   }
 
   /** Lets its workers end, once their calls have. */
@@ -117,40 +132,191 @@ export class SingleFileTool {
       onLog: (line) => log(line, undefined),
       // What a dry run stores and leaves in memory is gone with its worker.
       limits: { concurrency: 1, ...limits, ...(isDryRun ? { maxCallsPerWorker: 1 } : {}) },
-      ...(file.dependencies === undefined ? {} : { dependencies: file.dependencies }),
+      ...defined({ dependencies: file.dependencies }),
       // Read when a worker starts: it begins with what is stored then.
       get settings(): WorkerSettings {
         return { ...settings, storage: items.snapshot() };
       },
     };
   }
+}
 
-  #hostParts(context: ToolContext<never>, isDryRun: boolean, box: Sandbox, spec: WorkerSpec): CallHostParts {
-    const { name, file, items, variables, programFolder, log } = this.#parts;
-    return {
-      tool: name,
-      items,
-      isDryRun,
-      isCallable: this.#isCallable,
-      variables: Object.keys(file.description.environment?.properties ?? {}),
-      setVariable: (key, value) => variables.set(name, key, value),
-      runProgram: async (command, args, { input, timeoutMs, environment }) => {
-        await mkdir(programFolder, { recursive: true });
-        const { hosts, foreign } = spec;
-        const limits = { ...spec.limits, timeoutMs, atOnce: PROGRAMS_AT_ONCE };
-        const program = {
-          label: name,
-          command,
-          args,
-          directory: programFolder,
-          environment,
-          hosts,
-          foreign,
-          limits,
-        };
-        return box.run(program, input, context.signal);
-      },
-      log: (line) => log(line, context),
-    };
+/** A call, and where it runs. */
+interface HostedCall {
+  readonly context: ToolContext<never>;
+  readonly isDryRun: boolean;
+  readonly box: Sandbox;
+  readonly spec: WorkerSpec;
+}
+
+/** Answers what the worker of one call asks for and reports. All that comes in is data of unreviewed code. */
+class CallHost {
+  readonly #parts: SingleFileToolParts;
+  readonly #isCallable: (tool: ToolInfo) => boolean;
+  readonly #call: HostedCall;
+
+  constructor(parts: SingleFileToolParts, isCallable: (tool: ToolInfo) => boolean, call: HostedCall) {
+    this.#parts = parts;
+    this.#isCallable = isCallable;
+    this.#call = call;
   }
+
+  readonly onRequest = async (method: string, params: unknown): Promise<unknown> => {
+    const given = asRecord(params);
+    switch (method) {
+      case "callTool":
+        return this.#callTool(textOf(given.id, "the name of a tool"), given.params);
+      case "execute":
+        return this.#execute(given);
+      case "storage.read":
+        return this.#parts.items.snapshot();
+      case "storage.settle":
+        return this.#parts.items.settle(Number(given.version), Number(given.changes));
+      case "environment.set":
+        return this.#setVariable(given.name, textOf(given.value, "a value"));
+      case "environment.remove":
+        return this.#setVariable(given.name, undefined);
+      default:
+        throw new Error(`The host has no "${method}".`);
+    }
+  };
+
+  readonly onNotify = (method: string, params: unknown): void => {
+    const given = asRecord(params);
+    const { context, isDryRun } = this.#call;
+    if (method === "log") this.#parts.log(readLog(given), context);
+    if (method === "progress") context.progress(toProgress(given));
+    if (method === "storage" && !isDryRun) {
+      const change = toChange(given);
+      if (change !== undefined) this.#parts.items.apply(change);
+    }
+  };
+
+  /** A chained call through the one pipeline, with what the caller holds and never more. */
+  async #callTool(name: string, params: unknown): Promise<unknown> {
+    const { context, isDryRun } = this.#call;
+    const tool = this.#parts.name;
+    const wanted = context.registry.get(name);
+    const isSandboxed = wanted?.metadata.singleFile !== undefined;
+    if (wanted !== undefined && !isSandboxed) {
+      if (isDryRun) {
+        throw new Error(`The tool "${name}" was not called: it has no dry run, and this is one.`);
+      }
+      if (!this.#isCallable(wanted)) {
+        throw Object.assign(
+          new Error(
+            `The tool "${name}" runs outside the sandbox, and "${tool}" was not granted to call it. ` +
+              `The operator can grant it in the config: sandbox: { grants: { "${tool}": { tools: ["${wanted.name}"] } } }.`,
+          ),
+          { code: "TOOL_NOT_GRANTED" },
+        );
+      }
+    }
+    // What the other tool gave, as its own code would have returned it.
+    const { structured, content } = await context.call(name, params ?? {});
+    return structured ?? content;
+  }
+
+  async #execute({ command, args, options }: Record<string, unknown>): Promise<unknown> {
+    const { input, timeout, env } = asRecord(options);
+    const { name, programFolder } = this.#parts;
+    const { box, spec, context } = this.#call;
+    const timeoutMs =
+      typeof timeout === "number" && timeout > 0 ? Math.min(timeout, LONGEST_TIMEOUT) : PROGRAM_TIMEOUT;
+    const program: ProgramSpec = {
+      label: name,
+      command: textOf(command, "a command"),
+      args: Array.isArray(args) ? args.map(String) : [],
+      directory: programFolder,
+      environment: Object.fromEntries(
+        Object.entries(asRecord(env)).map(([variable, value]) => [variable, String(value)]),
+      ),
+      hosts: spec.hosts,
+      foreign: spec.foreign,
+      limits: { ...spec.limits, timeoutMs, atOnce: PROGRAMS_AT_ONCE },
+    };
+    await mkdir(programFolder, { recursive: true });
+    const result = await box.run(program, typeof input === "string" ? input : "", context.signal);
+    const { exitCode, stdout, stderr } = result;
+    return { success: exitCode === 0, exitCode, stdout, stderr };
+  }
+
+  async #setVariable(name: unknown, value: string | undefined): Promise<void> {
+    const { name: tool, file, variables } = this.#parts;
+    const known = textOf(name, "the name of a variable");
+    if (!Object.hasOwn(file.description.environment?.properties ?? {}, known)) {
+      throw new Error(
+        `"${known}" is not in the environment that getSchema() of "${tool}" declares. Add it there.`,
+      );
+    }
+    // The worker of a dry run does not ask for it by itself; what was written in its stead may.
+    if (!this.#call.isDryRun) await variables.set(tool, known, value);
+  }
+}
+
+function toProgress({ progress, total, message }: Record<string, unknown>): ProgressUpdate {
+  return {
+    progress: typeof progress === "number" ? progress : 0,
+    ...(typeof total === "number" && { total }),
+    ...(typeof message === "string" && { message }),
+  };
+}
+
+function toChange({ type, key, value }: Record<string, unknown>): StorageChange | undefined {
+  if (type === "clear") return { type };
+  if (typeof key !== "string") return undefined;
+  if (type === "remove") return { type, key };
+  return type === "set" ? { type, key, value } : undefined;
+}
+
+function textOf(value: unknown, what: string): string {
+  if (typeof value === "string" && value !== "") return value;
+  throw new TypeError(`${what} must be a text that is not empty.`);
+}
+
+/** What a worker says how a call ended that did not fail. The worker is not trusted. */
+function readOutcome(outcome: unknown, tool: string): unknown {
+  const { type, value, base64, reasons } = asRecord(outcome);
+  if (type === "value") return value;
+  if (type === "bytes") return Buffer.from(String(base64), "base64");
+  if (type !== "invalid")
+    throw new Error(`The worker of "${tool}" answered with something that is no answer.`);
+  // The tool's own `validate` said no.
+  const said = Array.isArray(reasons) ? reasons.map(String) : [];
+  const issues = said.map((message) => ({ path: "", expected: "", received: "", message }));
+  throw new InvalidArgumentError(
+    `The tool "${tool}" refused the arguments, and did not run. Correct these and call again:\n${said.map((reason) => `- ${reason}`).join("\n")}`,
+    { data: { issues } },
+  );
+}
+
+/** What a tool threw, as the error of its call: one that its author foresaw carries the author's advice. */
+function toolErrorOf(thrown: RemoteError, stacks: StackMapper): ToolError {
+  const cause = stacks.apply(thrown);
+  const message = thrown.message || "The tool failed without saying why.";
+  const { business } = asRecord(thrown.data);
+  const causeCode = thrown.code === undefined ? {} : { causeCode: String(thrown.code) };
+  const error =
+    business === undefined
+      ? new ToolExecutionError(message, { cause, data: causeCode })
+      : foreseenError(readMatch(business), message, cause, causeCode);
+  if (cause.stack !== undefined) error.stack = cause.stack;
+  return error;
+}
+
+function foreseenError(match: BusinessMatch, message: string, cause: Error, causeCode: object): ToolError {
+  const { code, description, solution } = match;
+  const what = description === undefined ? message : `${description} (${message})`;
+  const words = [`${code}: ${what}`, solution].filter((part) => part !== undefined).join("\n");
+  return new BusinessError(words, { cause, data: { ...match, ...causeCode } });
+}
+
+function readMatch(given: unknown): BusinessMatch {
+  const { code, description, solution, retryable } = asRecord(given);
+  const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
+  return {
+    code: text(code) ?? "BUSINESS_ERROR",
+    ...defined({ description: text(description), solution: text(solution) }),
+    retryable: retryable === true,
+  };
 }

@@ -1,7 +1,7 @@
+import { reasonOf } from "../../helpers/index.ts";
 import type { NewSkillTool, SkillBundle } from "../../store/index.ts";
-import { SkillInputError } from "../checks.ts";
 import type { Expert } from "../experts.ts";
-import type { LoadedSkill } from "../folder.ts";
+import { type LoadedSkill, SkillInputError } from "../skill.ts";
 import type { SkillLibrary } from "../skill-library.ts";
 import type { ImportedTables, ImportFailure } from "./tables.ts";
 import { type ImportOptions, readImport } from "./upload.ts";
@@ -63,8 +63,7 @@ async function attempt(
   try {
     await work();
   } catch (thrown) {
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
-    failed.push({ name, reason, ...(isReplaceable ? { replaceable: true } : {}) });
+    failed.push({ name, reason: reasonOf(thrown), ...(isReplaceable && { replaceable: true }) });
   }
 }
 
@@ -96,7 +95,7 @@ export function planImport(
 ): ImportPlan {
   const failed = [...found.failed];
   const skills: PlannedSkill[] = [];
-  const taken = takenBy(library.list());
+  const claims = new Claims(library.list());
   for (const bundle of found.bundles) {
     const { skill } = bundle;
     const isThere = isStored(library, skill.id);
@@ -104,14 +103,14 @@ export function planImport(
       library.check(bundle);
       if (isThere && !replace)
         throw SkillInputError.of("id", `There is a skill with the id "${skill.id}" already.`);
-      refuseTaken(bundle, taken);
+      claims.refuseTaken(bundle);
     } catch (thrown) {
       if (!(thrown instanceof SkillInputError)) throw thrown;
-      const replaceable = isThere && !replace ? { replaceable: true as const } : {};
-      failed.push({ name: skill.name, reason: thrown.message, ...replaceable });
+      const isReplaceable = isThere && !replace;
+      failed.push({ name: skill.name, reason: thrown.message, ...(isReplaceable && { replaceable: true }) });
       continue;
     }
-    take(taken, skill.id ?? "", bundle);
+    claims.take(bundle);
     skills.push({ bundle, replaces: isThere });
   }
   const experts = found.experts.flatMap(({ id, name }): PlannedExpert[] => {
@@ -119,46 +118,59 @@ export function planImport(
     const namesake = library.experts.find(name);
     if (isThere ? replace : namesake === undefined) return [{ id, name, replaces: isThere }];
     const reason = `There is an expert "${(library.experts.find(id) ?? namesake)?.name}" already.`;
-    failed.push({ name: `expert ${name}`, reason, ...(isThere ? { replaceable: true } : {}) });
+    failed.push({ name: `expert ${name}`, reason, ...(isThere && { replaceable: true }) });
     return [];
   });
   return { skills, experts, failed, warnings: found.warnings };
 }
 
-/** Which skill has a name, a mark or a tool's id, of those where no two skills may have the same. */
-interface Taken {
-  readonly names: Map<string, string>;
-  readonly marks: Map<string, string>;
-  readonly tools: Map<string, string>;
+/** Something that only one skill may have, and what another skill is told that wants it. */
+interface Claim {
+  readonly field: "name" | "mark" | "id";
+  readonly value: string;
+  readonly refusal: string;
 }
 
-interface Claims {
-  readonly skill: { readonly name: string; readonly mark?: string };
+interface Claimant {
+  readonly skill: { readonly id?: string; readonly name: string; readonly mark?: string };
   readonly tools: readonly Pick<NewSkillTool, "id">[];
 }
 
-function takenBy(skills: ReturnType<SkillLibrary["list"]>): Taken {
-  const taken: Taken = { names: new Map(), marks: new Map(), tools: new Map() };
-  for (const skill of skills) {
-    if (skill.owner === "database") take(taken, skill.id, { skill, tools: skill.tools });
-  }
-  return taken;
+function claimsOf({ skill: { name, mark }, tools }: Claimant): Claim[] {
+  const ids = tools.flatMap(({ id }) => id ?? []);
+  return [
+    { field: "name", value: name, refusal: `There is a skill "${name}" already.` },
+    ...[mark ?? []].flat().map(
+      (value): Claim => ({
+        field: "mark",
+        value,
+        refusal: `Another skill has the mark "${value}" already.`,
+      }),
+    ),
+    ...ids.map(
+      (value): Claim => ({ field: "id", value, refusal: `There is a tool with the id "${value}" already.` }),
+    ),
+  ];
 }
 
-function take({ names, marks, tools }: Taken, id: string, claims: Claims): void {
-  names.set(claims.skill.name, id);
-  if (claims.skill.mark !== undefined) marks.set(claims.skill.mark, id);
-  for (const tool of claims.tools) if (tool.id !== undefined) tools.set(tool.id, id);
-}
+/** Which skill has what, while skills are added one by one. */
+class Claims {
+  readonly #owners = new Map<string, string>();
 
-function refuseTaken({ skill, tools }: SkillBundle, taken: Taken): void {
-  const isOthers = (owner: string | undefined) => owner !== undefined && owner !== skill.id;
-  if (isOthers(taken.names.get(skill.name))) {
-    throw SkillInputError.of("name", `There is a skill "${skill.name}" already.`);
+  constructor(skills: readonly LoadedSkill[]) {
+    for (const skill of skills) if (skill.owner === "database") this.take({ skill, tools: skill.tools });
   }
-  if (skill.mark !== undefined && isOthers(taken.marks.get(skill.mark))) {
-    throw SkillInputError.of("mark", `Another skill has the mark "${skill.mark}" already.`);
+
+  take(claimant: Claimant): void {
+    for (const { field, value } of claimsOf(claimant))
+      this.#owners.set(`${field} ${value}`, claimant.skill.id ?? "");
   }
-  const tool = tools.find(({ id }) => id !== undefined && isOthers(taken.tools.get(id)));
-  if (tool !== undefined) throw SkillInputError.of("id", `There is a tool with the id "${tool.id}" already.`);
+
+  /** Throws `SkillInputError` for what another skill has. */
+  refuseTaken(claimant: Claimant): void {
+    for (const { field, value, refusal } of claimsOf(claimant)) {
+      const owner = this.#owners.get(`${field} ${value}`);
+      if (owner !== undefined && owner !== claimant.skill.id) throw SkillInputError.of(field, refusal);
+    }
+  }
 }

@@ -1,4 +1,5 @@
 import { isCanonicalName } from "@toolrack/core";
+import { defined } from "../../helpers/index.ts";
 import type { NewExpert, NewSkillTool, SkillBundle } from "../../store/index.ts";
 import { skillToolTypes } from "../../store/index.ts";
 
@@ -75,8 +76,6 @@ function unusable(row: Row): string {
 
 function toSkill(row: Row, id: string, name: string): SkillBundle["skill"] {
   const mark = textOf(row, "mark");
-  const sourcePath = textOf(row, "source_path");
-  const license = textOf(row, "license");
   const more = ["version", "author", "tags", "argument_hint"].flatMap((key) => {
     const value = textOf(row, key);
     return value === undefined ? [] : [[key.replace("_", "-"), value]];
@@ -84,14 +83,14 @@ function toSkill(row: Row, id: string, name: string): SkillBundle["skill"] {
   return {
     id,
     name,
-    ...(mark !== undefined && /^[A-Za-z0-9_-]{1,50}$/.test(mark) ? { mark } : {}),
+    ...(mark !== undefined && /^[A-Za-z0-9_-]{1,50}$/.test(mark) && { mark }),
     description: textOf(row, "description") ?? "",
     instructions: textOf(row, "skill_md", "content", "instructions") ?? "",
     frontMatter: {
-      ...(license === undefined ? {} : { license }),
-      ...(more.length === 0 ? {} : { metadata: Object.fromEntries(more) }),
+      ...defined({ license: textOf(row, "license") }),
+      ...(more.length > 0 && { metadata: Object.fromEntries(more) }),
     },
-    ...(sourcePath === undefined ? {} : { sourcePath }),
+    ...defined({ sourcePath: textOf(row, "source_path") }),
     enabled: !isOff(row, "is_active", "enabled"),
   };
 }
@@ -103,21 +102,16 @@ function toTool(row: Row, skill: string, warnings: string[]): NewSkillTool[] {
     warnings.push(`A tool of "${skill}" without a usable id or name is left out.`);
     return [];
   }
-  const displayName = textOf(row, "display_name", "title");
   const command = textOf(row, "command") ?? commandOf(textOf(row, "script_path"));
   const endpoint = textOf(row, "endpoint");
   const method = textOf(row, "method")?.match(/^[A-Za-z]{1,16}$/)?.[0];
   return [
     {
-      ...(id === undefined ? {} : { id }),
       name,
-      ...(displayName === undefined ? {} : { displayName }),
+      ...defined({ id, displayName: textOf(row, "display_name", "title"), command, endpoint, method }),
       description: textOf(row, "description") ?? "",
       type: typeOf(row, endpoint),
       usage: textOf(row, "usage", "parameters") ?? "",
-      ...(command === undefined ? {} : { command }),
-      ...(endpoint === undefined ? {} : { endpoint }),
-      ...(method === undefined ? {} : { method }),
       enabled: !isOff(row, "is_active", "enabled"),
     },
   ];

@@ -5,16 +5,15 @@ import { basename, join } from "node:path";
 import { reasonOf } from "../../helpers/index.ts";
 import type { Sandbox } from "../../sandbox/index.ts";
 import type { SkillBundle, SkillFile } from "../../store/index.ts";
-import { SkillInputError } from "../checks.ts";
-import { otherFiles } from "../export.ts";
 import {
   findSkillFolders,
-  isSafePath,
+  otherFiles,
   readSkillFiles,
   readSkillFolder,
   readSkillText,
   writeSkillFiles,
 } from "../folder.ts";
+import { isSafePath, SkillInputError } from "../skill.ts";
 import { parseSqlDump } from "./sql-dump.ts";
 import { fromTables, type ImportedTables, type ImportFailure, importedColumns } from "./tables.ts";
 

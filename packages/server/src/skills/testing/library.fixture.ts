@@ -3,7 +3,8 @@ import { createServer, type IncomingMessage, type RequestListener, type Server }
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { type Logger, ToolRegistry } from "@toolrack/core";
-import { openSandbox, type Sandbox } from "../../sandbox/sandbox.ts";
+import { openSandbox } from "../../sandbox/sandbox.ts";
+import type { Sandbox } from "../../sandbox/spec.ts";
 
 import { openStore, type Store } from "../../store/store.ts";
 

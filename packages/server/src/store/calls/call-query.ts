@@ -92,7 +92,7 @@ export function filterCalls(
  */
 function isInChain(root: string): Expression<SqlBool> {
   return sql`call_id in (
-    with recursive chain as (
+    with recursive chain AS (
       select call_id from calls where call_id = ${root} or parent_call_id = ${root}
       union
       select made.call_id from calls made join chain on made.parent_call_id = chain.call_id

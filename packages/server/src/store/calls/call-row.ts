@@ -59,7 +59,7 @@ interface MoreOfResult {
 }
 
 /** A row of which nothing is known. The order of its columns is that of statements and journals, and never changes. */
-const blankRow: CallRow = {
+export const blankRow: CallRow = {
   call_id: "",
   parent_call_id: null,
   replay_of: null,

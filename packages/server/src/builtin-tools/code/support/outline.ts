@@ -47,14 +47,7 @@ type Of<Type extends Statement["type"]> = Extract<Statement, { type: Type }>;
 type ClassBody = Of<"ClassDeclaration">["body"];
 type Declarator = Of<"VariableDeclaration">["declarations"][number];
 type Expression = NonNullable<Declarator["init"]>;
-interface Located {
-  readonly start?: number | null | undefined;
-  readonly end?: number | null | undefined;
-  readonly loc?:
-    | { readonly start: { readonly line: number }; readonly end: { readonly line: number } }
-    | null
-    | undefined;
-}
+type Located = Pick<Statement, "start" | "end" | "loc">;
 
 const LONGEST_SIGNATURE = 200;
 
@@ -91,27 +84,29 @@ class OutlineReader {
       case "VariableDeclaration":
         return node.declarations.flatMap((declarator) => this.#variable(declarator, exported));
       case "TSInterfaceDeclaration":
-        return [
-          { ...this.#symbol("interface", node.id.name, node, exported), ...this.#interfaceMembers(node) },
-        ];
+        return [this.#interface(node, exported)];
       case "TSTypeAliasDeclaration":
       case "TypeAlias":
         return [this.#symbol("type", node.id.name, node, exported)];
       case "InterfaceDeclaration":
         return [this.#symbol("interface", node.id.name, node, exported)];
-      case "TSEnumDeclaration":
-        return [{ ...this.#symbol("enum", node.id.name, node, exported), ...this.#enumMembers(node) }];
-      case "TSModuleDeclaration":
-        return [this.#namespace(node, exported)];
+      case "TSEnumDeclaration": {
+        const members = node.body.members.map((one) => this.#symbol("member", this.#key(one.id), one, false));
+        return [{ ...this.#symbol("enum", node.id.name, node, exported), members }];
+      }
+      case "TSModuleDeclaration": {
+        const inner = new OutlineReader(this.#text);
+        const body = node.body?.type === "TSModuleBlock" ? node.body.body : [];
+        const members = body.flatMap((statement) => inner.statement(statement, false));
+        return [{ ...this.#symbol("namespace", this.#key(node.id), node, exported), members }];
+      }
       case "ImportDeclaration":
-        this.imports.push({
-          from: node.source.value,
-          names: node.specifiers.map(importName),
-          line: lineOf(node),
-        });
+        this.#import(node.source.value, node.specifiers.map(importName), node);
         return [];
       case "TSImportEqualsDeclaration":
-        return this.#importEquals(node);
+        if (node.moduleReference.type === "TSExternalModuleReference")
+          this.#import(node.moduleReference.expression.value, [node.id.name], node);
+        return [];
       case "ExportNamedDeclaration":
         return this.#exportNamed(node);
       case "ExportDefaultDeclaration":
@@ -169,7 +164,7 @@ class OutlineReader {
     const name = id.type === "Identifier" ? id.name : this.#words(id);
     const required = requiredModule(init);
     if (required !== undefined) {
-      this.imports.push({ from: required, names: [name], line: lineOf(declarator) });
+      this.#import(required, [name], declarator);
       return [];
     }
     if (isFunction(init)) return [this.#function({ ...declarator, body: init.body }, name, exported)];
@@ -177,41 +172,18 @@ class OutlineReader {
     return [this.#symbol("variable", name, declarator, exported)];
   }
 
-  #interfaceMembers(node: Of<"TSInterfaceDeclaration">): { members: CodeSymbol[] } {
-    const members = node.body.body.flatMap((member): CodeSymbol[] => {
-      if (member.type === "TSMethodSignature")
-        return [this.#symbol("method", this.#key(member.key), member, false)];
-      if (member.type === "TSPropertySignature")
-        return [this.#symbol("property", this.#key(member.key), member, false)];
-      return [];
-    });
-    return { members };
-  }
-
-  #enumMembers(node: Of<"TSEnumDeclaration">): { members: CodeSymbol[] } {
-    const members = node.body.members.map((member) =>
-      this.#symbol("member", this.#key(member.id), member, false),
+  #interface(node: Of<"TSInterfaceDeclaration">, exported: boolean): CodeSymbol {
+    const kinds = { TSMethodSignature: "method", TSPropertySignature: "property" } as const;
+    const members = node.body.body.flatMap((member): CodeSymbol[] =>
+      member.type === "TSMethodSignature" || member.type === "TSPropertySignature"
+        ? [this.#symbol(kinds[member.type], this.#key(member.key), member, false)]
+        : [],
     );
-    return { members };
+    return { ...this.#symbol("interface", node.id.name, node, exported), members };
   }
 
-  #namespace(node: Of<"TSModuleDeclaration">, exported: boolean): CodeSymbol {
-    const inner = new OutlineReader(this.#text);
-    const body = node.body?.type === "TSModuleBlock" ? node.body.body : [];
-    const members = body.flatMap((statement) => inner.statement(statement, false));
-    return { ...this.#symbol("namespace", this.#key(node.id), node, exported), members };
-  }
-
-  #importEquals(node: Of<"TSImportEqualsDeclaration">): CodeSymbol[] {
-    const { moduleReference } = node;
-    if (moduleReference.type === "TSExternalModuleReference") {
-      this.imports.push({
-        from: moduleReference.expression.value,
-        names: [node.id.name],
-        line: lineOf(node),
-      });
-    }
-    return [];
+  #import(from: string, names: readonly string[], node: Located): void {
+    this.imports.push({ from, names, line: lineOf(node) });
   }
 
   #exportNamed(node: Of<"ExportNamedDeclaration">): CodeSymbol[] {
@@ -223,7 +195,7 @@ class OutlineReader {
     }
     if (node.source != null) {
       const names = node.specifiers.map((specifier) => this.#words(specifier));
-      this.imports.push({ from: node.source.value, names, line: lineOf(node) });
+      this.#import(node.source.value, names, node);
     }
     if (node.declaration == null) return [];
     const symbols = this.statement(node.declaration, true);
@@ -250,7 +222,7 @@ class OutlineReader {
   /** `module.exports = …`, `exports.name = …`, `require("…")`. */
   #commonJs(expression: Expression): void {
     const required = requiredModule(expression);
-    if (required !== undefined) this.imports.push({ from: required, names: [], line: lineOf(expression) });
+    if (required !== undefined) this.#import(required, [], expression);
     if (expression.type !== "AssignmentExpression") return;
     const target = this.#words(expression.left);
     const [, name] = /^(?:module\.)?exports\.([\w$]+)$/.exec(target) ?? [];

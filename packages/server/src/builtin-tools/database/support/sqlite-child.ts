@@ -105,11 +105,10 @@ function execute(database: DatabaseSync, { sql, params, limit, isWrite }: Statem
   const columns = uniqueColumns(prepared.columns().map(({ name }) => name));
   const collector = new RowCollector(limit);
   if (columns.length === 0) prepared.run(...values);
-  // A change runs to its end: only the rows that it gives back are limited.
-  // Rows come as arrays because of `returnArrays`, which the type does not show.
-  const found =
-    columns.length === 0 ? [] : (prepared.iterate(...values) as Iterable<unknown> as Iterable<unknown[]>);
-  for (const row of found) if (!collector.add(row) && !isWrite) break;
+  const found: Iterable<unknown> = columns.length === 0 ? [] : prepared.iterate(...values);
+  // Rows come as arrays because of `returnArrays`, which the type does not show. A change runs to its end: only the
+  // rows that it gives back are limited.
+  for (const row of found) if (!collector.add(row as unknown[]) && !isWrite) break;
   const { rows, isTruncated } = collector;
   return { columns, rows, isTruncated, ...changes(database, sql, isWrite) };
 }

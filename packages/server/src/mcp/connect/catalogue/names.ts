@@ -31,8 +31,8 @@ export class RackNames {
   readonly #contested = new Map<string, Set<string>>();
   /** Such names as a server lists them now, and those that are not remembered: how each is spelt, by lower case. */
   readonly #spellings = new Map<string, ReadonlyMap<string, ReadonlySet<string>>>();
-  /** Names that were given up, by those that took their place, all in lower case. */
-  readonly #former = new Map<string, string>();
+  /** Names that were given up, by those that took their place, all in lower case. Made when it is asked for. */
+  #former: ReadonlyMap<string, string> | undefined;
   /** How many names the store had when they were read. */
   #read = 0;
   #writing: Promise<void> = Promise.resolve();
@@ -108,15 +108,10 @@ export class RackNames {
         server,
         fresh.map((key) => key + BY_CASE),
       );
-    for (const names of this.#spellings.get(server)?.values() ?? []) {
-      for (const plain of names) this.#former.delete(toldApartByCase(server, plain).toLowerCase());
-    }
     const remembered = this.#contested.get(server);
     const spelt = [...spellings].filter(([key]) => contested.has(key) || remembered?.has(key));
-    for (const [key, names] of spelt) {
-      for (const plain of names) this.#former.set(toldApartByCase(server, plain).toLowerCase(), key);
-    }
     this.#spellings.set(server, new Map(spelt));
+    this.#former = undefined;
   }
 
   /** What a name has become that servers want and do not have: what was decided about it concerns these. */
@@ -134,6 +129,7 @@ export class RackNames {
 
   /** The other way round, in lower case. Undefined for a name that took the place of none. */
   formerNameOf(name: string): string | undefined {
+    this.#former ??= new Map(this.#successions());
     return this.#former.get(name.toLowerCase());
   }
 
@@ -162,10 +158,8 @@ export class RackNames {
     if (claims?.has(server)) return false;
     this.#counts.set(server, (this.#counts.get(server) ?? 0) + 1);
     if (claims === undefined) this.#claims.set(key, new Set([server]));
-    else {
-      claims.add(server);
-      for (const one of claims) this.#former.set(toldApart(one, key), key);
-    }
+    else claims.add(server);
+    this.#former = undefined;
     return true;
   }
 
@@ -188,12 +182,17 @@ export class RackNames {
         `The MCP server "${server}" has had more than ${MOST_NAMES} names. Each new one has a hash behind it.`,
       );
     }
-    for (const key of before ?? []) {
-      // Another process may have remembered it meanwhile.
-      if (!this.#claims.get(key)?.has(server)) this.#former.delete(toldApart(server, key));
-    }
-    for (const key of names) this.#former.set(toldApart(server, key), key);
     this.#excess.set(server, names);
+    this.#former = undefined;
+  }
+
+  *#successions(): Iterable<[successor: string, former: string]> {
+    for (const [key, servers] of this.#claims)
+      if (servers.size > 1) for (const server of servers) yield [toldApart(server, key), key];
+    for (const [server, keys] of this.#excess) for (const key of keys) yield [toldApart(server, key), key];
+    for (const [server, keys] of this.#spellings)
+      for (const [key, names] of keys)
+        for (const plain of names) yield [toldApartByCase(server, plain).toLowerCase(), key];
   }
 
   #write(server: string, names: readonly string[]): void {

@@ -1,89 +1,5 @@
-import { compileSchema, hashValue, nearestNames, type SchemaIssue } from "@toolrack/core";
-import { messageOf } from "../failures.ts";
-
-/** How an upstream server is reached: a process that talks over its standard streams, or an address. */
-type ServerTransport = "stdio" | "http" | "sse";
-
-/** What an entry says about single tools, by the names that the server gives them; `*` stands for anything. */
-export interface ToolChoices {
-  /** Only these are offered. */
-  readonly include?: readonly string[];
-  /** These are left out. */
-  readonly exclude?: readonly string[];
-  /** These are listed but switched off. */
-  readonly disable?: readonly string[];
-  /** These wait for a person's consent before every call. */
-  readonly ask?: readonly string[];
-  /** Another last part of the name, by the server's own name for it. */
-  readonly rename?: Readonly<Record<string, string>>;
-  /** Another description, by the server's own name for the tool. */
-  readonly describe?: Readonly<Record<string, string>>;
-}
-
-/** Limits of one server, in milliseconds where they are times. */
-export interface ServerLimits {
-  /** From the start to the end of the handshake. Default 60,000. */
-  readonly connect?: number;
-  /** For each list, with all of its pages. Default 30,000. */
-  readonly list?: number;
-  /** The longest call. Default: what the config says for all tools. */
-  readonly call?: number;
-  /** The longest silence in a call; progress starts it anew. Default: none but the longest call. */
-  readonly idle?: number;
-  /** Calls at one time; further ones wait. Default 16. */
-  readonly concurrency?: number;
-  /** Calls that may wait; further ones fail. Default 256. */
-  readonly queue?: number;
-  /** A process that nobody called for so long is ended, and started by the next call. Default: never. */
-  readonly rest?: number;
-  /** How long somebody may think about a question of the server. Default 300,000. */
-  readonly question?: number;
-  /** How often the lists of a server are read again that does not or cannot tell of changes; 0 is never. Default 600,000. */
-  readonly refresh?: number;
-}
-
-/** How the rack signs in at a server that asks for it. */
-export interface OAuthEntry {
-  /** `client_credentials`: as a machine, without a person. Default `authorization_code`. */
-  readonly grant?: "authorization_code" | "client_credentials";
-  /**
-   * Where a document says who the rack is: an address that is its `client_id` at every authorization server that reads
-   * such documents. The others are asked with what else is said here.
-   */
-  readonly clientMetadataUrl?: string;
-  /** The client that was registered for the rack by hand. Default: it registers itself. */
-  readonly clientId?: string;
-  readonly clientSecret?: string;
-  /** The authorization server that the client was registered with; nobody else is sent its secret. */
-  readonly issuer?: string;
-  /** Separated by spaces. Default: what the server asks for. */
-  readonly scope?: string;
-}
-
-/** One entry of `mcpServers`, as it is written; variables are not yet replaced. */
-export interface ServerEntry {
-  readonly type?: ServerTransport;
-  readonly command?: string;
-  readonly args?: readonly string[];
-  readonly env?: Readonly<Record<string, string>>;
-  readonly envFile?: string;
-  readonly cwd?: string;
-  readonly url?: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  /** The longest call in milliseconds, as several clients write it. */
-  readonly timeout?: number;
-  readonly enabled?: boolean;
-  /** What only Toolrack reads. */
-  readonly toolrack?: {
-    /** A package, `name@version`, that is installed beforehand and run by Node, instead of `npx` at every start. */
-    readonly install?: string;
-    readonly tools?: ToolChoices;
-    readonly limits?: ServerLimits;
-    readonly oauth?: OAuthEntry;
-    /** Folders that the server is told of when it asks for roots outside a call. Default none. */
-    readonly roots?: readonly string[];
-  };
-}
+import { compileSchema, hashValue, type InferInput, nearestNames, type SchemaIssue } from "@toolrack/core";
+import { reasonOf } from "../../../helpers/index.ts";
 
 const text = { type: "string" } as const;
 const filled = { type: "string", minLength: 1 } as const;
@@ -92,8 +8,57 @@ const textMap = { type: "object", additionalProperties: text } as const;
 const plainMap = { type: "object", additionalProperties: { type: ["string", "number", "boolean"] } } as const;
 const time = { type: "number", exclusiveMinimum: 0 } as const;
 
-/** The schema of an entry. Keys that it does not name are those of other programs and are left out. */
-const serverEntrySchema = {
+/** What an entry says about single tools, by the names that the server gives them; `*` stands for anything. */
+const toolChoices = {
+  type: "object",
+  additionalProperties: false,
+  properties: {
+    include: texts, // Only these are offered.
+    exclude: texts, // These are left out.
+    disable: texts, // These are listed but switched off.
+    ask: texts, // These wait for a person's consent before every call.
+    rename: textMap, // Another last part of the name, by the server's own name for it.
+    describe: textMap, // Another description, by the server's own name for the tool.
+  },
+} as const;
+
+/** Limits of one server, in milliseconds where they are times. */
+const limits = {
+  type: "object",
+  additionalProperties: false,
+  properties: {
+    connect: time, // From the start to the end of the handshake. Default 60,000.
+    list: time, // For each list, with all of its pages. Default 30,000.
+    call: time, // The longest call. Default: what the config says for all tools.
+    idle: time, // The longest silence in a call; progress starts it anew. Default: none but the longest call.
+    concurrency: { type: "integer", minimum: 1 }, // Calls at one time; further ones wait. Default 16.
+    queue: { type: "integer", minimum: 0 }, // Calls that may wait; further ones fail. Default 256.
+    rest: time, // A process that nobody called for so long is ended, and started by the next call. Default: never.
+    question: time, // How long a person may think about a question of the server. Default 300,000.
+    // How often the lists of a server are read again that does not or cannot tell of changes; 0 is never. Default 600,000.
+    refresh: { type: "number", minimum: 0 },
+  },
+} as const;
+
+/** How the rack signs in at a server that asks for it. */
+const oauth = {
+  type: "object",
+  additionalProperties: false,
+  properties: {
+    // `client_credentials`: as a machine, without a person. Default `authorization_code`.
+    grant: { enum: ["authorization_code", "client_credentials"] },
+    // Where a document says who the rack is: an address that is its `client_id` at every authorization server that reads
+    // such documents. The others are asked with what else is said here.
+    clientMetadataUrl: filled,
+    clientId: filled, // The client that was registered for the rack by hand. Default: it registers itself.
+    clientSecret: filled,
+    issuer: filled, // The authorization server that the client was registered with; nobody else is sent its secret.
+    scope: filled, // Separated by spaces. Default: what the server asks for.
+  },
+} as const;
+
+/** An entry as the files of many programs have it. Keys that are not named here are those of others, and left out. */
+const writtenEntry = {
   type: "object",
   properties: {
     type: { enum: ["stdio", "http", "sse", "streamable-http", "streamableHttp"] },
@@ -103,77 +68,57 @@ const serverEntrySchema = {
     envFile: filled,
     cwd: filled,
     url: filled,
-    serverUrl: filled,
-    httpUrl: filled,
+    serverUrl: filled, // A `url`, as Windsurf has it.
+    httpUrl: filled, // The `url` of a server that speaks Streamable HTTP, as Gemini CLI has it.
     headers: plainMap,
-    timeout: time,
+    timeout: time, // The longest call in milliseconds, as several clients write it.
     enabled: { type: "boolean" },
     disabled: { type: "boolean" },
-    disabledTools: texts,
+    disabledTools: texts, // Tools that are switched off, as Cline, Roo and Windsurf have them.
+    // What only Toolrack reads.
     toolrack: {
       type: "object",
       additionalProperties: false,
       properties: {
-        install: filled,
-        roots: texts,
-        oauth: {
-          type: "object",
-          additionalProperties: false,
-          properties: {
-            grant: { enum: ["authorization_code", "client_credentials"] },
-            clientMetadataUrl: filled,
-            clientId: filled,
-            clientSecret: filled,
-            issuer: filled,
-            scope: filled,
-          },
-        },
-        tools: {
-          type: "object",
-          additionalProperties: false,
-          properties: {
-            include: texts,
-            exclude: texts,
-            disable: texts,
-            ask: texts,
-            rename: textMap,
-            describe: textMap,
-          },
-        },
-        limits: {
-          type: "object",
-          additionalProperties: false,
-          properties: {
-            connect: time,
-            list: time,
-            call: time,
-            idle: time,
-            concurrency: { type: "integer", minimum: 1 },
-            queue: { type: "integer", minimum: 0 },
-            rest: time,
-            question: time,
-            refresh: { type: "number", minimum: 0 },
-          },
-        },
+        install: filled, // A package, `name@version`, installed beforehand and run by Node, instead of `npx` at every start.
+        roots: texts, // Folders that the server is told of when it asks for roots outside a call. Default none.
+        oauth,
+        tools: toolChoices,
+        limits,
       },
     },
   },
 } as const;
 
-const compiled = compileSchema(serverEntrySchema);
+type WrittenEntry = InferInput<typeof writtenEntry>;
+export type ToolChoices = InferInput<typeof toolChoices>;
+export type ServerLimits = InferInput<typeof limits>;
+export type OAuthEntry = InferInput<typeof oauth>;
+
+/** One entry of `mcpServers` in the one form that it has here; variables are not yet replaced. */
+export interface ServerEntry
+  extends Omit<
+    WrittenEntry,
+    "type" | "env" | "headers" | "disabled" | "serverUrl" | "httpUrl" | "disabledTools"
+  > {
+  /** A process that talks over its standard streams, or how an address is spoken to. */
+  readonly type?: "stdio" | "http" | "sse" | undefined;
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+const compiled = compileSchema(writtenEntry);
 
 /** Checks an entry and gives it one form. Throws an `Error` that names each key that is wrong. */
 export async function readServerEntry(given: unknown): Promise<ServerEntry> {
   const outcome = await compiled.validate(given);
-  if (!outcome.ok) {
-    throw new Error(outcome.issues.map(describe).join(" "));
-  }
+  if (!outcome.ok) throw new Error(outcome.issues.map(describe).join(" "));
   // What passed the schema has these types.
-  const { type, ...rest } = oneForm(outcome.value as WrittenEntry);
-  checkReach(rest, type, given);
-  checkInstall(rest);
-  checkOAuth(rest);
-  return { ...rest, ...(type === undefined ? {} : { type: type as ServerTransport }) };
+  const entry = oneForm(outcome.value as WrittenEntry);
+  checkReach(entry, given);
+  checkInstall(entry);
+  checkOAuth(entry);
+  return entry;
 }
 
 /** Where secrets stand, and the entry as a whole: of what is wrong there, only the kind is said. */
@@ -195,16 +140,14 @@ export function isLocal({ url, type }: ServerEntry): boolean {
   return url === undefined && (type === undefined || type === "stdio");
 }
 
-function checkReach(entry: Omit<ServerEntry, "type">, type: string | undefined, given: unknown): void {
-  const starts = entry.command !== undefined || entry.toolrack?.install !== undefined;
-  if (starts && entry.url !== undefined) {
+function checkReach({ command, url, type, toolrack }: ServerEntry, given: unknown): void {
+  const starts = command !== undefined || toolrack?.install !== undefined;
+  if (starts && url !== undefined) {
     throw new Error("It has both a command and a url. Keep the one by which the server is reached.");
   }
-  if (!starts && entry.url === undefined) {
-    throw new Error(`It has neither a command nor a url. ${hintAt(given)}`);
-  }
+  if (!starts && url === undefined) throw new Error(`It has neither a command nor a url. ${hintAt(given)}`);
   // What begins with a variable is known when it is used.
-  if (entry.url !== undefined && !/^\s*(?:https?:\/\/|\$\{)/i.test(entry.url)) {
+  if (url !== undefined && !/^\s*(?:https?:\/\/|\$\{)/i.test(url)) {
     throw new Error("url: It must begin with http:// or https://.");
   }
   if (starts && (type === "http" || type === "sse")) {
@@ -215,7 +158,7 @@ function checkReach(entry: Omit<ServerEntry, "type">, type: string | undefined, 
 
 /** Keys of other programs are left as they are, so one that is misspelt is only noticed when it is missed. */
 function hintAt(given: unknown): string {
-  const known = Object.keys(serverEntrySchema.properties);
+  const known = Object.keys(writtenEntry.properties);
   for (const key of Object.keys(given ?? {})) {
     const [meant] = known.includes(key) ? [] : nearestNames(key, ["command", "url"], 1);
     if (meant !== undefined) return `Did you mean "${meant}" where it says "${key}"?`;
@@ -223,16 +166,16 @@ function hintAt(given: unknown): string {
   return "Say how the server is started, or where it is.";
 }
 
-function checkInstall({ toolrack: { install } = {} }: Omit<ServerEntry, "type">): void {
+function checkInstall({ toolrack: { install } = {} }: ServerEntry): void {
   if (install === undefined) return;
   try {
     packageSpec(install);
   } catch (thrown) {
-    throw new Error(`toolrack.install: ${messageOf(thrown)}`);
+    throw new Error(`toolrack.install: ${reasonOf(thrown)}`);
   }
 }
 
-function checkOAuth({ url, toolrack: { oauth } = {} }: Omit<ServerEntry, "type">): void {
+function checkOAuth({ url, toolrack: { oauth } = {} }: ServerEntry): void {
   if (oauth === undefined) return;
   const { grant, clientMetadataUrl, clientId, clientSecret, issuer } = oauth;
   if (url === undefined) throw new Error("It has toolrack.oauth, but no url: a process is not signed in at.");
@@ -257,52 +200,34 @@ function checkOAuth({ url, toolrack: { oauth } = {} }: Omit<ServerEntry, "type">
   }
 }
 
-/** A package of npm and the version of it that is wanted, which may be a range or a tag. */
-interface PackageSpec {
-  readonly name: string;
-  readonly version: string;
-}
+const packageForm = /^((?:@[a-z0-9~._-]+\/)?[a-z0-9~._-]+)@([A-Za-z0-9~^.*+_-]+)$/i;
 
-const form = /^((?:@[a-z0-9~._-]+\/)?[a-z0-9~._-]+)@([A-Za-z0-9~^.*+_-]+)$/i;
-
-/** Reads `name@version`. Throws an `Error` that says what to write. */
-export function packageSpec(text: string): PackageSpec {
-  const [, name, version] = form.exec(text) ?? [];
+/** Reads `name@version`; the version may be a range or a tag. Throws an `Error` that says what to write. */
+export function packageSpec(text: string): { readonly name: string; readonly version: string } {
+  const [, name, version] = packageForm.exec(text) ?? [];
   if (name !== undefined && version !== undefined) return { name, version };
-  throw new Error(
-    `"${text}" is no package to install. Write its name and version: "${example(text)}@1.2.3".`,
-  );
+  const example = packageForm.test(`${text}@1`) ? text : "some-server";
+  throw new Error(`"${text}" is no package to install. Write its name and version: "${example}@1.2.3".`);
 }
-
-/** What was meant, where it is a name. */
-function example(text: string): string {
-  return form.test(`${text}@1`) ? text : "some-server";
-}
-
-/** An entry as the files of many programs have it. */
-interface WrittenEntry extends Omit<ServerEntry, "type" | "env" | "headers"> {
-  readonly type?: string;
-  readonly env?: Readonly<Record<string, Plain>>;
-  readonly headers?: Readonly<Record<string, Plain>>;
-  readonly disabled?: boolean;
-  /** A `url`, as Windsurf has it. */
-  readonly serverUrl?: string;
-  /** The `url` of a server that speaks Streamable HTTP, as Gemini CLI has it. */
-  readonly httpUrl?: string;
-  /** Tools that are switched off, as Cline, Roo and Windsurf have them. */
-  readonly disabledTools?: readonly string[];
-}
-
-type Plain = string | number | boolean;
 
 /**
  * What other programs write in another way, as it is written here. What they let tools do without being asked
  * (`autoApprove`, `alwaysAllow`) was agreed to with another program, and does not count here. Throws an `Error` that names
  * a key that cannot be used.
  */
-function oneForm(written: WrittenEntry): Omit<ServerEntry, "type"> & { readonly type?: string } {
-  const { type, disabled, enabled, serverUrl, httpUrl, disabledTools, env, headers, ...rest } = written;
-  const transport = transportOf(type ?? (httpUrl === undefined ? undefined : "http"));
+function oneForm(written: WrittenEntry): ServerEntry {
+  const {
+    type: given,
+    disabled,
+    enabled,
+    serverUrl,
+    httpUrl,
+    disabledTools,
+    env,
+    headers,
+    ...rest
+  } = written;
+  const type = given ?? (httpUrl === undefined ? undefined : "http");
   const url = onlyAddress({ url: rest.url, serverUrl, httpUrl });
   const { tools, ...others } = rest.toolrack ?? {};
   const disable = [...new Set([...(tools?.disable ?? []), ...(disabledTools ?? [])])];
@@ -312,13 +237,9 @@ function oneForm(written: WrittenEntry): Omit<ServerEntry, "type"> & { readonly 
     ...(env === undefined ? {} : { env: textFields(env, "env") }),
     ...(headers === undefined ? {} : { headers: textFields(headers, "headers") }),
     ...(disabledTools === undefined ? {} : { toolrack: { ...others, tools: { ...tools, disable } } }),
-    ...(transport === undefined ? {} : { type: transport }),
+    ...(type === undefined ? {} : { type: type === "stdio" || type === "sse" ? type : "http" }),
     ...(disabled === true || enabled === false ? { enabled: false } : {}),
   };
-}
-
-function transportOf(type: string | undefined): string | undefined {
-  return type === "streamable-http" || type === "streamableHttp" ? "http" : type;
 }
 
 function onlyAddress(addresses: Readonly<Record<string, string | undefined>>): string | undefined {
@@ -331,14 +252,13 @@ function onlyAddress(addresses: Readonly<Record<string, string | undefined>>): s
 }
 
 /** Numbers and truth values as they are written. */
-function textFields(values: Readonly<Record<string, Plain>>, where: string): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(values).map(([name, value]) => {
-      // A number of so many digits was already read as another one.
-      if (typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER) {
-        throw new Error(`${where}.${name}: So long a number loses digits. Write it in quotation marks.`);
-      }
-      return [name, String(value)];
-    }),
-  );
+function textFields(values: Readonly<Record<string, unknown>>, where: string): Record<string, string> {
+  const texts = Object.entries(values).map(([name, value]) => {
+    // A number of so many digits was already read as another one.
+    if (typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER) {
+      throw new Error(`${where}.${name}: So long a number loses digits. Write it in quotation marks.`);
+    }
+    return [name, String(value)];
+  });
+  return Object.fromEntries(texts);
 }

@@ -35,6 +35,12 @@ function masked(entry: unknown): object {
   };
 }
 
+function withoutSecret(oauth: unknown): unknown {
+  if (!isRecord(oauth)) return hidden(oauth);
+  const { clientSecret, ...rest } = oauth;
+  return clientSecret === undefined ? rest : { ...rest, clientSecret: hidden(clientSecret) };
+}
+
 function withoutSecrets(args: readonly unknown[]): unknown[] {
   const secrets = secretArguments(args);
   return args.map((argument, index) => {
@@ -43,12 +49,6 @@ function withoutSecrets(args: readonly unknown[]): unknown[] {
     if (typeof argument !== "string") return hidden(argument);
     return `${argument.slice(0, start)}${hidden(argument.slice(start))}`;
   });
-}
-
-function withoutSecret(oauth: unknown): unknown {
-  if (!isRecord(oauth)) return hidden(oauth);
-  const { clientSecret, ...rest } = oauth;
-  return clientSecret === undefined ? rest : { ...rest, clientSecret: hidden(clientSecret) };
 }
 
 function hidden(value: unknown): unknown {
@@ -123,14 +123,14 @@ const LONGEST_WORDS = 14;
 /** Headers that say what is sent, and never who sends it. */
 const plainHeader = /^(?:accept(?:-.*)?|content-.*|user-agent|connection|host|cache-control)$/i;
 
-/** What a value that is named neutrally may be without being a secret. */
-const settings = {
-  words: /^[A-Za-z]+(?:[ _.,:/-][A-Za-z0-9]{1,9})*$/,
-  number: /^[\d.,:_-]+$/,
-  path: /^(?:[~.]{0,2}[\\/]|[A-Za-z]:[\\/])/,
-  address: /^[a-z][a-z0-9+.-]*:\/\//i,
-  host: /^(?:[\w.+-]+@)?[a-z0-9-]{1,24}(?:\.[a-z0-9-]{1,24})*\.[a-z]{2,10}(?::\d+)?$/,
-} as const;
+/** What a value that is named neutrally may be without being a secret: words, a number, a path, an address, a host. */
+const words = /^[A-Za-z]+(?:[ _.,:/-][A-Za-z0-9]{1,9})*$/;
+const settings = [
+  /^[\d.,:_-]+$/,
+  /^(?:[~.]{0,2}[\\/]|[A-Za-z]:[\\/])/,
+  /^[a-z][a-z0-9+.-]*:\/\//i,
+  /^(?:[\w.+-]+@)?[a-z0-9-]{1,24}(?:\.[a-z0-9-]{1,24})*\.[a-z]{2,10}(?::\d+)?$/,
+];
 
 /**
  * The values of an entry that may be credentials, whether they were written down in clear or came from a variable. They
@@ -160,23 +160,13 @@ export function credentialsIn(resolved: ResolvedEntry, { toolrack }: ServerEntry
 function take(name: string, value: string, found: Set<string>): void {
   // Passwords inside addresses, and what stands behind the name of a scheme.
   redact(value, { found });
-  if (!isSecretName(name) && isSetting(value)) return;
+  const isWords = value.length <= LONGEST_WORDS && words.test(value);
+  if (!isSecretName(name) && (isWords || settings.some((form) => form.test(value)))) return;
   const [, scheme = "", token = value] = /^(bearer|basic|token|api-?key) +(\S+)$/i.exec(value) ?? [];
   found.add(token);
-  if (scheme.toLowerCase() === "basic") found.add(passwordIn(token));
-}
-
-/** Behind the user and a colon. */
-function passwordIn(basic: string): string {
-  return Buffer.from(basic, "base64")
-    .toString()
-    .replace(/^[^:]*:/, "");
-}
-
-function isSetting(value: string): boolean {
-  const { words, ...others } = settings;
-  if (value.length <= LONGEST_WORDS && words.test(value)) return true;
-  return Object.values(others).some((form) => form.test(value));
+  if (scheme.toLowerCase() !== "basic") return;
+  const pair = Buffer.from(token, "base64").toString();
+  found.add(pair.replace(/^[^:]*:/, ""));
 }
 
 /** The part of an argument whose name says that it is a secret. */
@@ -235,7 +225,7 @@ function optionBefore(args: readonly unknown[], index: number): string | undefin
 
 /** Whether what has such a name is kept out of records, too. */
 export function isSecretName(name: string): boolean {
-  return (redact({ [name]: "text" }) as Record<string, unknown>)[name] !== "text";
+  return !isDeepStrictEqual(redact({ [name]: "text" }), { [name]: "text" });
 }
 
 /** Whether what stands behind such a name in the query of an address is a secret. */

@@ -2,7 +2,8 @@ import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, resolve } from "node:path";
 import { parseEnv } from "node:util";
-import { ConfigurationError, messageOf } from "../failures.ts";
+import { reasonOf } from "../../../helpers/index.ts";
+import { ConfigurationError } from "../failures.ts";
 import { isLocal, type ServerEntry } from "./entry.ts";
 
 /** An entry that can be acted on: every variable replaced, every path absolute. */
@@ -30,27 +31,11 @@ export type ResolvedEntry = {
 );
 
 /** What every program needs to run at all. Nothing in here is a secret. */
-export const basics: readonly string[] =
+export const basics: readonly string[] = (
   process.platform === "win32"
-    ? [
-        "APPDATA",
-        "COMSPEC",
-        "HOMEDRIVE",
-        "HOMEPATH",
-        "LOCALAPPDATA",
-        "PATH",
-        "PATHEXT",
-        "PROGRAMDATA",
-        "PROGRAMFILES",
-        "SYSTEMDRIVE",
-        "SYSTEMROOT",
-        "TEMP",
-        "TMP",
-        "USERNAME",
-        "USERPROFILE",
-        "WINDIR",
-      ]
-    : ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "USER", "LOGNAME", "SHELL", "TERM"];
+    ? "APPDATA COMSPEC HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT PROGRAMDATA PROGRAMFILES SYSTEMDRIVE SYSTEMROOT TEMP TMP USERNAME USERPROFILE WINDIR"
+    : "PATH HOME LANG LC_ALL LC_CTYPE TMPDIR TZ USER LOGNAME SHELL TERM"
+).split(" ");
 
 /**
  * Replaces the variables of an entry. `where` begins what a message says about a key: the file or table, and the
@@ -63,33 +48,41 @@ export async function resolveEntry(
 ): Promise<ResolvedEntry> {
   const { directory, environment } = surroundings;
   const one = (text: string, key: string) => expand(text, `${where}.${key}`, surroundings);
-  const roots = await expandAll(entry.toolrack?.roots ?? [], `${where}.toolrack.roots`, surroundings);
+  const list = (texts: readonly string[] = [], key: string) =>
+    Promise.all(texts.map((text, index) => one(text, `${key}.${index}`)));
+  const record = async (values: Readonly<Record<string, string>> = {}, key: string) => {
+    const entries = Object.entries(values).map(async ([name, text]) => [
+      name,
+      await one(text, `${key}.${name}`),
+    ]);
+    return Object.fromEntries(await Promise.all(entries)) as Record<string, string>; // Made of such pairs.
+  };
+  const roots = await list(entry.toolrack?.roots, "toolrack.roots");
   if (!isLocal(entry)) {
-    const address = await one(entry.url ?? "", "url");
-    const url = URL.parse(address);
+    const url = URL.parse(await one(entry.url ?? "", "url"));
     if (url === null || !/^https?:$/.test(url.protocol)) {
       throw new ConfigurationError(`${where}.url is no address that begins with http:// or https://.`);
     }
-    const own = await expandAll(entry.headers ?? {}, `${where}.headers`, surroundings);
+    const own = await record(entry.headers, "headers");
     const headers = { ...own, ...takeCredentials(url, own, where) };
     return { kind: "address", roots, url, headers, type: entry.type === "stdio" ? undefined : entry.type };
   }
+  const { command, envFile, cwd = "." } = entry;
   const file =
-    entry.envFile === undefined
-      ? {}
-      : await readEnvFile(await one(entry.envFile, "envFile"), where, directory);
-  const own = await expandAll(entry.env ?? {}, `${where}.env`, surroundings);
-  const inherited = basics.flatMap((name) => {
-    const value = environment[name];
-    return value === undefined ? [] : [[name, value] as const];
-  });
+    envFile === undefined ? "" : await readEnvFile(await one(envFile, "envFile"), where, directory);
+  const inherited = Object.fromEntries(basics.map((name) => [name, environment[name]]));
+  // Node types the values of both as possibly missing; a process is only given those that are there.
+  const given = { ...inherited, ...parseEnv(file), ...(await record(entry.env, "env")) } as Record<
+    string,
+    string
+  >;
   return {
     kind: "process",
     roots,
-    command: entry.command === undefined ? undefined : await one(entry.command, "command"),
-    args: await expandAll(entry.args ?? [], `${where}.args`, surroundings),
-    env: { ...Object.fromEntries(inherited), ...file, ...own },
-    cwd: resolve(directory, entry.cwd === undefined ? "." : await one(entry.cwd, "cwd")),
+    command: command === undefined ? undefined : await one(command, "command"),
+    args: await list(entry.args, "args"),
+    env: given,
+    cwd: resolve(directory, await one(cwd, "cwd")),
     install: entry.toolrack?.install,
   };
 }
@@ -122,12 +115,10 @@ function plain(text: string): string {
   }
 }
 
-async function readEnvFile(path: string, where: string, directory: string): Promise<Record<string, string>> {
-  const text = await readFile(resolve(directory, path), "utf8").catch((error: Error) => {
+function readEnvFile(path: string, where: string, directory: string): Promise<string> {
+  return readFile(resolve(directory, path), "utf8").catch((error: Error) => {
     throw new ConfigurationError(`${where}.envFile cannot be read: ${error.message}`);
   });
-  // Node types the values as possibly missing; it only lists those that are there.
-  return parseEnv(text) as Record<string, string>;
 }
 
 /** Where the values of variables come from. */
@@ -147,92 +138,67 @@ const DEEPEST = 16;
  * looked up where it is used. Throws for one that has no value: a server must never be sent the variable itself. `where`
  * is the key that the text stands at.
  */
-export function expand(text: string, where: string, surroundings: Surroundings): Promise<string> {
-  return expandInside(text, where, surroundings, DEEPEST).catch((thrown: unknown) => {
-    // Of a secret that cannot be read, too.
-    throw thrown instanceof ConfigurationError ? thrown : new ConfigurationError(messageOf(thrown));
-  });
+export async function expand(text: string, where: string, surroundings: Surroundings): Promise<string> {
+  try {
+    return await expandInside(text, surroundings, DEEPEST);
+  } catch (thrown) {
+    // What else went wrong is that a secret could not be read.
+    const text = reasonOf(thrown);
+    throw new ConfigurationError(thrown instanceof ConfigurationError ? `${where} ${text}` : text);
+  }
 }
 
-async function expandInside(
-  text: string,
-  where: string,
-  surroundings: Surroundings,
-  depth: number,
-): Promise<string> {
+/** Throws a `ConfigurationError` that goes on where the name of the key ends. */
+async function expandInside(text: string, surroundings: Surroundings, depth: number): Promise<string> {
   let expanded = "";
   let from = 0;
   for (let at = text.indexOf("${"); at !== -1; at = text.indexOf("${", from)) {
-    const end = endOf(text, at, where);
+    const end = endOf(text, at);
+    const { value, fallback = "" } = await lookUp(text.slice(at + 2, end), surroundings);
+    if (value === undefined && depth === 0)
+      throw new ConfigurationError(`has more than ${DEEPEST} defaults inside each other. Write fewer.`);
     expanded += text.slice(from, at);
-    const inside = text.slice(at + 2, end);
-    const { value, fallback } = await lookUp(inside, where, surroundings);
-    if (value === undefined && depth === 0) {
-      throw new ConfigurationError(
-        `${where} has more than ${DEEPEST} defaults inside each other. Write fewer.`,
-      );
-    }
-    expanded += value ?? (await expandInside(fallback ?? "", where, surroundings, depth - 1));
+    expanded += value ?? (await expandInside(fallback, surroundings, depth - 1));
     from = end + 1;
   }
   return expanded + text.slice(from);
 }
 
 /** Where the variable that begins at `start` has its closing bracket. Others may stand inside. */
-function endOf(text: string, start: number, where: string): number {
-  const signs = /\$\{|\}/g;
-  signs.lastIndex = start;
+function endOf(text: string, start: number): number {
   let open = 0;
-  for (let found = signs.exec(text); found !== null; found = signs.exec(text)) {
-    open += found[0] === "}" ? -1 : 1;
-    if (open === 0) return found.index;
+  for (const { 0: sign, index } of text.slice(start).matchAll(/\$\{|\}/g)) {
+    open += sign === "}" ? -1 : 1;
+    if (open === 0) return start + index;
   }
   throw new ConfigurationError(
-    `${where} has a "\${" without the "}" that ends it. Write \${NAME}; a text that is to hold "\${" itself can be kept as a secret and written \${secret:NAME}.`,
+    `has a "\${" without the "}" that ends it. Write \${NAME}; a text that is to hold "\${" itself can be kept as a secret and written \${secret:NAME}.`,
   );
-}
-
-/** The same for every text of a list or an object. */
-async function expandAll<Value extends readonly string[] | Readonly<Record<string, string>>>(
-  values: Value,
-  where: string,
-  surroundings: Surroundings,
-): Promise<Value> {
-  const entries = Object.entries(values).map(
-    async ([key, text]) => [key, await expand(text, `${where}.${key}`, surroundings)] as const,
-  );
-  const expanded = await Promise.all(entries);
-  // The same shape with other texts.
-  return (Array.isArray(values) ? expanded.map(([, text]) => text) : Object.fromEntries(expanded)) as Value;
 }
 
 /** A value, or the text to be used where there is none. */
-interface Found {
-  readonly value?: string;
-  readonly fallback?: string;
-}
-
-async function lookUp(inside: string, where: string, surroundings: Surroundings): Promise<Found> {
-  const { directory, environment } = surroundings;
+async function lookUp(
+  inside: string,
+  { directory, environment, secret }: Surroundings,
+): Promise<{ readonly value?: string; readonly fallback?: string }> {
   if (inside === "workspaceFolder") return { value: directory };
   if (inside === "workspaceFolderBasename") return { value: basename(directory) };
   if (inside === "userHome") return { value: homedir() };
   const isSecret = inside.startsWith("secret:");
-  const [name = "", fallback] = split(inside.replace(/^(?:env|secret):/, ""));
+  const [, name = "", fallback] = /^(?:env:|secret:)?(.*?)(?::-(.*))?$/s.exec(inside) ?? [];
   if (isSecret && fallback === undefined && name !== "") {
-    const secret = await surroundings.secret(name);
-    if (secret !== undefined) return { value: secret };
-    throw new ConfigurationError(
-      `${where} uses the secret "${name}", which is not set. Set it: toolrack secrets set ${name}`,
-    );
+    const value = await secret(name);
+    if (value !== undefined) return { value };
+    const remedy = `Set it: toolrack secrets set ${name}`;
+    throw new ConfigurationError(`uses the secret "${name}", which is not set. ${remedy}`);
   }
   const value = !isSecret && Object.hasOwn(environment, name) ? environment[name] : undefined;
   if (value !== undefined && (value !== "" || fallback === undefined)) return { value };
   const problem = problemOf(inside, name, isSecret);
-  if (problem !== undefined) throw new ConfigurationError(`${where} uses ${problem}`);
+  if (problem !== undefined) throw new ConfigurationError(`uses ${problem}`);
   if (fallback !== undefined) return { fallback };
   throw new ConfigurationError(
-    `${where} uses \${${inside}}, but the variable ${name} is not set. Set it in the environment or in .env, or write \${${name}:-default}.`,
+    `uses \${${inside}}, but the variable ${name} is not set. Set it in the environment or in .env, or write \${${name}:-default}.`,
   );
 }
 
@@ -255,11 +221,6 @@ function problemOf(inside: string, name: string, isSecret: boolean): string | un
   const [, plain, sign] = /^(\w+)(:?[^\w\s.()]|:)/.exec(name) ?? [];
   if (plain === undefined) return undefined;
   return `\${${plain}${sign}…}, a form that is not known here. Write \${${plain}}, which is an error where ${plain} is not set, or \${${plain}:-default}.`;
-}
-
-function split(text: string): [string, string?] {
-  const at = text.indexOf(":-");
-  return at === -1 ? [text] : [text.slice(0, at), text.slice(at + 2)];
 }
 
 /** What stands for a value that could not be read. */

@@ -2,9 +2,9 @@ import { lstat, readFile } from "node:fs/promises";
 import type { Logger } from "@toolrack/core";
 import { serversIn } from "../../../access/index.ts";
 import { problemOfKey } from "../../../config/index.ts";
-import { isRecord, parseJsonc } from "../../../helpers/index.ts";
+import { isRecord, parseJsonc, reasonOf } from "../../../helpers/index.ts";
 import { McpServerError, type StoredMcpServer } from "../../../store/index.ts";
-import { commandFor, messageOf } from "../failures.ts";
+import { commandFor } from "../failures.ts";
 import { readServerEntry, type ServerEntry } from "./entry.ts";
 import { keepHidden } from "./hidden.ts";
 
@@ -68,7 +68,7 @@ async function toMcpFile(document: unknown, path: string): Promise<McpFile> {
       if (wrongKey !== undefined) throw new Error(wrongKey);
       entries.set(key, await readServerEntry(given));
     } catch (thrown) {
-      const reason = `The entry "${key}" of ${path} is not valid. ${messageOf(thrown)}`;
+      const reason = `The entry "${key}" of ${path} is not valid. ${reasonOf(thrown)}`;
       problems.set(key, reason);
       if (wrongKey === undefined) invalid.set(key, { given, reason });
     }
@@ -80,7 +80,7 @@ function parse(text: string, path: string): unknown {
   try {
     return parseJsonc(text);
   } catch (thrown) {
-    throw new Error(`${path} is not valid JSON: ${messageOf(thrown)}`);
+    throw new Error(`${path} is not valid JSON: ${reasonOf(thrown)}`);
   }
 }
 
@@ -165,7 +165,7 @@ async function storedServer(
     const entry = await readServerEntry(given);
     return { key, entry, place: "store", isEnabled: enabled ?? entry.enabled !== false };
   } catch (thrown) {
-    const reason = `Its entry in the store is not valid. ${messageOf(thrown)}`;
+    const reason = `Its entry in the store is not valid. ${reasonOf(thrown)}`;
     const remedy = `Remove it (${commandFor("remove", key)}) or give it another entry.`;
     return broken({ key, place: "store", given, reason, remedy, enabled }, last);
   }
@@ -195,6 +195,6 @@ export async function checkedEntry(given: unknown, before?: WantedServer): Promi
   try {
     return await readServerEntry(keepHidden(given, before?.invalid?.given ?? before?.entry));
   } catch (thrown) {
-    throw new McpServerError("mcp_server_invalid", `The entry is not valid. ${messageOf(thrown)}`);
+    throw new McpServerError("mcp_server_invalid", `The entry is not valid. ${reasonOf(thrown)}`);
   }
 }

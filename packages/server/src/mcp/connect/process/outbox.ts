@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import { MessageWriter } from "../../wire/index.ts";
 import { commandFor, UpstreamError } from "../failures.ts";
 
 /** A message that waits until what was sent before it has been read. */
@@ -14,8 +15,6 @@ const done = Promise.resolve();
 
 /** Of messages that nobody waits for, a server may leave so much unread. */
 const MOST_UNREAD = 16 * 1024 * 1024;
-/** Characters that leave in one go. What is sent beyond them waits until they have been read. */
-const FULL = 64 * 1024;
 /** A server that reads nothing for so long, in milliseconds, is not waited for. */
 const LONGEST_STALL = 5_000;
 
@@ -25,9 +24,8 @@ const LONGEST_STALL = 5_000;
  */
 export class Outbox {
   readonly #input: Socket;
+  readonly #writer: MessageWriter;
   readonly #server: string;
-  /** Lines that leave at the end of this turn of the event loop. */
-  #outgoing = "";
   /** Requests of which the server owes the answer. One that never comes costs others a moment, and nothing else. */
   #unanswered = 0;
   /** In the order in which they leave: requests by their ids, other messages by themselves. */
@@ -39,7 +37,13 @@ export class Outbox {
   constructor(input: Socket, server: string) {
     this.#input = input;
     this.#server = server;
-    input.on("drain", this.flush);
+    this.#writer = new MessageWriter(input, {
+      frame: ["", "\n"],
+      // Nothing is written while the server does not read, so no more than one message is ever beyond this.
+      most: Number.POSITIVE_INFINITY,
+      freed: () => this.#sendHeld(),
+      overflowed() {},
+    });
     // Only while messages are held. Every piece that is read begins the time anew.
     input.on("timeout", () => this.#refuseHeld());
   }
@@ -49,20 +53,13 @@ export class Outbox {
     return this.#input.writable;
   }
 
-  /**
-   * What is sent in one turn of the event loop, by however many callers, leaves in one go: each leaving is a system call
-   * here, and another one for the server. A request while the server has no other to answer need not wait for more.
-   * Resolves when the message is on its way.
-   */
+  /** Resolves when the message is on its way. */
   send(message: JSONRPCMessage): Promise<void> {
-    if (this.#held.size > 0 || this.#input.writableNeedDrain || this.#outgoing.length >= FULL)
-      return this.#hold(message);
-    if (this.#outgoing === "") {
-      if (this.#unanswered === 0) void done.then(this.flush);
-      else setImmediate(this.flush);
-    }
+    if (this.#held.size > 0 || this.#writer.flow.isFull) return this.#hold(message);
+    // Messages of one turn of the event loop leave in one go. Where the server has nothing to answer, none is waited for.
+    if (this.#unanswered === 0) void done.then(this.flush);
     if (isRequest(message)) this.#unanswered++;
-    this.#outgoing += lineOf(message);
+    this.#writer.write(JSON.stringify(message));
     return done;
   }
 
@@ -71,17 +68,7 @@ export class Outbox {
     if (this.#unanswered > 0) this.#unanswered--;
   }
 
-  readonly flush = (): void => {
-    for (;;) {
-      const lines = this.#outgoing;
-      this.#outgoing = "";
-      if (lines !== "") this.#input.write(lines);
-      if (this.#held.size === 0 || this.#input.writableNeedDrain) return;
-      // Writing may have found out that nobody reads any more. What is held then fails with the connection.
-      if (!this.#input.writable) return;
-      this.#takeHeld();
-    }
-  };
+  readonly flush = (): void => this.#writer.flush();
 
   /** What is held is never sent. */
   close(reason: Error): void {
@@ -93,7 +80,7 @@ export class Outbox {
   #hold(message: JSONRPCMessage): Promise<void> {
     if (this.#callBack(message)) return done;
     const isAwaited = isRequest(message);
-    const content = isAwaited ? message : lineOf(message);
+    const content = isAwaited ? message : JSON.stringify(message);
     if (typeof content === "string") {
       if (this.#heldLength + content.length > MOST_UNREAD) {
         const text = `has not read ${MOST_UNREAD / 1024 / 1024} MB of what it was sent, so it is sent nothing more until it does`;
@@ -119,20 +106,16 @@ export class Outbox {
     return true;
   }
 
-  #takeHeld(): void {
+  #sendHeld(): void {
     for (const [key, { content, resolve }] of this.#held) {
-      if (this.#outgoing.length >= FULL) return;
+      if (this.#writer.flow.isFull) return;
       this.#held.delete(key);
-      if (typeof content === "string") {
-        this.#heldLength -= content.length;
-        this.#outgoing += content;
-      } else {
-        this.#unanswered++;
-        this.#outgoing += lineOf(content);
-      }
+      if (typeof content === "string") this.#heldLength -= content.length;
+      else this.#unanswered++;
+      this.#writer.write(typeof content === "string" ? content : JSON.stringify(content));
       resolve();
+      if (this.#held.size === 0) this.#input.setTimeout(0);
     }
-    this.#input.setTimeout(0);
   }
 
   /** Messages that are no requests stay: they are not much, and the server may want them when it reads again. */
@@ -154,8 +137,4 @@ export class Outbox {
 
 function isRequest(message: JSONRPCMessage): message is JSONRPCMessage & { readonly id: unknown } {
   return "method" in message && "id" in message;
-}
-
-function lineOf(message: JSONRPCMessage): string {
-  return `${JSON.stringify(message)}\n`;
 }

@@ -5,6 +5,7 @@ import { resolve } from "node:path";
 import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { headOfLongMessage, isRecord, LineSplitter, ProcessGroup } from "../../../helpers/index.ts";
+import { rpcCodes } from "../../wire/index.ts";
 import { LONGEST_MESSAGE } from "../protocol/messages.ts";
 import { Outbox } from "./outbox.ts";
 import { descendantsOf, findMarked, isRunning, MARK, nextMark, signalProcess } from "./processes.ts";
@@ -22,8 +23,6 @@ interface ProcessSpec {
 
 /** How long a server may take to end by itself once its input has ended. */
 const FAREWELL = 1_000;
-/** What JSON-RPC calls an internal error. */
-const TOO_LARGE = -32_603;
 /** How long the last words of a process that has ended are waited for. */
 const LAST_WORDS = 100;
 /** How long after one of its pipes a process may end itself; then that is what is said of it. */
@@ -225,7 +224,7 @@ export class StdioTransport implements Transport {
     this.#lines.add("rack", reason);
     const { id, method } = headOfLongMessage(start, end);
     if (id === undefined || method !== undefined) return;
-    this.#hand({ jsonrpc: "2.0", id, error: { code: TOO_LARGE, message: reason } });
+    this.#hand({ jsonrpc: "2.0", id, error: { code: rpcCodes.internalError, message: reason } });
   }
 
   #skip(said: string): void {

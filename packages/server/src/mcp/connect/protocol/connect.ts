@@ -2,18 +2,18 @@ import { basename } from "node:path";
 import { Client, type PriorDiscovery } from "@modelcontextprotocol/client";
 import { RACKS } from "../../../calls/index.ts";
 import { isRecord } from "../../../helpers/index.ts";
+import { tasksExtension } from "../../wire/index.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
 import { UpstreamError } from "../failures.ts";
 import { installedProgram, type PackageStore } from "../process/program.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
 import { type AddressEntry, type Connection, openAddress } from "./http.ts";
-import type { Message, Verdict } from "./messages.ts";
+import type { Verdict } from "./messages.ts";
 import { allCapabilities } from "./questions.ts";
 import { Requester } from "./requests.ts";
 import { failedAtProbe, handshakeFailure, speaksNoOldProtocol } from "./sdk-errors.ts";
 import { UpstreamSession } from "./session.ts";
-import { TASKS_EXTENSION } from "./task-runs.ts";
 
 export interface ConnectOptions {
   /** The key of the server, for messages. */
@@ -79,11 +79,14 @@ async function connectEither(
   options: ConnectOptions,
   limit?: AbortSignal,
 ): Promise<UpstreamSession> {
-  const prior = priorOf(options.prior);
+  const { prior: known, signal } = options;
+  const { discover } = known ?? {};
+  const modern = discover && ({ kind: "modern", discover } as const);
+  const prior = known && (modern ?? legacy);
   try {
     return await connect(open(), kind, options, prior, limit);
   } catch (thrown) {
-    if (prior !== undefined || options.signal.aborted || !failedAtProbe(thrown)) throw thrown;
+    if (prior !== undefined || signal.aborted || !failedAtProbe(thrown)) throw thrown;
     return connect(open(), kind, options, legacy, limit).catch((other: unknown) => {
       throw kind === "http" && speaksNoOldProtocol(other) ? thrown : other;
     });
@@ -140,7 +143,11 @@ async function connect(
     clientInfo,
     roots,
     patience,
-    onLog: (params) => lines.add("log", logText(params)),
+    onLog: ({ level, logger, data }) => {
+      const said = typeof data === "string" ? data : JSON.stringify(data);
+      const parts = [level, logger, said].filter((part) => typeof part === "string" && part !== "");
+      lines.add("log", parts.join(" "));
+    },
   });
   const verdict: Verdict = {
     era,
@@ -156,34 +163,25 @@ async function processOpener(
   entry: ResolvedEntry & { readonly kind: "process" },
   { server, lines, packages, racks, signal }: ConnectOptions,
 ): Promise<() => Connection> {
-  const { install, command = "", cwd } = entry;
-  const env = { ...entry.env, [RACKS]: racks };
-  if (install === undefined) {
-    return () => ({ transport: new StdioTransport({ server, command, args: entry.args, env, cwd }, lines) });
+  const { install, cwd } = entry;
+  let { command = "", args } = entry;
+  if (install !== undefined) {
+    const label = `mcp server ${server}`;
+    const program = await installedProgram(packages, install, label, entry.command, signal);
+    command = process.execPath;
+    args = ["--disable-sigusr1", program, ...args];
   }
-  const program = await installedProgram(packages, install, `mcp server ${server}`, entry.command, signal);
-  const args = ["--disable-sigusr1", program, ...entry.args];
-  const spec = { server, command: process.execPath, args, env, cwd };
+  const spec = { server, command, args, env: { ...entry.env, [RACKS]: racks }, cwd };
   return () => ({ transport: new StdioTransport(spec, lines) });
 }
 
 /** Whether it says that it can work on calls as tasks. In the older versions it says of which requests. */
 function hasTasks(era: Verdict["era"], given: unknown): boolean {
   const { extensions, tasks } = isRecord(given) ? given : {};
-  if (era === "modern") return isRecord(extensions) && extensions[TASKS_EXTENSION] !== undefined;
+  if (era === "modern") return isRecord(extensions) && extensions[tasksExtension] !== undefined;
   const requests = isRecord(tasks) ? tasks.requests : undefined;
   const tools = isRecord(requests) ? requests.tools : undefined;
   return isRecord(tools) && tools.call !== undefined;
-}
-
-function priorOf(verdict: Verdict | undefined): PriorDiscovery | undefined {
-  if (verdict === undefined) return undefined;
-  return verdict.discover === undefined ? legacy : { kind: "modern", discover: verdict.discover };
-}
-
-function logText({ level, logger, data }: Message): string {
-  const said = typeof data === "string" ? data : (JSON.stringify(data) ?? "");
-  return [level, logger, said].filter((part) => typeof part === "string" && part !== "").join(" ");
 }
 
 /** Programs that fetch what they run. */

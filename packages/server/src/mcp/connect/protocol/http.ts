@@ -6,6 +6,7 @@ import {
   type Transport,
 } from "@modelcontextprotocol/client";
 import { isRecord } from "../../../helpers/index.ts";
+import { rpcCodes } from "../../wire/index.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
 import { type RefusalFacts, sentence, UpstreamError } from "../failures.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
@@ -122,7 +123,10 @@ function upstreamFetch(
 ): Fetch {
   return async (input, init) => {
     const answering = scope?.getStore();
-    if (answering?.request.routingName !== undefined) route(init?.headers, answering.request.routingName);
+    const { routingName } = answering?.request ?? {};
+    // The SDK names in a header what the requests are about that it knows, where the protocol wants that.
+    if (routingName !== undefined && init?.headers instanceof Headers && init.headers.has("mcp-method"))
+      init.headers.set("mcp-name", headerValue(routingName));
     const response = await fetch(input, init);
     const { status, headers } = response;
     if (answering !== undefined) {
@@ -156,11 +160,6 @@ function isEventStream(headers: Headers): boolean {
   return /^\s*text\/event-stream/i.test(headers.get("content-type") ?? "");
 }
 
-/** The SDK names in a header what the requests are about that it knows, where the protocol wants that. */
-function route(headers: unknown, name: string): void {
-  if (headers instanceof Headers && headers.has("mcp-method")) headers.set("mcp-name", headerValue(name));
-}
-
 async function refusalIn(response: Response, id: unknown, hasSession: boolean): Promise<UpstreamError> {
   const { status, headers } = response;
   const text = await response.text();
@@ -187,7 +186,7 @@ async function refusalIn(response: Response, id: unknown, hasSession: boolean): 
 }
 
 /** With these, servers say of a request that it belongs to no session, or to none that they know. */
-const sessionCodes: ReadonlySet<unknown> = new Set([-32_000, -32_001]);
+const sessionCodes: ReadonlySet<unknown> = new Set([rpcCodes.refused, rpcCodes.unavailable]);
 
 /**
  * Servers that forgot a session should answer 404; several answer 400. `code` is that of an error about the request

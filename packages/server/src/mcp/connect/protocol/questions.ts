@@ -1,6 +1,7 @@
 import type { CallClient, ClientMethod } from "@toolrack/core";
-import { isRecord } from "../../../helpers/index.ts";
-import { messageOf, UpstreamError } from "../failures.ts";
+import { isRecord, reasonOf } from "../../../helpers/index.ts";
+import { rpcCodes } from "../../wire/index.ts";
+import { UpstreamError } from "../failures.ts";
 import type { Message, UpstreamRequest } from "./messages.ts";
 
 const askable: ReadonlySet<string> = new Set<ClientMethod>([
@@ -147,16 +148,19 @@ export class ServerQuestions {
     const { client, signal } = asker ?? {};
     if (client?.can(method, params) !== true) {
       if (method === "roots/list") return reply(id, { result: { roots } });
-      return refuse(-32_601, asker === undefined ? this.#whyNobody(method) : cannotAsk(method));
+      return refuse(
+        rpcCodes.methodNotFound,
+        asker === undefined ? this.#whyNobody(method) : cannotAsk(method),
+      );
     }
     if (this.#open.has(id)) {
       const text =
         "A question with this id waits for its answer already. Give each question an id of its own.";
-      return refuse(-32_600, text);
+      return refuse(rpcCodes.invalidRequest, text);
     }
     if (this.#open.size >= MOST_OPEN) {
       const text = `${MOST_OPEN} questions of the MCP server "${server}" wait for their answers already, and no more are put to callers at a time. Ask again when some of them are answered.`;
-      return refuse(-32_000, text);
+      return refuse(rpcCodes.refused, text);
     }
     const asking = new AbortController();
     this.#open.set(id, asking);
@@ -164,7 +168,7 @@ export class ServerQuestions {
       const signals = signal === undefined ? [asking.signal] : [asking.signal, signal];
       reply(id, { result: await askWithin(patience, client, { method, params, signals }) });
     } catch (thrown) {
-      refuse(-32_603, messageOf(thrown));
+      refuse(rpcCodes.internalError, reasonOf(thrown));
     } finally {
       this.#open.delete(id);
     }

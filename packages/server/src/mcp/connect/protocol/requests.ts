@@ -1,15 +1,9 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
-import {
-  CLIENT_CAPABILITIES_META_KEY,
-  CLIENT_INFO_META_KEY,
-  type JSONRPCMessage,
-  LOG_LEVEL_META_KEY,
-  PROTOCOL_VERSION_META_KEY,
-  type Transport,
-} from "@modelcontextprotocol/client";
-import { type CallClient, IdTable } from "@toolrack/core";
-import { isRecord } from "../../../helpers/index.ts";
-import { messageOf, UpstreamError } from "../failures.ts";
+import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
+import type { CallClient } from "@toolrack/core";
+import { isRecord, reasonOf } from "../../../helpers/index.ts";
+import { metaKeys, tasksExtension } from "../../wire/index.ts";
+import { UpstreamError } from "../failures.ts";
 import { onlyAccepted, tooLargeIn } from "./http.ts";
 import type { Answering, Message, UpstreamRequest } from "./messages.ts";
 import {
@@ -23,7 +17,7 @@ import {
   Turns,
 } from "./questions.ts";
 import { refusal, toUpstreamError } from "./sdk-errors.ts";
-import { plainResult, TASK_LIFE, TASKS_EXTENSION, TaskRuns } from "./task-runs.ts";
+import { plainResult, TASK_LIFE, TaskRuns } from "./task-runs.ts";
 
 interface RequesterOptions extends QuestionOptions {
   readonly transport: Transport;
@@ -56,7 +50,7 @@ const LONGEST_TURN = 30_000;
 /** Requests in the middle of which a server may ask something. */
 const askingMethods: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);
 
-const extensions = Object.freeze({ [TASKS_EXTENSION]: {} });
+const extensions = Object.freeze({ [tasksExtension]: {} });
 
 /**
  * Requests to an upstream server, written straight onto the transport of a connected SDK client. The SDK validates every
@@ -65,7 +59,7 @@ const extensions = Object.freeze({ [TASKS_EXTENSION]: {} });
  */
 export class Requester {
   readonly #options: RequesterOptions;
-  readonly #pending = new IdTable<Pending, number>();
+  readonly #pending = new Map<number, Pending>();
   readonly #questions: ServerQuestions;
   readonly #tasks: TaskRuns;
   readonly #turns = new Turns(LONGEST_TURN);
@@ -98,8 +92,7 @@ export class Requester {
       ofTask: (params) => this.#tasks.requestFor(params),
       underWay: () => [
         ...this.#tasks.requests,
-        ...this.#pending
-          .values()
+        ...[...this.#pending.values()]
           .map(({ request }) => request)
           .filter(({ method }) => askingMethods.has(method)),
         ...(this.#givenUp.isEmpty ? [] : ["given up" as const]),
@@ -198,7 +191,9 @@ export class Requester {
         if (abort === undefined && isSent) {
           // The server may not stop at once, and what it asks until then is about this.
           if (askingMethods.has(method)) this.#givenUp.add(id);
-          this.#cancel(id, reason);
+          const meta = modern === undefined ? {} : { _meta: this.#statelessMeta(undefined, false) };
+          const params = { ...meta, requestId: id, reason: reasonOf(reason ?? "cancelled") };
+          this.#send({ method: "notifications/cancelled", params });
         } else abort?.abort();
         reject(reason);
       };
@@ -265,17 +260,11 @@ export class Requester {
     // for a caller is kept from it where it is told. Without a level a server logs nothing.
     const level = client?.logLevel === "debug" ? "debug" : "info";
     return {
-      [PROTOCOL_VERSION_META_KEY]: modern,
-      [CLIENT_INFO_META_KEY]: clientInfo,
-      [CLIENT_CAPABILITIES_META_KEY]: hasTasks ? { ...capabilities, extensions } : capabilities,
-      ...(hearsLog ? { [LOG_LEVEL_META_KEY]: level } : {}),
+      [metaKeys.version]: modern,
+      [metaKeys.client]: clientInfo,
+      [metaKeys.capabilities]: hasTasks ? { ...capabilities, extensions } : capabilities,
+      ...(hearsLog ? { [metaKeys.logLevel]: level } : {}),
     };
-  }
-
-  #cancel(id: number, reason: unknown): void {
-    const meta = this.#options.modern === undefined ? {} : { _meta: this.#statelessMeta(undefined, false) };
-    const params = { ...meta, requestId: id, reason: messageOf(reason ?? "cancelled") };
-    this.#send({ method: "notifications/cancelled", params });
   }
 
   /** Sends what nobody waits for. */

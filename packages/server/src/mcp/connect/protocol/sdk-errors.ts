@@ -1,7 +1,8 @@
 import { STATUS_CODES } from "node:http";
 import { InsufficientScopeError, SdkError, SdkErrorCode, SseError } from "@modelcontextprotocol/client";
-import { isRecord } from "../../../helpers/index.ts";
-import { ConfigurationError, messageOf, sentence, UpstreamError } from "../failures.ts";
+import { isRecord, reasonOf } from "../../../helpers/index.ts";
+import { rpcCodes } from "../../wire/index.ts";
+import { ConfigurationError, sentence, UpstreamError } from "../failures.ts";
 
 const LONGEST_TEXT = 300;
 
@@ -80,7 +81,7 @@ export function toUpstreamError(thrown: unknown): UpstreamError {
   const known = ownErrorIn(thrown) ?? lostConnection(thrown);
   if (known !== undefined) return known;
   const error = unwrapped(thrown);
-  const message = messageOf(error);
+  const message = reasonOf(error);
   if (error instanceof InsufficientScopeError) {
     const { requiredScope: scope = "" } = error;
     return new UpstreamError("unauthorized", sentence(message), { status: 403, scope, cause: error });
@@ -172,7 +173,7 @@ function oddAnswer(error: unknown): string | undefined {
 /** What is said of a handshake that came to nothing. `ended` says how the server's process ended, where it did. */
 export function handshakeFailure(thrown: unknown, ended: string | undefined): Error {
   // What the two do not have in common they will not have at the next attempt either.
-  const [, version] = /^Server's protocol version is not supported: (.{1,100})/.exec(messageOf(thrown)) ?? [];
+  const [, version] = /^Server's protocol version is not supported: (.{1,100})/.exec(reasonOf(thrown)) ?? [];
   if (version !== undefined) {
     return new ConfigurationError(
       `It answered the handshake with version "${version}" of the protocol, which this rack does not speak. Update the rack, or use a release of the server that speaks an older version, then restart it.`,
@@ -212,5 +213,6 @@ export function failedAtProbe(failure: unknown): boolean {
 
 /** Whether the server understood the handshake of the old protocol, and knows no such method or version. */
 export function speaksNoOldProtocol(failure: unknown): boolean {
-  return failure instanceof UpstreamError && (failure.code === -32_601 || failure.code === -32_022);
+  if (!(failure instanceof UpstreamError)) return false;
+  return failure.code === rpcCodes.methodNotFound || failure.code === rpcCodes.unsupportedVersion;
 }

@@ -164,7 +164,8 @@ export class UpstreamSession {
     const lose = () => {
       if (this.#isClosed) return;
       this.#isClosed = true;
-      const reason = new UpstreamError("unavailable", this.#describeEnd());
+      const { ending, problem = "Its connection was closed." } = this.process ?? {};
+      const reason = new UpstreamError("unavailable", ending === undefined ? problem : `It ${ending}.`);
       this.#requester.close(reason);
       onLost(reason);
       // A stream that would be opened anew is that of another session, which knows nothing of this one.
@@ -226,11 +227,6 @@ export class UpstreamSession {
 
   async #ask(method: string, uri: string): Promise<void> {
     await this.request({ method, params: { uri }, timeout: SUBSCRIBE_LIMIT }).catch(() => {});
-  }
-
-  #describeEnd(): string {
-    const { ending, problem } = this.process ?? {};
-    return ending === undefined ? (problem ?? "Its connection was closed.") : `It ${ending}.`;
   }
 
   #announces(name: ListName): boolean {

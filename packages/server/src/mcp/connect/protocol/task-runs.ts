@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { SERVER_INFO_META_KEY } from "@modelcontextprotocol/client";
 import { isRecord } from "../../../helpers/index.ts";
+import { metaKeys } from "../../wire/index.ts";
 import { sentence, UpstreamError } from "../failures.ts";
 import type { Message, UpstreamRequest } from "./messages.ts";
 import { answersTo, type QuestionOptions } from "./questions.ts";
@@ -29,8 +29,6 @@ interface TaskRun {
   reports: number;
 }
 
-/** Under which the stateless protocol has tasks. */
-export const TASKS_EXTENSION = "io.modelcontextprotocol/tasks";
 /** How long a server is asked to keep a task, in milliseconds. */
 export const TASK_LIFE = 60 * 60_000;
 const USUAL_POLL = 1_000;
@@ -225,7 +223,7 @@ function resultIn(task: Message): unknown {
 export function plainResult(result: unknown): unknown {
   if (!isRecord(result)) return result;
   const { resultType: _, _meta, ...rest } = result;
-  return withMeta(rest, _meta, SERVER_INFO_META_KEY);
+  return withMeta(rest, _meta, metaKeys.server);
 }
 
 /** The rest of a result, with what its `_meta` has beside the member of this name. */

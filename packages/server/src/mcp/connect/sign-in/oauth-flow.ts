@@ -34,31 +34,22 @@ export interface BegunSignIn {
   readonly wanted: string | undefined;
 }
 
+interface BeginOptions {
+  readonly redirectUrl: string;
+  readonly state: string;
+  /** A client that was registered before. */
+  readonly kept: StoredOAuthClientInformation | undefined;
+  /** The scopes that the server has asked for since; undefined when it has not. */
+  readonly wanted: string | undefined;
+  /** Those that were granted before, which asking for more must not lose. */
+  readonly granted: string | undefined;
+}
+
 /** Finds out who signs in for the server, registers the rack there if need be, and makes the address of the page. */
-export async function beginSignIn(
-  target: SignInTarget,
-  given: {
-    readonly redirectUrl: string;
-    readonly state: string;
-    /** A client that was registered before. */
-    readonly kept: StoredOAuthClientInformation | undefined;
-    /** The scopes that the server has asked for since; undefined when it has not. */
-    readonly wanted: string | undefined;
-    /** Those that were granted before, which asking for more must not lose. */
-    readonly granted: string | undefined;
-  },
-): Promise<BegunSignIn> {
-  const { url, settings, clientName } = target;
-  const { redirectUrl, state, kept, wanted, granted } = given;
-  const configured = configuredClient(settings);
-  const provider = new SignInProvider({
-    redirectUrl,
-    clientName,
-    state,
-    client: configured ?? (isRegisteredFor(kept, redirectUrl) ? kept : undefined),
-    clientMetadataUrl: settings.clientMetadataUrl,
-    canRegister: configured === undefined,
-  });
+export async function beginSignIn(target: SignInTarget, options: BeginOptions): Promise<BegunSignIn> {
+  const { url, settings } = target;
+  const { wanted, granted } = options;
+  const provider = new SignInProvider(target, options);
   const fetchFn = oauthFetchFor(url, settings.issuer);
   const challenge = await askForChallenge(target, fetchFn);
   const base = settings.scope ?? challenge.scope;
@@ -261,18 +252,6 @@ async function isInner(hostname: string): Promise<boolean> {
   return found.some(({ address }) => publicOnly.refusal(host, address) !== undefined);
 }
 
-interface SignInProviderOptions {
-  readonly redirectUrl: string;
-  readonly clientName: string;
-  readonly state: string;
-  /** A client that is known: of the entry, or registered at an earlier time. */
-  readonly client: StoredOAuthClientInformation | undefined;
-  /** Where a document says who the rack is, for authorization servers that read such documents. */
-  readonly clientMetadataUrl: string | undefined;
-  /** Whether the rack may register itself where it is not known. */
-  readonly canRegister: boolean;
-}
-
 /** What the SDK finds out on the way to the page where a person signs in. It lasts for one attempt. */
 class SignInProvider implements OAuthClientProvider {
   readonly redirectUrl: string;
@@ -281,13 +260,14 @@ class SignInProvider implements OAuthClientProvider {
   /** Where the person signs in. */
   page: URL | undefined;
   resource: string | undefined;
-  readonly #options: SignInProviderOptions;
+  readonly #state: string;
+  readonly #clientMetadataUrl: string | undefined;
+  /** A client that is known: of the entry, or registered at an earlier time. */
   #client: StoredOAuthClientInformation | undefined;
   #verifier = "";
   #discovery: OAuthDiscoveryState | undefined;
 
-  constructor(options: SignInProviderOptions) {
-    const { redirectUrl, clientName, client, canRegister } = options;
+  constructor({ settings, clientName }: SignInTarget, { redirectUrl, state, kept }: BeginOptions) {
     this.redirectUrl = redirectUrl;
     this.clientMetadata = {
       client_name: clientName,
@@ -296,18 +276,19 @@ class SignInProvider implements OAuthClientProvider {
       response_types: ["code"],
       token_endpoint_auth_method: "none",
     };
-    this.#options = options;
-    this.#client = client;
+    this.#state = state;
+    this.#clientMetadataUrl = settings.clientMetadataUrl;
+    this.#client = configuredClient(settings);
+    if (this.#client !== undefined) return;
+    if (isRegisteredFor(kept, redirectUrl)) this.#client = kept;
     // The SDK registers a client exactly when it can be saved.
-    if (canRegister) {
-      this.saveClientInformation = (registered) => {
-        this.#client = registered;
-      };
-    }
+    this.saveClientInformation = (registered) => {
+      this.#client = registered;
+    };
   }
 
   state(): string {
-    return this.#options.state;
+    return this.#state;
   }
 
   /**
@@ -315,7 +296,7 @@ class SignInProvider implements OAuthClientProvider {
    * the SDK would only take it where there is none.
    */
   clientInformation(): StoredOAuthClientInformation | undefined {
-    const { clientMetadataUrl } = this.#options;
+    const clientMetadataUrl = this.#clientMetadataUrl;
     const metadata = this.#discovery?.authorizationServerMetadata;
     const isRead = metadata?.client_id_metadata_document_supported === true;
     if (clientMetadataUrl === undefined || !isRead) return this.#client;

@@ -1,15 +1,15 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import type { StoredOAuthClientInformation } from "@modelcontextprotocol/client";
-import { isRecord } from "../../../helpers/index.ts";
+import { isRecord, reasonOf } from "../../../helpers/index.ts";
 import { McpServerError } from "../../../store/index.ts";
 import type { ServerEntry } from "../config/entry.ts";
 import { resolveEntry, type Surroundings } from "../config/resolve-entry.ts";
-import { ConfigurationError, commandFor, messageOf, sentence, UpstreamError } from "../failures.ts";
+import { ConfigurationError, commandFor, sentence, UpstreamError } from "../failures.ts";
 import type { BegunSignIn } from "./oauth-flow.ts";
 import { joinScopes, type KeptSignIn, resolveOAuth, type SignInTarget, type SignInVault } from "./vault.ts";
 
-export interface SignInParts {
+interface SignInOptions {
   readonly key: string;
   readonly entry: ServerEntry;
   /** Where the entry stands, for messages. */
@@ -27,7 +27,7 @@ export interface SignInView {
   /** Somebody was sent to sign in and has not come back, or what they came back with is being exchanged for tokens. */
   readonly pending: boolean;
   /** Why the last attempt came to nothing. */
-  readonly problem?: string;
+  readonly problem?: string | undefined;
 }
 
 interface Pending {
@@ -52,7 +52,7 @@ const PAUSES = [0, 100, 200, 300, 400];
  * before they end and when they are refused, and gives them back.
  */
 export class SignIn {
-  readonly #parts: SignInParts;
+  readonly #options: SignInOptions;
   #kept: KeptSignIn | undefined;
   /** When the tokens are to be renewed. Milliseconds since the epoch. */
   #renewAt: number | undefined;
@@ -67,8 +67,8 @@ export class SignIn {
   #renewing: Promise<KeptSignIn | undefined> | undefined;
   #finishing: Promise<void> | undefined;
 
-  constructor(parts: SignInParts) {
-    this.#parts = parts;
+  constructor(options: SignInOptions) {
+    this.#options = options;
   }
 
   get view(): SignInView {
@@ -76,7 +76,7 @@ export class SignIn {
     return {
       signedIn: this.#kept !== undefined,
       pending: isAnswered || until > Date.now(),
-      ...(this.#problem === undefined ? {} : { problem: this.#problem }),
+      problem: this.#problem,
     };
   }
 
@@ -87,7 +87,14 @@ export class SignIn {
   /** What goes with every request to the server; nothing when nobody has signed in. */
   async headers(): Promise<Readonly<Record<string, string>>> {
     const target = await this.#target();
-    const kept = await this.#current(target);
+    if (this.#kept === undefined) this.#take(await this.#read(target));
+    let kept = this.#kept;
+    if (this.#isStale()) {
+      this.#renewing ??= this.#renew(target).finally(() => {
+        this.#renewing = undefined;
+      });
+      kept = await this.#renewing;
+    }
     return kept === undefined ? {} : { Authorization: `Bearer ${kept.tokens.access_token}` };
   }
 
@@ -101,7 +108,7 @@ export class SignIn {
 
   /** The server has asked for a scope that was not granted. Answers what is to be done about it. */
   want(scope: string): string {
-    const { key } = this.#parts;
+    const { key } = this.#options;
     this.#wanted = joinScopes(this.#wanted, scope);
     if (this.#isMachine) {
       // The next token is asked for with it.
@@ -113,7 +120,7 @@ export class SignIn {
 
   /** Answers the page that a person is to be sent to, and until when it works. */
   async begin(redirectUrl: string): Promise<{ readonly url: string; readonly expiresAt: number }> {
-    const { key, vault } = this.#parts;
+    const { key, vault } = this.#options;
     if (this.#isMachine) {
       throw new McpServerError(
         "mcp_server_invalid",
@@ -137,13 +144,13 @@ export class SignIn {
     const until = Date.now() + PATIENCE;
     this.#pending = { state, until, begun };
     this.#problem = undefined;
-    this.#parts.onChange();
+    this.#options.onChange();
     return { url: begun.page.href, expiresAt: until };
   }
 
   /** Takes what the authorization server sent the person back with. Only for an attempt that was begun here, once. */
   async finish(answer: URLSearchParams): Promise<void> {
-    const { key, vault } = this.#parts;
+    const { key, vault } = this.#options;
     const pending = this.#pending;
     const isOurs = pending !== undefined && isSame(pending.state, answer.get("state") ?? "");
     if (!isOurs || pending.isAnswered || pending.until < Date.now()) {
@@ -168,7 +175,7 @@ export class SignIn {
       }
     });
     await this.#finishing;
-    this.#parts.onChange();
+    this.#options.onChange();
   }
 
   /** Forgets the tokens, and has them taken back where that can be done. Never rejects because of the other side. */
@@ -184,8 +191,8 @@ export class SignIn {
     this.#registered = undefined;
     this.#take(undefined);
     // Another process may have renewed what is known here: the tokens that count are those that were kept.
-    const kept = (await this.#parts.vault.take(target?.url.href)) ?? before;
-    this.#parts.onChange();
+    const kept = (await this.#options.vault.take(target?.url.href)) ?? before;
+    this.#options.onChange();
     if (kept === undefined || target === undefined) return { revoked: false };
     return { revoked: await this.#giveBack(kept, target) };
   }
@@ -197,43 +204,33 @@ export class SignIn {
   async follow(isAwaited: boolean): Promise<boolean> {
     if (this.#isMachine) return false;
     const before = this.#kept;
-    const read = async () => this.#parts.vault.read((await this.#target()).url.href);
-    const found = await read().then(
-      (kept) => ({ kept }),
-      () => undefined,
-    );
-    // Who is renewing looks for itself.
-    if (found === undefined || this.#renewing !== undefined || this.#kept !== before) return false;
-    const { kept } = found;
+    let kept: KeptSignIn | undefined;
+    try {
+      kept = await this.#options.vault.read((await this.#target()).url.href);
+    } catch {
+      return false;
+    }
+    // A renewal that is under way looks for itself.
+    if (this.#renewing !== undefined || this.#kept !== before) return false;
     const isSame = kept?.tokens.access_token === before?.tokens.access_token;
     if (isSame || (kept !== undefined && !isAwaited)) return false;
     this.#problem = undefined;
     this.#take(kept);
-    this.#parts.onChange();
+    this.#options.onChange();
     return true;
   }
 
   get #isMachine(): boolean {
-    return this.#parts.entry.toolrack?.oauth?.grant === "client_credentials";
+    return this.#options.entry.toolrack?.oauth?.grant === "client_credentials";
   }
 
   async #target(): Promise<SignInTarget> {
-    const { key, entry, place, surroundings } = this.#parts;
+    const { key, entry, place, surroundings } = this.#options;
     const where = `${place}: ${key}`;
     const resolved = await resolveEntry(entry, where, surroundings);
     if (resolved.kind !== "address") throw new ConfigurationError(`${where} has no url to sign in at.`);
     const settings = await resolveOAuth(entry.toolrack?.oauth ?? {}, where, surroundings);
     return { url: resolved.url, headers: resolved.headers, settings, clientName: CLIENT_NAME };
-  }
-
-  /** What may be used now: read, renewed or, for a machine, got. */
-  async #current(target: SignInTarget): Promise<KeptSignIn | undefined> {
-    if (this.#kept === undefined) this.#take(await this.#read(target));
-    if (!this.#isStale()) return this.#kept;
-    this.#renewing ??= this.#renew(target).finally(() => {
-      this.#renewing = undefined;
-    });
-    return this.#renewing;
   }
 
   #isStale(): boolean {
@@ -270,7 +267,7 @@ export class SignIn {
     const { renewSignIn, signInAsMachine } = await import("./oauth-flow.ts");
     if (this.#isMachine) {
       const fresh = await signInAsMachine(target, this.#wanted);
-      this.#parts.vault.learn(fresh.tokens.access_token);
+      this.#options.vault.learn(fresh.tokens.access_token);
       this.#take(fresh);
       return fresh;
     }
@@ -280,10 +277,10 @@ export class SignIn {
     const fresh =
       renewed === undefined ? await this.#readOther(kept, target) : await this.#keep(renewed, kept, target);
     // Who signed out in another process knows why there are no more tokens.
-    if (renewed === undefined && fresh === undefined && (await this.#parts.vault.clear(kept)))
+    if (renewed === undefined && fresh === undefined && (await this.#options.vault.clear(kept)))
       this.#problem = "The authorization server gives no new tokens for the last sign-in. Sign in again.";
     this.#take(fresh);
-    this.#parts.onChange();
+    this.#options.onChange();
     return fresh;
   }
 
@@ -296,7 +293,7 @@ export class SignIn {
     before: KeptSignIn,
     target: SignInTarget,
   ): Promise<KeptSignIn | undefined> {
-    const { vault } = this.#parts;
+    const { vault } = this.#options;
     if (await vault.replace(renewed, before)) return renewed;
     const other = await vault.read(target.url.href);
     // Another one may be a renewal of the same sign-in, which would end with these.
@@ -312,7 +309,7 @@ export class SignIn {
 
   async #read({ url }: SignInTarget): Promise<KeptSignIn | undefined> {
     try {
-      return await this.#parts.vault.read(url.href);
+      return await this.#options.vault.read(url.href);
     } catch (thrown) {
       this.#problem = this.#describe(thrown);
       return undefined;
@@ -348,19 +345,19 @@ export class SignIn {
       return await work();
     } catch (thrown) {
       this.#problem = this.#describe(thrown);
-      this.#parts.onChange();
+      this.#options.onChange();
       if (thrown instanceof ConfigurationError) {
         throw new McpServerError("mcp_server_invalid", this.#problem);
       }
       throw new McpServerError(
         "mcp_sign_in_failed",
-        `The sign-in at the MCP server "${this.#parts.key}" came to nothing. ${this.#problem}`,
+        `The sign-in at the MCP server "${this.#options.key}" came to nothing. ${this.#problem}`,
       );
     }
   }
 
   #describe(thrown: unknown): string {
-    return this.#parts.mask(signInProblem(thrown)).slice(0, LONGEST_REASON);
+    return this.#options.mask(signInProblem(thrown)).slice(0, LONGEST_REASON);
   }
 }
 
@@ -386,7 +383,7 @@ function isSame(one: string, other: string): boolean {
 /** What went wrong between the rack and an authorization server, in words. They are not masked yet. */
 function signInProblem(thrown: unknown): string {
   const cause = thrown instanceof Error && thrown.message === "fetch failed" ? thrown.cause : undefined;
-  const plain = messageOf(cause instanceof Error ? cause : thrown);
+  const plain = reasonOf(cause instanceof Error ? cause : thrown);
   return issueIn(thrown) ?? oddAnswer(thrown) ?? plain;
 }
 

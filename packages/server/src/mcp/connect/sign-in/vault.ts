@@ -155,51 +155,33 @@ function isSecret(text: string): boolean {
   return text.includes("${secret:");
 }
 
-/** What an entry says about signing in, with its variables replaced. */
-export interface OAuthSettings {
-  readonly grant: "authorization_code" | "client_credentials";
-  /** The client_id at authorization servers that read what stands there. */
-  readonly clientMetadataUrl: string | undefined;
-  readonly clientId: string | undefined;
-  readonly clientSecret: string | undefined;
-  /** The only authorization server that the client is known to. */
-  readonly issuer: string | undefined;
-  readonly scope: string | undefined;
-}
-
 /** The MCP server that is signed in at. */
 export interface SignInTarget {
   readonly url: URL;
   /** What its entry sends with every request. */
   readonly headers: Readonly<Record<string, string>>;
-  readonly settings: OAuthSettings;
+  /** What its entry says about signing in, with its variables replaced. */
+  readonly settings: OAuthEntry;
   readonly clientName: string;
 }
 
 /** Throws a `ConfigurationError` that names the key whose variable has no value, or whose value cannot be used. */
 export async function resolveOAuth(
-  { grant = "authorization_code", ...given }: OAuthEntry,
+  given: OAuthEntry,
   where: string,
   surroundings: Surroundings,
-): Promise<OAuthSettings> {
-  const one = async (key: keyof typeof given) => {
-    const text = given[key];
-    return text === undefined ? undefined : expand(text, `${where}.toolrack.oauth.${key}`, surroundings);
-  };
-  const clientMetadataUrl = await one("clientMetadataUrl");
+): Promise<OAuthEntry> {
+  const entries = Object.entries(given).map(
+    async ([key, text]) => [key, await expand(text, `${where}.toolrack.oauth.${key}`, surroundings)] as const,
+  );
+  const settings: OAuthEntry = Object.fromEntries(await Promise.all(entries));
+  const { clientMetadataUrl } = settings;
   if (clientMetadataUrl !== undefined && !isMetadataUrl(clientMetadataUrl)) {
     throw new ConfigurationError(
       `${where}.toolrack.oauth.clientMetadataUrl must be the address of a document: it begins with https://, has a path, and has neither credentials nor a fragment.`,
     );
   }
-  return {
-    grant,
-    clientMetadataUrl,
-    clientId: await one("clientId"),
-    clientSecret: await one("clientSecret"),
-    issuer: await one("issuer"),
-    scope: await one("scope"),
-  };
+  return settings;
 }
 
 /** Authorization servers compare it letter by letter, so it is sent as it is written. */
@@ -211,17 +193,9 @@ function isMetadataUrl(text: string): boolean {
 }
 
 /** The client that the entry names, if it names one. */
-export function configuredClient({
-  clientId,
-  clientSecret,
-  issuer,
-}: OAuthSettings): StoredOAuthClientInformation | undefined {
-  if (clientId === undefined) return undefined;
-  return {
-    client_id: clientId,
-    ...(clientSecret === undefined ? {} : { client_secret: clientSecret }),
-    ...(issuer === undefined ? {} : { issuer }),
-  };
+export function configuredClient(settings: OAuthEntry): StoredOAuthClientInformation | undefined {
+  const { clientId, clientSecret, issuer } = settings;
+  return clientId === undefined ? undefined : { client_id: clientId, client_secret: clientSecret, issuer };
 }
 
 /** All scopes of these lists, each once, as OAuth writes them; undefined when there are none. */

@@ -3,11 +3,11 @@ import { issueToken } from "../../../access/tokens.ts";
 import { type Serving, serve } from "../../../rack/serve.ts";
 import type { StoredToken } from "../../../store/tokens.ts";
 import { TemporaryWorkspace } from "../../../testing/temporary-workspace.ts";
-import type { Era } from "../../wire/eras.ts";
+import type { Era } from "../../wire/client.ts";
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
-export type { Era } from "../../wire/eras.ts";
+export type { Era } from "../../wire/client.ts";
 
 export interface RpcAnswer {
   readonly status: number;

@@ -1,4 +1,7 @@
-import type { WorkerCall, WorkerProgram } from "../../sandbox.ts";
+import fs from "node:fs";
+import { compileFunction, constants } from "node:vm";
+import type { WorkerCall, WorkerProgram } from "../../spec.ts";
+import type { ThrownData } from "../../thrown.ts";
 import type {
   ExecuteOutcome,
   ExecuteParams,
@@ -6,16 +9,10 @@ import type {
   ToolSource,
   WorkerSettings,
 } from "../messages.ts";
-import { CurrentCall } from "./current-call.ts";
-import { describeThrown } from "./describe-thrown.ts";
-import { describeTool } from "./describe-tool.ts";
-import { encodeJson } from "./encode-json.ts";
-import { loadTool, type ToolObject } from "./load-tool.ts";
-import { matchError } from "./match-error.ts";
-import { toolApi } from "./tool-api.ts";
-import { bridgeMatchOf } from "./tool-bridge.ts";
-import { type ToolModules, toolModules } from "./tool-require.ts";
-import { ToolStorage } from "./tool-storage.ts";
+import { describeFailure, encodeJson } from "./plain-data.ts";
+import { CurrentCall, ToolStorage, toolApi } from "./tool-api.ts";
+import { bridgeMatchOf, isRegExp, matchError, type ToolObject } from "./tool-bridge.ts";
+import { type ToolModules, toolModules } from "./tool-modules.ts";
 
 /** The program that a worker runs for one single-file tool. Nothing of the file is evaluated before `init`. */
 export function createProgram(source: ToolSource, require: NodeJS.Require): WorkerProgram {
@@ -44,7 +41,7 @@ export function createProgram(source: ToolSource, require: NodeJS.Require): Work
       try {
         await callOptional(tool, "init");
       } catch (thrown) {
-        const { message, stack } = describeThrown(thrown);
+        const { message, stack } = describeFailure(thrown);
         throw Object.assign(new Error(`init() failed: ${message}`), stack === undefined ? {} : { stack });
       }
     },
@@ -60,11 +57,12 @@ export function createProgram(source: ToolSource, require: NodeJS.Require): Work
             const described = await describeTool(load());
             return { ...described, missing: [...modules.missing] };
           } catch (thrown) {
-            const failure = describeThrown(thrown);
+            const failure = describeFailure(thrown);
             return { answers: {}, thrown: {}, members: {}, missing: [...modules.missing], failure };
           }
         }),
       execute: (params, call: WorkerCall) =>
+        // The host's own words.
         calls.run(call, () => execute(tool!, params as ExecuteParams, storage)),
     },
   };
@@ -76,31 +74,30 @@ async function execute(
   storage: ToolStorage,
 ): Promise<ExecuteOutcome> {
   await storage.refresh(params.storageVersion);
-  const outcome = await attempt(tool, params.input);
   try {
+    return await attempt(tool, params.input);
+  } finally {
     await storage.settle();
-    return outcome;
-  } catch (thrown) {
-    return { type: "error", error: describeThrown(thrown) };
   }
 }
 
+/** What it throws is data: what the tool threw, with the advice of the tool's author where there is some. */
 async function attempt(tool: ToolObject, input: ExecuteParams["input"]): Promise<ExecuteOutcome> {
   try {
     const reasons = refusals(await callOptional(tool, "validate", input));
     if (reasons.length > 0) return { type: "invalid", reasons };
     return toOutcome(await callOptional(tool, "execute", input));
   } catch (thrown) {
-    const error = describeThrown(thrown);
+    const error = describeFailure(thrown);
     const business = bridgeMatchOf(thrown) ?? matchError(await businessErrors(tool), thrown, error);
-    return { type: "error", error, ...(business === undefined ? {} : { business }) };
+    throw { ...error, data: { business } };
   }
 }
 
 function toOutcome(value: unknown): ExecuteOutcome {
   if (value instanceof Uint8Array || value instanceof ArrayBuffer) {
-    const bytes = value instanceof ArrayBuffer ? Buffer.from(value) : Buffer.from(value);
-    return { type: "bytes", base64: bytes.toString("base64") };
+    const bytes = value instanceof ArrayBuffer ? new Uint8Array(value) : value;
+    return { type: "bytes", base64: Buffer.from(bytes).toString("base64") };
   }
   if (typeof value === "bigint" || typeof value === "symbol" || typeof value === "function") {
     return { type: "value", value: String(value) };
@@ -112,10 +109,10 @@ function toOutcome(value: unknown): ExecuteOutcome {
 function refusals(answer: unknown): string[] {
   if (answer === false) return ["validate() refused them without saying why."];
   if (typeof answer !== "object" || answer === null) return [];
-  const { valid, errors, error } = answer as { valid?: unknown; errors?: unknown; error?: unknown };
+  const { valid, errors, error }: { valid?: unknown; errors?: unknown; error?: unknown } = answer;
   if (valid !== false) return [];
   const reasons = [errors ?? error ?? "validate() refused them without saying why."].flat();
-  return reasons.map((reason) => (typeof reason === "string" ? reason : describeThrown(reason).message));
+  return reasons.map((reason) => (typeof reason === "string" ? reason : describeFailure(reason).message));
 }
 
 /** Asked for only when something failed. One that fails itself says nothing about the failure at hand. */
@@ -138,4 +135,105 @@ function surround({ importx }: ToolModules, { environment }: WorkerSettings): vo
   for (const [name, value] of Object.entries(environment)) {
     process.env[name] = typeof value === "string" ? value : JSON.stringify(value);
   }
+}
+
+const NOTHING =
+  "It exports no tool. Write module.exports = { getMetadata() {…}, getSchema() {…}, execute() {…} }.";
+
+/** What a module of Node has too. A file cannot declare these names anew there either. */
+const opening = "return function (exports, require, module) {";
+
+/** Evaluates the file and answers with the object whose methods are the tool. Throws what the file throws. */
+function loadTool({ code, filename }: ToolSource, { require, importx }: ToolModules): ToolObject {
+  const module: { exports: unknown } = { exports: {} };
+  // Around the file and not parameters of it, so that `const fs = require("fs")` is no second declaration.
+  const around = {
+    __filename: filename,
+    __dirname: process.cwd(),
+    __toolrack_import_meta_url: `file://${filename}`,
+    process: Object.create(process, { exit: { value: refuseExit } }),
+    fs,
+    importx,
+    loadModule: importx,
+    importModule: importx,
+  };
+  const surround = compileFunction(`${opening}${code}\n}`, Object.keys(around), {
+    filename,
+    columnOffset: -opening.length,
+    importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
+  });
+  const run = surround(...Object.values(around));
+  run.call(module.exports, module.exports, require, module);
+  return toObject(module.exports);
+}
+
+function refuseExit(): never {
+  throw new Error("process.exit() is not available to a tool. Return or throw instead.");
+}
+
+/** An object as it is, a class as an instance of it, an ES module by its default export or all its names. */
+function toObject(exported: unknown): ToolObject {
+  if (typeof exported === "function") return fromFunction(exported);
+  if (typeof exported !== "object" || exported === null) throw new TypeError(NOTHING);
+  const members = exported as ToolObject; // Whatever it is, it has members that may be asked for.
+  if (typeof members.execute !== "function" && members.default !== undefined)
+    return toObject(members.default);
+  if (!hasMembers(members)) throw new TypeError(NOTHING);
+  // The names of an ES module cannot be written, and a frozen object takes no `api`.
+  if ("__esModule" in members) return { ...members };
+  return Object.isExtensible(members) ? members : Object.create(members);
+}
+
+// biome-ignore lint/complexity/noBannedTypes: whatever the file exports that can be called.
+function fromFunction(exported: Function): ToolObject {
+  const { prototype } = exported;
+  const isClass = typeof prototype?.execute === "function" || typeof prototype?.getMetadata === "function";
+  if (isClass) return Reflect.construct(exported, []);
+  const members = exported as unknown as ToolObject; // A function has members like any object.
+  if (typeof members.execute === "function") return members;
+  throw new TypeError(NOTHING);
+}
+
+function hasMembers(members: ToolObject): boolean {
+  return ["execute", "getMetadata", "getSchema"].some((name) => name in members);
+}
+
+const asked = ["getMetadata", "getSchema", "getDependencies", "getBusinessErrors", "getBridges"] as const;
+const known = [...asked, "execute", "init", "cleanup", "validate", "getMockArgs", "getBridgeErrors"] as const;
+
+/** Asks the tool's methods what it is. What they answer leaves as JSON; a test for errors leaves as text. */
+async function describeTool(tool: ToolObject): Promise<Omit<RawDescription, "missing">> {
+  const answers: Record<string, unknown> = {};
+  const thrown: Record<string, ThrownData> = {};
+  const members: Record<string, string> = {};
+  for (const name of known) if (tool[name] !== undefined) members[name] = typeof tool[name];
+  for (const name of asked) {
+    const method = tool[name];
+    if (typeof method !== "function") continue;
+    try {
+      answers[name] = printable(name, await method.call(tool)) ?? null;
+    } catch (error) {
+      thrown[name] = describeFailure(error);
+    }
+  }
+  return { answers, thrown, members };
+}
+
+function printable(name: (typeof asked)[number], answer: unknown): unknown {
+  if (name === "getBusinessErrors" && Array.isArray(answer)) return answer.map(printableEntry);
+  if (name === "getBridges" && typeof answer === "object" && answer !== null) return Object.keys(answer);
+  return encodeJson(answer);
+}
+
+function printableEntry(entry: unknown): unknown {
+  if (typeof entry !== "object" || entry === null) return encodeJson(entry);
+  const { match, ...rest }: { match?: unknown } = entry;
+  const plain = Object(encodeJson(rest));
+  return match === undefined ? plain : { ...plain, match: printableMatch(match) };
+}
+
+function printableMatch(match: unknown): unknown {
+  if (Array.isArray(match)) return match.map(printableMatch).join(" | ");
+  if (isRegExp(match)) return String(match);
+  return typeof match === "function" ? "a function" : encodeJson(match);
 }

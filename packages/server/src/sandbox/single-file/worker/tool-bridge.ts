@@ -1,8 +1,9 @@
+import type { ThrownData } from "../../thrown.ts";
 import type { BusinessMatch } from "../messages.ts";
-import type { CurrentCall } from "./current-call.ts";
-import { describeThrown } from "./describe-thrown.ts";
-import type { ToolObject } from "./load-tool.ts";
-import { matchError } from "./match-error.ts";
+import { describeFailure } from "./plain-data.ts";
+
+/** What a file exports: its methods, and whatever else the author put there. */
+export type ToolObject = Record<string, unknown>;
 
 type Mode = "execute" | "dryrun";
 
@@ -27,16 +28,21 @@ export function bridgeMatchOf(thrown: unknown): BusinessMatch | undefined {
 export class ToolBridge {
   readonly #tool: ToolObject;
   readonly #api: () => unknown;
-  readonly #calls: CurrentCall;
+  readonly #currentCall: () => object | undefined;
   /** A call that changes the mode does so for itself: the worker has others, and later ones. */
   readonly #modes = new WeakMap<object, Mode>();
   /** Of calls that did not change it; `init` may. */
   #usual: Mode;
 
-  constructor(tool: ToolObject, api: () => unknown, calls: CurrentCall, isDryRun: boolean) {
+  constructor(
+    tool: ToolObject,
+    api: () => unknown,
+    currentCall: () => object | undefined,
+    isDryRun: boolean,
+  ) {
     this.#tool = tool;
     this.#api = api;
-    this.#calls = calls;
+    this.#currentCall = currentCall;
     this.#usual = isDryRun ? "dryrun" : "execute";
   }
 
@@ -45,7 +51,7 @@ export class ToolBridge {
   }
 
   get mode(): Mode {
-    const call = this.#calls.get();
+    const call = this.#currentCall();
     return (call && this.#modes.get(call)) ?? this.#usual;
   }
 
@@ -53,7 +59,7 @@ export class ToolBridge {
     if (mode !== "execute" && mode !== "dryrun") {
       throw new TypeError(`The mode of a bridge is "execute" or "dryrun", not ${JSON.stringify(mode)}.`);
     }
-    const call = this.#calls.get();
+    const call = this.#currentCall();
     if (call === undefined) this.#usual = mode;
     else this.#modes.set(call, mode);
   }
@@ -73,7 +79,7 @@ export class ToolBridge {
       try {
         outcomes[operation] = { success: true, result: await this.dryRun(operation) };
       } catch (thrown) {
-        outcomes[operation] = { success: false, error: describeThrown(thrown).message };
+        outcomes[operation] = { success: false, error: describeFailure(thrown).message };
       }
     }
     return outcomes;
@@ -113,8 +119,8 @@ export class ToolBridge {
   async #describe(operation: string, thrown: unknown): Promise<void> {
     if (typeof thrown !== "object" || thrown === null) return;
     const all = await this.getBridgeErrors();
-    const entries = Array.isArray(all) ? all : (all as Record<string, unknown> | undefined)?.[operation];
-    const match = matchError(entries, thrown, describeThrown(thrown));
+    const entries = isRecord(all) ? all[operation] : all;
+    const match = matchError(entries, thrown, describeFailure(thrown));
     if (match !== undefined) described.set(thrown, match);
   }
 
@@ -124,4 +130,57 @@ export class ToolBridge {
     // The tool's own object: what is missing in it is found when it is used.
     return (bridges ?? {}) as Record<string, Record<string, unknown>>;
   }
+}
+
+/**
+ * The first entry that describes what was thrown. It looks at the message, the code and the name. A regular
+ * expression is known by what it is, not by `instanceof`, which fails across realms.
+ */
+export function matchError(
+  entries: unknown,
+  thrown: unknown,
+  described: ThrownData,
+): BusinessMatch | undefined {
+  if (!Array.isArray(entries)) return undefined;
+  const { message, code, name } = described;
+  const texts = [message, ...(code === undefined ? [] : [String(code)]), name];
+  const found = entries.find((entry) => isRecord(entry) && fits(entry, texts, thrown));
+  return found === undefined ? undefined : toMatch(found);
+}
+
+function fits({ match, code }: Record<string, unknown>, texts: readonly string[], thrown: unknown): boolean {
+  if (match === undefined) return typeof code === "string" && texts.includes(code);
+  return [match].flat().some((one) => fitsOne(one, texts, thrown));
+}
+
+function fitsOne(match: unknown, texts: readonly string[], thrown: unknown): boolean {
+  try {
+    if (typeof match === "string") return match !== "" && texts.some((text) => text.includes(match));
+    if (typeof match === "function") return Boolean(match(thrown));
+    if (!isRegExp(match)) return false;
+    return texts.some((text) => {
+      match.lastIndex = 0; // With the flag `g` it would go on where it last stopped.
+      return match.test(text);
+    });
+  } catch {
+    return false; // A test that fails must not hide the failure that it looks at.
+  }
+}
+
+function toMatch(entry: Record<string, unknown>): BusinessMatch {
+  const { code, description, solution, retryable } = entry;
+  return {
+    code: typeof code === "string" && code !== "" ? code : "BUSINESS_ERROR",
+    ...(typeof description === "string" ? { description } : {}),
+    ...(typeof solution === "string" ? { solution } : {}),
+    retryable: retryable === true,
+  };
+}
+
+export function isRegExp(value: unknown): value is RegExp {
+  return Object.prototype.toString.call(value) === "[object RegExp]";
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,0 +1,56 @@
+/** One page of a kept result. */
+export interface ResultPage {
+  readonly text: string;
+  readonly offset: number;
+  /** Where the next page starts; absent on the last one. */
+  readonly nextOffset?: number;
+  /** Characters in all. */
+  readonly total: number;
+}
+
+/** Which part of a whole result is wanted. */
+export interface PageOptions {
+  readonly offset?: number;
+  /** Characters a page; default 20,000. */
+  readonly limit?: number;
+}
+
+/** Whole texts of results of which the model saw a part. The oldest go first when the room is used up. */
+export class KeptResults {
+  readonly #room: number;
+  readonly #texts = new Map<string, string>();
+  #used = 0;
+
+  constructor(room: number) {
+    this.#room = room;
+  }
+
+  /** Says whether it was kept: a text larger than all the room is not. */
+  keep(callId: string, text: string): boolean {
+    if (text.length > this.#room) return false;
+    const before = this.#texts.get(callId);
+    if (before !== undefined) {
+      this.#texts.delete(callId);
+      this.#used -= before.length;
+    }
+    this.#texts.set(callId, text);
+    this.#used += text.length;
+    for (const [oldest, old] of this.#texts) {
+      if (this.#used <= this.#room) break;
+      this.#texts.delete(oldest);
+      this.#used -= old.length;
+    }
+    return true;
+  }
+
+  get(callId: string): string | undefined {
+    return this.#texts.get(callId);
+  }
+}
+
+export function pageOf(text: string, { offset = 0, limit = 20_000 }: PageOptions): ResultPage {
+  const start = Math.min(Math.max(0, Math.trunc(offset)), text.length);
+  const end = Math.min(start + Math.max(1, Math.trunc(limit)), text.length);
+  const page = { text: text.slice(start, end), offset: start, total: text.length };
+  return end < text.length ? { ...page, nextOffset: end } : page;
+}

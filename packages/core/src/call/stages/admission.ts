@@ -1,0 +1,177 @@
+import {
+  callerGone,
+  callerUnknown,
+  disabled,
+  notFound,
+  outOfReach,
+  permissionDenied,
+  takenDown,
+  tooDeep,
+} from "../../error/messages.ts";
+import {
+  LoopBlockedError,
+  PermissionDeniedError,
+  ToolDisabledError,
+  ToolExecutionError,
+  ToolNotFoundError,
+} from "../../error/tool-error.ts";
+import { loopMessage } from "../../loop/loop-messages.ts";
+import type { ToolInfo } from "../../tool/types.ts";
+import type { CallFrame } from "../frame.ts";
+
+/**
+ * Finds the tool. The list that the caller was shown decides what a name means; what has been switched off or
+ * taken down since then is refused all the same.
+ */
+export function resolve(frame: CallFrame): void {
+  const { host, name, options } = frame;
+  const current = host.find(name);
+  const entry = current === undefined ? undefined : (options.snapshot?.find(name) ?? current);
+  if (entry === undefined || current === undefined) {
+    const suggestions = host.nearest(name);
+    throw new ToolNotFoundError(notFound(name, suggestions, host.toolCount), {
+      toolName: name,
+      input: frame.raw,
+      data: { suggestions },
+    });
+  }
+  frame.entry = entry;
+  frame.toolName = entry.info.name;
+  if (current !== entry) frame.current = current;
+  if (current.info.disabled) {
+    throw new ToolDisabledError(disabled(entry.info.name, current.info.metadata.disabledReason), {
+      toolName: entry.info.name,
+      input: frame.raw,
+    });
+  }
+  if (frame.depth > host.settings.maxDepth) {
+    throw new ToolExecutionError(tooDeep(entry.info.name, host.settings.maxDepth), {
+      toolName: entry.info.name,
+      input: frame.raw,
+    });
+  }
+}
+
+/** Refuses a tool that is outside the caller's limits, before anything of it, such as its schema, shows. */
+export function reach(frame: CallFrame): void {
+  const { parent, options } = frame;
+  if (options.allow === undefined && parent === undefined) return;
+  const { info } = frame.tool;
+  if (options.allow?.(info) !== false && (parent === undefined || isWithinReach(info, parent))) return;
+  throw new PermissionDeniedError(outOfReach(info.name, parent?.toolName), {
+    toolName: info.name,
+    input: frame.raw,
+  });
+}
+
+/** Whether a call may reach a tool on behalf of those above it: no limit of theirs keeps it out, as far as none of them vouches for it. */
+export function isWithinReach(tool: ToolInfo, from: CallFrame): boolean {
+  for (let at: CallFrame | undefined = from; at !== undefined; at = at.parent) {
+    if (at.entry?.info.metadata.calls?.some((pattern) => covers(pattern, tool.name))) return true;
+    if (at.options.allow?.(tool) === false) return false;
+  }
+  return true;
+}
+
+/** Compares what the tool asks for with what the caller holds. */
+export function permit(frame: CallFrame): void {
+  const { info } = frame.tool;
+  const required = requiredBy(frame);
+  if (required === undefined || required.length === 0) return;
+  const missing = required.filter(
+    (permission) => !frame.permissions.some((held) => covers(held, permission)),
+  );
+  if (missing.length === 0) return;
+  throw new PermissionDeniedError(permissionDenied(info.name, missing), {
+    toolName: info.name,
+    input: frame.input,
+    data: { missing },
+  });
+}
+
+function requiredBy({ tool, current }: CallFrame): readonly string[] | undefined {
+  const own = tool.info.metadata.permissions;
+  const since = current?.info.metadata.permissions;
+  return since === undefined ? own : [...new Set([...(own ?? []), ...since])];
+}
+
+/** `file:*` covers `file:read`; `*` covers everything. */
+export function covers(held: string, permission: string): boolean {
+  if (!held.includes("*")) return held === permission;
+  const parts = held.split("*");
+  const first = parts[0]!;
+  const last = parts.at(-1)!;
+  if (!permission.startsWith(first) || permission.length < first.length + last.length) return false;
+  let from = first.length;
+  for (const part of parts.slice(1, -1)) {
+    const found = permission.indexOf(part, from);
+    if (found === -1) return false;
+    from = found + part.length;
+  }
+  return permission.length - last.length >= from && permission.endsWith(last);
+}
+
+/** Asks loop detection whether the session repeats itself. A detector that fails lets the call pass. */
+export function guard(frame: CallFrame): void {
+  if (!frame.host.sessions.watches(frame)) return;
+  const verdict = frame.host.sessions.assessNext(frame);
+  if (verdict === undefined || verdict.action === "none" || verdict.action === "nudge") return;
+  frame.flag().loop = verdict;
+  throw new LoopBlockedError(loopMessage(verdict), {
+    toolName: frame.toolName,
+    input: frame.input,
+    data: { verdict },
+    recoverable: verdict.action !== "stop",
+  });
+}
+
+/**
+ * Looks again at what let the call in, after a person has thought about it: that may have taken hours. What runs is the
+ * version that was agreed to, also where the rack has a newer one.
+ */
+export async function recheck(frame: CallFrame): Promise<void> {
+  const why = await whyWithdrawn(frame);
+  if (why !== undefined) {
+    throw new PermissionDeniedError(callerGone(frame.toolName, why), {
+      toolName: frame.toolName,
+      input: frame.input,
+    });
+  }
+  requireStanding(frame);
+}
+
+/** Throws when the tool is gone or switched off, or out of reach of the caller by now. */
+export function requireStanding(frame: CallFrame): void {
+  const { toolName, input } = frame;
+  const before = frame.current ?? frame.tool;
+  const now = frame.host.find(before.info.name);
+  // Another tool may have taken the name for an alias of its own.
+  if (now === undefined || now.key !== before.key) {
+    throw new ToolNotFoundError(takenDown(toolName), { toolName, input, data: { suggestions: [] } });
+  }
+  if (now !== frame.entry) frame.current = now;
+  if (now.info.disabled) {
+    throw new ToolDisabledError(disabled(toolName, now.info.metadata.disabledReason), { toolName, input });
+  }
+  reach(frame);
+  permit(frame);
+}
+
+/** Who made the first call of a chain is behind all of them. */
+async function whyWithdrawn(frame: CallFrame): Promise<string | undefined> {
+  for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
+    const why = await whyWithdrawnFrom(at);
+    if (why !== undefined) return why;
+  }
+  return undefined;
+}
+
+async function whyWithdrawnFrom({ callId, options, host }: CallFrame): Promise<string | undefined> {
+  try {
+    return await options.withdrawn?.(callId);
+  } catch (thrown) {
+    // What failed there is for whoever runs the rack, not for the caller.
+    host.settings.logger.error(`It is not known whether the caller of ${callId} is still there:`, thrown);
+    return callerUnknown;
+  }
+}

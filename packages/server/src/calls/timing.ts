@@ -1,0 +1,142 @@
+import { InvalidArgumentError } from "@toolrack/core";
+import { Cron } from "croner";
+import { reasonOf } from "../helpers/index.ts";
+import type { ScheduleTiming } from "../store/index.ts";
+
+/** When to run, as the caller of `schedule_tool` writes it. Exactly one of the first four is given. */
+export interface TimingWish {
+  readonly time?: string | undefined;
+  readonly delaySeconds?: number | undefined;
+  readonly interval?: string | undefined;
+  readonly cron?: string | undefined;
+  readonly timeZone?: string | undefined;
+}
+
+const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+/** Beyond it, dates can no longer be shown. */
+const LATEST = Date.UTC(9999, 0);
+const moment =
+  /^(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2}))?(?:\.\d+)?)?\s*(Z|[+-]\d{2}:?\d{2})?$/i;
+
+/** Throws `InvalidArgumentError`, which says what to write instead. */
+export function parseTiming(wish: TimingWish, now: number): ScheduleTiming {
+  const { time, delaySeconds, interval, cron } = wish;
+  const given = Object.entries({ time, delaySeconds, interval, cron }).filter(
+    ([, value]) => value !== undefined,
+  );
+  if (given.length !== 1) {
+    const problem = given.length === 0 ? "None" : given.map(([key]) => key).join(" and ");
+    throw invalid(`Say when with exactly one of time, delaySeconds, interval and cron. Given: ${problem}.`);
+  }
+  if (delaySeconds !== undefined) return { kind: "once", at: checkedTime(now + delaySeconds * 1000, now) };
+  if (cron !== undefined) return parseCron(cron, zoneOf(wish.timeZone), now);
+  if (interval !== undefined) return parseInterval(interval);
+  // The older tool also took intervals here.
+  if (time!.trim().startsWith("every@")) return parseInterval(time!);
+  return { kind: "once", at: parseMoment(time!, wish.timeZone, now) };
+}
+
+/** The first time to run after `now`; nothing when there is none. `anchor` is the time before, or the creation. */
+export function nextRunAt(timing: ScheduleTiming, anchor: number, now: number): number | undefined {
+  if (timing.kind === "once") return timing.at > anchor ? timing.at : undefined;
+  if (timing.kind === "cron") return nextOfCron(timing.expression, timing.timeZone, now);
+  // Counted from the time before, so that runs that begin a little late do not add up.
+  const passed = Math.max(0, Math.floor((now - anchor) / timing.interval));
+  return anchor + (passed + 1) * timing.interval;
+}
+
+export function describeTiming(timing: ScheduleTiming): Record<string, string> {
+  if (timing.kind === "once") return { time: new Date(timing.at).toISOString() };
+  if (timing.kind === "every") return { interval: formatInterval(timing.interval) };
+  const { expression, timeZone } = timing;
+  return { cron: expression, ...(timeZone === undefined ? {} : { timeZone }) };
+}
+
+function parseInterval(text: string): ScheduleTiming {
+  const [, amount, unit] = /^(?:every@)?(\d+)(s|m|h|d)$/.exec(text.trim()) ?? [];
+  const interval = Number(amount) * (units[unit ?? ""] ?? 0);
+  if (interval > 0 && interval <= 10_000 * units.d!) return { kind: "every", interval };
+  throw invalid(
+    `"${text}" is no interval. Write every@ and a whole number of s, m, h or d, such as every@5m; at least 1s, at most 10000d.`,
+  );
+}
+
+function formatInterval(interval: number): string {
+  const unit = ["d", "h", "m"].find((candidate) => interval % units[candidate]! === 0) ?? "s";
+  return `every@${interval / units[unit]!}${unit}`;
+}
+
+function parseCron(expression: string, timeZone: string, now: number): ScheduleTiming {
+  let next: number | undefined;
+  try {
+    next = nextOfCron(expression, timeZone, now);
+  } catch (thrown) {
+    throw invalid(
+      `"${expression}" is no cron expression: ${reasonOf(thrown)} Write minute, hour, day, month and weekday, such as "0 9 * * 1-5".`,
+    );
+  }
+  if (next === undefined) throw invalid(`No time ever fits the cron expression "${expression}".`);
+  return { kind: "cron", expression, timeZone };
+}
+
+function parseMoment(text: string, timeZone: string | undefined, now: number): number {
+  const [, year, month, day, hour = "0", minute = "00", second = "00", offset] =
+    moment.exec(text.trim()) ?? [];
+  if (year === undefined) throw noMoment(text);
+  const two = (part: string | undefined) => part!.padStart(2, "0");
+  const local = `${year}-${two(month)}-${two(day)}T${two(hour)}:${minute}:${second}`;
+  // Dates such as February 30 would be taken for the days after.
+  const plain = new Date(`${local}Z`);
+  if (Number.isNaN(plain.getTime()) || plain.getUTCDate() !== Number(day)) throw noMoment(text);
+  if (offset === undefined) return momentIn(local, zoneOf(timeZone), text, now);
+  const at = Date.parse(local + offset.toUpperCase().replace(/^([+-]\d\d)(\d\d)$/, "$1:$2"));
+  if (Number.isNaN(at)) throw noMoment(text);
+  return checkedTime(at, now);
+}
+
+/** The clock of a zone jumps twice a year; croner knows where. */
+function momentIn(local: string, timeZone: string, text: string, now: number): number {
+  const at = nextOfCron(local, timeZone, now);
+  if (at === undefined) throw isOver(`${text} (${timeZone})`, now);
+  return checkedTime(at, now);
+}
+
+function nextOfCron(expression: string, timeZone: string | undefined, now: number): number | undefined {
+  const cron = new Cron(expression, {
+    paused: true,
+    ...(timeZone === undefined ? {} : { timezone: timeZone }),
+  });
+  return cron.nextRun(new Date(now))?.getTime();
+}
+
+/** The server's own when none is given: kept with the schedule, so that it stays when the server moves. */
+function zoneOf(timeZone: string | undefined): string {
+  try {
+    return new Intl.DateTimeFormat("en", timeZone === undefined ? {} : { timeZone }).resolvedOptions()
+      .timeZone;
+  } catch {
+    throw invalid(`"${timeZone}" is no time zone. Use an IANA name such as Asia/Shanghai.`);
+  }
+}
+
+function checkedTime(at: number, now: number): number {
+  const rounded = Math.round(at);
+  if (rounded > LATEST) throw invalid("The time is after the year 9998. Choose an earlier one.");
+  if (rounded < now) throw isOver(new Date(rounded).toISOString(), now);
+  return rounded;
+}
+
+function isOver(when: string, now: number): InvalidArgumentError {
+  return invalid(`${when} is over: it is ${new Date(now).toISOString()} now. Choose a later time.`);
+}
+
+function noMoment(text: string): InvalidArgumentError {
+  return invalid(
+    `"${text}" is no time. Write 2026-03-15T09:30:00+08:00, or 2026-03-15 09:30:00 with a timeZone.`,
+  );
+}
+
+/** What the caller of `schedule_tool` should write instead. */
+export function invalid(message: string): InvalidArgumentError {
+  return new InvalidArgumentError(message, { toolName: "schedule_tool" });
+}

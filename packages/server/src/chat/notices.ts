@@ -1,0 +1,66 @@
+export const roundLimit = (rounds: number): string =>
+  `Stopped after ${rounds} rounds of tool calls, which is the limit of one turn (chat.maxRounds). Send a message to go on.`;
+
+export const timeLimit = (seconds: number): string =>
+  `Stopped after ${seconds} seconds, which is the limit of one turn (chat.maxSeconds). Send a message to go on.`;
+
+export const tokenLimit = (used: number, limit: number): string =>
+  `Stopped after ${used} tokens; the limit of one turn is ${limit} (chat.maxTokens). Send a message to go on.`;
+
+export const answerLimit = (limit: number): string =>
+  `Stopped in the middle of an answer that has more than ${limit} characters of text, reasoning and arguments, which is the limit of one answer (chat.maxAnswer). Send a message to go on.`;
+
+export const callLimit = (limit: number): string =>
+  `Stopped in the middle of an answer that asks for more than ${limit} calls at once, which is the most that one answer may ask for. None of them was run. Ask for fewer at a time to go on.`;
+
+export const wentInCircles = (evidence: string | undefined): string =>
+  `Stopped, because the model goes in circles: ${evidence ?? "its latest calls repeat earlier ones"}. Say what should be done instead to go on.`;
+
+/** The model is told why a call that it was writing was not run. */
+export const cutArguments = (name: string): string =>
+  `"${name}" was not run: your message broke off in the middle of the call, as it does at its length limit. Write the whole call again, with shorter arguments or in several steps.`;
+
+export const noName = "A call without a name was not run. Name one of the tools that you were given.";
+
+export const tooManyCalls = (limit: number): string =>
+  `Not run: one message may make ${limit} calls. Make the rest in the next one.`;
+
+/** Of a call that a client should run which takes one at a time. */
+export const oneCallAtATime = (name: string): string =>
+  `"${name}" was not run: only one call of this kind is made at a time. Call it again once you have read the answer to the other.`;
+
+/** `given`: how many tools the model was given. */
+export const unknownTool = (name: string, nearest: readonly string[], given: number): string => {
+  const shown = name.length > 100 ? `${name.slice(0, 100)}…` : name;
+  const others =
+    nearest.length === 0
+      ? `Use one of the ${given} tools that you were given.`
+      : `Nearest to it: ${nearest.join(", ")}.`;
+  return `There is no tool named "${shown}" here. ${others}`;
+};
+
+/** Of arguments that are no JSON: what stands before and behind the place where they stop to be any. */
+export const writtenThere = (before: string, behind: string): string =>
+  behind === ""
+    ? `What you wrote ends too early, behind: ${before}`
+    : `You wrote: ${before} ⟨here⟩ ${behind}`;
+
+export const outcomeUnknown =
+  "The server ended while the tool ran, so nobody knows whether it did its work. Check before you call it again.";
+
+/** Of a tool that had called others when the server ended. `made`: what became of each. */
+export const interruptedChain = (name: string, made: readonly string[], why: string): string =>
+  `"${name}" was interrupted: ${why}. Of the calls that it had made: ${made.join("; ")}. Whether it did anything else is not known. Check before you call it again.`;
+
+/** For readers: the call goes on under another id. */
+export const madeAgain = (callId: string): string =>
+  `The server ended while it waited for consent. It was agreed to, and is made again as ${callId}.`;
+
+export const serverEnded = "the server ended while it ran";
+
+export const neverRun = "Not run: the server ended before its turn came.";
+
+export const stoppedCall = "Not run: the turn was stopped.";
+
+export const notResumed =
+  "It was agreed to after the server had started anew, but could not be made then. Call it again if it is still needed.";

@@ -1,0 +1,417 @@
+import { setTimeout as wait } from "node:timers/promises";
+import { redact } from "@toolrack/core";
+import { createParser } from "eventsource-parser";
+import { type CompletionChunk, readDelta, saysSomething, toChunk, toOnlyChunk } from "./deltas.ts";
+import type { ModelEndpoint } from "./model.ts";
+
+export interface StreamOptions {
+  readonly signal: AbortSignal;
+  /** Sent beside those of the provider. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Is told before each wait. */
+  readonly onRetry?: (retry: {
+    readonly attempt: number;
+    readonly waitMs: number;
+    readonly reason: string;
+  }) => void;
+  /** How often a request is made again. Default 4. */
+  readonly retries?: number;
+  /** The first wait, in milliseconds; each further one is twice as long. Default 500. */
+  readonly backoff?: number;
+}
+
+const LONGEST_BACKOFF = 16_000;
+/** A provider that wants a longer pause is not waited for: the caller decides. */
+const LONGEST_WAIT = 60_000;
+/** Characters of an error page that are read. */
+const LONGEST_PAGE = 64_000;
+/** Characters that one event may have. What streams models make is far below it; images as text come near. */
+const LONGEST_EVENT = 32_000_000;
+
+/**
+ * Asks the model, and gives the chunks of its answer as they come. Until the first one that says something, a failure
+ * that may pass is met by asking again; from then on never, so that nothing is said or called twice. Throws
+ * `ProviderError`, or the signal's reason.
+ */
+export async function* streamCompletion(
+  endpoint: ModelEndpoint,
+  body: Readonly<Record<string, unknown>>,
+  options: StreamOptions,
+): AsyncGenerator<CompletionChunk> {
+  const { signal, headers, onRetry, retries = 4, backoff = 500 } = options;
+  for (let attempt = 1; ; attempt++) {
+    let hasBegun = false;
+    try {
+      for await (const chunk of request(endpoint, body, signal, headers)) {
+        hasBegun ||= chunk.choices.some(
+          ({ delta, finish_reason }) => typeof finish_reason === "string" || saysSomething(readDelta(delta)),
+        );
+        yield chunk;
+      }
+      signal.throwIfAborted();
+      return;
+    } catch (thrown) {
+      signal.throwIfAborted();
+      const error =
+        thrown instanceof ProviderError
+          ? thrown
+          : failure("unreachable", endpoint, "cannot be reached", thrown);
+      const pause = pauseBefore(attempt, error, backoff);
+      if (hasBegun || attempt > retries || !mayPass(error) || pause > LONGEST_WAIT) throw error;
+      onRetry?.({ attempt, waitMs: pause, reason: error.message });
+      await wait(pause, undefined, { signal }).catch(() => signal.throwIfAborted());
+    }
+  }
+}
+
+async function* request(
+  endpoint: ModelEndpoint,
+  body: Readonly<Record<string, unknown>>,
+  signal: AbortSignal,
+  headers: StreamOptions["headers"],
+): AsyncGenerator<CompletionChunk> {
+  const response = await askProvider(endpoint, "/chat/completions", {
+    method: "POST",
+    signal,
+    headers,
+    body: JSON.stringify(body),
+  });
+  if (!response.ok) {
+    throw refusal(endpoint, response.status, await beginningOf(response), retryAfterOf(response.headers));
+  }
+  try {
+    yield* readAnswer(endpoint, response);
+  } catch (thrown) {
+    if (thrown instanceof ProviderError) throw thrown;
+    throw thrown instanceof EventTooLong ? tooLong(endpoint) : cutOff(endpoint, thrown);
+  }
+}
+
+/** Sends a request to an address below the base, which may have a query of its own. */
+export function askProvider(endpoint: ModelEndpoint, path: string, init: RequestInit): Promise<Response> {
+  const url = new URL(endpoint.baseURL);
+  url.pathname = url.pathname.replace(/\/+$/, "") + path;
+  const { apiKey } = endpoint;
+  const headers = {
+    ...init.headers,
+    "content-type": "application/json",
+    accept: "text/event-stream, application/json",
+    ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+    ...endpoint.headers,
+  };
+  // A redirect would turn the request into another one, or send the key elsewhere.
+  return fetch(url, { ...init, headers, redirect: "error" });
+}
+
+function mayPass({ kind, code }: ProviderError): boolean {
+  // Nothing that passes by waiting a moment.
+  if (code === "insufficient_quota" || code === TOO_LONG) return false;
+  return kind === "busy" || kind === "failed" || kind === "unreachable" || kind === "cut";
+}
+
+/** Never without a pause, whatever the provider asks for. */
+function pauseBefore(attempt: number, { retryAfter = 0 }: ProviderError, backoff: number): number {
+  // Spread out, so that callers who failed together do not come back together.
+  const own = Math.min(backoff * 2 ** (attempt - 1), LONGEST_BACKOFF) * (0.5 + Math.random() / 2);
+  return Math.max(retryAfter * 1000, own);
+}
+
+/** In seconds: given so, in milliseconds, or as a date. Undefined when nothing of the kind is said. */
+function retryAfterOf(headers: Headers): number | undefined {
+  const [exact, seconds] = ["retry-after-ms", "retry-after"].map((name) => {
+    const text = headers.get(name)?.trim() ?? "";
+    return text === "" ? Number.NaN : Number(text);
+  });
+  if (Number.isFinite(exact)) return Math.max(0, exact! / 1000);
+  if (Number.isFinite(seconds)) return Math.max(0, seconds!);
+  const date = Date.parse(headers.get("retry-after") ?? "");
+  return Number.isNaN(date) ? undefined : Math.max(0, (date - Date.now()) / 1000);
+}
+
+/** The longest name of a field with which a stream may begin, `retry:`. */
+const LONGEST_FIELD = 6;
+
+/** The chunks of an answer, streamed or not. Throws `ProviderError`, `EventTooLong`, or what broke the connection. */
+async function* readAnswer(
+  endpoint: ModelEndpoint,
+  { body, headers }: Response,
+): AsyncGenerator<CompletionChunk> {
+  const pieces = decoded(body ?? []);
+  let isStream = /\btext\/event-stream\b/i.test(headers.get("content-type") ?? "");
+  let head = "";
+  // Some servers forget to say that they stream.
+  while (!isStream && head.length < LONGEST_FIELD) {
+    const { done, value } = await pieces.next();
+    if (done) break;
+    head = (head + value).trimStart();
+  }
+  isStream ||= /^(?:data|event|id|retry)?:/.test(head);
+  const all = chained(head, pieces);
+  if (isStream) {
+    yield* readStream(endpoint, all);
+    return;
+  }
+  const text = await joined(all);
+  const chunk = checked(endpoint, toOnlyChunk(parsed(endpoint, text)));
+  if (chunk.choices.length === 0) throw nonsense(endpoint, "no completion, because it has no choices", text);
+  yield chunk;
+}
+
+async function* readStream(
+  endpoint: ModelEndpoint,
+  pieces: AsyncIterable<string>,
+): AsyncGenerator<CompletionChunk> {
+  let isComplete = false;
+  let hasBegun = false;
+  try {
+    for await (const data of readEvents(pieces, LONGEST_EVENT)) {
+      if (data.trim() === "[DONE]") {
+        // It stands for an end only where there is something that can end.
+        isComplete ||= hasBegun;
+        break;
+      }
+      const chunk = checked(endpoint, toChunk(parsed(endpoint, data)));
+      for (const { delta, finish_reason } of chunk.choices) {
+        isComplete ||= typeof finish_reason === "string";
+        hasBegun ||= saysSomething(readDelta(delta));
+      }
+      yield chunk;
+    }
+  } catch (thrown) {
+    // Nothing is missing of an answer that has ended, but perhaps what it took.
+    const isBroken = !(thrown instanceof ProviderError || thrown instanceof EventTooLong);
+    if (!isComplete || !isBroken) throw thrown;
+  }
+  // Not every server says [DONE]; one that gave no reason to end did not mean to.
+  if (!isComplete) throw cutOff(endpoint);
+}
+
+function parsed(endpoint: ModelEndpoint, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw nonsense(endpoint, "not JSON", text);
+  }
+}
+
+/** Some failures come in the middle of a stream that began well. */
+function checked(endpoint: ModelEndpoint, chunk: CompletionChunk): CompletionChunk {
+  if (chunk.error === undefined || chunk.error === null) return chunk;
+  const { message = "", status = 500, ...own } = detailsOf(chunk);
+  throw errorOf(endpoint, status, message, own);
+}
+
+async function* decoded(
+  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+): AsyncGenerator<string, undefined> {
+  const decoder = new TextDecoder();
+  for await (const piece of bytes) yield decoder.decode(piece, { stream: true });
+  yield decoder.decode();
+}
+
+async function* chained(first: string, rest: AsyncIterable<string>): AsyncGenerator<string> {
+  yield first;
+  yield* rest;
+}
+
+async function joined(pieces: AsyncIterable<string>): Promise<string> {
+  const kept: string[] = [];
+  let size = 0;
+  for await (const piece of pieces) {
+    size += piece.length;
+    if (size > LONGEST_EVENT) throw new EventTooLong();
+    kept.push(piece);
+  }
+  return kept.join("");
+}
+
+/** The beginning of an error page, for people: more is not read. */
+async function beginningOf({ body }: Response): Promise<string> {
+  let text = "";
+  try {
+    for await (const piece of decoded(body ?? [])) {
+      text += piece;
+      if (text.length >= LONGEST_PAGE) break;
+    }
+  } catch {
+    // What came before it broke off is as good.
+  }
+  return text;
+}
+
+/** One event has more characters than are taken in. */
+export class EventTooLong extends Error {
+  override readonly name = "EventTooLong";
+}
+
+/**
+ * The `data` of each event of a stream, however its bytes were cut. Comments and other fields are passed over. Throws
+ * `EventTooLong`.
+ */
+export function readSse(bytes: AsyncIterable<Uint8Array>, longest = LONGEST_EVENT): AsyncGenerator<string> {
+  return readEvents(decoded(bytes), longest);
+}
+
+async function* readEvents(pieces: AsyncIterable<string>, longest: number): AsyncGenerator<string> {
+  const events: string[] = [];
+  let isTooLong = false;
+  const parser = createParser({
+    maxBufferSize: longest,
+    onEvent: ({ data }) => events.push(data),
+    onError: ({ type }) => {
+      isTooLong ||= type === "max-buffer-size-exceeded";
+    },
+  });
+  for await (const piece of pieces) {
+    parser.feed(piece);
+    yield* events.splice(0);
+    if (isTooLong) throw new EventTooLong();
+  }
+  // Some servers leave out the empty line at the end.
+  parser.feed("\n\n");
+  yield* events;
+}
+
+/**
+ * `unreachable`: no connection, or one that broke. `cut`: the answer ended in the middle. `busy`: 429. `refused`: the
+ * request itself is not accepted. `unauthorized`: the key is not. `failed`: everything else.
+ */
+type ProviderErrorKind = "unreachable" | "cut" | "busy" | "refused" | "unauthorized" | "failed";
+
+/** What the provider said of an error in its own terms: `context_length_exceeded`, `invalid_request_error`, `messages`. */
+interface OwnDetails {
+  readonly status?: number;
+  readonly code?: string;
+  readonly type?: string;
+  /** Which member of the request was wrong. */
+  readonly param?: string;
+}
+
+/**
+ * The model did not answer. The message is for the person who asked. It has no cause: what was thrown may hold the
+ * provider's key.
+ */
+export class ProviderError extends Error {
+  override readonly name = "ProviderError";
+  readonly kind: ProviderErrorKind;
+  /** For programs. */
+  readonly details: Readonly<Record<string, unknown>>;
+  /** Seconds. */
+  readonly retryAfter: number | undefined;
+
+  constructor(
+    kind: ProviderErrorKind,
+    provider: string,
+    message: string,
+    own: OwnDetails = {},
+    retryAfter?: number,
+  ) {
+    super(message);
+    this.kind = kind;
+    this.details = { provider, ...own };
+    this.retryAfter = retryAfter;
+  }
+
+  /** The provider's own. */
+  get code(): unknown {
+    return this.details.code;
+  }
+}
+
+/** Characters of a provider's words that are shown, of its codes, and of what makes no sense anyway. */
+const LONGEST_WORDS = 1_000;
+const LONGEST_CODE = 100;
+const LONGEST_NONSENSE = 200;
+/** The code of an answer that is too long. Asking again would bring the same. */
+const TOO_LONG = "response_too_long";
+
+/** What a provider answered instead of a completion. `text`: the body. */
+function refusal(endpoint: ModelEndpoint, status: number, text: string, retryAfter?: number): ProviderError {
+  let answer: unknown;
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    // It is a page, or nothing at all.
+  }
+  const { message = text, status: _status, ...own } = detailsOf(answer);
+  return errorOf(endpoint, status, message, own, retryAfter);
+}
+
+function errorOf(
+  endpoint: ModelEndpoint,
+  status: number,
+  said: string,
+  own: OwnDetails,
+  retryAfter?: number,
+): ProviderError {
+  const words = shownWords(endpoint, said, LONGEST_WORDS);
+  const message = `${place(endpoint)} answered ${status} for the model "${endpoint.model}"${words === "" ? "" : `: ${words}`}`;
+  const codes = Object.entries(own).map(([key, text]) => [key, shownWords(endpoint, text, LONGEST_CODE)]);
+  const details = { status, ...Object.fromEntries(codes) };
+  return new ProviderError(kindOf(status), endpoint.provider, message, details, retryAfter);
+}
+
+function kindOf(status: number): ProviderErrorKind {
+  if (status === 401 || status === 403) return "unauthorized";
+  if (status === 429) return "busy";
+  return status >= 400 && status < 500 && status !== 408 ? "refused" : "failed";
+}
+
+function detailsOf(answer: unknown): OwnDetails & { message?: string } {
+  const { error = answer } = Object(answer);
+  if (typeof error === "string") return { message: error };
+  const { message, code, type, param, status } = Object(error);
+  const texts = Object.entries({ message, code, type, param }).filter(([, text]) => typeof text === "string");
+  const number = Number(status ?? code ?? Number.NaN);
+  return { ...Object.fromEntries(texts), ...(number >= 400 && number < 600 ? { status: number } : {}) };
+}
+
+/** What could not be done with a provider, and why. `problem`: what its name is followed by. */
+export function failure(
+  kind: ProviderErrorKind,
+  endpoint: ModelEndpoint,
+  problem: string,
+  thrown: unknown,
+): ProviderError {
+  const message = `${place(endpoint)} ${problem}: ${reasonOf(endpoint, thrown)}.`;
+  return new ProviderError(kind, endpoint.provider, message);
+}
+
+/** The provider sent something that makes no sense. */
+function nonsense(endpoint: ModelEndpoint, what: string, text: string): ProviderError {
+  const message = `${place(endpoint)} sent something that is ${what}: ${shownWords(endpoint, text, LONGEST_NONSENSE)}`;
+  return new ProviderError("failed", endpoint.provider, message);
+}
+
+/** The answer ended in the middle. `thrown`: what broke it off, if anything did. */
+function cutOff(endpoint: ModelEndpoint, thrown?: unknown): ProviderError {
+  const reason = thrown === undefined ? "" : ` (${reasonOf(endpoint, thrown)})`;
+  const message = `The answer of ${place(endpoint, "the")} broke off before its end${reason}.`;
+  return new ProviderError("cut", endpoint.provider, message);
+}
+
+/** More characters at once than are taken in. */
+function tooLong(endpoint: ModelEndpoint): ProviderError {
+  const message =
+    `${place(endpoint)} sent more than ${LONGEST_EVENT} characters at once for the model "${endpoint.model}", which is the most ` +
+    "that is taken in of one event or of one answer that is not streamed. Ask for less at a time, or use a server that streams in smaller pieces.";
+  return new ProviderError("failed", endpoint.provider, message, { code: TOO_LONG });
+}
+
+/** In a word where there is one: messages of the network name addresses. */
+function reasonOf(endpoint: ModelEndpoint, thrown: unknown): string {
+  const cause = thrown instanceof Error && thrown.cause instanceof Error ? thrown.cause : thrown;
+  const { code, message } = Object(cause);
+  const said = typeof code === "string" ? code : (message ?? thrown);
+  return shownWords(endpoint, String(said), LONGEST_NONSENSE);
+}
+
+function place({ provider, address }: ModelEndpoint, article = "The"): string {
+  return `${article} model provider "${provider}" (${address})`;
+}
+
+/** What somebody may be shown of a provider's words: first masked, then cut, so that no half of a secret is left. */
+function shownWords({ secrets }: ModelEndpoint, text: string, longest: number): string {
+  const masked = String(redact(text, { values: secrets })).trim();
+  return masked.length <= longest ? masked : `${masked.slice(0, longest).toWellFormed()}…`;
+}

@@ -1,0 +1,192 @@
+import type { ServerResponse } from "node:http";
+import { v7 as uuid } from "uuid";
+import { jsonText, openEventStream, sent } from "../../http/wire/index.ts";
+import type { CompletionRequest } from "../completion-request.ts";
+import type { Completion } from "../completions.ts";
+import { offersFunctions } from "../functions.ts";
+import { calledIn, type ModelToolCall } from "../model.ts";
+import { isTool, type MessagePart, separator, type TurnEnd, type TurnEvent, textOfParts } from "../turn.ts";
+import { errorOfEnd } from "./chat-stream.ts";
+
+/** How the client reads the answer. */
+interface CompletionForm {
+  /** Whether the tools' activity is told. */
+  readonly tellsEvents: boolean;
+  /** The client reads the answer as JSON, so that nothing but the last word of the model may be in it. */
+  readonly isJson: boolean;
+  /** The client reads calls in the older form; see `offersFunctions`. */
+  readonly isFunctions: boolean;
+  /** Whether the last chunk of a stream says what the answer took. */
+  readonly wantsUsage: boolean;
+}
+
+export function formOf(body: CompletionRequest, tellsEvents: boolean): CompletionForm {
+  const { type } = Object(body.response_format);
+  return {
+    tellsEvents,
+    isJson: type === "json_object" || type === "json_schema",
+    isFunctions: offersFunctions(body),
+    wantsUsage: body.stream_options?.include_usage === true,
+  };
+}
+
+/** The answer in the form of Chat Completions. */
+export function toCompletion(completion: Completion, form: CompletionForm): Record<string, unknown> {
+  const { id, model, parts, usage, facts, end, calls, sessionID } = completion;
+  const { logprobs = null, annotations, ...more } = facts;
+  const refusal = textOfParts(parts, "refusal");
+  const text = answerText(parts, form);
+  const own = parts.filter(isTool).filter(({ client }) => !client);
+  const activity = own.map(({ callId, name, displayName, arguments: written, state }) => {
+    return { callId, name, displayName, arguments: written, status: state.status };
+  });
+  const message = {
+    role: "assistant",
+    content: text === "" && (calls.length > 0 || refusal !== "") ? null : text,
+    refusal: refusal || null,
+    reasoning_content: textOfParts(parts, "reasoning") || undefined,
+    annotations,
+    ...callMembers(calls, form),
+  };
+  return {
+    id,
+    object: "chat.completion",
+    created: now(),
+    model,
+    choices: [{ index: 0, message, logprobs, finish_reason: finishReason(end, form) }],
+    usage,
+    ...more,
+    ...(form.tellsEvents ? { toolrack: { sessionID, end, calls: activity } } : {}),
+  };
+}
+
+/** What a reader has not taken in yet. One that leaves more is cut off, which ends the model's answer too. */
+const MOST_WAITING = 8 * 1024 * 1024;
+
+/**
+ * Writes what happens as chunks. It opens with the first of them, or with the first call, so that an early failure gets
+ * a status of its own.
+ */
+export class CompletionStream {
+  readonly #outgoing: ServerResponse;
+  readonly #form: CompletionForm;
+  /** What every chunk begins with. */
+  readonly #head: Record<string, unknown>;
+  /** The end of the text so far. */
+  #said = "";
+  #isNewRound = false;
+
+  constructor(outgoing: ServerResponse, form: CompletionForm, model: string) {
+    this.#outgoing = outgoing;
+    this.#form = form;
+    const id = `chatcmpl-${uuid().replaceAll("-", "")}`;
+    this.#head = { id, object: "chat.completion.chunk", created: now(), model };
+  }
+
+  readonly tell = (event: TurnEvent): void => {
+    // Whether a text is the last is known at the end.
+    if (event.type === "text") this.#form.isJson || this.#text(event.text, event.logprobs);
+    else if (event.type === "reasoning") this.#delta({ reasoning_content: event.text });
+    else if (event.type === "refusal") this.#delta({ refusal: event.text });
+    else if (this.#form.tellsEvents) this.#write({ choices: [], toolrack: event });
+    if (event.type !== "call") return;
+    this.#isNewRound = true;
+    this.#open();
+  };
+
+  readonly keepAlive = (): void => {
+    this.#open();
+    this.#send(": alive\n\n");
+  };
+
+  /** `isTold`: what happened was told as it happened. */
+  end({ parts, end, calls, usage, facts }: Completion, isTold: boolean): typeof sent {
+    const error = errorOfEnd(end);
+    if (error !== undefined) {
+      if (!this.#outgoing.headersSent) throw error;
+      this.#send(dataOf(error.toEnvelope()));
+    } else {
+      if (!isTold) {
+        this.#delta({ reasoning_content: textOfParts(parts, "reasoning") });
+        this.#delta({ refusal: textOfParts(parts, "refusal") });
+      }
+      if (!isTold || this.#form.isJson) this.#delta({ content: answerText(parts, this.#form) });
+      const indexed = calls.map((call, index) => ({ index, ...call }));
+      if (calls.length > 0) this.#write({ choices: [choiceOf(callMembers(indexed, this.#form))] });
+      if (this.#form.tellsEvents) this.#write({ choices: [], toolrack: { type: "end", end } });
+      const { logprobs: _logprobs, annotations, ...more } = facts;
+      this.#write({ choices: [choiceOf({ annotations }, finishReason(end, this.#form))], ...more });
+      if (this.#form.wantsUsage) this.#write({ choices: [], usage });
+    }
+    this.#outgoing.end("data: [DONE]\n\n");
+    return sent;
+  }
+
+  #text(text: string, logprobs: unknown): void {
+    const between = this.#isNewRound ? separator(this.#said) : "";
+    this.#isNewRound = false;
+    this.#said = (this.#said + between + text).slice(-2);
+    this.#delta({ content: between + text }, logprobs);
+  }
+
+  /** Nothing is sent of a text that is empty. */
+  #delta(delta: Readonly<Record<string, string>>, logprobs?: unknown): void {
+    if (Object.values(delta).some((text) => text !== ""))
+      this.#write({ choices: [choiceOf(delta, null, logprobs)] });
+  }
+
+  #open(): void {
+    if (this.#outgoing.headersSent) return;
+    openEventStream(this.#outgoing);
+    this.#write({ choices: [choiceOf({ role: "assistant", content: "" })] });
+  }
+
+  #write(chunk: Readonly<Record<string, unknown>>): void {
+    this.#open();
+    this.#send(dataOf({ ...this.#head, ...chunk }));
+  }
+
+  #send(text: string): void {
+    if (this.#outgoing.destroyed) return;
+    this.#outgoing.write(text);
+    if (this.#outgoing.writableLength > MOST_WAITING) this.#outgoing.destroy();
+  }
+}
+
+function choiceOf(delta: object, finish: string | null = null, logprobs: unknown = null): object {
+  return { index: 0, delta, logprobs, finish_reason: finish };
+}
+
+function dataOf(value: unknown): string {
+  return `data: ${jsonText(value)}\n\n`;
+}
+
+function finishReason({ reason }: TurnEnd, { isJson, isFunctions }: CompletionForm): string {
+  if (reason === "client_tools") return isFunctions ? "function_call" : "tool_calls";
+  // A client that reads JSON cannot read why it is not there; it knows that it may be cut.
+  if (isJson && (reason === "limit" || reason === "loop")) return "length";
+  return reason === "length" || reason === "content_filter" ? reason : "stop";
+}
+
+/**
+ * What the model said in several rounds is one text to a client that did not see what it did in between. JSON is only
+ * what it said last.
+ */
+function answerText(parts: readonly MessagePart[], { isJson }: CompletionForm): string {
+  if (isJson) return textOfParts(parts.slice(parts.findLastIndex(isTool) + 1));
+  const rounds = [...Map.groupBy(parts, ({ round }) => round).values()].map((round) => textOfParts(round));
+  return rounds.filter((text) => text !== "").reduce((all, text) => all + separator(all) + text, "");
+}
+
+/** The members of a message, or of a piece of it, that hold the calls. */
+function callMembers(calls: readonly ModelToolCall[], { isFunctions }: CompletionForm): object {
+  const [first] = calls;
+  if (first === undefined) return {};
+  if (!isFunctions) return { tool_calls: calls };
+  const { name, written } = calledIn(first);
+  return { function_call: { name, arguments: written } };
+}
+
+function now(): number {
+  return Math.floor(Date.now() / 1000);
+}

@@ -1,0 +1,54 @@
+import type { Logger, ToolRegistry } from "@toolrack/core";
+import type { Grant } from "../access/index.ts";
+import type { ApprovalInbox, CallDesk, CallRecorder } from "../calls/index.ts";
+import type { Config } from "../config/index.ts";
+import type { Expert } from "../skills/index.ts";
+import type { Store } from "../store/index.ts";
+import type { StreamOptions } from "./provider.ts";
+import type { Providers } from "./providers.ts";
+
+/** What conversations work with. */
+export interface ChatServices {
+  readonly registry: ToolRegistry;
+  readonly desk: CallDesk;
+  readonly recorder: Pick<CallRecorder, "flush">;
+  readonly store: Pick<Store, "chat" | "calls" | "tokens" | "follower">;
+  readonly approvals: ApprovalInbox;
+  readonly providers: Providers;
+  readonly config: ChatConfig;
+  /** Without it there are no experts. */
+  readonly experts?: (nameOrId: string) => Expert | undefined;
+  readonly logger: Logger;
+  /** How a provider that failed is asked again. */
+  readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
+}
+
+type ChatConfig = NonNullable<Config["chat"]>;
+
+type ChatErrorCode =
+  | "chat_session_not_found"
+  | "chat_busy"
+  | "chat_cancelled"
+  | "chat_forbidden"
+  | "expert_not_found"
+  | "stopping";
+
+/** Something that cannot be done with a conversation. Every surface says so in its own form. */
+export class ChatError extends Error {
+  override readonly name = "ChatError";
+  readonly code: ChatErrorCode;
+
+  constructor(code: ChatErrorCode, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** Models are paid for: not every caller that may use a tool may use them. Throws `ChatError`. */
+export function requireChatGrant({ mayChat }: Pick<Grant, "mayChat">): void {
+  if (mayChat) return;
+  throw new ChatError(
+    "chat_forbidden",
+    "This token may not talk to models. An admin can make one that may: toolrack tokens create NAME --chat.",
+  );
+}

@@ -1,0 +1,291 @@
+import { createServer, type RequestListener, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, describe, expect, it } from "vitest";
+import { type CompletionChunk, DeltaMerger } from "./deltas.ts";
+import type { ModelEndpoint } from "./model.ts";
+import { type ProviderError, type StreamOptions, streamCompletion } from "./provider.ts";
+import { openEndpoint } from "./providers.ts";
+
+let server: Server | undefined;
+afterEach(() => {
+  server?.closeAllConnections();
+  server?.close();
+});
+
+async function endpointOf(
+  listener: RequestListener,
+  config: { path?: string; headers?: Record<string, string> } = {},
+): Promise<ModelEndpoint> {
+  const { path = "/v1", headers = { "x-own": "1" } } = config;
+  server = createServer(listener);
+  await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return openEndpoint(
+    "test",
+    { baseURL: `http://127.0.0.1:${port}${path}`, apiKey: "sk-hidden-key", headers },
+    { model: "m", toolCalls: "native", images: true, contextTokens: undefined },
+    { environment: {}, readSecret: async (name) => `secret-of-${name}-0123456789` },
+  );
+}
+
+async function read(endpoint: ModelEndpoint, more: Partial<StreamOptions> = {}): Promise<CompletionChunk[]> {
+  const chunks: CompletionChunk[] = [];
+  const options = { signal: new AbortController().signal, backoff: 1, ...more };
+  for await (const chunk of streamCompletion(endpoint, { model: "m" }, options)) chunks.push(chunk);
+  return chunks;
+}
+
+const event = (delta: object) => `data: ${JSON.stringify({ choices: [{ index: 0, delta }] })}\n\n`;
+const said = (content: string) => event({ content });
+const finish = `data: ${JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] })}\n\n`;
+const stream = { "content-type": "text/event-stream" };
+
+describe("a request to a model", () => {
+  it("carries the key and the configured headers, and takes an answer that is no stream", async () => {
+    let seen: unknown;
+    const endpoint = await endpointOf((incoming, outgoing) => {
+      seen = [incoming.url, incoming.headers.authorization, incoming.headers["x-own"]];
+      outgoing.setHeader("content-type", "application/json");
+      outgoing.end(JSON.stringify({ choices: [{ message: { content: "whole" }, finish_reason: "stop" }] }));
+    });
+    const [chunk] = await read(endpoint);
+    expect(chunk?.choices?.[0]).toMatchObject({ delta: { content: "whole" }, finish_reason: "stop" });
+    expect(seen).toEqual(["/v1/chat/completions", "Bearer sk-hidden-key", "1"]);
+  });
+
+  it("is made again after 429, 5xx and broken connections, as long as nothing was said", async () => {
+    let requests = 0;
+    const endpoint = await endpointOf((incoming, outgoing) => {
+      requests++;
+      if (requests === 1) outgoing.writeHead(429, { "retry-after": "0" }).end("{}");
+      else if (requests === 2) outgoing.writeHead(500).end("oops");
+      else if (requests === 3) incoming.socket.destroy();
+      else if (requests === 4) outgoing.writeHead(200, stream).end(": nothing\n\n");
+      else outgoing.writeHead(200, stream).end(said("hello") + finish);
+    });
+    const retries: string[] = [];
+    const chunks = await read(endpoint, { onRetry: ({ reason }) => retries.push(reason) });
+    expect(chunks[0]?.choices?.[0]?.delta).toEqual({ content: "hello" });
+    expect(retries).toHaveLength(4);
+    expect(retries[1]).toContain("answered 500");
+  });
+
+  it("waits as long as the provider asks, in any of its forms", async () => {
+    const waits: number[] = [];
+    const forms = [
+      { "retry-after-ms": "30" },
+      { "retry-after": "0.02" },
+      { "retry-after": new Date(Date.now() - 1_000).toUTCString() },
+      { "retry-after": "" },
+    ];
+    const endpoint = await endpointOf((_incoming, outgoing) => {
+      const form = forms.shift();
+      if (form !== undefined) outgoing.writeHead(429, form).end();
+      else outgoing.writeHead(200, stream).end(said("x") + finish);
+    });
+    await read(endpoint, { onRetry: ({ waitMs }) => waits.push(waitMs) });
+    expect(waits.slice(0, 2)).toEqual([30, 20]);
+    // No pause at all would be no pause for four requests.
+    expect(waits.slice(2).every((pause) => pause > 0)).toBe(true);
+  });
+
+  it("is given up when the pause would be long, the request is wrong, or the quota is used up", async () => {
+    let requests = 0;
+    let answer: () => [status: number, headers: Record<string, string>, body: string];
+    const endpoint = await endpointOf((_incoming, outgoing) => {
+      requests++;
+      const [status, headers, body] = answer();
+      outgoing.writeHead(status, headers).end(body);
+    });
+    answer = () => [429, { "retry-after": "3600" }, ""];
+    await expect(read(endpoint)).rejects.toMatchObject({ kind: "busy", retryAfter: 3600 });
+    answer = () => [
+      400,
+      {},
+      JSON.stringify({ error: { message: "too long", code: "context_length_exceeded" } }),
+    ];
+    await expect(read(endpoint)).rejects.toMatchObject({ kind: "refused", code: "context_length_exceeded" });
+    answer = () => [429, {}, JSON.stringify({ error: { message: "pay", code: "insufficient_quota" } })];
+    await expect(read(endpoint)).rejects.toMatchObject({ kind: "busy" });
+    answer = () => [401, {}, JSON.stringify({ error: { message: "Incorrect key sk-hidden-key" } })];
+    await expect(read(endpoint)).rejects.toThrow(/Incorrect key \[redacted\]/);
+    expect(requests).toBe(4);
+  });
+
+  it("is never made again once something was said", async () => {
+    let requests = 0;
+    const endpoint = await endpointOf((_incoming, outgoing) => {
+      requests++;
+      outgoing.writeHead(200, stream);
+      outgoing.write(said("half"), () => outgoing.destroy());
+    });
+    await expect(read(endpoint)).rejects.toMatchObject({
+      kind: "cut",
+      message: expect.stringMatching(/^The answer of the model provider "test" .* broke off before its end/),
+    });
+    expect(requests).toBe(1);
+  });
+
+  it("notices an answer that ends without an end, and an error in the middle", async () => {
+    let body = said("half");
+    const endpoint = await endpointOf((_incoming, outgoing) => outgoing.writeHead(200, stream).end(body));
+    await expect(read(endpoint)).rejects.toMatchObject({ kind: "cut" });
+    body = `${said("half")}data: {"error":{"message":"overloaded","code":529}}\n\n`;
+    await expect(read(endpoint)).rejects.toThrow("overloaded");
+    body = `${said("half")}data: {nonsense\n\n`;
+    await expect(read(endpoint)).rejects.toThrow("not JSON");
+  });
+
+  it("ends at once when it is stopped, also while it waits", async () => {
+    const stop = new AbortController();
+    const endpoint = await endpointOf((_incoming, outgoing) =>
+      outgoing.writeHead(503, { "retry-after": "50" }).end(),
+    );
+    const reading = read(endpoint, { signal: stop.signal, onRetry: () => stop.abort(new Error("enough")) });
+    await expect(reading).rejects.toThrow("enough");
+  });
+
+  it("says where nobody answers", async () => {
+    const endpoint = await endpointOf(() => {});
+    server!.close();
+    await expect(read(endpoint, { retries: 1 })).rejects.toThrow(
+      /"test" \(http.*\) cannot be reached: ECONNREFUSED/,
+    );
+  });
+
+  it("is made again when the answer broke off before it said anything", async () => {
+    let requests = 0;
+    const endpoint = await endpointOf((_incoming, outgoing) => {
+      requests++;
+      outgoing.writeHead(200, stream);
+      // Some servers begin like this, which says nothing.
+      if (requests === 1)
+        outgoing.write(event({ role: "assistant", content: "", tool_calls: [] }), () => outgoing.destroy());
+      else if (requests === 2) outgoing.end("data: [DONE]\n\n");
+      else outgoing.end(said("hello") + finish);
+    });
+    const chunks = await read(endpoint);
+    expect(requests).toBe(3);
+    expect(chunks.at(-2)?.choices?.[0]?.delta).toEqual({ content: "hello" });
+  });
+
+  it("is answered when the connection breaks behind the end", async () => {
+    let requests = 0;
+    const endpoint = await endpointOf((_incoming, outgoing) => {
+      requests++;
+      outgoing.writeHead(200, stream);
+      outgoing.write(said("whole") + finish, () => outgoing.destroy());
+    });
+    expect((await read(endpoint))[0]?.choices?.[0]?.delta).toEqual({ content: "whole" });
+    expect(requests).toBe(1);
+  });
+
+  it("is answered by a stream that does not say that it is one, in pieces of any size", async () => {
+    const endpoint = await endpointOf(async (_incoming, outgoing) => {
+      outgoing.writeHead(200);
+      for (const piece of ["\n", "d", "at", said("hello").slice(3), finish]) {
+        await new Promise((resolve) => outgoing.write(piece, resolve));
+      }
+      outgoing.end();
+    });
+    expect((await read(endpoint))[0]?.choices?.[0]?.delta).toEqual({ content: "hello" });
+  });
+
+  it("passes over what is no choice, and says when there is none", async () => {
+    let type = "text/event-stream";
+    let body = `data: {"choices":[null,5,"x"]}\n\ndata: null\n\ndata: 5\n\n${said("hello")}${finish}`;
+    const endpoint = await endpointOf((_incoming, outgoing) =>
+      outgoing.writeHead(200, { "content-type": type }).end(body),
+    );
+    const merger = new DeltaMerger();
+    for (const chunk of await read(endpoint)) merger.add(chunk);
+    expect(merger.text).toBe("hello");
+    type = "application/json";
+    body = '{"choices":[null]}';
+    await expect(read(endpoint, { retries: 0 })).rejects.toMatchObject({
+      kind: "failed",
+      message: expect.stringContaining("has no choices"),
+    });
+  });
+
+  it("is given up when the provider sends more at once than can be taken in", async () => {
+    let requests = 0;
+    const piece = "x".repeat(1_000_000);
+    const endpoint = await endpointOf(async (_incoming, outgoing) => {
+      requests++;
+      outgoing.writeHead(200, stream).write('data: {"choices":[{"delta":{"content":"');
+      for (let at = 0; at < 40; at++) await new Promise((resolve) => outgoing.write(piece, resolve));
+    });
+    await expect(read(endpoint)).rejects.toThrow("more than 32000000 characters at once");
+    expect(requests).toBe(1);
+  });
+});
+
+describe("what a provider says when it refuses", () => {
+  it("keeps the provider's own code, type and member", async () => {
+    const error = {
+      message: "too long",
+      type: "invalid_request_error",
+      param: "messages",
+      code: "context_length_exceeded",
+    };
+    const endpoint = await endpointOf((_incoming, outgoing) =>
+      outgoing.writeHead(400).end(JSON.stringify({ error })),
+    );
+    await expect(read(endpoint)).rejects.toMatchObject({
+      details: { provider: "test", status: 400, type: error.type, param: "messages", code: error.code },
+    });
+  });
+
+  const reference = (name: string) => `\${secret:${name}}`;
+
+  it.each<[string, (header: string) => string]>([
+    ["as a page", (header) => `<html>hdr ${header}</html>`],
+    ["cut in the middle of it", (header) => `${" ".repeat(465)}hdr ${header}`],
+    ["behind a long text", (header) => `${"y".repeat(980)} ${header}`],
+    [
+      "as an error",
+      (header) => JSON.stringify({ error: { message: header, code: header, type: header, param: header } }),
+    ],
+    [
+      "encoded",
+      (header) => JSON.stringify({ error: { message: Buffer.from(`x${header}`).toString("base64") } }),
+    ],
+  ])("holds nothing of its secrets when it repeats them %s", async (_, page) => {
+    const endpoint = await endpointOf(
+      (incoming, outgoing) => {
+        const { authorization = "", "x-api-key": key = "", "x-auth": auth = "" } = incoming.headers;
+        outgoing
+          .writeHead(403)
+          .end(page(`${authorization} ${key} ${String(auth).slice("Token ".length)} ${incoming.url}`));
+      },
+      {
+        path: `/v1/${reference("PATH")}?key=${reference("QUERY")}`,
+        headers: { "x-api-key": reference("HEADER"), "x-auth": "Token literal-key-of-a-header" },
+      },
+    );
+    const error = (await read(endpoint).catch((thrown) => thrown)) as ProviderError;
+    expect(error.kind).toBe("unauthorized");
+    const shown = JSON.stringify([error.message, error.details, error.cause]);
+    for (const secret of ["sk-hidden", "secret-of-", "0123456", "literal-key"])
+      expect(shown).not.toContain(secret);
+    expect(shown).toContain(`/v1/${reference("PATH")}?key=…)`);
+    expect(Buffer.from(/[A-Za-z0-9+/]{24,}/.exec(shown)?.[0] ?? "", "base64").toString()).not.toContain(
+      "sk-hid",
+    );
+  });
+
+  it("shows the address as the config has it when nobody is there, or nothing sensible comes", async () => {
+    const endpoint = await endpointOf(
+      (_incoming, outgoing) => outgoing.writeHead(200, stream).end("data: {nonsense sk-hidden-key\n\n"),
+      { path: `/${reference("PATH")}` },
+    );
+    const nonsense = (await read(endpoint, { retries: 0 }).catch((thrown) => thrown)) as ProviderError;
+    expect(nonsense.message).toContain("{nonsense [redacted]");
+    expect(nonsense.cause).toBeUndefined();
+    server!.closeAllConnections();
+    await new Promise((resolve) => server!.close(resolve));
+    const missing = (await read(endpoint, { retries: 0 }).catch((thrown) => thrown)) as ProviderError;
+    expect(missing.message).toMatch(/\/\$\{secret:PATH\}\) cannot be reached: ECONNREFUSED\.$/);
+  });
+});

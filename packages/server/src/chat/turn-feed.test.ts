@@ -1,0 +1,35 @@
+import { expect, it } from "vitest";
+import { type FeedEntry, TurnFeed } from "./turn.ts";
+
+const say = (feed: TurnFeed, text: string) => feed.publish({ type: "text", text });
+// Who reads an entry is told what it holds by its type.
+const textOf = ({ data }: FeedEntry) => (data.type === "text" ? data.text : data.type);
+
+it("tells those who come late what they missed, and those who come back no more than that", () => {
+  const feed = new TurnFeed();
+  for (const text of ["a", "b", "c"]) say(feed, text);
+  const late: FeedEntry[] = [];
+  const back: FeedEntry[] = [];
+  feed.follow(0, (entry) => late.push(entry));
+  const leave = feed.follow(2, (entry) => back.push(entry));
+  say(feed, "d");
+  leave();
+  say(feed, "e");
+  expect(late.map(textOf)).toEqual(["a", "b", "c", "d", "e"]);
+  expect(back.map((entry) => [textOf(entry), entry.number])).toEqual([
+    ["c", 3],
+    ["d", 4],
+  ]);
+});
+
+it("forgets the oldest, and knows what it has forgotten", () => {
+  const feed = new TurnFeed(100);
+  for (let at = 0; at < 1_000; at++) say(feed, String(at));
+  expect(feed.knowsAfter(0)).toBe(false);
+  expect(feed.knowsAfter(950)).toBe(true);
+  expect(feed.knowsAfter(1_000)).toBe(true);
+  expect(feed.knowsAfter(1_001)).toBe(false);
+  feed.keep(10);
+  expect(feed.knowsAfter(950)).toBe(false);
+  expect(feed.knowsAfter(990)).toBe(true);
+});

@@ -1,0 +1,156 @@
+import { existsSync, mkdtempSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import type { Logger, ToolInfo } from "@toolrack/core";
+import type { Secrets, ToolSecrets } from "../access/index.ts";
+import { builtinTools } from "../builtin-tools/index.ts";
+import type { InternalTool } from "../calls/index.ts";
+import type { Config } from "../config/index.ts";
+import type { InternalSurroundings, ModuleGraphParts, SingleFileTools } from "../files/index.ts";
+import { adaptInternal, FileVersion } from "../files/index.ts";
+import { makeOwnFolder, StackMapper } from "../helpers/index.ts";
+import type { Sandbox } from "../sandbox/index.ts";
+import type { Store } from "../store/index.ts";
+
+/** Packages that no tool used for so long are deleted. */
+const UNUSED_DEPENDENCIES = 30 * 24 * 60 * 60_000;
+
+/** Calls it when it is first asked for, and answers everybody with the same. */
+function once<Value>(open: () => Promise<Value>) {
+  let opened: Promise<Value> | undefined;
+  const get = () => {
+    opened ??= open();
+    return opened;
+  };
+  /** Only where somebody has asked for it, and it could be opened. */
+  const close = async (end: (value: Value) => Promise<void> | void) => {
+    const value = await opened?.catch(() => undefined);
+    if (value !== undefined) await end(value);
+  };
+  return { get, close };
+}
+
+/** What most commands never need of a workspace. */
+export interface OnDemand {
+  readonly sandbox: () => Promise<Sandbox>;
+  readonly store: () => Promise<Store>;
+  /** Nothing when none was made yet. */
+  readonly existingStore: () => Promise<Store | undefined>;
+  /** Nothing when they are only to be read and no store was made yet. */
+  readonly secrets: (isWriting: boolean) => Promise<Secrets | undefined>;
+  /** Those of contract 5. */
+  readonly singleFiles: (
+    modules: ModuleGraphParts,
+    toolSecrets: ToolSecrets,
+    masked: () => Iterable<string>,
+  ) => Promise<SingleFileTools>;
+  close(): Promise<void>;
+}
+
+/**
+ * The parts of a workspace that are opened, and even imported, by the first who asks, and closed with the workspace.
+ * `isTemporary`: nothing is written into the workspace for the sandbox's sake.
+ */
+export function openOnDemand(root: string, config: Config, logger: Logger, isTemporary: boolean): OnDemand {
+  const own = join(root, ".toolrack");
+  let temporary: string | undefined;
+  /** Where the sandbox and the packages of tools lie, in the workspace or beside it. */
+  const folder = () => {
+    if (!isTemporary) return own;
+    temporary ??= mkdtempSync(join(tmpdir(), "toolrack-sandbox-"));
+    return temporary;
+  };
+  const url = () => process.env.DATABASE_URL ?? "";
+  const hasStore = () => url() !== "" || existsSync(join(own, "toolrack.db"));
+  let pruning: Promise<unknown> | undefined;
+
+  const store = once(async () => {
+    const { openStore } = await import("../store/index.ts");
+    return openStore({ directory: own, url: url(), logger });
+  });
+  const sandbox = once(async () => {
+    const { openSandbox } = await import("../sandbox/index.ts");
+    const { require, allowForeign } = config.sandbox ?? {};
+    // Whoever made it: tools' users pass through it to the packages that they use.
+    makeOwnFolder(folder());
+    const opened = await openSandbox({
+      directory: join(folder(), "sandbox"),
+      logger,
+      ...(require === undefined ? {} : { require }),
+      ...(allowForeign === undefined ? {} : { allowForeignBelow3: allowForeign }),
+    });
+    if (opened.reason !== undefined) logger.warn(`[sandbox] level ${opened.level}: ${opened.reason}`);
+    return opened;
+  });
+  return {
+    sandbox: sandbox.get,
+    store: store.get,
+    existingStore: async () => (hasStore() ? store.get() : undefined),
+    async secrets(isWriting) {
+      if (!isWriting && !hasStore()) return undefined;
+      const [opened, { openSecrets }] = await Promise.all([store.get(), import("../access/index.ts")]);
+      return openSecrets({ directory: own, store: opened });
+    },
+    async singleFiles({ compiler, stacks }, toolSecrets, masked) {
+      const [{ SingleFileTools }, { ToolLogs, DependencyStore }] = await Promise.all([
+        import("../files/index.ts"),
+        import("../sandbox/index.ts"),
+      ]);
+      const { file = "log/ToolBox.log", ...rotation } = config.log ?? {};
+      const logs = join(dirname(resolve(root, file)), "tools");
+      const npmrc = join(root, ".npmrc");
+      const dependencies = new DependencyStore({ directory: join(folder(), "deps"), npmrc, logger });
+      pruning ??= dependencies.prune(UNUSED_DEPENDENCIES).catch(() => {});
+      return new SingleFileTools({
+        workspace: root,
+        compiler,
+        stacks,
+        sandbox: sandbox.get,
+        dependencies,
+        variables: toolSecrets,
+        logs: new ToolLogs({ ...rotation, folder: logs, secrets: masked }),
+        config: config.sandbox ?? {},
+        logger,
+        isCached: !isTemporary,
+      });
+    },
+    async close() {
+      await pruning;
+      await sandbox.close((opened) => opened.close());
+      if (temporary !== undefined) await rm(temporary, { recursive: true, force: true });
+      await store.close((opened) => opened.close());
+    },
+  };
+}
+
+/**
+ * The built-in tools, adapted like any other tool of contract 1. They alone learn whether an admin is behind a call, in
+ * one place for all of them, so that none can forget to ask.
+ */
+export function loadBuiltins(
+  surroundings: InternalSurroundings,
+  isAdmin: (callId: string) => boolean,
+): ToolInfo[] {
+  const stacks = new StackMapper();
+  return Object.entries(builtinTools).flatMap(([group, tools]) =>
+    tools.flatMap((tool) => {
+      const origin = `built-in ${group}/${tool.name}`;
+      const place = { folders: [group], stem: tool.name, origin };
+      return (
+        adaptInternal(withGrant(tool, isAdmin), place, new FileVersion(origin, stacks), surroundings)
+          ?.tools ?? []
+      );
+    }),
+  );
+}
+
+function withGrant(tool: InternalTool, isAdmin: (callId: string) => boolean): InternalTool {
+  return {
+    ...tool,
+    handler: (args, ctx) => {
+      const workspace = { ...ctx.workspace, isAdmin: isAdmin(ctx.callId) };
+      return tool.handler(args, Object.assign(Object.create(ctx), { workspace }));
+    },
+  };
+}

@@ -1,0 +1,161 @@
+import { existsSync, writeFileSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { defaultLimits } from "../../config/index.ts";
+import { reasonOf } from "../../helpers/index.ts";
+import { Worker } from "../worker.ts";
+import { bubblewrapConfinement, seccompFilter } from "./bubblewrap.ts";
+import { type Confinement, nodeGuardsNetwork } from "./confinement.ts";
+import { dataKbOfTree } from "./processes.ts";
+import { type Reaper, restrictedProcessConfinement } from "./restricted-process.ts";
+
+interface FoundConfinement {
+  readonly confinement?: Confinement;
+  /** Why it is not level 3, and what would help. */
+  readonly reason?: string;
+}
+
+/** The best confinement that really works here: each is tried with a worker that must find itself confined. */
+export async function findConfinement(
+  directory: string,
+  highest: 3 | 2,
+  scratch: { readonly reaper: Reaper; readonly directory: string },
+): Promise<FoundConfinement> {
+  const best = highest === 3 ? await findBubblewrap(directory) : { reason: "Level 2 was asked for." };
+  if (best.confinement !== undefined) return best;
+  const next = await findRestrictedProcess(scratch);
+  if (next.confinement !== undefined)
+    return { confinement: next.confinement, reason: `${best.reason} ${whatLevel2DoesNotStop()}` };
+  return { reason: `${best.reason} Level 2 cannot be had either: ${next.reason}` };
+}
+
+/** `toolrack doctor` and `toolrack show` tell the operator, and docs/guides/single-file-tools.md explains it. */
+function whatLevel2DoesNotStop(): string {
+  const always =
+    "Level 2 holds a tool by Node's own permissions alone: it does not stop one that uses an error in Node.";
+  if (process.getuid?.() === 0) return always;
+  // Neither Node's permissions nor limits keep a process from sending signals.
+  return `${always} As the server is not root, the tool has the server's own user: by signals it can stop the server and other programs of that user, and open the debugger of that user's other Node programs, though not of the server.`;
+}
+
+async function findBubblewrap(directory: string): Promise<FoundConfinement & { reason: string }> {
+  if (process.platform !== "linux")
+    return {
+      reason: `Level 3 needs Linux; this is ${process.platform}. Run the server on Linux or in a Linux container.`,
+    };
+  const bubblewrap = findInPath("bwrap");
+  if (bubblewrap === undefined)
+    return {
+      reason:
+        "bubblewrap is not installed. Install it (Debian and Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap; Alpine: apk add bubblewrap) and start the server again.",
+    };
+  const seccompFile = writeSeccompFilter(directory);
+  const ways = [
+    ...(process.getuid?.() === 0
+      ? [
+          { userNamespace: false, proc: true },
+          { userNamespace: false, proc: false },
+        ]
+      : []),
+    { userNamespace: true, proc: true },
+    { userNamespace: true, proc: false },
+  ];
+  let failure = "";
+  for (const way of ways) {
+    const options = { ...way, bubblewrap, ...(seccompFile === undefined ? {} : { seccompFile }) };
+    const tried = await attempt((nodeDataKb) =>
+      bubblewrapConfinement({ ...options, ...(nodeDataKb === undefined ? {} : { nodeDataKb }) }),
+    );
+    if (tried.confinement !== undefined) return { confinement: tried.confinement, reason: "" };
+    failure ||= tried.failure;
+  }
+  return {
+    reason: `bubblewrap is installed but does not work here: ${failure}. In a container, let it make namespaces (Docker: --security-opt seccomp=unconfined --cap-add SYS_ADMIN); on a machine of its own, allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0).`,
+  };
+}
+
+async function findRestrictedProcess(scratch: {
+  reaper: Reaper;
+  directory: string;
+}): Promise<FoundConfinement> {
+  if (process.platform === "win32") return { reason: "it needs Linux or macOS." };
+  if (!nodeGuardsNetwork)
+    return {
+      reason: `Node ${process.versions.node} cannot keep a process from the network; Node 25 or newer can.`,
+    };
+  const tried = await attempt((nodeDataKb) =>
+    restrictedProcessConfinement({ ...scratch, ...(nodeDataKb === undefined ? {} : { nodeDataKb }) }),
+  );
+  if (tried.confinement === undefined) return { reason: `its test failed: ${tried.failure}.` };
+  return { confinement: tried.confinement };
+}
+
+type Attempt = { confinement: Confinement } | { confinement?: undefined; failure: string };
+
+/** Starts one worker to measure it, then one with limits that must find itself confined. */
+async function attempt(create: (nodeDataKb?: number) => Confinement): Promise<Attempt> {
+  try {
+    const nodeDataKb = await tryWorker(create(), async (_worker, pid) => dataKbOfTree(pid));
+    const confinement = create(nodeDataKb);
+    await tryWorker(confinement, checkConfined);
+    return { confinement };
+  } catch (error) {
+    return { failure: reasonOf(error) };
+  }
+}
+
+async function tryWorker<Result>(
+  confinement: Confinement,
+  use: (worker: Worker, pid: number) => Promise<Result>,
+): Promise<Result> {
+  const { memoryMb, scratchMb } = defaultLimits;
+  const launched = confinement.startWorker({ memoryMb, scratchMb });
+  const worker = new Worker(launched, { onFree() {}, onEnd() {}, onLog() {} });
+  const spec = {
+    key: "probe",
+    label: "The test worker",
+    code: probeCode,
+    filename: "probe.cjs",
+    hosts: [],
+    settings: null,
+    foreign: false,
+  };
+  try {
+    await worker.load(spec, defaultLimits, "");
+    return await use(worker, launched.child.pid ?? 0);
+  } finally {
+    worker.kill();
+    await worker.ended;
+  }
+}
+
+/** What it says is checked here; a worker that can say wrong things is not confined by what it says. */
+const probeCode = `module.exports = { methods: { look() {
+  const tries = {
+    files: () => require("node:fs").readdirSync("/"),
+    programs: () => require("node:child_process").spawnSync(process.execPath, ["-v"]).error ?? 1,
+    databases: () => require("node:sqlite"),
+  };
+  const open = Object.keys(tries).filter((name) => { try { const value = tries[name](); return !(value instanceof Error); } catch { return false; } });
+  return { open, uid: process.getuid() };
+} } };`;
+
+async function checkConfined(worker: Worker): Promise<void> {
+  const signal = AbortSignal.timeout(defaultLimits.initMs);
+  const answer = await worker.invoke({ method: "look", params: null, signal });
+  const { open, uid } = answer as { open: string[]; uid: number }; // The probe is our own code.
+  if (open.length > 0) throw new Error(`a worker could reach ${open.join(" and ")}`);
+  if (uid === 0) throw new Error("a worker ran as root");
+}
+
+function writeSeccompFilter(directory: string): string | undefined {
+  const filter = seccompFilter();
+  if (filter === undefined) return undefined;
+  const file = join(directory, "seccomp.bpf");
+  writeFileSync(file, filter);
+  return file;
+}
+
+function findInPath(name: string): string | undefined {
+  const directories = (process.env.PATH ?? "/usr/bin:/bin").split(delimiter);
+  return directories.map((directory) => join(directory, name)).find((path) => existsSync(path));
+}

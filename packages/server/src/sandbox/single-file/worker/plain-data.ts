@@ -1,0 +1,93 @@
+import { describeThrown, type ThrownData } from "../../thrown.ts";
+
+/** What the sandbox refuses names Node's own options, which nobody here can set; this says what to do instead. */
+const explanations: Readonly<Record<string, (what: string) => string>> = {
+  // Begins as for a file that is not there, which is what it is to the tool, so that tests for that find it.
+  FileSystemRead: (what) =>
+    `ENOENT: ${what} is not in the sandbox. A tool reads its scratch directory and its packages only; give it the content as an argument.`,
+  FileSystemWrite: (what) =>
+    `EACCES: ${what} cannot be written. A tool writes into its scratch directory only, and keeps data in this.api.storage.`,
+  ChildProcess: (what) =>
+    `${what} was not started. A tool starts programs with await this.api.execute(command, args).`,
+  WorkerThreads: () => "No thread was started: a tool is one thread.",
+};
+
+/** What the tool or its host threw, as data. What Node's permissions refused has a message that helps. */
+export function describeFailure(thrown: unknown): ThrownData {
+  const described = describeThrown(thrown);
+  if (described.code !== "ERR_ACCESS_DENIED") return described;
+  const { permission, resource } = thrown as Record<string, unknown>; // An object, as it has a code.
+  const what = typeof resource === "string" && resource !== "" ? JSON.stringify(resource) : "This";
+  return { ...described, message: explanations[String(permission)]?.(what) ?? described.message };
+}
+
+/** What JSON would turn into `{}` without a word. */
+const UNREADABLE_RESULT =
+  "The tool returned a stream, a response or a generator, which is not a result. Read it, and return what it gave.";
+
+const DEEPEST = 100;
+
+/**
+ * The same value as JSON can hold it: dates as ISO text, maps as objects, sets as lists, big numbers as text, bytes
+ * as base64, cycles as `[circular]`. Functions and symbols are left out, as JSON does it.
+ */
+export function encodeJson(value: unknown): unknown {
+  return encode(value, []);
+}
+
+function encode(value: unknown, parents: readonly object[]): unknown {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return value;
+    case "number":
+      return Number.isFinite(value) ? value : String(value);
+    case "bigint":
+      return String(value);
+    case "object":
+      return value === null ? null : encodeObject(value, parents);
+    default:
+      return undefined;
+  }
+}
+
+function encodeObject(value: object, parents: readonly object[]): unknown {
+  if (parents.includes(value)) return "[circular]";
+  if (parents.length >= DEEPEST) return "[too deep]";
+  const inside = [...parents, value];
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? null : value.toISOString();
+  if (value instanceof RegExp || value instanceof URL) return String(value);
+  if (value instanceof Error) return encodeError(value);
+  if (value instanceof ArrayBuffer) return Buffer.from(value).toString("base64");
+  if (ArrayBuffer.isView(value)) {
+    return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("base64");
+  }
+  if (value instanceof Map) return encodeEntries([...value], inside);
+  if (value instanceof Set) return [...value].map((item) => encode(item, inside) ?? null);
+  if (Array.isArray(value)) return value.map((item) => encode(item, inside) ?? null);
+  if (isStream(value)) throw new TypeError(UNREADABLE_RESULT);
+  if ("toJSON" in value && typeof value.toJSON === "function") return encode(value.toJSON(), inside);
+  return encodeEntries(Object.entries(value), inside);
+}
+
+function encodeEntries(entries: readonly [unknown, unknown][], inside: readonly object[]): unknown {
+  const encoded: Record<string, unknown> = Object.create(null);
+  for (const [key, item] of entries) {
+    const plain = encode(item, inside);
+    if (plain !== undefined) encoded[String(key)] = plain;
+  }
+  return encoded;
+}
+
+function encodeError({ name, message }: Error): unknown {
+  return { name, message };
+}
+
+function isStream(value: object): boolean {
+  return (
+    Symbol.asyncIterator in value ||
+    ("getReader" in value && typeof value.getReader === "function") ||
+    ("next" in value && typeof value.next === "function" && Symbol.iterator in value) ||
+    value instanceof Response
+  );
+}

@@ -1,0 +1,62 @@
+/** Anything thrown, as the plain data that travels between a worker and its host. */
+export interface ThrownData {
+  readonly name: string;
+  readonly message: string;
+  readonly code?: string | number;
+  readonly data?: unknown;
+  readonly stack?: string;
+}
+
+/**
+ * Makes data of anything thrown. Never throws itself, whatever the getters of the value do. Data that is not JSON is
+ * left out, so that the rest arrives. The text of this function is also sent into the sandbox: it uses nothing but its
+ * argument.
+ */
+export function describeThrown(thrown: unknown): ThrownData {
+  const longest = 20_000;
+  const isJson = (value: unknown): boolean => {
+    try {
+      return JSON.stringify(value) !== undefined;
+    } catch {
+      return false;
+    }
+  };
+  try {
+    if (typeof thrown !== "object" || thrown === null) return { name: "Error", message: String(thrown) };
+    const { name, message, code, data, stack } = thrown as Record<string, unknown>; // None of them may be there.
+    const printed = () => JSON.stringify(thrown)?.slice(0, 500) ?? String(thrown);
+    return {
+      name: typeof name === "string" && name !== "" ? name : "Error",
+      message: typeof message === "string" ? message.slice(0, longest) : printed(),
+      ...(typeof code === "string" || typeof code === "number" ? { code } : {}),
+      ...(isJson(data) ? { data } : {}),
+      ...(typeof stack === "string" ? { stack: stack.slice(0, longest) } : {}),
+    };
+  } catch {
+    return { name: "Error", message: "Something was thrown that cannot be printed." };
+  }
+}
+
+/** What a worker says that was thrown. It may have been written by unreviewed code, and is anything. */
+export function readThrown(value: unknown): ThrownData {
+  const thrown: Record<string, unknown> = typeof value === "object" && value !== null ? { ...value } : {};
+  const { message } = thrown;
+  const said = typeof message === "string" ? message : "An error without a message.";
+  return describeThrown({ ...thrown, message: said });
+}
+
+/** What code in the sandbox threw: its own name, message, stack, code and data, all of them plain data. */
+export class RemoteError extends Error {
+  override readonly name: string;
+  readonly code: string | number | undefined;
+  readonly data: unknown;
+
+  constructor({ name, message, code, data, stack }: ThrownData) {
+    super(message);
+    this.name = name;
+    this.code = code;
+    this.data = data;
+    // The stack of the sandboxed code; where the host noticed is of no use to anybody.
+    this.stack = stack ?? `${name}: ${message}`;
+  }
+}

@@ -1,0 +1,72 @@
+import { resolve } from "node:path";
+import type { Logger, ToolRegistry } from "@toolrack/core";
+import { type Secrets, Unapproved } from "../access/index.ts";
+import type { Offerings } from "../calls/index.ts";
+import type { Config, Workspace } from "../config/index.ts";
+import { defined } from "../helpers/index.ts";
+import type { Sandbox } from "../sandbox/index.ts";
+import type { Store } from "../store/index.ts";
+import { SkillOfferings } from "./offerings.ts";
+import { SkillLibrary } from "./skill-library.ts";
+
+interface SkillParts {
+  readonly registry: ToolRegistry;
+  readonly config: Config;
+  readonly workspace: Workspace;
+  /** Nothing when the workspace has none yet. */
+  readonly store: Store | undefined;
+  readonly sandbox: () => Promise<Sandbox>;
+  readonly secrets: () => Promise<Secrets | undefined>;
+  readonly offerings: Offerings;
+  readonly logger: Logger;
+}
+
+/** Where a workspace has folders of skills; absolute. */
+export function skillFoldersOf({ skills = {} }: Config, directory: string): string[] {
+  return (skills.folders ?? ["skills"]).map((folder) => resolve(directory, folder));
+}
+
+/** Puts the tools of a workspace's skills on the rack, and offers the skills themselves. */
+export async function openSkills(parts: SkillParts): Promise<SkillLibrary> {
+  const { registry, config, workspace, store, sandbox, secrets, offerings, logger } = parts;
+  const library = new SkillLibrary({
+    registry,
+    ...defined({ store }),
+    workspace: workspace.directory,
+    folders: skillFoldersOf(config, workspace.directory),
+    unapproved: new Unapproved(workspace),
+    names: config.skills?.toolNames ?? "id",
+    logger,
+    surroundings: {
+      allowPrivate: reachableRanges(workspace.network.allowPrivate, config.skills ?? {}, process.env),
+      readSecret: async (name) => (await secrets())?.get(name),
+      sandbox,
+      logger,
+    },
+  });
+  offerings.add(new SkillOfferings(library));
+  await library.reload();
+  return library;
+}
+
+/** Networks of a company or a machine. Not among them is where clouds hand out credentials: that needs to be named. */
+const privateRanges = [
+  "127.0.0.0/8",
+  "10.0.0.0/8",
+  "172.16.0.0/12",
+  "192.168.0.0/16",
+  "100.64.0.0/10",
+  "::1/128",
+  "fc00::/7",
+];
+
+/** Where tools of skills may connect to although it is private. */
+export function reachableRanges(
+  named: readonly string[],
+  { allowPrivateNetwork = false }: { readonly allowPrivateNetwork?: boolean },
+  environment: NodeJS.ProcessEnv,
+): string[] {
+  const isAllowed =
+    allowPrivateNetwork || /^(1|true|yes|on)$/i.test(environment.TOOLRACK_ALLOW_PRIVATE_NETWORK ?? "");
+  return isAllowed ? [...named, ...privateRanges] : [...named];
+}

@@ -1,0 +1,271 @@
+import { createHash } from "node:crypto";
+import { canonicalName, isCanonicalName, type ToolInfo } from "@toolrack/core";
+import { isReservedName, reservedNameReason } from "../calls/index.ts";
+import { isRecord } from "../helpers/index.ts";
+import {
+  ExpertConflictError,
+  type NewSkillTool,
+  SkillConflictError,
+  type SkillFile,
+  type StoredSkill,
+  type StoredSkillTool,
+} from "../store/index.ts";
+
+/** A skill as it stands on the rack, whoever owns it. */
+export interface LoadedSkill extends StoredSkill {
+  /** `folder`: a folder of the workspace says what it is. `database`: the tables do. One of them, never both. */
+  readonly owner: "folder" | "database";
+  /** Absolute; where its scripts lie. Undefined when it has none. */
+  readonly directory?: string;
+  /** Changes when anything of it does that the rest of this object does not show. */
+  readonly revision: string;
+  readonly tools: readonly StoredSkillTool[];
+  /** What is odd about it, for people. */
+  readonly warnings: readonly string[];
+}
+
+/** What the metadata of a tool says when it belongs to a skill. */
+export interface SkillToolInfo {
+  readonly skillId: string;
+  readonly skillName: string;
+  /** `skill_tools.id`. */
+  readonly toolId: string;
+  /** `web_search` */
+  readonly toolName: string;
+  /** `网页搜索` */
+  readonly toolDisplayName: string;
+  readonly type: "http" | "script" | "builtin";
+  readonly sourcePath?: string;
+  readonly command?: string;
+}
+
+/** Nothing for a tool that belongs to no skill. */
+export function skillToolInfo({ metadata }: ToolInfo): SkillToolInfo | undefined {
+  const { skill } = metadata;
+  // Only tools of skills have it: it is put there when they are adapted.
+  return isRecord(skill) && "toolId" in skill ? (skill as unknown as SkillToolInfo) : undefined;
+}
+
+interface InputIssue {
+  /** The field, as people write it: `usage`, `skills[0]`. */
+  readonly path: string;
+  readonly message: string;
+}
+
+/** What was asked for cannot be: every issue names the field that is wrong. */
+export class SkillInputError extends Error {
+  override readonly name = "SkillInputError";
+  readonly issues: readonly InputIssue[];
+
+  constructor(issues: readonly InputIssue[]) {
+    super(issues.map(({ path, message }) => `${path}: ${message}`).join("; "));
+    this.issues = issues;
+  }
+
+  static of(path: string, message: string): SkillInputError {
+    return new SkillInputError([{ path, message }]);
+  }
+}
+
+/** There is no such skill, tool or expert, or it cannot be changed here. */
+export class SkillMissingError extends Error {
+  override readonly name = "SkillMissingError";
+  readonly what: "skill" | "skill_tool" | "expert";
+
+  constructor(what: SkillMissingError["what"], message: string) {
+    super(message);
+    this.what = what;
+  }
+}
+
+/** The skill lives in a folder: whoever wants to change it changes the folder. */
+export class SkillReadOnlyError extends Error {
+  override readonly name = "SkillReadOnlyError";
+}
+
+export function missingSkill(idOrName: string): SkillMissingError {
+  return new SkillMissingError("skill", `There is no skill "${idOrName}".`);
+}
+
+export function missingTool({ name }: LoadedSkill, tool: string): SkillMissingError {
+  return new SkillMissingError("skill_tool", `The skill "${name}" has no tool "${tool}".`);
+}
+
+/** What the store refuses because another row has it is refused by its field. */
+export async function namingField<Value>(work: Promise<Value>): Promise<Value> {
+  try {
+    return await work;
+  } catch (thrown) {
+    const isTaken = thrown instanceof SkillConflictError || thrown instanceof ExpertConflictError;
+    throw isTaken ? SkillInputError.of(thrown.field, thrown.message) : thrown;
+  }
+}
+
+interface SkillFields {
+  readonly id?: string;
+  readonly name?: string;
+  readonly mark?: string | null;
+}
+
+/** Throws `SkillInputError` that names the field. */
+export function checkSkill({ id, name, mark }: SkillFields): void {
+  if (id !== undefined) checkId(id);
+  if (name !== undefined && (name.trim() === "" || [...name].length > 128)) {
+    throw SkillInputError.of("name", "It must have 1 to 128 characters.");
+  }
+  if (typeof mark === "string" && !/^[A-Za-z0-9_-]{1,50}$/.test(mark)) {
+    throw SkillInputError.of("mark", "It must be letters, digits, _ and -, at most 50.");
+  }
+  // Names on the rack are the mark, two underscores and more.
+  if (typeof mark === "string" && isReservedName(`${mark}_`))
+    throw SkillInputError.of("mark", reservedNameReason);
+}
+
+/** The longest that each text of a tool may be, in characters. */
+const longest = {
+  displayName: 128,
+  description: 100_000,
+  command: 512,
+  endpoint: 4_096,
+  method: 16,
+} as const;
+
+/** `place` is where the tool stands: `tools[0].`. Throws `SkillInputError` that names the field. */
+export function checkToolFields(tool: NewSkillTool, place = ""): void {
+  const { id, name, method } = tool;
+  if (id !== undefined) checkId(id, place);
+  if (name.trim() === "" || [...name].length > 64) {
+    throw SkillInputError.of(`${place}name`, "It must have 1 to 64 characters.");
+  }
+  // The keys of the object above.
+  for (const field of Object.keys(longest) as (keyof typeof longest)[]) {
+    if ([...(tool[field] ?? "")].length <= longest[field]) continue;
+    const most = longest[field].toLocaleString("en-US");
+    throw SkillInputError.of(`${place}${field}`, `It must have at most ${most} characters.`);
+  }
+  if (method !== undefined && !/^[A-Za-z]*$/.test(method)) {
+    throw SkillInputError.of(`${place}method`, "It must be letters.");
+  }
+}
+
+function checkId(id: string, place = ""): void {
+  if (!isCanonicalName(id)) {
+    throw SkillInputError.of(`${place}id`, `"${id}" must be letters, digits, _ and -, at most 64.`);
+  }
+  if (isReservedName(id))
+    throw SkillInputError.of(`${place}id`, `"${id}" cannot be used. ${reservedNameReason}`);
+}
+
+/** Made from the rest of the skill whenever it is written as a folder. */
+const ownFiles = new Set(["skill.md", "tools.json"]);
+
+/** Throws `SkillInputError` for files that could not all lie in one folder. */
+export function checkPaths(paths: Iterable<string>): void {
+  const all = new Set(paths);
+  for (const path of all) {
+    if (!isSafePath(path)) throw SkillInputError.of("files", `"${path}" is no path for a file.`);
+    if (ownFiles.has(path.toLowerCase())) {
+      throw SkillInputError.of("files", `"${path}" is made of the skill itself: change its fields instead.`);
+    }
+    const parents = path.split("/").slice(0, -1);
+    for (let depth = parents.length; depth > 0; depth--) {
+      const parent = parents.slice(0, depth).join("/");
+      if (all.has(parent)) {
+        throw SkillInputError.of("files", `"${parent}" cannot be a file and the folder of "${path}".`);
+      }
+    }
+  }
+}
+
+/** Null removes a file; others stay as they are. Throws `SkillInputError`. */
+export function withFiles(
+  old: readonly SkillFile[],
+  changes: Readonly<Record<string, SkillFile | null>>,
+): SkillFile[] {
+  const kept = new Map(old.map((file) => [file.path, file]));
+  for (const [path, file] of Object.entries(changes)) {
+    if (file === null) kept.delete(path);
+    else kept.set(path, file);
+  }
+  checkPaths(kept.keys());
+  return [...kept.values()];
+}
+
+/** Whether the path stays below the folder it is written to. */
+export function isSafePath(path: string): boolean {
+  const parts = path.split("/");
+  return (
+    path !== "" &&
+    path.length <= 255 &&
+    !/[\0\\:]/.test(path) &&
+    parts.every((part) => part !== "" && part !== "." && part !== "..")
+  );
+}
+
+/** What models call tools of skills by. */
+export type ToolNames = "id" | "readable";
+
+/** `{skill}__{tool}`: letters and digits that say what it is. */
+export function readableName(prefix: string, tool: Pick<StoredSkillTool, "name">): string {
+  return canonicalName(`${prefix}__${toolPart(tool.name)}`);
+}
+
+/**
+ * What readable names of each skill's tools begin with, by the skill's id. Where several skills would have the same one,
+ * each gets a hash of its id, so that names depend neither on the order of the skills nor on which was first. One that
+ * was chosen as a mark comes before one that the name happens to give.
+ */
+export function namePrefixes(
+  skills: Iterable<Pick<StoredSkill, "id" | "name" | "mark">>,
+): Map<string, string> {
+  const all = [...skills];
+  const marks = countOf(all.flatMap(({ mark }) => (mark === undefined ? [] : unreserved(mark))));
+  const unmarked = all.filter(({ mark }) => mark === undefined);
+  const slugs = countOf(unmarked.map(({ name }) => unreserved(slugOf(name, "_"))));
+  const prefixOf = ({ id, name, mark }: Pick<StoredSkill, "id" | "name" | "mark">): string => {
+    const wanted = unreserved(mark ?? slugOf(name, "_"));
+    const key = wanted.toLowerCase();
+    const rivals = mark === undefined ? (slugs.get(key) ?? 0) + (marks.get(key) ?? 0) : (marks.get(key) ?? 0);
+    return rivals > 1 ? `${wanted}_${shortHash(id)}` : wanted;
+  };
+  return new Map(all.map((skill) => [skill.id, prefixOf(skill)]));
+}
+
+/** A skill may be called anything; the names of its tools must not begin like the rack's own. */
+function unreserved(prefix: string): string {
+  return isReservedName(`${prefix}_`) ? `skill_${prefix}` : prefix;
+}
+
+function countOf(texts: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const text of texts) counts.set(text.toLowerCase(), (counts.get(text.toLowerCase()) ?? 0) + 1);
+  return counts;
+}
+
+/** The form before ids: `{skillId}_{toolName}`. */
+export function olderName(skill: Pick<StoredSkill, "id">, tool: Pick<StoredSkillTool, "name">): string {
+  return `${skill.id}_${tool.name}`;
+}
+
+/** Lower-case letters and digits of the text, joined; a hash where it has none of them, as with Chinese names. */
+export function slugOf(text: string, joint: "_" | "-"): string {
+  const words = text
+    .normalize("NFKD")
+    .replace(/\p{M}/gu, "")
+    .toLowerCase()
+    .match(/[a-z0-9]+/g);
+  return words === null ? `skill${joint}${shortHash(text)}` : words.join(joint);
+}
+
+/** The same for the same text on every machine. */
+export function shortHash(text: string): string {
+  return BigInt(`0x${createHash("sha256").update(text).digest("hex").slice(0, 32)}`)
+    .toString(36)
+    .slice(0, 10);
+}
+
+function toolPart(name: string): string {
+  return /^[A-Za-z0-9_-]+$/.test(name)
+    ? name
+    : `${name.match(/[A-Za-z0-9]+/g)?.join("_") ?? "tool"}_${shortHash(name)}`;
+}
