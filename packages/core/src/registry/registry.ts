@@ -110,7 +110,7 @@ export class ToolRegistry implements RegistryReader {
           catalog.add(old?.info.disabled ? entry.with({ disabled: true }) : entry);
           leaving.delete(entry.key);
         } catch (thrown) {
-          refused.push({ info, error: thrown as DefinitionError });
+          refused.push({ info, error: thrown as DefinitionError }); // Nothing else is thrown here.
         }
       }
       for (const entry of leaving.values()) catalog.drop(entry);
